@@ -9,7 +9,7 @@ import { buildNative } from '@mtl/tooling/native';
 
 const args = process.argv.slice(2);
 const at = args.indexOf('--build-dir');
-// a folder that the caller names counts from where the caller is, not from this package
+// a relative folder is relative to the caller's working directory, not to this package
 if (at >= 0 && args[at + 1] !== undefined) args[at + 1] = resolve(args[at + 1]);
 const directory = fileURLToPath(new URL('..', import.meta.url));
 await buildNative({ directory, args, command: 'mtl-comm-build' });

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { AwaitableWork, CallbackWork } from './awaitable-work.js';
 
-/** Work that is done when it has been asked so often. */
+/** Work that becomes done after `isDone` has been read a given number of times. */
 class LaterWork extends AwaitableWork {
   waits = 0;
   #asked = 0;
@@ -34,7 +34,7 @@ it('is awaited while the event loop goes on', async () => {
   await work;
   clearImmediate(timer);
   expect(work.waits).toBe(1);
-  // as long as it asked at every turn, and in the milliseconds after that
+  // one reading per turn for the first turns, and one per millisecond after them
   expect(turns).toBeGreaterThanOrEqual(100);
 });
 

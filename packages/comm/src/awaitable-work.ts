@@ -1,10 +1,12 @@
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import type { Work } from './process-group.js';
 
-/** Turns of the event loop after which an awaited operation is asked for every millisecond instead. */
+/**
+ * Turns of the event loop in which `isDone` is read at every turn; afterwards it is read every millisecond.
+ */
 const eagerTurns = 100;
 
-/** Implements for every engine that `await work` waits while the event loop goes on. */
+/** Implements `await work` for every engine; the event loop goes on during the wait. */
 export abstract class AwaitableWork implements Work {
   abstract readonly isDone: boolean;
 
@@ -25,13 +27,13 @@ export abstract class AwaitableWork implements Work {
 }
 
 export interface CallbackWorkOptions {
-  /** Called by every `wait`. Default: there is nothing to wait for. */
+  /** Called by every `wait`. Default: `wait` returns at once. */
   readonly wait?: () => void;
-  /** Default: the result is there from the start. */
+  /** Returns true when the result is ready. Default: it is ready from the start. */
   readonly isDone?: () => boolean;
 }
 
-/** Work that functions carry out. */
+/** An operation that is carried out by callbacks. */
 export class CallbackWork extends AwaitableWork {
   readonly #options: CallbackWorkOptions;
 

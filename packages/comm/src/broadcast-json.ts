@@ -2,8 +2,8 @@ import { Tensor } from '@mtl/kernels';
 import type { ProcessGroup } from './process-group.js';
 
 /**
- * Broadcasts a value of one rank (default 0) to all members of a group, which all call it. The value is JSON;
- * numbers in it may be NaN or infinite, and undefined is sent as null and returned as undefined.
+ * Broadcasts a value of one rank (default 0) to all members of a group; all members call it. The value is
+ * sent as JSON. Numbers in it may be NaN or infinite; undefined is sent as null and returned as undefined.
  */
 export function broadcastJson<Value>(
   group: ProcessGroup,
@@ -13,7 +13,7 @@ export function broadcastJson<Value>(
   const own = new TextEncoder().encode(JSON.stringify(value ?? null, withNonFinite));
   using length = Tensor.from([own.length], { shape: [1], dtype: 'int32' });
   group.broadcast(length, { root }).wait();
-  // on engine meta the root says what this rank says
+  // on engine meta the root has the same value as this rank
   const isKnown = group.rank === root || group.engine === 'meta';
   const bytes = isKnown ? own : new Uint8Array(length.item());
   using tensor = Tensor.from(bytes, { shape: [bytes.length], dtype: 'uint8' });
@@ -23,7 +23,7 @@ export function broadcastJson<Value>(
 
 const nonFiniteKey = '$number';
 
-/** Marks NaN and infinities, which JSON cannot write and would make null. */
+/** Replaces NaN and infinities by marked values, since JSON would write them as null. */
 function withNonFinite(_: string, value: unknown): unknown {
   return typeof value === 'number' && !Number.isFinite(value) ? { [nonFiniteKey]: String(value) } : value;
 }

@@ -16,7 +16,7 @@ type Members = Pick<ProcessGroup, 'size' | 'rank'>;
 /** The ways to combine values, in the order of their native numbers (native/core/operation.h). */
 export const reductions: readonly ReduceOperation[] = ['sum', 'max', 'min'];
 
-/** @throws UsageError MTL_ARGUMENT unless there is a way to combine values that is called `operation` */
+/** @throws UsageError MTL_ARGUMENT unless `operation` is the name of a reduction */
 function checkReduction(operation: ReduceOperation): void {
   if (reductions.includes(operation)) return;
   throw new UsageError('MTL_ARGUMENT', `values cannot be combined by ${String(operation)}`, {
@@ -25,11 +25,11 @@ function checkReduction(operation: ReduceOperation): void {
 }
 
 /**
- * @throws UsageError MTL_ARGUMENT unless `tensor` is one, such as for an array of numbers;
+ * @throws UsageError MTL_ARGUMENT for a value that is not a tensor (an array of numbers, for example);
  *   MTL_DISPOSED_TENSOR
  */
 function checkTensor(operation: string, tensor: Tensor): void {
-  // the getter throws where it was disposed of
+  // the getter throws for a tensor that has been disposed
   if (typeof (tensor as Partial<Tensor> | undefined)?.handle === 'number') return;
   throw new UsageError('MTL_ARGUMENT', `${operation} of something that is no tensor`, {
     expected: 'a Tensor of @mtl/kernels',
@@ -37,7 +37,7 @@ function checkTensor(operation: string, tensor: Tensor): void {
   });
 }
 
-/** @throws UsageError MTL_SHAPE unless `whole` is one `part` for every member. */
+/** @throws UsageError MTL_SHAPE unless `whole` has the size of one `part` for every member. */
 function checkParts(
   operation: string,
   { whole, part, group }: { whole: Tensor; part: Tensor; group: Members },
@@ -61,10 +61,10 @@ interface UnequalParts {
 }
 
 /**
- * Checks the operands of an all-to-all and returns its parts; undefined for equal ones.
+ * Checks the operands of an all-to-all and returns its parts; undefined for equal parts.
  *
  * @throws UsageError `MTL_SHAPE` unless both tensors hold the same number of equal parts, one for every
- *   member, or the rows that their splits say
+ *   member, or the numbers of rows that their splits give
  */
 function checkExchange(
   { input, output, inputSplits, outputSplits }: AllToAllOptions,
@@ -121,7 +121,7 @@ function checkPeer(member: number, group: Members): void {
   if (member === group.rank) throw new UsageError('MTL_GROUP', `a message from rank ${member} to itself`);
 }
 
-/** @throws UsageError MTL_GROUP unless `ranks` are distinct, ascending and hold `rank`. */
+/** @throws UsageError MTL_GROUP unless `ranks` are distinct and ascending and include `rank`. */
 export function checkRanks({ name, ranks }: GroupOptions, rank: number): void {
   const isAscending = ranks.every((each, index) => index === 0 || each > ranks[index - 1]!);
   if (isAscending && ranks.includes(rank)) return;
@@ -143,7 +143,7 @@ export interface CheckedOperation {
   readonly reduction?: ReduceOperation;
   /** The root of a broadcast or the other rank of a message: a position in the group. */
   readonly peer?: number;
-  /** The parts of an all-to-all where they are not equal. */
+  /** The parts of an all-to-all; undefined: equal parts. */
   readonly parts?: UnequalParts | undefined;
 }
 

@@ -1,6 +1,6 @@
 import { type Device, DeviceMark } from '@mtl/kernels';
 
-/** The times of a device in a stretch of its work, in milliseconds. */
+/** The durations of a stretch of a device's work, in milliseconds. */
 export interface DeviceTimes {
   readonly computeMs: number;
   /** The time in which the device waited for communication. */
@@ -8,9 +8,9 @@ export interface DeviceTimes {
 }
 
 /**
- * Tells how long a device waits for communication. NCCL operations make the device wait and not the host, so
- * no clock of the host shows the wait. During a measurement each such wait has a device mark before it and
- * one after it. Without a measurement there are no marks and no cost.
+ * Measures how long a device waits for communication. NCCL operations make the device wait and not the host,
+ * so no clock of the host shows the wait. During a measurement each such wait is enclosed by two device
+ * marks; without a measurement there are no marks and no cost.
  */
 export class DeviceWaits {
   readonly #device: Device;
@@ -20,7 +20,10 @@ export class DeviceWaits {
     this.#device = device;
   }
 
-  /** @internal Enqueues a wait of the device. */
+  /**
+   * @internal Runs `enqueue`, which makes the device wait; during a measurement with a mark before and after
+   *   it.
+   */
   wait(enqueue: () => void): void {
     const marks = this.#marks;
     if (marks === undefined) {
@@ -49,16 +52,16 @@ export class DeviceWaits {
   }
 }
 
-/** Times of a stretch of a device's work, which may still be running. */
+/** The durations of a stretch of a device's work that may still be running. */
 class MeasuredTimes {
   readonly #marks: readonly DeviceMark[];
 
-  /** @param marks where it begins, before and after each wait, and where it ends; owned from here on */
+  /** @param marks at the start, before and after each wait, and at the end; owned from here on */
   constructor(marks: readonly DeviceMark[]) {
     this.#marks = marks;
   }
 
-  /** Waits for the end of the stretch. Once: it disposes of the marks. */
+  /** Waits for the end of the stretch and returns its times. Call it once: it disposes of the marks. */
   read(): DeviceTimes {
     const [begin, ...rest] = this.#marks;
     const end = rest.pop()!;

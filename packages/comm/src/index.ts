@@ -1,4 +1,4 @@
-// these names have moved to @mtl/layout, and are here for one version
+// these names have moved to @mtl/layout; exported from here as well for one more version
 export {
   type DenseAxis,
   type ExpertAxis,

@@ -2,8 +2,8 @@ import { isMainThread } from 'node:worker_threads';
 import { callNative, loadAddon } from './native/addon.js';
 
 /**
- * A module that `mtl run` has every process import before its program (`--import @mtl/comm/launched`): the
- * process ends with the launcher, also when that is killed and can do nothing about it any more.
+ * A module that `mtl run` makes every process import before its program (`--import @mtl/comm/launched`). It
+ * makes the process end when its launcher ends, even if the launcher is killed and can no longer do anything.
  */
 
 const launcher = Number(process.env.MTL_LAUNCHER_PID);
@@ -17,10 +17,9 @@ function isAlive(pid: number): boolean {
   }
 }
 
-// threads import this as well
+// worker threads import this module as well
 if (isMainThread && Number.isInteger(launcher)) {
   if (process.ppid === launcher) callNative(() => loadAddon({ usesTensors: false }).endWithParent(launcher));
-  // a process that the program starts in turn has another parent; else the launcher has ended before this
-  // line
+  // another parent: this process was started by the program itself, or the launcher ended before this line
   else if (!isAlive(launcher)) process.kill(process.pid, 'SIGKILL');
 }

@@ -28,8 +28,8 @@ interface SentBytesOptions {
 }
 
 /**
- * Returns the bytes that a rank sends, as NCCL's rings do: an all-reduce sends 2 (n - 1) / n of a tensor, a
- * gather or a scatter half of that.
+ * Returns the bytes that a rank sends if collectives run in rings, as NCCL's do: an all-reduce sends 2 (n -
+ * 1) / n times the bytes of the tensor, an all-gather or a reduce-scatter half of that.
  */
 export function sentBytes(operation: CommunicationOperation, options: SentBytesOptions): number {
   const { inputBytes, size, rank, root } = options;
@@ -43,7 +43,7 @@ export function sentBytes(operation: CommunicationOperation, options: SentBytesO
     case 'allToAll': // of equal parts
       return (inputBytes * others) / size;
     case 'broadcast':
-      // along the ring from the root; the last one passes nothing on
+      // data goes along the ring from the root; the last rank sends nothing
       return (rank + 1) % size === root ? 0 : inputBytes;
     case 'send':
       return inputBytes;
@@ -58,28 +58,30 @@ export interface MetaOperation {
   /** The name of its group. */
   readonly group: string;
   readonly operation: CommunicationOperation;
-  /** Bytes of the tensor that this rank brings, or receives. */
+  /** Bytes of the tensor that this rank contributes, or receives. */
   readonly bytes: number;
-  /** Bytes that this rank sends to others, as rings do. */
+  /** Bytes that this rank sends to others if collectives run in rings. */
   readonly sentBytes: number;
-  /** True where its tensors are on a device, not in memory of the host. */
+  /** True if the operation's tensors are on a device, not in host memory. */
   readonly isOnDevice: boolean;
   /** The other rank of a message: a position in the group. */
   readonly peer?: number;
 }
 
 interface MetaGroupOptions extends CheckedGroupOptions {
-  /** Called for every operation, in order, when it has started: values of the host are combined by then. */
+  /**
+   * Called for every operation, in order, when it has started; values in host memory are already combined.
+   */
   readonly onOperation?: ((operation: MetaOperation) => void) | undefined;
-  /** Called where the rank waits for an operation of `onOperation`. */
+  /** Called when the rank waits for an operation that `onOperation` has received. */
   readonly onWait?: ((operation: MetaOperation) => void) | undefined;
 }
 
 /**
- * A group in which only this rank exists. Operations run the same checks as in every group, are counted, and
- * finish at once: tensors on device `meta` have no values to send. Tensors in host memory, with which ranks
- * agree on something, are combined as if all ranks had the values of this rank. The contents of a message
- * from another rank are unknown (CommunicationError `MTL_META`).
+ * A group in which only this rank exists. Operations are checked as in every group, counted, and finished at
+ * once: tensors on device `meta` have no values to send. Tensors in host memory, which ranks use to agree on
+ * values, are combined as if all ranks had the values of this rank. The contents of a message from another
+ * rank are unknown (CommunicationError `MTL_META`).
  */
 class MetaGroup extends CheckedGroup {
   readonly engine = 'meta';
@@ -185,8 +187,8 @@ export interface MetaWorldOptions extends Pick<MetaGroupOptions, 'onOperation' |
 }
 
 /**
- * One rank of a world of any size, in this process and without the others: engine `meta`, see `MetaGroup`.
- * For dry runs, whose tensors are on device `meta`.
+ * One rank of a world of any size, in this process and without the other ranks: engine `meta`, see
+ * `MetaGroup`. For dry runs, whose tensors are on device `meta`.
  */
 export class MetaWorld implements World {
   readonly rank: number;
@@ -194,7 +196,7 @@ export class MetaWorld implements World {
   readonly group: ProcessGroup;
   readonly #listeners: Pick<MetaGroupOptions, 'onOperation' | 'onWait'>;
 
-  /** @throws UsageError `MTL_GROUP` for a rank that a world of the size does not have */
+  /** @throws UsageError `MTL_GROUP` for a rank that is not below `size` */
   constructor({ rank, size, ...listeners }: MetaWorldOptions) {
     if (!(Number.isSafeInteger(size) && Number.isSafeInteger(rank) && rank >= 0 && rank < size)) {
       throw new UsageError('MTL_GROUP', `rank ${rank} of a world of ${size} processes`, {

@@ -4,15 +4,15 @@ import type { Tensor } from '@mtl/kernels';
 export type ReduceOperation = 'sum' | 'max' | 'min';
 
 /**
- * An engine that moves bytes between memories of hosts: shared memory of one host, Gloo between hosts (with
- * shared memory inside each).
+ * An engine that transfers tensors in host memory: shared memory within one host, Gloo between hosts (with
+ * shared memory within each).
  */
 type HostEngineName = 'local' | 'gloo' | 'gloo+local';
 
 /**
- * An engine that moves bytes: an engine of the host, the same for tensors of GPUs as well (`staged`), NCCL
- * between GPUs, worker threads (`memory`), or none (`single`: there is one rank; `meta`: only this one of
- * several exists).
+ * The engine of a group: an engine for host memory; the same through which tensors of GPUs are copied as well
+ * (`staged+`); NCCL between GPUs; worker threads (`memory`); or no transfer (`single`: the only rank; `meta`:
+ * only this rank of several exists).
  */
 export type EngineName = HostEngineName | `staged+${HostEngineName}` | 'nccl' | 'memory' | 'single' | 'meta';
 
@@ -28,16 +28,17 @@ export type CommunicationOperation =
   | 'barrier';
 
 /**
- * An operation under way. Its tensors must stay as they are until `wait` has returned; the tensors may be
- * disposed earlier (the operation holds their memory). `await work` waits while the event loop goes on.
+ * An operation in progress. The values of its tensors must not change until `wait` has returned; the tensors
+ * may be disposed earlier (the operation holds their memory). `await work` waits without blocking the event
+ * loop.
  */
 export interface Work extends PromiseLike<void> {
   /**
-   * Blocks until the result is there (on a GPU: until the compute stream will see it). Throws the error of
-   * the operation.
+   * Blocks until the result is ready (on a GPU: until later work of the compute stream is sure to see it).
+   * Throws the error of the operation.
    */
   wait(): void;
-  /** True where `wait` would return at once. */
+  /** True if `wait` would return at once. */
   readonly isDone: boolean;
 }
 
@@ -57,7 +58,7 @@ export interface AllToAllOptions {
 
 export interface OperationCount {
   readonly calls: number;
-  /** Bytes that this rank gave to the others, counted where they are handed over. */
+  /** Bytes that this rank sent to the others, counted when they are transferred. */
   readonly sentBytes: number;
   /** Seconds that this rank's main thread was blocked in `wait`. */
   readonly waitedSeconds: number;
@@ -80,13 +81,15 @@ export interface ProcessGroup {
   readonly rank: number;
   readonly size: number;
 
-  /** Combines all members' tensors in place: each becomes the combination of all. */
+  /**
+   * Reduces over all members in place: every member's tensor becomes the sum (or maximum, minimum) of all.
+   */
   allReduce(tensor: Tensor, options?: { readonly operation?: ReduceOperation }): Work;
   /** Concatenates all inputs by rank into `output`. `input` may be this rank's part of `output`. */
   allGather(tensors: { readonly output: Tensor; readonly input: Tensor }): Work;
   /**
-   * Writes this rank's part of the combination of all inputs into `output`, which may be this rank's part of
-   * `input`.
+   * Reduces the inputs of all members and writes this rank's part of the result into `output`, which may be
+   * this rank's part of `input`.
    */
   reduceScatter(tensors: {
     readonly output: Tensor;
@@ -96,14 +99,14 @@ export interface ProcessGroup {
   /** Copies the tensor of `root` (a position in the group) to every member, in place. */
   broadcast(tensor: Tensor, options: { readonly root: number }): Work;
   /**
-   * Exchanges parts: `output` becomes one part from every rank, in order; `input` has one part for every
-   * rank, of equal sizes unless splits are given. They must not overlap. Engines compare what each rank sends
-   * with what its receiver expects (not NCCL).
+   * Exchanges parts: `output` receives one part from every rank, in rank order; `input` has one part for
+   * every rank. Parts have equal sizes unless splits are given. The two tensors must not overlap. Engines
+   * other than NCCL check that each rank sends the number of elements that its receiver expects.
    */
   allToAll(tensors: AllToAllOptions): Work;
   /**
-   * Sends `tensor` to `to` (a position in the group). Sends and receives of a pair match in order, apart from
-   * all other operations.
+   * Sends `tensor` to `to` (a position in the group). The sends and receives between two members match in
+   * order, independently of all other operations.
    */
   send(tensor: Tensor, options: { readonly to: number }): Work;
   /** Receives into `tensor` from `from` (a position in the group). */
@@ -111,7 +114,7 @@ export interface ProcessGroup {
   /** Waits for all members: the barrier is done when every member has started it. */
   barrier(): Work;
 
-  /** Returns the operations of this rank so far, per kind. */
+  /** Returns the counts of this rank's operations so far, by kind. */
   statistics(): Readonly<Record<CommunicationOperation, OperationCount>>;
   /** Releases the group's resources; a second call does nothing. */
   close(): void;

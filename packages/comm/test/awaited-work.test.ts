@@ -9,7 +9,7 @@ it('an operation can be awaited while timers run', async () => {
   });
   for (const { sum, ticks } of results) {
     expect(sum).toEqual([3]);
-    // of some 200 milliseconds
+    // of some 200 turns, one for every millisecond
     expect(ticks).toBeGreaterThan(5);
   }
 });

@@ -10,13 +10,13 @@ import { runRanks } from './support/ranks.js';
 const module = new URL('./ranks/collectives.ts', import.meta.url);
 const inMemory = rankThreads(module);
 /**
- * A chunk of `bufferBytes` holds 1024 float32, so 5003 elements take five steps, and their parts and slices
- * do not divide.
+ * Sizes in elements. A chunk of `bufferBytes` holds 1024 float32, so 5003 elements take five steps, with
+ * parts and slices of unequal lengths.
  */
 const argument: CollectiveCases = { sizes: [0, 1, 1031, 5003] };
 const bufferBytes = 4096;
 const numCases = 7 * 4 * 11;
-/** Several chunks of half a MiB for each member; the last chunk is short. */
+/** Sizes that take several chunks of half a MiB for each member; the last chunk is short. */
 const large: CollectiveCases = {
   sizes: [400_009],
   dtypes: ['float32'],
@@ -26,7 +26,7 @@ type Hashes = Record<string, string>;
 
 const ofGroups = new Map<number, Promise<Hashes[]>>();
 
-/** Returns the bits that an in-memory group computes, once for all engines. */
+/** Returns the hashes of results that an in-memory group computes; they are computed once for all engines. */
 function inMemoryHashes(worldSize: number): Promise<Hashes[]> {
   const known =
     ofGroups.get(worldSize) ??
@@ -35,7 +35,7 @@ function inMemoryHashes(worldSize: number): Promise<Hashes[]> {
   return known;
 }
 
-/** Returns a number of a host for each rank, as if every rank had a host alone. */
+/** Returns the host of each rank, for a world in which every rank is alone on its host. */
 const hostsOf = (worldSize: number): number[] => Array.from({ length: worldSize }, (_, rank) => rank);
 
 describe('local collectives', () => {
@@ -79,7 +79,8 @@ describe.skipIf(glooProblem() !== undefined)('gloo collectives (libgloo-dev)', (
       ['interleaved ranks', [0, 1, 1, 0]],
     ),
   ])('over shared memory inside each host: %s', async (_, hosts) => {
-    // an empty tensor, one with fewer elements than members, and one that does not divide by them
+    // an empty tensor, one with fewer elements than members, and one whose size the number of members does
+    // not divide
     const argument: HierarchicalCases = { hosts, sizes: [0, 1, 1031] };
     const expected = await runInMemoryRanks<Hashes>({
       ...rankThreads(new URL('./ranks/hierarchical-reference.ts', import.meta.url)),

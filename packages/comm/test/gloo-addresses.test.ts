@@ -5,9 +5,7 @@ import { describe, expect, it } from 'vitest';
 describe.skipIf(glooProblem() !== undefined)(
   'members of a group over gloo (libgloo-dev) that read the addresses of others',
   () => {
-    /**
-     * Returns the error of rank 0 where rank 1 announces the addresses of rank 0 as `change` rewrites them.
-     */
+    /** Returns the error of rank 0 if rank 1 announces the addresses of rank 0 after a change by `change`. */
     function errorWith(change: (announced: Uint8Array) => Uint8Array): unknown {
       const job = new NativeJob(0);
       let announced = new Uint8Array();

@@ -4,8 +4,8 @@ import { commonFailures } from './support/common-failures.js';
 import { errorsOf, failingRanks, timeoutMs } from './support/failing-ranks.js';
 
 /**
- * Ranks that take themselves for the only one of their host: nothing but Gloo's connections tells them of
- * each other.
+ * Starts ranks that each seem to be alone on their host, so that they can detect failures only through
+ * Gloo's connections.
  */
 const start = failingRanks(() => ({ hosts: [0, 1, 2] }));
 

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 
 afterEach(() => vi.unstubAllEnvs());
 
-// a process of its own for this file, in which no library has been loaded yet
+// this file needs its own process, in which no library has been loaded yet
 describe('without the library of the gloo engine', () => {
   it('a group over gloo is an error with the command that installs it', () => {
     vi.stubEnv('MTL_GLOO_LIBRARY', '/nowhere/libmtl_comm_gloo.so');

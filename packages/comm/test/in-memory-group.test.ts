@@ -8,7 +8,7 @@ type Results = Partial<Record<InMemoryCase, unknown>>;
 
 const casesOfRanks = rankThreads(new URL('./ranks/in-memory-cases.ts', import.meta.url));
 
-/** Runs cases on ranks that are started once for all cases; returns the results of each case, by rank. */
+/** Runs cases on ranks that are started once for all cases. Returns the results of each case, by rank. */
 async function run<Name extends InMemoryCase>(
   names: readonly Name[],
   { worldSize = 2, timeoutMs = 20_000 } = {},
@@ -30,7 +30,7 @@ describe('runInMemoryRanks', () => {
 });
 
 describe('InMemoryGroup', () => {
-  // the statistics come first: they count all calls so far
+  // the statistics are the first case, because they count all calls since the start
   const ofTwo = ['statistics', 'forgottenWait', 'changedInput', 'largeIntegers', 'misuse'] as const;
   const ofThree = ['engine', 'roundedOnce'] as const;
   let two: Record<(typeof ofTwo)[number], unknown[]>;

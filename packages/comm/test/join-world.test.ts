@@ -10,7 +10,7 @@ import { type FinishedRank, startJoiningRanks } from './support/start-joining-ra
 
 const secret = 'the secret of a test';
 
-/** Variables for `count` processes of a world, as a shell script would set them. */
+/** Returns variables for each of `count` processes of a world, as a shell script would set them. */
 async function variablesOf(
   world: number,
   { count = world, more = {} }: { count?: number; more?: Readonly<Record<string, string>> } = {},
@@ -44,7 +44,7 @@ const printed = ({ stdout, stderr }: FinishedRank): Record<string, unknown> => {
 };
 
 describe('joinWorld', () => {
-  // waits for 7 seconds while the other tests run
+  // started early: this test waits for 7 seconds, while the other tests run
   let waitsForRank0: Promise<FinishedRank[]>;
   beforeAll(async () => {
     const variables = await variablesOf(2, { more: { MTL_JOIN_TIMEOUT: '7', SAY_WAITS: '' } });
@@ -61,7 +61,7 @@ describe('joinWorld', () => {
 
   it('needs no secret of the user on one host', async () => {
     const more = { MTL_JOB_SECRET: '', TORCHELASTIC_RUN_ID: randomUUID() };
-    // the others come first, and wait for the file of rank 0
+    // the other ranks start first, and wait for the file of rank 0
     const variables = (await variablesOf(3, { more })).reverse();
     const ranks = await startJoiningRanks('join-and-sum.ts', variables).finished;
     for (const [index, each] of ranks.entries())
@@ -82,10 +82,10 @@ describe('joinWorld', () => {
       );
       expect(status).toBe(1);
     }
-    // the lowest that came says it before that, for both
+    // the lowest rank that has joined reports the missing ranks for both
     expect(ranks[0]!.stderr).toMatch(/^rank 0 has waited \d+ s for ranks (1, )?2, 3 of 4$/m);
     expect(ranks[1]!.stderr).not.toContain('has waited');
-    // the first whose time was over tells the others
+    // the first rank whose time is over tells the others
     expect(ranks.map(({ stderr }) => stderr).join('')).toContain('MTL_JOIN_TIMEOUT=SECONDS waits longer');
   });
 
@@ -96,7 +96,7 @@ describe('joinWorld', () => {
       { ...variables[1]!, MTL_JOB_SECRET: 'the secret of another' },
       variables[0]!,
     ]);
-    // the one that holds the store would wait for rank 1 until its time is over
+    // the rank that holds the store would wait for rank 1 until its time is over
     await until(() => children.filter(({ exitCode }) => exitCode !== null).length === 2);
     for (const child of children) child.kill('SIGKILL');
     const [first, second, third] = await finished;
@@ -141,7 +141,7 @@ describe('joinWorld', () => {
   });
 
   it('goes on while strangers throw garbage at the store', async () => {
-    // rank 1 comes when rank 0 has been thrown at for a while
+    // rank 1 starts when rank 0 has received garbage for a while
     const variables = await variablesOf(2);
     const first = startJoiningRanks('join-and-sum.ts', [variables[0]!]);
     const port = Number(variables[0]!.MTL_STORE_PORT);
@@ -156,7 +156,7 @@ describe('joinWorld', () => {
       const socket = connect(port, '127.0.0.1', () => socket.write(Buffer.from(parts[index % 4]!, 'latin1')));
       socket.on('error', () => {});
       socket.on('data', () => {
-        numClosed += 1; // the store's hello: it listens
+        numClosed += 1; // the store's hello has arrived: it is listening
       });
     };
     let index = 0;
@@ -168,7 +168,8 @@ describe('joinWorld', () => {
       expect(printed(one!)).toMatchObject({ rank: 1, sum: 3 });
       expect(JSON.parse(zero!.stdout)).toMatchObject({ rank: 0, sum: 3 });
       expect(zero!.stderr).toContain('warning[MTL_STORE_REFUSED]');
-      // a flood of connections is no flood of lines: five at once, then one in five seconds
+      // a flood of connections must not cause a flood of lines: five lines at once, then one every five
+      // seconds
       expect(zero!.stderr.trim().split('\n').length).toBeLessThan(20);
       expect([zero!.status, one!.status]).toEqual([0, 0]);
     } finally {

@@ -23,8 +23,8 @@ describe('local groups', () => {
       );
       expect(result.startedBeforeWait).toBe(1);
       expect(result.isDone).toEqual([true, true]);
-      // 8 all-reduces of 40000 float32 with 4 ranks: each rank hands over 2 (4 - 1) / 4 of its bytes, but for
-      // slices that end at cache lines
+      // 8 all-reduces of 40000 float32 with 4 ranks: each rank sends 2 (4 - 1) / 4 of its bytes, give or take
+      // slices that are rounded to cache lines
       const expected = 8 * 40_000 * 4 * 1.5;
       expect(result.allReduce.calls).toBe(8);
       expect(Math.abs(result.allReduce.sentBytes / expected - 1)).toBeLessThan(0.02);

@@ -48,7 +48,7 @@ describe('MetaWorld', () => {
       group.send(part, { to: 3 }).wait();
       group.receive(part, { from: 0 }).wait();
       group.barrier().wait();
-      // values that ranks agree on
+      // values in host memory, with which ranks agree on something
       group.allReduce(Tensor.from([1], { shape: [1], dtype: 'float32' })).wait();
     });
     const isOnDevice = true;
@@ -57,7 +57,7 @@ describe('MetaWorld', () => {
       { group: 'world', operation: 'allGather', bytes: 400, sentBytes: 1200, isOnDevice },
       { group: 'world', operation: 'reduceScatter', bytes: 1600, sentBytes: 1200, isOnDevice },
       { group: 'world', operation: 'broadcast', bytes: 1600, sentBytes: 1600, isOnDevice },
-      // the last of the ring
+      // 0 bytes, because this rank is the last of the ring
       { group: 'world', operation: 'broadcast', bytes: 1600, sentBytes: 0, isOnDevice },
       { group: 'world', operation: 'allToAll', bytes: 1600, sentBytes: 1200, isOnDevice },
       { group: 'world', operation: 'allToAll', bytes: 160, sentBytes: 140, isOnDevice },

@@ -10,7 +10,7 @@ it('the example of the README prints what it says', () => {
   const readme = readFileSync(at('README.md'), 'utf8');
   const [, code, output] = /^```ts\n([\s\S]*?)^```\n\n```text\n([\s\S]*?)^```$/m.exec(readme)!;
   expect(code).toContain('runInMemoryRanks(');
-  // The example runs from the sources of this package: the packed one is tested with the others.
+  // The example runs with the sources of this package; another test runs it with the packed package.
   mkdirSync(at('build'), { recursive: true });
   writeFileSync(at('build/readme-example.ts'), code!);
   const printed = execFileSync(process.execPath, [...typescriptFlags, at('build/readme-example.ts')], {

@@ -25,7 +25,7 @@ const cannot = glooProblem() !== undefined || networkHostsProblem() !== undefine
 let network: NetworkHosts;
 const start = failingRanks(() => ({ hosts, ...network }));
 
-/** Two ranks each on two hosts that nothing but a cable connects. */
+/** Two emulated hosts with two ranks each, connected by nothing but a virtual cable. */
 describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
   beforeEach(() => {
     network = createNetworkHosts();
@@ -48,7 +48,7 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
 
   it('lose a rank by kill -9: all others name it at once', () => expectKilledIsNamedAtOnce(start, culprit));
 
-  // whatever the rank was doing when it stopped; MTL_TEST_STOPS=20 for more moments
+  // stops the rank at different moments of its work; MTL_TEST_STOPS=20 tests more moments
   it.each(Array.from({ length: numStops }, (_, index) => [(culprit + index) % hosts.length, 7 * index]))(
     'lose rank %i, which stops after %i ms: all others name it, and no other rank, at the time-out',
     async (stopped, afterMs) => {
@@ -59,7 +59,7 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
       for (const error of await errorsOf(processes.filter((_, rank) => rank !== stopped))) {
         expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { rank: stopped, ...complete } });
         expect(error.message).toContain('group world [0, 1, 2, 3], allReduce');
-        // far from the default of 20 s
+        // much less than the default of 20 s
         expect(error.details.waitedMs).toBeLessThan(10 * timeoutMs);
       }
       expect(processes.filter(isRunning)).toEqual([processes[stopped]]);

@@ -14,17 +14,17 @@ import { chunkSizeOf, chunksOfRank, sequenceChunks } from './sequence-chunks.js'
 
 /** Two levels of the processes that share sequences. */
 export interface ContextLevels {
-  /** The n processes of this process's block, which exchange heads. */
+  /** The n processes of this process's block, which exchange heads with each other. */
   readonly heads: ProcessGroup;
   /** This process and the processes at the same position in the other blocks; keys go round among them. */
   readonly ring: ProcessGroup;
 }
 
-/** The rows and the chunks that both levels compute with. */
+/** The row order and the chunks with which both levels compute. */
 export interface BlockChunks {
-  /** The rows of a block's processes, and of its chunks. */
+  /** The conversion between the rows of a block's processes and the rows of its chunks. */
   readonly order: RowOrder;
-  /** The chunks of blocks. */
+  /** The chunks, if each block counts as one process. */
   readonly chunks: Chunks;
   release(): void;
 }
@@ -60,7 +60,7 @@ export function blocksOfPackedSamples(
       group: heads,
       perProcess,
       columns: packed.columns,
-      // slices of rows are in order already
+      // slices of rows are already in the right order
       places: isZigzag ? placesInBlock({ heads, ring }, packed) : undefined,
     },
     options,
@@ -89,8 +89,8 @@ export function blocksOfPackedSamples(
 }
 
 /**
- * Returns the position of each row of a block's two chunks, document after document, among the rows of its
- * processes.
+ * Returns, for each row of a block's two chunks (document after document), its position among the rows of the
+ * block's processes.
  */
 function placesInBlock({ heads, ring }: ContextLevels, { parts, chunkSize }: PackedParts): Int32Array {
   const { size } = heads;
@@ -98,7 +98,7 @@ function placesInBlock({ heads, ring }: ContextLevels, { parts, chunkSize }: Pac
   let row = 0;
   chunksOfRank(ring.rank, ring.size).forEach((chunk, half) => {
     const own = Array.from({ length: size }, (_, at) => ({
-      // the later half of a sequence goes from the last process to the first
+      // in the second half of a sequence, the processes follow in reverse order
       process: half === 0 ? at : size - 1 - at,
       part: parts[chunk * size + at]!,
       next: 0,

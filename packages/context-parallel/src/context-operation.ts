@@ -6,8 +6,8 @@ import type { AttendedHeads } from './context-attention.js';
 import { type ProjectionSizes, projectionShape, rowsOfPlace, sizesOf } from './projection-parts.js';
 
 /**
- * The tensors of one pass. They hold the rows of the own chunks, one chunk after the other: dimensions before
- * W are [own, B], or [own].
+ * The tensors of one pass. They hold the rows of this process's own chunks, one chunk after the other: [own,
+ * B, W], or [own, W] for packed samples.
  */
 export interface Pass {
   readonly call: AttendedHeads;
@@ -15,7 +15,9 @@ export interface Pass {
   readonly sizes: ProjectionSizes;
   /** [rows, ..., (A + 2 G) * D] */
   readonly projection: Tensor;
-  /** [chunks, ...]: of each own chunk, over all keys that its queries see; see `Chunks.statisticsShape`. */
+  /**
+   * [chunks, ...], for each own chunk over all keys that its queries attend to; see `Chunks.statisticsShape`.
+   */
   readonly logSumExp: Tensor;
 }
 
@@ -25,7 +27,7 @@ export interface ForwardPass extends Pass {
 }
 
 export interface BackwardPass extends Pass {
-  /** The `attentionRowSums` of every own chunk, in the shape of `logSumExp`. */
+  /** The `attentionRowSums` of each own chunk, in the shape of `logSumExp`. */
   readonly rowSums: Tensor;
   /** [rows, ..., (A + 2 G) * D] */
   readonly gradient: Tensor;
@@ -33,7 +35,10 @@ export interface BackwardPass extends Pass {
   readonly outputGradient: Tensor;
 }
 
-/** A way to compute attention of the own queries while other processes hold keys and values. */
+/**
+ * A method of computing attention of this process's own queries if other processes hold part of the keys and
+ * values.
+ */
 export interface ContextOperation {
   readonly name: string;
   /** Writes the output and the log-sum-exp. */
@@ -43,16 +48,17 @@ export interface ContextOperation {
 }
 
 /**
- * Returns the dtype of sums of partial results: the rounding errors of 16-bit sums would add up over
+ * Returns the dtype in which partial results are summed: in 16 bits, rounding errors would add up over
  * processes.
  */
 export const sumsOf = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
 
-/** Both directions of attention over rows of a process. */
+/** Forward and backward of attention over the rows of a process. */
 interface AttentionPasses {
   readonly name: string;
   /**
-   * Computes the output. `projection` is the tensor that backward reads in place of qkv. Default: qkv itself.
+   * Computes the output. The returned `projection` is the tensor that backward reads in place of qkv.
+   * Default: qkv itself.
    */
   forward(qkv: Tensor): {
     readonly output: Tensor;
@@ -70,7 +76,7 @@ interface AttentionPasses {
 
 /**
  * Records attention as a differentiable operation that keeps the projection, the output and the log-sum-exp
- * of its rows. The tensors that masks read outlive the passes of a micro-batch.
+ * of its rows. The tensors that its masks read must outlive the passes of the micro-batch.
  */
 export function recordedAttention(
   tape: Tape,
@@ -94,7 +100,7 @@ export function recordedAttention(
       parameters: [],
       saved: Object.values(saved),
       backward: ({ outputGradient }) => {
-        // outside of tidy: recomputed tensors belong to their variables
+        // not in a tidy scope, because recomputed tensors belong to their variables
         const tensors = {
           projection: saved.projection.tensor,
           output: saved.output.tensor,
@@ -110,7 +116,7 @@ export function recordedAttention(
   return output;
 }
 
-/** Records attention of the own chunks. */
+/** Records attention of this process's own chunks. */
 export function contextOperation(
   tape: Tape,
   { call, chunks }: { readonly call: AttentionCall; readonly chunks: Chunks },

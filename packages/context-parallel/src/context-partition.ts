@@ -21,19 +21,22 @@ import { chunkSizeOf, chunksOfRank, sequenceChunks } from './sequence-chunks.js'
 export interface ContextPartitionOptions {
   /** The processes that share every sequence. */
   readonly group: ProcessGroup;
-  /** These and the tensor-parallel processes of each; undefined: there are none of these. */
+  /**
+   * The processes of `group` together with the tensor-parallel processes of each; undefined without tensor
+   * parallelism.
+   */
   readonly groupWithTensor?: ProcessGroup | undefined;
-  /** The communication: one word for all layers, or one for each. */
+  /** The kind of communication: one for all layers, or one for each layer. */
   readonly communication: readonly ContextCommunication[];
-  /** Blocks of neighbours in the group, and the groups across them; `a2a+p2p` needs both. */
+  /** The blocks of neighbours in the group, and the groups across blocks; needed for `a2a+p2p` only. */
   readonly levels?: ContextLevels | undefined;
 }
 
 /**
- * The rows of a micro-batch that this process owns, and the way in which its queries see the keys of others.
- * A process owns two of the 2 n chunks of every document, one from either end, and of packed samples a slice
- * of the rows, for attention to all keys of a sample. A sequence that cannot be divided is a
- * ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE`.
+ * The rows of a micro-batch that this process owns, and how its queries attend to the keys of other
+ * processes. A process owns two of the 2 n chunks of every document, one from either end. If samples are
+ * packed and their attention is not causal, it owns a slice of the rows. A sequence that cannot be divided is
+ * a ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE`.
  */
 export interface ContextPartition extends SequencePartition<AttendRows, UploadOptions, ProcessGroup> {
   /** The group of `ContextPartitionOptions`. */
@@ -42,12 +45,12 @@ export interface ContextPartition extends SequencePartition<AttendRows, UploadOp
   ofPackedSamples(batch: PackedSamplesOfBatch, upload: UploadOptions): RowsOfProcess;
 }
 
-/** The rows that a process owns: some of all. */
+/** The rows of a micro-batch that one process owns. */
 export interface RowsOfProcess extends OwnRows<AttendRows> {
   readonly indices: Int32Array;
 }
 
-/** The divided rows that layers compute with; `blocks` where some communicate in two levels. */
+/** The divided rows with which layers compute; `blocks` is set if some layers communicate in two levels. */
 interface DividedRows {
   readonly chunks: Chunks;
   readonly blocks: BlockChunks | undefined;
@@ -72,7 +75,7 @@ const ways: Readonly<Record<ContextCommunication, Attend>> = {
 /**
  * Divides every sequence over processes.
  *
- * @throws UsageError `MTL_CONTEXT_PARALLEL` where layers need two levels and there are none
+ * @throws UsageError `MTL_CONTEXT_PARALLEL` if layers need two levels and `levels` is missing
  */
 export function contextPartition(options: ContextPartitionOptions): ContextPartition {
   const { group, groupWithTensor, communication } = options;
@@ -121,7 +124,7 @@ export function contextPartition(options: ContextPartitionOptions): ContextParti
   };
 }
 
-/** Returns the indices in [S, B] of the rows of the own chunks, one chunk after the other. */
+/** Returns the indices in [S, B] of the rows of this process's own chunks, one chunk after the other. */
 function ownIndices(
   { sequenceLength, batchSize }: SequencesOfBatch,
   { rank, size }: ProcessGroup,

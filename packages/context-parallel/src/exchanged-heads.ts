@@ -14,7 +14,7 @@ import type { AttendedHeads } from './context-attention.js';
 import { type ContextOperation, recordedAttention, sumsOf } from './context-operation.js';
 import { sizesOf } from './projection-parts.js';
 
-/** Operands of attention of the own heads, whose rows are in the order of their sequences. */
+/** The operands of attention of a process's own heads. Rows are in the order of their sequences. */
 interface PassOfHeads {
   readonly call: AttendedHeads;
   /** [rows, ..., (A + 2 G) * D] */
@@ -23,7 +23,9 @@ interface PassOfHeads {
   readonly logSumExp: Tensor;
 }
 
-/** The attention of the own heads where a process has their rows. */
+/**
+ * An implementation of attention of a process's own heads, for a process that has the rows of these heads.
+ */
 interface AttentionOfHeads {
   readonly name: string;
   /**
@@ -43,7 +45,7 @@ interface AttentionOfHeads {
   ): void;
 }
 
-/** Makes attention to keys that the process holds completely. */
+/** Makes the attention of a process that holds all keys of its heads. */
 export function attentionOfSequences(chunks: Chunks): AttentionOfHeads {
   const operandsOf = ({ call, projection, logSumExp }: PassOfHeads) => {
     const { numHeads, numGroups = numHeads } = call;
@@ -79,7 +81,7 @@ export function attentionOfSequences(chunks: Chunks): AttentionOfHeads {
 
 const onlyChunk = (statistics: Tensor): Tensor => statistics.reshape(statistics.shape.slice(1));
 
-/** Makes attention to keys that are partly in other blocks of processes. */
+/** Makes the attention of a process whose heads have part of their keys in other blocks of processes. */
 export const attentionOfBlocks = (
   chunks: Chunks,
   { name, forward, backward }: ContextOperation,
@@ -98,12 +100,13 @@ export const attentionOfBlocks = (
 };
 
 /**
- * Records attention of some heads over the positions of all processes. Before attention the processes
- * exchange all heads of their positions for all positions of their heads; afterwards they exchange back
- * (DeepSpeed-Ulysses, Jacobs et al. 2023). Only the own positions of the output are kept, which the next
- * matmul keeps anyway. Backward therefore communicates the row sums of the output and its gradient.
+ * Records attention of some heads over the positions of all processes. Before attention, the processes
+ * exchange data: each gives away all heads of its positions and gets all positions of its heads. Afterwards
+ * they exchange back (DeepSpeed-Ulysses, Jacobs et al. 2023). Of the output, only the process's own positions
+ * are kept, which the next matmul keeps anyway. Backward therefore communicates the row sums of the output
+ * and its gradient.
  *
- * @throws UsageError `MTL_CONTEXT_PARALLEL` where the groups of heads cannot be divided evenly over the
+ * @throws UsageError `MTL_CONTEXT_PARALLEL` if the groups of heads cannot be divided evenly over the
  *   processes
  */
 export function exchangedHeads(
@@ -170,13 +173,13 @@ function turnRows(rows: Tensor, statistics: Tensor): void {
   const inner = shape.slice(1, -1);
   const width = inner.reduce((size, length) => size * length, 1);
   const strides = inner.map((_, dim) => inner.slice(dim + 1).reduce((size, length) => size * length, 1));
-  // the elements of the last dimension of an operand are adjacent: it has one
+  // the last dimension of an operand must be contiguous: adds one of size 1
   using from = rows.strided({ shape: [...shape, 1], strides: [positions * width, ...strides, width, 1] });
   using to = statistics.reshape([...shape, 1]);
   cast({ output: to, input: from });
 }
 
-/** Returns [rows, ..., W] as [n, rows, ..., W / n]: the rows of each of n processes' heads; a view. */
+/** Views [rows, ..., W] as [n, rows, ..., W / n], split by the heads of each of n processes. */
 function byHeads(tensor: Tensor, size: number): Tensor {
   const [rows, width] = [tensor.shape.slice(0, -1), tensor.dim(-1)];
   const share = width / size;
@@ -184,7 +187,10 @@ function byHeads(tensor: Tensor, size: number): Tensor {
   return tensor.strided({ shape: [size, ...rows, share], strides: [share, ...strides, 1] });
 }
 
-/** Exchanges [own, B, W] of the own positions for [S, B, W / n], packed [T, W / n], of the own heads. */
+/**
+ * Exchanges [own, B, W] of the process's own positions for [S, B, W / n] of its own heads (packed: [T, W /
+ * n]).
+ */
 function positionsOfHeads(tensor: Tensor, order: RowOrder): Tensor {
   const { group } = order;
   using own = order.enter(tensor);
@@ -196,7 +202,10 @@ function positionsOfHeads(tensor: Tensor, order: RowOrder): Tensor {
   return order.inSequenceOrder(rows);
 }
 
-/** Exchanges [S, B, W / n], packed [T, W / n], of the own heads for [own, B, W] of the own positions. */
+/**
+ * Exchanges [S, B, W / n] (packed: [T, W / n]) of the process's own heads for [own, B, W] of its own
+ * positions.
+ */
 function headsOfPositions(tensor: Tensor, order: RowOrder): Tensor {
   const { group } = order;
   const { size } = group;
@@ -212,7 +221,7 @@ function headsOfPositions(tensor: Tensor, order: RowOrder): Tensor {
   return order.leave(result);
 }
 
-/** Sends an equal part of the first dimension to each process. */
+/** Runs an all-to-all with equal parts of the first dimension. */
 function exchanged(input: Tensor, group: ProcessGroup): Tensor {
   const { shape, dtype, device } = input;
   const output = Tensor.empty({ shape, dtype, device });

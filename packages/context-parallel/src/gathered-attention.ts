@@ -16,13 +16,16 @@ import {
 } from './projection-parts.js';
 
 /**
- * Every process gets the keys and values of all: any mask and window, at the price of 2 G D values for each
- * position of the sequence during a pass. Backward gathers them again, and sums the gradients of keys and
- * values over processes.
+ * Attention for which every process gathers all keys and values. It supports any mask and window, but keeps 2
+ * G D values for each position of the sequence during a pass. Backward gathers keys and values again, and
+ * sums their gradients over processes.
  */
 export const gatheredAttention: ContextOperation = { name: 'gathered attention', forward, backward };
 
-/** Gathers [S, B, G, 2 D], packed [T, G, 2 D], of all processes, in the order of the sequences. */
+/**
+ * Gathers the keys and values of all processes, [S, B, G, 2 D] (packed: [T, G, 2 D]), in the order of the
+ * sequences.
+ */
 function gathered(projection: Tensor, sizes: ProjectionSizes, chunks: Chunks): Tensor {
   const { group } = chunks;
   const own = keysAndValuesOf(projection, sizes);

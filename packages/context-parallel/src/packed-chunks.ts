@@ -11,7 +11,7 @@ import {
 import { type ChunkPair, type Chunks, chunkMasks, type RowOrder } from './chunks.js';
 import type { AttendedHeads } from './context-attention.js';
 
-/** Copies values to the device, as `Tensor.from`, where passes are launched again with other values. */
+/** Copies values to the device like `Tensor.from`, for passes that are launched again with other values. */
 export type Upload = (values: TypedArray, options: Parameters<typeof Tensor.from>[1]) => Tensor;
 
 export interface UploadOptions {
@@ -28,19 +28,19 @@ function uploaded(
   return new Variable(upload(values, { shape: [values.length], dtype, device }), { requiresGradient: false });
 }
 
-/** The order of packed samples' rows among the rows of several processes. */
+/** The order of packed samples' rows, relative to the rows of several processes. */
 interface PackedRowsOfProcesses {
   readonly group: ProcessGroup;
-  /** The number of chunks that a process has. */
+  /** The number of chunks of each process. */
   readonly perProcess: number;
   /**
-   * B, where the rows of activations are [own, B] and the rows of a chunk are transposed: [B, own]. Default:
-   * 1.
+   * The batch size B if the rows of activations are [own, B], which a chunk stores transposed: [B, own].
+   * Default: 1.
    */
   readonly columns?: number | undefined;
   /**
-   * The position of each row, one sequence after the other, among the rows of all processes; undefined where
-   * the order is the same.
+   * For each row, one sequence after the other, its position among the rows of all processes; undefined if
+   * both orders are the same.
    */
   readonly places?: Int32Array | undefined;
 }
@@ -53,12 +53,12 @@ function inverseOf(places: Int32Array): Int32Array {
   return inverse;
 }
 
-/** The order of packed rows; its tables are on the device until they are released. */
+/** The order of packed rows. Its tables stay on the device until they are released. */
 export class PackedRowOrder implements RowOrder {
   readonly group: ProcessGroup;
   readonly perProcess: number;
   readonly #columns: number;
-  /** int32 [T]: the position of each row of one order in the other order. */
+  /** int32 [T], for each row of one order, its position in the other order. */
   readonly #sources: { readonly ofSequences: Variable; readonly ofProcesses: Variable } | undefined;
 
   constructor({ group, perProcess, columns = 1, places }: PackedRowsOfProcesses, options: UploadOptions) {
@@ -126,29 +126,32 @@ export class PackedRowOrder implements RowOrder {
   }
 }
 
-/** Positions [start, end) of the sequence that a sample is a part of. */
+/** A part of a sample: positions [start, end) of the sequence. */
 export type Part = readonly [start: number, end: number];
 
-/** Contiguous samples, divided over processes: the part of the samples that each chunk has. */
+/**
+ * Contiguous samples that are divided over processes, described by the part of each sample that each chunk
+ * has.
+ */
 export interface PackedParts extends Omit<PackedRowsOfProcesses, 'perProcess'> {
-  /** c: rows of every chunk; rows after the last sample belong to no sample. */
+  /** c: the number of rows of every chunk; rows after the last sample belong to no sample. */
   readonly chunkSize: number;
-  /** The parts of every chunk, one for each sample. */
+  /** For every chunk, its part of each sample. */
   readonly parts: ReadonlyArray<readonly Part[]>;
-  /** The chunks of a process, in the order of its rows. */
+  /** Returns the chunks of a process, in the order of its rows. */
   readonly ofRank: (rank: number) => readonly number[];
   /** The number of each sample, for random masks. */
   readonly sampleNumbers: readonly bigint[];
 }
 
-/** The part of the samples that a chunk has, or all samples. */
+/** The rows of the samples' parts in one chunk, or of all samples. */
 interface Ranges {
   readonly lengths: readonly number[];
-  /** A bound of the lengths: at least the number of rows of the longest. */
+  /** An upper bound of the number of rows of one part. */
   readonly longest: number;
-  /** int32 [N + 1] */
+  /** int32 [N + 1], the first row of each sample's part. */
   readonly starts: Tensor;
-  /** int32 [N] */
+  /** int32 [N], the position of each part's first row in its sequence. */
   readonly first: Tensor;
 }
 
@@ -159,7 +162,7 @@ function startsOf(lengths: readonly number[]): number[] {
   return starts;
 }
 
-/** Chunks of packed samples: documents, each divided separately, or rows of sentences. */
+/** Chunks of packed samples: documents that are each divided separately, or rows of bidirectional samples. */
 export class PackedChunks extends PackedRowOrder implements Chunks {
   readonly shape: readonly [number];
   readonly ofRank: (rank: number) => readonly number[];
@@ -202,7 +205,7 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
   }
 
   mayBeSeen({ causal = false }: AttendedHeads, { queries, keys }: ChunkPair): boolean {
-    // rows that belong to no sample get their zeros from the chunk itself
+    // rows that belong to no sample get zeros only from the pair of a chunk with itself
     if (queries === keys) return true;
     if (causal && keys > queries) return false;
     return this.#scoresOf(this.#chunks[queries]!, this.#chunks[keys]!, `${queries} ${keys}`) > 0;
@@ -242,7 +245,7 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
     return { ...chunkMasks(call, this.#samples.tensor), packed };
   }
 
-  /** Queries times keys over all samples. */
+  /** Returns the number of scores: queries times keys, summed over all samples. */
   #scoresOf(queries: Ranges, keys: Ranges, name: string): number {
     let numScores = this.#numScores.get(name);
     if (numScores === undefined) {

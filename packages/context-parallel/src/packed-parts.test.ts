@@ -44,7 +44,8 @@ describe('documents of sequences', () => {
     );
   });
 
-  // of 8 and 4 positions, two processes: 0, 1, 6, 7 and 2, 3, 4, 5 of the first, 0, 3 and 1, 2 of the second
+  // documents of 8 and 4 positions, two processes: 0, 1, 6, 7 and 2, 3, 4, 5 of the first document, 0, 3 and
+  // 1, 2 of the second
   it('have two chunks of each process, one from either end', () => {
     const keyStart = keyStartOf([[8, 4]]);
     const batch = { batchSize: 1, sequenceLength: 12, sampleNumbers: Float64Array.of(7), keyStart };
@@ -77,7 +78,7 @@ describe('documents of sequences', () => {
       });
       const numDocuments = documents.filter((document) => document.sample === sample).length;
       const longest = Math.max(...sequences[sample]!);
-      // a position more of a document is at most the pairs of its last one
+      // one more position of a document adds at most the pairs of its last position
       expect(Math.max(...pairs) - Math.min(...pairs)).toBeLessThanOrEqual(numDocuments * longest);
       const mean = pairs.reduce((sum, each) => sum + each, 0) / size;
       expect(Math.max(...pairs) / mean).toBeLessThan(1.15);
@@ -96,7 +97,7 @@ describe('documents of sequences', () => {
     const all = own.flatMap(({ indices }) => [...indices]);
     expect(all.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 32 }, (_, index) => index));
     expect(own[0]!.places).toEqual(own[1]!.places);
-    // rows of a chunk lie one sequence after the other: [chunks, B, c] of [chunks, c, B]
+    // the rows of a chunk are stored one sequence after the other: [chunks, B, c] in place of [chunks, c, B]
     own.forEach(({ indices, places }, rank) => {
       indices.forEach((index, row) => {
         const [half, inChunk, sample] = [Math.floor(row / 8), Math.floor((row % 8) / 2), row % 2];

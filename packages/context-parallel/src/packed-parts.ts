@@ -4,7 +4,7 @@ import type { PackedSamplesOfBatch, SequencesOfBatch } from '@mtl/layout';
 import type { PackedParts, Part } from './packed-chunks.js';
 import { chunkSizeOf, chunksOfRank } from './sequence-chunks.js';
 
-/** A document of a sequence: some positions one after the other. */
+/** A document within a sequence: a range of positions. */
 export interface Document {
   /** The sequence's number in the micro-batch. */
   readonly sample: number;
@@ -13,9 +13,10 @@ export interface Document {
 }
 
 /**
- * Returns the documents of all sequences, given the first position of each position's document, [B, S].
+ * Returns the documents of all sequences. `keyStart` is, for each position [B, S], the first position of its
+ * document.
  *
- * @throws UsageError `MTL_CONTEXT_PARALLEL` for a first key that does not begin where its document does
+ * @throws UsageError `MTL_CONTEXT_PARALLEL` for a first position that is not the start of its document
  */
 export function documentsOf(keyStart: Int32Array, sequenceLength: number): readonly Document[] {
   const documents: Document[] = [];
@@ -36,10 +37,10 @@ export function documentsOf(keyStart: Int32Array, sequenceLength: number): reado
 }
 
 /**
- * Returns the begin of the 2 n chunks of every document, and the end of the last one: [documents][2 n + 1]
- * positions. The positions of a remainder go to the chunks in turn, from document to document, so that every
- * chunk has the same number of positions of each sequence. No document is padded: the tokens of a step do not
- * depend on the number of processes.
+ * Returns the start of each of the 2 n chunks of every document, and the end of the last chunk: [documents][2
+ * n + 1] positions. If the length of a document is not a multiple of 2 n, chunks take turns, from document to
+ * document, in getting one more position, so that all chunks have the same number of positions of each
+ * sequence. No document is padded: the tokens of a step do not depend on the number of processes.
  *
  * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that has no 2 n equal chunks
  */
@@ -49,7 +50,8 @@ export function bordersOfDocuments(
 ): ReadonlyArray<readonly number[]> {
   chunkSizeOf(sequenceLength, size);
   const numChunks = 2 * size;
-  // the chunk whose turn it is; every sequence ends where it began, since its length divides
+  // the chunk that gets the next extra position; at the end of every sequence it is 0 again, since 2 n
+  // divides the sequence length
   let next = 0;
   return documents.map(({ start, end }) => {
     const length = end - start;
@@ -64,7 +66,7 @@ export function bordersOfDocuments(
   });
 }
 
-/** Adds empty documents up to a power of two, so that few different numbers of documents occur. */
+/** Adds empty documents up to a power of two, so that only a few different numbers of documents occur. */
 function filledUp(documents: readonly Document[]): readonly Document[] {
   const count = 2 ** Math.ceil(Math.log2(documents.length));
   const empty = { sample: 0, start: 0, end: 0 };
@@ -72,8 +74,8 @@ function filledUp(documents: readonly Document[]): readonly Document[] {
 }
 
 /**
- * Divides each document of the sequences separately, so that causal attention is the same work for all
- * processes whatever the documents are: a process has two chunks of each document, one from either end.
+ * Divides each document of the sequences separately, so that all processes do the same amount of causal
+ * attention whatever the documents are: a process has two chunks of each document, one from either end.
  */
 export function documentChunks(
   {
@@ -123,10 +125,10 @@ export function documentChunks(
 }
 
 /**
- * Divides rows of samples that see all their keys into one slice for each process: without causality every
- * row of a sample is the same work.
+ * Divides rows of samples whose attention is not causal into one slice for each process: every row of a
+ * sample is then the same amount of work.
  *
- * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for rows that have no n equal slices
+ * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for rows that cannot be divided into n equal slices
  */
 export function rowChunks(
   { numRows, starts, sampleNumbers }: Pick<PackedSamplesOfBatch, 'numRows' | 'starts' | 'sampleNumbers'>,

@@ -2,16 +2,16 @@ import { cast, type Tensor } from '@mtl/kernels';
 import type { Chunks } from './chunks.js';
 import type { AttendedHeads } from './context-attention.js';
 
-/** The sizes of a packed projection of queries, keys and values of the own chunks. */
+/** The sizes of a packed projection of queries, keys and values, for a process's own chunks. */
 export interface ProjectionSizes {
-  /** Dimensions of the own rows: [own, B], or [own] where samples are packed. */
+  /** Dimensions of the process's own rows: [own, B], or [own] for packed samples. */
   readonly rows: readonly number[];
   readonly heads: number;
   readonly groups: number;
   readonly headSize: number;
 }
 
-/** Returns the sizes of a projection of width `width`. */
+/** Returns the sizes of a projection whose last dimension is `width`. */
 export function sizesOf(
   { numHeads, numGroups = numHeads }: AttendedHeads,
   { shape: [chunkSize, ...columns], perProcess }: Chunks,
@@ -25,7 +25,9 @@ export function sizesOf(
   };
 }
 
-/** Returns the rows of one of the own chunks, by its place among them: [own, ...] to [c, ...]. */
+/**
+ * Returns the rows of one of a process's own chunks, by its index among these chunks: [own, ...] to [c, ...].
+ */
 export function rowsOfPlace(tensor: Tensor, place: number, { perProcess }: Chunks): Tensor {
   const size = tensor.dim(0) / perProcess;
   return tensor.rows(place * size, (place + 1) * size);
@@ -39,7 +41,7 @@ export const projectionShape = ({ rows, heads, groups, headSize }: ProjectionSiz
   headSize,
 ];
 
-/** Strides of contiguous dimensions `outer`, whose elements have `inner` each. */
+/** Returns the strides of contiguous dimensions `outer` whose elements each consist of `inner` values. */
 const outerStrides = (outer: readonly number[], inner: number): readonly number[] =>
   outer.map((_, dim) => outer.slice(dim + 1).reduce((size, length) => size * length, inner));
 
@@ -54,13 +56,13 @@ export function keysAndValuesIn(qkv: Tensor, sizes: ProjectionSizes): Tensor {
   });
 }
 
-/** Keys and values alone, [rows, ..., G, 2 D] without gaps, which is what travels. */
+/** Copies the keys and values, [rows, ..., G, 2 D], to contiguous memory, in which they are sent. */
 export function keysAndValuesOf(qkv: Tensor, sizes: ProjectionSizes): Tensor {
   using part = keysAndValuesIn(qkv, sizes);
   return cast({ input: part, dtype: qkv.dtype });
 }
 
-/** Keys and values apart, [K, ..., G, D] each, of rows [K, ..., G, 2 D]; strided views. */
+/** Splits rows [K, ..., G, 2 D] into keys and values, [K, ..., G, D] each; strided views. */
 export function splitKeysAndValues(both: Tensor): { readonly key: Tensor; readonly value: Tensor } {
   const [outer, double] = [both.shape.slice(0, -1), both.dim(-1)];
   const half = (offset: number): Tensor =>

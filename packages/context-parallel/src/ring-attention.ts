@@ -13,10 +13,10 @@ import {
 import { keysAndValuesIn, keysAndValuesOf, rowsOfPlace, splitKeysAndValues } from './projection-parts.js';
 
 /**
- * Keys and values go round, from each process to the next, while it computes with those it has; partial
- * outputs are merged by their log-sum-exp (Ring Attention, Liu et al. 2023). Besides its own, a process holds
- * the keys and values of two others at most. In backward the gradients of keys and values follow them, in
- * float32.
+ * Attention in which keys and values go around a ring: each process sends them to the next one while it
+ * computes with them, and merges partial outputs by their log-sum-exp (Ring Attention, Liu et al. 2023). A
+ * process holds its own keys and values and at most two blocks of other processes. In backward, the gradients
+ * of keys and values follow around the ring, in float32.
  */
 export const ringAttention: ContextOperation = { name: 'ring attention', forward, backward };
 
@@ -26,7 +26,7 @@ class Ring {
   readonly #to: number;
   readonly #from: number;
 
-  /** @param step 1: to the next process, -1: to the one before */
+  /** @param step 1: sends to the next process; -1: sends to the previous one */
   constructor(group: ProcessGroup, step: 1 | -1) {
     this.#group = group;
     this.#to = (group.rank + step + group.size) % group.size;
@@ -37,7 +37,7 @@ class Ring {
     return this.#group.send(tensor, { to: this.#to });
   }
 
-  /** Starts to receive into a new tensor like `like`. */
+  /** Starts to receive into a new tensor with the shape and dtype of `like`. */
   receive(like: Tensor): Arriving {
     const { shape, dtype, device } = like;
     const tensor = Tensor.empty({ shape, dtype, device });
@@ -51,18 +51,20 @@ class Ring {
   }
 }
 
-/** A tensor that is on its way. */
+/** A tensor that is being received. */
 interface Arriving {
   wait(): Tensor;
 }
 
-/** The chunks of two processes that a process attends from and to, by their numbers and their places. */
+/**
+ * A pair of chunks, one of queries and one of keys, by their numbers and by their indices in their processes.
+ */
 interface PairOfPlaces extends ChunkPair {
   readonly queryPlace: number;
   readonly keyPlace: number;
 }
 
-/** Returns the pairs of own queries and keys of a process that may see each other. */
+/** Returns the pairs of this process's own queries and `owner`'s keys whose masks do not hide everything. */
 function pairsWith({ call, chunks }: Pass, owner: number): readonly PairOfPlaces[] {
   const { rank } = chunks.group;
   return chunks
@@ -116,9 +118,9 @@ function forward(pass: ForwardPass): void {
 }
 
 /**
- * Computes the gradients. The block of process r + i is here in step i; its gradient has been on the
- * processes from r + i - 1 down to r + 1 before, and goes on from here, so that it comes home after the last
- * step.
+ * Computes the gradients. In step i, the block of process r + i is on process r. Its gradient has passed the
+ * processes from r + i - 1 down to r + 1 before, and then moves on, so that it reaches its owner after the
+ * last step.
  */
 function backward(pass: BackwardPass): void {
   const { call, chunks, sizes, projection, gradient } = pass;
@@ -134,7 +136,9 @@ function backward(pass: BackwardPass): void {
   const querySums = own.map(() => newSums(queryShape));
   const ring = new Ring(group, -1);
   let current = keysAndValuesOf(projection, sizes);
-  /** Adds the gradients of a block of keys and values, by the own queries, to `sums`. */
+  /**
+   * Adds the contributions of this process's queries to the gradients of a block of keys and values, `sums`.
+   */
   const differentiate = (keysAndValues: Tensor, owner: number, sums: Tensor): void => {
     for (const { queryPlace, keyPlace, ...pair } of pairsWith(pass, owner)) {
       const ofKeys = rowsOfPlace(sums, keyPlace, chunks);
@@ -155,7 +159,7 @@ function backward(pass: BackwardPass): void {
   let leavingSums: { readonly work: Work; readonly tensor: Tensor } | undefined;
   for (let step = 0; step < group.size; step++) {
     const isLast = step === group.size - 1;
-    // what processes before have added, which was sent before the block of this step's next one
+    // the sums of earlier processes, which were sent before the next block of this step
     const arrivingSums = step > 1 ? ring.receive(ownSums) : undefined;
     const leaving = isLast ? undefined : ring.send(current);
     const arriving = isLast ? undefined : ring.receive(current);

@@ -5,8 +5,9 @@ import type { Slice } from '@mtl/layout';
 import { type Chunks, chunkMasks } from './chunks.js';
 
 /**
- * Returns the chunks that a process owns of a sequence of 2 n equal ones, n being the processes that share
- * it: one from either end, so that causal attention is the same work for all (zigzag).
+ * Returns the two chunks of a sequence that a process owns. The sequence has 2 n equal chunks if n processes
+ * share it; a process owns one chunk from either end, so that causal attention is the same work for all
+ * (zigzag).
  */
 export const chunksOfRank = (rank: number, size: number): readonly [number, number] => [
   rank,
@@ -38,15 +39,17 @@ export function chunkSizeOf(sequenceLength: number, size: number): number {
   );
 }
 
-/** Returns the places of chunks when processes follow one another, by their order in the sequence. */
+/**
+ * Returns all chunks, process after process: the place of each in this order, and its number in the sequence.
+ */
 const placesOf = (size: number): ReadonlyArray<{ readonly place: number; readonly chunk: number }> =>
   Array.from({ length: size }, (_, rank) => chunksOfRank(rank, size))
     .flat()
     .map((chunk, place) => ({ place, chunk }));
 
 /**
- * Sequences [S, B] that are all divided alike: chunk k has the positions from k c on. Masks and dropout take
- * the positions of a chunk's first query and first key.
+ * Makes the chunks of sequences [S, B] that are all divided in the same way: chunk k has the positions from k
+ * c on. Masks and dropout receive the positions of a chunk's first query and first key.
  */
 export function sequenceChunks({
   group,
@@ -88,7 +91,7 @@ export function sequenceChunks({
     mayBeSeen: ({ causal = false, windowSize }, { queries, keys }) => {
       if (!causal) return true;
       if (keys > queries) return false;
-      // the last key is nearest to the first query
+      // the distance between the first query and the last key is the smallest one
       return windowSize === undefined || (queries - keys - 1) * chunkSize + 1 <= windowSize;
     },
     masksOfPair: (call, { queries, keys }) => ({

@@ -1,25 +1,25 @@
-/** The operands of the attention of a test. */
+/** One attention computation to test. */
 export interface AttentionCase {
   readonly name: string;
   readonly dtype?: 'float32' | 'float64' | 'bfloat16';
-  /** Default: the number of heads. */
+  /** G: the number of groups of heads. Default: the number of heads. */
   readonly numGroups?: number;
   readonly causal?: boolean;
   readonly windowSize?: number;
-  /** First positions of documents, by sample. */
+  /** The first position of each document, by sample. */
   readonly documents?: ReadonlyArray<readonly number[]>;
-  /** Rows of packed samples, in place of sequences; rows after the last sample are unused. */
+  /** Numbers of rows of packed samples, in place of sequences; rows after the last sample are unused. */
   readonly packed?: readonly number[];
   readonly dropout?: number;
   /** The amplitude of queries and keys. Default: 1. */
   readonly amplitude?: number;
-  /** The largest difference of results, if the rounding of scores determines it. */
+  /** The bound of differences between results; set if the rounding of scores determines it. */
   readonly bound?: number;
 }
 
 export const sizes = { sequenceLength: 32, batch: 2, numHeads: 4, headSize: 8 } as const;
 
-/** Chunks are of 8 positions with two processes, of 4 with four. */
+/** The test cases; a chunk has 8 positions with two processes, 4 with four. */
 export const cases: readonly AttentionCase[] = [
   { name: 'causal', causal: true },
   { name: 'all keys' },
@@ -72,7 +72,7 @@ export const cases: readonly AttentionCase[] = [
   { name: 'packed samples', packed: [20, 3, 33], numGroups: 2 },
   { name: 'packed samples and dropout', packed: [1, 17, 2, 44], dropout: 0.2 },
   { name: 'packed samples that leave a process nothing', packed: [9, 6], dtype: 'float64' },
-  // the last bit of a score of 300 is 3e-5, which is the relative error of its exponential
+  // a score of 300 is rounded by up to 3e-5, which is the relative error of its exponential
   { name: 'scores of some hundreds', causal: true, amplitude: 16, bound: 3e-5 },
   { name: 'float64', causal: true, dtype: 'float64', numGroups: 2, windowSize: 9 },
   { name: 'bfloat16', causal: true, dtype: 'bfloat16' },

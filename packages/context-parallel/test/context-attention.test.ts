@@ -6,8 +6,9 @@ import { type AttentionCase, cases, sizes } from './attention-cases.js';
 import { type AttendedRows, attend, waysOf } from './ranks/attend.js';
 
 /**
- * The largest differences relative to the largest result: rounding of sums in another order, 32 terms of
- * order 1; for bfloat16 the last of 8 bits, since inputs and outputs are rounded to 8 bits and sums are not.
+ * Bounds of the differences, relative to the largest result: sums of 32 terms of order 1 are rounded in
+ * another order. For bfloat16 the bound is the last of 8 bits, since inputs and outputs are rounded to 8
+ * bits, but sums are not.
  */
 const bounds = { float64: 1e-13, float32: 2e-6, bfloat16: 2 ** -7 };
 
@@ -23,7 +24,7 @@ function inOrder(ranks: readonly AttendedRows[], of: 'output' | 'gradient'): rea
   return whole;
 }
 
-/** Returns the largest difference by the largest value. */
+/** Returns the largest difference, divided by the largest value. */
 function difference(left: readonly number[], right: readonly number[]): number {
   expect(left.length).toBe(right.length);
   const largest = Math.max(...right.map(Math.abs));
@@ -70,16 +71,18 @@ describe.each([2, 4])('attention of sequences that %i processes share', (size) =
     const { batch, numHeads, headSize, sequenceLength } = sizes;
     const own = sequenceLength / size;
     const groups = attentionCase.numGroups!;
-    // bytes of float32 of the own keys and values
+    // bytes of one process's own keys and values in float32
     const block = own * batch * 2 * groups * headSize * 4;
     const others = size - 1;
-    // keys and values once in forward; in backward again, and their gradients, which are float32 as well
+    // forward communicates keys and values once; backward communicates them again, and their gradients, also
+    // in float32
     const travelling = { forward: others * block, backward: 2 * others * block };
     const projection = own * batch * (2 * numHeads + 2 * groups) * headSize * 4;
     const exchanged = (others / size) * projection;
-    // row sums of each position and head, in place of the output
+    // backward communicates row sums of each position and head in place of the output
     const sums = own * batch * numHeads * 4;
-    // heads go within pairs of processes; then the keys and values of one process go round the pairs
+    // heads are exchanged within pairs of processes; then the keys and values of one process go around the
+    // pairs
     const [inPairs, round] = [projection / 2, (size / 2 - 1) * block];
     const expected = {
       all_gather: travelling,

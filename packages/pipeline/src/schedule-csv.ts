@@ -8,23 +8,24 @@ import {
 import { checkSchedule } from './simulator/check-schedule.js';
 
 /**
- * Formats the schedule as a file that `parseScheduleCsv` reads: a line per rank, its actions in order,
- * separated by commas.
+ * Formats the schedule in the file format of `parseScheduleCsv`: one line per rank, with its actions in
+ * order, separated by commas.
  */
 export function formatScheduleCsv({ actions }: PipelineSchedule): string {
   return actions.map((order) => `${order.map(formatAction).join(',')}\n`).join('');
 }
 
 /**
- * Reads a schedule file. Line r holds the actions of rank r - 1 in order, separated by commas: chunk, kind
- * (F, B, I or W) and micro-batch, all counted from 0, as in `0F0,0F1,0B0,0B1`. Empty cells (idle slots) and
- * blanks around a cell are skipped. Chunks count along the model; a chunk is on the rank of its line.
- * PyTorch's schedule files of compute actions have this format.
+ * Reads a schedule file. Line r has the actions of rank r - 1 in order, separated by commas. An action is
+ * chunk, kind (F, B, I or W) and micro-batch, as in `0F0,0F1,0B0,0B1`; chunks and micro-batches are counted
+ * from 0. Empty cells (idle slots) and blanks around a cell are skipped. Chunks are numbered in the order of
+ * the model, and each is on the rank of its line. PyTorch's schedule files of compute actions have this
+ * format.
  *
- * `name`: the name of the schedule and in errors: the file's name
+ * `name`: the name of the schedule, also in errors: the file's name
  *
- * @throws ConfigurationError `MTL_SCHEDULE_CSV` with the line and cell: a cell that is no action, a chunk in
- *   two lines, a missing chunk, or the first problem that `checkSchedule` finds
+ * @throws ConfigurationError `MTL_SCHEDULE_CSV` with the line and cell: a cell that is not an action, a chunk
+ *   in two lines, a missing chunk, or the first problem that `checkSchedule` finds
  */
 export function parseScheduleCsv(text: string, { name }: { readonly name: string }): PipelineSchedule {
   const lines = text.replace(/\r?\n$/, '').split(/\r?\n/);
@@ -90,7 +91,7 @@ function placementOf(actions: ReadonlyArray<readonly ScheduleAction[]>, name: st
   return Array.from({ length: numChunks }, (_, chunk) => ranks.get(chunk)!);
 }
 
-/** Returns the number of values, when all from 0 to the largest are among them. */
+/** Returns the number of distinct values if they are all the numbers from 0 to the largest. */
 function countOfAll(
   numbers: ReadonlySet<number>,
   { what, name }: { readonly what: string; readonly name: string },

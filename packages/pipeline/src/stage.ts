@@ -1,15 +1,16 @@
 import type { Tensor, TensorOptions, TypedArray } from '@mtl/kernels';
 
 /**
- * The factor with which each loss enters the total of a global batch, by its name: the loss scale times its
- * weight, over the number of tokens, samples or other units that it is a mean over in the global batch.
+ * Factors of the losses, by name: each value of a loss enters the total of a global batch with its factor.
+ * The factor is the loss scale times the weight of the loss, divided by the number of units (tokens, samples)
+ * of the global batch over which this loss is a mean.
  */
 export type LossFactors = Readonly<Record<string, number>>;
 
 /** Copies host values to a device, into a tensor that the caller owns. Default for stages: `Tensor.from`. */
 export type Upload = (values: TypedArray, options: Required<TensorOptions>) => Tensor;
 
-/** A micro-batch on the device, as its stage knows it. */
+/** A micro-batch after its stage's `load` has copied it to the device. */
 export interface LoadedBatch {
   /**
    * Text that distinguishes its passes from the passes of other micro-batches whose uploads have the same
@@ -25,21 +26,21 @@ export interface StageForward<Batch> {
   readonly microBatch: number;
   /** The data of the micro-batch: read by the first and the last stage. */
   readonly batch: Batch;
-  /** The factors of the losses that this stage makes; it ignores others. */
+  /** The factors of the losses that this stage computes; factors of other losses are ignored. */
   readonly lossFactors: LossFactors;
   /**
-   * The boundary activations [S, B, H] of the stage before; absent on the first stage. The caller disposes
-   * them.
+   * The boundary activations [S, B, H] from the previous stage; absent on the first stage. The caller
+   * disposes them.
    */
   readonly input?: Tensor | undefined;
   /**
-   * The micro-batch of a training step whose backward completes the gradients of the stage's weights: they
-   * are reduced concurrently with it. Default: not known.
+   * True for the micro-batch whose backward completes the gradients of the stage's weights in a training
+   * step: gradients are reduced during this backward. Default: not known.
    */
   readonly endsStep?: boolean | undefined;
   /**
-   * The result of the stage's `load` for the micro-batch, which becomes the stage's. Default: the stage loads
-   * it itself.
+   * The result of the stage's `load` for this micro-batch; the stage takes ownership. Default: the stage
+   * itself calls `load`.
    */
   readonly loaded?: LoadedBatch | undefined;
 }
@@ -49,7 +50,7 @@ export interface StageForward<Batch> {
  * they enter the total, both float32 [n].
  */
 export interface StageLoss {
-  /** Its name in metrics.jsonl, such as `lm_loss`. */
+  /** The name of the loss in metrics.jsonl, for example `lm_loss`. */
   readonly name: string;
   readonly losses: Tensor;
   readonly weights: Tensor;
@@ -57,9 +58,9 @@ export interface StageLoss {
 }
 
 /**
- * A model chunk (consecutive layers) as pipeline schedules see it. Forward and the two halves of backward are
- * separate, so that a schedule can move the weight half (zero bubble) and a trainer never needs to know which
- * model it trains.
+ * A model chunk (consecutive layers) as pipeline schedules use it. Forward and the two halves of backward are
+ * separate, so that a schedule can delay the weight half (zero bubble). A trainer needs no knowledge of the
+ * model.
  */
 export interface Stage<Batch> {
   readonly isFirst: boolean;
@@ -67,17 +68,19 @@ export interface Stage<Batch> {
   /** Returns the shape of the boundary activations for a micro-batch. */
   boundaryShape(batch: Batch): readonly number[];
   /**
-   * Copies the data of a micro-batch that its passes read to the device, only through `upload` and always in
+   * Copies the data that the passes of a micro-batch read to the device, using only `upload`, and always in
    * the same order. Absent if passes differ in more than the values of these tensors: such passes cannot be
    * recorded and launched again (`GraphedStage`).
    */
   load?(call: Pick<StageForward<Batch>, 'batch' | 'lossFactors'>, upload: Upload): LoadedBatch;
-  /** Runs forward and keeps what backward needs. Returns boundary activations, except on the last stage. */
+  /**
+   * Runs forward and keeps the tensors for backward. Returns boundary activations, except on the last stage.
+   */
   forward(call: StageForward<Batch>): Tensor | undefined;
   /**
-   * Runs the input half of backward: takes the gradient of forward's result (none on the last stage), returns
-   * the gradient of the stage's input (none on the first). With `weights` the weight half is done in the same
-   * sweep.
+   * Runs the input half of backward: reads the gradient of forward's result (absent on the last stage) and
+   * returns the gradient of the stage's input (none on the first stage). With `weights`, the weight half is
+   * done in the same sweep.
    */
   backwardInput(call: {
     readonly microBatch: number;

@@ -20,7 +20,7 @@ const ranksOf = (cases: readonly ChainCase[]) => ({
   argument: cases,
 });
 
-/** Checks that every rank's part of every case equals the formulas, to the last bit. */
+/** Checks that the results of every rank in every case equal the formulas, to the last bit. */
 function expectExact(cases: readonly ChainCase[], ranks: readonly (readonly RankResult[])[]): void {
   cases.forEach((chainCase, index) => {
     const { numMicroBatches, numReplicas, size } = chainCase;
@@ -41,7 +41,7 @@ function expectExact(cases: readonly ChainCase[], ranks: readonly (readonly Rank
         lastRank: placement.at(-1),
         numLeft: 0,
       });
-      // announced once for each chunk, when all its micro-batches except one are done
+      // called once for each chunk, when all its micro-batches except one are done
       const inOrder = announced.toSorted((a, b) => a.chunk - b.chunk);
       expect({ ...context, inOrder }).toEqual({
         ...context,
@@ -51,7 +51,7 @@ function expectExact(cases: readonly ChainCase[], ranks: readonly (readonly Rank
   });
 }
 
-/** Returns all schedules with `numStages` stages, a few sizes of each schedule. */
+/** Returns cases of all schedules with `numStages` stages, with a few sizes of each. */
 function casesOf(numStages: number, numReplicas: number): ChainCase[] {
   const p = numStages;
   const base = { numStages, numReplicas, size: 6 };
@@ -67,7 +67,7 @@ function casesOf(numStages: number, numReplicas: number): ChainCase[] {
   return [...one, ...chunked];
 }
 
-/** Returns random schedules, generated from the seed of the run. */
+/** Returns cases of random schedules, generated from the seed of the run. */
 function casesByChance(numStages: number, numReplicas: number): ChainCase[] {
   if (numStages === 1) return [];
   const schedules = fc.sample(randomSchedule(numStages), 25);
@@ -91,7 +91,7 @@ describe('a chain of known gradients', () => {
   ];
   const cases = layouts.flatMap((layout) => [...casesOf(...layout), ...casesByChance(...layout)]);
   let ranks: (RankResult | undefined)[][];
-  // one start of the ranks for all layouts and schedules: the start takes longer than the cases
+  // ranks are started once for all layouts and schedules, since the start takes longer than the cases
   beforeAll(async () => {
     ranks = await runInMemoryRanks<(RankResult | undefined)[]>(ranksOf(cases));
   });

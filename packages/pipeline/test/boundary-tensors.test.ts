@@ -33,8 +33,8 @@ describe('bytes on the wire', () => {
     const ranks = await run(cases);
     cases.forEach((chainCase, index) => {
       const { placement } = scheduleOf(chainCase, numMicroBatches);
-      // bsh of each micro-batch, forward and back over every boundary between ranks, 1/t of it from each
-      // replica
+      // bsh elements of each micro-batch, forward and backward over every boundary between ranks; each
+      // replica sends 1/t of the elements
       const ofBoundary = (numMicroBatches * size * Float64Array.BYTES_PER_ELEMENT) / numReplicas;
       const crossings = (stage: number): number =>
         placement.filter((home, chunk) => home === stage && (placement[chunk + 1] ?? stage) !== stage)
@@ -56,8 +56,8 @@ describe('memory of boundary tensors', () => {
       { ...base, numMicroBatches: 6 },
       { ...base, numMicroBatches: 24 },
     ]);
-    // The tensor that a pass uses and the tensor it makes; two tensors in transfer to this rank; and results
-    // that the next rank has not taken yet: a rank is ahead by at most the number of stages.
+    // The tensor that a pass uses and the tensor that it makes, two tensors in transfer to this rank, and
+    // results that the next rank has not received yet: a rank is ahead by at most the number of stages.
     const most = 2 + 2 + numStages;
     for (const results of ranks) {
       for (const { peakBytes } of results) {

@@ -9,7 +9,7 @@ import type { ClockCase } from './ranks/run-by-clocks.js';
 import type { PassUnits } from './support/clock-stage.js';
 
 const numStages = 4;
-/** A simulated unit of time is a measured millisecond, so that whole numbers stay whole. */
+/** Nanoseconds per unit of simulated time: one millisecond, so that whole numbers stay whole. */
 const unit = 1e6;
 
 const kinds: readonly (readonly [schedule: string, chunksPerStage: number])[] = [
@@ -18,7 +18,7 @@ const kinds: readonly (readonly [schedule: string, chunksPerStage: number])[] = 
   ...[1, 2, 4].map((v) => ['breadth-first', v] as const),
   ...[2, 4].map((v) => ['interleaved', v] as const),
 ];
-/** Alike, then all different, so that a pass in the wrong place cannot go unseen. */
+/** Equal times, then all different, so that a pass in the wrong place is noticed. */
 const timesOf = {
   alike: () => 3,
   different: (chunk: number, kind: number) => 1 + ((7 * chunk + 5 * kind) % 11),
@@ -36,7 +36,7 @@ function clockCases({ numMicroBatches, times }: (typeof sizes)[number]): ClockCa
       );
       return { forward: forward!, backwardInput: backwardInput!, backwardWeight: backwardWeight! };
     });
-    // schedules that know one v only are not told
+    // schedules with only one possible v get no number of chunks
     const numChunks = schedule === 'breadth-first' || schedule === 'interleaved' ? v : undefined;
     return { schedule, numStages, numMicroBatches, units, numChunks };
   });

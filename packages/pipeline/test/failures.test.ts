@@ -6,8 +6,8 @@ import type { Trouble } from './ranks/trouble.js';
 const worldSize = 3;
 const culprit = 1;
 /**
- * The time-out of tests that wait for it: longer than a step takes on a busy machine, short enough for a
- * test.
+ * The time-out of operations, in milliseconds, in tests that wait until it is over: longer than a step takes
+ * on a busy machine, and short enough for a test.
  */
 const timeoutMs = 2000;
 
@@ -27,7 +27,7 @@ function start(
   return ranks;
 }
 
-/** Returns the failure of each rank, when all ranks have ended. */
+/** Waits until all ranks have ended, and returns the failure of each. */
 async function failuresOf(failing: readonly RankProcess[]) {
   await Promise.all(failing.map((rank) => rank.ended));
   return failing.map(({ lines, stderr }) => {
@@ -37,7 +37,7 @@ async function failuresOf(failing: readonly RankProcess[]) {
   });
 }
 
-/** Checks that a failed step leaves no tensor behind when it is abandoned. */
+/** Checks that a failed step leaves no tensors behind after `abandon`. */
 function expectNothingLeft(failed: readonly RankProcess[]): void {
   expect(failed.map(({ lines }) => lines.find((line) => 'left' in line))).toEqual(
     failed.map(() => ({ left: 0 })),

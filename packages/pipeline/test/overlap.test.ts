@@ -10,14 +10,15 @@ import type { TracedStep } from './ranks/trace-step.js';
 
 const nanoseconds = 1e6;
 
-/** Messages of 640 KB: larger than the slots of a pair of ranks in shared memory. */
+/** A case with messages of 640 KB: larger than the slots of a pair of ranks in shared memory. */
 const base = { numStages: 4, numReplicas: 1, numMicroBatches: 8, size: 80_000 };
 
 const isPass = ({ kind }: RecordedSpan): boolean => ['F', 'B', 'I', 'W'].includes(kind);
 
 /**
- * Runs a step. Returns the duration of each message, in ms, from the time when both ends had posted it.
- * @throws where order is not kept
+ * Runs a step and checks the order of its operations. Returns the duration of each message, in milliseconds,
+ * from the time at which both ranks had posted it.
+ * @throws if an operation is out of order
  */
 async function transfersOf(timedCase: TimedCase): Promise<number[]> {
   const ranks = await runLocalRanks<TracedStep>({
@@ -35,7 +36,7 @@ async function transfersOf(timedCase: TimedCase): Promise<number[]> {
         .filter((entry) => entry.operation === operation && entry.peer === peer)
         .sort((a, b) => a.sequence - b.sequence);
     for (let peer = 0; peer < base.numStages; peer++) {
-      // messages of a pair match in order: the k-th receive of the plan is the k-th that was carried out
+      // messages between two ranks match in order: the k-th receive of the plan is the k-th that was executed
       const receives = operationsOf('receive', peer);
       const planned = plan.receives.filter((transfer) => transfer.peer === peer);
       expect(receives.length).toBe(planned.length);
@@ -45,14 +46,14 @@ async function transfersOf(timedCase: TimedCase): Promise<number[]> {
           ({ input }) => input?.what === what && input.chunk === chunk && input.microBatch === microBatch,
         );
         if (user === 0) return;
-        // posted before the start of the pass before its user, waited for when that pass was over
+        // posted before the pass before its user started, and waited for when that pass was over
         expect(receive.postedNs).toBeLessThan(passes[user - 1]!.startNs);
         expect(receive.waitedFromNs).toBeGreaterThan(passes[user - 1]!.endNs);
       });
       const sends = operationsOf('send', peer);
       expect(sends.length).toBe(plan.actions.filter(({ output }) => output?.peer === peer).length);
       for (const send of sends) {
-        // waited for when it was done, or when nothing was left to run
+        // waited for only if it was done, or no pass was left to run
         const isWaitedFor = send.waitedFromNs < send.doneNs;
         if (isWaitedFor) expect(send.waitedFromNs).toBeGreaterThan(passes.at(-1)!.endNs);
       }
@@ -72,9 +73,9 @@ const medianOf = (values: readonly number[]): number =>
 
 describe.each(['interleaved', ...inWholeRuns('1f1b', 'zb-v')])('%s over processes', (schedule) => {
   it('communicates while passes run', async () => {
-    // A message takes its own time and not the time of the passes that run meanwhile. On a busy machine the
-    // threads that move bytes wait, but passes take longer too, so the share of this wait gets smaller. A
-    // wait for a whole pass would keep its share.
+    // The duration of a message must not include the time of passes that run meanwhile. On a busy machine the
+    // threads that transfer bytes have to wait, but passes take longer too, so this wait becomes a smaller
+    // share of their time. A wait for a whole pass would keep its share.
     const shares: number[] = [];
     for (let passMs = 20; passMs <= 160 && (shares.at(-1) ?? 1) >= 1 / 2; passMs *= 2)
       shares.push(medianOf(await transfersOf({ ...base, schedule, passMs })) / passMs);

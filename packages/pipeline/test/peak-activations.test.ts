@@ -4,11 +4,14 @@ import { describe, expect, it } from 'vitest';
 import { simulateSchedule } from '../src/schedules.js';
 import { type ChainCase, type RankResult, scheduleOf } from './ranks/run-affine-chain.js';
 
-/** Bytes: large compared with the boundary tensors of a step (48 bytes each), so that they do not count. */
+/**
+ * Bytes per unit of memory; large compared with the boundary tensors of a step (48 bytes each), which can be
+ * ignored.
+ */
 const unit = 1 << 20;
 /**
- * A micro-batch keeps three units on a chunk until its input half is done, and one unit until its weight half
- * is done.
+ * Sizes in units: a micro-batch keeps three on a chunk until its input half is done, and one until its weight
+ * half is done.
  */
 const sizes = { untilInput: 3, untilWeight: 1 };
 const elements = (units: number): number => (units * unit) / Float64Array.BYTES_PER_ELEMENT;

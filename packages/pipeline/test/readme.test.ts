@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 
 const at = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
 
-/** The ```ts blocks of the README, each with the ```text block after it. */
+/** The ```ts blocks of the README, each with the ```text block that follows it. */
 const examples = [
   ...readFileSync(at('README.md'), 'utf8').matchAll(
     /^```ts\n([\s\S]*?)^```\n\nprints\n\n```text\n([\s\S]*?)^```$/gm,
@@ -17,7 +17,7 @@ describe('README', () => {
   it('has an example of schedules and one of a stage', () => expect(examples).toHaveLength(2));
 
   it.each(examples)('example $index prints what it says', async ({ code, output, index }) => {
-    // The example runs from the sources of this package: the packed one is tested with the others.
+    // The example runs with the sources of this package; another test runs it with the packed package.
     const source = code
       .replace("'@mtl/pipeline/schedules'", "'../src/schedules.js'")
       .replace("'@mtl/pipeline'", "'../src/index.js'");

@@ -44,8 +44,8 @@ describe('a trace of two pipelines', () => {
     for (const step of pipelines.flatMap(({ steps }) => steps)) {
       expect(step.schedule).toEqual({ ...schedule, name });
       expect(step.ranks.map(({ peak }) => peak)).toEqual(units.ranks.map(({ peak }) => peak));
-      // each step lacks a cost that the next one has: first unequal passes, then communication and the time
-      // between passes
+      // each step leaves out a cost that the next one has: first unequal passes, then communication and the
+      // time between passes
       const [predicted, replayed] = [predictStep(step), replayStep(step)];
       expect(predicted.makespan).toBeGreaterThanOrEqual(units.makespan - 0.1);
       expect(step.makespan).toBeGreaterThanOrEqual(replayed.makespan);

@@ -48,7 +48,7 @@ export interface ColumnParallelLinearGeluOptions
   readonly tensorParallel: TensorParallel | undefined;
 }
 
-/** Computes GELU of `columnParallelLinear`, in the same pass if the device supports it. */
+/** Computes GELU of the result of `columnParallelLinear`, in the same pass if the device supports it. */
 export const columnParallelLinearGelu = checkedOperation(
   'columnParallelLinearGelu',
   (tape: Tape, options: ColumnParallelLinearGeluOptions): Variable => {
@@ -66,17 +66,17 @@ export interface ColumnParallelParametersOptions {
   /** Sizes whose product is O; the first one is sharded. */
   readonly outputs: readonly number[];
   /**
-   * The number of matrices of `outputs`, one after the other, each sharded: 2 for the gates and the values of
-   * a gated layer. The matrices are the first dimension of the parameters. Default: one matrix, without that
-   * dimension.
+   * The number of matrices of size `outputs`, one after the other, each sharded: 2 for the gates and the
+   * values of a gated layer. The parameters get an additional first dimension of this size. Default: one
+   * matrix, without the additional dimension.
    */
   readonly numParts?: number | undefined;
   /**
-   * The matrices inside the weight (see `ParameterOptions.matrices`), such as the matrices of queries, keys
-   * and values. Default: one, the whole weight.
+   * The matrices within the weight (see `ParameterOptions.matrices`), for example the matrices of queries,
+   * keys and values. Default: one, the whole weight.
    */
   readonly matrices?: readonly (readonly Slice[])[] | undefined;
-  /** The name of the first size's items in errors, in the plural: `attention heads`. */
+  /** A word, in the plural, for the items of the first size in error messages: `attention heads`. */
   readonly what: string;
   /** Standard deviation of the initial weight. */
   readonly standardDeviation: number;
@@ -103,7 +103,7 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
   const parts = numParts === undefined ? [] : [numParts];
   const shape = [...parts, ...outputs];
   const slices = [...parts.map(whole), own, ...outputs.slice(1).map(whole)];
-  // the outputs are sharded, after the dimension of the parts
+  // the first dimension of `outputs` is sharded, which follows the dimension of the parts
   const placement = { sharded: { tp: parts.length } };
   const weight = new Parameter({
     name: `${name}.weight`,
@@ -134,11 +134,11 @@ export interface ColumnParallelAdapterOptions {
   /** The weight made by `columnParallelParameters`. */
   readonly weight: Parameter;
   /**
-   * A box of its outputs, in global coordinates: a slice of every dimension except the last; the slice of the
-   * sharded dimension must be complete. Default: all outputs.
+   * The outputs that the adapter changes: a slice of every dimension of the weight except the last, in global
+   * indices. It must contain the whole sharded dimension. Default: all outputs.
    */
   readonly outputs?: readonly Slice[] | undefined;
-  /** r */
+  /** r: the rank of the adapter, the size of the dimension between A and B. */
   readonly rank: number;
   readonly tensorParallel: TensorParallel | undefined;
 }
@@ -154,7 +154,7 @@ export function columnParallelAdapter(options: ColumnParallelAdapterOptions): Li
   const dims = weight.globalShape.slice(0, -1);
   const inputs = weight.globalShape.at(-1)!;
   const box = options.outputs ?? dims.map((size) => ({ start: 0, end: size }));
-  // the part of the box that this rank holds of the weight
+  // the intersection of these outputs with the rank's shard of the weight
   const own = box.map(({ start, end }, dim) => {
     const held = weight.slices[dim]!;
     return { start: Math.max(start, held.start), end: Math.min(end, held.end) };

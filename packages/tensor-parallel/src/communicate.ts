@@ -12,9 +12,9 @@ interface CommunicateOptions {
   readonly backward: Collective;
 }
 
-/** The result of a collective under way. */
+/** The result of a collective in progress. */
 export interface PendingVariable {
-  /** Waits for it; called once. */
+  /** Waits for the result. Call it once. */
   finish(tape: Tape): Variable;
 }
 
@@ -29,7 +29,7 @@ function startCommunication(tape: Tape, options: CommunicateOptions): PendingVar
   const { shape } = input.tensor;
   const pending = forward(input.tensor);
   let pendingGradient: PendingTensor | undefined;
-  // represents the collective in progress: it only connects both ends on the tape
+  // a placeholder for the collective in progress, which only connects its start and its end on the tape
   const link = tape.result(input.tensor.view({ shape }), { requiresGradient });
   tape.record(link, () => ({
     name: `start of ${name}`,
@@ -61,10 +61,12 @@ function startCommunication(tape: Tape, options: CommunicateOptions): PendingVar
 export const communicate = (tape: Tape, options: CommunicateOptions): Variable =>
   startCommunication(tape, options).finish(tape);
 
-/** Returns an existing variable as the result of a collective. */
+/** Returns an existing variable as a pending result, if no collective is needed. */
 export const finished = (variable: Variable): PendingVariable => ({ finish: () => variable });
 
-/** Gathers the rows of all processes, one process after the other; gradients of the copies are summed. */
+/**
+ * Gathers the rows of all processes, one process after the other. Backward sums the gradients of the copies.
+ */
 export function gatherRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup): PendingVariable {
   const { enter, leave } = regionCollectives({ group, sequenceParallel: true });
   return startCommunication(tape, { name: 'gatherRowsOfAll', input, forward: enter!, backward: leave! });
@@ -83,14 +85,14 @@ export interface RowExchange {
   readonly outputSplits: readonly number[];
 }
 
-/** Returns the exchange that takes rows back to their processes. */
+/** Returns the reverse exchange, which sends rows back to the processes they came from. */
 export const reversed = ({ group, inputSplits, outputSplits }: RowExchange): RowExchange => ({
   group,
   inputSplits: outputSplits,
   outputSplits: inputSplits,
 });
 
-/** Sends rows to other processes, [N, ...] to [N', ...]; gradients go back. */
+/** Sends rows to other processes, [N, ...] to [N', ...]; backward sends gradients back. */
 export const exchangeRows = (tape: Tape, input: Variable, exchange: RowExchange): PendingVariable =>
   startCommunication(tape, {
     name: 'exchangeRows',
@@ -113,8 +115,8 @@ function exchanged(input: Tensor, { group, inputSplits, outputSplits }: RowExcha
 }
 
 /**
- * Returns this process's share of rows that all processes have, [N, ...] to [N / t, ...]; gradients are
- * gathered.
+ * Returns this process's share of rows that are the same on all processes, [N, ...] to [N / t, ...]; backward
+ * gathers the gradients.
  */
 export function shareOfRows(tape: Tape, input: Variable, group: ProcessGroup): Variable {
   const { enter } = regionCollectives({ group, sequenceParallel: true });

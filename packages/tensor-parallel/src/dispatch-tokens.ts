@@ -23,50 +23,56 @@ import {
 import { type AssumedRouting, type ExpertParallel, placeAmongExperts } from './expert-parallel.js';
 
 export interface DispatchTokensOptions {
-  /** [T, 1, H] of this process: other processes have other rows. */
+  /** [T, 1, H], the rows (tokens) of this process; other processes have other rows. */
   readonly input: Variable;
   /** int32 [T, k]: the experts of each row; -1 for an assignment that is dropped. */
   readonly experts: Variable;
   /** float32 [T, k] */
   readonly probabilities: Variable;
-  /** E */
+  /** E: the number of experts of all processes. */
   readonly numExperts: number;
   readonly expertParallel: ExpertParallel | undefined;
 }
 
 /**
- * Rows in transfer to their experts. Computations before `arrive` overlap with the exchange of rows, and the
- * backward of these computations overlaps with the exchange of gradients.
+ * Rows in transfer to the processes of their experts. Computations before `arrive` overlap with the exchange
+ * of rows, and the backward of these computations overlaps with the exchange of gradients.
  */
 export interface SentTokens {
-  /** int32 [E + 1]: the rows of this process for each expert, as differences. */
+  /**
+   * int32 [E + 1]; the differences of consecutive elements are the numbers of this process's rows for each
+   * expert.
+   */
   readonly load: Variable;
-  /** True where rows go to other processes. */
+  /** True if rows are sent to other processes. */
   readonly isExchange: boolean;
-  /** Waits for the rows; called once. */
+  /** Waits for the rows. Call it once. */
   arrive(tape: Tape): DispatchedTokens;
 }
 
-/** Rows where their experts are. */
+/** Rows on the processes of their experts. */
 export interface DispatchedTokens {
-  /** [R, 1, H], by expert; under `sharing` the rows of all processes that share the expert. */
+  /**
+   * [R, 1, H], ordered by expert. If processes share experts (`sharing`), each has the rows of all of these
+   * processes.
+   */
   readonly rows: Variable;
   /** float32 [R] */
   readonly probabilities: Variable;
   /** int32 [experts of this process + 1]: the first row of each expert. */
   readonly offsets: Variable;
   /**
-   * Starts to send outputs of the experts [R, 1, H] (partial sums under `sharing`) to their tokens. The sums
-   * per token are [T, 1, H].
+   * Starts to send outputs of the experts, [R, 1, H] (partial sums under `sharing`), back to the processes of
+   * their tokens. The result is the sum for each token, [T, 1, H].
    */
   combine(tape: Tape, outputs: Variable): PendingVariable;
 }
 
 /**
- * Sends each row to the processes of its experts and the outputs back. The k outputs of a row are summed in
- * float32, in the order of its choice, so that the placement of experts changes results only by rounding.
- * Rows of an expert are in the order of processes, then of tokens. With `alltoall` processes exchange the
- * number of rows and then the rows of their experts; with `allgather` all processes get all rows.
+ * Sends each row to the processes of its experts, and the outputs back. The k outputs of a row are summed in
+ * float32, in the order in which it chose its experts, so that the placement of experts changes results only
+ * by rounding. Rows of an expert are ordered by process, then by token. With `alltoall`, processes exchange
+ * the numbers of rows and then only the rows that each needs; with `allgather`, all processes get all rows.
  */
 export function dispatchTokens(tape: Tape, options: DispatchTokensOptions): SentTokens {
   const { expertParallel } = options;
@@ -88,7 +94,7 @@ function groupOfAll(
   return isSpread ? spread! : sharing!;
 }
 
-/** Options with the processes that have parts of the experts. */
+/** Options of a dispatch that communicates, with all processes that hold parts of the experts. */
 interface SpreadOptions extends DispatchTokensOptions {
   readonly all: NonNullable<ExpertParallel['all']>;
 }
@@ -133,7 +139,7 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
     numExperts: numExperts / placeAmongExperts(expertParallel).size,
   });
   const byExpert = { ...arrived, sources: firstRows(tape, arrived.sources, numOf(arrivals)) };
-  /** Starts the last collective on the way back, after the earlier collectives. */
+  /** Starts the last collective on the way back to the tokens, after the earlier collectives are complete. */
   const back = (inner: Tape, unsorted: Variable): PendingVariable => {
     const summed =
       numSharing === 1
@@ -161,7 +167,9 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
   };
 }
 
-/** Rows that arrive and their probabilities, by expert; the rows as they came are kept for backward. */
+/**
+ * Orders the rows that arrive, and their probabilities, by expert. The unordered rows are kept for backward.
+ */
 const byExpertOf = (
   tape: Tape,
   {
@@ -174,14 +182,14 @@ const byExpertOf = (
   probabilities: permuteProbabilities(tape, { probabilities: weights.finish(tape), grouping }),
 });
 
-/** Returns the result of `read` for a variable that has no other reader. */
+/** Returns the result of `read` for a variable that has no other reader, and releases the variable. */
 function handOver<Result>(variable: Variable, read: (variable: Variable) => Result): Result {
   const result = read(variable);
   variable.release();
   return result;
 }
 
-/** Dispatches by gathering: every process gets all rows and selects the rows of its experts. */
+/** Dispatches tokens with `allgather`: every process gets all rows and selects the rows of its experts. */
 function dispatchByGathering(tape: Tape, options: SpreadOptions): SentTokens {
   const { input, experts, probabilities, numExperts, expertParallel, all } = options;
   const { device } = input.tensor;
@@ -232,8 +240,8 @@ interface ExpertsHere {
 }
 
 /**
- * Returns the experts of all rows as indices into the local experts (-1: experts of other processes), and the
- * rows of this process for each expert.
+ * Returns, for all rows, the indices of their experts among this process's experts (-1: experts of other
+ * processes), and the numbers of this process's rows for each expert.
  */
 function idsHere(
   experts: Tensor,
@@ -257,7 +265,7 @@ function idsHere(
   return { load, ids, numArrived: ids.filter((expert) => expert >= 0).length };
 }
 
-/** Consecutive rows that arrive for one expert of this process; -1: padding rows of a part. */
+/** Consecutive rows that arrive for one expert of this process; an expert of -1 marks padding rows. */
 interface Arrival {
   readonly expert: number;
   readonly count: number;
@@ -266,11 +274,11 @@ interface Arrival {
 const numOf = (arrivals: readonly Arrival[]): number =>
   arrivals.reduce((sum, { expert, count }) => sum + (expert < 0 ? 0 : count), 0);
 
-/** The numbers of rows of each process for each expert. */
+/** The numbers of rows that each process sends to each expert. */
 interface Counts {
-  /** Returns a number by the process's position in the group of all, and by expert. */
+  /** Returns the number for a process (its position in the group of all) and an expert. */
   readonly of: (process: number, expert: number) => number;
-  /** Rows of this process. */
+  /** The number of rows of this process. */
   readonly numOwn: number;
 }
 
@@ -293,8 +301,8 @@ function countsOfAll(offsets: Tensor, { all, numExperts, experts, expertParallel
 }
 
 /**
- * Returns the first row of each expert in a dry run. Rows are distributed as evenly as whole numbers allow,
- * with the most for the first expert, or all go to the first k experts.
+ * Returns the first row of each expert, as assumed in a dry run: rows are distributed as evenly as possible,
+ * with the most for the first expert, or all rows go to the first k experts.
  */
 function assumedBounds(
   { size: numSlots, shape }: Tensor,
@@ -307,7 +315,8 @@ function assumedBounds(
 }
 
 /**
- * The rows of one process in transfer, and the size of the parts that processes that share experts gather.
+ * The number of rows that one process has in transfer, and the size of the parts that processes with the same
+ * experts gather.
  */
 interface RowsHere {
   readonly numRows: number;
@@ -368,7 +377,7 @@ function firstRows(tape: Tape, { tensor }: Variable, length: number): Variable {
   return tape.input(tensor.view({ shape: [length] }));
 }
 
-/** Pads rows to the size of the longest part; the padding is never read. */
+/** Pads rows to the size of the longest part. The padding is never read. */
 const padded = (tape: Tape, input: Variable, { numRows, partSize }: RowsHere): Variable =>
   resized(tape, input, { from: numRows, to: partSize });
 
@@ -389,7 +398,7 @@ function resized(
   });
 }
 
-/** Returns the first `numRows` rows of a tensor, or all rows followed by rows of any values. */
+/** Returns the first `numRows` rows of a tensor, or all its rows followed by rows with arbitrary values. */
 function withRows(tensor: Tensor, numRows: number) {
   const { dtype, device, shape } = tensor;
   const [before, ...row] = shape as [number, ...number[]];

@@ -3,34 +3,38 @@ import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import type { Slice } from '@mtl/layout';
 
-/** The way in which rows reach the processes of their experts. */
+/** The collective that brings rows to the processes of their experts. */
 export type TokenDispatcher = 'alltoall' | 'allgather';
 
 /**
- * The assumed choice of experts by rows without values in a dry run: all experts equally often, or all rows
- * the first k experts, which gives a process the most rows.
+ * The experts that rows are assumed to choose in a dry run, where they have no values: all experts equally
+ * often, or always the first k experts, which gives one process the most rows.
  */
 export type AssumedRouting = 'even' | 'first';
 
 /**
- * The sharding of experts over processes. Without it (undefined), or with groups of one process, all experts
- * are here and nothing is communicated. The processes hold different rows.
+ * The sharding of experts over processes. Without it (undefined), or with groups of one process, this process
+ * holds all experts and nothing is communicated. The processes have different rows.
  */
 export interface ExpertParallel {
   /**
-   * The processes with different experts (ep), each with the same number; undefined: all experts are here.
+   * The processes that hold different experts (ep), the same number on each. Undefined: this process has all
+   * experts.
    */
   readonly spread?: ProcessGroup | undefined;
-  /** The processes that share each expert (etp): its features are sharded; undefined: experts are whole. */
+  /**
+   * The processes that share each expert (etp), whose features are sharded. Undefined: experts are not
+   * sharded.
+   */
   readonly sharing?: ProcessGroup | undefined;
   /**
-   * The processes of `spread` and `sharing` together; neighbours share an expert (etp fastest). Needed if
-   * both groups have several processes.
+   * All processes of `spread` and `sharing` together; neighbours share an expert (etp varies fastest). Needed
+   * if both groups have several processes.
    */
   readonly all?: ProcessGroup | undefined;
-  /** Default alltoall. */
+  /** The collective for rows. Default alltoall. */
   readonly dispatcher?: TokenDispatcher | undefined;
-  /** Default even. */
+  /** The assumption for dry runs. Default even. */
   readonly assumedRouting?: AssumedRouting | undefined;
 }
 
@@ -41,7 +45,7 @@ export const placeAmongExperts = (
 
 const whole = (size: number): Slice => ({ start: 0, end: size });
 
-/** Returns one process's part of `size` items; `size` must divide evenly over the processes. */
+/** Returns this process's part of `size` items; the number of processes must divide `size`. */
 function partOf(
   place: { readonly rank: number; readonly size: number } | undefined,
   { size, what }: { readonly size: number; readonly what: string },
@@ -61,13 +65,13 @@ function partOf(
 export interface ExpertParametersOptions {
   /** The parameters are called `name.weight` and `name.bias`. */
   readonly name: string;
-  /** E, of all processes. */
+  /** E: the number of experts of all processes. */
   readonly numExperts: number;
   /** I: the size of the input. */
   readonly inputs: number;
-  /** Sizes whose product is O. */
+  /** The sizes of the output, with product O. */
   readonly outputs: readonly number[];
-  /** Where the features of an expert are that processes share: the inputs, or the last of the outputs. */
+  /** The dimension of an expert's features, which processes share: the inputs, or the last of the outputs. */
   readonly features: 'inputs' | 'outputs';
   /** Standard deviation of the initial weight. */
   readonly standardDeviation: number;
@@ -122,7 +126,7 @@ export interface ExpertAdapterOptions {
   readonly name: string;
   /** The weight of `expertParameters`. */
   readonly weight: Parameter;
-  /** r */
+  /** r: the rank of the adapters. */
   readonly rank: number;
 }
 

@@ -12,8 +12,8 @@ export interface GatherRowsOptions {
 }
 
 /**
- * Returns chosen rows of activations, [M, 1, H], replicated whether the sequence is sharded or not: only
- * these rows are communicated, and operations on them need no sequence parallelism.
+ * Returns selected rows of activations, [M, 1, H], replicated on all processes whether or not the sequence is
+ * sharded. Only these rows are communicated, and operations on them need no sequence parallelism.
  */
 export const gatherRows = checkedOperation(
   'gatherRows',
@@ -28,7 +28,7 @@ export const gatherRows = checkedOperation(
       indices,
       firstRow: group.rank * numRows,
       numRows: group.size * numRows,
-      // a row comes from one process, the others have zeros: the sum is exact
+      // one process has each row and the others have zeros, so the sum is exact
       reduceOutput: regionCollectives({ group, sequenceParallel: false }).leave,
     });
   },

@@ -8,10 +8,10 @@ import { isSharded, type TensorParallel } from './tensor-parallel.js';
  * region begins, and to gradients where backward enters it; `leave` sums the partial results of the
  * processes.
  *
- * Without sequence parallelism `enter` is nothing and `leave` an all-reduce: forward's f and backward's g of
- * Shoeybi et al. 2019, section 3. With it `enter` is an all-gather along the sequence and `leave` a
- * reduce-scatter: g and g-bar of Korthikanti et al. 2022, section 4.2.2. [S, B, H] makes shards of the
- * sequence contiguous.
+ * Without sequence parallelism, `enter` does nothing and `leave` is an all-reduce: forward's f and backward's
+ * g of Shoeybi et al. 2019, section 3. With sequence parallelism, `enter` is an all-gather along the sequence
+ * and `leave` a reduce-scatter: g and g-bar of Korthikanti et al. 2022, section 4.2.2. In the layout [S, B,
+ * H], shards of the sequence are contiguous.
  */
 export interface RegionCollectives {
   readonly enter: Collective | undefined;
@@ -25,11 +25,11 @@ export function regionCollectives(tensorParallel: TensorParallel | undefined): R
   return { enter: gatherSequence(group), leave: reduceScatterSequence(group) };
 }
 
-/** Adds up over the ranks, in place; undefined where nothing is sharded. */
+/** Returns the collective that sums over the ranks, in place; undefined if nothing is sharded. */
 export const sumOverRanks = (tensorParallel: TensorParallel | undefined): Collective | undefined =>
   isSharded(tensorParallel) ? allReduce(tensorParallel.group) : undefined;
 
-/** Sums in place: `leave` is only given matmul outputs that have no other reader. */
+/** Sums in place: `leave` only receives matmul outputs that have no other reader. */
 function allReduce(group: ProcessGroup): Collective {
   return (tensor) => {
     const sum = tensor.view({ shape: tensor.shape });
@@ -43,7 +43,7 @@ function allReduce(group: ProcessGroup): Collective {
   };
 }
 
-/** Gathers [S / t, ...] of every process to [S, ...]. */
+/** Gathers the shards [S / t, ...] of all processes to [S, ...]. */
 function gatherSequence(group: ProcessGroup): Collective {
   return (input) => {
     const shape = [input.dim(0) * group.size, ...input.shape.slice(1)];
@@ -58,7 +58,7 @@ function gatherSequence(group: ProcessGroup): Collective {
   };
 }
 
-/** Reduces parts [S, ...] of a sum to this process's [S / t, ...] of it. */
+/** Sums [S, ...] over processes and returns this process's shard [S / t, ...] of the sum. */
 function reduceScatterSequence(group: ProcessGroup): Collective {
   return (input) => {
     const shape = [input.dim(0) / group.size, ...input.shape.slice(1)];

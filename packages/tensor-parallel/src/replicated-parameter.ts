@@ -4,8 +4,8 @@ import { isSharded, type TensorParallel } from './tensor-parallel.js';
 export interface ReplicatedParameterOptions
   extends Pick<ParameterOptions, 'name' | 'globalShape' | 'initialization' | 'decays' | 'matrices'> {
   /**
-   * True where it is used inside the tensor-parallel regions, for the heads or features of each rank.
-   * Default: between them.
+   * True if the parameter is used inside the tensor-parallel regions, for the heads or features of each rank.
+   * Default: it is used between the regions.
    */
   readonly insideRegions?: boolean | undefined;
   readonly tensorParallel: TensorParallel | undefined;
@@ -14,8 +14,9 @@ export interface ReplicatedParameterOptions
 /**
  * Makes a parameter that is replicated over the tensor-parallel ranks and used between the tensor-parallel
  * regions (norms, biases of row-parallel layers, tables of positions), or inside them (norms of heads). It is
- * counted once in norms. Its gradient is a partial sum if each rank sees only a shard: between the regions a
- * shard of the sequence (under sequence parallelism), inside the regions always a shard of the heads.
+ * counted once in gradient norms. Its gradient is a partial sum if each rank sees only a shard: between the
+ * regions a shard of the sequence (under sequence parallelism), inside the regions always a shard of the
+ * heads.
  */
 export function replicatedParameter(options: ReplicatedParameterOptions): Parameter {
   const { tensorParallel, insideRegions = false, ...own } = options;

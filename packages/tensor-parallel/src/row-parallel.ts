@@ -17,12 +17,13 @@ import { replicatedParameter } from './replicated-parameter.js';
 import { sliceOfRank, type TensorParallel } from './tensor-parallel.js';
 
 export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 'weight'> {
-  /** [O], replicated: added once, to the sum. */
+  /** [O], replicated; added once, to the sum over processes. */
   readonly bias?: Parameter | undefined;
-  /** Dropout of sum and bias, before the residual is added. Default: none. */
+  /** Dropout of sum plus bias, before the residual is added. Default: none. */
   readonly dropout?: Dropout | undefined;
   /**
-   * [S, B, O], or this process's part under sequence parallelism: added once, like the bias. Default: none.
+   * [S, B, O], or this process's shard [S / t, B, O] under sequence parallelism; added once, like the bias.
+   * Default: none.
    */
   readonly residual?: Variable | undefined;
   /** The adapters of `rowParallelAdapter`. Default: none. */
@@ -31,10 +32,10 @@ export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 
 }
 
 /**
- * Ends a tensor-parallel region: residual + dropout(sum + bias), the sum over processes of input [S, B, I /
- * t] weight^T, where weight [O, I / t] is this process's columns (Shoeybi et al. 2019, section 3: the rows of
- * the transposed weight). Every process gets the whole sum [S, B, O]; with sequence parallelism its part [S /
- * t, B, O], and the gradient of a bias is then only a part.
+ * Ends a tensor-parallel region: residual + dropout(sum + bias). The sum is over processes, of input [S, B, I
+ * / t] times weight^T, where weight [O, I / t] is this process's columns (Shoeybi et al. 2019, section 3: the
+ * rows of the transposed weight). Every process gets the whole sum [S, B, O]. With sequence parallelism it
+ * gets its shard [S / t, B, O], and the gradient of a bias is then only a partial sum.
  */
 export const rowParallelLinear = checkedOperation(
   'rowParallelLinear',
@@ -42,7 +43,7 @@ export const rowParallelLinear = checkedOperation(
     const { tensorParallel, bias, dropout, residual, adapters, ...operands } = options;
     const { enter, leave } = regionCollectives(tensorParallel);
     const isWhole = leave === undefined && adapters === undefined;
-    // without an operation between the matmul and the residual, the matmul adds the residual
+    // if there is no operation between the matmul and the residual, the matmul itself adds the residual
     if (isWhole && dropout === undefined && residual !== undefined)
       return linearResidual(tape, { ...operands, bias, residual });
     const collectives = { reduceOutput: leave, gatherOutputGradient: enter };
@@ -58,11 +59,11 @@ export const rowParallelLinear = checkedOperation(
 export interface RowParallelParametersOptions {
   /** The parameters are called `name.weight` and `name.bias`. */
   readonly name: string;
-  /** The input: groups (heads) of `groupSize` features; groups are sharded. */
+  /** The size of the input: groups (heads) of `groupSize` features each; groups are sharded. */
   readonly inputs: { readonly numGroups: number; readonly groupSize: number };
   /** O: the size of the output. */
   readonly outputs: number;
-  /** The name of the groups in errors, in the plural: `attention heads`. */
+  /** A word, in the plural, for the groups in error messages: `attention heads`. */
   readonly what: string;
   /** Standard deviation of the initial weight. */
   readonly standardDeviation: number;
@@ -112,7 +113,7 @@ export interface RowParallelAdapterOptions {
   readonly name: string;
   /** The weight made by `rowParallelParameters`. */
   readonly weight: Parameter;
-  /** r */
+  /** r: the rank of the adapter. */
   readonly rank: number;
   readonly tensorParallel: TensorParallel | undefined;
 }

@@ -13,13 +13,13 @@ export interface TensorParallel {
    */
   readonly group: ProcessGroup;
   /**
-   * True where activations between the parallel matmuls (layer norms, dropout, residuals) are sharded along
-   * the sequence (Korthikanti et al. 2022): all-gather and reduce-scatter replace all-reduce.
+   * True if activations between the parallel matmuls (layer norms, dropout, residuals) are sharded along the
+   * sequence (Korthikanti et al. 2022): all-gather and reduce-scatter then replace all-reduce.
    */
   readonly sequenceParallel: boolean;
 }
 
-/** Returns true where layers are sharded: the group has more than one process. */
+/** Returns true if layers are sharded: the group has more than one process. */
 export function isSharded(tensorParallel: TensorParallel | undefined): tensorParallel is TensorParallel {
   return tensorParallel !== undefined && tensorParallel.group.size > 1;
 }

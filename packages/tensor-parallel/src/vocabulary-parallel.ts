@@ -12,22 +12,23 @@ import { regionCollectives } from './region-collectives.js';
 import { isSharded, type TensorParallel } from './tensor-parallel.js';
 
 export interface VocabularyParallelEmbeddingOptions {
-  /** All token ids [S, B], and this process's rows of the table [V / t, H]. */
+  /** The ids of all tokens [S, B], and this process's rows of the table [V / t, H]. */
   readonly tokens: EmbeddingLookup;
   /**
-   * Replicated tables (positions, token types), with the ids [S, B] or, under sequence parallelism, [S / t,
-   * B] of this process's positions.
+   * Replicated tables (positions, token types), each with its ids: [S, B], or under sequence parallelism [S /
+   * t, B] for this process's positions.
    */
   readonly others?: readonly EmbeddingLookup[];
   readonly tensorParallel: TensorParallel | undefined;
 }
 
 /**
- * Sums the chosen rows of all tables: [S, B, H], or [S / t, B, H] with sequence parallelism. Each process
- * looks up the tokens whose rows it holds; the others' are zeros, so that the sum over processes is exact.
+ * Sums the selected rows of all tables: [S, B, H], or [S / t, B, H] with sequence parallelism. Each process
+ * looks up the tokens whose rows it holds and has zeros for the other tokens, so that the sum over processes
+ * is exact.
  *
- * @throws KernelError `MTL_INDEX` for an id that is no row of the whole table: on all processes that look it
- *   up
+ * @throws KernelError `MTL_INDEX` for an id that is not a row of the whole table, on all processes that look
+ *   it up
  */
 export const vocabularyParallelEmbedding = checkedOperation(
   'vocabularyParallelEmbedding',
@@ -68,8 +69,8 @@ export const vocabularyParallelCrossEntropy = checkedOperation(
 );
 
 /**
- * Reduces the maximum first, then in one collective the sums relative to it and the label's logit, which only
- * one process has.
+ * Combines the statistics of all processes: the maximum first; then, in one collective, the sums relative to
+ * the maximum and the label's logit, which only one process has.
  */
 function reduceStatistics(statistics: Tensor, group: ProcessGroup): void {
   const { dtype, device } = statistics;

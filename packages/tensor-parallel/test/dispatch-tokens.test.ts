@@ -24,8 +24,8 @@ const sumOf = (all: ReadonlyArray<readonly number[]>): readonly number[] =>
   all[0]!.map((_, index) => all.reduce((sum, values) => sum + values[index]!, 0));
 
 /**
- * Joins weight gradients [E, N, K] of all experts by ranks, whose features are one of several shares of
- * dimension 1 or 2.
+ * Joins the weight gradients of all ranks to [E, N, K] for all experts. If features are sharded, each rank
+ * has one of several shares of dimension 1 or 2.
  */
 function assembled(
   ranks: readonly DispatchedResult[],
@@ -43,7 +43,7 @@ function assembled(
       const column = (index % ownColumns) + (of === 0 ? 0 : share * perShare);
       const row = (Math.floor(index / ownColumns) % ownRows) + (of === 0 ? share * perShare : 0);
       const expert = Math.floor(index / (ownColumns * ownRows)) + place * perPlace;
-      // ranks with the same experts have parts of a sum
+      // ranks with the same experts have partial sums
       whole[(expert * rows + row) * columns + column]! += value;
     });
   });
@@ -87,7 +87,7 @@ describe('rows at experts on four ranks', () => {
 
   it('are not all alike', () => {
     const { output, load } = computeAlone('mixed');
-    // two rows that drop, and every expert has some
+    // the third and the sixth row drop experts, and every expert gets some rows
     expect(output.slice(5 * 6, 6 * 6)).toEqual([0, 0, 0, 0, 0, 0]);
     expect(load.at(-1)).toBe(2 * 12 - 3);
     expect(new Set(load).size).toBe(5);

@@ -9,7 +9,7 @@ describe.each([2, 4])('embedding, column- and row-parallel matmuls and cross ent
     [false, false],
     [true, false],
   ];
-  // four ranks tell no more of adapters than two
+  // four ranks test nothing about adapters that two ranks do not test
   const adapted = layouts.map(([sequenceParallel]) => [sequenceParallel!, true]);
   it.each(size === 2 ? [...layouts, ...adapted] : layouts)(
     'are the whole ones, sequence parallelism %s, adapters %s',
@@ -22,7 +22,7 @@ describe.each([2, 4])('embedding, column- and row-parallel matmuls and cross ent
       });
       expect(numLiveTensors()).toBe(before);
       for (const { isSameEmbedding, narrowed, losses, gradients } of ranks) {
-        // one rank has a token's row and the others zeros
+        // only one rank has the row of a token and the others have zeros, so sums are exact
         expect(isSameEmbedding).toBe(true);
         // float32 sums of 192 numbers around 10, in another order
         expect(narrowed).toBeLessThan(1e-4);

@@ -21,11 +21,13 @@ import {
   vocabularyParallelEmbedding,
 } from '../src/index.js';
 
-// S sequence, B micro-batch, H hidden, F feed-forward, V vocabulary, 37 of it real
+// S: sequence, B: micro-batch, H: hidden, F: feed-forward, V: vocabulary (37 tokens and 3 rows of padding)
 export const [S, B, H, F, V] = [8, 2, 12, 16, 40];
 
 export interface NetworkResult {
-  /** Activations after the embedding, and after the feed-forward network: [S, B, H], or [S / t, B, H]. */
+  /**
+   * Activations after the embedding and after the feed-forward network: [S, B, H], or a shard [S / t, B, H].
+   */
   readonly embedded: readonly number[];
   readonly narrowed: readonly number[];
   /** [S * B] */
@@ -34,8 +36,8 @@ export interface NetworkResult {
 }
 
 /**
- * Runs an embedding, a feed-forward network and a loss, unsharded or sharded over processes; every operation
- * of the package. `isAdapted`: with adapters of the linear layers, whose weights are frozen.
+ * Runs an embedding, a feed-forward network and a loss, with every operation of the package, unsharded or
+ * sharded over processes. `isAdapted`: the linear layers have adapters and frozen weights.
  */
 export function runNetwork(
   tensorParallel: TensorParallel | undefined,
@@ -96,7 +98,7 @@ export function runNetwork(
     labels: inputs.labels,
     weights: inputs.weights,
     tensorParallel,
-    // several chunks of a few rows each
+    // small, so that there are several chunks of a few rows each
     chunkBytes: 400,
     ignoreIndex,
   });
@@ -115,7 +117,10 @@ export function runNetwork(
   return result;
 }
 
-/** Makes the parameters of the network: vocabulary and features are sharded, with rows the positions too. */
+/**
+ * Makes the network's parameters: vocabulary and features are sharded, with sequence parallelism also the
+ * positions.
+ */
 function parametersOf(tensorParallel: TensorParallel | undefined) {
   const isCut = tensorParallel?.sequenceParallel === true;
   const own = (size: number) => sliceOfRank(tensorParallel, { size, what: 'something' });
@@ -134,7 +139,7 @@ function parametersOf(tensorParallel: TensorParallel | undefined) {
   };
 }
 
-/** Puts the batch on a tape; `positions` are this process's part of the learned positions. */
+/** Creates the batch as variables of a tape; `positions` is this process's part of the learned positions. */
 function inputsOf(
   tape: Tape,
   { token, label, positions }: { readonly token: number; readonly label: number; readonly positions: Slice },
@@ -181,8 +186,8 @@ function adaptersOf(options: {
 }
 
 /**
- * Writes values by global row and column: adapters begin with zeros, which give their other factor no
- * gradient.
+ * Fills parameters with values that depend on the global row and column. Adapters begin with zeros, which
+ * would make the gradient of their other factor zero.
  */
 function writeSines({ data, slices, globalShape }: Parameter): void {
   const [rows, columns] = slices as [{ start: number; end: number }, { start: number; end: number }];

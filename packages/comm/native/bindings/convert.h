@@ -33,7 +33,7 @@ class Fields {
   bool integer(const char* name, int64_t* value);
   bool text(const char* name, std::string* text);
   bool integers(const char* name, std::vector<int>* values);
-  // Whole numbers from 0.
+  // Whole numbers, 0 or more.
   bool counts(const char* name, std::vector<uint64_t>* values);
   bool has(const char* name) const;
   bool flag(const char* name, bool* value);

@@ -82,7 +82,8 @@ Napi::Value open_mesh(const Napi::CallbackInfo& info) {
   return opened;
 }
 
-// Connects and builds the engine: with shared memory if several members are on this host.
+// Connects the mesh and creates the engine; the engine also uses shared memory if several members are on this
+// host.
 Status connect(Job* job, Pending pending, std::vector<std::string> addresses, std::unique_ptr<Communicator>* communicator) {
   const GroupIdentity& group = pending.mesh->group();
   gloo::Topology topology(pending.host_of, group.rank);

@@ -9,12 +9,12 @@
 namespace mtl::comm::bindings {
 namespace {
 
-// A DeviceKind, as of MtlTensorMemory; cpu and reference, which precede it, use host memory.
+// A DeviceKind of MtlTensorMemory. The kinds before it, cpu and reference, use host memory.
 constexpr int kCuda = 2;
 // The names of all kinds in order.
 constexpr const char* kDevices[] = {"cpu", "reference", "cuda", "meta", "meta-cuda"};
 
-// of the kernels addon; valid for the lifetime of the process
+// The tensor functions of the kernels addon; valid for the lifetime of the process.
 const MtlTensorApi* tensor_api = nullptr;
 
 void use_tensors(const Napi::CallbackInfo& info) {
@@ -43,7 +43,7 @@ Status hold_tensor(int64_t handle, HeldTensor* tensor) {
   return ok_status();
 }
 
-// MTL_DEVICE unless the tensor, if there is one, is in memory of the host or of a GPU.
+// Returns MTL_DEVICE if the tensor is neither in host memory nor in GPU memory. Success for no tensor.
 Status refuse_without_values(const Group& group, const HeldTensor& tensor) {
   const int32_t device = tensor.memory.device;
   if (device >= 0 && device <= kCuda) return ok_status();
@@ -52,7 +52,7 @@ Status refuse_without_values(const Group& group, const HeldTensor& tensor) {
                       group.identity().name.c_str(), is_known ? kDevices[device] : std::to_string(device).c_str());
 }
 
-// Whether the group supports tensors on their device, and which device that is.
+// Checks that the group supports tensors on their device, and stores in `memory` which device that is.
 Status check_memory(const Group& group, const HeldTensor& input, const HeldTensor& output, Memory* memory) {
   const auto memory_of = [](const HeldTensor& tensor) {
     return tensor.memory.device == kCuda ? Memory::kDevice : Memory::kHost;
@@ -69,8 +69,8 @@ Status check_memory(const Group& group, const HeldTensor& input, const HeldTenso
                       group.identity().name.c_str(), *memory == Memory::kDevice ? "a GPU's" : "the host's");
 }
 
-// MTL_CAPTURE while this thread records a graph: work that engines enqueue would become part of it, and
-// waiting for an engine would deadlock, since engines wait for the end of the recording.
+// Returns MTL_CAPTURE while this thread records a graph: work that engines enqueue would become part of the
+// graph, and waiting for an engine would deadlock, since engines wait for the end of the recording.
 Status refuse_in_graph(const char* what) {
   const MtlDeviceApi* const device = tensor_api == nullptr ? nullptr : tensor_api->device_api(kCuda);
   if (device == nullptr || device->refuse_in_graph(what) == 0) return ok_status();
@@ -81,8 +81,8 @@ void let_go(uint64_t hold) {
   if (hold != 0) tensor_api->release(hold);
 }
 
-// The request becomes an all-to-all of unequal parts: `sent` and `received`, elements by position in the
-// group, must add up to its tensors.
+// Turns the request into an all-to-all of unequal parts. `sent` and `received` are numbers of elements by
+// position in the group; their sums must equal the sizes of the input and the output.
 Status read_parts(const Group& group, const std::vector<uint64_t>& sent, const std::vector<uint64_t>& received,
                   OperationRequest* request) {
   const size_t size = static_cast<size_t>(group.identity().size());
@@ -104,8 +104,8 @@ Status read_parts(const Group& group, const std::vector<uint64_t>& sent, const s
   return ok_status();
 }
 
-// (group, {operation, reduction, peer, input, output, sent?, received?}) => ticket. Shapes and ranks were
-// checked in TypeScript.
+// (group, {operation, reduction, peer, input, output, sent?, received?}) => ticket. TypeScript has already
+// checked shapes and ranks.
 Napi::Value start(const Napi::CallbackInfo& info) {
   OpenGroup* group = read_group(info, 0);
   int64_t kind, reduction, peer, input_handle, output_handle;

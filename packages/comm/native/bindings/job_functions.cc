@@ -57,7 +57,7 @@ void close_group(const Napi::CallbackInfo& info) {
   if (closed->on_close) closed->on_close();
 }
 
-// Leaves in order: groups first, then the board, so that no rank reports the end of this process as a
+// Closes the groups first, then leaves the board: other ranks then do not report the end of this process as a
 // failure.
 void close_job(const Napi::CallbackInfo& info) {
   if (read_job(info, 0) == nullptr) return;

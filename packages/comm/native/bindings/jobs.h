@@ -17,7 +17,7 @@ namespace mtl::comm::bindings {
 
 struct OpenGroup {
   std::unique_ptr<Group> group;
-  std::unordered_map<int64_t, Group::Work> works;  // by ticket, until they have been waited for
+  std::unordered_map<int64_t, Group::Work> works;  // by ticket; removed once waited for
   int64_t next_ticket = 1;
   std::function<void()> on_close;  // after the group is destroyed
 };
@@ -43,7 +43,7 @@ OpenGroup* read_group(const Napi::CallbackInfo& info, size_t index);
 Napi::Value add_group(const Napi::CallbackInfo& info, Job* job, GroupIdentity identity,
                       std::unique_ptr<Communicator> communicator, std::function<void()> on_close);
 
-// The same, as {group, engine}.
+// Does the same as add_group, and returns {group, engine}.
 Napi::Value opened_group(const Napi::CallbackInfo& info, Job* job, GroupIdentity identity,
                          std::unique_ptr<Communicator> communicator);
 

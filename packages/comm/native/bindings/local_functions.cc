@@ -113,7 +113,8 @@ Napi::Value create_local_group(const Napi::CallbackInfo& info) {
   std::unique_ptr<Communicator> communicator = std::move(local);
   if (status.ok()) status = stage_if(is_staged, &communicator);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
-  // stays announced if closed before all have opened it: later ranks then see that the first member has left
+  // a group that closes before all members have opened its memory stays on the board: later ranks then see
+  // that the first member has left
   return opened_group(info, job, std::move(identity), std::move(communicator));
 }
 

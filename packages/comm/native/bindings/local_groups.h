@@ -1,5 +1,4 @@
-// The memory of a group on this host: for groups entirely on this host, and for the members of a group on
-// this host.
+// Creates the shared memory of a group on this host, and of the members on this host of a group across hosts.
 #pragma once
 
 #include "bindings/jobs.h"
@@ -7,8 +6,9 @@
 
 namespace mtl::comm::bindings {
 
-// `identity`: name, ranks (all on this host) and timeout; receives the position of this process. All ranks
-// call it, in the same order for one name and ranks. `buffer_bytes`: 0 chooses a size for the host.
+// Creates or opens the memory. `identity`: name, ranks (all on this host) and timeout; the position of this
+// process is added to it. All ranks call this, in the same order for groups of the same name and ranks.
+// `buffer_bytes`: 0 chooses a size for the host.
 Status connect_local(Job* job, GroupIdentity* identity, uint64_t buffer_bytes,
                      std::unique_ptr<local::LocalCommunicator>* communicator);
 

@@ -12,7 +12,7 @@ namespace mtl::comm::bindings {
 namespace {
 
 std::mutex mutex;
-std::shared_ptr<const nccl::NcclLibraries> libraries;  // once found
+std::shared_ptr<const nccl::NcclLibraries> libraries;  // null until they have been found
 
 Status find_libraries(std::shared_ptr<const nccl::NcclLibraries>* found) {
   const std::lock_guard<std::mutex> lock(mutex);
@@ -56,11 +56,11 @@ nccl::StoreAccess access_to(const std::shared_ptr<store::StoreClient>& client) {
   return access;
 }
 
-// NCCL rejects two ranks on one GPU of one host. Ranks that share a GPU therefore set a distinct NCCL_HOSTID
-// each, unless the user has set it or NCCL_MULTI_RANK_GPU_ENABLE. Must run before the library reads the
-// variable, which it does once: with its first unique id or communicator.
+// Sets a distinct NCCL_HOSTID, because NCCL rejects two ranks on one GPU of one host. Called by ranks that
+// share a GPU; has no effect if the user has set NCCL_HOSTID or NCCL_MULTI_RANK_GPU_ENABLE. Must run before
+// the library reads the variable, which happens once: with the process's first unique id or communicator.
 void claim_own_host(int rank) {
-  static std::once_flag claimed;  // threads of NCCL, which the first group starts, read the environment
+  static std::once_flag claimed;  // not again: the first group starts threads of NCCL, which read the environment
   std::call_once(claimed, [&] {
     if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") != nullptr) return;
     setenv("NCCL_HOSTID", ("mtl-rank-" + std::to_string(rank)).c_str(), 0);

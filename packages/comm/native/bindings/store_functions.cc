@@ -193,8 +193,8 @@ class WaitForKey : public Napi::AsyncWorker {
   Status status_;
 };
 
-// (client, {key, timeoutMs}) => promise of the value. Settles before the job may be closed: with the client,
-// at the latest.
+// (client, {key, timeoutMs}) => promise of the value. The promise settles no later than when the client
+// closes, so before the job may be closed.
 Napi::Value await_key(const Napi::CallbackInfo& info) {
   const std::shared_ptr<store::StoreClient> client = read_client(info);
   std::string key;
@@ -205,7 +205,7 @@ Napi::Value await_key(const Napi::CallbackInfo& info) {
   WaitForKey* worker =
       new WaitForKey(info.Env(), client, std::move(key), static_cast<int64_t>(timeout_ms * kMillisecond));
   const Napi::Promise promise = worker->promise();
-  worker->Queue();  // deletes it when it finishes
+  worker->Queue();  // the worker deletes itself when it finishes
   return promise;
 }
 
@@ -232,7 +232,7 @@ Napi::Value add(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), static_cast<double>(sum));
 }
 
-// (client, timeoutMs): after an abort, waits until the store has informed the others
+// (client, timeoutMs): after an abort, waits until the store has informed the other ranks
 void tell(const Napi::CallbackInfo& info) {
   double timeout_ms;
   const std::shared_ptr<store::StoreClient> client = read_client(info);

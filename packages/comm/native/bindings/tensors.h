@@ -12,7 +12,7 @@ const MtlTensorApi* tensor_interface();
 // Streams, events and pinned memory of the GPU that this process has opened; MTL_DEVICE if there is none.
 Status find_device(const MtlDeviceApi** device);
 
-// The engine of the host, or a wrapper of it that also accepts tensors of the GPU.
+// Wraps the host's engine `communicator`, if `is_staged`, in one that also accepts tensors of the GPU.
 Status stage_if(bool is_staged, std::unique_ptr<Communicator>* communicator);
 
 }  // namespace mtl::comm::bindings

@@ -25,7 +25,8 @@ class JobState {
   // Keeps the first reason, drops later ones. Then calls every listener on the calling thread.
   void abort(Failure reason);
 
-  // Called once with the reason, immediately if there already is one: forwards it to other processes.
+  // A function that forwards the reason of an abort to other processes. Called once, immediately if the job
+  // has already been aborted.
   using Listener = std::function<void(const Failure&)>;
   void on_abort(Listener listener);
 

@@ -35,17 +35,17 @@ inline bool is_message(OperationKind kind) {
   return kind == OperationKind::kSend || kind == OperationKind::kReceive;
 }
 
-// Consecutive elements.
+// A range of consecutive elements of a tensor.
 struct ElementRange {
   uint64_t start = 0, length = 0;
 };
 
-// The unequal parts of an all-to-all, by position in the group: the elements of the input that go to every
-// member, and the elements of the output that come from it.
+// The unequal parts of an all-to-all, by position in the group: the ranges of the input that go to each
+// member, and the ranges of the output that come from each member.
 struct Parts {
   std::vector<ElementRange> sent, received;
 
-  // One part after the other, of these lengths.
+  // Makes parts of these lengths, each directly after the previous one.
   static Parts of(const std::vector<uint64_t>& sent, const std::vector<uint64_t>& received);
 };
 
@@ -55,12 +55,12 @@ constexpr uint64_t kUnequalParts = ~uint64_t{0};
 // Plain data that is stored in shared memory and sent in packets: must be equal on all members, otherwise the
 // operation is rejected.
 struct Description {
-  uint64_t sequence = 0;  // of the group's collectives, or of the messages of one pair and direction; from 0
-  uint64_t count = 0;     // elements of one member's contribution (whole tensor; input)
+  uint64_t sequence = 0;  // number among the group's collectives, or among one direction's messages of a pair; from 0
+  uint64_t count = 0;     // elements that one member contributes (whole tensor, or its input)
   OperationKind kind = OperationKind::kBarrier;  // kSend on both sides of a message
   DType dtype = DType::kFloat32;
   Reduction reduction = Reduction::kSum;
-  int32_t root = -1;  // of a broadcast
+  int32_t root = -1;  // of a broadcast; -1: none
 
   bool operator==(const Description& other) const {
     return sequence == other.sequence && count == other.count && kind == other.kind && dtype == other.dtype &&
@@ -68,26 +68,26 @@ struct Description {
   }
 };
 
-// "allReduce sum float32 1024"
+// Formats a description, for example "allReduce sum float32 1024".
 std::string to_text(const Description& description);
 
 struct Operation {
   OperationKind kind = OperationKind::kBarrier;
   Description description;
   Memory memory = Memory::kHost;
-  int peer = -1;                // position in the group: the peer of a message
+  int peer = -1;                // position in the group of a message's other member
   const void* input = nullptr;  // this member's contribution; the tensor itself for in-place operations
   void* output = nullptr;       // destination of the result; equal to `input` for in-place operations
   size_t input_bytes = 0;
   size_t output_bytes = 0;
-  std::shared_ptr<const Parts> parts;  // of an all-to-all; null: equal ones
+  std::shared_ptr<const Parts> parts;  // the parts of an all-to-all; null: equal parts
   uint64_t progress = 0;  // set by the engine: how much `begin` has done
 
-  // The elements of the input that an all-to-all of `size` members sends to `member`, and the elements of the
-  // output that it receives from `member`.
+  // Return the elements of the input that an all-to-all among `size` members sends to `member`, and the
+  // elements of the output that it receives from `member`.
   ElementRange part_to(int member, int size) const;
   ElementRange part_from(int member, int size) const;
-  // "collective 12" or "message 3", as in error messages.
+  // Returns "collective 12" or "message 3", as in error messages.
   std::string sequence_text() const;
 };
 

@@ -12,7 +12,7 @@ struct Failure {
   std::string code;     // such as "MTL_TIMEOUT"
   std::string message;  // names rank, group, operation, sequence and waiting time, if known
   int rank = -1;        // the global rank that caused the failure; -1 if unknown
-  std::string group;    // the rest: what this process was doing when it detected the failure
+  std::string group;    // this and the following: what this process was doing when it detected the failure
   std::string operation;
   std::string sequence;
   double waited_ms = 0;

@@ -17,7 +17,7 @@ namespace mtl::comm {
 struct GroupIdentity {
   std::string name;
   std::vector<int> ranks;  // global, ascending
-  int rank = 0;            // the position of this process among them
+  int rank = 0;            // position of this process in `ranks`
   int64_t timeout_ns = 0;  // how long an operation waits for the others
 
   int size() const { return static_cast<int>(ranks.size()); }
@@ -27,12 +27,12 @@ struct GroupIdentity {
 
 struct Call {
   const GroupIdentity* group = nullptr;
-  // The group as the program knows it, for errors: set if `group` is a subgroup that executes a stage. Null:
-  // `group`.
+  // The group that the program created, for errors: set if `group` is a subgroup that executes one stage.
+  // Null: `group` itself.
   const GroupIdentity* whole = nullptr;
   JobState* job = nullptr;
-  const std::atomic<bool>* closing = nullptr;  // the group is being closed during the operation
-  const std::function<void()>* looking = nullptr;  // called with every check, as a sign of life; null: none
+  const std::atomic<bool>* closing = nullptr;  // set to true if the group is closed during the operation
+  const std::function<void()>* looking = nullptr;  // called with every check, as a sign of life; may be null
   const Operation* operation = nullptr;
   int64_t started_ns = 0;  // the start of the wait
   bool may_spin = false;   // false on an internal thread: it would use the main thread's core
@@ -40,21 +40,22 @@ struct Call {
 
   int64_t deadline_ns() const { return started_ns + group->timeout_ns; }
 
-  // Success, or the reason why a wait must end now: the process was aborted, or the group is being closed.
-  // Does not check the clock (`timed_out` gives the status once the deadline has passed).
+  // Returns success, or the reason why a wait must end now: the process was aborted, or the group is being
+  // closed. Does not check the clock (`timed_out` returns the status for a wait past its deadline).
   Status check() const;
 
-  // A failure of this operation that `rank` (global; -1: none) caused. Adds group, operation, sequence and
-  // waiting time to the message and the details, and aborts the job with it.
+  // Returns a failure of this operation that `rank` caused (a global rank; -1: none in particular). Adds
+  // group, operation, sequence and waiting time to the message and the details, and aborts the job with this
+  // failure.
   Status fail(const char* code, int rank, const std::string& what) const;
-  // MTL_TIMEOUT, naming the members (positions in the group) that are missing.
+  // Returns MTL_TIMEOUT, naming the members (positions in the group) that are missing.
   Status timed_out(const std::vector<int>& late) const;
-  // MTL_MISMATCH, showing what this rank and member `other` called.
+  // Returns MTL_MISMATCH, showing the operations that this rank and member `other` started.
   Status mismatch(int other, const Description& theirs) const;
-  // MTL_MISMATCH of an all-to-all of unequal parts, unless the number of elements that member `from` sends to
-  // member `to` is the number that `to` expects.
+  // Returns MTL_MISMATCH for an all-to-all of unequal parts, unless the number of elements that member `from`
+  // sends to member `to` is the number that `to` expects.
   Status compare_parts(int from, int to, uint64_t sent, uint64_t expected) const;
-  // MTL_RANK_LEFT: `member` closed the group or left the job in order, so it will never arrive.
+  // Returns MTL_RANK_LEFT: `member` closed the group or left the job in order, so it will never arrive.
   Status left(int member) const;
 };
 

@@ -30,12 +30,13 @@ class Communicator {
   // "local", "gloo" or "nccl", as in `ProcessGroup.engine` in TypeScript.
   virtual const char* engine() const = 0;
 
-  // Whether it supports tensors on that device. Every engine supports a barrier, which has no tensor.
+  // Returns whether the engine supports tensors on that device. Every engine supports a barrier, which has no
+  // tensor.
   virtual bool moves(Memory memory) const { return memory == Memory::kHost; }
 
-  // Whether operations are launched where the program starts them, in one order over all queues, even while
-  // earlier ones of their queue are in progress: the device keeps the order, and an internal thread must not
-  // choose another one.
+  // Returns whether operations are launched when the program starts them, in one order over all queues, even
+  // while earlier operations of the same queue are in progress. True for engines whose device keeps the
+  // order: an internal thread must not choose another one.
   virtual bool begins_at_once() const { return false; }
 
   // Does everything that is possible without waiting for other members, and never blocks. Stores what is done
@@ -47,20 +48,20 @@ class Communicator {
     return Begun::kUnfinished;
   }
 
-  // Executes the operation, or what `begin` left of it, and returns when the result is in place. Compares
-  // descriptions before data is transferred (call->mismatch), polls call->check() at least every 50 ms while
-  // it waits, and gives up with call->timed_out() at call->deadline_ns(). Every failure is created through
+  // Executes the operation, or the rest that `begin` left, and returns when the result is in place. Compares
+  // descriptions before data is transferred (call->mismatch), polls call->check() at least every 50 ms during
+  // a wait, and gives up with call->timed_out() at call->deadline_ns(). Every failure is created through
   // `call`, which adds its details and aborts the job. All members get the same bits, regardless of timing.
   virtual Status execute(Operation* operation, Call* call) = 0;
 
-  // Whether `execute` of an operation that has begun would return without waiting.
+  // Returns whether `execute` of an operation that has begun would return without waiting.
   virtual bool is_ready(const Operation& operation) {
     static_cast<void>(operation);
     return false;
   }
 
-  // This member will not start anything more: tells the members that wait for it. Called once, before the
-  // destructor, possibly while a stopped `execute` is still returning.
+  // Tells the members that wait for this one that it will not start any more operations. Called once, before
+  // the destructor, possibly while a stopped `execute` is still returning.
   virtual void leave() = 0;
 };
 

@@ -29,13 +29,13 @@ struct OperationRequest {
   size_t input_bytes = 0;
   void* output = nullptr;
   size_t output_bytes = 0;
-  std::shared_ptr<const Parts> parts;  // of an all-to-all; null: equal ones
+  std::shared_ptr<const Parts> parts;  // the parts of an all-to-all; null: equal parts
   std::function<void()> release;
 };
 
 class Group {
  public:
-  // An operation in progress; `wait` any number of times.
+  // An operation in progress. `wait` may be called any number of times.
   class Work {
    public:
     Status wait();
@@ -51,14 +51,16 @@ class Group {
 
   // `job` and `trace` outlive the group.
   Group(int64_t handle, GroupIdentity identity, std::unique_ptr<Communicator> communicator, JobState* job, Trace* trace);
-  // Leaves: incomplete operations fail with MTL_CLOSED, and members that wait for this one are told.
+  // Leaves the group: incomplete operations fail with MTL_CLOSED, and members that wait for this one are
+  // told.
   ~Group();
 
   const GroupIdentity& identity() const { return identity_; }
   const char* engine() const { return communicator_->engine(); }
   bool moves(Memory memory) const { return communicator_->moves(memory); }
 
-  // Shapes and ranks have been checked. If the job has failed, `wait` returns the failure.
+  // Starts an operation whose shapes and ranks have been checked. If the job has failed, `wait` returns the
+  // failure.
   Work start(OperationRequest request);
   OperationCount count_of(OperationKind kind) const;
 

@@ -18,7 +18,8 @@ void Lane::post(const std::shared_ptr<Task>& task) {
   Begun begun = Begun::kUnfinished;
   if (tasks_.empty() || communicator_->begins_at_once()) {
     task->call.started_ns = task->posted_ns;
-    // a failed member must not be counted among those that arrive: the others would report another one
+    // a member that has failed must not be counted among the members that arrive: the others would report the
+    // wrong one
     Status failure = task->call.check();
     if (!failure.ok()) return finish(task, std::move(failure));
     task->has_begun = true;

@@ -31,14 +31,15 @@ struct Task {
 class Lane {
  public:
   explicit Lane(Communicator* communicator) : communicator_(communicator) {}
-  // Fails tasks that have not been executed; the caller has told running operations to stop (Call::closing).
+  // Fails tasks that have not been executed. The caller has already told running operations to stop
+  // (Call::closing).
   ~Lane();
 
   void post(const std::shared_ptr<Task>& task);
   // Blocks until the task is done. Executes it and earlier ones on this thread unless another thread has
   // started them.
   Status wait(const std::shared_ptr<Task>& task);
-  // Whether `wait` would return at once.
+  // Returns whether `wait` would return at once.
   bool is_done(const Task& task);
 
  private:
@@ -52,7 +53,7 @@ class Lane {
   std::deque<std::shared_ptr<Task>> tasks_;
   bool is_wanted_ = false;  // the thread has work
   bool is_ending_ = false;
-  std::thread thread_;  // started with the first task that needs it
+  std::thread thread_;  // started when a task first needs it
 };
 
 }  // namespace mtl::comm

@@ -21,24 +21,24 @@ enum class MessageKind : uint8_t {
   kHello = 1,      // server: number = version, value = nonce
   kJoin = 2,       // client: number = rank, id = attempt << 32 | world size, value = nonce and proof
   kWelcome = 3,    // server: number = heartbeat limit in ms, id = rank that hosts the server + 1
-  kRefusal = 4,    // server: number = a Refusal, value = reason
+  kRefusal = 4,    // server: number = a Refusal (below), value = reason in words
   kSet = 5,        // client: key, value; answered by kAnswer
   kGet = 6,        // client: key, number = 1 to wait for it; answered by kAnswer or kAbsent
   kAdd = 7,        // client: key, number = increment; answered by kAnswer with the sum
-  kCancel = 8,     // client: no longer waits for the answer `id`
+  kCancel = 8,     // client: no longer waits for the answer to request `id`
   kAnswer = 9,     // server: id of the request, value, number
   kAbsent = 10,    // server: the key does not exist
-  kHeartbeat = 11, // both
-  kAbort = 12,     // both: key = code, value = message, number = failed rank; the server answers a client's
-  kGoodbye = 13,   // client: its end will not be a failure; answered by closing
+  kHeartbeat = 11, // both sides
+  kAbort = 12,     // both sides: key = code, value = message, number = failed rank; the server answers a client's abort
+  kGoodbye = 13,   // client: the end of this process will not be a failure; the server answers by closing
 };
 constexpr int kNumMessageKinds = 14;
 
 enum class Refusal : int64_t {
-  kSecret = 1,   // proof of another secret
+  kSecret = 1,   // the proof was made with another secret
   kAttempt = 2,  // the store serves another attempt of the job: try again
-  kMember = 3,   // a rank that has already joined, or does not exist
-  kLimit = 4,    // a limit is reached, or a key was set twice
+  kMember = 3,   // the rank has already joined, or does not exist
+  kLimit = 4,    // a limit has been reached, or the key has already been set
 };
 
 struct Message {
@@ -57,10 +57,10 @@ constexpr size_t kFrameHeaderBytes = 1 + 8 + 8 + 4 + 4;  // excluding the length
 constexpr size_t kMaxFrameBytes = kFrameHeaderBytes + kMaxKeyBytes + kMaxValueBytes;
 constexpr size_t kMaxStrangerFrameBytes = 256;  // before a connection has proved that it knows the secret
 
-// The message as a frame, with the tag of `seal` if given. Key and value must be within their limits.
+// Encodes the message as a frame, with the tag of `seal` if given. Key and value must be within their limits.
 std::string encode(const Message& message, Seal* seal = nullptr);
 
-// Takes received bytes and returns complete messages.
+// Splits received bytes into complete messages.
 class MessageReader {
  public:
   explicit MessageReader(size_t max_frame_bytes) : max_frame_bytes_(max_frame_bytes) {}
@@ -68,9 +68,10 @@ class MessageReader {
   // Messages from now on must have the tags of this seal.
   void set_seal(const Seal& seal) { seal_ = seal; }
 
-  enum class Result { kMessage, kNeedsMore, kMalformed, kForged };  // forged: not from the holder of the key
+  enum class Result { kMessage, kNeedsMore, kMalformed, kForged };  // forged: by a peer without the key
   void append(const char* bytes, size_t count) { buffer_.append(bytes, count); }
-  // After kMalformed and kForged nothing more can be read; `problem()` returns the reason.
+  // Reads the next message. After kMalformed and kForged nothing more can be read; `problem()` returns the
+  // reason.
   Result next(Message* message);
   const char* problem() const { return problem_; }
   size_t num_buffered() const { return buffer_.size() - start_; }
@@ -79,7 +80,7 @@ class MessageReader {
   Result stop(Result result, const char* problem);
   size_t max_frame_bytes_;
   std::optional<Seal> seal_;
-  Result result_ = Result::kNeedsMore;  // the reason, once it has stopped
+  Result result_ = Result::kNeedsMore;  // kMalformed or kForged once reading has stopped
   std::string buffer_;
   size_t start_ = 0;
   const char* problem_ = nullptr;

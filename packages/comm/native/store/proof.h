@@ -1,6 +1,6 @@
-// How both ends of a connection prove that they know the job's secret without sending it: the client signs
-// both nonces, and later messages are sealed with keys derived from the same, so that recorded data cannot be
-// replayed.
+// The proof that both ends of a connection know the job's secret, without sending it: the client signs both
+// nonces, and later messages are sealed with keys derived from the secret and the nonces, so that recorded
+// data cannot be replayed.
 #pragma once
 
 #include <string>
@@ -17,10 +17,10 @@ struct Handshake {
 };
 
 enum class Purpose { kProof, kClientKey, kServerKey };
-// The client's proof, or the key that seals one side's messages (seal.h): kDigestBytes.
+// Computes the client's proof, or the key that seals one side's messages (seal.h): kDigestBytes.
 std::string derive(const std::string& secret, Purpose purpose, const Handshake& handshake);
 
-// Random bytes from the kernel; empty if it cannot provide them.
+// Returns random bytes from the kernel; empty if it cannot provide any.
 std::string random_nonce();
 
 inline uint64_t attempt_and_size(int attempt, int world_size) {

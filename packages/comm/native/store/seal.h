@@ -7,7 +7,7 @@
 
 namespace mtl::comm::store {
 
-// The error text for such a frame.
+// The remedy in the error for a frame with a wrong tag.
 constexpr char kTamperingRemedy[] =
     "on the way between them, messages are changed, repeated, left out or inserted; use a network that only the "
     "job's users reach";
@@ -16,7 +16,7 @@ class Seal {
  public:
   explicit Seal(const std::string& key) : key_(key) {}
 
-  // The tag of the next frame.
+  // Returns the tag of the next frame.
   Digest next(const char* frame, size_t count) {
     uint8_t number[8];  // little-endian
     for (int byte = 0; byte < 8; ++byte) number[byte] = static_cast<uint8_t>(num_frames_ >> (8 * byte));

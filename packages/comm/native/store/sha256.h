@@ -12,18 +12,18 @@ namespace mtl::comm::store {
 constexpr size_t kDigestBytes = 32;
 using Digest = std::array<uint8_t, kDigestBytes>;
 
-// The digest of bytes that are added in any number of parts.
+// A SHA-256 digest of bytes that are added in any number of parts.
 class Sha256 {
  public:
   static constexpr size_t kBlockBytes = 64;
   void add(const void* bytes, size_t count);
-  // The digest of all added bytes; nothing may be added afterwards.
+  // Returns the digest of all added bytes; nothing may be added afterwards.
   Digest finish();
 
  private:
   std::array<uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                  0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::array<uint8_t, kBlockBytes> block_{};  // not yet compressed: num_bytes_ modulo its size
+  std::array<uint8_t, kBlockBytes> block_{};  // bytes not yet compressed; their number is num_bytes_ modulo kBlockBytes
   uint64_t num_bytes_ = 0;
 };
 
@@ -43,7 +43,7 @@ class HmacKey {
 Digest sha256(const std::string& message);
 Digest hmac_sha256(const std::string& key, const std::string& message);
 
-// Both take constant time for all contents of the same length.
+// Compare secrets or digests, in constant time for all contents of the same length.
 bool is_same_secret(const std::string& left, const std::string& right);
 bool is_same_digest(const Digest& left, const char* right);  // kDigestBytes characters
 

@@ -87,7 +87,7 @@ Status listen_on(const std::string& address, const std::vector<int>& ports, Desc
   for (const int candidate : ports) {
     Addresses addresses(nullptr, freeaddrinfo);
     MTL_RETURN_IF_ERROR(resolve(address, candidate, AI_PASSIVE, &addresses));
-    // a name listens on every interface; "localhost" and numeric addresses only on their own
+    // a host name means every interface; "localhost" and numeric addresses mean one interface
     const bool is_any = !is_number(address) && address != "localhost";
     if (is_any) make_any(addresses->ai_addr);
     Descriptor created(::socket(addresses->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

@@ -30,14 +30,14 @@ class Descriptor {
 // name means every interface of its family, because a host's own name often resolves to loopback.
 // MTL_STORE_ADDRESS if no port is available.
 Status listen_on(const std::string& address, const std::vector<int>& ports, Descriptor* socket, int* port);
-// A non-blocking connection, or the error.
+// Opens a non-blocking connection, or returns the error.
 Status connect_to(const std::string& address, int port, int64_t timeout_ns, Descriptor* socket);
-// Non-blocking, without delay for small messages.
+// Accepts a connection: non-blocking, without delay for small messages.
 Descriptor accept_from(int socket, std::string* peer);
 
-// -1: the connection is lost; else the number of bytes, 0 if it would block.
+// Sends bytes. Returns the number of bytes sent, 0 if the call would block, -1 if the connection is lost.
 long send_some(int socket, const char* bytes, size_t count);
-// The same; -1 also at end of stream.
+// Receives bytes. Returns as `send_some`, and -1 also at the end of the stream.
 long receive_some(int socket, char* bytes, size_t count);
 
 }  // namespace mtl::comm::store

@@ -17,10 +17,10 @@ namespace mtl::comm::store {
 namespace {
 
 constexpr int64_t kSecond = 1000 * kMillisecond;
-constexpr int64_t kAnswerLimitNs = 60 * kSecond;  // for a request that the store answers immediately
+constexpr int64_t kAnswerLimitNs = 60 * kSecond;  // the time limit for a request that the store answers immediately
 constexpr size_t kClientReadBytes = 65536;
 
-// A complete message from a connection that has no thread yet.
+// Reads a complete message from a connection that has no thread yet.
 Status read_message(int socket, MessageReader* reader, int64_t deadline, Message* message) {
   for (;;) {
     const MessageReader::Result result = reader->next(message);
@@ -72,7 +72,7 @@ Status StoreClient::join(const ClientOptions& options, int rank, int64_t deadlin
     const Failure& failure = status.failure();
     return error_status("MTL_STORE_UNREACHABLE", "%s, port %d: %s", options.address.c_str(), port, failure.message.c_str());
   };
-  // one of several ports may belong to the store of another job, and ours may be at the next
+  // if there are several ports, this one may belong to the store of another job, and ours may be at the next
   const bool is_only_port = options.ports.size() == 1;
   *obstacle = Obstacle::kOther;
   MTL_RETURN_IF_ERROR(connect_to(options.address, port, std::max<int64_t>(deadline - now_ns(), 0), &joined->socket));
@@ -119,7 +119,7 @@ Status StoreClient::connect(JobState* job, const ClientOptions& options, std::sh
   const int64_t deadline = started + options.timeout_ns;
   int64_t pause_ns = 20 * kMillisecond;
   Status problem = error_status("MTL_STORE_UNREACHABLE", "no port to look at");
-  // a better reason than the lack of a listener at the ports after it, or of time in the last round
+  // a better error than "no listener at the later ports" or "no time left in the last round"
   Status other_version;
   for (;;) {
     for (const int port : options.ports) {
@@ -162,12 +162,12 @@ StoreClient::~StoreClient() {
 
 void StoreClient::wake() {
   const uint64_t one = 1;
-  // accepts eight bytes at once, or is already full: either way the thread wakes
+  // the eventfd accepts eight bytes at once, or is already full: either way the thread wakes
   const ssize_t written = write(wake_.get(), &one, sizeof(one));
   static_cast<void>(written);
 }
 
-// The mutex must be locked.
+// Sends a message. The caller must hold the mutex.
 void StoreClient::post(const Message& message) {
   unsent_ += encode(message, &seal_);
   wake();
@@ -203,7 +203,8 @@ void StoreClient::close() {
       Message goodbye;
       goodbye.kind = MessageKind::kGoodbye;
       post(goodbye);
-      // the store closes after it has read this: ending earlier could discard it
+      // the store closes the connection after it has read the goodbye: ending earlier could discard that
+      // message
       changed_.wait_for(lock, std::chrono::seconds(5), [this] { return is_lost_; });
     }
   }
@@ -299,7 +300,7 @@ void StoreClient::run() {
     if (descriptors[0].revents != 0) {
       uint64_t count;
       const ssize_t taken = read(wake_.get(), &count, sizeof(count));
-      static_cast<void>(taken);  // already empty: fine too
+      static_cast<void>(taken);  // the eventfd was already empty, which is fine too
     }
     check_times();
     if ((descriptors[1].revents & ~POLLOUT) != 0) {
@@ -319,7 +320,7 @@ void StoreClient::receive() {
     if (result == MessageReader::Result::kNeedsMore) return;
     if (result == MessageReader::Result::kMalformed) return lose(std::string("the store sent ") + reader_.problem());
     if (result == MessageReader::Result::kForged) return distrust();
-    heard_ns_ = now_ns();  // only complete messages are a sign of life: anyone on the path could add bytes
+    heard_ns_ = now_ns();  // only complete messages are a sign of life: any host on the path could add bytes
     handle(message);
   }
 }
@@ -329,7 +330,7 @@ void StoreClient::handle(const Message& message) {
   if (message.kind == MessageKind::kAbort) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      is_receiving_abort_ = true;  // not to be reported to the store again
+      is_receiving_abort_ = true;  // the abort came from the store and must not be reported back
     }
     Failure failure;
     failure.code = message.key;
@@ -350,7 +351,7 @@ void StoreClient::handle(const Message& message) {
 
 void StoreClient::check_times() {
   const int64_t now = now_ns();
-  // this process was suspended (SIGSTOP, a suspended machine): the store's messages have not been read yet
+  // this process was suspended (SIGSTOP, or the machine was), so the store's messages have not been read yet
   if (now - last_check_ns_ > heartbeat_limit_ns_ / 2) heard_ns_ = now;
   last_check_ns_ = now;
   if (now - told_ns_ > heartbeat_limit_ns_ / 4) {
@@ -377,7 +378,7 @@ void StoreClient::flush() {
       is_broken = sent < 0;
     }
   }
-  // the store's last messages are more informative than its closing: the next read returns both
+  // the store's last messages are more informative than the end of the connection: the next read returns both
   if (is_broken) {
     const std::lock_guard<std::mutex> lock(mutex_);
     unsent_.clear();
@@ -402,8 +403,8 @@ void StoreClient::lose(const std::string& how) {
   end();
 }
 
-// A message that the store did not send arrived. The other direction may be intact, so that the store can be
-// told.
+// Handles a message that the store did not send. The other direction may still be intact, so that the store
+// can be told.
 void StoreClient::distrust() {
   Failure failure;
   failure.code = "MTL_STORE_AUTHENTICATION";
@@ -412,11 +413,12 @@ void StoreClient::distrust() {
                                 reader_.problem(), place_.c_str(), kTamperingRemedy);
   job_->abort(std::move(failure));
   flush();
-  shutdown(socket_.get(), SHUT_WR);  // only this half: data arriving after a full close could drop the abort
+  shutdown(socket_.get(), SHUT_WR);  // only this direction: after a full close, arriving data could discard the abort
   end();
 }
 
-// Last: callers that wait for an answer fail with the reason of the job.
+// Ends the connection, as the thread's last action: callers that wait for an answer fail with the job's
+// reason.
 void StoreClient::end() {
   const std::lock_guard<std::mutex> lock(mutex_);
   is_lost_ = true;

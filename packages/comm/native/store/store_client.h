@@ -1,5 +1,5 @@
-// A rank's connection to the store of its job: keys, a heartbeat that its own thread sends whatever the main
-// thread does, and aborts in both directions between the store and the abort state of this process.
+// A rank's connection to the store of its job: access to keys, a heartbeat that its own thread sends whatever
+// the main thread does, and aborts in both directions between the store and this process's abort state.
 #pragma once
 
 #include <atomic>
@@ -24,28 +24,30 @@ struct ClientOptions {
   std::string secret;
   int world_size = 1;
   int attempt = 0;
-  std::string member = "rank";  // what error messages call a joining process
-  int64_t timeout_ns = 60000000000;  // to find the store
+  std::string member = "rank";  // the word for a joining process in error messages
+  int64_t timeout_ns = 60000000000;  // how long to look for the store
 };
 
 class StoreClient : public std::enable_shared_from_this<StoreClient> {
  public:
-  // `job` must outlive the client. MTL_STORE_UNREACHABLE with the last finding, MTL_STORE_REFUSED.
+  // Connects to the store. `job` must outlive the client. MTL_STORE_UNREACHABLE with the last finding,
+  // MTL_STORE_REFUSED.
   static Status connect(JobState* job, const ClientOptions& options, std::shared_ptr<StoreClient>* client);
   ~StoreClient();
 
-  // All fail with the job's reason once it is aborted.
+  // The following functions all fail with the job's reason once it is aborted.
   Status set(const std::string& key, const std::string& value);
-  // Waits for the key: MTL_TIMEOUT, naming it, if no rank sets it. From any thread.
+  // Waits for the key and returns its value; MTL_TIMEOUT, naming the key, if no rank sets it. Callable from
+  // any thread.
   Status get(const std::string& key, int64_t timeout_ns, std::string* value);
   Status find(const std::string& key, bool* is_there, std::string* value);
   Status add(const std::string& key, int64_t delta, int64_t* sum);
 
-  // After an abort of this process: waits until the store has informed the others, so that this process may
-  // end.
+  // Waits, after an abort of this process, until the store has informed the other ranks, so that this process
+  // may end.
   void wait_until_told(int64_t timeout_ns);
-  // Leaves the job in order, or just ends if it is aborted. Must be called before the last reference is
-  // released: the client's thread may briefly own one, and cannot wait for itself.
+  // Leaves the job in order, or only closes the connection if the job is aborted. Must be called before the
+  // last reference is released: the client's thread may briefly own a reference, and cannot wait for itself.
   void close();
 
  private:
@@ -61,7 +63,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
     Message welcome;
     int port = 0;
   };
-  // The result for a port without such a connection.
+  // The reason why a port has no such connection.
   enum class Obstacle { kOther, kVersion, kFinal };
 
   StoreClient(JobState* job, const ClientOptions& options, Joined joined);
@@ -81,7 +83,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
 
   JobState* const job_;
   const std::string member_;
-  const std::string place_;  // of the store: address and port
+  const std::string place_;  // the address and port of the store
   Descriptor socket_;
   Descriptor wake_;
   MessageReader reader_;
@@ -97,7 +99,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
   Seal seal_;  // of sent messages, in the order of unsent_
   std::unordered_map<uint64_t, Request> requests_;
   uint64_t next_id_ = 1;
-  uint64_t abort_id_ = 0;  // of our abort
+  uint64_t abort_id_ = 0;  // the request id of this process's abort
   bool is_receiving_abort_ = false;
   bool is_told_ = false;  // the store knows of the abort
   bool is_leaving_ = false;

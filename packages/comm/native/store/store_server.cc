@@ -15,8 +15,8 @@
 namespace mtl::comm::store {
 namespace {
 
-constexpr size_t kMaxUnsentBytes = size_t{64} << 20;  // for a member that does not read
-constexpr size_t kMaxQuestions = 64;                  // requests that one member waits for
+constexpr size_t kMaxUnsentBytes = size_t{64} << 20;  // limit for data that a member does not read
+constexpr size_t kMaxQuestions = 64;                  // limit of requests that one member waits for
 constexpr size_t kServerReadBytes = 65536;
 
 Message answer_to(uint64_t id, std::string value = {}, int64_t number = 0) {
@@ -53,7 +53,7 @@ struct StoreServer::Connection {
   bool is_closing = false;  // closes when all unsent data has been sent
   int64_t opened_ns = 0;
   int64_t heard_ns = 0;
-  int64_t told_ns = 0;  // when data was last sent to it
+  int64_t told_ns = 0;  // when this server last sent data to the member
   size_t num_questions = 0;
 };
 
@@ -80,7 +80,7 @@ StoreServer::~StoreServer() {
 
 void StoreServer::wake() {
   const uint64_t one = 1;
-  // accepts eight bytes at once, or is already full: either way the thread wakes
+  // the eventfd accepts eight bytes at once, or is already full: either way the thread wakes
   const ssize_t written = write(wake_.get(), &one, sizeof(one));
   static_cast<void>(written);
 }
@@ -113,12 +113,12 @@ void StoreServer::set_member(int rank, Member state) {
 
 void StoreServer::serve() {
   last_check_ns_ = now_ns();
-  // often enough to notice every limit in time
+  // polls often enough to notice the end of every time limit
   const int64_t shortest_ns = std::min(options_.heartbeat_limit_ns, options_.join_limit_ns);
   const int poll_ms = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(500, shortest_ns / kMillisecond / 8)));
   while (!is_stopping_.load()) {
     std::vector<pollfd> descriptors{{wake_.get(), POLLIN, 0}};
-    // a listener without free descriptors is polled again after a pause
+    // a listener that failed for lack of descriptors is polled again after a pause
     descriptors.push_back({has_listener_failed_ ? -1 : listener_.get(), POLLIN, 0});
     for (const auto& connection : connections_) {
       const short events = static_cast<short>(POLLIN | (connection->unsent.empty() ? 0 : POLLOUT));
@@ -133,7 +133,8 @@ void StoreServer::serve() {
       if (connection->socket.is_open() && (events & POLLOUT) != 0) flush(connection);
       if (connection->socket.is_open() && (events & ~POLLOUT) != 0) read_from(connection);
     }
-    // earlier messages of members are more informative than a report of their end
+    // handles members' messages before requests: they are more informative than a report that a member has
+    // ended
     if (descriptors[0].revents != 0) obey();
     has_listener_failed_ = false;
     if (descriptors[1].revents != 0) accept_all();
@@ -141,11 +142,11 @@ void StoreServer::serve() {
   }
 }
 
-// Requests of other threads.
+// Executes requests of other threads.
 void StoreServer::obey() {
   uint64_t count;
   const ssize_t taken = read(wake_.get(), &count, sizeof(count));
-  static_cast<void>(taken);  // already empty: fine too
+  static_cast<void>(taken);  // the eventfd was already empty, which is fine too
   Status requested;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -155,7 +156,7 @@ void StoreServer::obey() {
 }
 
 void StoreServer::accept_all() {
-  for (int count = 0; count < 64; ++count) {  // members are read in between
+  for (int count = 0; count < 64; ++count) {  // at most 64 at a time, so that members are read in between
     std::string peer;
     errno = 0;
     Descriptor socket = accept_from(listener_.get(), &peer);
@@ -370,8 +371,8 @@ void StoreServer::flush(Connection* connection) {
   while (connection->socket.is_open() && !connection->unsent.empty()) {
     const long sent = send_some(connection->socket.get(), connection->unsent.data(), connection->unsent.size());
     if (sent < 0) {
-      // a message sent before closing, perhaps an abort, is more informative than the closing: the reads
-      // return both
+      // a message that was sent before the connection closed, perhaps an abort, is more informative than the
+      // end of the connection: the reads return both
       connection->unsent.clear();
       break;
     }
@@ -393,14 +394,14 @@ void StoreServer::refuse(Connection* connection, Refusal refusal, const std::str
   send(connection, message);
 }
 
-// Logged; never makes the job fail.
+// Rejects an unauthenticated connection: logs it, and never makes the job fail.
 void StoreServer::refuse_stranger(Connection* connection, const std::string& why) {
   log_.refuse(connection->peer, why);
   num_refused_.store(log_.num_refused());
   end(connection);
 }
 
-// The first failure is kept and reported to all members but its sender.
+// Makes the job fail. The first failure is kept and reported to all members except its sender.
 void StoreServer::fail(Failure failure, const Connection* origin) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -415,7 +416,7 @@ void StoreServer::fail(Failure failure, const Connection* origin) {
   }
 }
 
-// A connection has ended: for a member that had not left, the job fails.
+// Handles the end of a connection: if its member had not left, the job fails.
 void StoreServer::lose(Connection* connection, const char* how) {
   const bool is_failure = connection->is_member && !connection->has_left;
   if (!connection->is_member && !connection->is_closing) {
@@ -431,9 +432,9 @@ void StoreServer::lose(Connection* connection, const char* how) {
   fail(std::move(failure), connection);
 }
 
-// A message arrived in a member's name that it did not send: all members are told, including that one. Its
-// socket stays open until the member has closed its end or is silent for too long: data that arrives after a
-// close could discard the abort in transit.
+// Handles a message in a member's name that the member did not send: all members are told, including that
+// one. The member's socket stays open until it has closed its end or is silent for too long, since data that
+// arrives after a close could discard the abort in transit.
 void StoreServer::distrust(Connection* connection) {
   set_member(connection->rank, Member::kLost);
   connection->has_left = true;
@@ -446,7 +447,7 @@ void StoreServer::distrust(Connection* connection) {
   fail(std::move(failure), nullptr);
 }
 
-// Closes; sweep() deletes the object.
+// Closes a connection; sweep() deletes the object later.
 void StoreServer::end(Connection* connection) {
   if (connection->num_questions > 0) {
     for (auto entry = questions_.begin(); entry != questions_.end();) {
@@ -467,10 +468,10 @@ void StoreServer::sweep() {
                      connections_.end());
 }
 
-// Heartbeats in both directions, silent members, slow unauthenticated connections.
+// Sends heartbeats and ends silent members and unauthenticated connections that are too slow.
 void StoreServer::check_times() {
   const int64_t now = now_ns();
-  // this process was suspended (SIGSTOP, a suspended machine): the others' messages have not been read yet
+  // this process was suspended (SIGSTOP, or the machine was), so the others' messages have not been read yet
   const bool has_slept = now - last_check_ns_ > options_.heartbeat_limit_ns / 2;
   last_check_ns_ = now;
   for (size_t index = 0; index < connections_.size(); ++index) {

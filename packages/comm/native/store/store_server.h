@@ -22,14 +22,14 @@ namespace mtl::comm::store {
 
 struct ServerOptions {
   std::string address = "127.0.0.1";
-  std::vector<int> ports{0};  // the first free one is taken; 0: any
+  std::vector<int> ports{0};  // the server takes the first free port; 0: any port
   std::string secret;
   int world_size = 1;
   int attempt = 0;     // how often the job was restarted: ranks of other attempts are rejected
-  int host_rank = -1;  // the rank of this process; -1: a launcher
-  std::string member = "rank";  // what error messages call a joining process
+  int host_rank = -1;  // the rank that hosts the server; -1: a launcher
+  std::string member = "rank";  // the word for a joining process in error messages
   int64_t heartbeat_limit_ns = 15000000000;  // how long a rank may be silent
-  int64_t join_limit_ns = 5000000000;        // how long a connection may take to prove itself
+  int64_t join_limit_ns = 5000000000;        // how long a connection may take to prove that it knows the secret
   int max_strangers = 64;                    // connections without proof; a new one replaces the oldest
   size_t max_keys = 65536;
   size_t max_bytes = size_t{256} << 20;  // of all keys and values
@@ -41,12 +41,12 @@ class StoreServer {
   ~StoreServer();
 
   int port() const { return port_; }
-  // Why the job fails; success otherwise.
+  // Returns why the job fails; success if it does not.
   Status failure() const;
   // Makes the job fail for a reason that only this process knows. The first reason is kept.
   void abort(Failure failure);
   uint64_t num_refused() const { return num_refused_.load(); }
-  // Waits until every rank that joined has left or is lost. False on timeout.
+  // Waits until every rank that joined has left or is lost. Returns false on timeout.
   bool wait_until_left(int64_t timeout_ns);
 
  private:
@@ -98,7 +98,7 @@ class StoreServer {
   mutable std::mutex mutex_;  // guards the next four, which other threads use
   std::condition_variable changed_;
   Status failure_;
-  Status requested_;  // by abort(), for the thread
+  Status requested_;  // the reason given to abort(), for the server's thread
   std::vector<Member> members_;
   std::thread thread_;
 };

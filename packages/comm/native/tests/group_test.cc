@@ -40,13 +40,14 @@ MTL_TEST(a_trace_keeps_the_latest_and_counts_what_it_drops) {
   const std::vector<TraceEntry> taken = trace.take(&num_dropped);
   EXPECT(taken.size() == 4 && taken.front().sequence == 3 && taken.back().sequence == 6);
   EXPECT(num_dropped == 3);
-  // counted again after each call
+  // dropped entries are counted from 0 again after each call of take()
   trace.add(entry);
   EXPECT(trace.take(&num_dropped).size() == 1);
   EXPECT(num_dropped == 0);
 }
 
-// Elements that member `from` sends to member `to`: some none, some of several chunks.
+// Returns the number of elements that member `from` sends to member `to`: for some pairs 0, for some several
+// chunks.
 uint64_t length_between(int from, int to) { return static_cast<uint64_t>((7 * from + 3 * to) % 5) * 700; }
 
 MTL_TEST(unequal_parts_arrive_one_after_the_other_on_every_member) {
@@ -104,7 +105,7 @@ MTL_TEST(operations_started_together_are_done_in_order) {
     for (std::vector<float>& values : all) {
       works.push_back(threads.group(member).start(request_of(OperationKind::kAllReduce, &values, &values)));
     }
-    // the last first: the wait executes the others, or waits for the thread that does
+    // waits for the last one first: the wait executes the earlier ones, or waits for the thread that does
     for (size_t index = works.size(); index-- > 0;) {
       EXPECT(succeeded(works[index].wait()));
       EXPECT(works[index].is_done());
@@ -145,7 +146,8 @@ MTL_TEST(a_member_that_does_not_come_is_named) {
   ThreadedGroup threads(3, 4096, 100);
   std::vector<float> values[3];
   Group::Work works[3];
-  // Both have arrived before the first waits: a thread that starts late would be named, too.
+  // Both members have arrived before the first one waits: otherwise a thread that starts late would be named,
+  // too.
   for (const int member : {0, 2}) {
     values[member].assign(5, 1.0f);
     works[member] = threads.group(member).start(request_of(OperationKind::kAllReduce, &values[member], &values[member]));
@@ -160,15 +162,15 @@ MTL_TEST(a_member_that_does_not_come_is_named) {
   }
 }
 
-// CPU time of all threads.
+// Returns the CPU time of all threads, in nanoseconds.
 int64_t processor_ns() {
   timespec time;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
 }
 
-// The awaited threads may have no other core: at a real-time priority a wait that occupied it would never
-// end.
+// Tests that waits sleep: the awaited threads may have no other core, and at a real-time priority a wait that
+// occupied that core would never end.
 MTL_TEST(a_member_that_waits_leaves_its_core_to_others) {
   ThreadedGroup threads(2, 4096, 500);
   std::vector<float> values(5, 1.0f), message(5);
@@ -178,12 +180,12 @@ MTL_TEST(a_member_that_waits_leaves_its_core_to_others) {
   const Status status = reduce(threads.group(0), &values);
   EXPECT(failed_with(status, "MTL_TIMEOUT") && status.failure().waited_ms >= 400);
   EXPECT(!receive.wait().ok());
-  // Two waits that never slept would take a second; checking every 50 ms takes microseconds, with sanitizers
-  // a millisecond or two.
+  // Two waits that never slept would use a second of CPU time; checks every 50 ms use microseconds, with
+  // sanitizers a millisecond or two.
   EXPECT(processor_ns() - before < 100 * kMillisecond);
 }
 
-// As long as a test takes, however busy the machine is: as if the member checked all the time.
+// A time that no test reaches, however busy the machine is: the member appears to check all the time.
 constexpr int64_t kAnHourNs = 3600 * 1000 * kMillisecond;
 
 // Member 1 waits for another host, member 2 does not arrive.
@@ -208,7 +210,7 @@ MTL_TEST(a_member_that_waits_for_another_host_has_more_time_but_not_for_ever) {
   EXPECT(status.failure().rank == 11 && status.failure().waited_ms >= 300);
 }
 
-// It was stopped while it waited for another host: its flag is set, but it no longer checks.
+// A member was stopped while it waited for another host: its flag is set, but it no longer checks.
 MTL_TEST(a_member_that_looks_around_no_more_is_to_blame) {
   ThreadedGroup threads(2, 4096, 100);
   threads.communicator(0).set_patience(kAnHourNs);

@@ -13,14 +13,14 @@
 
 namespace mtl::comm::tests {
 
-// Whether the status is a failure with this code; otherwise prints it.
+// Returns whether the status is a failure with this code; prints the status if it is not.
 bool failed_with(const Status& status, const char* code);
 bool succeeded(const Status& status);
 
-// Members of a group as threads of this process, over one mapping of one segment.
+// A group whose members are threads of this process, with one mapping of one segment.
 class ThreadedGroup {
  public:
-  // `wrap` wraps another engine around a member's.
+  // A function that wraps another engine around the engine of a member.
   using Wrap = std::function<std::unique_ptr<Communicator>(int member, std::unique_ptr<Communicator> communicator)>;
   ThreadedGroup(int size, uint64_t buffer_bytes, int64_t timeout_ms = 20000, const Wrap& wrap = nullptr);
 
@@ -33,7 +33,8 @@ class ThreadedGroup {
   Group& group(int member) { return *groups_[static_cast<size_t>(member)]; }
   JobState& job(int member) { return *jobs_[static_cast<size_t>(member)]; }
   Trace& trace(int member) { return *traces_[static_cast<size_t>(member)]; }
-  // Member 0 owns the mapping: it is closed last, unless no other member is running.
+  // Closes a member's group. Member 0 owns the mapping: it must be closed last, unless no other member is
+  // running.
   void close(int member) { groups_[static_cast<size_t>(member)].reset(); }
   // Calls `body(member)` on a thread for each member.
   void run(const std::function<void(int)>& body);
@@ -41,7 +42,7 @@ class ThreadedGroup {
  private:
   std::vector<std::unique_ptr<JobState>> jobs_;
   std::vector<std::unique_ptr<Trace>> traces_;
-  std::vector<local::LocalCommunicator*> communicators_;  // of the groups
+  std::vector<local::LocalCommunicator*> communicators_;  // owned by the groups
   std::vector<std::unique_ptr<Group>> groups_;
 };
 

@@ -1,4 +1,4 @@
-// The loops of every instruction set of this CPU, compared with plain arithmetic, one value at a time.
+// Compares the loops of every instruction set of this CPU with plain arithmetic on one value at a time.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -38,7 +38,7 @@ MTL_TEST(sums_of_bfloat16_are_rounded_once_in_rank_order) {
     for (size_t index = 0; index < count; ++index) {
       float sum = from_bfloat16(sources[0][index]) + from_bfloat16(sources[1][index]);
       sum += from_bfloat16(sources[2][index]);
-      // nearest by distance: no bit manipulation here
+      // the nearest value by distance: the check does not manipulate bits
       const float got = from_bfloat16(output[index]);
       const float above = from_bfloat16(static_cast<uint16_t>(output[index] + 1));
       const float below = from_bfloat16(static_cast<uint16_t>(output[index] - 1));

@@ -1,4 +1,4 @@
-// A man in the middle between a rank and its store: reads every frame and may change it.
+// A man in the middle between a rank and its store, which reads every frame and may change it.
 #pragma once
 
 #include <poll.h>
@@ -18,7 +18,7 @@ namespace mtl::comm::store {
 
 enum class Towards { kStore, kRank };
 
-// The replacement of a frame.
+// The bytes that are sent in place of a frame.
 struct Passed {
   std::string on;    // to the frame's receiver
   std::string back;  // to the frame's sender
@@ -95,7 +95,7 @@ class Relay {
       if (!rank.is_over) take(&rank, &store, Towards::kStore);
       flush(&store);
       flush(&rank);
-      // when one end has closed, the other sees it after all earlier data
+      // if one end has closed, the other end is closed after all earlier data was sent
       if ((store.is_over && rank.unsent.empty()) || (rank.is_over && store.unsent.empty())) break;
     }
     store.socket.reset();

@@ -1,4 +1,4 @@
-// Invalid shared memory is rejected; the board of a host whose ranks are missing.
+// Tests that invalid shared memory is rejected, and tests of the board of a host whose ranks are missing.
 #include <unistd.h>
 
 #include "engines/local/host_board.h"
@@ -75,7 +75,7 @@ MTL_TEST(memory_of_a_rank_that_has_ended_is_explained_by_its_leaving) {
   EXPECT(failed_with(left, "MTL_RANK_LEFT"));
   EXPECT(left.failure().rank == 0);
   EXPECT(left.failure().message.find("rank 0 has left the job") != std::string::npos);
-  // a segment that it announced before is still found; a wait for any other key fails
+  // a segment that the rank announced earlier is still found; a wait for any other key fails
   EXPECT(succeeded(another->find(0, 77, "group", 1000 * kMillisecond, &found)));
   EXPECT(failed_with(another->find(0, 78, "group", 1000 * kMillisecond, &found), "MTL_RANK_LEFT"));
 }

@@ -1,5 +1,5 @@
-// The staged engine over shared memory, on a device of threads (thread_stream.h): streams run asynchronously
-// and late.
+// Tests of the staged engine over shared memory, with a fake device (thread_stream.h) whose streams run
+// asynchronously and late.
 #include "engines/staged/staged_communicator.h"
 
 #include <atomic>
@@ -36,7 +36,7 @@ Device*& device_of() {
 int create_event(void** event) { return ++Device::num_events, *event = new ThreadEvent, 0; }
 int destroy_event(void* event) { return --Device::num_events, delete static_cast<ThreadEvent*>(event), 0; }
 
-// A function that puts a task into the stream.
+// Returns a function that puts a task into the stream.
 auto into(void* stream) {
   return [stream](std::function<void()> task) { static_cast<ThreadStream*>(stream)->enqueue(std::move(task)); };
 }
@@ -53,7 +53,7 @@ int copy_async(void* destination, const void* source, uint64_t bytes, void* stre
   return 0;
 }
 
-// Released memory is overwritten, so that a late reader reads wrong values.
+// Released pinned memory is overwritten, so that a read after the release gets wrong values.
 std::mutex pinned_mutex;
 std::map<void*, size_t> pinned;
 int allocate_pinned(uint64_t bytes, void** data) {
@@ -79,7 +79,7 @@ void* stream_of(int32_t which) {
 
 constexpr int kMembers = 3;
 
-// Members of a staged group as threads, with a device each.
+// A staged group whose members are threads, each with its own device.
 class StagedThreads {
  public:
   explicit StagedThreads(int64_t timeout_ms = 20000)
@@ -136,8 +136,8 @@ void expect_all_given_back() {
   EXPECT(Device::num_pinned == 0);
 }
 
-// A slow kernel: work that does not wait for it runs earlier. It sleeps a few times instead of yielding
-// often: on a busy machine each yield costs a time slice.
+// Enqueues a slow kernel: work that does not wait for it runs earlier. It sleeps a few times instead of
+// yielding often, because on a busy machine each yield costs a time slice.
 void slow_kernel(ThreadStream* compute, std::vector<float>* values, float value) {
   compute->enqueue([=] {
     constexpr size_t kParts = 8;
@@ -163,7 +163,7 @@ MTL_TEST(staged_collectives_come_behind_earlier_kernels_and_before_later_ones) {
         works.push_back(group.start(request_of(OperationKind::kAllReduce, &sum, &sum)));
         works.push_back(group.start(request_of(OperationKind::kAllGather, &part, &gathered)));
         works.push_back(group.start(request_of(OperationKind::kBroadcast, &rooted, &rooted, 1)));
-        // into memory that an earlier enqueued kernel still writes
+        // the result goes into memory that an earlier kernel, already enqueued, still writes
         std::vector<float> scattered(3, -1);
         slow_kernel(&ranks.compute(member), &scattered, 77);
         works.push_back(group.start(request_of(OperationKind::kReduceScatter, &whole, &scattered)));
@@ -208,7 +208,7 @@ MTL_TEST(staged_results_come_behind_kernels_that_still_use_their_memory) {
     ranks.compute(0).enqueue([&] { has_come.wait(); });
     slow_kernel(&ranks.compute(0), &values, 77);
     EXPECT(succeeded(group.start(request_of(OperationKind::kReceive, nullptr, &values, 1)).wait()));
-    has_come.open();  // the message is on the host, and its copy to the device enqueued
+    has_come.open();  // the message is on the host, and its copy to the device is enqueued
     ranks.synchronize(0);
     EXPECT(values == std::vector<float>(70000, 5));
   });
@@ -238,8 +238,8 @@ MTL_TEST(staged_members_learn_who_never_came_and_whose_device_failed) {
       if (member == 2) return;
       std::vector<float> values{1};
       Group& group = ranks.threads().group(member);
-      // both start before the timeout of either begins; otherwise a member that starts slowly would be
-      // reported as late
+      // both members have started before the timeout of either begins; otherwise a member that starts slowly
+      // would be reported as late
       here[member].open();
       here[1 - member].wait();
       const Status status = group.start(request_of(OperationKind::kAllReduce, &values, &values)).wait();

@@ -1,5 +1,5 @@
-// The parts of the store that unauthenticated peers can reach: digests, proofs, and the message reader with
-// random bytes.
+// Tests of the parts of the store that unauthenticated peers can reach: digests, proofs, and the message
+// reader with random bytes.
 #include <cstdint>
 
 #include "store/message.h"
@@ -16,7 +16,7 @@ std::string hex(const Digest& digest) {
   return text;
 }
 
-// Our own generator: the same bytes on every machine.
+// Our own random number generator, which gives the same bytes on every machine.
 struct Random {
   uint64_t state;
   uint32_t next() {
@@ -50,7 +50,7 @@ MTL_TEST(store_sha256_vectors) {
   EXPECT(hex(sha256(std::string(1000000, 'a'))) == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-// Parts of every size around a block give the digest of the whole.
+// A text that is added in parts, of every size around a block, has the digest of the whole text.
 MTL_TEST(store_sha256_of_parts) {
   std::string text;
   for (int index = 0; index < 200; ++index) text.push_back(static_cast<char>(index * 37));
@@ -63,7 +63,7 @@ MTL_TEST(store_sha256_of_parts) {
       EXPECT(hash.finish() == whole);
     }
   }
-  // of 55 to 64 bytes: the lengths around the end of a block
+  // texts of 55 to 64 bytes: the lengths around the end of a block
   EXPECT(hex(sha256(std::string(55, 'a'))) == "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318");
   EXPECT(hex(sha256(std::string(56, 'a'))) == "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
   EXPECT(hex(sha256(std::string(64, 'a'))) == "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
@@ -132,8 +132,8 @@ MTL_TEST(store_messages_come_back_whatever_the_pieces) {
   }
 }
 
-// Flips every bit of a sealed message: it is never accepted, however much data follows it. Neither are
-// messages that are dropped, repeated, swapped or sealed with another key.
+// Flips every bit of a sealed message: the reader never accepts it, however much data follows. It also
+// rejects messages that are dropped, repeated, swapped or sealed with another key.
 MTL_TEST(store_reader_refuses_what_the_holder_of_the_key_did_not_send) {
   using Result = MessageReader::Result;
   const std::string key(kDigestBytes, 'k');
@@ -147,7 +147,7 @@ MTL_TEST(store_reader_refuses_what_the_holder_of_the_key_did_not_send) {
     frames.push_back(encode(message, &seal));
   }
   const std::string rest = frames[2] + std::string(kMaxFrameBytes + kDigestBytes, 'x');
-  // how many messages are read before the reader stops, and why it stops
+  // returns why the reader stops; `num_messages`: how many messages it accepts before
   const auto read = [&](const std::string& bytes, const std::string& with_key, int* num_messages) {
     MessageReader reader(kMaxFrameBytes);
     reader.set_seal(Seal(with_key));
@@ -188,12 +188,12 @@ MTL_TEST(store_reader_refuses_what_is_over_its_limits) {
   reader.append(second.data(), second.size());
   EXPECT(reader.next(&message) == MessageReader::Result::kMalformed);
   reader.append(frame.data(), frame.size());
-  EXPECT(reader.next(&message) == MessageReader::Result::kMalformed);  // remains so
+  EXPECT(reader.next(&message) == MessageReader::Result::kMalformed);  // stays malformed
 }
 
-// Valid streams with bytes changed, cut, duplicated and shuffled, and random streams: the reader never stores
-// more than the limit, never reads beyond the received bytes (checked by the sanitizers of this build), and
-// accepts only messages within its limits.
+// Feeds the reader valid streams with bytes changed, cut, duplicated and shuffled, and random streams. The
+// reader never stores more than the limit, never reads beyond the received bytes (checked by the sanitizers
+// of this build), and accepts only messages within its limits.
 MTL_TEST(store_reader_survives_any_bytes) {
   Random random{2};
   int num_malformed = 0, num_messages = 0;
@@ -216,7 +216,7 @@ MTL_TEST(store_reader_survives_any_bytes) {
     MessageReader reader(random.below(2) == 0 ? kMaxFrameBytes : kMaxStrangerFrameBytes);
     for (size_t at = 0; at < bytes.size();) {
       const size_t part = std::min<size_t>(1 + random.below(999), bytes.size() - at);
-      // of its exact size, so that a read beyond it is also beyond the allocation
+      // allocates exactly the received size, so that a read beyond it is also beyond the allocation
       const std::vector<char> exact(bytes.begin() + static_cast<long>(at), bytes.begin() + static_cast<long>(at + part));
       reader.append(exact.data(), exact.size());
       at += part;

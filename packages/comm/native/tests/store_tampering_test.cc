@@ -14,7 +14,7 @@ using tests::succeeded;
 constexpr int64_t kLongNs = 20000 * kMillisecond;  // never reached unless something is broken
 constexpr char kSecret[] = "a secret";
 
-// Polled: the awaited change happens on other threads.
+// Polls until `reached()` is true, since the awaited change happens on other threads.
 template <typename Reached>
 bool reaches(const Reached& reached) {
   const int64_t deadline = now_ns() + kLongNs;
@@ -27,7 +27,7 @@ bool reaches(const Reached& reached) {
 
 MessageKind kind_of(const std::string& frame) { return static_cast<MessageKind>(frame[4]); }
 
-// Two ranks and their store; rank 1 reaches it through a relay.
+// A job of two ranks and their store; rank 1 reaches the store through a relay.
 struct Job {
   explicit Job(Relay::Change change) {
     ServerOptions options;
@@ -61,9 +61,9 @@ struct Job {
   std::shared_ptr<StoreClient> clients[2];
 };
 
-// Rank 1 sends requests continuously, and frame number 4 of one direction is changed: all ranks end with the
-// error, which names the peer. Other messages of the same direction continue meanwhile, so that a dropped one
-// is noticed at once.
+// Changes frame number 4 of one direction while rank 1 sends requests continuously, and checks that all ranks
+// end with the error, which names the peer. Other messages of the same direction continue meanwhile, so that
+// a dropped one is noticed at once.
 void expect_detected(const char* what, Towards direction, const std::function<Passed(const std::string&)>& change) {
   Job job([&](Towards towards, int number, const std::string& frame) {
     return towards == direction && number == 4 ? change(frame) : Passed{frame, ""};
@@ -127,7 +127,7 @@ MTL_TEST(store_detects_tampering_in_both_directions) {
   }
 }
 
-// Rank 0's abort is withheld from rank 1: the next message reveals it.
+// The abort of rank 0 is withheld from rank 1, which notices that with the next message.
 MTL_TEST(store_detects_an_abort_that_is_left_out) {
   Job job([](Towards towards, int, const std::string& frame) {
     return towards == Towards::kRank && kind_of(frame) == MessageKind::kAbort ? Passed{} : Passed{frame, ""};
@@ -157,7 +157,7 @@ MTL_TEST(store_detects_a_message_sent_back_to_its_sender) {
   }
 }
 
-// The welcome contains how long the store may be silent and which rank hosts it.
+// The welcome contains the heartbeat limit and the rank that hosts the store.
 MTL_TEST(store_detects_a_changed_welcome) {
   Job job([](Towards towards, int number, const std::string& frame) {
     return Passed{towards == Towards::kRank && number == 1 ? flipped(frame, 13) : frame, ""};
@@ -168,7 +168,7 @@ MTL_TEST(store_detects_a_changed_welcome) {
          std::string::npos);
 }
 
-// A server that greets with another version, and one of this version at the next port.
+// One server greets with another protocol version, and one with this version is at the next port.
 MTL_TEST(store_of_another_version_is_named) {
   Descriptor listener;
   int port = 0;
@@ -201,7 +201,7 @@ MTL_TEST(store_of_another_version_is_named) {
   options.timeout_ns = kLongNs;
   const Status alone = StoreClient::connect(&job, options, &client);
   EXPECT(failed_with(alone, "MTL_STORE_REFUSED") && alone.failure().message.find(expected) != std::string::npos);
-  // it may be the store of another job, so the client tries the ports after it
+  // the server may be the store of another job, so the client tries the later ports
   Descriptor unused;
   int closed_port = 0;
   EXPECT(succeeded(listen_on("127.0.0.1", {0}, &unused, &closed_port)));
@@ -222,7 +222,7 @@ MTL_TEST(store_of_another_version_is_named) {
   old.join();
 }
 
-// A member without StoreClient: the test decides which bytes the member sends, and when it closes.
+// A member without StoreClient: the test decides which bytes it sends, and when it closes.
 struct BareMember {
   explicit BareMember(int port) {
     EXPECT(succeeded(connect_to("127.0.0.1", port, kLongNs, &socket)));
@@ -250,7 +250,7 @@ struct BareMember {
   std::optional<Seal> seal;
 };
 
-// Single bytes, which any host on the path can add, are not a sign of life.
+// Single bytes are not a sign of life, since any host on the path can add them.
 MTL_TEST(store_misses_the_heartbeat_of_a_member_that_sends_no_whole_message) {
   ServerOptions options;
   options.secret = kSecret;
@@ -266,7 +266,7 @@ MTL_TEST(store_misses_the_heartbeat_of_a_member_that_sends_no_whole_message) {
   EXPECT(failed_with(server->failure(), "MTL_HEARTBEAT"));
 }
 
-// Answers to its requests fail once it is gone, while its abort is still unread.
+// The member is gone, so that the answers to its requests fail, while the store has not read its abort yet.
 MTL_TEST(store_reads_the_abort_of_a_member_that_closes_at_once) {
   ServerOptions options;
   options.secret = kSecret;
@@ -275,7 +275,7 @@ MTL_TEST(store_reads_the_abort_of_a_member_that_closes_at_once) {
   {
     BareMember member(server->port());
     std::string bytes;
-    // about 35 kB: they arrive at once, and the store needs milliseconds to answer
+    // about 35 kB of requests: they arrive at once, and the store needs milliseconds to answer
     for (int index = 0; index < 500; ++index) {
       Message question;
       question.kind = MessageKind::kSet;

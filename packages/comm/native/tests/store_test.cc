@@ -1,4 +1,4 @@
-// A store and its clients as threads of this process, with limits of milliseconds.
+// Tests of a store and its clients, which are threads of this process, with time limits of milliseconds.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -51,7 +51,7 @@ std::unique_ptr<StoreServer> start(ServerOptions options) {
   return server;
 }
 
-// Polled: the awaited change happens on other threads.
+// Polls until `reached()` is true, since the awaited change happens on other threads.
 template <typename Reached>
 bool reaches(const Reached& reached) {
   const int64_t deadline = now_ns() + kLongNs;
@@ -62,7 +62,7 @@ bool reaches(const Reached& reached) {
   return true;
 }
 
-// An unauthenticated connection that sends nothing.
+// Opens an unauthenticated connection that sends nothing.
 Descriptor stranger(const StoreServer& server) {
   Descriptor socket;
   EXPECT(succeeded(connect_to("127.0.0.1", server.port(), kLongNs, &socket)));
@@ -80,7 +80,7 @@ Message next_message(const Descriptor& socket, MessageReader* reader) {
   return message;
 }
 
-// Turns an unauthenticated connection into a member without a client; returns the time of its join request.
+// Joins on an unauthenticated connection, without a client. Returns the time of the join request.
 int64_t join_by_hand(const Descriptor& socket, int rank, int world_size) {
   MessageReader reader(kMaxFrameBytes);
   const Message hello = next_message(socket, &reader);
@@ -98,7 +98,7 @@ int64_t join_by_hand(const Descriptor& socket, int rank, int world_size) {
   return asked_ns;
 }
 
-// Whether the other end closes the connection, whatever it sends before.
+// Returns whether the other end closes the connection, whatever it sends before.
 bool is_closed_by_peer(const Descriptor& socket) {
   char bytes[4096];
   return reaches([&] { return receive_some(socket.get(), bytes, sizeof(bytes)) < 0; });
@@ -156,13 +156,13 @@ MTL_TEST(store_members_that_do_not_fit_are_refused) {
   EXPECT(failed_with(StoreClient::connect(&other.job, options, &other.client), "MTL_STORE_REFUSED"));
   EXPECT(reaches([&] { return server->num_refused() == 1; }));
   options = client_options(*server, 2);
-  options.attempt = 1;  // retries until the store of its attempt is available
+  options.attempt = 1;  // the client retries until the store of its own attempt is available
   options.timeout_ns = 50 * kMillisecond;
   EXPECT(failed_with(StoreClient::connect(&other.job, options, &other.client), "MTL_STORE_UNREACHABLE"));
   EXPECT(server->failure().ok());
 }
 
-// The store of our job is not at the first ports: another program, and the store of another job, are there.
+// The store of this job is not at the first ports: another program and the store of another job use these.
 MTL_TEST(store_is_found_among_strangers) {
   ServerOptions foreign = server_options(1);
   foreign.secret = "of another job";
@@ -240,7 +240,7 @@ MTL_TEST(store_takes_a_lost_connection_for_a_death_and_a_goodbye_not) {
   EXPECT(server->failure().ok() && !first.job.is_aborted());
   {
     Descriptor socket = stranger(*server);
-    join_by_hand(socket, 2, 3);  // and ends without leaving
+    join_by_hand(socket, 2, 3);  // ends without leaving
   }
   EXPECT(reaches([&] { return first.job.is_aborted(); }));
   EXPECT(failed_with(first.job.reason(), "MTL_RANK_DIED") && first.job.reason().failure().rank == 2);
@@ -248,13 +248,13 @@ MTL_TEST(store_takes_a_lost_connection_for_a_death_and_a_goodbye_not) {
 
 MTL_TEST(store_misses_the_heartbeat_of_a_silent_member) {
   ServerOptions options = server_options(2);
-  // rank 0's own thread, which sends its heartbeat, must not be kept off a busy core for that long
+  // the limit must be long enough for rank 0's thread to send its heartbeat even on a busy core
   options.heartbeat_limit_ns = 1000 * kMillisecond;
   auto server = start(options);
   Rank rank(0);
   EXPECT(succeeded(StoreClient::connect(&rank.job, client_options(*server, 2), &rank.client)));
   Descriptor socket = stranger(*server);
-  const int64_t started = join_by_hand(socket, 1, 2);  // none of its threads sends anything
+  const int64_t started = join_by_hand(socket, 1, 2);  // this member has no thread that sends heartbeats
   EXPECT(reaches([&] { return rank.job.is_aborted(); }));
   EXPECT(now_ns() - started >= options.heartbeat_limit_ns);
   EXPECT(failed_with(rank.job.reason(), "MTL_HEARTBEAT") && rank.job.reason().failure().rank == 1);
@@ -264,7 +264,7 @@ MTL_TEST(store_that_is_gone_fails_the_job) {
   auto server = start(server_options(1));
   Rank rank(0);
   EXPECT(succeeded(StoreClient::connect(&rank.job, client_options(*server, 1), &rank.client)));
-  // a rank that waits for a key learns why it will never be set
+  // a rank that waits for a key is told why the key will never be set
   std::string value;
   std::thread waiting([&] { EXPECT(failed_with(rank.client->get("never", kLongNs, &value), "MTL_STORE_LOST")); });
   server.reset();
@@ -300,7 +300,7 @@ MTL_TEST(store_goes_on_under_garbage) {
       std::string bytes(300, '\0');
       for (char& byte : bytes) byte = static_cast<char>((state = state * 1664525u + 1013904223u) >> 24);
       send_some(noise.get(), bytes.data(), bytes.size());
-      Message join;  // the right format, of another secret
+      Message join;  // the right format, but with the proof of another secret
       join.kind = MessageKind::kJoin;
       join.id = attempt_and_size(0, 2);
       join.value.assign(kNonceBytes + 32, 'x');

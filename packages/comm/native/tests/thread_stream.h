@@ -1,6 +1,6 @@
-// Streams and events of a fake device: a stream is a thread with a queue, an event counts how often it was
-// recorded and how often it was reached. Truly asynchronous, so that a missing dependency causes a wrong
-// result or a race that ThreadSanitizer reports.
+// Streams and events of a fake device. A stream is a thread with a queue; an event counts how often it was
+// recorded and how often it was reached. Streams are truly asynchronous, so that a missing dependency causes
+// a wrong result or a race that ThreadSanitizer reports.
 #pragma once
 
 #include <algorithm>
@@ -52,10 +52,10 @@ class ThreadStream {
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
   bool is_ending_ = false;
-  std::thread thread_;  // last member: it uses the others
+  std::thread thread_;  // the last member, because it uses the others
 };
 
-// As in CUDA, an event may be destroyed while streams still wait for it.
+// An event. As in CUDA, it may be destroyed while streams still wait for it.
 class ThreadEvent {
  public:
   // `enqueue(task)` puts a task into the stream that records the event or that waits for it.
@@ -86,7 +86,7 @@ class ThreadEvent {
       state->changed.wait(lock, [&] { return state->reached >= number; });
     });
   }
-  // Whether all records have been reached.
+  // Returns whether all records have been reached.
   bool is_reached() const {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     return state_->reached >= state_->recorded;

@@ -9,9 +9,9 @@ import { ncclEngine, ncclInformation } from './nccl-engine.js';
 
 interface GpuEngineOptions {
   readonly asked: JobEngineName | undefined;
-  /** The time to wait for descriptions of the other ranks' GPUs. */
+  /** The time to wait for descriptions of the other ranks' GPUs, in milliseconds. */
   readonly joinTimeoutMs: number;
-  /** Gets what was chosen and why. */
+  /** Receives a message: the chosen engine and the reason. */
   readonly onMessage: (text: string) => void;
 }
 
@@ -22,11 +22,11 @@ interface ChooseEngineOptions extends GpuEngineOptions {
 }
 
 /**
- * Returns the engine to use: the one that is asked for; else for tensors of the host shared memory on one
- * host and Gloo between hosts, and for tensors of GPUs the choice of `chooseGpuEngine` once all ranks are
- * there.
+ * Returns the engine to use. An engine that the caller names is used as it is. Otherwise, tensors of the host
+ * use shared memory on one host and Gloo between hosts; for tensors of GPUs, `chooseGpuEngine` chooses once
+ * all ranks have joined.
  *
- * @throws ConfigurationError MTL_ENGINE for NCCL without GPUs, and what `checkGloo` throws
+ * @throws ConfigurationError MTL_ENGINE for NCCL without GPUs; also the errors of `checkGloo`
  */
 export function chooseEngine(options: ChooseEngineOptions): EngineFactory {
   const { asked, device, environment } = options;
@@ -42,7 +42,7 @@ export function chooseEngine(options: ChooseEngineOptions): EngineFactory {
 }
 
 /**
- * Chooses between NCCL and an engine of the host once all ranks have said what their GPUs are, and starts it.
+ * Chooses between NCCL and an engine of the host, once all ranks have described their GPUs, and starts it.
  */
 function gpuEngine(options: GpuEngineOptions): EngineFactory {
   return (context: EngineContext): Engine | Promise<Engine> => {
@@ -58,7 +58,7 @@ function gpuEngine(options: GpuEngineOptions): EngineFactory {
   };
 }
 
-/** Describes the GPU of this rank. NCCL is looked for only where it may be used. */
+/** Describes the GPU of this rank. Looks for NCCL only if it may be used. */
 function describeOwn(asked: JobEngineName | undefined): RankOnGpu {
   const { uuid } = callNative(() => addon().gpuOfProcess());
   const { MTL_NCCL_SHARE_GPU, NCCL_HOSTID, NCCL_MULTI_RANK_GPU_ENABLE } = process.env;
@@ -74,7 +74,7 @@ function describeOwn(asked: JobEngineName | undefined): RankOnGpu {
   }
 }
 
-/** Tells the other ranks about the own GPU, and returns what every rank tells, by rank. */
+/** Publishes this rank's description of its GPU, and returns the descriptions of all ranks, by rank. */
 function gatherDescriptions(
   own: RankOnGpu,
   { store, environment, timeoutMs }: EngineContext,
@@ -86,23 +86,23 @@ function gatherDescriptions(
   );
 }
 
-/** A rank describes its GPU so before the engine is chosen. */
+/** A rank's description of its GPU, published before the engine is chosen. */
 export interface RankOnGpu {
-  /** The GPU, the same text in all processes that use it. */
+  /** An identifier of the GPU: the same text in all processes that use it. */
   readonly uuid: string;
-  /** The version of NCCL; undefined where it cannot be used. */
+  /** The version of NCCL; undefined if this rank cannot use NCCL. */
   readonly ncclVersion?: string;
   /** The reason why NCCL cannot be used. */
   readonly ncclProblem?: string;
-  /** True where this rank was told that NCCL may share its GPU with another rank. */
+  /** True if this rank's environment allows NCCL to share its GPU with another rank. */
   readonly mayShareGpu: boolean;
 }
 
 interface GpuEngineChoice {
   readonly name: JobEngineName;
-  /** True where two ranks are on one GPU. */
+  /** True if two ranks use one GPU. */
   readonly sharesGpu: boolean;
-  /** Tells the user who starts the job what was chosen, and why. */
+  /** A message for the user: the chosen engine and the reason. */
   readonly message: string;
 }
 
@@ -111,11 +111,11 @@ const sharingRemedy =
   'through sockets, which NVIDIA does not support); or leave out --distributed-backend nccl';
 
 /**
- * Returns the engine for tensors of GPUs: the one that is asked for, else NCCL where it serves every rank,
- * else the engine of the host, through whose memory tensors then go. All ranks choose alike, from all
- * descriptions.
+ * Returns the engine for tensors of GPUs: the one that the caller names, else NCCL if every rank can use it,
+ * else the engine of the host, with copies of the tensors through host memory. All ranks make the same
+ * choice, since they have the same descriptions.
  *
- * @throws ConfigurationError MTL_NCCL when NCCL is asked for and cannot serve, with the rank and the reason
+ * @throws ConfigurationError MTL_NCCL if NCCL is named and a rank cannot use it, with the rank and the reason
  */
 export function chooseGpuEngine(
   ranks: readonly RankOnGpu[],
@@ -158,7 +158,7 @@ export function chooseGpuEngine(
   };
 }
 
-/** Returns the first two ranks on one GPU; undefined where every rank has its own. */
+/** Returns the first two ranks that use one GPU; undefined if every rank has its own. */
 function sharedGpu(ranks: readonly RankOnGpu[]): readonly [number, number] | undefined {
   const first = new Map<string, number>();
   for (const [rank, { uuid }] of ranks.entries()) {

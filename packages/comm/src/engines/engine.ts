@@ -13,15 +13,15 @@ export interface EngineContext {
   readonly job: NativeJob;
   readonly store: NativeStore;
   readonly environment: ProcessEnvironment;
-  /** Global ranks by node rank, ascending on each. */
+  /** The global ranks of each host, in the order of node ranks; ascending on each host. */
   readonly hosts: readonly (readonly number[])[];
-  /** The time that an operation waits for the other ranks. */
+  /** The time that an operation waits for the other ranks, in milliseconds. */
   readonly timeoutMs: number;
-  /** True where groups also take tensors on device cuda; these tensors go through host memory. */
+  /** True if groups also accept tensors on device cuda, which are copied through host memory. */
   readonly isStaged: boolean;
 }
 
-/** Makes the groups of a world. */
+/** A factory of the groups of a world. */
 export interface Engine {
   readonly name: EngineName;
   /** Measures waits of the device. Set by engines whose operations block the device and not the host. */

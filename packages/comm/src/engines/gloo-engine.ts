@@ -10,7 +10,7 @@ import type { GroupOptions } from '../world.js';
 import type { Engine, EngineContext } from './engine.js';
 
 /**
- * Checks everything about Gloo that can be known before the ranks have come.
+ * Checks every requirement of Gloo that can be checked before the other ranks have joined.
  *
  * @throws CommunicationError MTL_GLOO_LIBRARY; ConfigurationError MTL_SOCKET_INTERFACE
  */
@@ -23,8 +23,8 @@ export function checkGloo({ numNodes }: Pick<ProcessEnvironment, 'numNodes'>): v
 }
 
 /**
- * Returns the engine `gloo`: TCP between hosts, with shared memory inside each; groups of one host use shared
- * memory alone.
+ * Returns the engine `gloo`: TCP between hosts, with shared memory within each host. Groups whose ranks are
+ * all on one host use shared memory alone.
  */
 export function glooEngine({ job, store, hosts, timeoutMs, isStaged }: EngineContext): Engine {
   const hostOf = new Map(hosts.flatMap((ranks, host) => ranks.map((rank) => [rank, host] as const)));
@@ -44,19 +44,21 @@ export function glooEngine({ job, store, hosts, timeoutMs, isStaged }: EngineCon
 
 interface GlooGroupOptions extends GroupOptions {
   readonly job: NativeJob;
-  /** The host of every rank of `ranks`, in their order: equal numbers for ranks of one host. */
+  /** A number for the host of each rank, in the order of `ranks`: equal numbers for ranks of one host. */
   readonly hosts: readonly number[];
   /** The store in which members leave their addresses for each other. */
   readonly store: Store;
-  /** Begins the store's keys: another one for every attempt of a job that was restarted. */
+  /** A prefix of the store's keys, different for every attempt of a restarted job. */
   readonly keyPrefix: string;
-  /** The time that an operation waits for the others, and this call for the members. */
+  /**
+   * Milliseconds that an operation waits for the others, and that creating the group waits for the members.
+   */
   readonly timeoutMs: number;
-  /** Name or IP address of a network interface; see `resolveSocketAddress` for what holds without it. */
+  /** Name or IP address of a network interface. Default: see `resolveSocketAddress`. */
   readonly socketInterface?: string | undefined;
   /**
-   * True for a group that also takes tensors on device cuda, which then go through memory of the host.
-   * Default false.
+   * True for a group that also accepts tensors on device cuda, which are copied through host memory. Default
+   * false.
    */
   readonly isStaged?: boolean;
 }
@@ -65,20 +67,20 @@ interface GlooGroupOptions extends GroupOptions {
 const glooRemedy =
   'sudo apt-get install libgloo-dev, then npx mtl-comm-build (in a checkout npm run build:native)';
 
-/** The number of groups of one name and ranks that a job has created: members count alike. */
+/** How often a job has created a group of the same name and ranks. All members count the same number. */
 const numCreated = new WeakMap<NativeJob, Map<string, number>>();
 /**
- * The longest time until the failure of the job is seen while this rank waits for another to create the
- * group.
+ * The longest time until this rank notices the failure of the job during its wait for the group's other
+ * ranks, in milliseconds.
  */
 const pollMs = 250;
 
 /**
- * Creates a group over Gloo. All members call it. Hosts that hold several of its ranks combine them in shared
- * memory first, for which the ranks of each host must have joined (`joinHost`): the group's `engine` is then
- * `gloo+local`, else `gloo`.
- * @throws CommunicationError MTL_GLOO_LIBRARY where Gloo is missing, MTL_GLOO naming a rank whose version of
- *   Gloo does not fit, MTL_TIMEOUT naming a rank that does not come.
+ * Creates a group over Gloo. All members call it. Ranks of the group that are on one host combine their
+ * tensors in shared memory first; for that, the ranks of each host must have joined (`joinHost`). The group's
+ * `engine` is then `gloo+local`, else `gloo`.
+ * @throws CommunicationError MTL_GLOO_LIBRARY if Gloo is missing, MTL_GLOO naming a rank with an incompatible
+ *   version of Gloo, MTL_TIMEOUT naming a rank that does not arrive.
  */
 export function createGlooGroup(options: GlooGroupOptions): NativeGroup {
   const { job, name, ranks, hosts, timeoutMs, socketInterface, isStaged = false } = options;
@@ -94,7 +96,7 @@ export function createGlooGroup(options: GlooGroupOptions): NativeGroup {
     );
     return new NativeGroup({ name, ranks, engine, worldRank: job.rank, handle: group });
   } finally {
-    // nothing to close when the group has taken it
+    // does nothing if the group already owns the mesh
     addon().closeGlooMesh(opened.mesh);
   }
 }
@@ -124,7 +126,7 @@ function exchangeAddresses(options: GlooGroupOptions, own: Uint8Array): Uint8Arr
 }
 
 /**
- * Returns the value of a key; undefined after the deadline.
+ * Waits for the value of a key and returns it; undefined after the deadline.
  * @throws the failure of the job.
  */
 function getUntil(
@@ -156,7 +158,7 @@ function withRemedy<T>(body: () => T): T {
   }
 }
 
-/** Returns the path of the shim library where a user gives it; empty where it is next to the addon. */
+/** Returns the path of the shim library that the user has set; empty for the library next to the addon. */
 function glooLibrary(): string {
   return process.env.MTL_GLOO_LIBRARY ?? '';
 }
@@ -172,21 +174,22 @@ export function glooProblem(): string | undefined {
 interface SocketAddressOptions {
   /**
    * Name of a network interface, or one of its IP addresses. Default: the environment variable
-   * MTL_SOCKET_INTERFACE, else GLOO_SOCKET_IFNAME, else the loopback where all ranks are on this host.
+   * MTL_SOCKET_INTERFACE, else GLOO_SOCKET_IFNAME, else the loopback if all ranks are on this host.
    */
   readonly socketInterface?: string | undefined;
   readonly isOneHost: boolean;
-  /** Default: this process's. */
+  /** The environment variables. Default: this process's. */
   readonly environment?: Readonly<Record<string, string | undefined>>;
-  /** Default: this machine's. */
+  /** The network interfaces. Default: this machine's. */
   readonly interfaces?: ReturnType<typeof networkInterfaces>;
 }
 
 /**
- * Returns the IP address that connections of this process are made from and to. It is chosen explicitly, and
- * never by the name of the host: that often stands for the loopback, which no other host reaches.
- * @throws ConfigurationError MTL_SOCKET_INTERFACE when nothing is chosen or the choice does not exist, with
- *   those that do.
+ * Returns the IP address that this process uses for its connections, in both directions. The user chooses it;
+ * it is never derived from the host's name, which often resolves to the loopback, where no other host can
+ * connect.
+ * @throws ConfigurationError MTL_SOCKET_INTERFACE if there is no choice or the chosen interface does not
+ *   exist, with the interfaces that exist.
  */
 export function resolveSocketAddress(options: SocketAddressOptions): string {
   const { isOneHost, environment = process.env, interfaces = networkInterfaces() } = options;
@@ -226,7 +229,7 @@ function choiceOf(
   return ['', undefined];
 }
 
-// needs a scope to be connected to
+// an address that needs a scope to be connected to
 function isLinkLocal(address: string): boolean {
   return address.toLowerCase().startsWith('fe80:');
 }

@@ -26,14 +26,14 @@ interface JoinHostOptions {
   readonly ranks: readonly number[];
   /** The store in which the host's first rank leaves the address of the shared board. */
   readonly store: Store;
-  /** The store's key for this address. Every host, and every attempt of a restarted job, has another key. */
+  /** The store's key for that address; different for every host and every attempt of a restarted job. */
   readonly key: string;
   readonly timeoutMs: number;
-  /** The time that this process may continue after the job has failed before it is ended. */
+  /** Milliseconds that this process may continue after the job has failed; then it is ended. */
   readonly graceMs: number;
 }
 
-/** Brings the ranks of one host together; each rank calls it. */
+/** Connects the ranks of one host; each rank calls it. */
 export function joinHost({ job, ranks, store, key, timeoutMs, graceMs }: JoinHostOptions): void {
   const deadline = performance.now() + timeoutMs;
   if (job.rank === ranks[0]) {

@@ -15,9 +15,9 @@ import type {
 import type { Engine, EngineContext } from './engine.js';
 
 interface NcclEngineContext extends EngineContext {
-  /** The engine for tensors of the host. */
+  /** The engine for tensors in host memory. */
   readonly host: Engine;
-  /** True where ranks share a GPU and must each claim to be on a host of its own. */
+  /** True if ranks share a GPU, so that each rank must pretend to NCCL to be on its own host. */
   readonly sharesGpu: boolean;
 }
 
@@ -31,7 +31,7 @@ export function ncclEngine(context: NcclEngineContext): Engine {
     name: 'nccl',
     deviceWaits,
     createGroup: ({ name, ranks }) => {
-      // all members count alike: they create what they share in one order
+      // all members count the same number, since they create their shared groups in the same order
       const label = `nccl/${name} ${ranks.join(' ')}`;
       const number = numCreated.get(label) ?? 0;
       numCreated.set(label, number + 1);
@@ -57,7 +57,7 @@ export function ncclEngine(context: NcclEngineContext): Engine {
       groups.push(both);
       return both;
     },
-    // while the store still hears that this rank leaves in order
+    // closed while the store can still be told that this rank leaves in order
     close: () => {
       for (const group of groups) group.close();
       host.close();
@@ -65,7 +65,7 @@ export function ncclEngine(context: NcclEngineContext): Engine {
   };
 }
 
-/** A group over two engines: one of GPUs for tensors on device cuda, and one of the host for all others. */
+/** A group with two engines: one for tensors on device cuda, and one of the host for all other tensors. */
 export class DeviceAndHostGroup implements ProcessGroup {
   readonly #device: ProcessGroup;
   readonly #host: ProcessGroup;
@@ -127,7 +127,10 @@ export class DeviceAndHostGroup implements ProcessGroup {
     return this.#groupOf(tensor).receive(tensor, options);
   }
 
-  /** Waits over the host: members have started their operations, but their GPUs may not have done them. */
+  /**
+   * Waits on the host: when it returns, all members have started their operations, but their GPUs may not
+   * have finished them.
+   */
   barrier(): Work {
     return this.#host.barrier();
   }
@@ -165,9 +168,9 @@ function sumOf(one: OperationCount, other: OperationCount): OperationCount {
   };
 }
 
-/** NVIDIA's library of collectives, as it was found on this machine. */
+/** NVIDIA's library of collectives as found on this machine. */
 export interface NcclInformation {
-  /** The version of the library: `2.30.7`. */
+  /** The version of the library, for example `2.30.7`. */
   readonly version: string;
   readonly path: string;
   /** The path of the driver's `libcuda.so.1`. */
@@ -177,17 +180,17 @@ export interface NcclInformation {
 }
 
 /**
- * Finds NCCL and the driver and opens both, for this process's life.
+ * Finds and opens NCCL and the driver's library; they stay open until the process ends.
  *
- * @throws CommunicationError MTL_NCCL_NOT_BUILT where the engine was left out of the build,
- *   MTL_NCCL_NOT_FOUND with every path that was tried, MTL_NCCL_VERSION for one that is too old, MTL_CUDA
- *   where the driver refuses
+ * @throws CommunicationError MTL_NCCL_NOT_BUILT if the build lacks the engine, MTL_NCCL_NOT_FOUND with every
+ *   path that was tried, MTL_NCCL_VERSION for a version that is too old, MTL_CUDA if the driver returns an
+ *   error
  */
 export function ncclInformation(): NcclInformation {
   return callNative(() => addon().ncclInformation());
 }
 
-/** Returns the reason why NCCL cannot be used here, as one text; or undefined. */
+/** Returns the reason why NCCL cannot be used here, as one text; undefined if it can. */
 export function ncclProblem(): string | undefined {
   try {
     ncclInformation();
@@ -198,5 +201,8 @@ export function ncclProblem(): string | undefined {
   }
 }
 
-/** Channels of an NCCL communicator for messages of one rank to another: `kMessageBlocks` of its service. */
+/**
+ * Channels of an NCCL communicator for messages from one rank to another; equal to `kMessageBlocks` in
+ * service.cc.
+ */
 export const ncclMessageChannels = 8;

@@ -7,10 +7,11 @@ const command = 'head -c 32 /dev/urandom | base64';
 
 /**
  * Returns the secret that the processes of a job share: MTL_JOB_SECRET, or the content of the file
- * MTL_JOB_SECRET_FILE, which only its owner may read. `mtl run` creates one; under srun, mpirun and torchrun
- * the user does.
+ * MTL_JOB_SECRET_FILE, which only its owner may read. `mtl run` creates a secret; under srun, mpirun and
+ * torchrun the user must.
  *
- * @throws ConfigurationError MTL_JOB_SECRET when there is none, it is short, or its file is open to others
+ * @throws ConfigurationError MTL_JOB_SECRET if there is no secret, it is too short, or its file is accessible
+ *   to other users
  */
 export function readJobSecret(variables: Variables): string {
   const secret = variables.MTL_JOB_SECRET || readSecretFile(variables.MTL_JOB_SECRET_FILE);

@@ -1,10 +1,10 @@
 import { expandHostList } from './slurm-host-list.js';
 import { launchError, VariableReader, type Variables } from './variable-reader.js';
 
-/** The program that started the processes of a job; `single`: this process is alone. */
+/** The program that started the processes of a job; `single`: a process without a launcher. */
 export type Launcher = 'mtl' | 'torchrun' | 'variables' | 'slurm' | 'openmpi' | 'pmi' | 'single';
 
-/** The position of a process in its job, as its launcher describes it. */
+/** The position of a process in its job, as the launcher's variables describe it. */
 export interface ProcessEnvironment {
   readonly launcher: Launcher;
   readonly rank: number;
@@ -12,14 +12,14 @@ export interface ProcessEnvironment {
   /** The rank among the processes on its host. */
   readonly localRank: number;
   readonly localWorldSize: number;
-  /** The number of the host; hosts are known by this number, never by their names. */
+  /** The number of this process's host. Hosts are identified by this number, never by their names. */
   readonly nodeRank: number;
   readonly numNodes: number;
   /**
    * The address of rank 0 or of the launcher of the first host. Loopback when all processes are on one host.
    */
   readonly masterAddress: string;
-  /** The port that the launcher gave; under torchrun its agent listens there. */
+  /** The port that the launcher set; under torchrun its agent listens on this port. */
   readonly masterPort: number;
   /**
    * The ports at which the store of the job may be, in the order in which they are tried. Other programs may
@@ -28,32 +28,32 @@ export interface ProcessEnvironment {
   readonly storePorts: readonly number[];
   /** The process that runs the server of the store. */
   readonly storeHost: 'launcher' | 'rank 0';
-  /** The number of times that the launcher has started the job again after a failure. */
+  /** How often the launcher has restarted the job after a failure. */
   readonly restartCount: number;
 }
 
 const loopback = '127.0.0.1';
 const defaultMasterPort = 29_500; // torchrun's
 
-/** The description of a launcher, before the address and the ports of the store are settled. */
+/** A launcher's description of a process, without the address and the ports of the store. */
 interface Placement
   extends Omit<
     ProcessEnvironment,
     'masterAddress' | 'masterPort' | 'storePorts' | 'storeHost' | 'restartCount'
   > {
-  /** The address of the first host, where the launcher names it. */
+  /** The address of the first host, if the launcher provides it. */
   readonly firstHost?: string;
-  /** A name of the job among others of the host, where nothing gives a port. */
+  /** A name that distinguishes the job from other jobs on the host; used if no variable sets a port. */
   readonly job?: string;
 }
 
 /**
- * Reads the position of this process in its job: from RANK and WORLD_SIZE (mtl run, torchrun), else from Open
- * MPI, Slurm or PMI (MPICH, Intel MPI), else it is alone. Open MPI comes before Slurm because mpirun starts
- * its daemons by srun, so that its processes carry the variables of both, and only Open MPI's count
- * processes.
+ * Reads the position of this process in its job from RANK and WORLD_SIZE (mtl run, torchrun), else from the
+ * variables of Open MPI, Slurm or PMI (MPICH, Intel MPI). Without any of these the process is alone. Open MPI
+ * comes before Slurm because mpirun starts its daemons with srun: its processes then have the variables of
+ * both, and only Open MPI's variables count processes.
  *
- * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for variables that miss something or contradict each
+ * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for variables that are incomplete or contradict each
  *   other
  */
 export function readProcessEnvironment(variables: Variables): ProcessEnvironment {
@@ -84,7 +84,7 @@ const alone: Placement = {
   numNodes: 1,
 };
 
-/** Reads RANK and WORLD_SIZE, with the further variables of torchrun. */
+/** Reads RANK and WORLD_SIZE, and torchrun's other variables. */
 function fromRank(reader: VariableReader): Placement | undefined {
   const [rank, worldSize] = both(reader, 'RANK', 'WORLD_SIZE', 'start with mtl run or torchrun, or set both');
   if (rank === undefined || worldSize === undefined) return undefined;
@@ -101,7 +101,7 @@ function fromRank(reader: VariableReader): Placement | undefined {
       ...blocks({ ...place, localRank, localWorldSize, nodeRank: reader.count('GROUP_RANK') }),
     };
   }
-  // no variable describes hosts: processes that meet on the loopback are on one host
+  // no variable describes hosts: processes with a loopback address are assumed to be on one host
   const address = reader.text('MASTER_ADDR');
   if (address !== undefined && !isLoopback(address)) {
     throw launchError(
@@ -136,8 +136,8 @@ function fromOpenMpi(reader: VariableReader): Placement | undefined {
 }
 
 /**
- * Reads the variables of srun. Only its tasks have SLURM_STEP_NUM_TASKS: the script of a batch job has
- * SLURM_PROCID and SLURM_NTASKS as well, but is one process.
+ * Reads the variables of srun. SLURM_STEP_NUM_TASKS identifies a task of srun: the script of a batch job also
+ * has SLURM_PROCID and SLURM_NTASKS, but is one process.
  */
 function fromSlurm(reader: VariableReader): Placement | undefined {
   const worldSize = reader.count('SLURM_STEP_NUM_TASKS', 1);
@@ -197,7 +197,7 @@ function fromPmi(reader: VariableReader): Placement | undefined {
   };
 }
 
-/** Reads two variables that only make sense together. */
+/** Reads two variables that must be set together. */
 function both(
   reader: VariableReader,
   first: string,
@@ -211,8 +211,8 @@ function both(
 }
 
 /**
- * Computes the hosts of processes that are numbered host by host, equally many on each unless `nodeRank` is
- * given.
+ * Computes the host of each process if processes are numbered host by host, with the same number of processes
+ * on each host unless `nodeRank` is given.
  */
 function blocks(place: {
   readonly rank: number;
@@ -245,7 +245,7 @@ function blocks(place: {
   return { localRank, localWorldSize, nodeRank, numNodes: worldSize / localWorldSize };
 }
 
-/** Returns the counts of `2(x3),1`: 2, 2, 2, 1. */
+/** Expands Slurm's tasks per node: `2(x3),1` is 2, 2, 2, 1. */
 function expandTasksPerNode(list: string): number[] {
   return list.split(',').flatMap((part) => {
     const [, count, times = '1'] = /^\s*(\d+)(?:\(x(\d+)\))?\s*$/.exec(part) ?? [];
@@ -309,20 +309,20 @@ function storePortsOf(reader: VariableReader, { launcher, job, worldSize }: Plac
 
 const numCandidates = 8;
 /**
- * Below the ports that Linux hands out to connections (32768 and up), so that no connection takes one by
- * chance.
+ * The range of the store's ports. It is below the ports that Linux assigns to outgoing connections (32768 and
+ * up), so that no connection takes one by chance.
  */
 const [lowest, highest] = [12_000, 32_000];
 
-/** Returns the ports after `masterPort`: under torchrun its agent listens on that one itself. */
+/** Returns the ports after `masterPort`, since under torchrun its agent listens on `masterPort` itself. */
 function portsAfter(masterPort: number): number[] {
   const ports = Array.from({ length: numCandidates }, (_, index) => masterPort + 1 + index);
   return ports.filter((port) => port <= 65_535);
 }
 
 /**
- * Returns ports that all processes of a job derive alike from the job's name, and that other jobs seldom
- * share.
+ * Returns ports derived from the job's name: the same ports in all processes of a job, and usually others for
+ * other jobs.
  */
 function portsOfJob(job: string): number[] {
   // FNV-1a

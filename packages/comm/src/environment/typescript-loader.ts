@@ -1,13 +1,13 @@
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
-/** Returns whether a program or module is TypeScript, by its name. */
+/** Returns true if the name of a program or module ends as TypeScript files do. */
 export const isTypeScript = (path: string): boolean => /\.[cm]?ts$/.test(path);
 
 /**
- * Returns the URL of what runs TypeScript, of the tsx that is installed where `path` is, else next to this
- * package: a module that a process imports first, or, for a thread, one whose `register` it calls. Undefined
- * where there is none.
+ * Returns the URL of a module that makes Node.js run TypeScript, from the tsx that is installed near `path`,
+ * else near this package. A process imports this module first; a thread calls its `register`. Undefined if
+ * tsx is not installed.
  */
 export function typescriptLoader(path: string, kind: 'process' | 'thread' = 'process'): string | undefined {
   for (const from of [path, import.meta.url]) {

@@ -3,7 +3,7 @@ import { ConfigurationError } from '@mtl/errors';
 /** Variables of a process: `process.env`, or a part of it. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
-/** Makes the error for variables of a launcher that are incomplete or contradict each other. */
+/** Creates the error for variables of a launcher that are incomplete or contradict each other. */
 export function launchError(
   message: string,
   { expected, remedy }: { readonly expected?: string; readonly remedy: string },
@@ -16,7 +16,7 @@ export function launchError(
 
 const remedy = 'unset it, or start with mtl run, torchrun, srun or mpirun, which set it right';
 
-/** Reads numbers out of variables; an empty variable is one that is not set. */
+/** A reader of numbers from environment variables. An empty variable counts as not set. */
 export class VariableReader {
   readonly #variables: Variables;
 
@@ -34,8 +34,8 @@ export class VariableReader {
   }
 
   /**
-   * Reads a whole number of at least `least`.
-   * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for another value.
+   * Reads a whole number of at least `least`; undefined if the variable is not set.
+   * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for any other value.
    */
   count(name: string, least = 0): number | undefined {
     const value = this.text(name);

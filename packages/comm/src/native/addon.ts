@@ -21,7 +21,7 @@ const diedRemedy =
   'read the last words of that rank; one without any was mostly ended because memory ran out (SIGKILL; dmesg tells). ' +
   'Start again from the newest checkpoint with --load DIR; mtl run --max-restarts N does it by itself';
 
-/** Converts a failure of native code to the error that it stands for. */
+/** Converts a failure of native code to the error class of its code. */
 export function errorOf(failure: NativeFailure): MtlError {
   const { message, code, rank, group, operation, sequence, waitedMs } = failure;
   const details = { rank, group, operation, sequence, waitedMs };

@@ -1,6 +1,6 @@
 import type { EngineName } from '../process-group.js';
 
-/** A failure as native code describes it; what follows `code` is there as far as it is known. */
+/** A failure as native code describes it; the fields after `code` are set if known. */
 export interface NativeFailure {
   readonly message: string;
   readonly code: string;
@@ -12,40 +12,42 @@ export interface NativeFailure {
 }
 
 /**
- * One operation as it happened; times in nanoseconds of the host's monotonic clock, equal for all its
+ * The history of one operation. Times are nanoseconds of the host's monotonic clock, the same for all its
  * processes.
  */
 export interface TraceEntry {
   readonly group: string;
   readonly operation: string;
-  /** Position in the group of a message's other end or a broadcast's root, else -1. */
+  /** Position in the group of a message's other member or a broadcast's root; -1 for other operations. */
   readonly peer: number;
   readonly sequence: number;
   readonly bytes: number;
-  /** The program started the operation. */
+  /** When the program started the operation. */
   readonly postedNs: number;
-  /** Its execution began. */
+  /** When its execution began. */
   readonly startedNs: number;
-  /** Its result was in place. */
+  /** When its result was ready. */
   readonly doneNs: number;
-  /** The program asked for the result. */
+  /** When the program began to wait for the result. */
   readonly waitedFromNs: number;
-  /** The program had the result. */
+  /** When the program received the result. */
   readonly waitDoneNs: number;
 }
 
-/** The latest operations, oldest first. */
+/** The latest operations that have been waited for, oldest first. */
 export interface TakenTrace extends ReadonlyArray<TraceEntry> {
-  /** The number of older operations, since the last call, that are no longer known. */
+  /** The number of older operations since the last call that were dropped. */
   readonly numDropped: number;
 }
 
-/** The version of the functions below, raised with every change that an older build would misunderstand. */
+/**
+ * The version of the functions below; increased with every change that an older build would misunderstand.
+ */
 export const expectedBindings = 2;
 
 /** A group that the addon has opened. */
 interface OpenedGroup {
-  /** Its handle. */
+  /** The handle of the group. */
   readonly group: number;
   readonly engine: EngineName;
 }
@@ -63,26 +65,29 @@ interface StoreFields {
   readonly secret: string;
   readonly worldSize: number;
   readonly attempt: number;
-  /** The word for a member in errors. */
+  /** The word for a joining process in error messages. */
   readonly member: string;
 }
 
 interface FailureFields {
   readonly code: string;
   readonly message: string;
-  /** The rank that is to blame. */
+  /** The rank that caused the failure. */
   readonly rank: number;
 }
 
-/** An operation by the numbers of native/core/operation.h; tensors by their handles, 0 for none. */
+/**
+ * An operation as native code receives it: numbers as in native/core/operation.h, tensors as handles (0:
+ * none).
+ */
 interface OperationFields {
   readonly operation: number;
   readonly reduction: number;
-  /** Position in the group of the other end or the root, else -1. */
+  /** Position in the group of a message's other member or a broadcast's root, else -1. */
   readonly peer: number;
   readonly input: number;
   readonly output: number;
-  /** Elements for each member and from it, for an all-to-all of unequal parts. */
+  /** For an all-to-all of unequal parts: the numbers of elements for each member, and from each member. */
   readonly sent?: readonly number[];
   readonly received?: readonly number[];
 }
@@ -97,7 +102,7 @@ interface KeyWait {
  * clients are handles (numbers).
  */
 export interface CommAddon {
-  /** See `expectedBindings`. Absent from builds before 2. */
+  /** The build's version, see `expectedBindings`. Builds before version 2 do not have it. */
   readonly bindings?: number;
   useTensors(tensorApi: unknown): void;
 
@@ -119,7 +124,7 @@ export interface CommAddon {
   openGlooMesh(
     job: number,
     mesh: GroupFields & {
-      /** A number for the host of every rank. */
+      /** The host of each rank, as a number. */
       readonly hosts: readonly number[];
       readonly address: string;
       readonly library: string;
@@ -142,7 +147,7 @@ export interface CommAddon {
     job: number,
     group: GroupFields & {
       readonly storeClient: number;
-      /** The store's key of the unique id. */
+      /** The store's key for NCCL's unique id. */
       readonly key: string;
       readonly sharesGpu: boolean;
     },

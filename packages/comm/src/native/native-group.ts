@@ -20,14 +20,14 @@ interface NativeGroupOptions extends CheckedGroupOptions {
   readonly engine: EngineName;
   /** The handle of the native group. */
   readonly handle: number;
-  /** Measures waits of the device; given where operations make a device wait and not the host. */
+  /** Measures waits of the device; set if operations make the device wait and not the host. */
   readonly deviceWaits?: DeviceWaits;
 }
 
 const noTensor = 0;
 const noPeer = -1;
 
-/** A process group whose operations native code carries out, whatever its engine. */
+/** A process group whose operations are executed by native code, for all native engines. */
 export class NativeGroup extends CheckedGroup {
   readonly engine: EngineName;
   readonly #handle: number;
@@ -57,8 +57,8 @@ export class NativeGroup extends CheckedGroup {
   }
 
   /**
-   * Closes the group. Operations that are not done yet fail with MTL_CLOSED; members that wait for this one
-   * learn that it left.
+   * Closes the group. Operations in progress fail with MTL_CLOSED; members that wait for this one are told
+   * that it left.
    */
   close(): void {
     if (this.#closedStatistics !== undefined) return;
@@ -107,7 +107,7 @@ class NativeWork extends AwaitableWork {
         if (this.#deviceWaits === undefined) wait();
         else this.#deviceWaits.wait(wait);
       } catch (error) {
-        // while a graph is recorded nothing is waited for: it is still under way
+        // a wait during the recording of a graph is rejected, and the operation is still in progress
         if (MtlError.isInstance(error) && error.code === 'MTL_CAPTURE') throw error;
         this.#error = error;
       }

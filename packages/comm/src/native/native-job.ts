@@ -6,26 +6,29 @@ import type { TakenTrace } from './comm-addon.js';
 import { NativeGroup } from './native-group.js';
 
 export interface HostOptions {
-  /** The time to wait for the ranks of this host. */
+  /** The time to wait for the ranks of this host, in milliseconds. */
   readonly timeoutMs: number;
   /**
-   * The time that this process may continue after the job has failed before its watchdog ends it with status
-   * 1.
+   * Milliseconds that this process may continue after the job has failed; then its watchdog ends it with
+   * status 1.
    */
   readonly graceMs: number;
 }
 
 interface LocalGroupOptions extends GroupOptions {
-  /** The time that an operation waits for the others, and this call for the group's first member. */
+  /**
+   * Milliseconds that an operation waits for the others, and that creating the group waits for its first
+   * member.
+   */
   readonly timeoutMs: number;
   /**
-   * Bytes that move at a time. Default: chosen for the number of ranks and cores. A member uses about four
-   * times this memory.
+   * Bytes that are transferred at a time. Default: chosen for the number of ranks and cores. A member uses
+   * about four times this number of bytes of memory.
    */
   readonly bufferBytes?: number;
   /**
-   * True for a group that also takes tensors on device cuda, which then go through memory of the host.
-   * Default false.
+   * True for a group that also accepts tensors on device cuda, which are copied through host memory. Default
+   * false.
    */
   readonly isStaged?: boolean;
 }
@@ -33,12 +36,12 @@ interface LocalGroupOptions extends GroupOptions {
 /**
  * This process's part in a job, in native code: its abort state, the board that the ranks of a host share,
  * its watchdog and its groups. Worlds are built on it. The order of calls: one rank of the host creates the
- * board and tells the others its address (through a store), the others open the board, all call `joinHost`;
- * then groups can be created.
+ * board and tells the others its address (through a store); the others open the board; all ranks call
+ * `joinHost`; then groups can be created.
  */
 export class NativeJob {
   readonly rank: number;
-  /** The handle for further functions of the addon, such as the functions of another engine. */
+  /** The native handle, for other functions of the addon, such as the functions of other engines. */
   readonly handle: number;
   #isClosed = false;
 
@@ -49,21 +52,22 @@ export class NativeJob {
   }
 
   /**
-   * Makes the board of this host for `ranks` (global, ascending, this one among them) and gives its address.
+   * Creates the board of this host for `ranks` (global, ascending, including this one) and returns its
+   * address.
    */
   createHostBoard(ranks: readonly number[]): string {
     return callNative(() => addon().createHostBoard(this.handle, ranks));
   }
 
-  /** Opens the board that another process of this host has made for the same ranks. */
+  /** Opens the board that another process of this host has created for the same ranks. */
   openHostBoard(ranks: readonly number[], address: string): void {
     callNative(() => addon().openHostBoard(this.handle, { ranks, address }));
   }
 
   /**
-   * Waits for all ranks of the host, then watches them: from now on the death of one is an error of every
-   * operation within a second.
-   * @throws CommunicationError MTL_TIMEOUT, naming the ranks that never came.
+   * Waits for all ranks of the host, then watches them: from now on the death of a rank makes every operation
+   * fail within a second.
+   * @throws CommunicationError MTL_TIMEOUT, naming the ranks that did not join.
    */
   joinHost({ timeoutMs, graceMs }: HostOptions): void {
     callNative(() => addon().joinHost(this.handle, { timeoutMs, graceMs }));
@@ -81,8 +85,8 @@ export class NativeJob {
 
   /**
    * Makes every operation of this process, and of all ranks of the host, fail with `reason`. The first reason
-   * stays. A reason that names a rank (`details.rank`) is passed on unchanged; otherwise the error names this
-   * rank.
+   * is kept. A reason that names a rank (`details.rank`) is passed on unchanged; otherwise the error names
+   * this rank.
    */
   abort(reason: Error): void {
     const isKnown = MtlError.isInstance(reason);
@@ -104,7 +108,7 @@ export class NativeJob {
 
   /**
    * Returns the latest operations that have been waited for (8192 at most), oldest first, and how many older
-   * ones were dropped; the next call starts empty.
+   * operations were dropped. The trace is empty afterwards.
    */
   takeTrace(): TakenTrace {
     return callNative(() => addon().takeTrace(this.handle));

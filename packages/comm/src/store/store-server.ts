@@ -4,21 +4,21 @@ import { addon, callNative, errorOf } from '../native/addon.js';
 
 export interface StoreServerOptions {
   /**
-   * The address to listen on. A number is one interface, a name (other than localhost) all interfaces.
-   * Default: the loopback.
+   * The address to listen on. A numeric address means one interface; a name (except localhost) means all
+   * interfaces. Default: the loopback.
    */
   readonly address?: string;
-  /** The server takes the first free port; 0 is any port. Default: any. */
+  /** The candidate ports: the server takes the first free one; 0 means any port. Default: any. */
   readonly ports?: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
-  /** The number of times that the job was restarted. Default 0. */
+  /** How often the job was restarted. Default 0. */
   readonly attempt?: number;
-  /** The rank whose process this is; undefined: a launcher. */
+  /** The rank of this process; undefined if the process is a launcher. */
   readonly hostRank?: number | undefined;
-  /** The word of messages for a process that joins. Default: rank. */
+  /** The word for a joining process in messages. Default: rank. */
   readonly member?: string;
-  /** The time that a rank may be silent before it counts as lost. Default 15 s. */
+  /** How long a rank may be silent before it counts as lost, in milliseconds. Default 15 s. */
   readonly heartbeatLimitMs?: number;
 }
 
@@ -47,19 +47,22 @@ export class StoreServer {
     this.port = addon().portOfStoreServer(this.#handle);
   }
 
-  /** The reason why the job has failed, as far as its ranks or their connections told. */
+  /**
+   * The reason why the job has failed, reported by a rank or by the loss of its connection; undefined: it has
+   * not.
+   */
   get failure(): MtlError | undefined {
     const failure = callNative(() => addon().failureOfStoreServer(this.#handle));
     return failure === undefined ? undefined : errorOf(failure);
   }
 
-  /** Makes the job fail on account of a rank whose end this process has seen. The first reason stays. */
+  /** Makes the job fail because this process has seen a rank end. The first reason is kept. */
   abort({ rank, message }: { readonly rank: number; readonly message: string }): void {
     if (this.#isClosed) return;
     callNative(() => addon().abortStoreServer(this.#handle, { rank, code: 'MTL_RANK_DIED', message }));
   }
 
-  /** Waits until all ranks that came have left or are lost, then closes. A second call does nothing. */
+  /** Waits until all ranks that joined have left or are lost, then closes. A second call does nothing. */
   close({ timeoutMs = 0 }: { readonly timeoutMs?: number } = {}): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -68,19 +71,19 @@ export class StoreServer {
 }
 
 /**
- * Returns the notice to print at the start where a store that is given this address listens on every
- * interface of the host; undefined where it listens on one. A name is every interface: a host's own name
- * often resolves to its loopback.
+ * Returns a notice for the user if a store with this address listens on every interface of the host;
+ * undefined if it listens on one. A name means every interface, because a host's own name often resolves to
+ * its loopback.
  *
- * @param options.address given to `StoreServer`
- * @param options.source the option that the user gave it with, such as --master-addr
+ * @param options.address the address given to `StoreServer`
+ * @param options.source the option that contains the address, such as --master-addr
  */
 export function everyInterfaceNotice(options: {
   readonly address: string;
   readonly source: string;
 }): string | undefined {
   const { address, source } = options;
-  // an address with a zone (fe80::1%eth0) is looked up like a name
+  // an address with a zone (fe80::1%eth0) is resolved like a name
   const isNumber = isIP(address) !== 0 && !address.includes('%');
   const isAny = address === '0.0.0.0' || address === '::';
   if (address === 'localhost' || (isNumber && !isAny)) return undefined;

@@ -2,7 +2,7 @@ import { addon, awaitNative, callNative } from '../native/addon.js';
 import type { NativeJob } from '../native/native-job.js';
 
 /**
- * A key-value store through which the ranks of a job find each other. Calls block the thread. A key is
+ * A key-value store that the ranks of a job use to find each other. Calls block the thread. Each key can be
  * written once.
  */
 export interface Store {
@@ -17,27 +17,27 @@ export interface Store {
 interface NativeStoreOptions {
   readonly job: NativeJob;
   readonly address: string;
-  /** The ports that are tried; the store is at one port. */
+  /** The ports at which the store may be; it is at one of these. */
   readonly ports: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
   /**
-   * The number of times that the job was restarted: the client waits until the store of another attempt is
-   * gone.
+   * How often the job was restarted. If the store belongs to another attempt, the client waits until that
+   * store is gone.
    */
   readonly attempt: number;
-  /** The time to look for the store. */
+  /** How long to look for the store, in milliseconds. */
   readonly timeoutMs: number;
-  /** The word of messages for a process that joins. Default: rank. */
+  /** The word for a joining process in messages. Default: rank. */
   readonly member?: string;
 }
 
 /**
- * A rank's connection to the store of its job. From the moment it is there, the store's server notices the
- * end or the silence of this process, and aborts go to and come from all ranks.
+ * A rank's connection to the store of its job. From its creation on, the store's server notices the end or
+ * the silence of this process, and aborts are sent to and received from all ranks.
  */
 export class NativeStore implements Store {
-  /** The handle for further functions of the addon. */
+  /** The native handle, for other functions of the addon. */
   readonly handle: number;
 
   /** @throws CommunicationError MTL_STORE_UNREACHABLE, MTL_STORE_REFUSED */
@@ -58,8 +58,8 @@ export class NativeStore implements Store {
   }
 
   /**
-   * Does what `get` does while the event loop goes on. Rejects with the failure of the job, and with
-   * MTL_CLOSED when the store is closed; the job may be closed only after it.
+   * Waits for a key like `get`, but without blocking the event loop. Rejects with the failure of the job, and
+   * with MTL_CLOSED when the store is closed. The job must be closed after the store.
    */
   getLater(key: string, timeoutMs: number): Promise<Uint8Array> {
     return awaitNative(() => addon().awaitInStore(this.handle, { key, timeoutMs }));
@@ -70,12 +70,12 @@ export class NativeStore implements Store {
     return callNative(() => addon().findInStore(this.handle, key));
   }
 
-  /** Adds to a counter, which starts at 0, and gives the sum. */
+  /** Adds to a counter, which starts at 0, and returns the sum. */
   add(key: string, delta: number): number {
     return callNative(() => addon().addInStore(this.handle, { key, delta }));
   }
 
-  /** Waits until all keys are set. @throws CommunicationError MTL_TIMEOUT, naming the first that is not. */
+  /** Waits until all keys are set. @throws CommunicationError MTL_TIMEOUT, naming the first missing key. */
   wait(keys: readonly string[], timeoutMs: number): void {
     const deadline = performance.now() + timeoutMs;
     for (const key of keys) this.get(key, Math.max(0, deadline - performance.now()));

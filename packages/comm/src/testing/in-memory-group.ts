@@ -22,27 +22,31 @@ import type { MessageChannels } from './message-channels.js';
 
 export interface InMemoryGroupOptions extends CheckedGroupOptions {
   readonly channels: MessageChannels;
-  /** The time that an operation waits for the others. */
+  /** The time that an operation waits for the others, in milliseconds. */
   readonly timeoutMs: number;
 }
 
 type Count = { -readonly [K in keyof OperationCount]: OperationCount[K] };
 
 /**
- * An operation under way: the values that this member sends and waits for, and the function that finishes it.
+ * An operation in progress: the values that this member sends, the members from which it needs values, and
+ * the function that finishes the operation.
  */
 interface Exchange {
   readonly operation: CommunicationOperation;
   readonly description: string;
   readonly sequence: string;
-  /** The values for a member, undefined where it gets none. */
+  /** Returns the values to send to a member; undefined if it gets none. */
   readonly valuesFor: (member: number) => TypedArray | undefined;
-  /** Members whose values are waited for. */
+  /** Members that send values to this one. */
   readonly from: readonly number[];
-  /** Elements from each member of an all-to-all of unequal parts. */
+  /** For an all-to-all of unequal parts: the number of elements from each member. */
   readonly received?: readonly number[] | undefined;
   readonly elementBytes: number;
-  /** Takes the received values by member; this rank's own included where it has any. */
+  /**
+   * Computes the result from the received values, by member; they include this rank's own values if there are
+   * any.
+   */
   readonly finish: (values: readonly (ArrayBufferLike | undefined)[]) => void;
 }
 
@@ -209,7 +213,10 @@ function typed(buffer: ArrayBufferLike, dtype: DType): TypedArray {
   return new (empty.constructor as new (buffer: ArrayBufferLike) => TypedArray)(buffer);
 }
 
-/** Writes into a view that outlives the caller's tensor, and lets go of it. */
+/**
+ * Writes into `target`, a view that keeps the memory alive after the caller's tensor is disposed, and
+ * disposes it.
+ */
 function write(target: Tensor, values: TypedArray): void {
   target.write(values);
   target.dispose();
@@ -248,7 +255,8 @@ function combine(
   }
   const { toValue, toBits } = conversionOf(dtype);
   const choose = { sum: (a: number, b: number) => a + b, max: Math.max, min: Math.min }[operation];
-  // sums of integers are exact in float64, and the typed array they go into wraps them as native code does
+  // sums of integers are exact in float64; the typed array that receives them wraps around as native code
+  // does
   const isExact = dtype === 'float64' || dtype === 'int32' || dtype === 'uint8';
   const round = isExact ? (value: number): number => value : Math.fround;
   const numbers = parts as Exclude<TypedArray, BigInt64Array>[];

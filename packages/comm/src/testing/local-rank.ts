@@ -6,7 +6,7 @@ import { LocalWorld } from '../world/local-world.js';
 import type { World } from '../world.js';
 import type { RankFunction } from './rank-thread.js';
 
-/** The settings of a process of `startLocalRanks`. */
+/** The settings that `startLocalRanks` passes to a process. */
 export interface LocalRankSettings {
   readonly module: string;
   readonly rank: number;
@@ -25,7 +25,7 @@ export function runLocalRank(settings: LocalRankSettings): Promise<void> {
   return runRank({ module, argument, join: () => joinLocalWorld(options) });
 }
 
-/** Joins the world of ranks that find each other through a folder. */
+/** Joins a world whose ranks find each other through a folder. */
 export function joinLocalWorld({
   directory,
   bufferBytes,
@@ -35,7 +35,7 @@ export function joinLocalWorld({
   return new LocalWorld({ ...options, ...buffer, store: new FileStore(directory) });
 }
 
-/** A store in a folder, for ranks of one host: a file per key, looked for every few milliseconds. */
+/** A store in a folder, for ranks of one host: one file per key, polled every few milliseconds. */
 export class FileStore implements Store {
   readonly #directory: string;
 
@@ -65,15 +65,16 @@ export class FileStore implements Store {
 }
 
 export interface RunRankOptions {
-  /** Its default export is called with the world and the argument. */
+  /** The module whose default export is called with the world and the argument. */
   readonly module: string;
   readonly argument: unknown;
   readonly join: () => World;
 }
 
 /**
- * Runs one rank of a test as a process: joins, calls the module, and prints one line of JSON: {"result": ...,
- * "engine": ...} or {"error": {...}}. Ends with 1 after an error, without leaving in order.
+ * Runs one rank of a test as a process: joins the world, calls the module, and prints one line of JSON,
+ * {"result": ..., "engine": ...} or {"error": {...}}. After an error it ends with status 1 and without
+ * leaving the job in order.
  */
 export async function runRank({ module, argument, join }: RunRankOptions): Promise<void> {
   let world: World | undefined;
@@ -86,9 +87,9 @@ export async function runRank({ module, argument, join }: RunRankOptions): Promi
     const { message } = error as Error;
     const known = MtlError.isInstance(error) ? { code: error.code, details: error.details } : {};
     print({ error: { message, ...known }, at: Date.now() });
-    // the failure must reach the others through the operation, not through an orderly end
+    // the process must not leave in order: its failure has to reach the other ranks
     process.exitCode = 1;
-    // a communication error reaches each rank through its own operation, with its details
+    // a communication error already reaches each rank through its own operation, with its details
     if (!(error instanceof CommunicationError)) world?.abort(error as Error);
   }
 }

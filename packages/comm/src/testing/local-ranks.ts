@@ -9,16 +9,16 @@ export interface LocalRanksOptions extends Pick<RankProcessOptions, 'preload' | 
   /** The module whose default export each rank calls: `(world, argument) => result`. */
   readonly module: URL;
   readonly worldSize: number;
-  /** Passed to every rank, as JSON. */
+  /** An argument passed to every rank, as JSON. */
   readonly argument?: unknown;
-  /** The time that an operation waits for the other ranks. Default 20 s. */
+  /** The time that an operation waits for the other ranks, in milliseconds. Default 20 s. */
   readonly timeoutMs?: number;
-  /** The time to wait for all ranks to come. Default 30 s. */
+  /** The time to wait for all ranks to join, in milliseconds. Default 30 s. */
   readonly joinTimeoutMs?: number;
   /** See LocalWorldOptions. */
   readonly abortGraceMs?: number;
   readonly bufferBytes?: number;
-  /** Ranks that are never started. */
+  /** Ranks that are never started, to test their absence. */
   readonly absent?: readonly number[];
 }
 
@@ -26,8 +26,8 @@ export interface LocalRanksOptions extends Pick<RankProcessOptions, 'preload' | 
 const entry = import.meta.url.endsWith('.ts') ? './local-rank-entry.mjs' : './local-rank-entry.js';
 
 /**
- * Starts ranks as processes of this host that find each other through a folder; `remove` it when they have
- * ended.
+ * Starts ranks as processes of this host that find each other through a folder. Call `remove` to delete the
+ * folder after they have ended.
  */
 export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProcess[]; remove: () => void } {
   const { module, worldSize, argument = null, absent = [], timeoutMs = 20_000, bufferBytes } = options;
@@ -53,8 +53,8 @@ export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProces
 
 /**
  * Runs ranks as processes of this host, connected by shared memory, and returns their results by rank. Throws
- * the error of the first rank that fails. The counterpart of `runInMemoryRanks` with the engine that real
- * jobs use.
+ * the error of the first rank that fails. Corresponds to `runInMemoryRanks`, with the engine that real jobs
+ * use.
  */
 export async function runLocalRanks<Result>(options: LocalRanksOptions): Promise<Result[]> {
   const { ranks, remove } = startLocalRanks(options);

@@ -2,19 +2,19 @@ import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 
 /** A message of one in-memory rank to another. */
 interface Message {
-  /** The number of the message within its group: messages of different groups may overtake each other. */
+  /** An identifier of the message within its group. Messages of different groups may overtake each other. */
   readonly tag: string;
-  /** Operation, dtype and size: must be equal on both sides. */
+  /** Operation, dtype and size, which must be equal on both sides. */
   readonly description: string;
   readonly values: ArrayBufferLike;
 }
 
-/** A rank's ends of the channels to all ranks, handed to its worker thread. */
+/** The channels of one rank from and to all ranks, passed to its worker thread. */
 export interface ChannelEnds {
   readonly ports: readonly (MessagePort | undefined)[];
-  /** numMessages[from] counts what rank `from` has sent to this rank. */
+  /** numMessages[from] is the number of messages that rank `from` has sent to this rank. */
   readonly numMessages: SharedArrayBuffer;
-  /** The counters of the receivers, by rank. */
+  /** The `numMessages` of each rank, by rank. */
   readonly counters: readonly SharedArrayBuffer[];
 }
 
@@ -39,7 +39,7 @@ export class MessageChannels {
     Atomics.notify(counter, this.#rank);
   }
 
-  /** Waits for the message of a tag; returns undefined when it does not come within `timeoutMs`. */
+  /** Waits for the message with a tag; returns undefined if it does not arrive within `timeoutMs`. */
   receive(from: number, tag: string, timeoutMs: number): Message | undefined {
     const deadline = performance.now() + timeoutMs;
     for (;;) {
@@ -52,19 +52,19 @@ export class MessageChannels {
     }
   }
 
-  /** Tells whether the message of a tag is there. */
+  /** Returns true if the message with a tag has arrived. */
   has(from: number, tag: string): boolean {
     while (this.#takeNext(from, 0)) if (this.#early[from]!.has(tag)) return true;
     return this.#early[from]!.has(tag);
   }
 
-  /** Moves the next message of a channel to those that came early. */
+  /** Moves the next message of a channel to the messages that have arrived but are not requested yet. */
   #takeNext(from: number, timeoutMs: number): boolean {
     const counter = new Int32Array(this.#ends.numMessages);
     const seen = this.#taken[from]!;
     const deadline = performance.now() + timeoutMs;
-    // a loop: the sender's notify can come after its message was taken, and then wakes the wait for the next
-    // one
+    // a loop, since a wake-up may be late: the sender's notify can come after its message was already taken,
+    // and then wakes the wait for the next message
     while (Atomics.load(counter, from) === seen) {
       const left = deadline - performance.now();
       if (left <= 0 || Atomics.wait(counter, from, seen, left) === 'timed-out') return false;

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
-/** The last line of a rank: its result or its error. */
+/** The last line that a rank prints: its result or its error. */
 export interface Outcome {
   readonly result?: unknown;
   readonly error?: {
@@ -13,32 +13,34 @@ export interface Outcome {
   readonly at?: number;
 }
 
-/** A rank that runs as its own process and reports as lines of JSON. */
+/** A rank that runs as its own process and prints lines of JSON. */
 export interface RankProcess {
   readonly child: ChildProcess;
-  /** Everything the rank printed so far. */
+  /** All lines that the rank has printed so far. */
   readonly lines: (Outcome & Readonly<Record<string, unknown>>)[];
   readonly stderr: () => string;
-  /** Resolves with the first line that has this property. */
+  /** Returns a promise of the first line that has this property. */
   readonly said: (property: string) => Promise<Outcome & Readonly<Record<string, unknown>>>;
   /** Resolves when the process has ended, with its exit code or signal. */
   readonly ended: Promise<number | string | null>;
 }
 
 export interface RankProcessOptions {
-  /** The program that Node runs. */
+  /** The path of the program that Node.js runs. */
   readonly program: string;
-  /** Its argument, in JSON. */
+  /** The argument of the program, passed as JSON. */
   readonly settings: object;
   /** A module that is imported before the program: a TypeScript loader, for example. */
   readonly preload?: URL | undefined;
   /** Node's flags, such as export conditions. */
   readonly execArgv?: readonly string[] | undefined;
-  /** A command that replaces itself by the rest of its arguments. */
+  /**
+   * A command that runs its remaining arguments as a program, such as `ip netns exec`, and its own arguments.
+   */
   readonly prefix?: readonly string[];
 }
 
-/** Starts a rank, with one thread for kernels: ranks of a test outnumber cores. */
+/** Starts a rank, with one thread for kernels, because the ranks of a test may outnumber the cores. */
 export function startRankProcess(options: RankProcessOptions): RankProcess {
   const { program, settings, preload, execArgv = [], prefix = [] } = options;
   const imports = preload === undefined ? [] : ['--import', preload.href];
@@ -77,7 +79,7 @@ export function startRankProcess(options: RankProcessOptions): RankProcess {
   return { child, lines, stderr: () => stderr, said, ended };
 }
 
-/** Tells whether the process is still there (a zombie is not). */
+/** Returns true while the process is running (a zombie is not). */
 export function isRunning({ child }: RankProcess): boolean {
   return child.exitCode === null && child.signalCode === null;
 }

@@ -1,4 +1,4 @@
-// The first file of a worker thread: imports the loader that the caller asked for, then the rest.
+// The entry file of a worker thread: imports the loader that the caller has chosen, then the program.
 import { workerData } from 'node:worker_threads';
 
 if (workerData.preload !== undefined) await import(workerData.preload);

@@ -8,13 +8,13 @@ export interface InMemoryRanksOptions {
   readonly worldSize: number;
   /** The module whose default export each rank calls: `(world, argument) => result`. */
   readonly module: URL;
-  /** Passed to every rank; must be cloneable. */
+  /** An argument passed to every rank; it must be cloneable. */
   readonly argument?: unknown;
-  /** The time that an operation waits for the other ranks. Default 20 s. */
+  /** The time that an operation waits for the other ranks, in milliseconds. Default 20 s. */
   readonly timeoutMs?: number;
   /**
-   * A module that each thread imports before. Default: for a module in TypeScript, the installed tsx;
-   * without one Node.js removes the types itself, from 22.18 on.
+   * A module that each thread imports first. Default: for a module in TypeScript, the installed tsx; without
+   * tsx, Node.js itself removes the types (from version 22.18 on).
    */
   readonly preload?: URL;
   /** Node's flags for the threads, such as export conditions. Default: the flags of this process. */
@@ -23,7 +23,7 @@ export interface InMemoryRanksOptions {
 
 /**
  * Runs ranks as worker threads of this process, connected by in-memory groups, and returns their results by
- * rank. When a rank fails, the others are ended and its error is thrown.
+ * rank. If a rank fails, the other ranks are ended and its error is thrown.
  */
 export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): Promise<Result[]> {
   const { worldSize, module, argument, timeoutMs = 20_000, preload, execArgv } = options;

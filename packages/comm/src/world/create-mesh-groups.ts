@@ -4,8 +4,8 @@ import type { ProcessGroup } from '../process-group.js';
 import type { World } from '../world.js';
 
 /**
- * The declared groups of a rank, by name; undefined is a group of stages that are not this rank's. A group of
- * one is there as well: its operations do nothing.
+ * The declared groups of a rank, by name. Undefined: a group of pipeline stages that this rank does not
+ * belong to. A group of one rank exists as well: its operations do nothing.
  */
 export type MeshGroups<Declared extends Readonly<Record<string, GroupDeclaration>>> = {
   readonly [Name in keyof Declared]: Declared[Name] extends readonly MeshAxis[]
@@ -14,11 +14,11 @@ export type MeshGroups<Declared extends Readonly<Record<string, GroupDeclaration
 } & { close(): void };
 
 /**
- * Creates the groups of this rank that are declared and no others, in the order of the declarations, which
- * all ranks must give alike. Groups with the same members are the same object, under the first of their
- * names: one communicator.
+ * Creates the declared groups to which this rank belongs, in the order of the declarations, which must be the
+ * same on all ranks. Groups with the same members are one object, and one communicator, under the first of
+ * their names.
  *
- * @throws ConfigurationError `MTL_MESH` when the mesh is of another size than the world
+ * @throws ConfigurationError `MTL_MESH` if the mesh and the world have different sizes
  */
 export function createMeshGroups<const Declared extends Readonly<Record<string, GroupDeclaration>>>(
   world: World,

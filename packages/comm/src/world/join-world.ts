@@ -14,50 +14,56 @@ import { SharedSecretFile, sharedSecret, sharesSecretFile } from './shared-secre
 import { gatherRanks, rankZeroNeverCame, readJoinTimeout, waitNoticesMs } from './wait-for-ranks.js';
 
 export interface JoinWorldOptions {
-  /** The variables with the launcher's description and the secret. Default: process.env. */
+  /** The environment variables with the launcher's description and the secret. Default: process.env. */
   readonly variables?: Variables;
-  /** This process's position in the job, instead of the variables. */
+  /** This process's position in the job, in place of the variables. */
   readonly environment?: ProcessEnvironment;
   /**
-   * Default: shared memory on one host, Gloo between hosts; for device cuda NCCL where every rank has a GPU
-   * of its own and the library, else one of these two, through the host's memory.
+   * The engine of the groups. Default: shared memory on one host, Gloo between hosts. For device cuda the
+   * default is NCCL if every rank has the library and its own GPU, else one of the other two engines, with
+   * copies through host memory.
    */
   readonly engine?: JobEngineName;
-  /** The device of the tensors; for `cuda`, which must be open, groups take tensors of both. Default cpu. */
+  /**
+   * The device of the tensors, default cpu. For `cuda`, which must be open, groups accept tensors of both
+   * devices.
+   */
   readonly device?: Device;
   /**
-   * Receives messages: which engine serves GPUs, and why; and that the store of this process listens on every
-   * interface.
+   * Receives messages: the engine that was chosen for GPUs and the reason; and a notice if the store of this
+   * process listens on every interface.
    */
   readonly onMessage?: (text: string) => void;
   /**
-   * Receives the ranks that this rank has waited for at the start for five seconds, and again every minute.
-   * Where possible, one rank reports for all. Default: a line on standard error.
+   * Receives a text that names the ranks that have not joined, after five seconds and then every minute. If
+   * possible, one rank reports for all. Default: prints a line to standard error.
    */
   readonly onWait?: (text: string) => void;
-  /** The time that an operation waits for the other ranks. Default 600 s. */
+  /** The time that an operation waits for the other ranks, in milliseconds. Default 600 s. */
   readonly timeoutMs?: number;
   /**
-   * The time to wait for all ranks to come. Default: MTL_JOIN_TIMEOUT (seconds) of the variables, else 300 s.
+   * The time to wait for all ranks to join, in milliseconds. Default: the variable MTL_JOIN_TIMEOUT (in
+   * seconds), else 300 s.
    */
   readonly joinTimeoutMs?: number;
   /**
-   * The time that this process may go on after the job has failed before its watchdog ends it. Default 10 s.
+   * How long this process may continue after the job has failed, in milliseconds; then its watchdog ends it.
+   * Default 10 s.
    */
   readonly abortGraceMs?: number;
   /**
-   * The time that a rank may be silent, used where this process runs the store (under srun, mpirun,
+   * How long a rank may be silent, in milliseconds. Used if this process runs the store (under srun, mpirun,
    * torchrun). Default 15 s.
    */
   readonly heartbeatLimitMs?: number;
 }
 
 /**
- * Brings the processes of a job together: reads the launcher's variables, finds the store, waits for all
- * ranks, and starts the engine. A process alone skips these steps and gets a world of one.
+ * Connects the processes of a job: reads the launcher's variables, finds the store, waits for all ranks, and
+ * starts the engine. A process that is alone skips these steps and gets a world of one rank.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT, MTL_JOB_SECRET, MTL_ENGINE, MTL_NCCL
- * @throws CommunicationError MTL_TIMEOUT, naming the ranks that never came; MTL_STORE_UNREACHABLE,
+ * @throws CommunicationError MTL_TIMEOUT, naming the ranks that did not join; MTL_STORE_UNREACHABLE,
  *   MTL_STORE_REFUSED
  */
 export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedWorld> {
@@ -99,7 +105,7 @@ export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedW
     return new JoinedWorld(environment, { job, store, server, engine, timeoutMs });
   } catch (error) {
     shared?.remove();
-    // the others learn why instead of waiting for this rank
+    // tells the others the reason, so that they do not wait for this rank
     job.abort(error as Error);
     store?.close();
     job.close();
@@ -143,7 +149,7 @@ interface FindStoreOptions {
   readonly onWait: (text: string) => void;
 }
 
-/** Looks for the store of the job until it is there, or the time is over. */
+/** Looks for the store of the job until it is found or the time is over. */
 function findStore(options: FindStoreOptions): NativeStore {
   const { environment, job, secret, server, timeoutMs, onWait } = options;
   const { rank, storeHost, masterAddress: address, worldSize, restartCount: attempt } = environment;
@@ -152,7 +158,7 @@ function findStore(options: FindStoreOptions): NativeStore {
   const waitedMs = (): number => performance.now() - started;
   for (let patienceMs: number = waitNoticesMs.first; ; patienceMs = waitNoticesMs.next) {
     const leftMs = Math.max(0, timeoutMs - waitedMs());
-    // the store of a launcher was there before this process
+    // a launcher starts its store before this process
     const limitMs = storeHost === 'launcher' ? leftMs : Math.min(patienceMs, leftMs);
     try {
       return new NativeStore({ job, address, ports, secret, worldSize, attempt, timeoutMs: limitMs });
@@ -176,9 +182,9 @@ function findStore(options: FindStoreOptions): NativeStore {
 }
 
 /**
- * Returns whether this rank reports that there is no store yet. Without a store the ranks cannot agree on a
- * reporter, so the launcher's description decides: it starts all ranks of a host, and one report per host is
- * enough.
+ * Returns whether this rank reports that the store is missing. Without a store the ranks cannot agree on a
+ * reporter, so the launcher's description decides: the launcher starts all ranks of a host, and one report
+ * per host is enough.
  */
 function speaks({ launcher, nodeRank, localRank }: ProcessEnvironment): boolean {
   return launcher === 'variables' || localRank === (nodeRank === 0 ? 1 : 0);

@@ -11,20 +11,20 @@ import type { NativeStore } from '../store/store.js';
 import type { StoreServer } from '../store/store-server.js';
 import type { GroupOptions, World } from '../world.js';
 
-/** The time that a process that fails waits for the store to tell the others. */
+/** How long a failing process waits for the store to inform the others, in milliseconds. */
 const tellTimeoutMs = 1_000;
 
-/** The parts that several processes share; a process alone has none. */
+/** The parts of a world of several processes; a process that is alone has none. */
 export interface JoinedParts {
   readonly job: NativeJob;
   readonly store: NativeStore;
-  /** The server of the store, where this process runs it. */
+  /** The server of the store, if this process runs it. */
   readonly server: StoreServer | undefined;
   readonly engine: Engine;
   readonly timeoutMs: number;
 }
 
-/** Calls all functions in order, whether or not one throws. The first error is thrown at the end. */
+/** Calls all functions in order, even if one throws. Throws the first error at the end. */
 function closeAll([first, ...rest]: readonly (() => void)[]): void {
   if (first === undefined) return;
   try {
@@ -34,7 +34,7 @@ function closeAll([first, ...rest]: readonly (() => void)[]): void {
   }
 }
 
-/** The processes of a job that found each other through their launcher's description. */
+/** A world of processes that found each other through their launcher's variables. */
 export class JoinedWorld implements World {
   readonly environment: ProcessEnvironment;
   readonly rank: number;
@@ -43,7 +43,7 @@ export class JoinedWorld implements World {
   readonly #parts: JoinedParts | undefined;
   #isClosed = false;
 
-  /** `parts`: undefined for a process alone. */
+  /** `parts`: undefined for a process that is alone. */
   constructor(environment: ProcessEnvironment, parts?: JoinedParts) {
     this.environment = environment;
     this.rank = environment.rank;
@@ -66,14 +66,13 @@ export class JoinedWorld implements World {
     return this.#parts.engine.createGroup({ name, ranks });
   }
 
-  /** The reason why the job has failed, also where another rank did; undefined while it has not. */
+  /** The reason why the job has failed, on this or another rank; undefined if it has not. */
   get failure(): MtlError | undefined {
     return this.#isClosed ? undefined : this.#parts?.job.failure;
   }
 
   /**
-   * Makes all ranks fail with `reason` (or with the first failure), and returns when the ranks have been
-   * informed.
+   * Makes all ranks fail with `reason` (or with the first failure), and returns when they have been informed.
    */
   abort(reason: Error): void {
     if (this.#parts === undefined || this.#isClosed) return;
@@ -82,14 +81,14 @@ export class JoinedWorld implements World {
   }
 
   /**
-   * Returns the latest operations of all groups (8192 at most, `numDropped` more are not known), as evidence
-   * of overlap.
+   * Returns the latest operations of all groups (8192 at most; `numDropped` counts the dropped ones), as
+   * evidence of overlap.
    */
   takeTrace(): TakenTrace {
     return this.#parts?.job.takeTrace() ?? Object.assign([], { numDropped: 0 });
   }
 
-  /** Leaves in order. The process with the server of the store waits for all others to leave. */
+  /** Leaves in order. The process that runs the store's server waits for all other processes to leave. */
   close(): void {
     if (this.#parts === undefined || this.#isClosed) return;
     this.#isClosed = true;

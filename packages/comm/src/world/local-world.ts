@@ -12,19 +12,20 @@ export interface LocalWorldOptions {
   readonly rank: number;
   readonly size: number;
   readonly store: Store;
-  /** The time that an operation waits for the other ranks. Default 600 s. */
+  /** The time that an operation waits for the other ranks, in milliseconds. Default 600 s. */
   readonly timeoutMs?: number;
-  /** The time to wait for all ranks to come. Default: `timeoutMs`. */
+  /** The time to wait for all ranks to join, in milliseconds. Default: `timeoutMs`. */
   readonly joinTimeoutMs?: number;
   /**
-   * The time that this process may go on after the job has failed before its watchdog ends it. Default 10 s.
+   * How long this process may continue after the job has failed, in milliseconds; then its watchdog ends it.
+   * Default 10 s.
    */
   readonly abortGraceMs?: number;
-  /** Bytes that collectives move at a time; default: chosen for the number of ranks and cores. */
+  /** Bytes that a collective transfers at a time. Default: chosen for the number of ranks and cores. */
   readonly bufferBytes?: number;
 }
 
-/** The processes of a job that all run on one host and talk through shared memory. */
+/** A world whose processes all run on one host and communicate through shared memory. */
 export class LocalWorld implements World {
   readonly rank: number;
   readonly size: number;
@@ -34,8 +35,8 @@ export class LocalWorld implements World {
   readonly #bufferBytes: number | undefined;
 
   /**
-   * Blocks until all ranks are there.
-   * @throws CommunicationError MTL_TIMEOUT, naming those that never came.
+   * Blocks until all ranks have joined.
+   * @throws CommunicationError MTL_TIMEOUT, naming the ranks that have not joined.
    */
   constructor(options: LocalWorldOptions) {
     const { rank, size, store, bufferBytes, abortGraceMs = 10_000 } = options;
@@ -73,8 +74,8 @@ export class LocalWorld implements World {
   }
 
   /**
-   * Returns the latest operations of all groups (8192 at most, `numDropped` more are not known), as evidence
-   * of overlap.
+   * Returns the latest operations of all groups (8192 at most; `numDropped` counts the dropped ones), as
+   * evidence of overlap.
    */
   takeTrace(): TakenTrace {
     return this.#job.takeTrace();

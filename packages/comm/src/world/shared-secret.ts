@@ -22,8 +22,8 @@ import { rankZeroNeverCame, waitNoticesMs } from './wait-for-ranks.js';
 const lookMs = 50;
 
 /**
- * Returns whether a job needs no secret of its user's: its processes are on one host, where a file can hold
- * one, and RANK and WORLD_SIZE started them (torchrun, a script).
+ * Returns true for a job to which the user need not give a secret: all its processes are on one host, where a
+ * file can hold the secret, and were started with RANK and WORLD_SIZE (by torchrun or a script).
  */
 export function sharesSecretFile(
   { launcher, worldSize, localWorldSize }: ProcessEnvironment,
@@ -34,7 +34,7 @@ export function sharesSecretFile(
 }
 
 /**
- * Returns the secret that rank 0 makes and the others wait for.
+ * Returns the secret that rank 0 creates; the other ranks wait for it.
  * @throws CommunicationError `MTL_TIMEOUT`
  */
 export async function sharedSecret(options: {
@@ -71,12 +71,12 @@ export async function sharedSecret(options: {
 }
 
 /**
- * The process that made a secret: a file of one that has ended is stale. A number is used again, a start is
- * not.
+ * The process that created a secret; a file whose process has ended is stale. A process id may be reused, so
+ * the start time identifies the process as well.
  */
 interface Holder {
   readonly pid: number;
-  /** Clock ticks since the machine started. */
+  /** When the process started, in clock ticks since the machine started. */
   readonly started: string;
 }
 
@@ -85,13 +85,14 @@ interface Content extends Holder {
 }
 
 /**
- * The secret that rank 0 of a job on one host makes for the others, while they join, in a file that only this
- * user can read. Jobs are told apart by where their ranks meet and by the name that torchrun gives them.
+ * A secret that rank 0 of a job on one host creates for the other ranks, in a file that only this user can
+ * read, until all have joined. Files of different jobs are distinguished by the address at which the ranks
+ * meet and by torchrun's name of the job.
  */
 export class SharedSecretFile {
   readonly path: string;
 
-  /** @throws ConfigurationError `MTL_JOB_SECRET` where the folder is not this user's alone */
+  /** @throws ConfigurationError `MTL_JOB_SECRET` if other users can access the folder */
   constructor(variables: Variables) {
     const names = ['MASTER_ADDR', 'MASTER_PORT', 'MTL_STORE_PORT', 'TORCHELASTIC_RUN_ID', 'WORLD_SIZE'];
     const attempts = ['MTL_RESTART_COUNT', 'TORCHELASTIC_RESTART_COUNT'];
@@ -101,9 +102,9 @@ export class SharedSecretFile {
   }
 
   /**
-   * Makes the secret, on rank 0. In one step: a reader finds the whole file or none.
+   * Creates the secret, on rank 0. The file appears in one step: a reader finds the whole file or none.
    *
-   * @throws ConfigurationError `MTL_JOB_SECRET` while another job of this user starts at the same place
+   * @throws ConfigurationError `MTL_JOB_SECRET` if another job of this user is starting at the same address
    */
   create(): string {
     const content: Content = {
@@ -121,13 +122,13 @@ export class SharedSecretFile {
     return content.secret;
   }
 
-  /** Returns the secret of a rank 0 that runs; undefined while there is none. */
+  /** Returns the secret of a rank 0 that is running; undefined if there is none. */
   find(): string | undefined {
     const content = this.#read();
     return content !== undefined && isRunning(content) ? content.secret : undefined;
   }
 
-  /** Removes what this process made, once all ranks have it. */
+  /** Removes the file if this process created it; called when all ranks have read it. */
   remove(): void {
     if (this.#read()?.pid === process.pid) rmSync(this.path, { force: true });
   }
@@ -169,7 +170,7 @@ export class SharedSecretFile {
   }
 }
 
-/** Makes a folder that only this user can enter, where there is none, and returns its path. */
+/** Creates a folder that only this user can enter, unless it exists, and returns its path. */
 function ownFolder(variables: Variables): string {
   const uid = process.geteuid!();
   const path = variables.XDG_RUNTIME_DIR
@@ -181,7 +182,7 @@ function ownFolder(variables: Variables): string {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST')
       throw secretError(`${path} cannot be made`, { cause: error });
   }
-  const found = lstatSync(path); // not what a link of another user names
+  const found = lstatSync(path); // does not follow a link that another user made
   if (found.isDirectory() && found.uid === uid && (found.mode & 0o077) === 0) return path;
   throw secretError(`${path} is not a folder that this user alone can enter`);
 }
@@ -201,10 +202,10 @@ function isRunning({ pid, started }: Holder): boolean {
   return startOf(pid) === started;
 }
 
-/** Returns the time at which a process was started; undefined for one that has ended. */
+/** Returns the start time of a process; undefined if it has ended. */
 function startOf(pid: number): string | undefined {
   try {
-    // the name of the program, in parentheses, may hold spaces; state is the first field behind it
+    // the program's name, in parentheses, may contain spaces; the state is the first field after it
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
     return fields[0] === 'Z' ? undefined : fields[19];
   } catch {

@@ -4,16 +4,16 @@ import { launchError, type Variables } from '../environment/variable-reader.js';
 import type { NativeStore } from '../store/store.js';
 
 /**
- * The times at which a process that waits for others at the start names them: `first` after that time, which
- * is longer than a good start takes, then every `next`. Milliseconds.
+ * When a process that waits for others at the start reports the missing ranks, in milliseconds: after
+ * `first`, which is longer than a normal start takes, then every `next`.
  */
 export const waitNoticesMs = { first: 5_000, next: 60_000 } as const;
 
 const defaultSeconds = 300;
 
 /**
- * Returns the time that processes wait for each other at the start, in milliseconds: MTL_JOIN_TIMEOUT
- * (seconds), else 300 s.
+ * Returns how long processes wait for each other at the start, in milliseconds: MTL_JOIN_TIMEOUT (in
+ * seconds), else 300 s.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT
  */
@@ -30,14 +30,14 @@ interface RankZeroNeverCameOptions {
   /** The rank that waited. */
   readonly rank: number;
   readonly waitedMs: number;
-  /** The text after the time in the message: the reason for the wait, or the last try. */
+  /** The part of the message after the time: the reason for the wait, or the error of the last attempt. */
   readonly detail: string;
-  /** The variables that must be the same for all ranks, in words. */
+  /** The variables that must have the same values on all ranks, as text. */
   readonly alike: string;
   readonly cause?: MtlError;
 }
 
-/** Makes the error `MTL_TIMEOUT` of a rank whose job has no store: rank 0 holds it. */
+/** Creates the error `MTL_TIMEOUT` of a rank that found no store, which rank 0 runs. */
 export function rankZeroNeverCame(options: RankZeroNeverCameOptions): CommunicationError {
   const { rank, waitedMs, detail, alike, cause } = options;
   const waited = `rank ${rank} waited ${(waitedMs / 1000).toFixed(1)} s${detail}`;
@@ -58,16 +58,16 @@ interface GatherRanksOptions {
   readonly environment: ProcessEnvironment;
   readonly store: NativeStore;
   readonly timeoutMs: number;
-  /** Since this process began to join, milliseconds. */
+  /** Returns the milliseconds since this process began to join. */
   readonly waitedMs: () => number;
-  /** Gets the ranks that are still missing, on the lowest rank that has come. */
+  /** Receives a text with the ranks that are still missing; called on the lowest rank that has joined. */
   readonly onWait: (text: string) => void;
 }
 
 /**
- * Says that this rank is there, waits for all others, and gives the ranks of every host.
+ * Announces this rank, waits for all other ranks, and returns the ranks of every host.
  *
- * @throws CommunicationError MTL_TIMEOUT, naming the ranks that never came
+ * @throws CommunicationError MTL_TIMEOUT, naming the ranks that did not join
  */
 export function gatherRanks(options: GatherRanksOptions): number[][] {
   const { rank, worldSize, nodeRank, numNodes, localWorldSize } = options.environment;
@@ -90,7 +90,7 @@ export function gatherRanks(options: GatherRanksOptions): number[][] {
 
 const keyOf = (rank: number): string => `rank/${rank}`;
 
-/** Returns the host that a rank has announced; undefined where the rank has not come. */
+/** Returns the host that a rank has announced; undefined if the rank has not joined. */
 function hostOf(store: NativeStore, rank: number): number | undefined {
   const host = store.find(keyOf(rank));
   return host === undefined ? undefined : Number(new TextDecoder().decode(host));
@@ -109,13 +109,13 @@ function waitForAll({ environment, store, timeoutMs, waitedMs, onWait }: GatherR
       if (!MtlError.isInstance(error) || error.code !== 'MTL_TIMEOUT') throw error;
     }
     const { missing, text, first } = missingRanks(environment, store);
-    if (missing.length === 0) return; // they came meanwhile
+    if (missing.length === 0) return; // they have joined meanwhile
     if (patienceMs >= leftMs) throw absence({ environment, missing, text, waitedMs: waitedMs() });
     if (first === rank) onWait(`rank ${rank} has waited ${(waitedMs() / 1000).toFixed(0)} s for ${text}`);
   }
 }
 
-/** Returns the ranks that have not come, in words too, and the lowest that has. */
+/** Returns the ranks that have not joined, also as text, and the lowest rank that has. */
 function missingRanks(
   { worldSize, numNodes }: ProcessEnvironment,
   store: NativeStore,

@@ -19,7 +19,7 @@ describe.skipIf(problem !== undefined)(`waits of a device (${title})`, () => {
   const waits = new DeviceWaits(device);
 
   it('are told apart from what it computes', () => {
-    // whatever else the machine does: one of five attempts is enough
+    // a busy machine can disturb a measurement: one good attempt out of five is enough
     const shares = Array.from({ length: 5 }, () => {
       const { computeMs, waitedMs } = waits
         .measure(() => {

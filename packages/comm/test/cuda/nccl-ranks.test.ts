@@ -13,10 +13,10 @@ import { type FinishedRank, startJoiningRanks } from '../support/start-joining-r
 const { title, problem, isEmulated } = findGpu();
 const addon =
   process.env.MTL_COMM_ADDON ?? fileURLToPath(new URL('../../build/Release/mtl_comm.node', import.meta.url));
-/** Libraries that stand in for NVIDIA's, built next to the addon where nccl.h was found. */
+/** Fake libraries in place of NVIDIA's; they are built next to the addon if nccl.h was found. */
 const fakes = ['nccl-process-fakes', 'nccl-fakes'].map((folder) => join(dirname(addon), folder));
 const hasFakes = existsSync(join(fakes[0]!, 'libnccl.so.2'));
-// a GPU has the real libraries, an emulated device the fakes
+// a GPU needs the real libraries, an emulated device needs the fakes
 const lacking = isEmulated
   ? hasFakes
     ? undefined
@@ -27,7 +27,7 @@ const libraries = isEmulated ? { MTL_CUDA_LIBS: [...fakes, process.env.MTL_CUDA_
 const directory = mkdtempSync(join(tmpdir(), 'mtl-nccl-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Runs two ranks: on two emulated devices, or on one. */
+/** Runs two ranks: each on its own emulated device, or both on one. */
 async function run(
   more: Readonly<Record<string, string>>,
   { numDevices }: { readonly numDevices: 1 | 2 },
@@ -62,7 +62,7 @@ describe.skipIf(why !== undefined)(`ranks over NCCL (${why ?? (isEmulated ? 'fak
       expect(status).toBe(0);
       const { times, ...rest } = JSON.parse(stdout);
       expect(rest).toMatchObject({ engine: 'nccl', sums: [3, 30] });
-      // from the mark before a wait to the mark after it; none without a wait
+      // the time between the marks around a wait; 0 if there was no wait
       expect(times.waitedMs).toBeGreaterThan(0);
       expect(times.computeMs).toBeGreaterThan(0);
       reportEngine('nccl');
@@ -100,14 +100,14 @@ describe.skipIf(why !== undefined)(`ranks over NCCL (${why ?? (isEmulated ? 'fak
       expect(stderr).toContain('ranks 0 and 1 share one GPU, which NCCL refuses');
       expect(status).not.toBe(0);
     }
-    // the first that sees it tells the others
+    // the first rank that notices the problem tells the others
     expect(ranks.map(({ stderr }) => stderr).join('')).toContain('MTL_NCCL_SHARE_GPU=1');
   });
 
   it.each([
     ['fails', 'abort 1', {}, /rank 1 failed: Error: the loss is not a number/],
     ['ends', 'exit 1', {}, /error\[MTL_RANK_DIED\].*rank 1/s],
-    // the limit is what is tested, and is not waited for twice
+    // this test is about the time limit, and waits for it only once
     [
       'never comes',
       'silent 1',

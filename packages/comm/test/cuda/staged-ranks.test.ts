@@ -15,7 +15,7 @@ import { type FinishedRank, startJoiningRanks } from '../support/start-joining-r
 
 const { title, problem, isEmulated } = findGpu();
 const module = new URL('../ranks/collectives.ts', import.meta.url);
-/** 300,001 elements take several chunks of shared memory, and no size divides by the number of ranks. */
+/** Sizes in elements; the number of ranks does not divide 1031. */
 const small: CollectiveCases = { sizes: [0, 1, 1031] };
 const large: CollectiveCases = { sizes: [300_001], dtypes: ['float32', 'bfloat16'] };
 
@@ -41,7 +41,7 @@ function printed({ stdout, stderr }: FinishedRank): Line {
   return line;
 }
 
-/** Debian's libgloo is optional: without it its cases are skipped, and counted. */
+/** True without Debian's libgloo, which is optional: the tests that need it are then skipped, and counted. */
 const lacksGloo = glooProblem() !== undefined;
 const backends = [
   { BACKEND: 'local', engine: 'staged+local', isSkipped: false },
@@ -107,7 +107,7 @@ describe.skipIf(problem !== undefined)(
       expect(late.map(({ status }) => status)).toEqual([1, 1]);
     });
 
-    // few: what is put off is waited for, which takes long on a machine that does much else
+    // few repetitions: each waits for delayed copies, which takes long on a busy machine
     it.skipIf(!isEmulated)('give them in whatever order streams come to their copies', async () => {
       const argument: CollectiveCases = { sizes: [1031], dtypes: ['float32'] };
       const expected = await runInMemoryRanks<Record<string, string>>({

@@ -1,4 +1,5 @@
-// A rank: joins, sums rank + 1 over all ranks, prints its result as one line of JSON, and follows BEHAVIOUR.
+// A rank: joins, sums rank + 1 over all ranks, prints its result as one line of JSON, and then does what the
+// variable BEHAVIOUR says.
 import { writeSync } from 'node:fs';
 import { joinWorld } from '@mtl/comm';
 import { exitCodeOf, formatError } from '@mtl/errors';
@@ -12,7 +13,7 @@ try {
     timeoutMs: Number(TIMEOUT_MS),
     heartbeatLimitMs: Number(HEARTBEAT_MS),
     abortGraceMs: 3000,
-    // the contents of standard error must not depend on how busy the machine is
+    // no notices of waiting: standard error must have the same contents however busy the machine is
     ...(process.env.SAY_WAITS === undefined ? { onWait: () => {} } : {}),
   });
   const { launcher, localRank, nodeRank, restartCount } = world.environment;
@@ -20,7 +21,7 @@ try {
   world.group.allReduce(tensor).wait();
   const { rank, size } = world;
   const { engine } = world.group;
-  // one write: a line of one rank is never torn by another's
+  // one write, so that lines of different ranks do not mix
   writeSync(
     1,
     `${JSON.stringify({ rank, size, engine, sum: tensor.item(), launcher, localRank, nodeRank, restartCount, pid: process.pid })}\n`,
@@ -33,7 +34,7 @@ try {
   if (behaviour === 'exit' && rank === Number(whose)) process.exit(7);
   if (behaviour === 'stop' && rank === Number(whose)) process.kill(process.pid, 'SIGSTOP');
   if (behaviour !== undefined && behaviour !== '') {
-    // asleep in native code until the others' failure ends it
+    // waits in native code until the failure of another rank ends the wait
     for (;;) world.group.allReduce(tensor).wait();
   }
   world.close();

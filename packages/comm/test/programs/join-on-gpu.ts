@@ -1,7 +1,7 @@
 // A rank with a GPU: joins, runs collectives on tensors of the GPU and of the host, prints its result as one
-// line of JSON, and follows BEHAVIOUR. CASES: the cases of `collectives`. BACKEND: the value of
-// --distributed-backend. RECORDING: a folder; receives while a graph is recorded. LATE_MS: how late rank 0
-// starts the operations that GPUs wait for.
+// line of JSON, and then does what the variable BEHAVIOUR says. CASES: the cases of `collectives`. BACKEND:
+// the value of --distributed-backend. RECORDING: a folder for a test that receives while a graph is recorded.
+// LATE_MS: how late rank 0 starts the operations that GPUs wait for, in milliseconds.
 import { writeSync } from 'node:fs';
 import { createMeshGroups, type JobEngineName, joinWorld, ProcessMesh, type Work } from '@mtl/comm';
 import { exitCodeOf, formatError } from '@mtl/errors';
@@ -23,7 +23,10 @@ const dtype = 'float32';
 
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
-/** Waits until the GPU has done it: under fakes of NCCL, an emulated device does not wait for its streams. */
+/**
+ * Waits until the GPU has finished the operation: with a fake NCCL, an emulated device does not wait for its
+ * streams.
+ */
 function finish(work: Work): void {
   while (!work.isDone) Atomics.wait(sleeper, 0, 0, 1);
   work.wait();
@@ -78,7 +81,7 @@ try {
     throw error;
   }
   if (behaviour === 'exit' && rank === Number(whose)) process.exit(7);
-  // never starts what the others wait for, until the watchdog ends it
+  // never starts the operation that the others wait for, until the watchdog ends this process
   if (behaviour === 'silent' && rank === Number(whose)) Atomics.wait(sleeper, 0, 0);
   if (behaviour !== undefined && behaviour !== '') {
     for (;;) finish(group.allReduce(onGpu));

@@ -1,7 +1,7 @@
 import type { World } from '@mtl/comm';
 import { type DType, Tensor } from '@mtl/kernels';
 
-/** Returns the sum over ranks of (rank, 2 rank, 3 rank), plus what a forgotten wait would show. */
+/** Returns the sum over ranks of (rank, 2 rank, 3 rank); the result is wrong if a wait is missing. */
 export default function allReduce(world: World, dtype: DType): number[] {
   const { rank } = world;
   const tensor = Tensor.from([rank, 2 * rank, 3 * rank], { shape: [3], dtype });

@@ -4,11 +4,11 @@ import { Tensor } from '@mtl/kernels';
 
 export interface AwaitWorkResult {
   readonly sum: readonly number[];
-  /** The turns of this thread while the operation was awaited. */
+  /** The number of timer ticks of this thread while the operation was awaited. */
   readonly ticks: number;
 }
 
-/** Runs an all-reduce to which rank 0 comes late while the others await it. */
+/** Runs an all-reduce that rank 0 starts late, while the other ranks await it. */
 export default async function awaitWork({ rank, group }: World): Promise<AwaitWorkResult> {
   using tensor = Tensor.from([rank + 1], { shape: [1], dtype: 'float32' });
   let ticks = 0;

@@ -1,7 +1,7 @@
 import type { World } from '@mtl/comm';
 import { broadcastJson } from '@mtl/comm/internal';
 
-/** Returns what this rank receives of the values of the first and of the last rank. */
+/** Returns the values that this rank receives from the first and from the last rank. */
 export default function broadcastValues(world: World): unknown[] {
   const own = { rank: world.rank, text: 'größe', numbers: [1.5, Number.NaN, Number.POSITIVE_INFINITY] };
   const last = world.size - 1;

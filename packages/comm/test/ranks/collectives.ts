@@ -14,7 +14,7 @@ import {
 
 export interface CollectiveCases {
   readonly sizes: readonly number[];
-  /** Default: all. */
+  /** The dtypes to test. Default: all. */
   readonly dtypes?: readonly DType[];
   /** Names of the cases below. Default: all. */
   readonly operations?: readonly string[];
@@ -23,7 +23,7 @@ export interface CollectiveCases {
 }
 
 /**
- * Runs every operation in every dtype and size; gives a hash of the result's bits for each, by name of the
+ * Runs every operation with every dtype and size. Returns a hash of each result's bits, by the name of the
  * case.
  */
 export default function collectives(world: World, cases: CollectiveCases): Record<string, string> {
@@ -108,7 +108,7 @@ const operations: Record<string, Run> = {
     for (const tensor of [flat, input]) tensor.dispose();
     return output;
   },
-  // around the ring, received before it is sent: a receive never holds up a send
+  // sends around the ring, and starts the receive before the send: a receive must never delay a send
   sendAndReceive: (group, { dtype, size, device }) => {
     const own = filled({ dtype, size, device }, group.rank);
     if (group.size === 1) return own;
@@ -122,7 +122,9 @@ const operations: Record<string, Run> = {
   },
 };
 
-/** Returns a number of rows: some parts have none, some more than the average. */
+/**
+ * Returns a number of rows for each pair of ranks: some parts are empty, some are larger than the average.
+ */
 const rowsBetween = (from: number, to: number, size: number): number =>
   Math.floor((size * ((from * 7 + to * 3 + 2) % 5)) / 3);
 
@@ -137,8 +139,8 @@ function filled({ dtype, size, device }: Case, rank: number): Tensor {
 }
 
 /**
- * Makes values of very different magnitudes, so that another order of summation gives other bits; integers
- * that overflow.
+ * Makes values of very different magnitudes, so that another order of summation changes the bits of the sum;
+ * integers overflow.
  */
 function values(dtype: DType, size: number, rank: number): TypedArray {
   let state = (rank * 7919 + size * 31 + 1) >>> 0;

@@ -7,10 +7,13 @@ export interface GroupsResult {
   readonly sums: number[];
   readonly relayed: number[];
   readonly disposed: number[];
-  /** Code and message of an all-reduce on `meta` and on `meta-cuda`. */
+  /** The code and the message of the error of an all-reduce on `meta` and on `meta-cuda`. */
   readonly withoutValues: ReadonlyArray<readonly [code: string, message: string]>;
   readonly allReduce: OperationCount;
-  /** The number of operations with a thread of their own that had started before the first was waited for. */
+  /**
+   * The number of operations with their own thread that had started before the program waited for the first
+   * one.
+   */
   readonly startedBeforeWait: number;
   readonly isDone: readonly boolean[];
 }
@@ -31,7 +34,7 @@ export default function groups(world: World): GroupsResult {
 
   const inRow = ones([1], rank);
   const inColumn = ones([1], 10 * rank);
-  // started in another order than waited for, on groups that share this rank
+  // started in another order than they are waited for, in groups that share this rank
   const rowWork = row.allReduce(inRow);
   const columnWork = column.allReduce(inColumn);
   columnWork.wait();
@@ -42,7 +45,7 @@ export default function groups(world: World): GroupsResult {
   works.at(-1)!.wait();
   for (const work of works) work.wait();
 
-  // everybody receives from the left before anybody sends, several messages deep
+  // every rank receives from the left before any rank sends, several messages deep
   const [left, right] = [(rank + 3) % 4, (rank + 1) % 4];
   const arrived = Array.from({ length: 3 }, () => Tensor.empty({ shape: [1], dtype: 'float32' }));
   const receives = arrived.map((tensor) => group.receive(tensor, { from: left }));
@@ -50,7 +53,7 @@ export default function groups(world: World): GroupsResult {
   const sends = arrived.map((_, index) => group.send(ones([1], 100 * rank + index), { to: right }));
   for (const work of [...receives, ...sends]) work.wait();
 
-  // the memory of an operation under way outlives its tensor
+  // the memory of an operation in progress outlives its tensor
   const kept = ones([40_000], rank);
   const view = kept.view({ shape: [40_000] });
   const work = group.allReduce(kept);
@@ -75,7 +78,7 @@ export default function groups(world: World): GroupsResult {
   return result;
 }
 
-/** Returns the errors of the group for tensors that have no memory. */
+/** Returns the errors of the group for tensors without memory. */
 function refusalsWithoutValues({ group }: World): Array<readonly [string, string]> {
   return (['meta', 'meta-cuda'] as const).map((device) => {
     using tensor = Tensor.empty({ shape: [4], dtype: 'float32', device });
@@ -89,7 +92,7 @@ function refusalsWithoutValues({ group }: World): Array<readonly [string, string
   });
 }
 
-/** Measures whether an all-reduce makes progress while this thread does something else. */
+/** Measures whether an all-reduce makes progress while this thread does other work. */
 function traceOfOverlap(world: World): number {
   if (!(world instanceof LocalWorld)) return 0;
   world.takeTrace();

@@ -4,7 +4,7 @@ import { CallbackWork } from '../../src/awaitable-work.js';
 import collectives, { type CollectiveCases } from './collectives.js';
 
 export interface HierarchicalCases extends CollectiveCases {
-  /** The host of every rank. */
+  /** The host of each rank, as a number. */
   readonly hosts: readonly number[];
 }
 
@@ -12,7 +12,7 @@ const done: Work = new CallbackWork();
 
 /**
  * Computes the cases of collectives.ts in the documented order of summation: within every host by rank, then
- * over hosts by their first rank, 16-bit floats in float32 all the way.
+ * over hosts by the rank of their first member; 16-bit floats stay in float32 until the end.
  */
 export default function hierarchicalReference(world: World, { hosts, ...cases }: HierarchicalCases): unknown {
   const ranks = hosts.map((_, rank) => rank);

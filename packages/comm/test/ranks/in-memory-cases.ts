@@ -3,7 +3,7 @@ import { Tensor } from '@mtl/kernels';
 
 export type InMemoryCase = keyof typeof cases;
 
-/** Runs cases of the in-memory group's own tests, one after the other; gives results by name. */
+/** Runs cases of the tests of the in-memory group, one after the other. Returns the results by name. */
 export default function inMemoryCases(
   world: World,
   names: readonly InMemoryCase[],
@@ -16,7 +16,7 @@ const tensorOf = (values: readonly number[], dtype: 'float32' | 'int32' | 'bfloa
 
 const cases = {
   engine: ({ group }: World) => group.engine,
-  /** Results appear in `wait` only. */
+  /** Tests that results appear only in `wait`. */
   forgottenWait: ({ group, rank }: World) => {
     const tensor = tensorOf([rank]);
     const work = group.allReduce(tensor);
@@ -24,7 +24,7 @@ const cases = {
     work.wait();
     return [before, tensor.item()];
   },
-  /** Inputs are taken at the start. */
+  /** Tests that inputs are copied at the start. */
   changedInput: ({ group, rank }: World) => {
     const input = tensorOf([rank + 1]);
     const output = tensorOf([0, 0]);
@@ -39,7 +39,7 @@ const cases = {
     return tensor.toArray();
   },
   roundedOnce: ({ group, rank }: World) => {
-    // 256 + 1 is 256 in bfloat16, 256 + 1 + 1 is 258: rounding after every addition would lose both ones
+    // 256 + 1 is 256 in bfloat16, and 256 + 1 + 1 is 258: rounding after every addition would lose both ones
     const tensor = tensorOf([rank === 0 ? 256 : 1], 'bfloat16');
     group.allReduce(tensor).wait();
     return tensor.toArray();

@@ -6,28 +6,28 @@ import { add, GraphMemory, Tensor } from '@mtl/kernels';
 
 export interface ReceivedWhileRecording {
   readonly received: readonly number[];
-  /** The results of the recorded operations on ones. */
+  /** The results of the recorded operations, whose inputs are ones. */
   readonly doubled: readonly number[];
-  /** Codes of what the recording rank was refused. */
+  /** The codes of the errors of operations that the recording rank may not start. */
   readonly refusals: readonly string[];
 }
 
-/** The time in which an unguarded program would fail, which takes it milliseconds. */
+/** How long the receive is given to interfere, in milliseconds; an unguarded program fails within a few. */
 const meanwhileMs = 300;
 const options = { shape: [2], dtype: 'float32', device: 'cuda' } as const;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 const pause = (milliseconds: number): void => void Atomics.wait(sleeper, 0, 0, milliseconds);
 
 /**
- * Sends from rank 1 while rank 0, which waits for it before, records a graph; `folder` is where they tell
- * each other. Returns undefined on rank 1.
+ * Sends from rank 1 while rank 0, which already waits for the message, records a graph. The ranks signal each
+ * other through files in `folder`. Returns undefined on rank 1.
  */
 export async function receiveWhileRecording(
   { rank, group }: World,
   { folder, finish }: { readonly folder: string; readonly finish: (work: Work) => void },
 ): Promise<ReceivedWhileRecording | undefined> {
   const [recording, sent] = [`${folder}/recording`, `${folder}/sent`];
-  // what the engine connects at first is not what is tested
+  // the first operation connects the engine, which is not part of this test
   const first = Tensor.zeros(options);
   finish(rank === 1 ? group.send(first, { to: 0 }) : group.receive(first, { from: 1 }));
   first.dispose();
@@ -57,7 +57,8 @@ export async function receiveWhileRecording(
     refused(() => work.wait());
     refused(() => work.isDone);
     refused(() => group.receive(received, { from: 1 }));
-    // a message that the device itself waits for is sent after it, and not taken before
+    // waits until the message is sent, except with NCCL: there the device itself waits for it, and it is
+    // sent after the recording
     if (group.engine !== 'nccl') while (!existsSync(sent)) pause(1);
     pause(meanwhileMs);
     add({ output: ones, left: ones, right: ones });

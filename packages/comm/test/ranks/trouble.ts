@@ -3,8 +3,8 @@ import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 
 /**
- * The fault of the last rank (the first one for `noGroup`); the others do what is right and report what they
- * see.
+ * The fault of the last rank (of the first one for `noGroup`); the other ranks work correctly and report the
+ * errors that they see.
  */
 export interface Trouble {
   readonly kind:
@@ -35,12 +35,12 @@ export default function trouble(world: World, { kind }: Trouble): string {
   else if (kind === 'otherMessage' || kind === 'silentSender') receiveOrReduce(world);
   else if (kind === 'otherParts') exchangeParts(world, { toFirst: 2 });
   else if (kind === 'noGroup') world.createGroup({ name: 'extra', ranks: group.ranks });
-  // until something happens: long enough for any of the tests' time-outs
+  // repeats until a failure ends the wait: longer than the time-out of any test
   for (let index = 0; index < 1_000_000; index++) group.allReduce(tensor).wait();
   return 'done';
 }
 
-/** Waits on rank 0 for a message of the culprit, and on the ranks between for rank 0. */
+/** Makes rank 0 wait for a message of the culprit, and the ranks in between for a message of rank 0. */
 function receiveOrReduce({ group, rank, size }: World): void {
   const tensor = Tensor.zeros({ shape: [8], dtype: 'float32' });
   if (rank === 0) group.receive(tensor, { from: size - 1 }).wait();

@@ -7,12 +7,12 @@ import { type RanksOptions, startRanks } from './ranks.js';
 const module = new URL('../ranks/trouble.ts', import.meta.url);
 
 /**
- * The time-out of tests that wait for it: longer than starting a step takes on a busy machine, short enough
- * for a test.
+ * The time-out of operations, in milliseconds, in tests that wait until it is over: longer than a step takes
+ * to start on a busy machine, and short enough for a test.
  */
 export const timeoutMs = 1500;
 
-/** The details of every error of an operation, except the rank. */
+/** The details of every error of an operation, without the rank. */
 export const complete = {
   group: 'world',
   operation: expect.any(String),
@@ -22,7 +22,7 @@ export const complete = {
 
 export type StartFailing = (kind: Trouble['kind'], options?: Partial<RanksOptions>) => RankProcess[];
 
-/** Returns a function that starts ranks including a faulty one; no rank is left after a test. */
+/** Returns a function that starts ranks including a faulty one; all are stopped after each test. */
 export function failingRanks(defaults: () => Partial<RanksOptions>): StartFailing {
   const started: { readonly ranks: RankProcess[]; readonly remove: () => void }[] = [];
   afterEach(async () => {
@@ -56,7 +56,7 @@ export async function errorsOf(survivors: readonly RankProcess[]) {
 export const ready = (processes: readonly RankProcess[]) =>
   Promise.all(processes.map((rank) => rank.said('ready')));
 
-/** Kills the last rank, `culprit`: all others name it, and within a second. */
+/** Kills the last rank, `culprit`, and checks that all others name it within a second. */
 export async function expectKilledIsNamedAtOnce(start: StartFailing, culprit: number): Promise<void> {
   await expectOnceWithinASecond(async () => {
     const processes = start('none');

@@ -6,7 +6,7 @@ export interface GlooWorldOptions {
   readonly rank: number;
   /** The host of every rank, by rank. */
   readonly hosts: readonly number[];
-  /** Through which ranks find each other. */
+  /** The folder through which ranks find each other. */
   readonly directory: string;
   readonly timeoutMs: number;
   readonly joinTimeoutMs: number;
@@ -71,8 +71,8 @@ export class GlooWorld implements World {
   }
 
   /**
-   * Waits for the others, since processes start at different times on a busy machine, which the time-out of
-   * operations, the limit for connecting a group, must not count.
+   * Waits for the other ranks before a group is connected: processes start at different times on a busy
+   * machine, and that difference must not count towards the time-out for connecting.
    */
   #meet(ranks: readonly number[]): void {
     this.#store.set(`here/${this.rank}`, new Uint8Array());

@@ -1,4 +1,4 @@
-// One rank of a test as a process: over Gloo where hosts are named, else over shared memory.
+// The program of one rank of a test: uses Gloo if the hosts are given, else shared memory.
 import { joinLocalWorld, runRank } from '@mtl/comm/testing';
 import { GlooWorld } from './gloo-world.js';
 import type { RankSettings } from './ranks.js';

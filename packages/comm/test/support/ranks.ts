@@ -8,7 +8,7 @@ import { rankModule, rankThreads } from '@mtl/tooling/typescript-threads';
 
 export interface RanksOptions {
   readonly module: URL;
-  /** Ranks of this host over shared memory; or `hosts`. */
+  /** The number of ranks, on this host over shared memory; alternative: `hosts`. */
   readonly worldSize?: number;
   /** The host of every rank, by rank, for Gloo. */
   readonly hosts?: readonly number[];
@@ -20,11 +20,11 @@ export interface RanksOptions {
   /** Ranks that are never started. */
   readonly absent?: readonly number[];
   /**
-   * The interface for Gloo; default: the loopback, which all ranks name since they are said to be on several
-   * hosts.
+   * The network interface for Gloo. Default: the loopback, which has to be named since the ranks claim to be
+   * on several hosts.
    */
   readonly socketInterface?: string | undefined;
-  /** The command that puts a rank on its host. */
+  /** Returns the command that runs a rank on its host. */
   readonly prefixOf?: (host: number) => readonly string[];
 }
 
@@ -35,7 +35,7 @@ export interface RankSettings {
   readonly rank: number;
   readonly size: number;
   readonly hosts: readonly number[] | undefined;
-  /** Through which ranks find each other. */
+  /** The folder through which ranks find each other. */
   readonly directory: string;
   readonly timeoutMs: number;
   readonly joinTimeoutMs: number;
@@ -76,8 +76,8 @@ export function startRanks(options: RanksOptions): { ranks: RankProcess[]; remov
 }
 
 /**
- * Runs ranks to their end and gives what they returned, by rank, and the engine that did it; or what the
- * first said.
+ * Runs ranks until they end. Returns their results, by rank, and the engine that they used; throws the first
+ * error that a rank reported.
  */
 export async function runRanks<Result>(
   options: RanksOptions,

@@ -1,6 +1,9 @@
 import type { ReceivedWhileRecording } from '../ranks/receive-while-recording.js';
 
-/** The message is whole, the graph too, and waiting, looking and starting were refused meanwhile. */
+/**
+ * The expected result: the message and the graph are complete, and waits, polls and starts were rejected
+ * meanwhile.
+ */
 export const receivedWhileRecording: ReceivedWhileRecording = {
   received: [3, 5],
   doubled: [4, 4],

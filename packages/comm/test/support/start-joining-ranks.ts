@@ -7,7 +7,7 @@ export interface FinishedRank {
   readonly signal: NodeJS.Signals | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** Since the start of all. */
+  /** Seconds since the start of all ranks. */
   readonly seconds: number;
 }
 
@@ -19,7 +19,8 @@ export interface StartedJoiningRanks {
 }
 
 /**
- * Starts a program of test/programs once for each set of variables; whatever still runs after 60 s is killed.
+ * Starts a program of test/programs once for each set of variables. Processes that still run after 60 s are
+ * killed.
  */
 export function startJoiningRanks(
   program: string,

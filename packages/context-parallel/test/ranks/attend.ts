@@ -13,7 +13,7 @@ import {
   sizes,
 } from '../attention-cases.js';
 
-/** The results of the rows that were computed. */
+/** The rows that a process has computed. */
 export interface AttendedRows {
   /** The indices of the rows in [S, B]. */
   readonly indices: readonly number[];
@@ -21,11 +21,11 @@ export interface AttendedRows {
   readonly output: readonly number[];
   /** [own, B, (A + 2 G) * D] */
   readonly gradient: readonly number[];
-  /** That this process gave to others, by direction. */
+  /** The bytes that this process sent to others in each direction. */
   readonly sentBytes: { readonly forward: number; readonly backward: number };
 }
 
-/** Computes a case on a process; for all positions where it is alone. */
+/** Computes a case on one process of a group, or all its positions if the process is alone. */
 export function attend(
   attentionCase: AttentionCase,
   world?: World,
@@ -35,7 +35,7 @@ export function attend(
   const { dtype = 'float32', causal = false, windowSize, dropout, numGroups } = attentionCase;
   const levels = world && communication === 'a2a+p2p' ? levelsOf(world) : undefined;
   const partition = world && contextPartition({ group: world.group, communication: [communication], levels });
-  // float64 is computed there alone
+  // only the reference device computes in float64
   const device: Device = dtype === 'float64' ? 'reference' : 'cpu';
   const numbers = (count: number) => Float64Array.from({ length: count }, (_, at) => firstSample + at);
   const numRows = sequenceLength * batch;
@@ -94,7 +94,7 @@ export function attend(
   return result;
 }
 
-/** The number of the first sample. */
+/** The number of the first sample, for random masks. */
 const firstSample = 5;
 
 const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
@@ -120,7 +120,7 @@ function startsOf(lengths: readonly number[]): Int32Array {
   return starts;
 }
 
-/** Returns the masks that tell samples or documents apart where one process computes all. */
+/** Returns the masks that separate samples or documents if one process computes all of the rows. */
 function masksOf(
   attentionCase: AttentionCase,
   device: Device,
@@ -140,7 +140,7 @@ function masksOf(
   };
 }
 
-/** Returns some of the rows of `values`, as [own, columns, W]. */
+/** Selects rows of `values`, as [own, columns, W]. */
 function rowsOf(
   values: readonly number[],
   options: {
@@ -159,14 +159,14 @@ function rowsOf(
 /** Computes every case with every way to communicate. */
 export default function attendOnRanks(world: World): AttendedRows[][] {
   setNumThreads(1);
-  // unwritten memory must not look right because it held the same values before
+  // poisons new memory, so that an unwritten result is not right by chance from earlier contents
   setPoison(true);
   return cases.map((attentionCase) =>
     waysOf(attentionCase, world.size).map((communication) => attend(attentionCase, world, communication)),
   );
 }
 
-/** Blocks of two processes. */
+/** Makes the levels of `a2a+p2p`, with blocks of two processes. */
 function levelsOf(world: World): ContextLevels {
   const all = Array.from({ length: world.size }, (_, rank) => rank);
   const groupOf = (name: string, placeOf: (rank: number) => number) =>
@@ -177,7 +177,7 @@ function levelsOf(world: World): ContextLevels {
   };
 }
 
-/** The ways to communicate that a case allows. */
+/** Returns the kinds of communication that a case allows. */
 export const waysOf = (
   { numGroups = sizes.numHeads }: AttentionCase,
   size: number,

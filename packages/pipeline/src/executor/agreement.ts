@@ -59,7 +59,7 @@ export function agreeOnPlacement({ stages, group, device }: AgreeOnPlacementOpti
   return ranks.slice(0, numChunks);
 }
 
-/** The description of a step that all ranks of a pipeline must see alike. */
+/** A description of a step; all ranks of a pipeline must have the same one. */
 interface StepDescription {
   readonly schedule: PipelineSchedule;
   readonly dtype: DType;
@@ -67,14 +67,17 @@ interface StepDescription {
   readonly shapes: ReadonlyArray<readonly number[]>;
 }
 
-/** Dimensions that are compared in plain, so that an error can show them; more are in the digest. */
+/**
+ * The number of dimensions that are compared as numbers, so that an error can show them; others go into the
+ * digest.
+ */
 const shownDims = 6;
 
 /**
- * Compares what the ranks of a pipeline are about to do: a few bytes each, instead of messages that do not
- * fit.
+ * Compares the steps that the ranks of a pipeline are about to run. Each rank communicates a few bytes, so
+ * that a difference is found before messages of unequal sizes are exchanged.
  *
- * @throws ConfigurationError `MTL_PIPELINE_MISMATCH`, on all ranks, naming two that differ
+ * @throws ConfigurationError `MTL_PIPELINE_MISMATCH`, on all ranks, naming two ranks that differ
  */
 export function compareSteps(
   own: StepDescription,
@@ -109,7 +112,7 @@ export function compareSteps(
   }
 }
 
-/** The positions of the parts in the numbers of a rank, with the words for them. */
+/** The parts of a description: their positions among the numbers of a rank, and their names in errors. */
 const parts: ReadonlyArray<{
   readonly what: string;
   readonly from: number;
@@ -128,7 +131,7 @@ const parts: ReadonlyArray<{
   { what: 'the shapes of boundary tensors', from: 5 + shownDims, to: 7 + shownDims },
 ];
 
-/** The digests of schedules, whose actions are many and never change. */
+/** The digests of schedules; kept because a schedule has many actions and never changes. */
 const digests = new WeakMap<PipelineSchedule, [number, number]>();
 
 function digestOf(schedule: PipelineSchedule): [number, number] {
@@ -150,7 +153,7 @@ function summarize({ schedule, dtype, shapes }: StepDescription): number[] {
   ];
 }
 
-/** Returns eight bytes of a hash, as two numbers. */
+/** Returns eight bytes of a hash of the values, as two numbers. */
 function digest(...values: readonly unknown[]): [number, number] {
   const hash = createHash('sha256').update(JSON.stringify(values)).digest();
   return [hash.readInt32LE(0), hash.readInt32LE(4)];

@@ -9,23 +9,23 @@ interface BoundaryTransfersOptions {
   readonly replicas?: ProcessGroup | undefined;
   readonly dtype: DType;
   readonly device: Device;
-  /** The shape of the boundary tensors of a micro-batch. */
+  /** Returns the shape of the boundary tensors of a micro-batch. */
   readonly shapeOf: (microBatch: number) => readonly number[];
-  /** The receives in the order in which they are to be posted. */
+  /** The receives, in the order in which they are posted. */
   readonly receives: readonly Transfer[];
 }
 
 /** A boundary tensor that this rank is receiving. */
 interface Incoming {
   readonly tensor: Tensor;
-  /** The part of it that this replica receives, where replicas share the work. */
+  /** The part of the tensor that this replica receives; undefined if it receives the whole tensor. */
   readonly part: Tensor | undefined;
   readonly work: Work;
 }
 
 /**
- * The boundary tensors of one step: receives posted ahead, sends that are waited for at the end of the step,
- * and tensors that chunks of this rank pass to each other without a copy.
+ * The boundary tensors of one step: receives are posted in advance, sends are waited for at the end of the
+ * step, and tensors between two chunks of this rank are passed on without a copy.
  */
 export class BoundaryTransfers {
   readonly #options: BoundaryTransfersOptions;
@@ -67,8 +67,8 @@ export class BoundaryTransfers {
     const { tensor, part, work } = this.#incoming.get(key)!;
     work.wait();
     if (part !== undefined) {
-      // at a fixed place in the order of all collectives, so that the replicas' other operations can share
-      // their group
+      // at a fixed position in the order of all collectives, so that the replicas' other operations can use
+      // the same group
       this.#replicas!.allGather({ output: tensor, input: part }).wait();
       part.dispose();
     }
@@ -77,7 +77,7 @@ export class BoundaryTransfers {
   }
 
   /**
-   * Starts to send a boundary tensor, or keeps it for another chunk of this rank. Takes ownership of the
+   * Starts to send a boundary tensor, or keeps it for another chunk of this rank. The caller gives up the
    * tensor.
    */
   give(transfer: Transfer, tensor: Tensor): void {
@@ -88,13 +88,13 @@ export class BoundaryTransfers {
     }
     const part = this.#partOf(tensor);
     this.#sends.push(this.#options.group!.send(part ?? tensor, { to: transfer.peer }));
-    // the operation holds the memory until it is done
+    // the operation holds the memory until it is complete
     part?.dispose();
     tensor.dispose();
     this.#sends = this.#sends.filter((work) => !isReaped(work));
   }
 
-  /** Waits until everything that was sent has been taken over by the engine. */
+  /** Waits until the engine has completed all sends. */
   finish(): void {
     for (const work of this.#sends) work.wait();
     this.#sends = [];
@@ -112,7 +112,7 @@ export class BoundaryTransfers {
     this.#sends = [];
   }
 
-  /** Returns this replica's share of a boundary tensor: 1/t of its elements. */
+  /** Returns this replica's part of a boundary tensor, 1/t of its elements; undefined without replicas. */
   #partOf(tensor: Tensor): Tensor | undefined {
     if (this.#replicas === undefined) return undefined;
     const size = tensor.size / this.#replicas.size;
@@ -133,7 +133,7 @@ export class BoundaryTransfers {
   }
 }
 
-/** Tells whether a send is done; if it is, throws its error where it has one. */
+/** Returns whether a send is complete; throws the error of a send that has failed. */
 function isReaped(work: Work): boolean {
   if (!work.isDone) return false;
   work.wait();

@@ -4,9 +4,10 @@ import type { Stage, StageForward, StageLoss, Upload } from '../stage.js';
 import type { RecordingRules } from './recording-rules.js';
 
 /**
- * Tensors on a device that keep their addresses while values are copied into them again and again. The order
- * of uploads and copies, the shape and the dtype identify a tensor. Kept tensors stay until the end; the
- * others are replaced when an upload has another shape or dtype than the one before.
+ * Tensors on a device that keep their addresses, so that new values can be copied into them for each launch.
+ * A tensor is identified by its position in the order of uploads and copies, its shape and its dtype. Tensors
+ * marked by `keep` exist until the end; other tensors are replaced if the next upload at their position has
+ * another shape or dtype.
  */
 class FixedTensors {
   readonly #kept = new Map<string, Tensor>();
@@ -14,29 +15,29 @@ class FixedTensors {
   #used: Tensor[] = [];
 
   /**
-   * Begins with the first tensor. Each call of the returned function copies into the next tensor and returns
-   * a view of it.
+   * Starts again at the first tensor. Each call of the returned function copies values into the next tensor
+   * and returns a view of it.
    */
   upload(): Upload {
     this.#used = [];
     return (values, options) => this.#next(options, (tensor) => tensor.write(values));
   }
 
-  /** Copies a tensor of the device into the next tensor and returns a view of it. */
+  /** Copies a tensor on the device into the next tensor and returns a view of it. */
   copy(input: Tensor): Tensor {
     const { shape, dtype, device } = input;
     return this.#next({ shape, dtype, device }, (output) => cast({ output, input }));
   }
 
   /**
-   * Shapes and dtypes of the tensors copied since `upload`, in order. If kept tensors have these shapes and
-   * dtypes, they are the tensors in use.
+   * The shapes and dtypes of the tensors copied since `upload`, in order. If there are kept tensors for
+   * these, they are the tensors in use.
    */
   get shapes(): string {
     return this.#used.map(({ dtype, shape }) => `${dtype} [${shape.join(', ')}]`).join(', ');
   }
 
-  /** Keeps the tensors that were copied into since `upload`. */
+  /** Marks the tensors used since `upload` as kept. */
   keep(): void {
     this.#used.forEach((tensor, position) => {
       this.#kept.set(keyOf(position, tensor), tensor);
@@ -78,25 +79,25 @@ function keyOf(position: number, { shape, dtype }: Pick<Tensor, 'shape' | 'dtype
 }
 
 interface GraphSlotOptions<Batch> {
-  /** Has `load`. */
+  /** The stage, which must have `load`. */
   readonly stage: Stage<Batch>;
   readonly device: Device;
-  /** The rules of all slots of the stage. */
+  /** The rules for recording that all slots of the stage share. */
   readonly rules: RecordingRules;
 }
 
 type Halves = 'together' | 'apart';
 type BackwardCall = Parameters<Stage<unknown>['backwardInput']>[0];
 
-/** The passes over a micro-batch of one shape, recorded; tensors are in the slot's memory. */
+/** The recorded passes over micro-batches of one shape. The tensors are in the slot's memory. */
 interface Recording {
   readonly shapes: string;
   readonly forward: DeviceGraph;
   /** Absent on the last stage. */
   readonly output: Tensor | undefined;
-  /** Both halves, or the input half. */
+  /** The graph of the whole backward, or of its input half. */
   backward?: DeviceGraph;
-  /** The graph of the weight half, where the halves are apart. */
+  /** The graph of the weight half, if backward is split. */
   weight?: DeviceGraph;
   halves?: Halves;
   /** Absent on the first stage. */
@@ -104,20 +105,20 @@ interface Recording {
   losses?: readonly StageLoss[];
 }
 
-/** The passes of the micro-batch between forward and backward, and how they are run. */
+/** A micro-batch between its forward and its backward, and how its passes are run. */
 interface InFlight<Batch> {
-  /** `input` is the slot's own copy where passes are graphs. */
+  /** The inputs of forward; `input` is the slot's own copy if passes are graphs. */
   readonly call: StageForward<Batch>;
   kind: 'eager' | 'recording' | 'recorded';
   readonly recording?: Recording;
-  /** The slot's own copy, while recording. */
+  /** The slot's own copy of the output gradient, during recording. */
   outputGradient?: Tensor | undefined;
 }
 
 /**
- * Memory and graphs for one micro-batch at a time, so that its passes over a stage are recorded and launched
- * again. A slot has memory for all tensors of the passes, which no other pass uses between forward and
- * backward of the micro-batch, fixed tensors for the inputs, and the graphs of each shape. The outputs are
+ * Memory and graphs for one micro-batch at a time: its passes over a stage are recorded once and then
+ * launched. A slot has memory for all tensors of the passes, which no other pass uses between forward and
+ * backward of the micro-batch; fixed tensors for the inputs; and the graphs of each shape. The outputs are
  * copied, since they may still be in transfer when the graphs are launched again. A stage has one slot for
  * each micro-batch in flight.
  */
@@ -135,12 +136,12 @@ export class GraphSlot<Batch> {
     this.#memory = new GraphMemory(options.device);
   }
 
-  /** True between the backward of a micro-batch and the forward of the next. */
+  /** True if the slot has no micro-batch in flight: after its backward, before the next forward. */
   get isFree(): boolean {
     return this.#inFlight === undefined;
   }
 
-  /** Runs the stage's `forward`; `isAlone`: its operations are launched one by one. */
+  /** Runs the stage's `forward`. `isAlone`: the operations are launched one by one, without a graph. */
   forward(call: StageForward<Batch>, { isAlone }: { readonly isAlone: boolean }): Tensor | undefined {
     const { stage, rules } = this.#options;
     this.#losses = undefined;
@@ -228,7 +229,7 @@ export class GraphSlot<Batch> {
       return this.#forwardEagerly(given);
     }
     forward.launch();
-    const { loaded: _, ...again } = call; // it is the stage's now
+    const { loaded: _, ...again } = call; // the stage owns it now
     this.#inFlight = { call: again, kind: 'recording', recording: { shapes, forward, output } };
     return this.#copyOf(output);
   }
@@ -267,7 +268,7 @@ export class GraphSlot<Batch> {
       this.#keep(inFlight.recording!);
       return;
     }
-    // the input half has not changed any weight gradient: run again from the start
+    // the input half has not changed any weight gradient, so both halves can be run again from forward on
     const { outputGradient } = inFlight;
     this.#forwardAgain(inFlight);
     this.#runEagerly(() => {
@@ -301,8 +302,8 @@ export class GraphSlot<Batch> {
   }
 
   /**
-   * Repeats forward for a backward that runs eagerly; the micro-batch has not been added to the gradients
-   * yet.
+   * Repeats forward for a backward that runs without a graph. The micro-batch has not been added to the
+   * gradients yet.
    */
   #forwardAgain(inFlight: InFlight<Batch>): void {
     const { stage } = this.#options;
@@ -316,8 +317,8 @@ export class GraphSlot<Batch> {
   }
 
   /**
-   * Runs a pass in the graphs' memory, which would be idle meanwhile, or in the device's memory where there
-   * are no graphs.
+   * Runs a pass without a graph, in the memory of the graphs, which is idle meanwhile, or in the device's
+   * memory if there are no graphs.
    */
   #runEagerly<Result>(pass: () => Result): Result {
     const isOver = this.#options.rules.isOver && this.#recordings.size === 0;
@@ -325,7 +326,7 @@ export class GraphSlot<Batch> {
     return this.#hasMemory && !isOver ? this.#memory.run(pass) : pass();
   }
 
-  /** Gives back memory of graphs that will not be recorded. */
+  /** Releases the memory for graphs that will not be recorded. */
   #giveMemoryBack(): void {
     this.#inputs.dispose();
     try {
@@ -337,7 +338,7 @@ export class GraphSlot<Batch> {
     }
   }
 
-  /** Copies a result of a pass that ran eagerly out of the slot's memory. */
+  /** Copies the result of a pass that ran without a graph out of the slot's memory. */
   #outside(result: Tensor | undefined): Tensor | undefined {
     if (result === undefined || !this.#hasMemory) return result;
     const copy = this.#copyOf(result);

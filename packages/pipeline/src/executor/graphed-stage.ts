@@ -10,42 +10,40 @@ export interface GraphedStageOptions<Batch> {
   /** A device with graphs (`supportsGraphs`). */
   readonly device: Device;
   /**
-   * Called before passes are recorded or launched. It reads the tensors that a stage would wait for when it
-   * reads them (parameters that are gathered).
+   * Called before passes are recorded or launched. It must finish the communication that a stage would
+   * otherwise wait for when it reads its tensors (gathered parameters, for example).
    */
   readonly beforePasses?: (() => void) | undefined;
   /**
-   * The micro-batch of a step that completes the gradients runs eagerly: hooks on gradients start reductions.
-   * Default: false.
+   * True if, in every step, the micro-batch that completes the gradients runs without a graph, so that hooks
+   * on gradients can start reductions. Default: false.
    */
   readonly lastRunsEagerly?: boolean | undefined;
-  /** Called once, when passes are launched as graphs from here on. */
+  /** Called once, when passes are first launched as graphs. */
   readonly onMessage: (text: string) => void;
-  /**
-   * Called once for each reason why passes, all or some, are not launched as graphs. Default: `onMessage`.
-   */
+  /** Called once for each reason why some or all passes are not launched as graphs. Default: `onMessage`. */
   readonly onRefusal?: ((text: string) => void) | undefined;
 }
 
 /**
- * A stage whose passes are recorded (CUDA graphs) and then launched with one call each, instead of some
- * hundreds of operations. The first micro-batch of a shape runs eagerly, so that libraries choose their
- * algorithms; later micro-batches are recorded once in every slot and launched. A slot holds the memory of
- * one micro-batch in flight (`GraphSlot`); the number of slots is the number of micro-batches that the
- * schedule has in flight at once. Evaluation runs eagerly. Results have the same bits.
+ * A stage whose passes are recorded (CUDA graphs) and then launched with one call each, in place of some
+ * hundreds of operations. The first micro-batch of a shape runs without a graph, so that libraries choose
+ * their algorithms; later ones are recorded once in every slot and then launched. A slot holds the memory of
+ * one micro-batch in flight (`GraphSlot`); there are as few slots as the schedule has micro-batches in flight
+ * at once. Evaluation runs without graphs. Results have the same bits as without graphs.
  */
 export class GraphedStage<Batch> implements Stage<Batch> {
   readonly #options: GraphedStageOptions<Batch>;
   readonly #rules: RecordingRules;
   readonly #slots: GraphSlot<Batch>[];
-  /** The slots by micro-batch, from its forward on to the end of its backward. */
+  /** The slots in use by micro-batch, from the start of its forward to the end of its backward. */
   readonly #inFlight = new Map<number, GraphSlot<Batch>>();
-  /** The slots with losses by micro-batch, until they are taken. */
+  /** The slots that hold losses, by micro-batch, until the losses are taken. */
   readonly #losses = new Map<number, GraphSlot<Batch>>();
 
   /**
-   * @throws ConfigurationError `MTL_CUDA_GRAPHS` for a stage without `load`: its passes differ in more than
-   *   the values of tensors
+   * @throws ConfigurationError `MTL_CUDA_GRAPHS` for a stage without `load`, since its passes differ in more
+   *   than the values of tensors
    * @throws KernelError `MTL_UNSUPPORTED` for a device without graphs
    */
   constructor(options: GraphedStageOptions<Batch>) {
@@ -74,7 +72,7 @@ export class GraphedStage<Batch> implements Stage<Batch> {
     return this.#options.stage.boundaryShape(batch);
   }
 
-  /** @throws UsageError `MTL_STAGE` for a micro-batch that is in flight already */
+  /** @throws UsageError `MTL_STAGE` for a micro-batch that is already in flight */
   forward(call: StageForward<Batch>): Tensor | undefined {
     const { microBatch } = call;
     if (this.#inFlight.has(microBatch)) {

@@ -11,7 +11,7 @@ type Options = PipelineOptions<ReturnType<typeof affineBatches>[number]>;
 const stagesOf = (numChunks: number): Map<number, AffineStage> =>
   new Map(Array.from({ length: numChunks }, (_, chunk) => [chunk, new AffineStage({ chunk, numChunks })]));
 
-/** Makes a schedule of two chunks on one rank: all forward, then all backward. */
+/** Makes a schedule of two chunks on one rank: all forward passes, then all backward passes. */
 function twoChunks(numMicroBatches: number): PipelineSchedule {
   const each = (kind: 'F' | 'B', chunk: number): ScheduleAction[] =>
     Array.from({ length: numMicroBatches }, (_, microBatch) => ({ kind, chunk, microBatch }));
@@ -65,7 +65,7 @@ describe('Pipeline in one process', () => {
         return super.forward(call);
       }
     }
-    // backward in the other order than forward
+    // backward passes in the reverse order of forward passes
     const stack = (numMicroBatches: number): PipelineSchedule => {
       const all = Array.from({ length: numMicroBatches }, (_, microBatch) => ({ chunk: 0, microBatch }));
       const forward = all.map((one) => ({ kind: 'F' as const, ...one }));

@@ -20,23 +20,27 @@ export interface PipelineOptions<Batch> {
    * Default: the schedule of a model in one stage.
    */
   readonly schedule?: (numMicroBatches: number) => PipelineSchedule;
-  /** The ranks of the pipeline, one for each rank of the schedule; none where the whole model is here. */
+  /**
+   * The ranks of the pipeline, one for each rank of the schedule; undefined if the whole model is on this
+   * rank.
+   */
   readonly group?: ProcessGroup | undefined;
   /**
    * The ranks that hold the same boundary tensors (tensor parallelism without sequence parallelism). Each of
-   * t sends 1/t of a tensor, and they gather what they received (Narayanan et al. 2021, section 4.1).
+   * the t ranks sends 1/t of a tensor, and the receiving replicas all-gather the parts (Narayanan et al.
+   * 2021, section 4.1).
    */
   readonly replicas?: ProcessGroup | undefined;
   /**
-   * The rank of each chunk, if it is known and the ranks need not compare their chunks, as in a dry run of
-   * one rank. Default: the ranks compare their chunks.
+   * The rank of each chunk, if the caller knows it; the ranks then do not compare their chunks, which suits a
+   * dry run of one rank. Default: the ranks compare their chunks.
    */
   readonly placement?: readonly number[] | undefined;
   /** The dtype of the boundary tensors. Default float32. */
   readonly dtype?: DType;
-  /** Default cpu. */
+  /** The device of the boundary tensors. Default cpu. */
   readonly device?: Device;
-  /** Records the activities; without a recorder nothing is measured. */
+  /** Records the activities of this rank; without a recorder nothing is measured. */
   readonly recorder?: PipelineRecorder | undefined;
 }
 
@@ -60,22 +64,22 @@ export interface TrainingStep<Batch> extends PipelineStep<Batch> {
 }
 
 /**
- * The number of remembered combinations of shapes; beyond it, all are forgotten. No fixed batch size has
- * more.
+ * The limit of remembered combinations of shapes; when it is reached, all are forgotten. A fixed batch size
+ * has fewer.
  */
 const maximumCompared = 1024;
 
-/** Returns the name under which a profiler of the device shows an activity. */
+/** Returns the name of an activity in a profiler of the device. */
 function rangeName({ kind, chunk, microBatch }: RecordedActivity): string {
   return microBatch === undefined ? kind : `${kind} micro-batch ${microBatch}, chunk ${chunk ?? 0}`;
 }
 
-/** A checked schedule with the actions of this rank. */
+/** A checked schedule and the actions of this rank. */
 interface PreparedStep {
   readonly schedule: PipelineSchedule;
   readonly training: MessagePlan;
   readonly evaluation: MessagePlan;
-  /** The micro-batch whose backward comes last, for each chunk here. */
+  /** For each chunk on this rank, the micro-batch whose backward comes last. */
   readonly completing: ReadonlyMap<number, number>;
 }
 
@@ -90,15 +94,15 @@ interface PreparedStep {
 export class Pipeline<Batch> {
   /** The rank in `group` that holds the last chunk. */
   readonly lastRank: number;
-  /** True where the last chunk is here. */
+  /** True if the last chunk is on this rank. */
   readonly isLast: boolean;
-  /** True where chunk 0 is here. */
+  /** True if chunk 0 is on this rank. */
   readonly isFirst: boolean;
   readonly #options: PipelineOptions<Batch> & Required<Pick<PipelineOptions<Batch>, Defaulted>>;
   readonly #rank: number;
   readonly #placement: readonly number[];
   readonly #prepared = new Map<number, PreparedStep>();
-  /** Steps for which all ranks expect the same boundary tensors, at most `maximumCompared`. */
+  /** Steps that all ranks have found to have the same boundary tensors; at most `maximumCompared`. */
   readonly #compared = new Set<string>();
   #transfers: BoundaryTransfers | undefined;
 
@@ -120,9 +124,9 @@ export class Pipeline<Batch> {
    * Runs forward and backward of all micro-batches. After an error call `abandon`.
    *
    * @throws ConfigurationError `MTL_SCHEDULE_INVALID` for a schedule that cannot run,
-   *   `MTL_PIPELINE_PLACEMENT` for one with other chunks than the pipeline, `MTL_PIPELINE_MISMATCH` where
-   *   ranks disagree about schedule or boundary tensors, `MTL_PIPELINE_REPLICAS` for boundary tensors that
-   *   cannot be divided evenly; also the errors of stages and group
+   *   `MTL_PIPELINE_PLACEMENT` for one with other chunks than the pipeline, `MTL_PIPELINE_MISMATCH` if ranks
+   *   have different schedules or boundary tensors, `MTL_PIPELINE_REPLICAS` for boundary tensors that cannot
+   *   be divided evenly; also the errors of stages and group
    */
   run(step: TrainingStep<Batch>): void {
     const { training } = this.#prepare(step.batches);
@@ -137,7 +141,8 @@ export class Pipeline<Batch> {
   }
 
   /**
-   * Runs forward alone, in the order of the schedule's forward passes, keeping nothing. Throws as `run` does.
+   * Runs forward only, in the order of the schedule's forward passes, and keeps no activations. Throws the
+   * same errors as `run`.
    */
   evaluate(step: PipelineStep<Batch>): void {
     const { evaluation } = this.#prepare(step.batches);
@@ -150,7 +155,7 @@ export class Pipeline<Batch> {
     );
   }
 
-  /** Releases everything that an error left behind. */
+  /** Releases everything that a failed step has left behind. */
   abandon(): void {
     this.#transfers?.abandon();
     this.#transfers = undefined;
@@ -304,8 +309,8 @@ export class Pipeline<Batch> {
   }
 
   /**
-   * Checks, in the first step of each combination of shapes that is still known, that all ranks expect the
-   * same boundary tensors.
+   * Checks that all ranks expect the same boundary tensors, for each combination of shapes that is not among
+   * the remembered ones.
    */
   #compare(schedule: PipelineSchedule, batches: readonly Batch[]): void {
     const { group, replicas, device, dtype } = this.#options;
@@ -322,7 +327,7 @@ export class Pipeline<Batch> {
         { expected: `a number of elements that divides by ${numReplicas}` },
       );
     }
-    // all ranks compare the same steps, so their sets fill and are cleared together
+    // all ranks compare the same steps, so their sets reach the limit and are cleared in the same step
     if (this.#compared.size >= maximumCompared) this.#compared.clear();
     this.#compared.add(key);
   }

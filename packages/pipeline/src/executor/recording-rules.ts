@@ -1,10 +1,13 @@
 import { MtlError } from '@mtl/errors';
 import type { DeviceGraph, GraphMemory } from '@mtl/kernels';
 
-/** The codes of errors after which the operations of passes are launched one by one. */
+/** Codes of errors of a recording after which the operations of the passes are launched one by one. */
 const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
 
-/** The maximum number of micro-batch shapes with recorded passes; every slot has graphs for each shape. */
+/**
+ * The maximum number of micro-batch shapes with recorded passes; every slot has its own graphs for each
+ * shape.
+ */
 const maximumShapes = 16;
 const maximumSeen = 1024;
 
@@ -16,8 +19,8 @@ interface RecordingRulesOptions {
 
 /**
  * Decides which passes of a stage are recorded: passes of a shape that has run before, so that libraries have
- * chosen their algorithms, until the device refuses a pass. Reports once that passes are launched as graphs,
- * and once each which passes are not.
+ * chosen their algorithms; none after the device has refused to record one. Reports once that passes are
+ * launched as graphs, and once for each reason that some passes are not.
  */
 export class RecordingRules {
   readonly #options: RecordingRulesOptions;
@@ -30,18 +33,21 @@ export class RecordingRules {
     this.#options = options;
   }
 
-  /** True once the device has refused a pass: no further passes are recorded, and recorded passes stay. */
+  /**
+   * True once the device has refused to record a pass: no further passes are recorded, but recorded passes
+   * stay.
+   */
   get isOver(): boolean {
     return this.#isOver;
   }
 
   /**
-   * Tells whether passes of a shape are to be recorded; call it once for each micro-batch that has no graphs.
+   * Returns whether passes of a shape are to be recorded. Call it once for each micro-batch without graphs.
    */
   isToBeRecorded(shapes: string): boolean {
     if (this.#isOver) return false;
     if (!this.#seen.has(shapes)) {
-      // lengths may never come again, so the number of remembered shapes is limited
+      // a length may never occur again, so the number of remembered shapes is limited
       if (this.#seen.size < maximumSeen) this.#seen.add(shapes);
       return false;
     }
@@ -53,7 +59,7 @@ export class RecordingRules {
     return false;
   }
 
-  /** Passes of a shape are graphs from here on. */
+  /** Notes that passes of a shape are launched as graphs from now on. */
   recorded(shapes: string): void {
     this.#recorded.add(shapes);
     this.#sayOnce('CUDA graphs: passes over micro-batches are launched as graphs from here on', {
@@ -62,9 +68,9 @@ export class RecordingRules {
   }
 
   /**
-   * Records the graph of `body`. Returns undefined where the device refuses or has no memory for it, reports
-   * this once and records no other graph. Operations that are launched one by one do not use graph memory, so
-   * the memory may be enough for them.
+   * Records the graph of `body`. Returns undefined if the device refuses to record it or has no memory for
+   * it; this is reported once, and no other graph is recorded. Operations that are launched one by one do not
+   * use graph memory, so there may be enough memory for them.
    */
   record(memory: GraphMemory, body: () => void): DeviceGraph | undefined {
     try {

@@ -11,7 +11,7 @@ import {
 } from '../schedules.js';
 import { measureStep } from './measured-step.js';
 
-/** Returns the spans that ranks would record that follow a simulation, a unit of time being a millisecond. */
+/** Returns the spans that ranks would record if they followed a simulation, with 1 ms per unit of time. */
 function spansOf({ ranks }: Simulation): RecordedSpan[][] {
   const origin = 123e9;
   return ranks.map(({ passes }) => {
@@ -19,7 +19,7 @@ function spansOf({ ranks }: Simulation): RecordedSpan[][] {
       const timeOf = (time: number): number => origin + 1e6 * time;
       return { ...action, startNs: timeOf(start), endNs: timeOf(end) };
     });
-    // what is no pass, and the order in which things were written down, do not matter
+    // spans that are not passes, and the order in which spans were recorded, do not matter
     const step: RecordedSpan = { kind: 'step', startNs: origin - 5e6, endNs: origin + 1e12 };
     return [step, ...spans.toReversed()];
   });
@@ -63,7 +63,7 @@ describe('a measured step', () => {
     expect(measured.makespan).toBe(slow.makespan);
     expect(replayStep(measured)).toEqual(quick);
     expect(predictStep(measured, { communication: 0.5 })).toEqual(measured);
-    // one forward of the last rank that takes three times as long: medians do not know it
+    // one forward of the last rank takes three times as long, which does not change the medians
     const [first, last] = spansOf(quick);
     const uneven = [
       first!,

@@ -1,11 +1,11 @@
 import type { ChromeTrace, TraceEvent } from '../pictures/chrome-trace.js';
 import type { RecordedSpan } from './pipeline-recorder.js';
 
-/** An operation of a process group as it happened: the TraceEntry of @mtl/comm. Times as in RecordedSpan. */
+/** A finished operation of a process group: the TraceEntry of @mtl/comm. Times are as in RecordedSpan. */
 export interface RecordedOperation {
   readonly group: string;
   readonly operation: string;
-  /** Position in the group of a message's other end or a broadcast's root, else -1. */
+  /** Position in the group of a message's other member or a broadcast's root; -1 for other operations. */
   readonly peer: number;
   readonly sequence: number;
   readonly bytes: number;
@@ -20,17 +20,17 @@ export interface RecordedOperation {
 export interface RankTrace {
   /** The rank among all ranks of the job. */
   readonly rank: number;
-  /** The pipeline that the rank belongs to: the first of its ranks. */
+  /** The number of the rank's pipeline: the global rank of the pipeline's first rank. */
   readonly pipeline: number;
-  /** Its place in the pipeline. */
+  /** The rank's position in the pipeline. */
   readonly stage: number;
-  /** The offset that puts its times on the clock of rank 0. */
+  /** Added to the rank's times, it gives times on the clock of rank 0. Nanoseconds. */
   readonly clockOffsetNs: number;
   readonly spans: readonly RecordedSpan[];
   readonly operations: readonly RecordedOperation[];
 }
 
-/** The value of `otherData.format` in a trace made here. */
+/** The value of `otherData.format` in traces of `mergeTraces`. */
 export const traceFormat = 'mtl pipeline trace 1';
 
 const names: Readonly<Record<RecordedSpan['kind'], string>> = {
@@ -49,9 +49,10 @@ const names: Readonly<Record<RecordedSpan['kind'], string>> = {
 const microsecond = 1000;
 
 /**
- * Writes the activities of all ranks as one Chrome trace, on the clock of rank 0, from 0 on: a process for
- * each rank, its passes in the first row, then a row for each queue of communication with everything that was
- * sent, received or reduced. `args` of an operation tell when it was posted and waited for.
+ * Formats the activities of all ranks as one Chrome trace, with times on the clock of rank 0, shifted to
+ * start at 0. Each rank is a process: its passes are the first row, followed by a row for each queue of
+ * communication with all sends, receives and collectives. `args` of an operation contain the times at which
+ * it was posted and waited for.
  */
 export function mergeTraces(ranks: readonly RankTrace[]): ChromeTrace {
   const starts = ranks.flatMap(({ spans, operations, clockOffsetNs }) => [
@@ -94,7 +95,7 @@ function eventsOf({ rank, pipeline, stage, clockOffsetNs, spans, operations }: R
     const args = chunk === undefined ? {} : { chunk, microBatch };
     events.push({ name: `${names[kind]}${which}`, ph: 'X', cat: kind, pid: rank, tid: 0, ...time, args });
   }
-  // queues run one operation after the other, so that each has a row
+  // a queue runs one operation after the other, so that one row per queue is enough
   const rows = [...new Set(operations.map(queueOf))].sort();
   rows.forEach((row, index) => {
     events.push(label('thread_name', index + 1, { name: row }));

@@ -10,14 +10,14 @@ export interface RecordedActivity {
   readonly microBatch?: number | undefined;
 }
 
-/** An activity and when it began and ended, in nanoseconds of the host's monotonic clock. */
+/** An activity with the times at which it started and ended, in nanoseconds of the host's monotonic clock. */
 export interface RecordedSpan extends RecordedActivity {
   readonly startNs: number;
   readonly endNs: number;
 }
 
-/** Writes down what a rank really does, and when. */
+/** A recorder of a rank's activities and their times. */
 export interface PipelineRecorder {
-  /** Runs `body` and keeps when it began and ended. */
+  /** Runs `body`, and records when it started and ended. */
   span<Result>(activity: RecordedActivity, body: () => Result): Result;
 }

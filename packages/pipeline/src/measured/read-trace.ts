@@ -6,9 +6,9 @@ import type { RecordedSpan } from './pipeline-recorder.js';
 
 /** One pipeline of a trace. */
 export interface TracedPipeline {
-  /** The first of its ranks. */
+  /** The number of the pipeline: the global rank of its first rank. */
   readonly pipeline: number;
-  /** Its training steps, in their order; times in milliseconds. */
+  /** The training steps of the pipeline, in order. Times are milliseconds. */
   readonly steps: readonly Simulation[];
 }
 
@@ -22,12 +22,12 @@ interface TracedRank {
 const microsecond = 1000;
 
 /**
- * Reads the training steps in a trace that `mergeTraces` made.
+ * Reads the training steps from a trace that `mergeTraces` made.
  *
  * `name`: the name of the trace in errors and pictures
  *
- * @param text the file
- * @throws DataError `MTL_TRACE` when it is no such trace, or its passes are not whole steps
+ * @param text the contents of the file
+ * @throws DataError `MTL_TRACE` if the text is not such a trace, or its passes are not whole steps
  */
 export function readTrace(text: string, { name }: { readonly name: string }): readonly TracedPipeline[] {
   const { events, ranks } = parse(text, name);
@@ -62,7 +62,7 @@ function spanOf({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
     number === undefined || (Number.isSafeInteger(number) && (number as number) >= 0);
   const isWhole = typeof cat === 'string' && isTime(ts) && isTime(dur);
   if (!isWhole || !isNumber(chunk) || !isNumber(microBatch)) return undefined;
-  // which kinds are passes, measureStep knows
+  // measureStep decides which kinds are passes
   const kind = cat as RecordedSpan['kind'];
   const startNs = ts * microsecond;
   return { kind, chunk, microBatch, startNs, endNs: startNs + dur * microsecond };

@@ -1,8 +1,8 @@
 import { chunkRounds, type PipelineSchedule, type ScheduleAction } from '../schedules/pipeline-schedule.js';
 
 /**
- * Returns a function that names the actions of a schedule for people: `B3`, or with several chunks on a rank
- * `B3a` on its first chunk and `B3b` on its second (beyond the alphabet `B3:26`).
+ * Returns a function that formats an action of a schedule for people: `B3`; with several chunks per rank,
+ * `B3a` for the rank's first chunk and `B3b` for its second (after the 26 letters, `B3:26`).
  */
 export function actionLabels(schedule: PipelineSchedule): (action: ScheduleAction) => string {
   const rounds = chunkRounds(schedule);

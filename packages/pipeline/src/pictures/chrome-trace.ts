@@ -1,7 +1,7 @@
 import type { SimulatedRank, Simulation } from '../simulator/simulate-schedule.js';
 import { actionLabels } from './action-labels.js';
 
-/** An event of the Trace Event Format: what chrome://tracing and ui.perfetto.dev read. */
+/** An event of the Trace Event Format, which chrome://tracing and ui.perfetto.dev read. */
 export interface TraceEvent {
   readonly name: string;
   /** X: a pass from `ts` on, `dur` long. M: the name of a row. C: a counter's value from `ts` on. */
@@ -9,7 +9,7 @@ export interface TraceEvent {
   readonly cat?: string;
   readonly pid: number;
   readonly tid: number;
-  /** Microseconds. */
+  /** The start of the event, in microseconds. */
   readonly ts?: number;
   readonly dur?: number;
   readonly args: Readonly<Record<string, unknown>>;
@@ -21,12 +21,12 @@ export interface ChromeTrace {
   readonly otherData: Readonly<Record<string, unknown>>;
 }
 
-/** A unit of simulated time is shown as a millisecond. */
+/** Microseconds per unit of simulated time: a unit is shown as a millisecond. */
 const microseconds = 1000;
 
 /**
- * Writes a simulated step as a Chrome trace (`JSON.stringify` makes the file): a thread per rank with an
- * event per pass, its category the kind of pass, and a counter of the activations alive on the rank.
+ * Formats a simulated step as a Chrome trace (`JSON.stringify` makes the file): a thread per rank with one
+ * event per pass, whose category is the kind of pass, and a counter of the live activations of the rank.
  */
 export function chromeTrace(simulation: Simulation): ChromeTrace {
   const { schedule, ranks, optimizerTime, bubbleFraction, stepTime } = simulation;
@@ -55,7 +55,9 @@ export function chromeTrace(simulation: Simulation): ChromeTrace {
   };
 }
 
-/** Activations alive: one more when a forward starts, one fewer when the last pass that needs it ends. */
+/**
+ * Counts live activations: one more when a forward starts, one fewer when the last pass that needs them ends.
+ */
 function activationCounter({ passes }: SimulatedRank, tid: number): TraceEvent[] {
   let [untilInput, untilWeight] = [0, 0];
   return passes.map(({ action, start, end }): TraceEvent => {

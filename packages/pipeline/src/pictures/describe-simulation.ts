@@ -1,18 +1,18 @@
 import type { SimulatedRank, Simulation } from '../simulator/simulate-schedule.js';
 
-/** The words of every picture of a schedule. */
+/** The text in every picture of a schedule. */
 interface SimulationDescription {
-  /** `interleaved: 4 stages, 8 micro-batches, 2 chunks on each`. */
+  /** Title, for example `interleaved: 4 stages, 8 micro-batches, 2 chunks on each`. */
   readonly title: string;
-  /** `step 57, bubble 18.8 % of the work`. */
+  /** Bubble, for example `step 57, bubble 18.8 % of the work`. */
   readonly bubble: string;
-  /** `peak activations: 11 on rank 0 (5.5 micro-batches of a stage)`. */
+  /** Memory, for example `peak activations: 11 on rank 0 (5.5 micro-batches of a stage)`. */
   readonly memory: string;
-  /** The memory in lines of at most 100 columns. */
+  /** The text of `memory`, wrapped at 100 columns. */
   readonly memoryLines: readonly string[];
 }
 
-/** Describes the schedule, its bubble and its memory, a sentence each. */
+/** Describes the schedule, its bubble and its memory in one sentence each. */
 export function describeSimulation(simulation: Simulation): SimulationDescription {
   const { schedule, stepTime, bubbleFraction, hasBarrier, ranks } = simulation;
   const { name, numMicroBatches, placement, actions } = schedule;
@@ -35,7 +35,7 @@ export function describeSimulation(simulation: Simulation): SimulationDescriptio
   };
 }
 
-/** Returns a rank's idle time as a part of the step. */
+/** Returns a rank's idle time as a fraction of the step. */
 export function idleShare({ idle, busy }: SimulatedRank): number {
   return idle + busy === 0 ? 0 : idle / (idle + busy);
 }

@@ -4,13 +4,13 @@ import { actionLabels } from './action-labels.js';
 import { describeSimulation, formatNumber, formatPercent, idleShare } from './describe-simulation.js';
 
 /**
- * Draws a simulated step as text: a line per rank, time from left to right, equal times equally wide. `F2`
- * and `B2--` are micro-batch 2 forward and backward, `I2` and `W2` the halves of backward, letters behind the
- * number the chunks of the rank, dots idle time.
+ * Draws a simulated step as text: one line per rank, with time from left to right on an equal scale. `F2` and
+ * `B2--` are forward and backward of micro-batch 2, `I2` and `W2` the halves of backward. A letter after the
+ * number is the chunk of the rank; dots are idle time.
  *
- * @param options.width columns to fold the lines at; default: never
- * @param options.scale columns in a unit of time; default: enough for every label. With fewer, labels are
- *   shortened.
+ * @param options.width columns at which lines are folded. Default: never
+ * @param options.scale columns per unit of time. Default: enough for every label; with fewer, labels are
+ *   shortened
  */
 export function formatTimeline(
   simulation: Simulation,
@@ -30,7 +30,7 @@ export function formatTimeline(
   return `${title}\n\n${blocks.join('\n\n')}\n\n${rankTable(simulation.ranks)}\n${bubble}\n${memoryLines.join('\n')}\n`;
 }
 
-/** Draws one line of equal scale for each rank. */
+/** Draws one line for each rank, all on the same scale. */
 function timelines(
   { schedule, ranks, stepTime, optimizerTime }: Simulation,
   givenScale: number | undefined,
@@ -40,19 +40,19 @@ function timelines(
     ...passes.map(({ action, start, end }) => ({ text: label(action), start, end })),
     { text: 'opt', start: optimizerStart, end: optimizerStart + optimizerTime },
   ]);
-  // Every label fits into its box, with a blank after it. A pass that takes no time has no box.
+  // Every label must fit into its box, with a blank after it. A pass that takes no time has no box.
   const shown = boxes.flat().filter(({ start, end }) => end > start);
   const scale =
     givenScale ?? Math.max(0, ...shown.map(({ text, start, end }) => (text.length + 1) / (end - start)));
   return boxes.map((row, rank) => {
     const { stepStart } = ranks[rank]!;
-    // A rank is not idle before and after its own step: without a barrier that is time of the steps next to
-    // this one.
+    // Before the start and after the end of its own step, a rank is not idle: without a barrier, this time
+    // belongs to the steps before and after.
     let line = ' '.repeat(Math.round(stepStart * scale));
     for (const box of row) {
       const [from, to] = [Math.round(box.start * scale), Math.round(box.end * scale)];
       if (to <= from) continue;
-      // A dash shows that a box goes on; the blank at its end keeps it apart from the next.
+      // Dashes show how long a box is; the blank at its end separates it from the next.
       line = `${line.padEnd(from, '.')}${box.text.padEnd(to - from - 1, '-').slice(0, to - from - 1)} `;
     }
     return line.padEnd(Math.round((stepStart + stepTime) * scale), '.');
@@ -85,10 +85,10 @@ function rankTable(ranks: readonly SimulatedRank[]): string {
 }
 
 /**
- * Explains the words of `formatTimeline`, as lines of at most 100 columns: the labels that the timeline has,
- * and the columns of its table.
+ * Explains the symbols of `formatTimeline`, in lines of at most 100 columns: the labels that occur in the
+ * timeline, and the columns of its table.
  *
- * @param unit of all times: `milliseconds`
+ * @param unit the unit of all times, for example `milliseconds`
  */
 export function timelineLegend({ schedule, ranks, optimizerTime }: Simulation, unit: string): string {
   const kinds = new Set(schedule.actions.flat().map(({ kind }) => kind));

@@ -30,7 +30,7 @@ peak activations 2, on rank 0
   });
 
   it('names chunks and halves, counts both classes, leaves the time of other steps blank', () => {
-    const ones = [1, 1, 1, 1]; // of each chunk
+    const ones = [1, 1, 1, 1]; // for each chunk
     const options = {
       times: { forward: ones, backwardInput: ones, backwardWeight: ones, optimizer: 1 },
       activations: { untilInput: 2, untilWeight: 0.5 },
@@ -91,7 +91,7 @@ peak: most micro-batches whose activations a rank keeps at once
 });
 
 describe('timelineSvg', () => {
-  /** Tells whether every element is closed in the right order, and every & begins a known name. */
+  /** Returns whether every element is closed in the right order, and every & starts a known entity. */
   const isWellFormed = (svg: string): boolean => {
     const open: string[] = [];
     for (const [, end, name, empty] of svg.matchAll(/<(\/?)([a-z]+)(?:\s[a-zA-Z-]+="[^"<]*")*(\s*\/?)>/g)) {
@@ -117,7 +117,7 @@ describe('timelineSvg', () => {
     const firstRow = boxes
       .filter(([, , y]) => y === '44')
       .map(([, x, , width]) => [Number(x), Number(width)]);
-    // F0 F1 ..... B0 . B1 with 22 pixels a unit, from the end of the row's name.
+    // F0 F1 ..... B0 . B1 with 22 pixels per unit of time, from the right end of the row's name.
     const left = firstRow[0]![0]!;
     expect(firstRow.map(([x, width]) => [(x! - left) / 22, width! / 22])).toEqual([
       [0, 1],

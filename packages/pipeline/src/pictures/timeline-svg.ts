@@ -15,33 +15,31 @@ const looks: Readonly<
 };
 
 const idleColour = '#dcdcdc';
-/** Pixels. */
+/** Sizes and margins, in pixels. */
 const [rowHeight, rowGap, top, right, fontSize] = [26, 5, 44, 170, 12];
-/** Boxes are at least this wide, as long as the picture stays under the widest. */
+/** The smallest width of a box, unless the picture would become wider than the second number. Pixels. */
 const [narrowestBox, widestPicture] = [22, 8000];
 
-/** A picture without its frame. Pixels. */
+/** A picture without its frame. Sizes in pixels. */
 interface Drawing {
   readonly title: string;
   readonly caption: string;
   readonly width: number;
   readonly height: number;
-  /** SVG elements, to be put into a frame of that size. */
+  /** SVG elements for a frame of that size. */
   readonly content: string;
 }
 
 /**
- * Draws a simulated step as an SVG picture in the manner of Narayanan et al. 2021, figures 3 and 4: a row per
- * rank, a box per pass with its micro-batch number, blue forward and green backward, a rank's later chunks in
- * lighter colours, idle time grey; with bubble and memory in the caption.
+ * Draws a simulated step as an SVG picture in the style of Narayanan et al. 2021, figures 3 and 4: a row per
+ * rank and a box per pass with its micro-batch number. Forward is blue, backward green, a rank's later chunks
+ * lighter, idle time grey. The caption shows bubble and memory.
  */
 export function timelineSvg(simulation: Simulation): string {
   return svgDocument([drawTimeline(simulation, { scale: timeScale(simulation) })]);
 }
 
-/**
- * Draws a measured step above the simulated one, in the picture of `timelineSvg` and on one scale of time.
- */
+/** Draws a measured step above the simulated one, in the style of `timelineSvg`, with one scale of time. */
 export function comparisonSvg({
   measured,
   simulated,
@@ -56,7 +54,7 @@ export function comparisonSvg({
   ]);
 }
 
-/** Returns the pixels of a unit of time in a picture of this step alone. */
+/** Returns the pixels per unit of time for a picture of this step alone. */
 function timeScale({ ranks, stepTime, optimizerTime }: Simulation): number {
   const endTime = Math.max(...ranks.map(({ stepStart }) => stepStart + stepTime));
   const lengths = ranks.flatMap(({ passes }) => passes.map(({ start, end }) => end - start));
@@ -64,7 +62,7 @@ function timeScale({ ranks, stepTime, optimizerTime }: Simulation): number {
   return Math.min(narrowestBox / shortest, widestPicture / endTime);
 }
 
-/** Draws the picture of `timelineSvg`. `scale`: pixels in a unit of time. */
+/** Draws the picture of `timelineSvg`. `scale`: pixels per unit of time. */
 function drawTimeline(
   simulation: Simulation,
   { scale, heading }: { readonly scale: number; readonly heading?: string | undefined },
@@ -104,7 +102,7 @@ interface Box {
   /** The chunk's index among the chunks of its rank. */
   readonly round: number;
   readonly label: string;
-  /** The text that a viewer shows when the pointer rests on the box. */
+  /** The tooltip of the box. */
   readonly tip: string;
   readonly start: number;
   readonly end: number;
@@ -127,14 +125,14 @@ function boxesOf({ schedule, ranks, optimizerTime }: Simulation): Box[][] {
 
 interface Chart {
   readonly left: number;
-  /** Pixels in a unit of time. */
+  /** Pixels per unit of time. */
   readonly scale: number;
   readonly width: number;
 }
 
 interface RowChart extends Chart {
   readonly rank: number;
-  /** The rank's step, grey where no box lies on it. Pixels. */
+  /** The grey bar of the rank's step, behind the boxes. Pixels. */
   readonly idle: { readonly x: number; readonly width: number };
 }
 
@@ -152,7 +150,7 @@ function drawRow(row: readonly Box[], chart: RowChart): string[] {
     parts.push(
       `<rect x="${round2(x)}" y="${y}" width="${round2(boxWidth)}" height="${rowHeight}" fill="${fill}" stroke="#ffffff"><title>${tip}</title></rect>`,
     );
-    // Seven pixels a letter; a number that does not fit is left out; the tooltip still has it.
+    // A letter takes seven pixels. A number that does not fit is omitted; the tooltip still has it.
     if (boxWidth < 7 * label.length + 2) continue;
     parts.push(text(label, { x: x + boxWidth / 2, y: baseline(rank), anchor: 'middle', fill: ink }));
   }
@@ -160,8 +158,8 @@ function drawRow(row: readonly Box[], chart: RowChart): string[] {
 }
 
 /**
- * Returns the colours of a box. Later chunks are lighter, down to a third of the colour; the ink can be read
- * on it.
+ * Returns the colours of a box. Later chunks are lighter, down to a third of the colour; the colour of the
+ * text contrasts with the box.
  */
 function paintOf(kind: BoxKind, round: number): { readonly fill: string; readonly ink: string } {
   const strength = Math.max(1 / 3, 1 - 0.3 * round);
@@ -233,7 +231,7 @@ function text(words: string, options: TextOptions): string {
   return `<text x="${round2(x)}" y="${round2(y)}" font-size="${size}" font-weight="${weight}" text-anchor="${anchor}" fill="${fill}">${escapeXml(words)}</text>`;
 }
 
-/** Returns the height at which the letters of a row are. */
+/** Returns the y coordinate of a row's text baseline, in pixels. */
 function baseline(rank: number): number {
   return top + rank * (rowHeight + rowGap) + rowHeight / 2 + 4;
 }
@@ -242,7 +240,7 @@ function round2(value: number): number {
   return Number(value.toFixed(2));
 }
 
-/** Drawings one below the other as a file. */
+/** Returns an SVG file with the drawings one below the other. */
 function svgDocument(drawings: readonly Drawing[]): string {
   const width = Math.max(...drawings.map((drawing) => drawing.width));
   const height = drawings.reduce((sum, drawing) => sum + drawing.height, 0);
@@ -265,6 +263,6 @@ function svgDocument(drawings: readonly Drawing[]): string {
 /** Escapes text for XML. */
 function escapeXml(words: string): string {
   const names: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
-  // Control characters have no place in XML, escaped or not.
+  // XML does not allow control characters, escaped or not.
   return [...words].map((c) => (c < ' ' ? ' ' : (names[c] ?? c))).join('');
 }

@@ -2,33 +2,33 @@ import type { ProcessGroup } from '@mtl/comm';
 import { type Device, Tensor } from '@mtl/kernels';
 
 /**
- * Returns CLOCK_MONOTONIC in nanoseconds: all processes of a host share this clock, and the traces of
- * @mtl/comm use it.
+ * Returns CLOCK_MONOTONIC in nanoseconds: the clock that all processes of a host share, and that the traces
+ * of @mtl/comm use.
  */
 export function nowNs(): number {
   return Number(process.hrtime.bigint());
 }
 
-/** Engines whose ranks are on one host, and so share a monotonic clock. */
+/** Engines whose ranks are all on one host and therefore share a monotonic clock. */
 const sharingClock: readonly string[] = ['local', 'memory', 'single'];
 
-/** Round trips to each rank; the fastest gives the best estimate of the offset. */
+/** The number of round trips to each rank; the fastest gives the best estimate of the offset. */
 const numRounds = 16;
 
 interface ClockOffsetOptions {
   /** All ranks whose clocks are compared; every rank calls it. */
   readonly group: ProcessGroup;
-  /** Nanoseconds by this rank's clock. */
+  /** Returns the time of this rank's clock, in nanoseconds. */
   readonly now: () => number;
   readonly device: Device;
-  /** True where the clocks are one and the same; default: depends on the engine. */
+  /** True if all ranks use the same clock. Default: depends on the engine. */
   readonly isShared?: boolean;
 }
 
 /**
- * Returns the offset that puts times of this rank on the clock of the group's first rank, in nanoseconds.
- * Where clocks are not shared it is estimated from the fastest of some round trips (Cristian 1989), with an
- * error of at most half the round trip's duration.
+ * Returns the offset, in nanoseconds, that converts times of this rank to the clock of the group's first
+ * rank. If ranks do not share a clock, the offset is estimated from the fastest of several round trips
+ * (Cristian 1989), with an error of at most half of its duration.
  */
 export function clockOffset({ group, now, device, isShared }: ClockOffsetOptions): number {
   if (group.size === 1 || (isShared ?? sharingClock.includes(group.engine))) return 0;
@@ -50,7 +50,7 @@ function answerAll({ group, now, tensor }: ClockMessages): number {
   for (let other = 1; other < group.size; other++) {
     for (let round = 0; round < numRounds; round++) {
       group.receive(tensor, { from: other }).wait();
-      // reading waits for the device: the answer must not be older than the question
+      // reading waits for the device, so that the time is taken after the question has arrived
       tensor.read();
       tensor.write(Float64Array.of(now()));
       group.send(tensor, { to: other }).wait();

@@ -5,8 +5,8 @@ import { nowNs } from './clock.js';
 import { type WriteTraceOptions, writeTrace } from './write-trace.js';
 
 /**
- * Keeps what a rank does in memory. Times are the start and the end of an activity in this process. On a GPU
- * passes are only enqueued then; the device runs them later.
+ * A recorder that keeps the activities of a rank in memory. Times are the start and the end of an activity in
+ * this process: on a GPU, a pass is only enqueued in this time, and the device runs it later.
  */
 export class ActivityRecorder implements PipelineRecorder {
   #spans: RecordedSpan[] = [];
@@ -30,7 +30,7 @@ export class ActivityRecorder implements PipelineRecorder {
 }
 
 export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | 'operations'> {
-  /** The steps to record, by the trainer's numbers: from `first` to `last`, both included. */
+  /** The first step to record, by the trainer's step numbers; `last` is the last one. */
   readonly first: number;
   readonly last: number;
   /**
@@ -40,17 +40,17 @@ export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | '
   readonly takeOperations: () => readonly TraceEntry[] & { readonly numDropped?: number };
 }
 
-/** A listener to the steps of a training run and to the activities of the rank in each step. */
+/** A listener that is told of the steps of a training run and of the rank's activities in each step. */
 export interface StepListener extends PipelineRecorder {
-  /** Begins a step, on all ranks. */
+  /** Called at the start of a step, on all ranks. */
   beginStep(step: number): void;
-  /** Ends a step, on all ranks. */
+  /** Called at the end of a step, on all ranks. */
   endStep(step: number): void;
 }
 
 /**
- * Records some steps of a training run and writes their trace when the last recorded step has ended. Other
- * steps cost a comparison for each pass.
+ * Records some steps of a training run, and writes their trace when the last of these steps has ended. In
+ * other steps it costs one comparison per pass.
  */
 export class StepProfiler implements StepListener {
   readonly #options: StepProfilerOptions;
@@ -81,7 +81,8 @@ export class StepProfiler implements StepListener {
   }
 
   /**
-   * Ends a step, on all ranks; after the last recorded one the trace is written. Throws as `writeTrace` does.
+   * Ends a step, on all ranks; after the last recorded one, writes the trace. Throws the errors of
+   * `writeTrace`.
    */
   endStep(step: number): void {
     if (!this.#isRecording) return;

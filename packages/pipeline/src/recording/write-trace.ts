@@ -7,17 +7,17 @@ import type { RecordedSpan } from '../measured/pipeline-recorder.js';
 import { clockOffset, nowNs } from './clock.js';
 
 export interface WriteTraceOptions {
-  /** The file that the group's first rank writes. */
+  /** The path of the trace, which the group's first rank writes. */
   readonly file: string;
-  /** All ranks of the job; every rank calls it. */
+  /** All ranks of the job; every rank calls `writeTrace`. */
   readonly group: ProcessGroup;
-  /** The ranks of this rank's pipeline; none where the whole model is here. */
+  /** The ranks of this rank's pipeline; undefined if the whole model is on this rank. */
   readonly pipeline?: ProcessGroup | undefined;
   /** The activities of this rank: `ActivityRecorder.take()`. */
   readonly spans: readonly RecordedSpan[];
-  /** The operations of its groups in the same time: `takeTrace()` of its world. */
+  /** The operations of this rank's groups in the same time: `takeTrace()` of its world. */
   readonly operations: readonly TraceEntry[];
-  /** The device of the tensors of the group's engine; default cpu. */
+  /** The device of the tensors that the group communicates. Default cpu. */
   readonly device?: Device;
 }
 
@@ -41,7 +41,7 @@ export function writeTrace(options: WriteTraceOptions): void {
   if (ranks === undefined) return;
   const unfinished = `${file}.new`;
   try {
-    // a reader that waits for the file, such as mtl watch, must not see a part of it
+    // a program that waits for the file, such as mtl watch, must not see an incomplete one
     writeFileSync(unfinished, `${JSON.stringify(mergeTraces(ranks))}\n`);
     renameSync(unfinished, file);
   } catch (cause) {
@@ -53,7 +53,7 @@ export function writeTrace(options: WriteTraceOptions): void {
   }
 }
 
-/** Gathers a value of every rank, by rank, on the first one; returns undefined on the others. */
+/** Gathers a value from every rank, in rank order, on the first rank; returns undefined on the others. */
 function gatherOnFirst<Value>(
   value: Value,
   { group, device }: { readonly group: ProcessGroup; readonly device: Device },

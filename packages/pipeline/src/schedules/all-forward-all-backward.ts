@@ -4,8 +4,8 @@ import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-
 
 /**
  * Builds GPipe's schedule: all forward passes, then all backward passes (Huang et al. 2019, arXiv 1811.06965;
- * Narayanan et al. 2021, section 2.2.1 and figure 3). Bubble (p-1)/m; the activations of all m micro-batches
- * are alive at the turn.
+ * Narayanan et al. 2021, section 2.2.1 and figure 3). The bubble is (p-1)/m; when backward starts, the
+ * activations of all m micro-batches are alive.
  *
  * @throws ConfigurationError see `checkSize`; v must be 1
  */
@@ -14,13 +14,13 @@ export function gpipe(size: ScheduleSize): PipelineSchedule {
 }
 
 /**
- * Builds the looped breadth-first schedule: a rank runs all micro-batches through one chunk before it turns
- * to its next, backward in the same manner from the last chunk to the first (Lamy-Poirier 2022, arXiv
- * 2211.05953, section 3). Each chunk's gradients are ready at once, so that their reduction overlaps with the
- * other chunks; the activations of all v m are alive at the turn. From p micro-batches on its bubble is the
- * interleaved schedule's.
+ * Builds the looped breadth-first schedule: a rank runs all micro-batches through one chunk before it starts
+ * its next chunk, and backward in the same way from the last chunk to the first (Lamy-Poirier 2022, arXiv
+ * 2211.05953, section 3). The gradients of a chunk are complete after its backward passes, so that their
+ * reduction overlaps with the passes of other chunks. When backward starts, all v m activations are alive.
+ * With p or more micro-batches the bubble is the same as in the interleaved schedule.
  *
- * @throws ConfigurationError see `checkSize`; v is any number from 1 (where it is GPipe)
+ * @throws ConfigurationError see `checkSize`; v is 1 (which is GPipe) or more
  */
 export function breadthFirst(size: ScheduleSize): PipelineSchedule {
   return allForwardAllBackward(

@@ -19,16 +19,20 @@ const functions = {
 /** The schedules that have a name. */
 export type ScheduleName = keyof typeof functions;
 
-/** Their names, simplest first. */
+/** The names of these schedules, simplest first. */
 export const scheduleNames: readonly ScheduleName[] = Object.keys(functions) as ScheduleName[];
 
-/** One of the names, which editors complete, or any other text: the name of a schedule of one's own. */
+/**
+ * The name of a schedule of this package, which editors complete, or any other text for the user's own
+ * schedule.
+ */
 export type ScheduleNameOrOther = ScheduleName | (string & {});
 
 /**
- * Builds the schedule of that name.
+ * Builds the schedule with this name.
  *
- * @throws ConfigurationError `MTL_SCHEDULE_NAME` with the nearest name; and see the schedules' own functions
+ * @throws ConfigurationError `MTL_SCHEDULE_NAME` with the most similar name; also the errors of the
+ *   schedules' own functions
  */
 export function buildSchedule(name: ScheduleNameOrOther, size: ScheduleSize): PipelineSchedule {
   if (Object.hasOwn(functions, name)) return functions[name as ScheduleName](size);

@@ -2,7 +2,7 @@ import type { ScheduleAction } from './pipeline-schedule.js';
 
 /**
  * Assigns chunks to ranks in rounds: chunk c is on rank c mod p, so that the last rank sends to the first
- * (Narayanan et al. 2021, section 2.2). With one chunk per rank: the plain pipeline.
+ * (Narayanan et al. 2021, section 2.2). With one chunk per rank, this is the usual placement of stages.
  */
 export function loopedPlacement(options: {
   readonly numStages: number;
@@ -15,16 +15,16 @@ export function loopedPlacement(options: {
 interface ForwardThenPairsOptions {
   /** The number of forward passes of the rank, and also of backward passes. */
   readonly numPasses: number;
-  /** Forward passes before the first pair; a number above `numPasses` means all. */
+  /** The number of forward passes before the first backward pass; more than `numPasses` means all. */
   readonly numWarmUp: number;
   readonly forward: (pass: number) => ScheduleAction;
-  /** The backward of a pass, with the other actions that come right after it. */
+  /** Returns the actions for the backward of a pass, including other actions that come directly after it. */
   readonly backward: (pass: number) => readonly ScheduleAction[];
 }
 
 /**
- * Returns the order of the 1F1B family on one rank: forward passes, then one forward and one backward in
- * turn, then backward.
+ * Returns the order of one rank in 1F1B and its variants: some forward passes, then alternately one forward
+ * and one backward, then the remaining backward passes.
  */
 export function forwardThenPairs(options: ForwardThenPairsOptions): ScheduleAction[] {
   const { numPasses, forward, backward } = options;

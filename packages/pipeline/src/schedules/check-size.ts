@@ -1,22 +1,22 @@
 import { ConfigurationError } from '@mtl/errors';
 import type { ScheduleSize } from './pipeline-schedule.js';
 
-/** A size whose numbers are there and in range. */
+/** A size with all numbers present and in range. */
 interface CheckedSize {
   readonly numStages: number;
   readonly numMicroBatches: number;
   readonly numChunks: number;
 }
 
-/** The numbers of chunks that a schedule can have. */
+/** The range of v, the number of chunks per rank, that a schedule supports. */
 interface ChunkRange {
   readonly least: number;
   readonly most: number;
-  /** The remedy when a size is out of range: the schedule that has that many chunks. */
+  /** The remedy in the error for a number out of range: another schedule that supports this number. */
   readonly remedy: string;
 }
 
-/** The range of the schedules that know no chunks. */
+/** The range of schedules that have one chunk per rank. */
 export const oneChunk: ChunkRange = {
   least: 1,
   most: 1,
@@ -24,7 +24,7 @@ export const oneChunk: ChunkRange = {
 };
 
 /**
- * Checks what all schedules ask of their size.
+ * Checks the requirements that all schedules have of their size.
  *
  * @throws ConfigurationError `MTL_SCHEDULE_STAGES`, `MTL_SCHEDULE_MICRO_BATCHES`, `MTL_SCHEDULE_CHUNKS` or
  *   `MTL_SCHEDULE_GROUP_SIZE`

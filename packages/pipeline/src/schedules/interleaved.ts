@@ -3,7 +3,9 @@ import { forwardThenPairs, loopedPlacement } from './building-blocks.js';
 import { checkSize } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
-/** A pass without its direction: `round` is the chunk's index among the chunks of its rank. */
+/**
+ * A micro-batch on a chunk, for forward or backward. `round`: the chunk's index among the chunks of its rank.
+ */
 interface Visit {
   readonly microBatch: number;
   readonly round: number;
@@ -55,8 +57,8 @@ export function interleaved(size: ScheduleSize): PipelineSchedule {
 }
 
 /**
- * Returns the order of visits: group after group, in each group chunk after chunk, on each chunk the
- * micro-batches of the group.
+ * Returns the order in which a rank runs its chunks and micro-batches: group by group; within a group, chunk
+ * by chunk; on each chunk, the micro-batches of the group.
  */
 function visitOrder(options: {
   readonly numMicroBatches: number;
@@ -81,8 +83,8 @@ interface Groups {
 }
 
 /**
- * Tells whether every group, the short last one included, fills the pipeline. Otherwise a rank waits for a
- * chunk that it has not fed.
+ * Returns whether every group, including a short last one, has enough micro-batches to fill the pipeline.
+ * Otherwise a rank would wait for a chunk that has not received its input yet.
  */
 function fits({ numStages, numMicroBatches, groupSize }: Groups): boolean {
   const rest = numMicroBatches % groupSize;
@@ -125,7 +127,7 @@ function checkGroups(groups: Groups): void {
 }
 
 /**
- * Returns the nearest number below `value` and the nearest above it, up to `limit`, that fit, if they exist.
+ * Returns the nearest valid number below `value` and the nearest one above it, up to `limit`, if they exist.
  */
 function nearestFitting(
   value: number,

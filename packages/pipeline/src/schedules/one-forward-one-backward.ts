@@ -3,9 +3,9 @@ import { checkSize, oneChunk } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /**
- * Builds 1F1B (PipeDream-Flush): p-r-1 forward passes warm rank r up, then each forward is followed by the
- * oldest backward (Narayanan et al. 2021, section 2.2.1 and figure 4, top). GPipe's bubble (p-1)/m with at
- * most p-r micro-batches alive.
+ * Builds 1F1B (PipeDream-Flush): rank r starts with p-r-1 forward passes; then each further forward is
+ * followed by the oldest outstanding backward (Narayanan et al. 2021, section 2.2.1 and figure 4, top). The
+ * bubble is GPipe's, (p-1)/m, with the activations of at most p-r micro-batches alive.
  *
  * @throws ConfigurationError see `checkSize`; v must be 1
  */
@@ -23,8 +23,8 @@ export function oneForwardOneBackward(size: ScheduleSize): PipelineSchedule {
 }
 
 /**
- * Builds the order of a model in one stage: forward and backward of each micro-batch in turn, so that the
- * activations of one are alive.
+ * Builds the order of a model in one stage: forward and backward of one micro-batch after the other, so that
+ * the activations of only one are alive.
  */
 export function oneStage(numMicroBatches: number): PipelineSchedule {
   const actions = Array.from({ length: numMicroBatches }, (_, microBatch): ScheduleAction[] => [

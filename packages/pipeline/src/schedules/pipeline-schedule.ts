@@ -1,12 +1,12 @@
 /**
- * Letters of this folder, as in Narayanan et al. 2021 (arXiv 2104.04473): p ranks (stages), m micro-batches,
- * v chunks on each rank, r a rank, N the micro-batch group size.
+ * The letters in the comments of this folder are from Narayanan et al. 2021 (arXiv 2104.04473): p ranks
+ * (stages), m micro-batches, v chunks per rank, r the number of a rank, N the micro-batch group size.
  */
 
 /**
- * The kind of pass of one micro-batch on one chunk: `F` forward, `B` backward with both halves in one sweep,
- * `I` its input half alone, `W` its weight half alone. (The zero-bubble papers call the input half B; the
- * letters here come from PyTorch's schedule files, in which all four differ.)
+ * The kind of pass of one micro-batch on one chunk: `F` forward, `B` the whole backward, `I` the input half
+ * of backward alone, `W` the weight half alone. (The zero-bubble papers call the input half B; the letters
+ * here come from PyTorch's schedule files, in which all four differ.)
  */
 export type PassKind = 'F' | 'B' | 'I' | 'W';
 
@@ -29,7 +29,7 @@ export interface PipelineSchedule {
   readonly numMicroBatches: number;
   /** The rank of each chunk, chunks in the order of the model. */
   readonly placement: readonly number[];
-  /** The actions of each rank, in the order it runs them. */
+  /** The actions of each rank, in the order in which it runs them. */
   readonly actions: ReadonlyArray<readonly ScheduleAction[]>;
 }
 
@@ -39,31 +39,34 @@ export interface ScheduleSize {
   readonly numStages: number;
   /** m: micro-batches of a step on one pipeline. */
   readonly numMicroBatches: number;
-  /** v: chunks of the model on each rank (virtual stages). Default: the schedule's smallest number. */
+  /**
+   * v: chunks of the model on each rank (virtual stages). Default: the smallest number that the schedule
+   * allows.
+   */
   readonly numChunks?: number | undefined;
   /**
-   * N: micro-batches that the interleaved schedule sends through a chunk before it goes to the next. Default
-   * p.
+   * N: the number of micro-batches that the interleaved schedule sends through a chunk before it continues
+   * with the next chunk. Default p.
    */
   readonly microBatchGroupSize?: number | undefined;
 }
 
 /**
- * A schedule for every size; throws a ConfigurationError with the nearest valid values for a size without a
- * schedule.
+ * A function that builds a schedule of any size. For a size that the schedule does not allow, it throws a
+ * ConfigurationError with the nearest valid values.
  */
 export type ScheduleFunction = (size: ScheduleSize) => PipelineSchedule;
 
 /**
- * Formats an action as schedule files and messages write it, chunk, kind, micro-batch: `3F0` is micro-batch 0
- * forward on chunk 3.
+ * Formats an action as in schedule files and messages: chunk, kind, micro-batch. `3F0` is forward of
+ * micro-batch 0 on chunk 3.
  */
 export function formatAction({ chunk, kind, microBatch }: ScheduleAction): string {
   return `${chunk}${kind}${microBatch}`;
 }
 
 /**
- * Returns for each chunk its index among the chunks of its rank, in the order of the model: 0 for the first.
+ * Returns, for each chunk, its index among the chunks of its rank: 0 for the rank's first chunk in the model.
  */
 export function chunkRounds({ placement }: Pick<PipelineSchedule, 'placement'>): readonly number[] {
   const numSeen = new Map<number, number>();

@@ -3,7 +3,7 @@ import { buildSchedule, type ScheduleName, type ScheduleNameOrOther } from '../s
 
 it('offers the names of schedules, and takes any other', () => {
   expectTypeOf(buildSchedule).parameter(0).toEqualTypeOf<ScheduleNameOrOther>();
-  // the names stay in the union, so that editors complete them: a plain string would swallow them
+  // the union must keep the individual names, so that editors complete them: a plain string would absorb them
   expectTypeOf<Extract<ScheduleNameOrOther, ScheduleName>>().toEqualTypeOf<ScheduleName>();
   expectTypeOf<'own'>().toMatchTypeOf<ScheduleNameOrOther>();
 });

@@ -24,8 +24,8 @@ const range = (first: number, last: number): number[] => {
 };
 
 /**
- * Returns every p to 16 (8 in a fast run), m to 64 (24) and v to 4 that a schedule takes (groups of their
- * default size).
+ * Returns all sizes that a schedule allows, with p up to 16 (8 in a fast run), m up to 64 (24) and v up to 4;
+ * groups have their default size.
  */
 function allCases(name: ScheduleName): Case[] {
   const chunks = { interleaved: [2, 3, 4], 'breadth-first': [1, 2, 3, 4], 'zb-v': [2] } as Partial<
@@ -42,9 +42,7 @@ function allCases(name: ScheduleName): Case[] {
   );
 }
 
-/**
- * Collects what does not hold over many cases: one assertion at the end is fast and shows the first failures.
- */
+/** Collects violations over many cases: one assertion at the end is fast and shows the first failures. */
 function failuresOf(
   cases: readonly Case[],
   problem: (schedule: PipelineSchedule, size: Case) => unknown,
@@ -58,7 +56,9 @@ function failuresOf(
   return failures;
 }
 
-/** M_B and M_W of the formulas; M_W < M_B as in every transformer (32sbh of 34sbh + 5as^2b and more). */
+/**
+ * M_B and M_W of the formulas; M_W < M_B as in every transformer (the papers have 32sbh of 34sbh + 5as^2b).
+ */
 const [forInput, forWeight] = [4, 3];
 
 interface ExpectedPeak {
@@ -68,13 +68,13 @@ interface ExpectedPeak {
   readonly size?: number;
 }
 
-/** Returns the peak of the table, without looking at the schedules. */
+/** Returns the peak that the papers' tables give, independently of the code that builds schedules. */
 function expectedPeak({ name, ...size }: Case, rank: number): ExpectedPeak {
   const { numStages: p, numMicroBatches: m, numChunks: v, microBatchGroupSize: group = p } = size;
   const whole = (numAlive: number): ExpectedPeak => {
     return { numUntilInput: numAlive, numUntilWeight: 0, numAlive, size: numAlive * forInput };
   };
-  // Forward passes ahead of the first backward, and weight halves behind, as far as m allows.
+  // Forward passes ahead of the first backward, and weight halves that lag behind, limited by m.
   const split = (ahead: number, behind: number): ExpectedPeak => {
     const [a, w] = [Math.min(m, ahead), Math.min(behind, m - Math.min(m, ahead))];
     return { numUntilInput: a, numAlive: a + w, size: a * forInput + w * forWeight };
@@ -85,7 +85,7 @@ function expectedPeak({ name, ...size }: Case, rank: number): ExpectedPeak {
   if (name === 'interleaved') return whole(Math.min(m * v, 2 * (p - rank - 1) + (v - 1) * group + 1));
   if (name === 'zb-h1') return split(p - rank, rank);
   if (name === 'zb-h2') return split(2 * p - 2 * rank - 1, 2 * rank);
-  // ZB-V, once the pattern has room to unfold: 1F1B's p stages, halved.
+  // ZB-V, if m is large enough for its whole pattern: half of p stages of 1F1B.
   return { numUntilWeight: 2 * rank + 1, numAlive: 2 * p };
 }
 
@@ -138,14 +138,14 @@ describe('every p, m and v', () => {
   );
 
   /**
-   * Keeps every p and v, and a third of the m: the formulas are linear in m, and these simulations are the
-   * slow part.
+   * Keeps every p and v, but only a third of the values of m: the formulas are linear in m, and these
+   * simulations take most of the time.
    */
   const thinned = (cases: readonly Case[]): Case[] => {
     return cases.filter(({ numStages, numMicroBatches }) => numMicroBatches % 3 === numStages % 3);
   };
 
-  // Whole numbers as times: sums are exact.
+  // Times are whole numbers, so that sums are exact.
   const [forward, backwardInput, backwardWeight] = [3, 4, 2];
   const work = forward + backwardInput + backwardWeight;
   const times = { forward, backwardInput, backwardWeight };
@@ -154,7 +154,7 @@ describe('every p, m and v', () => {
     ['gpipe', () => true],
     ['1f1b', () => true],
     ['interleaved', () => true],
-    // The first rank waits for its second chunk's input where there are fewer micro-batches than stages.
+    // With fewer micro-batches than stages, the first rank waits for the input of its second chunk.
     ['breadth-first', ({ numStages, numMicroBatches }: Case) => numMicroBatches >= numStages],
   ] as const)('%s has the bubble (p-1)/(v m)', (name, isExact) => {
     const exact = everyCase[name].filter(isExact);
@@ -166,7 +166,7 @@ describe('every p, m and v', () => {
           times: ofEveryChunk(schedule, times),
         });
         const fraction = (numStages - 1) / (numChunks * numMicroBatches);
-        // The makespan is exact; the fraction is a quotient of two sums: a few roundings of 2^-53.
+        // The makespan is exact; the fraction is a quotient of two sums, with a few rounding errors of 2^-53.
         const holds =
           makespan === (numChunks * numMicroBatches + numStages - 1) * work &&
           Math.abs(bubbleFraction - fraction) <= 1e-14 * fraction;
@@ -280,7 +280,7 @@ describe('any times', () => {
 });
 
 describe('any group size of the interleaved schedule', () => {
-  /** Groups that fit, over the whole range. */
+  /** Valid group sizes, over the whole range. */
   const grouped = fc
     .record({
       numStages: fc.integer({ min: 2, max: 16 }),

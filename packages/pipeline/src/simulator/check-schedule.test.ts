@@ -9,7 +9,7 @@ import {
   type ScheduleName,
 } from '../schedules.js';
 
-/** Small schedules of every kind. */
+/** Generates small schedules of every kind. */
 const anySchedule = fc
   .record({
     name: fc.constantFrom<ScheduleName>(
@@ -31,7 +31,7 @@ const anySchedule = fc
     return buildSchedule(name, { numStages, numMicroBatches });
   });
 
-/** A schedule and the place of one of its actions. */
+/** Generates a schedule and the position of one of its actions. */
 const anyAction = anySchedule.chain((schedule) =>
   fc
     .record({ rank: fc.nat(schedule.actions.length - 1), position: fc.nat() })
@@ -47,8 +47,8 @@ function withOrder(
 }
 
 /**
- * Tells whether the actions can run: the graph of "must come before" has no cycle. Written from the
- * definition of backpropagation over all pairs of kinds, with none of the simulator's code.
+ * Returns whether the actions can run: the graph of "must come before" has no cycle. Written from the
+ * definition of backpropagation over all pairs of kinds, and independent of the simulator's code.
  */
 function canRun({ actions, placement }: PipelineSchedule): boolean {
   const nodes = actions.flatMap((order, rank) =>
@@ -155,7 +155,7 @@ describe('checkSchedule on mutations', () => {
         if (isFine) expect(kinds).toEqual(new Set());
         else expect([['order'], ['deadlock']]).toContainEqual([...kinds]);
       }),
-      // The seed is fixed so that both outcomes are certain to be among the cases.
+      // The seed is fixed, so that both outcomes are certain to occur.
       { numRuns: 150, seed: 4 },
     );
     expect(seen.broken).toBeGreaterThan(20);
@@ -193,7 +193,7 @@ describe('checkSchedule', () => {
   });
 
   it('names rank, pass and what it waits for in a deadlock', () => {
-    // rank 0 needs the gradient of micro-batch 0 before it sends micro-batch 1, with which rank 1 begins
+    // rank 0 needs the gradient of micro-batch 0 before it sends micro-batch 1, which rank 1 needs first
     const schedule = scheduleOf(2, ['0F0 0B0 0F1 0B1', '1F1 1B1 1F0 1B0']);
     expect(checkSchedule(schedule).map(({ message }) => message)).toEqual([
       'deadlock: rank 0 cannot run 0B0 (backward of micro-batch 0 on chunk 0); it waits for 1B0 of rank 1, which never runs',

@@ -14,37 +14,38 @@ const passNames: Readonly<Record<PassKind, string>> = {
   W: 'weight half of backward',
 };
 
-/** A problem that keeps a schedule from running. */
+/** A problem that prevents a schedule from running. */
 export interface ScheduleProblem {
   /**
-   * `shape`: placement or action of a rank, chunk or micro-batch that does not exist. `misplaced`: a chunk's
-   * action on another rank. `repeated`, `missing`: not exactly one forward, and one B or one I and W.
-   * `order`: a pass before its input on its own rank. `deadlock`: ranks that wait for each other.
+   * The kind of problem. `shape`: a placement or an action with a rank, chunk or micro-batch that does not
+   * exist. `misplaced`: an action of a chunk on a rank that does not hold the chunk. `repeated`, `missing`:
+   * other than exactly one forward and either one B or one I and one W. `order`: a pass before its input on
+   * the same rank. `deadlock`: ranks that wait for each other.
    */
   readonly kind: 'shape' | 'misplaced' | 'repeated' | 'missing' | 'order' | 'deadlock';
   readonly message: string;
   readonly rank?: number;
-  /** Index among the actions of the rank. */
+  /** The index of the action among the actions of the rank. */
   readonly position?: number;
 }
 
 /**
- * A list longer than this tells no more, and the missing actions of a mistyped large number would fill
- * memory.
+ * The maximum number of reported problems: a longer list is not more helpful, and the missing actions of a
+ * mistyped large number would fill memory.
  */
 const mostProblems = 20;
 
 /**
- * Returns the first 20 problems of a schedule. An empty list proves that every chunk sees every micro-batch
- * forward and backward exactly once, in an order that every rank can follow to the end. (See `runInOrder` for
- * the assumptions about communication: a schedule that is free of deadlock with early receives may block with
- * sends that wait for their reader.)
+ * Returns the first 20 problems of a schedule. An empty list proves that every chunk runs forward and
+ * backward of every micro-batch exactly once, in an order that every rank can follow to the end. (See
+ * `runInOrder` for the assumptions about communication: a schedule without deadlock if receives are posted
+ * early may still block if sends wait for their receives.)
  */
 export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProblem[] {
   const misshapen = shapeProblems(schedule);
   if (misshapen.length > 0) return misshapen;
   const index = new ActionIndex(schedule);
-  // Each check relies on what the one before has shown.
+  // Each check assumes that the previous one found no problem.
   for (const check of [completenessProblems, orderProblems, deadlockProblems]) {
     const problems = check(schedule, index);
     if (problems.length > 0) return problems;
@@ -52,7 +53,7 @@ export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProb
   return [];
 }
 
-/** The schedules without problems; many ranks of one dry run check the same schedule. */
+/** Schedules that have been found valid; in a dry run, many ranks check the same schedule. */
 const valid = new WeakSet<PipelineSchedule>();
 
 /** @throws ConfigurationError `MTL_SCHEDULE_INVALID` with the first problems of `checkSchedule` */
@@ -75,7 +76,7 @@ export function assertSchedule(schedule: PipelineSchedule): void {
 }
 
 function shapeProblems({ numMicroBatches, placement, actions }: PipelineSchedule): ScheduleProblem[] {
-  // a user's own function may omit it
+  // a schedule from a user's own function may lack it
   if (!Array.isArray(placement))
     return [{ kind: 'shape', message: 'its placement is no list of ranks, one for each chunk' }];
   if (!Array.isArray(actions) || !actions.every(Array.isArray))
@@ -111,7 +112,7 @@ function shapeProblems({ numMicroBatches, placement, actions }: PipelineSchedule
   return problems.slice(0, mostProblems);
 }
 
-/** Describes the fault of a value that is no action. */
+/** Returns what is wrong with a value that is not an action; undefined for an action. */
 function actionProblem(action: ScheduleAction | null | undefined): string | undefined {
   if (typeof action !== 'object' || action === null)
     return `${JSON.stringify(action)}, which is no { kind, chunk, microBatch }`;
@@ -174,7 +175,7 @@ function orderProblems({ placement, actions }: PipelineSchedule, index: ActionIn
 
 function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): ScheduleProblem[] {
   const { placement, actions } = schedule;
-  // The times do not change whether a schedule ends.
+  // Any times will do: they do not change whether a schedule ends.
   const { passes, isDone } = runInOrder({ schedule, duration: () => 1, communication: 0 });
   const problems: ScheduleProblem[] = [];
   actions.forEach((order, rank) => {
@@ -197,12 +198,14 @@ function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): Sched
 
 const kinds: readonly PassKind[] = ['F', 'B', 'I', 'W'];
 
-/** The position of each action of a schedule among the actions of its rank. */
+/** An index of the position of each action of a schedule among the actions of its rank. */
 class ActionIndex {
   readonly #numMicroBatches: number;
-  /** A map and not an array: a mistyped micro-batch number must not cost its size in memory. */
+  /**
+   * A map and not an array, so that a mistyped large micro-batch number does not need memory of that size.
+   */
   readonly #positions = new Map<number, number>();
-  /** Actions that came a second time. */
+  /** Actions that occur a second time. */
   readonly repeated: ReadonlyArray<{
     readonly action: ScheduleAction;
     readonly rank: number;
@@ -226,12 +229,12 @@ class ActionIndex {
     return (chunk * this.#numMicroBatches + microBatch) * kinds.length + kinds.indexOf(kind);
   }
 
-  /** Returns the index of the action among the actions of its rank; undefined when no rank runs it. */
+  /** Returns the position of the action among the actions of its rank; undefined if no rank runs it. */
   positionOf(action: ScheduleAction): number | undefined {
     return this.#positions.get(this.#keyOf(action));
   }
 
-  /** Returns the action that makes a result: the chunk's F, or its B or I. */
+  /** Returns the action that produces a result: the chunk's F, or its B or I. */
   producerOf({ what, chunk }: Awaited, microBatch: number): ScheduleAction {
     if (what === 'forward') return { kind: 'F', chunk, microBatch };
     const whole: ScheduleAction = { kind: 'B', chunk, microBatch };

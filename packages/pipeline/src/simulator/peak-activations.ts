@@ -4,26 +4,30 @@ import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 export type PerChunk = number | readonly number[];
 
 /**
- * The sizes of the tensors that one micro-batch keeps on one chunk, in any unit. Between forward and the
- * input half of backward everything that backward needs; between input half and weight half only the part
- * that the weight half needs: 32sbh of sb(34h + 5as) bytes per layer, say (arXiv 2401.10241, table 1).
+ * The sizes of the tensors that one micro-batch keeps on one chunk, in any unit. From forward to the input
+ * half of backward these are all tensors that backward needs; between input half and weight half only the
+ * part that the weight half needs. Example: 32sbh of sb(34h + 5as) bytes per layer (arXiv 2401.10241, table
+ * 1).
  */
 export interface ActivationSizes {
-  /** M_B, default 1. */
+  /** M_B: the size from forward to the input half; default 1. */
   readonly untilInput?: PerChunk;
-  /** M_W, default `untilInput`. */
+  /** M_W: the size from the input half to the weight half; default `untilInput`. */
   readonly untilWeight?: PerChunk;
 }
 
-/** The most that is alive on a rank at one time. The three numbers may be reached at different times. */
+/** The peaks of a rank's live activations. The four numbers may be reached at different times. */
 export interface PeakActivations {
-  /** Most activations (one micro-batch on one chunk) between forward and the end of their input half. */
+  /**
+   * Peak number of activations (one micro-batch on one chunk) between forward and the end of their input
+   * half.
+   */
   readonly numUntilInput: number;
-  /** Most activations whose weight half is to come: 0 where backward is not split. */
+  /** Peak number of activations that still wait for their weight half; 0 if backward is not split. */
   readonly numUntilWeight: number;
-  /** Most of both together. */
+  /** Peak number of both kinds together. */
   readonly numAlive: number;
-  /** Most of both together, weighted by their sizes. */
+  /** Peak size of both kinds together, in the unit of `ActivationSizes`. */
   readonly size: number;
 }
 
@@ -33,9 +37,9 @@ export function ofChunk(value: PerChunk, chunk: number): number {
 }
 
 /**
- * Returns the peak live activations of each rank. They follow from the order of its actions alone, whatever
- * the times: a rank runs one action after the other. The tensors that a pass uses are alive until it ends.
- * Boundary tensors that have arrived early are not counted.
+ * Returns the peak live activations of each rank. They depend only on the order of its actions, not on the
+ * times, since a rank runs one action after the other. The tensors that a pass uses are alive until the pass
+ * ends. Boundary tensors that have arrived early are not counted.
  */
 export function peakActivations(
   { actions }: PipelineSchedule,

@@ -1,31 +1,31 @@
 import type { PipelineSchedule, ScheduleAction } from '../schedules/pipeline-schedule.js';
 
 /**
- * A boundary tensor on its way: the forward result of a chunk to the next one, or a gradient to the one
- * before.
+ * A boundary tensor in transfer: the forward result of a chunk, to the next chunk, or a gradient, to the
+ * previous one.
  */
 export interface Transfer {
   readonly what: 'forward' | 'gradient';
-  /** The chunk that made it. */
+  /** The chunk that produced the tensor. */
   readonly chunk: number;
   readonly microBatch: number;
-  /** The rank at the other end; undefined where both chunks are on this rank and nothing is sent. */
+  /** The other rank; undefined if both chunks are on this rank and nothing is sent. */
   readonly peer: number | undefined;
 }
 
-/** An action of a rank with its boundary tensors and receives. */
+/** An action of a rank, with its boundary tensors and the receives to post. */
 export interface PlannedAction {
   readonly action: ScheduleAction;
-  /** The tensor that it needs from a neighbouring chunk. */
+  /** The boundary tensor that the action needs, from a neighbouring chunk. */
   readonly input: Transfer | undefined;
-  /** The tensor that it makes for a neighbouring chunk. */
+  /** The boundary tensor that the action produces, for a neighbouring chunk. */
   readonly output: Transfer | undefined;
   /**
    * The number of receives of the plan that are posted before the action starts: the receives of the action
    * itself, and the receives of the next action that needs any.
    */
   readonly numReceives: number;
-  /** True if the weight gradients of its chunk are complete after it. */
+  /** True if the weight gradients of the action's chunk are complete after it. */
   readonly completesChunk: boolean;
 }
 
@@ -40,10 +40,10 @@ export interface MessagePlan {
 }
 
 /**
- * Plans the sends and receives of a rank. Messages of a pair of ranks have no tags: they match in order, so
- * the receiver posts in the order in which the sender's actions run, forward results and gradients mixed. The
- * plan is free of deadlock if the schedule is: every message that must be received before another is needed
- * was sent before it.
+ * Plans the sends and receives of a rank. Messages between two ranks have no tags and match in order, so the
+ * receiver posts receives in the order in which the sender's actions run, with forward results and gradients
+ * mixed. The plan is free of deadlock if the schedule is: if the receiver needs message A before message B, A
+ * was sent before B.
  */
 export function planMessages(
   schedule: PipelineSchedule,

@@ -1,13 +1,13 @@
 import type { PipelineSchedule, ScheduleAction } from '../schedules/pipeline-schedule.js';
 
-/** A pass with the times at which it runs, in the time unit of the durations. */
+/** A pass with its start and end, in the time unit of the durations. */
 export interface TimedPass {
   readonly action: ScheduleAction;
   readonly start: number;
   readonly end: number;
 }
 
-/** A result that a pass waits for: the forward, or the gradient of the input, of a chunk. */
+/** A result that a pass waits for: the output of a chunk's forward, or the gradient of a chunk's input. */
 export interface Awaited {
   readonly what: 'forward' | 'gradient';
   readonly chunk: number;
@@ -17,24 +17,24 @@ interface RunInOrderOptions {
   readonly schedule: PipelineSchedule;
   /** Returns how long an action runs. */
   readonly duration: (action: ScheduleAction) => number;
-  /**
-   * The time from the end of a pass until another rank can use its result; between chunks of one rank it is
-   * 0.
-   */
+  /** The time from the end of a pass until another rank can use its result; 0 between chunks of one rank. */
   readonly communication: number;
 }
 
 /** The result: all passes that could run, and the progress of each rank. */
 interface RunInOrder {
-  /** The passes of each rank; fewer than its actions if the rank is in a deadlock. */
+  /** The passes of each rank; fewer than its actions if the rank waits in a deadlock. */
   readonly passes: ReadonlyArray<readonly TimedPass[]>;
-  /** Tells whether a result was there at the end, to report the result that a rank waits for. */
+  /**
+   * Returns whether a result existed at the end, so that the missing result that a rank waits for can be
+   * reported.
+   */
   readonly isDone: (awaited: Awaited, microBatch: number) => boolean;
 }
 
 /**
- * Returns the results that must be made on this or another rank before an action can start. The rank's own
- * order is a further condition.
+ * Returns the results, of this or another rank, that must exist before an action can start. In addition, a
+ * rank runs its actions in order.
  */
 export function awaitedBy(action: ScheduleAction, numChunks: number): readonly Awaited[] {
   const { kind, chunk } = action;
@@ -49,7 +49,8 @@ export function awaitedBy(action: ScheduleAction, numChunks: number): readonly A
  * do not depend on the order in which the loop visits ranks, because a rank has exactly one next action.
  *
  * Assumes that sends are not waited for and cost the sender nothing, that receives are posted early (a result
- * waits for its reader in memory, never the other way round), and that transfers do not slow each other down.
+ * may wait for its receiver in memory, but no sender waits for a receive), and that transfers do not slow
+ * each other down.
  */
 export function runInOrder(options: RunInOrderOptions): RunInOrder {
   const { schedule, duration, communication } = options;
@@ -62,7 +63,7 @@ export function runInOrder(options: RunInOrderOptions): RunInOrder {
   const passes: TimedPass[][] = actions.map(() => []);
   const free = actions.map(() => 0);
 
-  /** Returns the time at which the inputs of the action exist; NaN while that time is not known. */
+  /** Returns the time at which all inputs of the action exist; NaN if it is not known yet. */
   const readyAt = (action: ScheduleAction): number => {
     const rank = placement[action.chunk]!;
     let ready = 0;

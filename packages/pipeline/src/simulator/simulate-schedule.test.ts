@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ofEveryChunk } from '../../test/support/of-every-chunk.js';
 import { buildSchedule, parseScheduleCsv, type Simulation, simulateSchedule } from '../schedules.js';
 
-/** Starts and ends of a rank: `F0 0-1, B0 3-5`. */
+/** Formats the start and end of a rank's passes: `F0 0-1, B0 3-5`. */
 function clockOf({ ranks }: Simulation, rank: number): string {
   return ranks[rank]!.passes.map(
     ({ action, start, end }) => `${action.kind}${action.microBatch} ${start}-${end}`,
@@ -27,7 +27,7 @@ describe('simulateSchedule', () => {
     const simulation = simulateSchedule({ schedule, times: { communication: 0.5 } });
     expect(clockOf(simulation, 0)).toBe('F0 0-1, F1 1-2, B0 5-7, B1 8-10');
     expect(clockOf(simulation, 1)).toBe('F0 1.5-2.5, B0 2.5-4.5, F1 4.5-5.5, B1 5.5-7.5');
-    // The turn of the V lies on one rank: from chunk 1 to chunk 2 nothing is sent.
+    // The turn of the V is within one rank: nothing is sent from chunk 1 to chunk 2.
     const v = buildSchedule('zb-v', { numStages: 2, numMicroBatches: 1 });
     const turning = simulateSchedule({
       schedule: v,
@@ -40,16 +40,16 @@ describe('simulateSchedule', () => {
     const times = { forward: 1, backwardInput: [1, 4], backwardWeight: [1, 3] };
     const simulation = simulateSchedule({ schedule, times: { ...times, backward: [2, 6] } });
     expect(clockOf(simulation, 1)).toBe('F0 1-2, B0 2-8, F1 8-9, B1 9-15');
-    // The last rank sets the pace: two of its micro-batches, the first one's way there and the last one's way
-    // back.
+    // The last rank sets the pace: two of its micro-batches, plus the way of the first one to this rank and
+    // the way of the last one back.
     expect(simulation.makespan).toBe(1 + 2 * 7 + 2);
-    // Idle over busy, of both ranks: 2 * 17 - (6 + 14) over 6 + 14.
+    // Idle time over busy time, over both ranks: 2 * 17 - (6 + 14) over 6 + 14.
     expect(simulation.bubbleFraction).toBeCloseTo(14 / 20, 12);
     const split = simulateSchedule({
       schedule: buildSchedule('zb-h1', { numStages: 2, numMicroBatches: 2 }),
       times: { ...times, backward: [2, 6] },
     });
-    // Apart the halves make the logits twice: 4 and 3 instead of 6.
+    // If backward is split, both halves compute the logits: 4 and 3 instead of 6.
     expect(clockOf(split, 1)).toBe('F0 1-2, I0 2-6, F1 6-7, I1 7-11, W0 11-14, W1 14-17');
   });
 
@@ -61,7 +61,7 @@ describe('simulateSchedule', () => {
     expect(bound).toMatchObject({ makespan: 20, stepTime: 22, hasBarrier: true });
     expect(bound.bubbleFraction).toBe(2 / 20);
     const free = simulateSchedule({ ...options, barrier: false });
-    // Each rank is as late at the end as it was at the start: its next step can start as late.
+    // Each rank ends as late as it started, so its next step can start with the same delay.
     expect(free.ranks.map(({ passes, optimizerStart }) => [passes[0]!.start, optimizerStart])).toEqual([
       [0, 18],
       [1, 19],

@@ -11,28 +11,25 @@ import {
 import { runInOrder, type TimedPass } from './run-in-order.js';
 
 /**
- * The durations of the passes of one micro-batch, in any unit of time: a number for the layers of a stage,
- * which its chunks share, as the flags of `mtl schedule` count; or a list with one number for each chunk, in
- * full.
+ * The durations of the passes of one micro-batch, in any unit of time. A number is the duration for all
+ * layers of a stage, divided over its chunks (as in the flags of `mtl schedule`); a list has the whole
+ * duration for each chunk.
  */
 export interface PassTimes {
-  /** T_F, default 1. */
+  /** T_F, the time of forward; default 1. */
   readonly forward?: PerChunk;
   /** The input half of backward alone, T_B of the zero-bubble papers; default 1. */
   readonly backwardInput?: PerChunk;
   /** The weight half of backward alone, T_W; default 1. */
   readonly backwardWeight?: PerChunk;
   /**
-   * Both halves in one sweep; default their sum. Less than the sum where the halves share work: the chunk
-   * with the head makes its logits in backward, once in one sweep and twice in two.
+   * The time of both halves in one sweep. Default: their sum. It is less than the sum if the halves share
+   * work: the chunk with the head computes its logits in backward, once for one sweep and twice for two.
    */
   readonly backward?: PerChunk;
-  /**
-   * The time from the end of a pass until another rank has its result; runs concurrently with the passes.
-   * Default 0.
-   */
+  /** The time from the end of a pass until another rank has its result; concurrent with passes. Default 0. */
   readonly communication?: number;
-  /** The optimizer's step on each rank, default 0. */
+  /** The time of the optimizer step on each rank; default 0. */
   readonly optimizer?: number;
 }
 
@@ -41,37 +38,37 @@ export interface SimulateOptions {
   readonly times?: PassTimes;
   readonly activations?: ActivationSizes;
   /**
-   * True where every rank waits for all others before its optimizer's step, as clipping by the global
-   * gradient norm and the overflow check of loss scaling make it (arXiv 2401.10241, section 4). Default true.
+   * True if every rank waits for all others before its optimizer step, as clipping by the global gradient
+   * norm and the overflow check of loss scaling require (arXiv 2401.10241, section 4). Default true.
    */
   readonly barrier?: boolean;
 }
 
-/** A rank during one step. */
+/** The passes and times of a rank in one step. */
 export interface SimulatedRank {
   readonly passes: readonly TimedPass[];
   /**
-   * The time at which its step begins; it ends `stepTime` later. 0 with the barrier, else with its first
-   * pass.
+   * The time at which the rank's step begins; it ends `stepTime` later. With the barrier 0, otherwise the
+   * start of the rank's first pass.
    */
   readonly stepStart: number;
-  /** The time at which its optimizer's step starts. */
+  /** The time at which the rank's optimizer step starts. */
   readonly optimizerStart: number;
-  /** Time spent in passes and optimizer. */
+  /** The time that the rank spends in passes and in the optimizer step. */
   readonly busy: number;
-  /** The rest of the step. */
+  /** The rest of the step, in which the rank is idle. */
   readonly idle: number;
   readonly peak: PeakActivations;
 }
 
 export interface Simulation {
   readonly schedule: PipelineSchedule;
-  /** The time at which the last pass of any rank ends; the first starts at 0. */
+  /** The time at which the last pass of all ranks ends; the first pass starts at 0. */
   readonly makespan: number;
   /**
-   * Time of one of many steps. With the barrier: makespan and optimizer. Without: the longest time from a
-   * rank's first pass to the end of its optimizer's step, because each rank then starts its next step
-   * independently.
+   * The time per step in a run of many steps. With the barrier: makespan plus optimizer step. Without: the
+   * longest time from a rank's first pass to the end of its optimizer step, because each rank then starts its
+   * next step independently.
    */
   readonly stepTime: number;
   /** Idle time over busy time, of all ranks together: t_pb / t_id of Narayanan et al. 2021, section 2.2. */
@@ -82,11 +79,11 @@ export interface Simulation {
 }
 
 /**
- * Runs a schedule on a clock: every action starts as soon as its rank is free and its input has arrived (see
+ * Simulates a schedule: every action starts as soon as its rank is free and its input has arrived (see
  * `runInOrder` for the assumptions about communication).
  *
  * @throws ConfigurationError `MTL_SCHEDULE_INVALID` (see `checkSchedule`); `MTL_SCHEDULE_TIMES` for a time or
- *   size that is no number of 0 or more, or a list that does not have one for each chunk
+ *   size that is negative or not a number, or a list that does not have one number for each chunk
  */
 export function simulateSchedule(options: SimulateOptions): Simulation {
   const { schedule, times = {}, activations = {}, barrier = true } = options;

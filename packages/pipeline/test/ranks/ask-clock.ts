@@ -2,8 +2,8 @@ import type { World } from '@mtl/comm';
 import { clockOffset, nowNs } from '../../src/recording/clock.js';
 
 /**
- * Returns the offset of a clock that is fast by a given time, and the offset where clocks are declared to be
- * shared.
+ * Returns the offset that is measured for a clock that is fast by a given time, and the offset if clocks are
+ * declared to be shared.
  */
 export default function askClock(world: World, fastByNs: readonly number[]) {
   const { group, rank } = world;

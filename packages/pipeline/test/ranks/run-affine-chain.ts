@@ -6,15 +6,15 @@ import { buildSchedule, oneStage, type PipelineSchedule, parseScheduleCsv } from
 import { affineBatches } from '../support/affine-chain.js';
 import { AffineStage, type KeptElements, LiveCount } from '../support/affine-stage.js';
 
-/** One step of the chain, over the ranks of a world. */
+/** One step of the chain on the ranks of a world. */
 export interface ChainCase {
-  /** A name, the text of a CSV file, or a schedule. */
+  /** The name of a schedule, the text of a CSV file, or a schedule. */
   readonly schedule: string | PipelineSchedule;
   readonly numStages: number;
   readonly numMicroBatches: number;
   readonly numChunks?: number | undefined;
   readonly numReplicas: number;
-  /** Elements of a micro-batch. */
+  /** The number of elements of a micro-batch. */
   readonly size: number;
   readonly kept?: KeptElements;
 }
@@ -26,15 +26,18 @@ export interface RankResult {
     readonly factor: number;
     readonly offset: number;
   }>;
-  /** The losses by micro-batch; empty but on the rank with the last chunk. */
+  /** The losses by micro-batch; empty except on the rank with the last chunk. */
   readonly losses: readonly number[];
   readonly evaluated: readonly number[];
   readonly lastRank: number;
-  /** The calls before the last backward of chunks: the chunk and its number of finished micro-batches. */
+  /** The calls of `beforeLastBackward`: the chunk, and its number of finished micro-batches at that time. */
   readonly announced: ReadonlyArray<{ readonly chunk: number; readonly numDone: number }>;
-  /** Tensors that the step left behind; 0 where ranks are threads, which count them together. */
+  /**
+   * The number of tensors that the step left behind; 0 if ranks are threads, which count their tensors
+   * together.
+   */
   readonly numLeft: number;
-  /** Bytes of the training step that the engine gave to other ranks of the pipeline. */
+  /** The bytes that this rank sent to other ranks of the pipeline in the training step. */
   readonly sentBytes: number;
   /** The peak of activations alive at one time in the training step. */
   readonly peak: LiveCount['peak'];
@@ -57,7 +60,7 @@ export function scheduleOf(
 
 /**
  * Runs the cases one after the other. A case with s stages and t replicas runs on the first s t ranks of the
- * world; other ranks return nothing for the case.
+ * world; the other ranks return no result for the case.
  */
 export default function runAffineChain(
   world: World,
@@ -70,7 +73,7 @@ export default function runAffineChain(
 
 export const numRanksOf = ({ numStages, numReplicas }: ChainCase): number => numStages * numReplicas;
 
-/** @param chainCase.index tells the groups of cases with the same members apart */
+/** @param chainCase.index distinguishes the groups of cases with the same members */
 function runCase(world: World, chainCase: ChainCase & { readonly index: number }): RankResult {
   const { numStages, numMicroBatches, numReplicas, size } = chainCase;
   const mesh = new ProcessMesh({ tp: numReplicas, pp: numStages });

@@ -4,11 +4,11 @@ import { ClockStage, type PassUnits, RankClock } from '../support/clock-stage.js
 import { type ChainCase, scheduleOf } from './run-affine-chain.js';
 
 export interface ClockCase extends Omit<ChainCase, 'numReplicas' | 'size'> {
-  /** The times of each chunk, in nanoseconds of no real clock. */
+  /** The durations of each chunk's passes, in nanoseconds of the simulated clock. */
   readonly units: readonly PassUnits[];
 }
 
-/** Returns the times of the passes of this rank by its clock, case by case. */
+/** Returns the times of this rank's passes on its simulated clock, by case. */
 export default function runByClocks(world: World, cases: readonly ClockCase[]): RecordedSpan[][] {
   return cases.map(({ units, ...clockCase }) => {
     const { numMicroBatches } = clockCase;

@@ -7,9 +7,9 @@ import { affineBatches, affineChain } from '../support/affine-chain.js';
 import { AffineStage } from '../support/affine-stage.js';
 import { type ChainCase, lossFactor, scheduleOf } from './run-affine-chain.js';
 
-/** A case whose stages take a known time. */
+/** A case whose stages take known times. */
 export interface TimedCase extends ChainCase {
-  /** Milliseconds of F, of I and of W on one chunk. */
+  /** The duration of F, of I and of W on one chunk, in milliseconds. */
   readonly passMs: number;
 }
 
@@ -17,9 +17,9 @@ export interface TimedCases {
   readonly cases: readonly TimedCase[];
   readonly numSteps: number;
   /**
-   * Lets these processes, which sleep nearly all the time, run before others when they wake. Needs the right
-   * to. An ordinary priority, not a real-time one: whatever computes at that keeps its core from everybody
-   * else.
+   * True to let these processes, which sleep nearly all the time, run before others when they wake; this
+   * needs the privilege to raise priorities. The priority is an ordinary one: a real-time priority would keep
+   * a computing thread's core from all others.
    */
   readonly isFirst?: boolean;
 }
@@ -55,7 +55,7 @@ function timeCase(
     pipeline.run({ batches, lossFactors: { loss: lossFactor }, onLoss: () => {} });
     return [...recorder.take()];
   });
-  // how long it took to be wrong is of no interest
+  // the results are checked after the measured steps
   const expected = affineChain(batches, { numChunks, lossFactor }).gradients;
   for (const [chunk, { gradients }] of stages) {
     const { factor, offset } = expected[chunk]!;

@@ -2,15 +2,15 @@ import type { LocalWorld, TraceEntry } from '@mtl/comm';
 import type { RecordedSpan } from '../../src/index.js';
 import timePasses, { type TimedCase } from './time-passes.js';
 
-/** The activities of a rank in the last of some steps, and of its messages in the same time. */
+/** The activities of a rank in the last of several steps, and its messages in the same time. */
 export interface TracedStep {
   readonly spans: readonly RecordedSpan[];
   readonly operations: readonly TraceEntry[];
 }
 
 /**
- * Traces the second of two steps: in the first one, ranks compare their steps; the second one is a step like
- * any other.
+ * Traces the second of two steps: the first step includes the comparison of the ranks' steps, the second is a
+ * normal one.
  */
 export default function traceStep(world: LocalWorld, timedCase: TimedCase): TracedStep {
   const steps = timePasses(world, { cases: [timedCase], numSteps: 2 })[0]!;

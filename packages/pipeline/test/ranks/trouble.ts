@@ -5,7 +5,7 @@ import { buildSchedule } from '../../src/schedules.js';
 import { affineBatches } from '../support/affine-chain.js';
 import { type AffineBatch, AffineStage } from '../support/affine-stage.js';
 
-/** The fault on rank 1 of three. */
+/** The fault of rank 1, in a pipeline of three ranks. */
 export interface Trouble {
   readonly kind:
     | 'none'
@@ -47,7 +47,10 @@ class TroubledStage extends AffineStage {
   }
 }
 
-/** Steps until something happens; says when the first is done, and what the failed one left behind. */
+/**
+ * Runs steps until one fails; prints when the first one is done, and the tensors that the failed one left
+ * behind.
+ */
 export default function trouble(world: World, { kind }: Trouble): void {
   const numLive = numLiveTensors();
   const own = world.rank === 1 ? kind : 'none';
@@ -71,15 +74,15 @@ export default function trouble(world: World, { kind }: Trouble): void {
     }
   } catch (error) {
     pipeline.abandon();
-    // on the rank that fails first, operations are in progress until the other ranks know
+    // on the rank that fails first, operations stay in progress until the other ranks know of the failure
     if (own === 'none') process.stdout.write(`${JSON.stringify({ left: numLeft(numLive) })}\n`);
     throw error;
   }
 }
 
 /**
- * Returns the number of tensors beyond those there were, when the engine has released the tensors of failed
- * operations; that may take a moment.
+ * Returns the number of tensors in addition to `numBefore`, after the engine has released the tensors of
+ * failed operations, which may take a moment.
  */
 function numLeft(numBefore: number): number {
   const deadline = performance.now() + 10_000;

@@ -11,8 +11,8 @@ export interface WriteStepTraces {
 }
 
 /**
- * Runs two pipelines side by side over four steps with an optimizer after each, traced in the second and
- * third, which evaluates first.
+ * Runs two pipelines side by side for four steps, each followed by an optimizer step. The second and the
+ * third step are traced; the third one begins with an evaluation.
  */
 export default function writeStepTraces(world: World, { chainCase, passMs, file }: WriteStepTraces): void {
   const { numStages, numMicroBatches, size } = chainCase;

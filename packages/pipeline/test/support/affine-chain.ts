@@ -2,7 +2,7 @@ import { type AffineBatch, affineParameters } from './affine-stage.js';
 
 /** The results of a step of the chain. */
 export interface ChainResult {
-  /** Weighted sum of the losses of each micro-batch, in their order. */
+  /** The weighted sum of the losses of each micro-batch, in the order of micro-batches. */
   readonly losses: readonly number[];
   /** The gradients of each chunk's factor and offset. */
   readonly gradients: ReadonlyArray<{ readonly factor: number; readonly offset: number }>;
@@ -18,7 +18,7 @@ export function affineBatches(numMicroBatches: number, size: number): readonly A
   }));
 }
 
-/** Computes the chain by its formulas, with no stage and no pipeline: the oracle. */
+/** Computes the chain by its formulas, without stages or a pipeline, as the expected result. */
 export function affineChain(
   batches: readonly AffineBatch[],
   { numChunks, lossFactor }: { readonly numChunks: number; readonly lossFactor: number },

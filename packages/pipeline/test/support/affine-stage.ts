@@ -1,14 +1,15 @@
 import { Tensor } from '@mtl/kernels';
 import type { Stage, StageForward, StageLoss } from '../../src/index.js';
 
-/** One micro-batch of the chain: numbers that go in, and what they should become. */
+/** One micro-batch of the chain: input numbers and their targets. */
 export interface AffineBatch {
   readonly values: readonly number[];
   readonly targets: readonly number[];
 }
 
 /**
- * The durations of the passes of a stage, in milliseconds, slept and not worked: ranks may outnumber cores.
+ * The durations of the passes of a stage, in milliseconds. The stage sleeps for this time instead of
+ * computing, since there may be more ranks than cores.
  */
 export interface PassMilliseconds {
   readonly forward: number;
@@ -20,14 +21,14 @@ export interface AffineStageOptions {
   readonly chunk: number;
   readonly numChunks: number;
   readonly times?: PassMilliseconds | undefined;
-  /** Kept by each micro-batch until the halves of its backward are done. */
+  /** The tensors that each micro-batch keeps until the halves of its backward are done. */
   readonly kept?: KeptElements | undefined;
   readonly live?: LiveCount | undefined;
 }
 
 /**
- * Elements of float64 that a micro-batch keeps; those until the weight half are among those until the input
- * half.
+ * The numbers of float64 elements that a micro-batch keeps; the elements kept until the weight half are also
+ * part of the elements kept until the input half.
  */
 export interface KeptElements {
   readonly untilInput: number;
@@ -35,15 +36,17 @@ export interface KeptElements {
 }
 
 /**
- * Returns the parameters of a chunk, which computes y = factor * x + offset. They are halves of whole
- * numbers, so that float64 rounds nothing in chains of up to 16 chunks, and sums do not depend on their
- * order.
+ * Returns the parameters of a chunk, which computes y = factor * x + offset. They are multiples of one half,
+ * so that float64 arithmetic is exact in chains of up to 16 chunks, and sums do not depend on their order.
  */
 export function affineParameters(chunk: number): { readonly factor: number; readonly offset: number } {
   return { factor: [1, 1.5, -1, 0.5, 1][chunk % 5]!, offset: (chunk % 3) - 1 };
 }
 
-/** Counts the tensors that are alive on a rank, where they are made and released; shared by its stages. */
+/**
+ * Counts the live tensors of a rank: stages report each tensor that they make or release. Shared by the
+ * rank's stages.
+ */
 export class LiveCount {
   readonly now = { untilInput: 0, untilWeight: 0 };
   readonly peak = { numUntilInput: 0, numUntilWeight: 0, numAlive: 0 };
@@ -68,13 +71,13 @@ interface InFlight {
 }
 
 /**
- * A stage whose gradients are known in closed form: a chain of y = a x + b on vectors of numbers, with the
- * loss (y - target)^2 / 2. Arithmetic is in float64, and so are its boundary tensors.
+ * A stage whose gradients are known in closed form: a chain of y = a x + b on vectors, with the loss (y -
+ * target)^2 / 2. Arithmetic and boundary tensors are in float64.
  */
 export class AffineStage implements Stage<AffineBatch> {
   readonly isFirst: boolean;
   readonly isLast: boolean;
-  /** Sums over everything that ran: of the factor and of the offset. */
+  /** The gradients of factor and offset, summed over all passes so far. */
   readonly gradients = { factor: 0, offset: 0 };
   readonly #options: AffineStageOptions;
   readonly #inFlight = new Map<number, InFlight>();
@@ -202,14 +205,14 @@ export class AffineStage implements Stage<AffineBatch> {
 const nothing = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * Returns the time at which an activity that starts now and takes so long will be over; undefined for no time
- * at all.
+ * Returns the time at which an activity that starts now and takes that long ends; undefined for a duration of
+ * 0.
  */
 function later(milliseconds: number): number | undefined {
   return milliseconds > 0 ? performance.now() + milliseconds : undefined;
 }
 
-/** Sleeps for what is left of a pass, so that its own work is part of its time. */
+/** Sleeps until the given end of a pass, so that the pass's own work is part of its duration. */
 function sleepUntil(end: number | undefined): void {
   if (end !== undefined) Atomics.wait(nothing, 0, 0, Math.max(0, end - performance.now()));
 }

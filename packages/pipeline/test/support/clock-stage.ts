@@ -2,14 +2,16 @@ import { Tensor } from '@mtl/kernels';
 import type { RecordedSpan, Stage, StageForward, StageLoss } from '../../src/index.js';
 import type { PassKind } from '../../src/schedules.js';
 
-/** Units of time that the passes of a chunk take; B takes the time of I and W together. */
+/** The durations of a chunk's passes, in units of time; B takes the time of I and W together. */
 export interface PassUnits {
   readonly forward: number;
   readonly backwardInput: number;
   readonly backwardWeight: number;
 }
 
-/** The time of a rank and its passes. Only the passes advance the time. The rank's stages share the clock. */
+/**
+ * The simulated clock of a rank, and its passes. Only passes advance the clock. The rank's stages share it.
+ */
 export class RankClock {
   now = 0;
   readonly spans: RecordedSpan[] = [];
@@ -23,8 +25,9 @@ export interface ClockStageOptions {
 }
 
 /**
- * A stage that computes only times: boundary tensors hold the time at which they were made, and a pass begins
- * when its rank is free and its input exists. It does not use a real clock, so the times are deterministic.
+ * A stage that simulates only times: boundary tensors contain the time at which they were made, and a pass
+ * starts when its rank is free and its input exists. It does not use a real clock, so the times are
+ * deterministic.
  */
 export class ClockStage implements Stage<undefined> {
   readonly isFirst: boolean;

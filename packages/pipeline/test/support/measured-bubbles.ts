@@ -9,13 +9,13 @@ import { ofEveryChunk } from './of-every-chunk.js';
 
 export interface MeasuredBubble {
   readonly timedCase: TimedCase;
-  /** The simulation with the times that stages are told to take. Milliseconds. */
+  /** The simulation with the durations that the stages are set to. Times are milliseconds. */
   readonly simulated: Simulation;
-  /** The steps that really ran, in their order. Milliseconds. */
+  /** The steps that were run, in order. Times are milliseconds. */
   readonly measured: readonly Simulation[];
 }
 
-/** Runs cases of the same number of stages over processes with stages that sleep, and simulates them. */
+/** Runs cases with the same number of stages on processes whose stages sleep, and simulates the cases. */
 export async function measureBubbles(argument: TimedCases): Promise<MeasuredBubble[]> {
   const { cases, numSteps } = argument;
   const ranks = await runLocalRanks<RecordedSpan[][][]>({

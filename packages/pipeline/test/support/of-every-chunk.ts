@@ -1,6 +1,9 @@
 import type { PipelineSchedule } from '../../src/schedules.js';
 
-/** Times of passes that every chunk takes in full, where a number alone would count for a whole stage. */
+/**
+ * Turns the duration of a pass into a list with this duration for each chunk; a number alone would be divided
+ * over the chunks of a stage.
+ */
 export function ofEveryChunk<Times extends Readonly<Record<string, number>>>(
   { placement }: PipelineSchedule,
   times: Times,

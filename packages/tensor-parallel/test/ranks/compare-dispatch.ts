@@ -30,12 +30,12 @@ export interface DispatchedResult {
 }
 
 const [numExperts, topK, hidden, width] = [4, 2, 6, 8] as const;
-/** Rows of all ranks together. */
+/** The number of rows of all ranks together. */
 export const numRows = 12;
 
 const value = (index: number): number => Math.sin(1 + index * 0.7);
 
-/** Returns the experts of a row; the third row drops one, the sixth both. */
+/** Returns the experts of a row; the third row drops one, the sixth row both. */
 function expertsOf(row: number, choice: DispatchLayout['choice']): readonly [number, number] {
   if (row === 5) return [-1, -1];
   const first = choice === 'one expert' ? 3 : choice === 'first half' ? row % 2 : (row * row + row) % 4;
@@ -43,7 +43,7 @@ function expertsOf(row: number, choice: DispatchLayout['choice']): readonly [num
   return [first, row === 2 ? -1 : second];
 }
 
-/** Makes the weights of two layers; this process holds its experts and its shard of their features. */
+/** Makes the weights of two layers: this process's experts, and its shard of their features. */
 function weightsOf(expertParallel: ExpertParallel | undefined): readonly [Parameter, Parameter] {
   const { rank: place, size: numPlaces } = expertParallel?.spread ?? { rank: 0, size: 1 };
   const { rank: share, size: numShares } = expertParallel?.sharing ?? { rank: 0, size: 1 };
@@ -156,17 +156,17 @@ function compute(
   };
 }
 
-/** Computes all rows in one process. */
+/** Computes all rows in one process, as the expected result. */
 export const computeAlone = (choice: DispatchLayout['choice']): DispatchedResult =>
   compute({ first: 0, last: numRows, choice }, undefined);
 
-/** Computes the rows of this rank, with experts in each of the layouts. */
+/** Computes the rows of this rank, with experts placed as in each of the layouts. */
 export default function compareDispatch(
   world: World,
   layouts: readonly DispatchLayout[],
 ): readonly DispatchedResult[] {
   setNumThreads(1);
-  // unwritten memory must not look right because it held the same values before
+  // poisons new memory, so that an unwritten result is not right by chance from earlier contents
   setPoison(true);
   const each = numRows / world.size;
   return layouts.map(({ ep, etp, dispatcher, choice }) => {

@@ -4,15 +4,18 @@ import { setPoison } from '@mtl/kernels/internal';
 import { B, H, runNetwork, S } from '../small-network.js';
 
 export interface NetworkComparison {
-  /** True where the embedding is this rank's part of the whole one, bit for bit. */
+  /** True if the embedding equals this rank's part of the unsharded one, bit for bit. */
   readonly isSameEmbedding: boolean;
-  /** Largest differences from this rank's part of the whole; of gradients relative to their norm. */
+  /**
+   * The largest difference from this rank's part of the unsharded result; for gradients relative to their
+   * norm.
+   */
   readonly narrowed: number;
   readonly losses: number;
   readonly gradients: Readonly<Record<string, number>>;
 }
 
-/** Runs the network sharded over the ranks and, on each, unsharded, and compares. */
+/** Runs the network sharded over the ranks and, on each rank, unsharded, and compares the results. */
 export default function compareNetwork(
   world: World,
   { sequenceParallel, isAdapted }: { readonly sequenceParallel: boolean; readonly isAdapted: boolean },

@@ -3,7 +3,7 @@ import { MtlError } from '@mtl/errors';
 import { setNumThreads } from '@mtl/kernels';
 import { runNetwork } from '../small-network.js';
 
-/** Returns for each of some wrong tokens and labels the error of the network, or its loss for label 7. */
+/** Returns, for each of some wrong tokens and labels, the error of the network, or its loss (for label 7). */
 export default function refuseIndices(
   { group }: World,
   wrong: ReadonlyArray<Parameters<typeof runNetwork>[1]>,

@@ -19,7 +19,7 @@ void* sendable(const void* data) { return const_cast<void*>(data); }
 
 uint64_t ceil_divide(uint64_t numerator, uint64_t denominator) { return (numerator + denominator - 1) / denominator; }
 
-// Values transferred in chunks of `chunk` elements.
+// An array to transfer, divided into chunks of `chunk` elements.
 struct Chunks {
   uint64_t count, chunk;
   size_t element;
@@ -64,7 +64,7 @@ Status GlooCollectives::all_reduce(void* data, const Values& values, Call* call)
   return is_direct ? all_reduce_direct(bytes, values, call) : all_reduce_in_parts(bytes, values, call);
 }
 
-// The sum of `own` and the others' values of a chunk, in member order.
+// Writes the sum, in member order, of `own` and the other members' values of a chunk.
 void GlooCollectives::combine(uint64_t index, const Values& values, const void* own, void* output) const {
   std::vector<const void*> sources(members_.size());
   for (int other = 0; other < size(); ++other) sources[static_cast<size_t>(other)] = scratch(index, other);
@@ -72,7 +72,7 @@ void GlooCollectives::combine(uint64_t index, const Values& values, const void* 
   local::reduce_function(values.dtype, values.reduction)(sources.data(), size(), output, values.count);
 }
 
-// Every member sends everything and reduces everything.
+// All-reduces small tensors: every member sends all its values to all others and computes the whole sum.
 Status GlooCollectives::all_reduce_direct(char* data, const Values& values, Call* call) {
   const Chunks chunks(values, kChunkBytes);
   reserve(chunks.most_bytes());
@@ -97,7 +97,8 @@ Status GlooCollectives::all_reduce_direct(char* data, const Values& values, Call
   return ok_status();
 }
 
-// Each member reduces its part of a chunk and sends the result to the others: 2 (n-1)/n of the bytes.
+// All-reduces large tensors: each member reduces its part of a chunk and sends the result to the others. A
+// member sends 2 (n-1)/n times the bytes of the tensor.
 Status GlooCollectives::all_reduce_in_parts(char* data, const Values& values, Call* call) {
   const Chunks chunks(values, kChunkBytes * static_cast<uint64_t>(size()));
   const size_t element = chunks.element;
@@ -222,7 +223,7 @@ Status GlooCollectives::agree_on_parts(const Parts& parts, Call* call) {
   }
   const uint64_t sent = call->sent_bytes;
   MTL_RETURN_IF_ERROR(mesh_->run(transfers, call));
-  call->sent_bytes = sent;  // what is agreed on is not counted
+  call->sent_bytes = sent;  // the bytes of the agreement are not counted
   for (int other = 0; other < size(); ++other) {
     const size_t index = static_cast<size_t>(other);
     if (other != own_) MTL_RETURN_IF_ERROR(call->compare_parts(members_[index], members_[static_cast<size_t>(own_)], theirs[index], parts.received[index].length));

@@ -1,7 +1,7 @@
 // Collectives over the connections of a mesh, for all or some members of a group. Every pair of members
-// communicates directly: the number of bytes is the same as in a ring, and every message takes one trip.
-// Every sum is computed in member order by one member (or by all, from the same numbers), so that all get the
-// same bits regardless of timing.
+// communicates directly: the number of bytes is the same as in a ring, and every message takes one trip. Each
+// element is summed in member order, by one member or by all members from the same numbers, so that all get
+// the same bits regardless of timing.
 //
 // Descriptions are not compared here: GlooMesh::agree does that before.
 #pragma once
@@ -10,15 +10,15 @@
 
 namespace mtl::comm::gloo {
 
-// Values to reduce.
+// An array to reduce.
 struct Values {
   uint64_t count = 0;
   DType dtype = DType::kFloat32;
   Reduction reduction = Reduction::kSum;
 };
 
-// Consecutive bytes, and the bytes that an all-to-all sends to every member and receives from it, by index
-// among the members.
+// ByteRange: consecutive bytes. Exchange: the bytes that an all-to-all sends to each member and receives from
+// each member, by index among the members.
 struct ByteRange {
   size_t start = 0, length = 0;
 };
@@ -28,7 +28,7 @@ struct Exchange {
 
 class GlooCollectives {
  public:
-  // `members`: positions in the mesh's group, ascending, including the own one.
+  // `members`: positions in the mesh's group, ascending, including this member's own position.
   GlooCollectives(GlooMesh* mesh, std::vector<int> members);
 
   int size() const { return static_cast<int>(members_.size()); }
@@ -37,15 +37,15 @@ class GlooCollectives {
 
   // In place.
   Status all_reduce(void* data, const Values& values, Call* call);
-  // `input`: values.count elements for each member; `output` may be the own part of it.
+  // `input`: values.count elements for each member; `output` may be this member's part of `input`.
   Status reduce_scatter(const void* input, void* output, const Values& values, Call* call);
-  // `input` may be the own part of `output`.
+  // `input` may be this member's part of `output`.
   Status all_gather(const void* input, void* output, size_t input_bytes, Call* call);
   // In place; `root`: index among the members.
   Status broadcast(void* data, size_t bytes, int root, Call* call);
   Status all_to_all(const void* input, void* output, const Exchange& exchange, Call* call);
-  // Compares, on all members, the sizes that every pair of members sends and expects in an all-to-all of
-  // unequal parts.
+  // Checks, before an all-to-all of unequal parts, that each member expects from every other member the size
+  // that the other one sends.
   Status agree_on_parts(const Parts& parts, Call* call);
 
  private:

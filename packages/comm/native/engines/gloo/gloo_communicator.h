@@ -1,5 +1,6 @@
 // The engine across hosts, for groups of one rank per host (and for any ranks that request it). Every
-// collective begins with a comparison of the members' descriptions; messages are preceded by theirs.
+// collective begins with a comparison of the members' descriptions; every message is preceded by its
+// description.
 #pragma once
 
 #include "engines/gloo/gloo_collectives.h"

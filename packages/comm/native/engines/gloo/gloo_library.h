@@ -8,8 +8,8 @@
 
 namespace mtl::comm::gloo {
 
-// `path`: empty for libmtl_comm_gloo.so next to the addon. The first successful call determines the library
-// of the process.
+// Opens the library, once per process: the first successful call determines which one. `path`: empty for
+// libmtl_comm_gloo.so next to the addon.
 // @return MTL_GLOO_LIBRARY, with the library that could not be opened and the reason.
 Status load_gloo(const std::string& path, const MtlGlooApi** api);
 

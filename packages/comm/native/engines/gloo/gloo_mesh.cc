@@ -9,16 +9,17 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// The longest delay until a wait sees an abort of this process, or a notice of a member that it does not wait
-// for.
+// The longest delay, in milliseconds, until a wait notices an abort of this process, or a notice of a member
+// that it does not wait for.
 constexpr int64_t kPollMs = 20;
-// How long transfers are observed after the deadline, to distinguish late members from others.
+// How long to watch transfers after the deadline, in milliseconds, to tell members that are late from members
+// whose data has arrived.
 constexpr int64_t kLastLookMs = 2;
 
 using Address = std::string;
 
-// The format in the store: a byte for Gloo's handshake, then a length and that many bytes for every member;
-// none for the member itself.
+// Appends an address in its format for the store: one byte for Gloo's handshake, then for every member a
+// length and that number of bytes (length 0 for the member itself).
 void append(std::string* text, const Address& address) {
   text->push_back(static_cast<char>(address.size()));
   *text += address;
@@ -39,8 +40,8 @@ struct GlooMesh::Peer {
   std::mutex connecting;  // locked while the connection is made
   std::atomic<bool> is_connected{false};
   Address address;
-  // the description of the next collective, received from the start so that it arrives in one trip; one
-  // thread at a time
+  // The description of the next collective. Its receive is posted in advance, so that it arrives without
+  // another round trip. Only one thread at a time may use these fields.
   Description description;
   MtlGlooTransfer* agreement = nullptr;
 };
@@ -155,8 +156,8 @@ Status GlooMesh::connect(std::vector<std::string> addresses, const std::vector<i
   return connect_all(members, limits);
 }
 
-// Gloo's connect blocks, so each runs on a thread; the attempts are terminated when the wait reaches its
-// limits.
+// Connects to the members. Gloo's connect blocks, so each attempt runs on its own thread; attempts are
+// terminated when the wait reaches its limits.
 Status GlooMesh::connect_all(const std::vector<int>& members, const Limits& limits) {
   struct Attempt {
     int member;
@@ -235,7 +236,7 @@ bool GlooMesh::await_description(int member, std::string* error) {
 Status GlooMesh::connect_for(int member, Call* call) {
   Peer& peer = *peers_[static_cast<size_t>(member)];
   if (peer.is_connected.load(std::memory_order_acquire)) return ok_status();
-  // the thread that owns it polls the job's state too and gives up in time
+  // the thread that is connecting also polls the job's state, and gives up in time
   const std::lock_guard<std::mutex> lock(peer.connecting);
   if (peer.is_connected.load(std::memory_order_acquire)) return ok_status();
   Limits limits;
@@ -272,7 +273,8 @@ Status GlooMesh::start(const std::vector<Transfer>& transfers, Call* call, Pendi
   return ok_status();
 }
 
-// How long after its timeout an operation waits for a notice of a member that knows better which one is late.
+// How long after its timeout an operation waits for a notice from a member that knows better which member is
+// late.
 static int64_t hearsay_ns(const GroupIdentity& group) { return std::min<int64_t>(group.timeout_ns / 5, 1000 * kMillisecond); }
 
 Status GlooMesh::finish(PendingTransfers* pending, Call* call) {
@@ -297,8 +299,8 @@ Status GlooMesh::finish(PendingTransfers* pending, Call* call) {
       if (is_late && std::find(late.begin(), late.end(), member) == late.end()) late.push_back(member);
     }
     std::sort(late.begin(), late.end());
-    // most of several late members are themselves waiting for another one, and those that began earlier will
-    // report that any moment
+    // if several members are late, most are themselves waiting for another one, and the members that began to
+    // wait earlier will report that one any moment
     const bool may_learn = late.size() > 1 && now_ns() < call->deadline_ns() + hearsay_ns(*call->group);
     if (!late.empty() && !may_learn) return call->timed_out(late);
   }
@@ -333,7 +335,8 @@ Status GlooMesh::agree(const std::vector<int>& members, Call* call) {
   for (const Transfer& send : sends) {
     Peer& peer = *peers_[static_cast<size_t>(send.member)];
     if (!(peer.description == own)) return call->mismatch(send.member, peer.description);
-    // so that the next one arrives in one trip; if the connection has ended since, the next collective fails
+    // posts the receive of the next description now, so that it arrives without another round trip; if the
+    // connection has ended since, the next collective fails
     std::string ignored;
     await_description(send.member, &ignored);
   }
@@ -361,8 +364,8 @@ void GlooMesh::look_at_notices() {
   }
 }
 
-// A transfer with `member` has failed. The notice of this or another member explains it better than the
-// connection error.
+// Handles a failed transfer with `member`. A notice from this or another member explains the failure better
+// than the connection error.
 Status GlooMesh::lost(int member, const char* error, Call* call) {
   look_at_notices();
   MTL_RETURN_IF_ERROR(call->check());

@@ -28,10 +28,10 @@ struct Transfer {
   Channel channel = Channel::kData;
   bool is_send = false;
   void* data = nullptr;  // only read for a send
-  size_t bytes = 0;      // none: no transfer, on either side
+  size_t bytes = 0;      // 0: nothing is transferred, on either side
 };
 
-// Transfers in progress. Their memory must stay valid until this is destroyed.
+// Transfers in progress. Their memory must stay valid until this object is destroyed.
 class PendingTransfers {
  public:
   PendingTransfers() = default;
@@ -63,15 +63,15 @@ class GlooMesh {
   ~GlooMesh();
 
   const GroupIdentity& group() const { return group_; }
-  // The addresses at which the others reach this member, as bytes for a store.
+  // The addresses at which the other members reach this one, as bytes for a store.
   const std::string& addresses() const { return own_addresses_; }
-  // Takes the `addresses()` of all members, by position, and connects to `members` (when the group is
-  // created; each member does the same). The first transfer connects to the others.
+  // Connects to `members`; each of these calls this function when the group is created. `addresses`: the
+  // `addresses()` of all members, by position. The first transfer with another member connects to it.
   Status connect(std::vector<std::string> addresses, const std::vector<int>& members);
 
   // Starts transfers; connects first if necessary. Counts bytes sent on the data channels.
   Status start(const std::vector<Transfer>& transfers, Call* call, PendingTransfers* pending);
-  // Waits until all are complete.
+  // Waits until all transfers are complete.
   Status finish(PendingTransfers* pending, Call* call);
   Status run(const std::vector<Transfer>& transfers, Call* call);
 
@@ -79,7 +79,7 @@ class GlooMesh {
   // started the same operation.
   Status agree(const std::vector<int>& members, Call* call);
 
-  // Tells the others that this member will not start anything more.
+  // Tells the other members that this one will not start any more operations.
   void leave();
 
  private:
@@ -94,7 +94,7 @@ class GlooMesh {
   bool adopt(int member, std::string* error);
   bool await_description(int member, std::string* error);
   Status begin(const Transfer& transfer, Call* call, PendingTransfers* pending);
-  // Copies a notice of the others, or their death, into the job's abort state.
+  // Copies another member's notice, or the failure that it died, into the job's abort state.
   void look_at_notices();
   Status lost(int member, const char* error, Call* call);
 

@@ -24,7 +24,8 @@ std::vector<int> Topology::peers() const {
   std::vector<int> members;
   if (!is_even && own_place != 0) return members;
   for (const auto& host : hosts) members.push_back(host[static_cast<size_t>(own_place)]);
-  // by host: ascending for leaders, and for peers if hosts do not interleave their ranks
+  // in the order of hosts, which is ascending for leaders, and for peers too unless hosts interleave their
+  // ranks
   return members;
 }
 
@@ -43,8 +44,8 @@ HierarchicalCommunicator::HierarchicalCommunicator(Topology topology, std::uniqu
   if (local_ != nullptr) local_->set_patience(3 * patience_ns());
 }
 
-// How much longer a wait for another host is than one within the host: more than the skew between ranks of
-// one host.
+// How much longer a member waits for another host than for a member of its own host, in nanoseconds: more
+// than the skew between ranks of one host.
 int64_t HierarchicalCommunicator::patience_ns() const {
   return std::clamp<int64_t>(group_.timeout_ns / 5, 300 * kMillisecond, 2000 * kMillisecond);
 }
@@ -92,14 +93,15 @@ Status HierarchicalCommunicator::between_hosts(Call* call, const std::function<S
     look();
   }
   const Status status = body(&inner);
-  // after a failure the others learn of it a moment later, and must not report this member until then
+  // after a failure this member still counts as waiting: the others learn of the failure a moment later, and
+  // must not report this member until then
   if (local_ != nullptr && status.ok()) local_->set_away(0);
   call->sent_bytes = inner.sent_bytes;
   return status;
 }
 
-// All members of the host compare descriptions, then peers do: if both agree, all members of the group have
-// agreed.
+// Compares descriptions among all members of the host, then among peers: if both comparisons succeed, all
+// members of the group have agreed.
 Status HierarchicalCommunicator::agree(Call* call) {
   const Description own = call->operation->description;
   if (local_ != nullptr) {
@@ -123,7 +125,8 @@ bool HierarchicalCommunicator::is_direct(OperationKind kind) const {
                                 kind == OperationKind::kAllToAll);
 }
 
-// For a message to or from a rank of this host. `begun`: null to execute it.
+// Sends a message to, or receives one from, a rank of this host. `begun`: null to execute the whole
+// operation.
 Status HierarchicalCommunicator::message(Operation* operation, Call* call, Begun* begun) {
   const std::vector<int>& members = topology_.own_members();
   const auto peer = std::find(members.begin(), members.end(), operation->peer);
@@ -163,7 +166,8 @@ Status HierarchicalCommunicator::execute(Operation* operation, Call* call) {
     case OperationKind::kBroadcast:
       return broadcast(*operation, call);
     case OperationKind::kBarrier:
-      // among peers the agreement has informed everyone; followers wait for their leader
+      // if hosts have equal numbers of members, all members took part in the agreement; otherwise followers
+      // wait for their leader
       if (topology_.is_even) return ok_status();
       return in_host({OperationKind::kBarrier, nullptr, nullptr, 0, 0}, call);
     default:

@@ -17,14 +17,14 @@
 
 namespace mtl::comm::gloo {
 
-// The hosts of a group's members.
+// How the members of a group are distributed over hosts.
 struct Topology {
-  // `host_of`: for each member, arbitrary host numbers.
+  // `host_of`: the host of each member, as an arbitrary number.
   Topology(const std::vector<int>& host_of, int member);
 
   std::vector<std::vector<int>> hosts;  // positions in the group, ascending; hosts by their first member
   int own_host = 0;
-  int own_place = 0;  // on the host
+  int own_place = 0;  // positions in the group by host, ascending; hosts in the order of their first member
   bool is_even = true;
 
   int num_hosts() const { return static_cast<int>(hosts.size()); }
@@ -36,7 +36,8 @@ struct Topology {
 
 class HierarchicalCommunicator : public Communicator {
  public:
-  // `mesh` is connected to topology.peers(); `local`: the members of this host, null if there is only one.
+  // `mesh`: connected to topology.peers(). `local`: connects the members of this host; null if there is only
+  // one.
   HierarchicalCommunicator(Topology topology, std::unique_ptr<GlooMesh> mesh,
                            std::unique_ptr<local::LocalCommunicator> local);
 
@@ -59,11 +60,11 @@ class HierarchicalCommunicator : public Communicator {
     std::shared_ptr<const Parts> parts = nullptr;
   };
 
-  // The stages of a collective. A member that waits within the host sees which member is missing, and whether
-  // that member is itself waiting for another host, so it times out first. A member that waits for another
-  // host waits a little longer, since its peer may be waiting within that host; one that waits for a member
-  // that waits for another host, longer still. The missing rank is thus reported by the ranks that wait for
-  // it directly.
+  // Run the stages of a collective, with timeouts that let the ranks that wait directly for a missing rank
+  // report it. A member that waits within the host sees which member is missing, and whether that member is
+  // itself waiting for another host, so its timeout is the shortest. A member that waits for another host has
+  // a longer one, since its peer may be waiting within that other host. A member that waits for a member of
+  // its own host that waits for another host has the longest.
   Status in_host(const LocalStep& step, Call* call);
   Status between_hosts(Call* call, const std::function<Status(Call*)>& body);
   Status agree(Call* call);
@@ -87,15 +88,15 @@ class HierarchicalCommunicator : public Communicator {
   Status all_gather(const Operation& operation, Call* call);
   Status broadcast(const Operation& operation, Call* call);
   Status all_to_all(const Operation& operation, Call* call);
-  // Gathers what each member sends to each in an all-to-all of unequal parts, in elements: row by row, by
-  // sender.
+  // Gathers the numbers of elements that each member sends to each member in an all-to-all of unequal parts:
+  // a matrix in row-major order, with one row per sender.
   Status lengths_of_parts(const Operation& operation, std::vector<uint64_t>* lengths, Call* call);
 
   const Topology topology_;
   const std::unique_ptr<GlooMesh> mesh_;
   const std::unique_ptr<local::LocalCommunicator> local_;
   GlooCollectives peers_, everybody_;
-  // of this host's members and of all, with the timeout of the first stage
+  // the members of this host, and all members; both with the timeout of the first stage
   GroupIdentity host_, group_;
   uint64_t num_local_steps_ = 0;
   std::vector<char> scratch_[2];

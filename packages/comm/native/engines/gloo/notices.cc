@@ -7,8 +7,8 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// Long enough for loopback or a local network; a peer that does not receive a notice by then has ended or is
-// stopped.
+// The time to wait until a notice is sent, in milliseconds: long enough for loopback or a local network. A
+// peer that has not received a notice by then has ended or is stopped.
 constexpr int64_t kPatienceMs = 200;
 
 }  // namespace
@@ -51,12 +51,11 @@ Fate Notices::look(int member, Failure* reason, std::string* error) {
   if (peer.receive == nullptr) return peer.fate;
   if (peer.fate == Fate::kHere) {
     char text[MTL_GLOO_ERROR_BYTES] = "";
-    // A probe cannot distinguish a notice that has arrived from one that has not: the notice's last word
-    // does.
+    // A probe cannot tell whether a notice has arrived; the last word of the notice can.
     const auto has_come = [&] { return __atomic_load_n(&peer.incoming.has_come, __ATOMIC_ACQUIRE) != 0; };
     const bool has_ended = !has_come() && api_->probe(peer.receive, text) == MTL_GLOO_FAILED;
     if (has_come()) {
-      // until Gloo's thread no longer uses it
+      // waits until Gloo's thread no longer uses the memory
       while (api_->wait(peer.receive, kPatienceMs, text) == MTL_GLOO_PENDING) continue;
       peer.fate = peer.incoming.kind == Notice::kLeft ? Fate::kLeft : Fate::kAborted;
     } else if (has_ended) {

@@ -14,20 +14,20 @@ namespace mtl::comm::gloo {
 
 constexpr uint64_t kNoticeChannel = 0;
 
-// The wire format.
+// A notice in its wire format.
 struct Notice {
   enum Kind : int32_t { kNone = 0, kLeft = 1, kAborted = 2 };
   int32_t kind = kNone;
-  int32_t rank = -1;  // that caused it
+  int32_t rank = -1;  // the rank that caused the failure
   char code[56] = {};
   char message[1976] = {};
-  uint64_t has_come = 0;  // last: one when everything has arrived
+  uint64_t has_come = 0;  // the last word: 1 once the whole notice has arrived
 };
 
 enum class Fate { kHere, kLeft, kAborted, kGone };
 
-// The notices of one mesh. Used by all threads that wait in it, and by the thread that aborts the job, which
-// may run after the mesh is destroyed.
+// The notices of one mesh. Used by all threads that wait for transfers of the mesh, and by the thread that
+// aborts the job, which may run after the mesh is destroyed.
 class Notices {
  public:
   Notices(const MtlGlooApi* api, MtlGlooContext* context, int size);
@@ -36,7 +36,8 @@ class Notices {
   Status listen_to(int member);
   // Sends to all connected members and waits briefly until the notice is sent.
   void send(const Notice& notice);
-  // The state of a member. A notice with the reason why the job ends is copied to `reason`.
+  // Returns the state of a member. If the member's notice contains the reason why the job ends, copies it to
+  // `reason`.
   Fate look(int member, Failure* reason, std::string* error);
   // Ends all use of the connections.
   void close();

@@ -14,8 +14,8 @@ constexpr int kMaxMembers = 256;  // ranks of one host
 struct GroupHeader {
   Segment::Prefix prefix;
   uint32_t size;
-  uint64_t buffer_bytes;                         // of one of a member's buffers
-  alignas(64) std::atomic<uint64_t> arrivals;    // of all members at all steps so far
+  uint64_t buffer_bytes;                         // size of each of a member's buffers
+  alignas(64) std::atomic<uint64_t> arrivals;    // the number of arrivals, over all members and all steps so far
   SharedWord round;                              // advances when all members have arrived
 };
 
@@ -25,11 +25,12 @@ struct alignas(64) MemberControl {
   std::atomic<uint32_t> has_left;
   std::atomic<uint32_t> is_attached;
   // For groups across hosts: when this member last checked while it waited for another host (now_ns(), one
-  // clock per machine); 0: it does not wait. A member that waits is late without being the cause; a stopped
-  // member no longer checks.
+  // clock per machine); 0: it does not wait for one. A member that waits for another host is late without
+  // being the cause; a stopped member no longer checks.
   std::atomic<int64_t> away_ns;
-  Description descriptions[2];  // of its collectives, by the parity of their number
-  // of an all-to-all of unequal parts, likewise: elements for each member, and from it
+  Description descriptions[2];  // of this member's collectives; the index is the parity of the collective's number
+  // the parts of an all-to-all of unequal parts, indexed in the same way: elements for each member, and from
+  // each member
   struct PartLengths {
     uint64_t sent[kMaxMembers], received[kMaxMembers];
   } parts[2];
@@ -37,7 +38,7 @@ struct alignas(64) MemberControl {
 
 constexpr int kNumBuffers = 3;
 
-// Messages of one ordered pair.
+// The ring for the messages of one ordered pair of members.
 constexpr uint32_t kNumSlots = 4;
 constexpr uint64_t kSlotBytes = 128 * 1024;
 
@@ -64,7 +65,7 @@ struct GroupLayout {
     return mailboxes_at() + static_cast<uint64_t>(size) * static_cast<uint64_t>(size) * mailbox_bytes();
   }
 
-  // whole pages, so that members' buffers never share one
+  // rounds up to whole pages, so that members' buffers never share one
   static uint64_t round_up(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 };
 

@@ -11,8 +11,9 @@ namespace mtl::comm::local {
 namespace {
 
 constexpr int kMaxRanks = 256;
-constexpr int kMaxPublished = 512;  // groups whose first member is the same rank
-// How long after a process has ended its reason is on the board, or the watchdog has seen it.
+constexpr int kMaxPublished = 512;  // groups that one rank may announce as their first member
+// How long, in nanoseconds, to wait after a process has ended until its reason is on the board or the
+// watchdog has seen its death.
 constexpr int64_t kReasonNs = 1000 * kMillisecond;
 
 struct Published {
@@ -50,7 +51,7 @@ struct HostBoard::Layout {
 
 namespace {
 
-// A failure of the job as reported by an operation that waits for `operation` of `group` (a name).
+// Returns a failure of the job as an error of an operation that waits for `operation` of `group` (a name).
 Status seen_from(const Status& status, int rank, const char* group, const char* operation, int64_t started_ns) {
   if (status.ok()) return status;
   Failure failure = status.failure();
@@ -171,7 +172,7 @@ Status HostBoard::find(int index, uint64_t key, const char* what, int64_t timeou
   Member& member = layout_->members[index];
   bool is_found = false, is_over = false;
   const auto is_published_or_left = [&] {
-    const bool left = has_left(index);  // read first: what a rank publishes comes before it leaves
+    const bool left = has_left(index);  // read before the board: a rank announces a segment before it leaves
     for (Published& place : member.published) {
       if (place.key.load() != key) continue;
       *address = place.address;

@@ -1,6 +1,6 @@
-// The state that ranks of one host share apart from groups: which ranks have joined, which have left in
-// order, where the segments of groups are, and why the job was aborted. Created by the first rank of the
-// host; the others get its address from a store.
+// The state that the ranks of one host share outside their groups: which ranks have joined, which have left
+// in order, where the segments of groups are, and why the job was aborted. Created by the first rank of the
+// host; the other ranks get its address from a store.
 #pragma once
 
 #include <memory>
@@ -26,25 +26,25 @@ class HostBoard {
 
   // Announces this process and waits for the others. MTL_TIMEOUT names the missing processes.
   Status join(int64_t timeout_ns);
-  // The process of a rank (an index into ranks()) that has joined.
+  // Returns the process id of a rank (an index into ranks()) that has joined.
   int pid_of(int index) const;
 
-  // Announces a segment of this process under a key known to its readers, or withdraws it.
+  // Announces a segment of this process under a key that its readers know, or withdraws it.
   Status publish(uint64_t key, const SegmentAddress& address);
   void withdraw(uint64_t key);
-  // Waits until the rank has announced a segment under `key`. `what` names it in errors. MTL_RANK_LEFT if it
-  // left the job without.
+  // Waits until the rank has announced a segment under `key`. `what` names the segment in errors.
+  // MTL_RANK_LEFT if the rank left the job without announcing it.
   Status find(int index, uint64_t key, const char* what, int64_t timeout_ns, SegmentAddress* address);
-  // Why a segment that the rank announced cannot be opened (`status`): it has left the job (MTL_RANK_LEFT),
-  // or why the job failed. `status` itself if there is neither.
+  // Returns why a segment that the rank announced cannot be opened (`status`): the rank has left the job
+  // (MTL_RANK_LEFT), or the job's failure. Returns `status` itself if neither is the case.
   Status reason_for(const Status& status, int index, const char* what);
 
-  // Tells the others of this host why the job ends; the first reason is kept.
+  // Tells the other ranks of this host why the job ends; the first reason is kept.
   void write_abort(const Failure& reason);
   // Returns true, with the reason, if a rank has aborted.
   bool read_abort(Failure* reason) const;
 
-  // From now on the end of this process is not a failure.
+  // Leaves the job: from now on the end of this process is not a failure.
   void leave();
   bool has_left(int index) const;
 

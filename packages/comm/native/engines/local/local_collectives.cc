@@ -35,7 +35,7 @@ LocalCommunicator::Plan LocalCommunicator::plan_of(const Operation& operation) c
   return plan;
 }
 
-// The number of steps of an all-to-all of unequal parts: the largest part of all pairs determines it.
+// Returns the number of steps of an all-to-all of unequal parts: the largest part of all pairs determines it.
 uint64_t LocalCommunicator::most_chunks(const Operation& operation, const Plan& plan) const {
   uint64_t most = 1;
   for (int from = 0; from < size_; ++from) {
@@ -46,8 +46,8 @@ uint64_t LocalCommunicator::most_chunks(const Operation& operation, const Plan& 
   return (most + plan.chunk - 1) / plan.chunk;
 }
 
-// The slice of a chunk that `member` reduces: whole cache lines, so that no two members write to the same
-// line.
+// Returns the slice of a chunk that `member` reduces: whole cache lines, so that no two members write to the
+// same line.
 LocalCommunicator::Range LocalCommunicator::slice_of(uint64_t length, int member, size_t element_bytes) const {
   const uint64_t line = 64 / element_bytes;
   const uint64_t members = static_cast<uint64_t>(size_);
@@ -70,7 +70,7 @@ Status LocalCommunicator::collective(Operation* operation, Call* call) {
     }
     const bool is_last = step + 1 == plan.num_steps();
     if (plan.is_sliced) {
-      // between two barriers: writes chunk step+1, reduces chunk step, reads chunk step-1
+      // between two barriers: writes chunk step+1, reduces chunk step, and reads chunk step-1
       if (step + 1 < plan.num_chunks) give(*operation, plan, step + 1, call);
       if (step < plan.num_chunks) reduce_slice(*operation, plan, step, call);
       if (!is_last) arrive();
@@ -86,7 +86,7 @@ Status LocalCommunicator::collective(Operation* operation, Call* call) {
   return ok_status();
 }
 
-// This member's own part of an output, which bypasses the buffers.
+// Copies this member's own part of the input directly to its place in the output, bypassing the buffers.
 void LocalCommunicator::copy_own_part(const Operation& operation) const {
   const uint64_t rank = static_cast<uint64_t>(rank_);
   const char* source = at(operation.input, 0);
@@ -132,7 +132,7 @@ void LocalCommunicator::give(const Operation& operation, const Plan& plan, uint6
         call->sent_bytes += length * element * others;
         return;
       }
-      // the own slice is read from the tensor itself
+      // this member's own slice is not copied: it is read from the tensor itself
       const Range own = slice_of(length, rank_, element);
       const uint64_t after = own.start + own.length;
       std::memcpy(target, source, own.start * element);

@@ -5,14 +5,14 @@
 namespace mtl::comm::local {
 namespace {
 
-// How often a wait past its timeout checks members that wait for another host.
+// How often, in nanoseconds, a wait past its timeout checks members that wait for another host.
 constexpr int64_t kLookNs = 50 * kMillisecond;
 
 }  // namespace
 
 GroupLayout LocalCommunicator::layout_of(int size, const LocalOptions& options) {
-  // Two members on two cores: chunks that fit the second-level cache. More members than cores: a step costs
-  // every member a time slice, so fewer and larger steps.
+  // For two members on two cores, chunks that fit the second-level cache. With more members than cores, a
+  // step costs every member a time slice, so steps are fewer and larger.
   const uint64_t chosen = options.has_core_for_each ? 128 * 1024 : 1024 * 1024;
   return {size, options.buffer_bytes == 0 ? chosen : options.buffer_bytes};
 }
@@ -99,7 +99,7 @@ void LocalCommunicator::arrive() {
   if (header_->arrivals.fetch_add(1) + 1 == static_cast<uint64_t>(size_) * step_) header_->round.advance();
 }
 
-// Waits until all members have arrived at `step`: their earlier writes are then visible.
+// Waits until all members have arrived at `step`: their writes before it are then visible to this member.
 Status LocalCommunicator::wait_for_all(uint64_t step, Call* call) {
   const uint64_t target = static_cast<uint64_t>(size_) * (step + 1);
   const auto reached = [&] { return header_->arrivals.load(std::memory_order_acquire) >= target; };
@@ -141,7 +141,7 @@ std::vector<int> LocalCommunicator::late_at(uint64_t step) const {
   return late;
 }
 
-// Whether the member waits for another host and has checked within the limit.
+// Returns whether the member waits for another host and has checked within the limit.
 bool LocalCommunicator::is_away(int member, int64_t limit_ns) const {
   const int64_t away_ns = members_[member].away_ns.load(std::memory_order_acquire);
   return away_ns != 0 && now_ns() - away_ns < limit_ns;
@@ -160,7 +160,8 @@ MemberControl::PartLengths& LocalCommunicator::parts_of(int member, const Operat
   return members_[member].parts[operation.description.sequence % 2];
 }
 
-// Every member compares all pairs, so that all report the same one.
+// Compares the sizes of unequal parts. Every member compares all pairs, so that all members report the same
+// mismatch.
 Status LocalCommunicator::compare_parts(const Operation& operation, Call* call) const {
   for (int from = 0; from < size_; ++from) {
     for (int to = 0; to < size_; ++to) {

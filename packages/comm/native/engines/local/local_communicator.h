@@ -24,16 +24,16 @@ struct LocalOptions {
 
 class LocalCommunicator : public Communicator {
  public:
-  // The first member's; the others open `address()`.
+  // Creates the communicator of the first member; the other members open its `address()`.
   static Status create(const GroupIdentity& group, const LocalOptions& options,
                        std::unique_ptr<LocalCommunicator>* communicator);
   static Status open(const GroupIdentity& group, const LocalOptions& options, const SegmentAddress& address,
                      std::unique_ptr<LocalCommunicator>* communicator);
-  // Another member in the process of `first`, which must live longer. Shares its mapping, so that a race
-  // detector sees that all members access the same addresses.
+  // Creates another member in the process of `first`, which must live longer. Both use one mapping, so that a
+  // race detector sees that all members access the same addresses.
   static std::unique_ptr<LocalCommunicator> join(const GroupIdentity& group, const LocalOptions& options,
                                                  const LocalCommunicator& first);
-  // `buffer_bytes` of a group, and the size of its segment.
+  // Returns the layout of a group: its `buffer_bytes`, and the size of its segment.
   static GroupLayout layout_of(int size, const LocalOptions& options);
   ~LocalCommunicator() override;
 
@@ -44,9 +44,9 @@ class LocalCommunicator : public Communicator {
   bool is_ready(const Operation& operation) override;
   void leave() override;
 
-  // Tells the other members that this one waits for another host at `now_ns` (repeatedly, while it does), or
-  // no longer waits (0). Operations wait up to `patience_ns` more for members that do, since these determine
-  // the cause.
+  // Tells the other members that this one waits for another host at `now_ns` (called repeatedly during the
+  // wait), or that it no longer waits (0). Operations wait up to `patience_ns` longer for a member that waits
+  // for another host, since that member finds out which rank is the cause.
   void set_away(int64_t now_ns) { members_[rank_].away_ns.store(now_ns, std::memory_order_release); }
   void set_patience(int64_t patience_ns) { patience_ns_ = patience_ns; }
 
@@ -54,16 +54,16 @@ class LocalCommunicator : public Communicator {
   // How an operation is divided into steps.
   struct Plan {
     uint64_t count = 0;       // elements of the dimension that is divided
-    uint64_t chunk = 0;       // elements of it per step
+    uint64_t chunk = 0;       // elements of that dimension per step
     uint64_t num_chunks = 1;
     bool is_sliced = false;   // an all-reduce in two stages
-    bool is_known = true;     // not before all members have arrived, if parts are unequal
+    bool is_known = true;     // false until all members have arrived, if the parts are unequal
     uint64_t num_steps() const { return is_sliced ? num_chunks + 1 : num_chunks; }
     uint64_t length(uint64_t index) const {
       const uint64_t start = index * chunk;
       return start >= count ? 0 : (count - start < chunk ? count - start : chunk);
     }
-    // The elements of a part of an all-to-all that step `index` moves.
+    // Returns the elements of an all-to-all's part that step `index` moves.
     ElementRange chunk_of(const ElementRange& part, uint64_t index) const {
       const uint64_t start = std::min(part.length, index * chunk);
       return {part.start + start, std::min(chunk, part.length - start)};
@@ -111,7 +111,7 @@ class LocalCommunicator : public Communicator {
   // collectives run one at a time, so these need no lock
   uint64_t step_ = 0;        // the next step of this member
   uint64_t first_step_ = 0;  // of the collective in progress
-  int64_t patience_ns_ = 0;  // for members that wait for another host
+  int64_t patience_ns_ = 0;  // extra time for members that wait for another host
   Spinner spinner_;          // of the program's thread, the only one that spins
 };
 

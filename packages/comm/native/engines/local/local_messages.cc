@@ -66,8 +66,8 @@ Status LocalCommunicator::receive(Operation* operation, Call* call) {
   return ok_status();
 }
 
-// Waits until a slot can be read (receive) or filled (send). `operation` belongs to this communicator:
-// `call->operation` names another peer if the members of a host are part of a larger group.
+// Waits until a slot can be read (receive) or filled (send). `operation.peer` is a position in this
+// communicator; `call->operation` names another peer if the members of a host are part of a larger group.
 Status LocalCommunicator::wait_for_message(const Operation& operation, Mailbox* box, Call* call) {
   const int peer = operation.peer;
   const bool is_written = operation.kind == OperationKind::kReceive;

@@ -40,7 +40,7 @@ int highest_level_of_cpu() {
 int best_reduce_level() {
   static const int level = [] {
     int best = highest_level_of_cpu();
-    while (reduce_tables[best] == nullptr) --best;  // plain is always there
+    while (reduce_tables[best] == nullptr) --best;  // the plain table always exists
     return best;
   }();
   return level;

@@ -14,7 +14,7 @@ namespace mtl::comm::local {
 struct SegmentAddress {
   int32_t pid = 0;
   int32_t fd = -1;
-  uint64_t nonce = 0;  // also at the segment's start: detects a reused process id or descriptor
+  uint64_t nonce = 0;  // also stored at the segment's start: reveals that the process id or descriptor was reused
   uint64_t bytes = 0;
 };
 
@@ -31,12 +31,14 @@ class Segment {
   Segment& operator=(Segment&& other) noexcept;
   ~Segment();
 
-  // Zeros after the prefix. Pages are allocated when first accessed.
+  // Creates a segment: zeros after the prefix. The kernel allocates pages when they are first accessed.
   static Status create(uint64_t bytes, Segment* segment);
-  // @return MTL_SEGMENT if the process has ended, its files are not accessible, or it is another segment.
+  // Opens a segment. @return MTL_SEGMENT if the process has ended, its files are not accessible, or the
+  // segment is another one.
   static Status open(const SegmentAddress& address, Segment* segment);
 
-  // The same mapping, owned by the other: for members that are threads of one process.
+  // Returns a segment with the mapping of `owner`, which keeps owning it: for members that are threads of one
+  // process.
   static Segment borrow(const Segment& owner);
 
   void* data() const { return data_; }
@@ -47,7 +49,7 @@ class Segment {
 
  private:
   void* data_ = nullptr;
-  int fd_ = -1;  // of the creator
+  int fd_ = -1;  // the descriptor; -1 except in the creator
   bool is_borrowed_ = false;
   SegmentAddress address_;
 };

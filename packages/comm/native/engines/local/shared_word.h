@@ -17,9 +17,9 @@ namespace mtl::comm::local {
 
 struct alignas(64) SharedWord {
   std::atomic<uint32_t> value{0};
-  std::atomic<uint32_t> sleepers{0};  // a process killed while asleep stays counted: costs a needless wake
+  std::atomic<uint32_t> sleepers{0};  // a process killed while asleep stays counted, which costs needless wake-ups
 
-  // Earlier writes are visible to readers of the new value.
+  // Increments the word. Writes before this call are visible to readers of the new value.
   void advance() {
     value.fetch_add(1);
     wake();
@@ -41,12 +41,12 @@ inline void pause_briefly() {
 
 enum class WaitResult { kReached, kFailed, kTimedOut };
 
-// How long to spin: about 40 us, longer than a peer on another core needs for a small step. If spinning does
-// not help, because other programs occupy the peers' cores, it is tried only occasionally. Spinning must
-// always be short: at a real-time priority, endless spinning would block the awaited thread forever. Yielding
-// (sched_yield) between spinning and sleeping was measured and does not pay off: with 8 ranks on 2 busy cores
-// a barrier's best time fell from 35 to 22 us, its median rose from 40 to 70 us; with 2 ranks nothing
-// changed.
+// Decides how long to spin: about 40 us, longer than a peer on another core needs for a small step. If
+// spinning does not help, because other programs occupy the peers' cores, it is tried only occasionally.
+// Spinning must always be short: at a real-time priority, endless spinning would block the awaited thread
+// forever. Yielding (sched_yield) between spinning and sleeping was measured and does not pay off: with 8
+// ranks on 2 busy cores a barrier's best time fell from 35 to 22 us, but its median rose from 40 to 70 us;
+// with 2 ranks nothing changed.
 class Spinner {
  public:
   int num_spins() const { return failures_ < kPatience || failures_ % kPause == 0 ? kSpins : 0; }
@@ -94,7 +94,8 @@ WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& re
     time.tv_sec = slice / 1000000000;
     time.tv_nsec = slice % 1000000000;
     word->sleepers.fetch_add(1);
-    // the kernel compares `value` under its lock: an advance between the load above and here is not missed
+    // the kernel compares `value` under its lock, so an advance between the load above and this call is not
+    // missed
     syscall(SYS_futex, &word->value, FUTEX_WAIT, seen, &time, nullptr, 0);
     word->sleepers.fetch_sub(1);
   }

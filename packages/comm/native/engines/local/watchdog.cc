@@ -14,7 +14,7 @@
 namespace mtl::comm::local {
 namespace {
 
-constexpr int kPollMs = 50;  // delay until an abort on the board is seen; a death is seen at once
+constexpr int kPollMs = 50;  // longest delay until an abort on the board is noticed; a death is noticed at once
 
 }  // namespace
 
@@ -43,7 +43,7 @@ Status Watchdog::start(JobState* job, HostBoard* board, int64_t grace_ns, std::u
 Watchdog::~Watchdog() {
   if (thread_.joinable()) {
     const uint64_t one = 1;
-    // an eventfd accepts eight bytes at once, or its counter is already full: either way the thread wakes
+    // the eventfd accepts eight bytes at once, or its counter is already full: either way the thread wakes
     const ssize_t written = write(wake_fd_, &one, sizeof(one));
     static_cast<void>(written);
     thread_.join();
@@ -61,7 +61,8 @@ void Watchdog::watch() {
     for (const Peer& peer : peers_) descriptors.push_back({peer.pidfd, POLLIN, 0});
     poll(descriptors.data(), descriptors.size(), kPollMs);
     if (descriptors[0].revents != 0) return;
-    // deaths after the board: for a rank that aborts and then ends, its own reason is reported
+    // reads the board before it looks for deaths: if a rank aborts and then ends, the rank's own reason is
+    // reported
     Failure reason;
     if (!job_->is_aborted() && board_->read_abort(&reason)) job_->abort(std::move(reason));
     for (size_t position = peers_.size(); position-- > 0;) {
@@ -76,7 +77,7 @@ void Watchdog::watch() {
   }
 }
 
-// A process has ended.
+// Handles the end of a process.
 void Watchdog::look_after(size_t position) {
   const Peer peer = peers_[position];
   peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(position));

@@ -1,5 +1,6 @@
-// A thread that detects what the main thread cannot while it computes: the death of a process of this host
-// (pidfd), an abort that another rank wrote to the board, and a main thread that does not end after an abort.
+// A thread that detects failures that the main thread cannot notice while it computes: the death of a process
+// of this host (pidfd), an abort that another rank wrote to the board, and a main thread that does not end
+// after an abort.
 #pragma once
 
 #include <memory>
@@ -12,8 +13,9 @@ namespace mtl::comm::local {
 
 class Watchdog {
  public:
-  // All ranks of the board must have joined. `grace_ns`: how long after an abort the process may continue;
-  // then the watchdog prints the reason and exits with status 1. Destroying the watchdog cancels that.
+  // Starts the watchdog. All ranks of the board must have joined. `grace_ns`: how long the process may
+  // continue after an abort; then the watchdog prints the reason and exits with status 1. Destroying the
+  // watchdog cancels this exit.
   static Status start(JobState* job, HostBoard* board, int64_t grace_ns, std::unique_ptr<Watchdog>* watchdog);
   ~Watchdog();
 

@@ -11,20 +11,20 @@ namespace mtl::comm::nccl {
 
 class LaunchOrder {
  public:
-  // A position at the end.
+  // Returns a new position at the end of the order.
   uint64_t enter() {
     const std::lock_guard<std::mutex> lock(mutex_);
     waiting_.insert(next_);
     return next_++;
   }
 
-  // Whether everything that was started earlier has been launched.
+  // Returns whether the operation at this position is next: all earlier ones have been launched.
   bool is_first(uint64_t place) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return !waiting_.empty() && *waiting_.begin() == place;
   }
 
-  // The operation has been launched or never will be. A second call has no effect.
+  // Removes an operation that has been launched, or never will be. A second call has no effect.
   void leave(uint64_t place) {
     const std::lock_guard<std::mutex> lock(mutex_);
     waiting_.erase(place);

@@ -21,8 +21,8 @@ std::string path_of(void* handle, const char* name) {
   return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] != '\0' ? map->l_name : name;
 }
 
-// The directory where pip installs: asks the python3 on PATH. Starting Python costs 20 ms, so this comes late
-// in the search.
+// Asks the python3 on PATH for the directory where pip installs packages. Starting Python costs 20 ms, so
+// this comes late in the search.
 std::string python_packages() {
   const char* command = "python3 -c 'import sysconfig;print(sysconfig.get_paths()[\"purelib\"])' 2>/dev/null";
   FILE* pipe = popen(command, "r");
@@ -52,7 +52,7 @@ class Search {
     return true;
   }
 
-  // `folder` may contain wildcards.
+  // Tries to open the library in `folder`, which may contain wildcards.
   bool open_in(const std::string& folder) {
     glob_t found = {};
     const std::string pattern = folder + "/" + request_.name;

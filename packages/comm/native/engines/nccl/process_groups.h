@@ -17,7 +17,8 @@ class ProcessGroups {
   class Member {
    public:
     virtual ~Member() = default;
-    // Adds the member's communicators, which it does not use from then on. False if it has none to abort.
+    // Adds the member's communicators, which the member no longer uses from then on. Returns false if it has
+    // none to abort.
     virtual bool give_up(std::vector<ncclComm*>* communicators) = 0;
     // Reports that the communicators the member gave up have been aborted.
     virtual void aborted() = 0;
@@ -30,7 +31,7 @@ class ProcessGroups {
     members_.push_back(member);
   }
 
-  // Waits for an abort that is under way. A second call has no effect.
+  // Removes a member, after waiting for an abort that is in progress. A second call has no effect.
   void leave(Member* member) {
     const std::lock_guard<std::mutex> lock(mutex_);
     members_.erase(std::remove(members_.begin(), members_.end(), member), members_.end());
@@ -49,7 +50,7 @@ class ProcessGroups {
   }
 
  private:
-  std::mutex mutex_;  // taken before a member's own
+  std::mutex mutex_;  // must be locked before a member's own mutex
   std::vector<Member*> members_;
 };
 

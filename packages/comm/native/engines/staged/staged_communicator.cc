@@ -7,7 +7,7 @@
 namespace mtl::comm::staged {
 namespace {
 
-constexpr int64_t kSpinning = kMillisecond / 10;       // a copy after an idle stream takes less
+constexpr int64_t kSpinning = kMillisecond / 10;       // time to spin for a copy, which takes less on an idle stream
 constexpr int64_t kLastCopies = 10000 * kMillisecond;  // a device that takes longer for its copies has failed
 constexpr auto kLook = std::chrono::microseconds(50);
 
@@ -51,8 +51,8 @@ Begun StagedCommunicator::begin(Operation* operation, Call* call) {
   return Begun::kUnfinished;
 }
 
-// Allocates pinned memory, and enqueues the copy of the input into it after the compute stream's earlier
-// work.
+// Allocates pinned memory and enqueues the copy of the input into that memory, after the earlier work of the
+// compute stream.
 bool StagedCommunicator::prepare(const Operation& operation, Transfer* transfer) {
   if (!new_event(&transfer->started) || !new_event(&transfer->copied)) return false;
   if (device_.record_event(transfer->started, device_.stream(MTL_STREAM_COMPUTE)) != 0) return false;
@@ -79,7 +79,8 @@ StagedCommunicator::Transfer StagedCommunicator::take(uint64_t number) {
 }
 
 Status StagedCommunicator::execute(Operation* operation, Call* call) {
-  // the host's engine begins only now: a failed member must not be counted among those that arrive
+  // the host's engine begins only now, because a member that has failed must not be counted among the members
+  // that arrive
   Status status = call->check();
   if (operation->memory == Memory::kHost) return status.ok() ? host_->execute(operation, call) : status;
   if (operation->progress == 0) begin(operation, call);
@@ -123,8 +124,9 @@ Status StagedCommunicator::wait_for_input(const Transfer& transfer, Call* call) 
   return ok_status();
 }
 
-// Copies the result to the device, after kernels that used its memory before. The compute stream waits for
-// the copy, so that all later work sees the result, and memory released from now on is not reused too early.
+// Copies the result to the device, after earlier kernels that use its memory. The compute stream waits for
+// the copy, so that all later work sees the result, and memory that is released from now on is not reused too
+// early.
 bool StagedCommunicator::bring_back(const Operation& operation, const Transfer& transfer) {
   void* const stream = device_.stream(MTL_STREAM_COPY);
   return device_.wait_event(stream, transfer.started) == 0 &&

@@ -27,7 +27,7 @@ class StagedCommunicator : public Communicator {
  public:
   // `device` outlives the communicator.
   StagedCommunicator(std::unique_ptr<Communicator> host, const MtlDeviceApi* device);
-  // Waits for copies in flight: their memory is released.
+  // Waits for copies in progress, because their memory is released.
   ~StagedCommunicator() override;
 
   // "staged+" followed by the host engine's name.
@@ -46,15 +46,15 @@ class StagedCommunicator : public Communicator {
     void* input = nullptr;    // pinned
     void* output = nullptr;   // pinned, may be `input`
     void* started = nullptr;  // event: the compute stream's position when the program started the operation
-    void* copied = nullptr;   // event: the input is on the host, and later: the result is on the device
-    std::string problem;      // of `begin`, which cannot fail
+    void* copied = nullptr;   // event: first, that the input is on the host; later, that the result is on the device
+    std::string problem;      // the error of `begin`, which cannot return one
   };
 
   bool prepare(const Operation& operation, Transfer* transfer);
   Status wait_for_input(const Transfer& transfer, Call* call);
   bool bring_back(const Operation& operation, const Transfer& transfer);
   Transfer take(uint64_t number);
-  // Releases what is no longer used: now, or once the last enqueued copy is complete.
+  // Releases a transfer's resources now, or once its last enqueued copy is complete.
   void retire(const Transfer& transfer);
   // Releases the transfers given to `retire` whose last copy is complete by now.
   void give_back_retired();
@@ -67,8 +67,8 @@ class StagedCommunicator : public Communicator {
 
   std::mutex mutex_;  // queues of messages and of collectives run on several threads
   std::map<uint64_t, Transfer> transfers_;  // by Operation::progress
-  std::vector<Transfer> retired_;           // `copied` has been recorded after their last copy
-  std::vector<void*> events_;               // for reuse
+  std::vector<Transfer> retired_;           // transfers whose event `copied` has been recorded after their last copy
+  std::vector<void*> events_;               // free events, for reuse
   uint64_t next_transfer_ = 1;
 };
 

@@ -1,4 +1,5 @@
-// Failures of the nccl engine, with the fakes. Timeouts here are short; nothing depends on their length.
+// Tests of failures of the nccl engine, with fake libraries. Timeouts are short; nothing depends on their
+// length.
 #include "tests/nccl/fake_world.h"
 
 #ifdef MTL_NCCL_FAKES
@@ -11,7 +12,7 @@ using Kind = OperationKind;
 
 namespace {
 
-// Both members of a group start its first collective.
+// Announces to the store that both members of a group start its first collective.
 void expect_both(MemoryStore* store) {
   store->expect_key("stuck/collectives/0/0");
   store->expect_key("stuck/collectives/0/1");
@@ -35,7 +36,7 @@ class HangingPair {
   Gate all_connected_;
 };
 
-// From rank 0 to rank 1.
+// Returns a request to send `values` from rank 0 to rank 1.
 OperationRequest message_of(Rank* self, std::vector<float>* values) {
   return self->rank() == 0 ? request<float>(Kind::kSend, values, nullptr, 1)
                            : request<float>(Kind::kReceive, nullptr, values, 0);
@@ -72,7 +73,7 @@ NCCL_TEST(a_rank_that_does_not_start_the_operation_is_named) {
     if (self->rank() == 1) return all_failed.wait();
     std::vector<float> values(3), value(1);
     Group::Work work = group->start(request(Kind::kReduceScatter, &values, &value));
-    EXPECT(work.wait().ok());  // launched; the program continues
+    EXPECT(work.wait().ok());  // it has been launched; the program continues
     const Status status = wait(group->start(barrier()));
     EXPECT_STATUS(failed_with(status, "MTL_TIMEOUT"), status);
     EXPECT_STATUS(contains(status, ": rank 1 did not come within 0.4 s"), status);
@@ -183,7 +184,7 @@ NCCL_TEST(all_communicators_are_aborted_together) {
     Group::Work moving = first->start(message_of(self, &message));
     Group::Work of_first = first->start(request(Kind::kAllReduce, &value, &value));
     Group::Work of_second = second->start(request(Kind::kAllReduce, &other, &other));
-    EXPECT(moving.wait().ok() && of_first.wait().ok() && of_second.wait().ok());  // on the device
+    EXPECT(moving.wait().ok() && of_first.wait().ok() && of_second.wait().ok());  // they are on the device
     Failure failure;
     failure.code = "MTL_RANK_DIED";
     failure.message = "rank 7 has died";
@@ -252,7 +253,7 @@ NCCL_TEST(an_argument_that_nccl_refuses_is_an_error_of_this_operation) {
     const std::unique_ptr<Group> group = self->group("refused", {0});
     std::vector<float> value = {1};
     OperationRequest asked = request(Kind::kAllReduce, &value, &value);
-    asked.dtype = DType::kUint8;  // the fake does not sum these
+    asked.dtype = DType::kUint8;  // the fake library does not sum this dtype
     const Status status = wait(group->start(asked));
     EXPECT_STATUS(failed_with(status, "MTL_NCCL") && status.failure().operation == "allReduce", status);
   });

@@ -1,5 +1,5 @@
-// Ranks as threads over the fakes. A test creates a world, runs a function on each rank, and ends with
-// everything released.
+// Runs ranks as threads with the fake libraries. A test creates a world and runs a function on each rank; at
+// the end all resources must be released.
 #pragma once
 
 #ifdef MTL_NCCL_FAKES
@@ -28,7 +28,7 @@ struct Fakes {
 };
 const Fakes& fakes();
 
-// A setting for the length of a scope.
+// Changes a setting until the end of the scope.
 class Setting {
  public:
   Setting(MtlFakeSetting setting, int value, int after = 0) : setting_(setting), after_(after) {
@@ -49,11 +49,11 @@ class Rank {
 
   int rank() const { return rank_; }
   JobState& job() { return job_; }
-  // Operations on the device that the compute stream does not wait for.
+  // The number of operations on the device that the compute stream does not wait for.
   int num_keeping_memory() const { return num_keeping_memory_; }
   std::unique_ptr<Group> group(const std::string& name, std::vector<int> ranks, double timeout_s = 60,
                                double naming_s = 60);
-  // On the compute stream, in order.
+  // Enqueues work on the compute stream.
   void compute(std::function<void()> work);
   // Waits until the compute stream is empty.
   void synchronize();
@@ -68,8 +68,8 @@ class Rank {
   std::shared_ptr<ProcessGroups> process_ = std::make_shared<ProcessGroups>();
 };
 
-// Runs `body` on a thread per rank, and checks that all device resources are released, and that no other
-// thread has ordered a rank's compute stream: the rank may record a graph of it at any time.
+// Runs `body` on one thread per rank. Checks that all device resources are released, and that no other thread
+// has ordered a rank's compute stream, since the rank may record a graph of that stream at any time.
 void run_ranks(int num_ranks, const std::function<void(Rank*)>& body, MemoryStore* store = nullptr);
 
 using comm::tests::Gate;

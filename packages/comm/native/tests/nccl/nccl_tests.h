@@ -18,13 +18,13 @@ namespace mtl::comm::nccl::tests {
 
 void report(bool is_met, const char* file, int line, const std::string& what);
 
-// Keys are written once, as in the real store.
+// A store in memory; each key is written once, as in the real store.
 class MemoryStore {
  public:
   StoreAccess access();
   int num_keys(const std::string& part);  // keys that contain `part`
-  // Announces that a rank of the test will set a key with this suffix: searches for it then succeed, however
-  // slow the machine is.
+  // Announces that a rank of the test will set a key that ends with `end`: a search for such a key then waits
+  // until it is set, however slow the machine is.
   void expect_key(const std::string& end) { expected_.push_back(end); }
 
  private:
@@ -43,7 +43,7 @@ bool failed_with(const Status& status, const char* code);
 }  // namespace mtl::comm::nccl::tests
 
 #define NCCL_TEST(name) MTL_TEST(name)
-// prints the actual failure otherwise
+// checks `expression`; if it is false, prints the failure of `status` as well
 #define EXPECT_STATUS(expression, status)                                                                \
   ::mtl::comm::nccl::tests::report((expression), __FILE__, __LINE__,                                     \
                                    std::string(#expression) + ": " +                                     \

@@ -1,4 +1,4 @@
-// Results, order and overlap, with the fakes.
+// Tests of results, order and overlap, with fake libraries.
 #include "tests/nccl/fake_world.h"
 
 #ifdef MTL_NCCL_FAKES
@@ -48,8 +48,8 @@ NCCL_TEST(all_operations_of_three_ranks) {
     EXPECT(wait(group->start(request(Kind::kReduceScatter, &six, &slice))).ok());
     EXPECT(wait(group->start(request(Kind::kBroadcast, &sent, &sent, 2))).ok());
     EXPECT(wait(group->start(request(Kind::kAllToAll, &exchange_in, &exchange_out))).ok());
-    // rank 0 sends nothing to itself, one element to rank 1, two to rank 2; rank 1 one, two, none; rank 2
-    // two, none, one
+    // rank 0 sends no element to itself, one to rank 1 and two to rank 2; rank 1 sends one, two and none;
+    // rank 2 sends two, none and one
     const uint64_t lengths[3][3] = {{0, 1, 2}, {1, 2, 0}, {2, 0, 1}};
     const size_t own = static_cast<size_t>(self->rank());
     std::vector<float> unequal_in = {10 * mine, 10 * mine + 1, 10 * mine + 2}, unequal_out(3);
@@ -85,12 +85,12 @@ NCCL_TEST(the_device_orders_compute_and_communication) {
     EXPECT(wait(group->start(barrier())).ok());
     std::vector<float> value = {-100}, seen = {0};
     self->compute([&] {
-      launched.wait();  // the program continues long before the input is ready
+      launched.wait();  // the program has continued, long before the input is ready
       value[0] = static_cast<float>(self->rank() + 1);
     });
     Group::Work work = group->start(request(Kind::kAllReduce, &value, &value));
     EXPECT(!work.is_done());
-    EXPECT(work.wait().ok());  // does not wait for the device, otherwise this never ends
+    EXPECT(work.wait().ok());  // must not wait for the device: that wait would never end
     self->compute([&] { seen[0] = value[0]; });
     if (++num_started == 2) launched.open();
     self->synchronize();
@@ -150,7 +150,7 @@ NCCL_TEST(memory_is_kept_while_the_device_waits_for_others) {
   });
 }
 
-// NCCL says of each operation that it is in progress, and launches it a moment later.
+// NCCL returns "in progress" for each operation, and launches it a moment later.
 NCCL_TEST(a_connected_group_launches_at_the_start_of_an_operation) {
   const Setting polls(kFakeLaunchPolls, 20);
   run_ranks(1, [](Rank* self) {
@@ -172,7 +172,7 @@ NCCL_TEST(messages_match_in_order_and_an_early_receive_holds_nothing_up) {
     const std::unique_ptr<Group> group = self->group("pair", {0, 1});
     const int other = 1 - self->rank();
     std::vector<float> first(1), second(1), sum = {1};
-    // received last: no other operation may wait for it
+    // received last: no other operation must wait for it
     Group::Work late = group->start(request<float>(Kind::kReceive, nullptr, &first, other));
     Group::Work later = group->start(request<float>(Kind::kReceive, nullptr, &second, other));
     EXPECT(wait(group->start(request(Kind::kAllReduce, &sum, &sum))).ok());
@@ -195,7 +195,7 @@ NCCL_TEST(collectives_of_all_groups_are_launched_in_the_order_of_the_program) {
     std::vector<float> a = {1}, b = {1};
     const bool is_first = self->rank() == 0;
     const std::unique_ptr<Group> early = self->group("early", {0, 1});
-    EXPECT(wait(early->start(barrier())).ok());  // connected: it could be launched immediately
+    EXPECT(wait(early->start(barrier())).ok());  // the group is connected, so the barrier could be launched immediately
     std::unique_ptr<Group> late;
     if (is_first) {
       late = self->group("late", {0, 1});  // the other member has not arrived yet

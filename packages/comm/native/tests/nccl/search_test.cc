@@ -9,7 +9,7 @@
 namespace mtl::comm::nccl::tests {
 namespace {
 
-// Sets an environment variable for the length of a scope.
+// Sets an environment variable until the end of the scope.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {

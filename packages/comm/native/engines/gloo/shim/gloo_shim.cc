@@ -1,5 +1,5 @@
-// gloo_shim.h on Gloo: transport only (device, pairs, unbound buffers). Collectives are
-// implemented here.
+// Implements gloo_shim.h with Gloo as transport only (device, pairs, unbound buffers). The collectives are
+// our own.
 #include "gloo_shim.h"
 
 #include <gloo/transport/context.h>
@@ -32,8 +32,8 @@ void abort_wait(UnboundBuffer* buffer, bool is_send) {
   }
 }
 
-// Interrupts waits at their deadline: Gloo's own timeout would end every connection of the context. Sleeps
-// while there are no waits.
+// Interrupts waits at their deadline; Gloo's own timeout would end every connection of the context. Its
+// thread sleeps while no wait is registered.
 class Alarm {
  public:
   ~Alarm() {
@@ -74,7 +74,8 @@ class Alarm {
       for (Wait& wait : waits_) {
         if (wait.due <= now) {
           abort_wait(wait.buffer, wait.is_send);
-          // repeated in case it still waits: the first interruption may have come before the wait began
+          // interrupts again after 20 ms if it still waits: the first interruption may have come before the
+          // wait began
           wait.due = now + std::chrono::milliseconds(20);
         }
         next_ = std::min(next_, wait.due);
@@ -111,7 +112,7 @@ struct MtlGlooTransfer {
 
 namespace {
 
-// The alarm interrupts it long before that.
+// A timeout for Gloo that is never reached: the alarm interrupts the wait long before.
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(1000);
 
 void describe(const std::exception& exception, char* error) {
@@ -202,7 +203,7 @@ int wait(MtlGlooTransfer* transfer, int64_t timeout_ms, char* error) {
   return result;
 }
 
-// An interrupted wait returns immediately and consumes the interruption.
+// Tests a transfer. An interrupted wait returns immediately and consumes the interruption.
 int probe(MtlGlooTransfer* transfer, char* error) {
   return guarded<int>(MTL_GLOO_FAILED, error, [&] {
     abort_wait(transfer->buffer.get(), transfer->is_send);
@@ -213,8 +214,8 @@ int probe(MtlGlooTransfer* transfer, char* error) {
 
 void drop(MtlGlooTransfer* transfer) { delete transfer; }
 
-// Gloo's own version has been 0.5.0 before and after it changed how pairs connect; that change added the
-// header.
+// Detects how this version of Gloo connects pairs. Its version number is 0.5.0 before and after that changed,
+// but the change added this header.
 #if __has_include(<gloo/transport/tcp/listener.h>)
 constexpr uint32_t kHandshake = 2;
 #else

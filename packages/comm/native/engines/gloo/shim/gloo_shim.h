@@ -32,10 +32,10 @@ typedef struct MtlGlooApi {
   MtlGlooContext* (*open)(const char* address, int member, int size, int64_t timeout_ms, char* error);
   // All transfers must have been dropped.
   void (*close)(MtlGlooContext* context);
-  // The address at which `other` reaches this member: at most MTL_GLOO_ADDRESS_BYTES into `bytes`. @return
-  // the number of bytes; 0: failed.
+  // Writes the address at which `other` reaches this member into `bytes`, at most MTL_GLOO_ADDRESS_BYTES.
+  // @return the number of bytes; 0: failed.
   size_t (*address_for)(MtlGlooContext* context, int other, void* bytes, char* error);
-  // Connects to `other`, which does the same; blocks. @return MTL_GLOO_DONE or MTL_GLOO_FAILED.
+  // Connects to `other`, which must call this too; blocks. @return MTL_GLOO_DONE or MTL_GLOO_FAILED.
   int (*connect)(MtlGlooContext* context, int other, const void* address, size_t bytes, char* error);
   // Ends a connection, or a `connect` in progress on another thread.
   void (*hang_up)(MtlGlooContext* context, int other);
@@ -47,8 +47,8 @@ typedef struct MtlGlooApi {
   // connection. PENDING may be returned early, and once for a transfer that has just completed: call again.
   // @return one of the enumeration above.
   int (*wait)(MtlGlooTransfer* transfer, int64_t timeout_ms, char* error);
-  // Does not wait. @return MTL_GLOO_FAILED if the connection has ended, else MTL_GLOO_PENDING, complete or
-  // not.
+  // Checks the connection without waiting, whether or not the transfer is complete. @return MTL_GLOO_FAILED
+  // if the connection has ended, else MTL_GLOO_PENDING.
   int (*probe)(MtlGlooTransfer* transfer, char* error);
   void (*drop)(MtlGlooTransfer* transfer);
 } MtlGlooApi;

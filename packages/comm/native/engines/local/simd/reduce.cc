@@ -89,8 +89,8 @@ template <typename T>
 struct IntegerMinimum {
   static T apply(T a, T b) { return a < b ? a : b; }
 };
-// Equal values have equal bits except for zeros, for which "and" gives +0 and "or" gives -0. A NaN in b wins
-// every comparison.
+// Values that compare equal have equal bits, except for zeros: "and" of two zeros gives +0, "or" gives -0. A
+// NaN in b wins every comparison.
 template <typename T, typename Bits>
 struct FloatMaximum {
   static T apply(T a, T b) {
@@ -110,8 +110,8 @@ struct FloatMinimum {
 
 // ---- loops ----
 
-// Element i of the output depends only on element i of the sources, so `output` may be one of the sources
-// (ivdep).
+// Element i of the output depends only on element i of the sources, so `output` may be one of the sources,
+// and the loop may be vectorized (ivdep).
 template <typename T, typename Combine>
 void reduce_same(const void* const* sources, int num_sources, void* output, size_t count) {
   const T* first = static_cast<const T*>(sources[0]);

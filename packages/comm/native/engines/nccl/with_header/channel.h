@@ -18,13 +18,13 @@ namespace mtl::comm::nccl {
 struct Record {
   enum class Stage { kWaiting, kIssued, kLaunched, kDone };
 
-  Operation operation;  // copies: the group drops an operation after `execute`, the device later
+  Operation operation;  // operation and call are copies: the group drops an operation after `execute`, the device later
   Call call;
   uint64_t place = 0;  // in the launch order; collectives only
   Stage stage = Stage::kWaiting;
-  bool is_executed = false;   // the group has dropped it
+  bool is_executed = false;   // the group has dropped the operation
   bool is_joined = false;     // the program has waited for it successfully, and relies on its result
-  bool keeps_memory = false;  // on the device, and not waited for by the compute stream
+  bool keeps_memory = false;  // the operation is on the device, and the compute stream has not waited for it
   bool is_published = false;  // its description is in the store for members that time out
   CUevent ready = nullptr;    // the compute stream's position when the program started the operation
   CUevent done = nullptr;
@@ -34,16 +34,16 @@ struct Record {
 struct Channel {
   enum class State { kNew, kConnecting, kReady, kGone };
 
-  std::string name;          // "collectives", or "2>0" for messages from member 2 to member 0
+  std::string name;          // "collectives", or for example "2>0" for messages from member 2 to member 0
   std::vector<int> members;  // positions in the group, in the order of NCCL's ranks
-  int rank = 0;              // this member among them
+  int rank = 0;              // the position of this member in `members`
   State state = State::kNew;
   ncclComm_t communicator = nullptr;
   CUstream stream = nullptr;
   int64_t next_look_ns = 0;      // key in the store for the unique id
   int64_t look_interval_ns = 0;
-  int64_t broken_since_ns = 0;   // NCCL has reported an error
-  std::deque<std::shared_ptr<Record>> waiting;   // or issued: the first one may be
+  int64_t broken_since_ns = 0;   // when NCCL reported an error; 0: it has not
+  std::deque<std::shared_ptr<Record>> waiting;   // operations that are waiting; the first one may be issued
   std::deque<std::shared_ptr<Record>> launched;
 
   bool is_collective() const { return name == "collectives"; }

@@ -7,8 +7,9 @@
 namespace mtl::comm::nccl {
 namespace {
 
-// Before it, a thread that does not wait for NCCL may have one group of calls in progress: a second
-// overwrites the first. This engine's thread connects several communicators at once.
+// The oldest supported version. In older ones, a thread that does not wait for NCCL may have only one group
+// of calls in progress: a second one overwrites the first, and this engine's thread connects several
+// communicators at once.
 constexpr int kOldestVersion = NCCL_VERSION(2, 27, 3);
 
 std::string version_text(int version) {
@@ -51,7 +52,7 @@ void abort_together(const NcclLibraries& libraries, const std::vector<ncclComm_t
 Status open_nccl_libraries(std::shared_ptr<const NcclLibraries>* libraries) {
   const auto loaded = std::make_shared<NcclLibraries>();
   LoadedLibrary driver, nccl;
-  // the driver first: NCCL opens it by name and then gets this one
+  // opens the driver first: NCCL opens it by name, and then gets this one
   MTL_RETURN_IF_ERROR(load_library({"libcuda.so.1", {}, "install NVIDIA's driver; in a container, start it with the GPUs"},
                                    &driver));
   MTL_RETURN_IF_ERROR(load_library({"libnccl.so.2",

@@ -1,6 +1,6 @@
-// The functions of NCCL and of CUDA's driver that the engine calls, as tables filled at run time. Driver
-// functions rather than runtime ones: libcuda belongs to the driver, so no second CUDA runtime is needed, and
-// its streams and events are compatible with every runtime in the process.
+// The functions of NCCL and of CUDA's driver that the engine calls, as tables filled at run time. The engine
+// calls the driver instead of the CUDA runtime, because libcuda is installed with the driver: no second CUDA
+// runtime is needed, and the driver's streams and events are compatible with every runtime in the process.
 #pragma once
 
 #include <cuda.h>
@@ -39,7 +39,7 @@ struct NcclLibraries {
 // because an abort may wait for kernels of a communicator that has not been aborted yet.
 void abort_together(const NcclLibraries& libraries, const std::vector<ncclComm_t>& communicators);
 
-// Makes a context current on this thread for the length of a scope.
+// Makes a context current on this thread until the end of the scope.
 class ContextScope {
  public:
   ContextScope(const NcclLibraries& libraries, CUcontext context) : libraries_(libraries) {

@@ -7,7 +7,7 @@ namespace mtl::comm::nccl {
 namespace {
 
 constexpr int64_t kLastWords = 2000 * kMillisecond;     // how long NCCL may take to close or to abort
-constexpr int64_t kSpinning = kMillisecond / 10;        // a barrier among idle devices takes less
+constexpr int64_t kSpinning = kMillisecond / 10;        // how long a barrier spins: among idle devices it takes less
 
 CUstream as_stream(void* stream) { return static_cast<CUstream>(stream); }
 
@@ -74,8 +74,8 @@ NcclCommunicator::~NcclCommunicator() {
   nccl_.cuDevicePrimaryCtxRelease(device_);
 }
 
-// Destroys idle channels, aborts the others: members that still wait for this one then learn of it. Aborts
-// come first: destroying a communicator may wait for kernels of the others.
+// Destroys idle channels and aborts the others, so that members that still wait for this one learn that it
+// has left. Aborts first, because destroying a communicator may wait for kernels of the others.
 void NcclCommunicator::close_channels() {
   std::vector<ncclComm_t> idle, unfinished;
   for (const auto& entry : channels_) {
@@ -115,7 +115,7 @@ Status NcclCommunicator::add_channel(std::string name, std::vector<int> members,
   added->name = std::move(name);
   added->members = std::move(members);
   while (added->members[static_cast<size_t>(added->rank)] != group_.rank) ++added->rank;
-  // high priority: the wait for communication cannot be shortened otherwise
+  // high priority: nothing else can shorten the wait for communication
   MTL_RETURN_IF_ERROR(nccl_.check(
       nccl_.cuStreamCreateWithPriority(&added->stream, CU_STREAM_NON_BLOCKING, priority_),
       "cuStreamCreateWithPriority"));
@@ -124,7 +124,7 @@ Status NcclCommunicator::add_channel(std::string name, std::vector<int> members,
   return ok_status();
 }
 
-// Null if a stream cannot be created.
+// Returns the operation's channel; null if its stream cannot be created.
 Channel* NcclCommunicator::channel_of(const Operation& operation) {
   if (!is_message(operation.kind)) return channels_["collectives"].get();
   const bool is_send = operation.kind == OperationKind::kSend;
@@ -193,7 +193,8 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
   records_.erase(found);
   Status status = wait_until_launched(record, &lock);
   if (record->stage == Record::Stage::kLaunched) {
-    // also after a failure: the next use of this memory on the compute stream must follow the communication
+    // also after a failure: work that next uses this memory on the compute stream must run after the
+    // communication
     const Status joined = nccl_.check(
         nccl_.cuStreamWaitEvent(as_stream(options_.compute_stream), record->done, CU_EVENT_WAIT_DEFAULT),
         "cuStreamWaitEvent");
@@ -208,15 +209,16 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
   return status;
 }
 
-// The device may wait in an operation for ever, and returning memory waits for the device.
+// Tells the allocator to keep memory: the device may wait in an operation for ever, and returning memory
+// waits for the device.
 void NcclCommunicator::keep_memory(Record* record, bool must_keep) {
   if (record->keeps_memory == must_keep || options_.keep_memory == nullptr) return;
   record->keeps_memory = must_keep;
   options_.keep_memory(must_keep ? 1 : -1);
 }
 
-// An operation that was cancelled before NCCL received it: it must not be launched later, since its memory
-// may have been reused.
+// Forgets an operation that was cancelled before NCCL received it. It must not be launched later, since its
+// memory may have been reused.
 void NcclCommunicator::forget(const RecordPointer& record) {
   for (const auto& entry : channels_) {
     std::deque<RecordPointer>& waiting = entry.second->waiting;
@@ -234,7 +236,8 @@ Status NcclCommunicator::wait_until_launched(const RecordPointer& record, Lock* 
   while (record->failure.ok() && record->stage != Record::Stage::kLaunched && record->stage != Record::Stage::kDone) {
     const Status status = record->call.check();
     if (!status.ok()) {
-      // NCCL may be about to launch it: its memory must not be released before NCCL has been aborted
+      // NCCL may be about to launch the operation: its memory must not be released before NCCL has been
+      // aborted
       const auto stopped = [&] { return is_aborted_ || record->stage != Record::Stage::kIssued; };
       must_stop_ = !stopped();
       changed_.notify_all();
@@ -256,8 +259,8 @@ Status NcclCommunicator::wait_on_host(const RecordPointer& record, Lock* lock) {
   while (true) {
     const bool is_done = record->stage == Record::Stage::kDone;
     const CUresult result = is_done ? CUDA_SUCCESS : nccl_.cuEventQuery(record->done);
-    // after the query: an event also completes because NCCL was aborted, and the job's state is written
-    // before that
+    // checked after the event, because an event also completes when NCCL is aborted; the failure is stored
+    // before that abort
     if (!record->failure.ok()) return record->failure;
     MTL_RETURN_IF_ERROR(record->call.check());
     if (result == CUDA_SUCCESS) return ok_status();
@@ -282,7 +285,7 @@ bool NcclCommunicator::is_ready(const Operation& operation) {
 }
 
 void NcclCommunicator::leave() {
-  // even if the store does not receive it: members then lack the reason, but still see the failure
+  // errors are ignored: members then lack the reason, but still see the failure
   static_cast<void>(options_.store.set(key("left/" + std::to_string(group_.rank)), "1"));
   const Lock lock(mutex_);
   changed_.notify_all();

@@ -22,7 +22,8 @@ class NcclCommunicator : public Communicator, private ProcessGroups::Member {
  public:
   NcclCommunicator(std::shared_ptr<const NcclLibraries> libraries, const GroupIdentity& group,
                    const NcclOptions& options, JobState* job);
-  // Completes operations that the program has waited for, then closes; aborts all others in flight.
+  // Completes operations that the program has waited for, aborts all other operations in progress, and
+  // closes.
   ~NcclCommunicator() override;
   Status open();
 
@@ -30,8 +31,8 @@ class NcclCommunicator : public Communicator, private ProcessGroups::Member {
   bool moves(Memory memory) const override { return memory == Memory::kDevice; }
   bool begins_at_once() const override { return true; }
   Begun begin(Operation* operation, Call* call) override;
-  // Waits until the operation is launched; then makes the compute stream wait for it. A barrier is waited for
-  // on the host.
+  // Waits until the operation is launched, then makes the compute stream wait for its result. For a barrier
+  // the host waits instead.
   Status execute(Operation* operation, Call* call) override;
   bool is_ready(const Operation& operation) override;
   void leave() override;
@@ -84,12 +85,12 @@ class NcclCommunicator : public Communicator, private ProcessGroups::Member {
   std::mutex mutex_;  // guards the following members, and every NCCL call on a ready channel
   std::condition_variable changed_;  // a stage was reached, a failure occurred, or the thread has work
   std::map<std::string, std::unique_ptr<Channel>> channels_;
-  std::unordered_map<uint64_t, RecordPointer> records_;  // by Operation::progress, until `execute` has returned
-  std::vector<CUevent> events_;                          // for reuse
+  std::unordered_map<uint64_t, RecordPointer> records_;  // by Operation::progress; removed when `execute` returns
+  std::vector<CUevent> events_;                          // free events, for reuse
   uint64_t next_record_ = 1;
   bool is_idle_ = false;    // the thread sleeps until notified
   bool must_stop_ = false;  // NCCL still uses memory of a cancelled operation
-  bool is_aborting_ = false;  // its communicators are given up
+  bool is_aborting_ = false;  // the communicators have been given up for an abort
   bool is_aborted_ = false;   // NCCL has been aborted
   bool is_ending_ = false;
   std::thread thread_;

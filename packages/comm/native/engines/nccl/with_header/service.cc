@@ -14,9 +14,9 @@ constexpr auto kRelaxed = std::chrono::milliseconds(10);  // while operations ar
 // How long the start of an operation waits for NCCL to launch it. A non-blocking communicator launches from
 // its own thread, which takes some ten microseconds. Connecting, before the first operations, takes longer.
 constexpr int64_t kLaunching = 2 * kMillisecond;
-constexpr int kLooks = 100;  // at least, on a machine that does much else
-// A message between two GPUs takes no more of the device's blocks from the kernels that run meanwhile.
-// Predicted: eight move some 200 GB/s over NVLink 4.
+constexpr int kLooks = 100;  // the least number of polls, for a machine that is busy with other work
+// The largest number of the device's blocks that a message between two GPUs may occupy; the rest is left to
+// the kernels that run meanwhile. Predicted: eight blocks move some 200 GB/s over NVLink 4.
 constexpr int kMessageBlocks = 8;
 constexpr int64_t kFirstLook = 2 * kMillisecond;
 constexpr int64_t kLastLook = 64 * kMillisecond;
@@ -69,13 +69,13 @@ void NcclCommunicator::serve() {
   }
 }
 
-// Returns true if an operation is to be launched.
+// Serves one channel. Returns true if an operation is waiting to be launched.
 bool NcclCommunicator::tend(Channel* channel, Lock* lock) {
   if (channel->state == Channel::State::kNew) connect(channel, lock);
   if (channel->state == Channel::State::kConnecting || channel->state == Channel::State::kReady) poll_error(channel);
   if (channel->state == Channel::State::kReady) launch_waiting(channel);
   take_done(channel);
-  // the first ones have waited longest
+  // the first operations have waited longest
   const RecordPointer oldest = !channel->launched.empty()  ? channel->launched.front()
                                : !channel->waiting.empty() ? channel->waiting.front()
                                                            : nullptr;
@@ -139,7 +139,7 @@ void NcclCommunicator::poll_error(Channel* channel) {
   }
   if (channel->state == Channel::State::kConnecting) channel->state = Channel::State::kReady;
   if (channel->waiting.empty() || channel->waiting.front()->stage != Record::Stage::kIssued) return;
-  // issued operations are in the stream only now: the event may follow only here
+  // an issued operation enters the stream only now, so its event must not be recorded earlier
   const RecordPointer record = channel->waiting.front();
   const Status status = nccl_.check(nccl_.cuEventRecord(record->done, channel->stream), "cuEventRecord");
   if (!status.ok()) return fail(channel, "MTL_CUDA", job_->rank(), status.failure().message);
@@ -171,8 +171,8 @@ void NcclCommunicator::launch_waiting(Channel* channel) {
   }
 }
 
-// Without this wait, each operation and all operations after it would wait for the next poll of the
-// communicator's thread.
+// Waits briefly for a launch. Otherwise the operation, and all operations after it, would wait for the next
+// poll of the communicator's thread.
 void NcclCommunicator::await_launch(Channel* channel, const Record& record) {
   const int64_t deadline = now_ns() + kLaunching;
   for (int num_looks = 0; num_looks < kLooks || now_ns() < deadline; ++num_looks) {
@@ -193,7 +193,7 @@ void NcclCommunicator::take_done(Channel* channel) {
     }
     record.stage = Record::Stage::kDone;
     keep_memory(&record, false);
-    // the event of an operation that has not been waited for is still needed
+    // an operation that has not been waited for still needs its event
     if (record.is_executed) give_back_events(&record);
     channel->launched.pop_front();
     is_changed = true;
@@ -201,8 +201,9 @@ void NcclCommunicator::take_done(Channel* channel) {
   if (is_changed) changed_.notify_all();
 }
 
-// After half of its timeout an operation writes its description to the store, so that members that time out
-// can report which members arrived and with which operation. Successful operations never do.
+// Watches an operation's timeout. After half of it, the operation writes its description to the store, so
+// that members that time out can report which members arrived and with which operation. An operation that
+// succeeds sooner writes nothing.
 void NcclCommunicator::watch_time(Channel* channel, const RecordPointer& record, Lock* lock) {
   const int64_t waited = now_ns() - record->call.started_ns;
   if (waited < group_.timeout_ns / 2 || !record->failure.ok()) return;
@@ -211,7 +212,7 @@ void NcclCommunicator::watch_time(Channel* channel, const RecordPointer& record,
     const std::string at = key(stuck_key(*channel, record->operation, group_.rank));
     const std::string text = to_store(record->operation.description);
     lock->unlock();
-    // if the store does not answer, the error only lacks the names: `time_out` states that
+    // if the store does not answer, the error only lacks the names, which `time_out` mentions
     static_cast<void>(options_.store.set(at, text));
     lock->lock();
   }
@@ -261,8 +262,8 @@ void NcclCommunicator::time_out(Channel* channel, const RecordPointer& record, L
   }
 }
 
-// Aborts NCCL for this group alone: an operation was cancelled that NCCL still holds. Its kernels end, and
-// streams continue. The calls can take long, so they are made without the lock.
+// Aborts NCCL for this group alone, because an operation was cancelled that NCCL still holds. The group's
+// kernels end, and streams continue. The calls can take long, so they are made without the lock.
 void NcclCommunicator::abort_own(Lock* lock) {
   std::vector<ncclComm_t> communicators;
   lock->unlock();
@@ -303,7 +304,7 @@ void NcclCommunicator::aborted() {
   changed_.notify_all();
 }
 
-// A whole channel has failed: the operation that has waited longest reports it.
+// Handles the failure of a whole channel: the operation that has waited longest reports it.
 void NcclCommunicator::fail(Channel* channel, const char* code, int rank, const std::string& what) {
   if (job_->is_aborted()) return;
   auto* records = !channel->launched.empty() ? &channel->launched : &channel->waiting;

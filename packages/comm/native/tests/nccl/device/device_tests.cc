@@ -1,8 +1,8 @@
-// The nccl engine with the real libraries, on a GPU: two processes, on two GPUs if available, else both on
-// the same one. NCCL rejects that unless each sets its own host (NCCL_HOSTID; they then communicate through
-// sockets). NVIDIA does not support this, but it lets a single GPU test launching, ordering, aborts and
-// timeouts. Prints one line per check; without a GPU or the libraries it prints one line "SKIPPED" with the
-// reason and exits with 77.
+// Tests of the nccl engine with the real libraries, in two processes: on two GPUs if available, else both on
+// the same one. NCCL rejects two ranks on one GPU unless each sets its own host (NCCL_HOSTID); they then
+// communicate through sockets. NVIDIA does not support this, but it lets a single GPU test launching,
+// ordering, aborts and timeouts. Prints one line per check; without a GPU or the libraries, prints one line
+// "SKIPPED" with the reason and exits with 77.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ void expect(bool is_met, const char* what, const Status& status = ok_status()) {
   num_failures += is_met ? 0 : 1;
 }
 
-// A store of files: two processes, one directory, each key written once by a rename.
+// Makes a store for two processes: a directory with one file per key, each written once by a rename.
 StoreAccess file_store(const std::string& folder) {
   const auto path_of = [folder](std::string key) {
     for (char& letter : key) letter = letter == '/' ? '_' : letter;
@@ -59,7 +59,7 @@ StoreAccess file_store(const std::string& folder) {
   return access;
 }
 
-// Driver functions that a test needs in addition to the engine's.
+// Functions of the driver that the tests need in addition to the engine's.
 struct Driver {
   decltype(&cuInit) init;
   decltype(&cuDeviceGetCount) count;
@@ -82,7 +82,7 @@ struct Driver {
   }
 };
 
-// Floats on the device.
+// An array of floats on the device.
 struct Buffer {
   const Driver& driver;
   CUdeviceptr data = 0;
@@ -91,7 +91,7 @@ struct Buffer {
     driver.allocate(&data, bytes);
     driver.to_device(data, values.data(), bytes);
   }
-  std::vector<float> read() const {  // on the default stream, so after the work that it waits for
+  std::vector<float> read() const {  // on the default stream, so after the work for which this stream waits
     std::vector<float> values(bytes / sizeof(float));
     driver.to_host(values.data(), data, bytes);
     return values;
@@ -162,7 +162,7 @@ void check_operations(Self* self) {
   expect(received.read() == std::vector<float>{static_cast<float>(other + 1)}, "a receive that was posted first");
 }
 
-// Rank 1 never starts the operation: rank 0 is told so, and its stream continues.
+// Rank 1 never starts the operation: rank 0 gets the error, and its stream continues.
 void check_time_out(Self* self) {
   JobState job(self->rank);
   const std::unique_ptr<Group> group = self->group("time-out", &job, 5);
@@ -172,7 +172,7 @@ void check_time_out(Self* self) {
     const Buffer value(self->driver, {1});
     status = wait(group->start(request(OperationKind::kAllReduce, &value, &value)));
     expect(status.ok(), "an all-reduce that only one rank starts is launched", status);
-    value.read();  // ends because NCCL is aborted
+    value.read();  // returns because NCCL is aborted
     status = wait(group->start(OperationRequest()));
     expect(!status.ok() && status.failure().code == "MTL_TIMEOUT" && status.failure().rank == 1,
            "the time-out names rank 1", status);
@@ -206,8 +206,8 @@ int run_rank(int rank, int num_devices, const std::string& folder) {
   return num_failures == 0 ? 0 : 1;
 }
 
-// In a separate process: CUDA does not survive a fork. The number of GPUs; if it is below one, the reason has
-// been printed.
+// Returns the number of GPUs; prints the reason if it is below 1. Counts them in a separate process, because CUDA
+// does not survive a fork.
 int count_devices() {
   std::fflush(stdout);
   const pid_t child = fork();

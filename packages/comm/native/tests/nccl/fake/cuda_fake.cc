@@ -25,8 +25,8 @@ struct CUstream_st : mtl::comm::tests::ThreadStream {};
 
 namespace {
 
-// Streams of this fake; any other pointer is a stream of another library, such as the emulation of the CUDA
-// runtime, and gets a thread at its first use.
+// The streams of this fake library. Any other pointer is a stream of another library, such as the emulated
+// CUDA runtime, and gets a thread when it is first used.
 std::mutex streams_mutex;
 std::set<CUstream> own_streams;
 std::map<CUstream, std::thread::id> claims;
@@ -115,7 +115,7 @@ MTL_FAKE_EXPORT CUresult cuStreamDestroy(CUstream stream) {
     own_streams.erase(stream);
     claims.erase(stream);
   }
-  delete stream;  // CUDA would not wait; work that never ends becomes a hang that tests detect
+  delete stream;  // CUDA would not wait here; work that never ends becomes a hang that tests detect
   --live_objects;
   return CUDA_SUCCESS;
 }

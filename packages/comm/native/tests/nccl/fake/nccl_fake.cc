@@ -81,12 +81,12 @@ struct Member {
   bool may_go_on() const { return is_aborted || settings[kFakeKernelHangs] == 0; }
 };
 
-// Kernels that only an abort of their communicator ends.
+// Kernels that end only when their communicator is aborted.
 std::mutex hanging_mutex;
 std::condition_variable hanging_changed;
 int num_hanging = 0;
 
-// Counts a kernel while it waits, where kernels hang.
+// Counts a kernel for the duration of its wait, if kernels hang.
 class Hanging {
  public:
   Hanging() : is_counted_(settings[kFakeKernelHangs] != 0) { add(1); }
@@ -104,7 +104,7 @@ class Hanging {
   const bool is_counted_;
 };
 
-// Releasing a communicator waits for the device. The limit is for a test that fails.
+// Waits for the device, as releasing a communicator does. The limit applies only in a test that fails.
 void wait_for_device() {
   std::unique_lock<std::mutex> lock(hanging_mutex);
   if (!hanging_changed.wait_for(lock, std::chrono::seconds(20), [] { return num_hanging == 0; })) ++counts[kFakeStuck];
@@ -166,7 +166,7 @@ void collective(const std::shared_ptr<Member>& member, uint64_t sequence, const 
   if (++slot.num_left == clique.size) clique.slots.erase(sequence);
 }
 
-// The messages of one group of calls: all sends are started before a receive is waited for.
+// Runs the messages of one group of calls: all sends are started before it waits for a receive.
 void messages(const std::shared_ptr<Member>& member, const std::vector<Call>& calls) {
   Clique& clique = *member->clique;
   std::unique_lock<std::mutex> lock(clique.mutex);
@@ -189,7 +189,7 @@ void messages(const std::shared_ptr<Member>& member, const std::vector<Call>& ca
     box.pop_front();
     clique.changed.notify_all();
   }
-  for (const Call& call : calls) {  // a send ends when it has been received
+  for (const Call& call : calls) {  // a send is complete when it has been received
     if (call.kind != Kind::kSend) continue;
     auto& box = clique.mail[{member->rank, call.parameter}];
     clique.changed.wait(lock, [&] { return box.empty() || member->is_aborted; });
@@ -202,7 +202,7 @@ struct ncclComm {
   std::shared_ptr<Member> member;
   uint64_t next_sequence = 0;
   int polls_left = 0;
-  std::function<void()> unfinished;  // a launch that polls must make progress
+  std::function<void()> unfinished;  // a launch that advances with each poll
 };
 
 namespace {
@@ -254,7 +254,7 @@ ncclResult_t start(const Call& call, ncclComm_t comm, CUstream stream) {
   return launch(comm, stream, [=] { collective(member, sequence, call); });
 }
 
-// Their kernels end; then they are released.
+// Ends the kernels of the communicators and then releases the communicators.
 void leave(const std::vector<ncclComm_t>& comms) {
   for (const ncclComm_t comm : comms) {
     Clique& clique = *comm->member->clique;
@@ -281,7 +281,7 @@ EXPORTED ncclGetVersion(int* version) { return *version = settings[kFakeVersion]
 EXPORTED ncclGetUniqueId(ncclUniqueId* id) {
   static std::atomic<int> next{0};
   std::memset(id->internal, 0, sizeof(id->internal));
-  std::snprintf(id->internal + 3, 64, "clique %d", next++);  // leading zero bytes, as real ids may have
+  std::snprintf(id->internal + 3, 64, "clique %d", next++);  // zero bytes at the start, which real ids may have as well
   return ncclSuccess;
 }
 

@@ -26,7 +26,7 @@ std::string directory() {
   return named == nullptr ? "/tmp" : named;
 }
 
-// A file that appears atomically with its whole content.
+// Writes a file that appears at once, with its whole content.
 void leave(const std::string& path, const Bytes& bytes) {
   const std::string partial = path + ".partial";
   std::FILE* file = std::fopen(partial.c_str(), "wb");
@@ -59,7 +59,7 @@ struct Member {
   std::atomic<bool> is_aborted{false};
 
   std::string file(const std::string& what, int from) const { return path + "." + what + "." + std::to_string(from); }
-  // The file of `from`; false if this member was aborted first.
+  // Waits for a file of member `from`. Returns false if this member is aborted first.
   bool await(const std::string& what, int from, Bytes* bytes) const {
     while (!find(file(what, from), bytes)) {
       if (is_aborted) return false;
@@ -78,7 +78,7 @@ Bytes copy_of(const void* data, size_t bytes) {
 
 struct ncclComm {
   std::shared_ptr<Member> member;
-  uint64_t next = 0;               // of its collectives
+  uint64_t next = 0;               // the number of this communicator's next collective
   std::vector<uint64_t> sent, received;  // messages by peer
 };
 
@@ -95,7 +95,7 @@ void enqueue(CUstream stream, std::function<void()> work) {
   }, new std::function<void()>(std::move(work)));
 }
 
-// Writes this member's part, waits for all parts, and computes the result.
+// Runs a collective: writes this member's part, waits for all parts, and computes the result.
 ncclResult_t collective(ncclComm_t comm, CUstream stream, const void* input, size_t bytes,
                         std::function<void(const Member&, const std::vector<Bytes>&)> finish) {
   const std::shared_ptr<Member> member = comm->member;
@@ -111,7 +111,7 @@ ncclResult_t collective(ncclComm_t comm, CUstream stream, const void* input, siz
   return ncclSuccess;
 }
 
-// The reduction of all parts from `first` on, in rank order.
+// Reduces the parts of all members, from element `first` on, in rank order.
 void reduce(const std::vector<Bytes>& parts, size_t first, size_t count, ncclDataType_t type, ncclRedOp_t operation,
             void* output) {
   for (size_t index = 0; index < count; ++index) {
@@ -185,7 +185,7 @@ MTL_FAKE_EXPORT const char* ncclGetLastError(ncclComm_t) { return ""; }
 EXPORTED ncclGroupStart() { return ++group_depth, ncclSuccess; }
 EXPORTED ncclGroupEnd() {
   if (--group_depth > 0) return ncclSuccess;
-  // all sends are started before a receive is waited for
+  // starts all sends before it waits for a receive
   for (auto* queue : {&group_sends, &group_receives}) {
     for (std::function<void()>& work : *queue) enqueue(group_stream, std::move(work));
     queue->clear();
