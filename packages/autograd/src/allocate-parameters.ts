@@ -1,7 +1,7 @@
 import { type Device, type DType, Tensor } from '@mtl/kernels';
 import type { Parameter } from './parameter.js';
 
-/** Storage of parameters that are not trained here, or whose gradients are wanted without an optimizer. */
+/** Storage of parameters without an optimizer: they are not trained, or only their gradients are wanted. */
 export interface ParameterStorage {
   dispose(): void;
 }

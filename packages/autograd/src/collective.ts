@@ -28,11 +28,13 @@ export interface MatmulCollectives {
   readonly reduceInputGradient?: Collective | undefined;
   /** Starts the collective from the matmul's output to the output on the tape. */
   readonly reduceOutput?: Collective | undefined;
-  /** Starts the collective from the output gradient on the tape to the one that backward reads. */
+  /**
+   * Starts the collective from the output gradient on the tape to the output gradient that backward reads.
+   */
   readonly gatherOutputGradient?: Collective | undefined;
 }
 
-/** Starts a collective; without one the result is the tensor itself. */
+/** Starts a collective; without a collective the result is the tensor itself. */
 export function startCollective(collective: Collective | undefined, tensor: Tensor): PendingTensor {
   if (collective !== undefined) return collective(tensor);
   // created at once: the caller may dispose of the tensor before it waits

@@ -39,17 +39,17 @@ export interface WeightGradientMatmul {
 }
 
 /**
- * A state of the precision of one weight, such as the largest values of past steps. It is one of the whole
- * weight: the same on all ranks that hold slices or copies of it.
+ * A state of the precision of one weight, such as the largest values of past steps. It belongs to the whole
+ * weight: it is the same on all ranks that hold slices or copies of it.
  */
 export interface PrecisionState {
-  /** Its name in checkpoints: `optimizer.NAME.PARAMETER`. */
+  /** The name of the state in checkpoints: `optimizer.NAME.PARAMETER`. */
   readonly name: string;
   /** float32; the precision's to dispose of. */
   readonly tensor: Tensor;
 }
 
-/** Matmuls with what comes before or after them in the same pass over memory. */
+/** Matmuls that are fused with the operation before or after them, in one pass over memory. */
 export interface FusedMatmuls {
   /** Computes preactivation = input weight^T + bias and output = gelu(preactivation). */
   gelu(
@@ -70,15 +70,16 @@ export interface FusedMatmuls {
 }
 
 /**
- * The computation of the three matmuls of a weight, in its shard on this rank. An object is of one weight
- * (`Parameter.computeWith`) where it has state. Every operation that multiplies by a weight asks it.
+ * The way in which the three matmuls of a weight are computed, in its shard on this rank. Every operation
+ * that multiplies by a weight calls it. An object that has state belongs to one weight
+ * (`Parameter.computeWith`).
  */
 export interface MatmulPrecision {
   /** Computes the output. It is called again where layers are recomputed. */
   forward(call: ForwardMatmul): void;
   inputGradient(call: InputGradientMatmul): void;
   weightGradient(call: WeightGradientMatmul): void;
-  /** The fused ones that it has. Default: operations compute what comes before or after on their own. */
+  /** The fused matmuls of this precision. Default: none; operations compute the fused parts separately. */
   readonly fused?: FusedMatmuls | undefined;
   /** The states that checkpoints keep. Default: none. */
   readonly state?: readonly PrecisionState[] | undefined;

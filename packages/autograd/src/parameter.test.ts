@@ -54,11 +54,11 @@ describe('Parameter', () => {
       new Parameter({ ...options, ...given }).partialOver;
     expect(partialOver({})).toEqual([]);
     expect(partialOver({ placement: { rows: ['tp'] } })).toEqual(['tp']);
-    // each rank has a slice of its own, with all that the rows give
+    // a sharded parameter: each rank computes the whole gradient of its own slice
     expect(partialOver({ placement: { sharded: { tp: 0 }, rows: ['tp'] } })).toEqual([]);
     // a tied embedding on the first and the last stage
     expect(partialOver({ placement: { sharded: { tp: 0 }, stages: 'ends' } })).toEqual(['pp']);
-    // over these every gradient is summed
+    // all gradients are summed over these axes in any case
     expect(partialOver({ placement: { rows: ['cp', 'dp'] } })).toEqual([]);
     expect(partialOver({ placement: { view: 'expert', rows: ['edp', 'etp'] } })).toEqual(['etp']);
   });

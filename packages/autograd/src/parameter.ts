@@ -27,14 +27,12 @@ export interface ParameterOptions {
   /** The slice that this process holds, per dimension; default: everything. */
   readonly slices?: readonly Slice[];
   /**
-   * The placement among the processes. Default: on one stage, in the dense view, the first dimension that
-   * `slices` splits sharded over tp, its rows whole.
+   * The placement among the processes. Default: one stage, the dense view, tp shards the first dimension that
+   * `slices` splits, and rows are not split.
    */
   readonly placement?: Partial<Placement>;
   readonly initialization: Initialization;
-  /**
-   * True where weight decay applies; default: only to tensors of two or more dimensions (Megatron's rule).
-   */
+  /** True if weight decay applies; default: only to tensors of two or more dimensions (Megatron's rule). */
   readonly decays?: boolean;
   /**
    * The matrices between hidden activations that it consists of, each a box of the whole tensor in global
@@ -44,8 +42,8 @@ export interface ParameterOptions {
    */
   readonly matrices?: readonly (readonly Slice[])[];
   /**
-   * True where it has a row for each entry of the vocabulary: the word embedding and the output layer, which
-   * may have their own learning rate. Default false.
+   * True if the parameter has a row for each entry of the vocabulary: the word embedding and the output
+   * layer, which may have their own learning rate. Default false.
    */
   readonly isVocabularyTable?: boolean;
   /**
@@ -119,7 +117,7 @@ export class Parameter {
     this.#isFrozen = this.isBuffer;
   }
 
-  /** The precision of matmuls with it. Default: `plainPrecision`. */
+  /** The precision of matmuls with this parameter. Default: `plainPrecision`. */
   get precision(): MatmulPrecision {
     return this.#precision;
   }
@@ -137,12 +135,12 @@ export class Parameter {
     this.#states.push(state);
   }
 
-  /** Sets the precision of matmuls with it, from the next pass on. */
+  /** Sets the precision of matmuls with this parameter, from the next pass on. */
   computeWith(precision: MatmulPrecision): void {
     this.#precision = precision;
   }
 
-  /** True where it is not trained: it has no main gradient, and backward computes none. */
+  /** True if the parameter is not trained: it has no main gradient, and backward computes none. */
   get isFrozen(): boolean {
     return this.#isFrozen;
   }
@@ -214,7 +212,7 @@ export class Parameter {
 
   /**
    * Marks the values as being filled asynchronously, or as absent: the next read of `data` calls `wait`
-   * first, and every read until it returns. Undefined: they are there.
+   * first, and every read until it returns. `undefined` marks the values as present.
    */
   deferData(wait: (() => void) | undefined): void {
     this.#waitForData = wait;

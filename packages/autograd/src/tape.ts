@@ -34,7 +34,7 @@ export interface TapeNode {
   readonly inputs: readonly Variable[];
   /** Parameters whose main gradients the weight part adds to. */
   readonly parameters: readonly Parameter[];
-  /** True where there is a weight half to do; default: where there are parameters. */
+  /** True if the operation has a weight half. Default: true if it has parameters. */
   readonly hasWeightPart?: boolean;
   /** The tensors that backward needs; released when the node is done. */
   readonly saved: readonly { release(): void }[];
@@ -63,7 +63,7 @@ interface RecordedNode {
   readonly outputs: readonly Variable[];
 }
 
-/** The begin or the end of the use of a unit: backward passes it in the other direction. */
+/** The begin or the end of the use of a unit in forward: in backward, the end comes first. */
 interface UnitBoundary {
   readonly unit: ParameterUnit;
   readonly begins: boolean;
@@ -72,13 +72,13 @@ interface UnitBoundary {
 interface PendingWeight {
   readonly node: TapeNode;
   readonly outputGradients: readonly (Tensor | undefined)[];
-  /** The unit that its operation was in. */
+  /** The unit that the operation was recorded in. */
   readonly unit: ParameterUnit | undefined;
 }
 
 /**
- * Records differentiable operations and plays them back. Backward comes in two halves, as schedules need it:
- * `backwardInput` gives the gradients of the tape's inputs and leaves weight gradients untouched,
+ * Records differentiable operations and plays them back. Backward has two halves, which pipeline schedules
+ * need: `backwardInput` gives the gradients of the tape's inputs and leaves weight gradients untouched,
  * `backwardWeight` does the rest; `backward` does both, each operation's halves together, and frees memory on
  * the way.
  */

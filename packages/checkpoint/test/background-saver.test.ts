@@ -15,7 +15,7 @@ import { temporaryDirectory } from './support/temporary-directory.js';
 const temporary = temporaryDirectory();
 const state = { consumedSamples: 8 };
 
-/** The options of a save of this iteration. */
+/** Returns the options of a save of this iteration. */
 function save(iteration: number, tensors: readonly LogicalTensor[] = stateOfIteration(iteration)) {
   return { directory: temporary.path, iteration, tensors, state };
 }
@@ -86,7 +86,7 @@ describe('BackgroundSaver', () => {
 });
 
 describe('two ranks that save in the background', () => {
-  /** Rank 0 holds the weights, rank 1 the optimizer. */
+  /** Returns the savers of two ranks: rank 0 holds the weights, rank 1 the optimizer. */
   function ranks(
     more: { readonly readInto?: () => never; readonly beforeBarrier?: () => Promise<unknown> } = {},
   ) {

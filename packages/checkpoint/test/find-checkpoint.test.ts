@@ -137,7 +137,7 @@ describe('findCheckpoint', () => {
     ]);
     await save(15);
     expect(await find()).toEqual({ outcome: 15, notices: [] });
-    // Torn, the last saved before it is next, not the one of the highest iteration.
+    // If it is torn, the checkpoint that was saved before it is chosen, not the one of the highest iteration.
     await save(16);
     await unlink(at('iter_0000016', shard));
     expect((await find()).outcome).toBe(15);

@@ -21,7 +21,7 @@ import { temporaryDirectory } from './support/temporary-directory.js';
 const temporary = temporaryDirectory();
 const name = 'optimizer.exp_avg_sq.weight';
 
-/** A matrix of [4, 3] ones, all of it or some rows, and one value that may be another. */
+/** Returns some or all rows of a matrix of [4, 3] ones, in which one value may be another. */
 function matrix({
   rows = { start: 0, end: 4 },
   value = 1,
@@ -45,7 +45,7 @@ function matrix({
   });
 }
 
-/** Tensors of other dtypes, 2 bytes or 4 an element, with one element of these bits. */
+/** Returns a tensor of another dtype, with 2 or 4 bytes per element, in which one element has these bits. */
 function vector(dtype: Dtype, bits: number): LogicalTensor {
   const memory = new Uint8Array(dtype === 'F32' ? 8 : 4);
   new DataView(memory.buffer).setUint16(memory.length - 2, bits, true);
@@ -152,7 +152,7 @@ describe('a checkpoint with a value that is not finite', () => {
     for (const verify of [true, false]) {
       await expect(loadCheckpoint({ checkpoint, tensors, verify })).rejects.toMatchObject(refused);
     }
-    // one that a load does not read does not matter to it
+    // a load ignores values of a tensor that it does not read
     const ignore = (tensor: string): boolean => tensor === name;
     await loadCheckpoint({ checkpoint, tensors: [vector('F32', 0)], ignore });
     const target = matrix({});

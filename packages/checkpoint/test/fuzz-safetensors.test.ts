@@ -12,7 +12,7 @@ const fixtures = fileURLToPath(new URL('../fixtures', import.meta.url));
 const malformed = join(fixtures, 'malformed');
 const temporary = temporaryDirectory();
 
-/** Opens and reads everything: the number of bytes read, or the coded error. Anything else is thrown. */
+/** Returns the number of bytes that `read` has read, or its coded error; throws any other error. */
 async function outcomeOf(read: () => Promise<number>): Promise<number | MtlError> {
   try {
     return await read();
@@ -29,7 +29,7 @@ async function readFileWhole(path: string): Promise<number> {
   return bytes;
 }
 
-/** The kind of an error: its message without the parts that differ from case to case. */
+/** Returns the kind of an error: its message without the parts that differ from case to case. */
 function kindOf(error: MtlError): string {
   return error.message
     .replaceAll(temporary.path, '')

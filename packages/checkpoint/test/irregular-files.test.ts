@@ -20,7 +20,7 @@ const temporary = temporaryDirectory();
 const tracker = 'latest_checkpointed_iteration.txt';
 const shard = 'shard-00000-000.safetensors';
 
-/** A FIFO in place of what is at `path`: opened like a file, it would wait for a writer for ever. */
+/** Puts a FIFO at `path`: opened like a file, it would wait for a writer for ever. */
 async function putFifo(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true });
   expect(spawnSync('mkfifo', [path]).status).toBe(0);

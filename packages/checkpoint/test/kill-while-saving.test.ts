@@ -100,7 +100,7 @@ it(`a process killed while saving, ${kills} times or more, always leaves a whole
   expect(unfinished).toBeGreaterThan(0);
   const iteration = newest + 1;
   const tensors = largeStateOfIteration(iteration);
-  // both moments at which a save has not named its owner yet: kills hit them rarely
+  // the two moments before a save has named its owner: kills rarely hit them
   const [unnamed, naming] = [1, 2].map((n) => join(temporary.path, `iter_000000${n}.saving`));
   for (const path of [unnamed!, naming!]) await mkdir(path, { recursive: true });
   await writeFile(join(naming!, ownerName), '');

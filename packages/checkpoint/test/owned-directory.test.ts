@@ -44,7 +44,7 @@ function save(iteration: number, more: Partial<Parameters<typeof saveCheckpoint>
   return saveCheckpoint({ directory: temporary.path, iteration, tensors, state: {}, ...more });
 }
 
-/** Starts a process that owns the directory, or not; its first line. */
+/** Starts a process that tries to own the directory; returns the process and its first line of output. */
 async function startOwner(): Promise<{ readonly child: ChildProcess; readonly line: string }> {
   const child = spawn(process.execPath, [join(program, 'dist', 'own-and-wait.js'), temporary.path], {
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -215,7 +215,7 @@ describe('an owner', () => {
     const tensors = stateOfIteration(3);
     const [first, ...rest] = tensors;
     const read = async (): Promise<Uint8Array> => {
-      // the record of another run is in place of its own by the time it has written
+      // another run replaces its record before it has written everything
       await rename(join(temporary.path, 'run_owner.1'), join(temporary.path, 'gone'));
       await rm(join(temporary.path, 'gone'), { recursive: true });
       await own();

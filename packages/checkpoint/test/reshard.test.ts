@@ -15,7 +15,7 @@ import { temporaryDirectory } from './support/temporary-directory.js';
 
 const temporary = temporaryDirectory();
 
-/** Saves `tensors` from several ranks of this process; rank r holds `holders[i] === r`. */
+/** Saves `tensors` from several ranks of this process; rank `holders[i]` holds tensor i. */
 async function saveFromRanks(options: {
   readonly directory: string;
   readonly iteration: number;

@@ -194,7 +194,7 @@ describe('a saved checkpoint', () => {
 });
 
 describe('many ranks', () => {
-  /** Each of `worldSize` ranks holds some rows of one tensor, and a copy of another. */
+  /** Returns the tensors of a rank: some rows of one tensor, and a copy of another. */
   function tensorsOfRank(rank: number, worldSize: number): HostTensor[] {
     const rows = 12 / worldSize;
     const memory = Uint8Array.from({ length: rows * 4 }, (_, index) => rank * rows * 4 + index);
@@ -294,7 +294,8 @@ describe('a save that fails', () => {
         if (failing.failed()?.startsWith('write') === true) failedWrites.push(message);
         const after = await directorySnapshot(temporary.path);
         if (after.iter_0000003 !== undefined) {
-          // Past the rename the new checkpoint is there, and whole; only making that durable or known failed.
+          // After the rename the new checkpoint is complete; only the sync or the update of the tracker
+          // failed.
           published.push(failing.failed()!);
           await expectLoads(3);
           await rm(join(temporary.path, 'iter_0000003'), { recursive: true });

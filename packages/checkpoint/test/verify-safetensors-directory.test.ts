@@ -20,7 +20,7 @@ interface Index {
   weight_map: Record<string, string>;
 }
 
-/** Three shards of one tensor each: two of 16 bytes in float32, one of 8 in bfloat16. */
+/** Writes three shards of one tensor each: two of 16 bytes in float32, one of 8 in bfloat16. */
 async function write(value = 1): Promise<void> {
   const floats = (last: number): Uint8Array => new Uint8Array(Float32Array.of(1, 2, 3, last).buffer);
   await writeSafetensorsDirectory({

@@ -1,9 +1,12 @@
 /** Keys and values that a model keeps of several sequences. */
 export interface KeyValueCache {
   readonly batchSize: number;
-  /** Most positions of a sequence. */
+  /** The maximum number of positions of a sequence. */
   readonly capacity: number;
-  /** Positions that each sequence has; `generate` sets one to 0 to begin anew in its slot. */
+  /**
+   * The number of positions that the cache holds of each sequence; `generate` sets it to 0 to begin anew in
+   * the slot.
+   */
   readonly lengths: number[];
   dispose(): void;
 }
@@ -21,20 +24,20 @@ export interface SequenceTokens {
  */
 export interface CausalLanguageModel<Cache extends KeyValueCache = KeyValueCache> {
   readonly vocabularySize: number;
-  /** Most tokens that the model sees at once. */
+  /** The maximum number of tokens that the model sees at once. */
   readonly maximumContext: number;
-  /** Makes empty caches, the caller's to dispose of; `capacity` at most `maximumContext`. */
+  /** Makes empty caches, which the caller disposes of; `capacity` is at most `maximumContext`. */
   newCache(options: { readonly batchSize: number; readonly capacity: number }): Cache;
   /**
    * Appends tokens to sequences, each slot at most once and by at least one token.
    *
-   * @returns float32 [sequences, vocabularySize]: logits of what comes after each, in the order of
+   * @returns float32 [sequences, vocabularySize]: logits of the next token of each sequence, in the order of
    *   `sequences`
    */
   forward(call: { readonly cache: Cache; readonly sequences: readonly SequenceTokens[] }): Float32Array;
   /**
-   * Minus the natural logarithm of the probability of each label given the tokens so far. `tokens` and
-   * `labels` are [batchSize, length], row by row, with length at most `maximumContext`.
+   * Computes minus the natural logarithm of the probability of each label given the tokens so far. `tokens`
+   * and `labels` are [batchSize, length], row by row, with length at most `maximumContext`.
    *
    * @returns float32 [batchSize, length]
    */

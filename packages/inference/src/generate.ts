@@ -21,14 +21,14 @@ export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
   /** The maximum number of tokens to add to each prompt. */
   readonly maxNewTokens: number;
   readonly sampling?: Sampling;
-  /** Default 0. The same seed gives the same tokens. */
+  /** The seed of the random numbers: the same seed gives the same tokens. Default 0. */
   readonly seed?: number;
   /**
    * The number of each prompt's sample: its random numbers depend on it, the seed and the position only.
    * Default: 0, 1, 2 ...
    */
   readonly sampleNumbers?: readonly number[];
-  /** Tokens that end a sequence; they are yielded too. */
+  /** Tokens that end a sequence; a stop token is yielded as well. */
   readonly stopTokens?: readonly number[];
   /**
    * The action when a text fills the model's context: `stop` (the default) ends it, and a longer prompt is an
@@ -166,7 +166,7 @@ export async function* generate<Cache extends KeyValueCache>(
         yield { sequence: one.sequence, token, logProbability: logProbability(own, token), finishReason };
       }
       running = next;
-      // signals, timers and metrics get their turn
+      // lets signals, timers and metrics run
       await setImmediate();
     }
   } finally {

@@ -21,9 +21,9 @@ export interface PerplexityOptions {
   /** Tokens that the model sees at once. Default: its context. */
   readonly window?: number;
   /**
-   * The number of tokens of a window that were scored in the one before and only give context here. Default
-   * 0: fastest, and the first tokens of a window see little before them; window - 1 gives every token all the
-   * context there is.
+   * The number of tokens at the start of a window that the window before has scored; here they only give
+   * context. Default 0: fastest, but the first tokens of a window have little context. With window - 1, every
+   * token has all the context that fits.
    */
   readonly overlap?: number;
   /** Windows computed at once. Default 1. */
@@ -47,15 +47,17 @@ const checks: OptionChecks<PerplexityOptions> = {
 export interface Perplexity {
   /** Tokens scored: all but the first and other given ones. */
   readonly numScored: number;
-  /** Sum over them of minus the natural logarithm of their probabilities. */
+  /** The sum over the scored tokens of minus the natural logarithm of their probabilities. */
   readonly negativeLogLikelihood: number;
-  /** Its mean, in nats a token. */
+  /** The mean over the scored tokens, in nats per token. */
   readonly loss: number;
   /** exp(loss) */
   readonly perplexity: number;
 }
 
-/** A window's inputs [start, end); labels are one further, and those from `scoredFrom` on count. */
+/**
+ * The inputs [start, end) of a window. Labels are one token further; labels from `scoredFrom` on are scored.
+ */
 interface Window {
   readonly start: number;
   readonly end: number;

@@ -13,7 +13,7 @@ import {
  * transformers does).
  */
 export interface Sampling {
-  /** Logits are divided by it; 0 takes the most probable token. Default 1. */
+  /** The number that logits are divided by; 0 takes the most probable token. Default 1. */
   readonly temperature?: number;
   /** Only the k most probable tokens, ties with the k-th included. Default: all. */
   readonly topK?: number;
@@ -37,7 +37,7 @@ const checks: OptionChecks<Sampling> = {
 };
 const code = 'MTL_SAMPLING';
 
-/** The option of a function that samples. */
+/** The check of an option with a `Sampling`. */
 export const samplingOption: OptionCheck<false> = {
   isRequired: false,
   check: (value, { path }) => groupOption(checks, { of: 'sampling' }).check(value, { path, code }),
@@ -78,8 +78,8 @@ function checkFinite(logits: Float32Array): void {
 }
 
 /**
- * Probabilities after temperature, top-k and top-p, float64 [V] that sum to 1, dropped tokens 0. Among
- * equally probable tokens top-p prefers smaller ids.
+ * Returns the probabilities after temperature, top-k and top-p, float64 [V] that sum to 1, dropped tokens 0.
+ * Among equally probable tokens top-p prefers smaller ids.
  */
 export function samplingProbabilities(logits: Float32Array, sampling: Sampling): Float64Array {
   const { temperature = 1, topK = logits.length, topP = 1 } = sampling;

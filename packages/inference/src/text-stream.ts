@@ -1,12 +1,14 @@
 /**
  * Turns tokens into parts of a text as they arrive. One character may take several tokens (bytes of UTF-8),
- * and what a token reads as may depend on the one before: a part is returned once it is complete.
+ * and the text of a token may depend on the token before: a part is returned once it is complete.
  */
 export class TextStream {
   readonly #decode: (tokens: readonly number[]) => string;
-  /** Tokens from the last boundary on at which the text was whole, so that decoding stays cheap. */
+  /**
+   * Tokens since the last position at which the text was complete: only these are decoded, which stays cheap.
+   */
   #tokens: number[] = [];
-  /** The numbers of tokens, and of the characters they read as, that have come out. */
+  /** How many of `#tokens`, and how many characters of their text, have been returned. */
   #numTokens = 0;
   #numCharacters = 0;
 

@@ -115,7 +115,7 @@ describe('generate', () => {
       whenContextIsFull: 'slide',
     });
     expect(slid!.finishReason).toBe('length');
-    // by hand: fill the context, then go on from the last four of all tokens
+    // expected tokens: fill the context, then continue from the last four of all tokens
     const expected = [...prompt];
     let context = [...prompt];
     while (expected.length < prompt.length + 14) {

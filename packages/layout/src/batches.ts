@@ -13,8 +13,8 @@ export interface NumberedBatch {
 }
 
 /**
- * Sequences of one length, as in activations [S, B]: the part of a micro-batch that a stage without tokens
- * needs.
+ * The part of a micro-batch that a pipeline stage without tokens needs: sequences of one length, as in
+ * activations [S, B].
  */
 export interface SequencesOfBatch extends NumberedBatch {
   /**
@@ -35,7 +35,7 @@ export interface TokenBatch extends SequencesOfBatch {
    * float32 [S, B]: 1 where the label counts in the loss, else 0 (padding, tokens after a document's end).
    */
   readonly lossMask: Float32Array;
-  /** int32 [S, B]. */
+  /** int32 [S, B]: the position of each token in its document or sequence. */
   readonly positionIds: Int32Array;
 }
 

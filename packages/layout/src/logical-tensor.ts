@@ -46,20 +46,21 @@ export interface LogicalTensor {
    */
   read(): Uint8Array | Promise<Uint8Array>;
   /**
-   * Copies the bytes to save into memory of exactly their number, on a boundary of 8 bytes. A save uses it in
-   * place of `read`, where there is one, with one buffer for all tensors: memory that `read` allocates waits
-   * for the garbage collector, and adds up.
+   * Copies the bytes to save into `target`, which has exactly their number of bytes and is aligned to 8
+   * bytes. A save calls this method instead of `read` if it exists, with one buffer for all tensors: memory
+   * that `read` allocates waits for the garbage collector, and adds up.
    */
   readInto?(target: Uint8Array): void | Promise<void>;
-  /** Takes the loaded bytes; they are the loader's again once this has returned or resolved. */
+  /** Takes the loaded bytes. The loader reuses their memory once this call has returned or resolved. */
   write(bytes: Uint8Array): void | Promise<void>;
   /**
-   * F32 only: a magnitude that makes a value as wrong as infinity does, where a save requires finite values.
+   * F32 only: a save that requires finite values also rejects values of this magnitude or more, which make a
+   * run as useless as infinity does.
    */
   readonly limit?: ValueLimit;
   /**
    * Lends host memory of the box while `fill` runs: a load then fills the memory directly and does not call
-   * `write`. A tensor with another `write` has none.
+   * `write`. Absent if `write` does more than copy the bytes.
    */
   withMemory?(fill: (memory: Uint8Array) => Promise<void>): Promise<void>;
 }

@@ -28,7 +28,7 @@ export const meshAxes: readonly MeshAxis[] = [...new Set<MeshAxis>(Object.values
 
 /** An axis, and how its size follows from the sizes of other axes. */
 export interface AxisFacts {
-  /** Its name in texts: `tensor`. */
+  /** The name of the axis in texts: `tensor`. */
   readonly word: string;
   /**
    * True where every process along the axis computes with its own rows, so that the gradients of all
@@ -37,7 +37,10 @@ export interface AxisFacts {
   readonly isSummed?: boolean;
   /** The axis of the dense view whose size is the default. Absent: the default is 1. */
   readonly like?: DenseAxis;
-  /** True if its default is the number of processes of a stage divided by the other axes of its view. */
+  /**
+   * True if the default size is the number of processes of a stage divided by the sizes of the other axes of
+   * the view.
+   */
   readonly takesRest?: boolean;
   /** The axis under which communication along this axis is counted. Absent: this axis. */
   readonly countsWith?: MeshAxis;
@@ -102,7 +105,10 @@ export const copyAxes = { dense: 'dp', expert: 'edp' } as const satisfies Readon
   Record<MeshView, MeshAxis>
 >;
 
-/** The axis along which processes take different samples of a batch; along others they have the same. */
+/**
+ * The axis along which processes take different samples of a batch; along other axes they take the same
+ * samples.
+ */
 export const batchAxis: DenseAxis = 'dp';
 
 /** @throws ConfigurationError `MTL_MESH` for a name that is no axis */

@@ -6,7 +6,7 @@ import { type MeshAxis, type MeshView, meshViews, reductionAxes } from './mesh-a
  * which its gradient is a sum of parts.
  */
 export interface Placement {
-  /** The view of the processes that its axes belong to. */
+  /** The view of the processes that the axes of this placement belong to. */
   readonly view: MeshView;
   /**
    * The sharded dimension for each axis: processes along the axis hold different slices of it. Along every
@@ -14,12 +14,12 @@ export interface Placement {
    */
   readonly sharded: Readonly<Partial<Record<MeshAxis, number>>>;
   /**
-   * Axes over which the rows that the parameter is used with are split: tp between the tensor-parallel
-   * regions under sequence parallelism. The axes of `reductionAxes` are implied.
+   * Axes over which the rows of activations that the parameter is used with are split, such as tp between the
+   * tensor-parallel regions under sequence parallelism. The axes of `reductionAxes` are implied.
    */
   readonly rows: readonly MeshAxis[];
   /**
-   * The stages of a pipeline that hold it: one, or the first and the last, each with a copy for another
+   * The pipeline stages that hold the parameter: one, or the first and the last, each with a copy for another
    * purpose (a tied embedding).
    */
   readonly stages: 'one' | 'ends';

@@ -11,15 +11,15 @@ export interface PackedSamplesOfBatch {
   readonly starts: Int32Array;
   /** An upper bound of the number of rows of any sample. */
   readonly longest: number;
-  /** The sum of the squares of all lengths. */
+  /** The number of attention scores: the sum of the squares of all sample lengths. */
   readonly numScores: number;
-  /** `[N]`: as `sampleNumbers` of sequences. */
+  /** `[N]`: the numbers of the samples in the dataset, as `NumberedBatch.sampleNumbers`. */
   readonly sampleNumbers: Float64Array;
 }
 
 /**
  * The rows of a micro-batch that a rank owns, before tensor parallelism shards them. `Attend` is a function
- * of the program that computes: attention of the own queries to all keys that they may see.
+ * of the program that computes: attention of this rank's queries to all keys that they may see.
  */
 export interface OwnRows<Attend> {
   /**
@@ -35,9 +35,9 @@ export interface OwnRows<Attend> {
 
 /**
  * The partition of a micro-batch's rows over ranks, and attention of a rank's queries to the keys of other
- * ranks. Tokens, labels, weights and the coordinates of rows follow it. All ranks of the group own the same
- * number of rows. `Upload` is the function that copies the tensors of attention to the device; `Group` is the
- * type of a group of processes that communicate.
+ * ranks. Tokens, labels, weights and the coordinates of rows are partitioned in the same way. All ranks of
+ * the group own the same number of rows. `Upload` is the function that copies the tensors of attention to the
+ * device; `Group` is the type of a group of processes that communicate.
  */
 export interface SequencePartition<Attend, Upload, Group> {
   /** The ranks that own the rows of a micro-batch together. Default: this rank owns all rows. */

@@ -1,13 +1,13 @@
 import { batchAxis, type DenseAxis, type MeshView, meshViews } from './mesh-axes.js';
 import type { ProcessMesh } from './process-mesh.js';
 
-/** The samples of every batch that are a process's: share `index` of `count` equal ones. */
+/** The share of every batch that a process computes: number `index` of `count` equal shares. */
 export interface ShareOfBatch {
   readonly index: number;
   readonly count: number;
 }
 
-/** The share of a process alone: everything. */
+/** The share of a process that runs alone: the whole batch. */
 export const wholeBatch: ShareOfBatch = Object.freeze({ index: 0, count: 1 });
 
 /** Returns the share of a rank of a mesh. */
@@ -15,7 +15,10 @@ export function shareOfBatch(mesh: ProcessMesh, rank: number): ShareOfBatch {
   return { index: mesh.coordinatesOf(rank)[batchAxis], count: mesh.sizes[batchAxis] };
 }
 
-/** Returns the share of a process by its groups along axes; a process without one is alone along the axis. */
+/**
+ * Returns the share of a process from its groups along axes. Along an axis without a group, the process is
+ * alone.
+ */
 export function shareAmongGroups(
   groups: Readonly<Partial<Record<DenseAxis, { readonly rank: number; readonly size: number } | undefined>>>,
 ): ShareOfBatch {
@@ -25,7 +28,7 @@ export function shareAmongGroups(
 
 /**
  * Tells whether the processes that together hold one copy of the parameters of a stage take different
- * samples, so that one share of a batch cannot be computed without the processes of others.
+ * samples, so that one share of a batch cannot be computed without processes of other shares.
  */
 export function isCopySpreadOverShares(mesh: ProcessMesh): boolean {
   const { index } = shareOfBatch(mesh, 0);

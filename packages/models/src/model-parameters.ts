@@ -15,7 +15,7 @@ export const gptParameters = (
 ): readonly Parameter[] =>
   new GptStage({ ...layers, model, device: 'cpu', dtype: 'float32', seed: 0 }).parameters;
 
-/** Returns the logical names of all parameters of a GPT, adapters included, on whatever rank. */
+/** Returns the logical names of all parameters of a GPT, adapters included, of all ranks together. */
 export const gptParameterNames = (
   model: GptModelConfiguration,
   layers: LayerFactoryOptions = {},
@@ -67,7 +67,7 @@ function numLayersWithExperts({ numLayers, numExperts, moeLayerFreq = 1 }: GptMo
   return moeLayerFreq.filter((has) => has === 1).length;
 }
 
-/** Plans ask many times for the same model. */
+/** Results by model: plans ask many times for the same model. */
 const known = new WeakMap<GptModelConfiguration, readonly MatmulCost[]>();
 
 /** Returns the cost of the matmuls of each layer of a GPT, which its blocks state. */
@@ -86,11 +86,13 @@ export const gptMatmuls = (model: GptModelConfiguration): MatmulCost => sumOfCos
 const bertParameters = (model: BertModelConfiguration): readonly Parameter[] =>
   new BertStage({ model, device: 'cpu', dtype: 'float32', seed: 0 }).parameters;
 
-/** Returns the logical names of all parameters of a BERT, on whatever rank. */
+/** Returns the logical names of all parameters of a BERT, of all ranks together. */
 export const bertParameterNames = (model: BertModelConfiguration): readonly string[] =>
   bertParameters(model).map(({ name }) => name);
 
-/** Returns all parameters of a BERT for a task, on whatever rank: names and shapes of the complete model. */
+/**
+ * Returns all parameters of a BERT for a task, of all ranks together: names and shapes of the complete model.
+ */
 export function bertTaskParameters(
   model: BertModelConfiguration,
   task: BertTask,

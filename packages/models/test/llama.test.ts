@@ -96,7 +96,10 @@ describe('grouped-query attention', () => {
   const grouped: Model = { numAttentionHeads: 8, groupQueryAttention: true, numQueryGroups: 2 };
   const [queries, size] = [4, 4];
 
-  /** [G, R + 2, D, ...] to [A, 3, D, ...]: each head gets its query and the key and value of its group. */
+  /**
+   * Converts [G, R + 2, D, ...] to [A, 3, D, ...]: each head gets its query and the key and value of its
+   * group.
+   */
   function repeated(values: Float32Array, inner: number): Float32Array {
     const head = size * inner;
     const at = (group: number, part: number): Float32Array => {
@@ -133,10 +136,10 @@ describe('grouped-query attention', () => {
     const width = size * 32;
     const norm = Math.hypot(...shared);
     for (let index = 0; index < width; index++) {
-      // of the second group's value: the sum over its four heads
+      // the gradient of the second group's value is the sum over the four heads of the group
       const sum = [4, 5, 6, 7].reduce((total, head) => total + own[(head * 3 + 2) * width + index]!, 0);
       expect(Math.abs(shared[(6 + 5) * width + index]! - sum)).toBeLessThan(1e-6 * norm);
-      // and of its third query
+      // the gradient of the second group's third query is the gradient of the query of head 6
       expect(Math.abs(shared[(6 + 2) * width + index]! - own[6 * 3 * width + index]!)).toBeLessThan(
         1e-6 * norm,
       );

@@ -30,7 +30,7 @@ const sparseGpt: GptModelConfiguration = {
   addBiasLinear: false,
 };
 
-/** Three rows of four logits; the first is worked out by hand. */
+/** Three rows of four logits; the expected values of the first row are computed by hand. */
 const logits = [
   [0.5, -1, 2, 1],
   [1.5, 0, -0.5, 0.2],
@@ -126,7 +126,7 @@ describe('the losses of a router', () => {
     // one sequence is the micro-batch
     expect(balance(one).value).toBeCloseTo(1.091026, 5);
     const separate = balance(one, { numSequences: 3 });
-    // of one row each: E / k times the sum of the two scores that are chosen
+    // a sequence of one row: E / k times the sum of the two scores that are chosen
     const scores = logits.map((row) => {
       const powers = row.map(Math.exp);
       const sum = powers.reduce((total, power) => total + power, 0);
@@ -153,7 +153,7 @@ describe('the losses of a router', () => {
     // scores of a row sum to 1, whatever they are: no gradient
     expect(first.value).toBeCloseTo(3, 5);
     expect(first.gradient).toEqual(near(new Array<number>(12).fill(0)));
-    // as the micro-batch's loss where the load is its own
+    // the same as the micro-batch's loss if the load is the micro-batch's
     const own = balance(global, { load: [1, 1, 2, 2] });
     expect(own.value / 3).toBeCloseTo(1.091026, 5);
     const { gradient } = balance({ moeAuxLossCoeff: [1] });
@@ -437,7 +437,7 @@ describe('a GPT with experts', () => {
           return total;
         },
       });
-      // biases begin as zeros, where no activation shows them
+      // biases start as zeros, which no activation would reveal
       for (const { name, data, size } of built.stage.parameters) {
         if (/experts\.linear_fc.\.bias/.test(name))
           data.write(Float64Array.from({ length: size }, (_, index) => 0.4 * Math.sin(3 * index + 1)));

@@ -10,7 +10,7 @@ import type {
 } from './optimizer.js';
 import type { ParameterStore } from './store/parameter-store.js';
 
-/** The defaults are PyTorch's. */
+/** Options of AdamW; the defaults are PyTorch's. */
 interface AdamwOptions {
   /** Decay rate of the first moment. Default 0.9. */
   readonly beta1?: number | undefined;
@@ -45,7 +45,7 @@ export class Adamw implements Optimizer {
 class BoundAdamw implements BoundOptimizer {
   readonly #options: AdamwNumbers;
   readonly #ranges: readonly OptimizerRange[];
-  /** By range, as `adamw` reads them. */
+  /** The segments of each range, in the layout that `adamw` reads. */
   readonly #segments: readonly Tensor[];
   readonly #scalars: Tensor;
   #weightDecay = 0;

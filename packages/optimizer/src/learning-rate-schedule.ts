@@ -7,9 +7,9 @@ export type LearningRateDecayStyle = 'constant' | 'linear' | 'cosine' | 'inverse
 type WsdDecayStyle = 'exponential' | 'linear' | 'cosine' | 'minus_sqrt';
 
 /**
- * A schedule over steps. What a step is (an iteration or a sample) is the caller's choice, as long as all
- * counts and the position asked for share it: dividing a sample count by a constant global batch size changes
- * nothing.
+ * Options of a schedule over steps. A step is an iteration or a sample, as the caller chooses; all counts and
+ * the argument of `at` must use the same unit. Dividing a sample count by a constant global batch size
+ * changes nothing.
  */
 export interface LearningRateScheduleOptions {
   /** The peak, reached when warm-up ends (--lr). */
@@ -72,7 +72,7 @@ export class LearningRateSchedule {
   }
 
   /**
-   * The learning rate of the step that follows `stepsTaken` steps.
+   * Returns the learning rate of the step that follows `stepsTaken` steps.
    *
    * @param stepsTaken 0 for the first step; a whole number of iterations or samples.
    */

@@ -14,17 +14,17 @@ export type LossScalerOptions =
   | { readonly kind: 'constant'; readonly scale?: number }
   | {
       readonly kind: 'dynamic';
-      /** --initial-loss-scale, 2^32. */
+      /** The first scale (--initial-loss-scale). Default 2^32. */
       readonly initialScale?: number;
-      /** --min-loss-scale, 1. */
+      /** The smallest scale (--min-loss-scale). Default 1. */
       readonly minScale?: number;
-      /** 2. */
+      /** The factor that the scale is multiplied by when it grows. Default 2. */
       readonly growthFactor?: number;
-      /** 0.5. */
+      /** The factor that the scale is multiplied by when it is lowered. Default 0.5. */
       readonly backoffFactor?: number;
-      /** --loss-scale-window: steps without overflow before the scale grows, 1000. */
+      /** Steps without overflow before the scale grows (--loss-scale-window). Default 1000. */
       readonly growthInterval?: number;
-      /** --hysteresis: overflows before the scale is lowered, 2. */
+      /** Overflows before the scale is lowered (--hysteresis). Default 2. */
       readonly hysteresis?: number;
     };
 
@@ -86,7 +86,9 @@ export class LossScaler {
     return this.#rules !== undefined;
   }
 
-  /** True if the scale cannot be lowered any more: an overflow now has another cause than the range. */
+  /**
+   * True if the scale cannot be lowered any more: an overflow then has another cause than too large a scale.
+   */
   get isAtMinimum(): boolean {
     return this.#rules !== undefined && this.#scale <= this.#rules.minScale;
   }

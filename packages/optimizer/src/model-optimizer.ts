@@ -19,11 +19,11 @@ export interface ModelOptimizerOptions {
   readonly optimizer: Optimizer | ((parameter: Parameter) => Optimizer);
   /** Returns true for parameters with the decoupled learning rate of a step. Default: none. */
   readonly isDecoupled?: ((parameter: Parameter) => boolean) | undefined;
-  /** Decoupled. Default 0.01, as in PyTorch. */
+  /** The decoupled weight decay. Default 0.01, as in PyTorch. */
   readonly weightDecay?: number;
   /** Largest gradient norm; larger gradients are scaled down to it. Default 0: no clipping. */
   readonly clipGrad?: number;
-  /** Default: this process alone. */
+  /** The process groups of this rank. Default: this process alone. */
   readonly groups?: ParallelGroups | undefined;
   /**
    * Reduce the gradients of a bucket as soon as they are ready (see `expectLastBackward`). Default: all
@@ -94,7 +94,7 @@ export class ModelOptimizer {
   /** Receives the sum of squares of this rank's own gradients, if requested. */
   #ownSquares: Tensor | undefined;
   #isLaunched = false;
-  /** Steps that were taken for updates before they are finished. */
+  /** The number of launched steps that count as updates although they are not finished (`assumeUpdate`). */
   #numAssumed = 0;
 
   /** Takes over the stores, which are on one device (`createStores`). */
@@ -121,7 +121,7 @@ export class ModelOptimizer {
     this.#markGradientsClear();
   }
 
-  /** Updates that have been made: the exponent of the bias corrections. */
+  /** The number of updates so far: the exponent of the bias corrections. */
   get numSteps(): number {
     return this.#numSteps;
   }
@@ -181,9 +181,9 @@ export class ModelOptimizer {
   }
 
   /**
-   * The square of the norm of all gradients times the square of the loss scale, [1] float64 and left on the
-   * device: a caller can decide by it to refuse an update. Gradients are reduced before. `launchStep` does it
-   * if it has not been done. Every rank must call it.
+   * Computes the square of the norm of all gradients times the square of the loss scale, [1] float64. It
+   * stays on the device: a caller can use it to decide there to refuse an update. Gradients are reduced
+   * before. `launchStep` calls this method if it has not been called. Every rank must call it.
    *
    * @returns a tensor of the optimizer, which keeps its value until the next step
    */
@@ -202,8 +202,8 @@ export class ModelOptimizer {
   }
 
   /**
-   * Uses up the main gradients: updates the parameters, or skips when a gradient is not finite; clears them
-   * anyway.
+   * Updates the parameters from the main gradients, or skips the update if a gradient is not finite. Clears
+   * the main gradients in both cases.
    */
   step(options: OptimizerStepOptions): OptimizerStepResult {
     this.launchStep({ ...options, gradientNorm: this.#gradientNorm });
@@ -211,10 +211,10 @@ export class ModelOptimizer {
   }
 
   /**
-   * `step` without waiting for the device, which detects clipping and overflow on its own. The caller
-   * reads the norm, together with other results of the step, and passes it to `finishStep`.
+   * Launches a step (see `step`) without waiting for the device, which handles clipping and overflow itself.
+   * The caller reads the norm, together with other results of the step, and passes it to `finishStep`.
    *
-   * @throws UsageError `MTL_OPTIMIZER_STEP` when the step before has not been finished, nor taken for an
+   * @throws UsageError `MTL_OPTIMIZER_STEP` when the step before has neither been finished nor counted as an
    *   update (`assumeUpdate`)
    */
   launchStep(options: LaunchStepOptions): void {
@@ -268,7 +268,7 @@ export class ModelOptimizer {
     return { gradientNorm, skipped };
   }
 
-  /** Frees all memory, including the stores'; their pending operations end before. */
+  /** Waits for pending operations of the stores, then frees all memory, including the stores' memory. */
   dispose(): void {
     const partials = this.#updated.flatMap((each) => each.partials);
     const own = [...this.#rules(), this.#norm, ...partials, this.#gradientNorm];

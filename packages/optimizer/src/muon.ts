@@ -50,10 +50,10 @@ export interface MuonOptions {
 }
 
 /**
- * Muon (Jordan et al. 2024): the average of gradients of a matrix, with all its singular values brought near
- * one. For parameters with `matrices`; other parameters need another rule (see
- * `ModelOptimizerOptions.optimizer`). The update is always computed for the whole matrix, also if ranks share
- * it.
+ * Muon (Jordan et al. 2024): the update of a matrix is the average of its gradients, with all singular values
+ * brought near one. The rule is for parameters with `matrices`; other parameters need another rule (see
+ * `ModelOptimizerOptions.optimizer`). The update is always computed for the whole matrix, even if several
+ * ranks share the matrix.
  */
 export class Muon implements Optimizer {
   /** The name is PyTorch's. */
@@ -89,7 +89,7 @@ function shapeOf({ box }: MatrixOfParameter): [rows: number, columns: number] {
 class BoundMuon implements BoundOptimizer {
   readonly #options: MuonOptions;
   readonly #ranges: readonly OptimizerRange[];
-  /** The parameters of each range. */
+  /** The parts of parameters in each range. */
   readonly #parts: readonly (readonly MuonPart[])[];
   readonly #matrices: WholeMatrices;
   readonly #newtonSchulz: NewtonSchulz | undefined;
@@ -189,7 +189,10 @@ function matricesHere(
   );
 }
 
-/** Muon for the matrices between hidden activations, another rule for everything else. */
+/**
+ * Returns a choice of rules: Muon for the matrices between hidden activations, another rule for everything
+ * else.
+ */
 export const muonWith =
   ({ muon, auxiliary }: { readonly muon: Optimizer; readonly auxiliary: Optimizer }) =>
   (parameter: Parameter): Optimizer =>
@@ -198,9 +201,11 @@ export const muonWith =
 /** The polynomial a x + b x^3 + c x^5 of the singular values that one step applies. */
 type NewtonSchulzCoefficients = readonly [a: number, b: number, c: number];
 
-/** The polynomials of consecutive steps, over and over: Megatron-LM's `--muon-coefficient-type`. */
+/**
+ * The polynomials of consecutive steps, repeated from the first one: Megatron-LM's `--muon-coefficient-type`.
+ */
 const newtonSchulzCoefficients = {
-  /** Jordan et al. 2024, and PyTorch's. */
+  /** The polynomial of Jordan et al. 2024 and of PyTorch. */
   simple: [[3.4445, -4.775, 2.0315]],
   quintic: [
     [4.0848, -6.8946, 2.927],
@@ -213,12 +218,12 @@ const newtonSchulzCoefficients = {
 
 interface NewtonSchulzOptions {
   readonly coefficients: readonly NewtonSchulzCoefficients[];
-  /** 1 or more. */
+  /** The number of steps, 1 or more. */
   readonly numSteps: number;
-  /** The dtype of the factors of its matmuls; sums are float32. */
+  /** The dtype of the factors of all matmuls; sums are float32. */
   readonly dtype: 'float32' | 'bfloat16';
   readonly device: Device;
-  /** The shapes of the matrices, for its memory. */
+  /** The shapes of the matrices, for which memory is allocated. */
   readonly shapes: ReadonlyArray<readonly [rows: number, columns: number]>;
 }
 
@@ -251,8 +256,8 @@ class NewtonSchulz {
   }
 
   /**
-   * The matrix [R, C] float32 with singular values near `scale`, in the dtype of the matmuls; valid until the
-   * next call; the caller disposes it.
+   * Returns a matrix [R, C] float32 with its singular values brought near `scale`, in the dtype of the
+   * matmuls. The result is valid until the next call; the caller disposes of it.
    */
   orthogonalize(matrix: Tensor, { scale }: { readonly scale: number }): Tensor {
     const { coefficients, numSteps } = this.#options;
@@ -271,7 +276,7 @@ class NewtonSchulz {
     for (let step = 0; step < numSteps; step++) {
       const [a, b, c] = coefficients[step % coefficients.length]!;
       const factor = step === numSteps - 1 ? scale : 1;
-      // of the shorter side: X X^T or X^T X, which is symmetric
+      // the Gram matrix over the shorter side: X X^T or X^T X, which is symmetric
       matmul({ output: gram, left: from, right: from, [isWide ? 'transposeRight' : 'transposeLeft']: true });
       matmul({ output: square, left: gram, right: gram });
       muonPolynomial({

@@ -83,7 +83,7 @@ export class NumMicroBatches {
   }
 
   /**
-   * The batch of the step that begins after `consumedSamples` samples.
+   * Returns the batch of the step that begins after `consumedSamples` samples.
    *
    * @param consumedSamples samples consumed so far in the whole training run, resumed runs included.
    */
@@ -92,7 +92,7 @@ export class NumMicroBatches {
     return { globalBatchSize, numMicroBatches: globalBatchSize / this.#samplesPerMicroStep };
   }
 
-  /** Every number of micro-batches that a step can have, ascending. */
+  /** Returns every number of micro-batches that a step can have, ascending. */
   countsOfMicroBatches(): readonly number[] {
     const { globalBatchSize, rampup } = this.#options;
     const { start, increment } = rampup ?? { start: globalBatchSize, increment: 1 };
@@ -104,11 +104,12 @@ export class NumMicroBatches {
   }
 
   /**
-   * The last step of a training run over `trainSamples` samples: the number of complete steps that fit, so
-   * that a last incomplete batch is dropped (Megatron-LM's rule; only its ramp-up may exceed the samples).
+   * Returns the last step of a training run over `trainSamples` samples: the number of complete steps that
+   * fit, so that a last incomplete batch is dropped (Megatron-LM's rule; only its ramp-up may exceed the
+   * samples).
    *
-   * @param from where the run continues; default: the start. Samples consumed before count, whatever the
-   *   batch sizes were.
+   * @param from where the run continues; default: the start. Samples that were consumed before are counted,
+   *   with any batch sizes.
    */
   iterationsFor(trainSamples: number, from: BatchPosition = start): number {
     const { iteration, consumedSamples } = this.#rampUp(from, (_, next) => next <= trainSamples);
@@ -119,7 +120,7 @@ export class NumMicroBatches {
   }
 
   /**
-   * Samples that are consumed after `iterations` steps of the whole training run.
+   * Returns the number of samples that are consumed after `iterations` steps of the whole training run.
    *
    * @param from where the run continues; default: the start.
    */
@@ -176,7 +177,7 @@ type BatchSizes = Pick<BatchOptions, 'globalBatchSize'> & {
   readonly rampup?: BatchSizeRampup | undefined;
 };
 
-/** The global batch size of the step that begins after `consumedSamples` samples. */
+/** Returns the global batch size of the step that begins after `consumedSamples` samples. */
 function sizeAt(consumedSamples: number, { globalBatchSize, rampup }: BatchSizes): number {
   if (rampup === undefined || consumedSamples > rampup.samples) return globalBatchSize;
   const numIncrements = (globalBatchSize - rampup.start) / rampup.increment;

@@ -5,14 +5,14 @@ import type { WholeMatrices } from './whole-matrices.js';
 
 /** A state that an optimizer keeps for every element of a parameter, such as a moment of its gradients. */
 export interface OptimizerState {
-  /** Its name in checkpoints: `optimizer.NAME.PARAMETER`. */
+  /** The name of the state in checkpoints: `optimizer.NAME.PARAMETER`. */
   readonly name: string;
   readonly dtype: 'float32';
 }
 
 /** The elements of one parameter in a range, with the padding before them. */
 export interface OptimizerSegment {
-  /** One past its last element, counted from the start of the range. */
+  /** The end of the segment (exclusive), counted from the start of the range. */
   readonly end: number;
   readonly group: ParameterGroup;
   /** The parameter in its store; absent where there is padding only. */
@@ -21,7 +21,7 @@ export interface OptimizerSegment {
 
 /** N consecutive elements of a store, which one call updates. The tensors belong to the caller. */
 export interface OptimizerRange {
-  /** Its first element in the store. */
+  /** The position of its first element in the store. */
   readonly start: number;
   /** [N] float32: the values that are trained. */
   readonly parameter: Tensor;
@@ -41,7 +41,7 @@ export interface OptimizerStep {
   readonly learningRate: number;
   /** Decoupled decay of groups that decay. */
   readonly weightDecay: number;
-  /** The factor of the gradients, which the update divides by. */
+  /** The loss scale: the gradients contain this factor, and the update divides by it. */
   readonly lossScale: number;
   /** Gradients of a larger norm are scaled down to it. 0: no clipping. */
   readonly clipGrad: number;

@@ -7,9 +7,9 @@ import { copiesAlong, type ParallelGroups } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 
 /**
- * Sums partial gradients over a group, each member having computed only a part (layer norms, row-parallel
- * biases and the position embedding under sequence parallelism, Korthikanti et al. 2022, section 4.2.2; a
- * tied word embedding on both ends of a pipeline), all in one operation.
+ * Sums partial gradients over a group, all in one operation. Each member has computed only a part (layer
+ * norms, row-parallel biases and the position embedding under sequence parallelism, Korthikanti et al. 2022,
+ * section 4.2.2; a tied word embedding on both ends of a pipeline).
  *
  * The sum runs after the store's reduction, so that the reduction can overlap with backward, and covers only
  * the elements that a rank updates. Sums over tensor-parallel and data-parallel ranks commute, and all ranks
@@ -92,8 +92,9 @@ export class GradientNorm {
   }
 
   /**
-   * The square of the norm of reduced gradients, [1] float64 and left on the device: the same on all ranks;
-   * infinite or NaN on all when it is on one. This object owns the tensor; the next call overwrites it.
+   * Computes the square of the norm of reduced gradients, [1] float64, which stays on the device. It is the
+   * same on all ranks, and infinite or NaN on all ranks if it is so on one. This object owns the tensor; the
+   * next call overwrites it.
    */
   computeSquare(): Tensor {
     this.#squares.zero();

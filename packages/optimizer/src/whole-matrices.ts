@@ -18,9 +18,7 @@ const shapeOf = (box: readonly Slice[]): number[] => box.map(({ start, end }) =>
 
 const stridesOf = (shape: readonly number[]): number[] => shape.map((_, dim) => sizeOf(shape.slice(dim + 1)));
 
-/**
- * A view of `part` of a tensor that holds `whole`, both boxes of one parameter.
- */
+/** Returns a view of the box `part` of a tensor that holds the box `whole`, both of one parameter. */
 function boxIn(tensor: Tensor, { whole, part }: { whole: readonly Slice[]; part: readonly Slice[] }): Tensor {
   const strides = stridesOf(shapeOf(whole));
   const offset = part.reduce((sum, { start }, dim) => sum + (start - whole[dim]!.start) * strides[dim]!, 0);
@@ -38,9 +36,9 @@ const isSame = (left: readonly Slice[], right: readonly Slice[]): boolean =>
 
 /**
  * Whole matrices of values that ranks hold in parts, in the memory of the gradients: an update rule writes
- * its directions there, gathers them, reads each matrix whole and writes the result of this rank's shard
- * back. Every rank reads the same bits. Where the ranks of a store own slices, the states stay in them: a
- * matrix that crosses slices is read by each rank that owns a part of it.
+ * its directions into this memory, gathers them, reads each matrix whole and writes the result of this rank's
+ * shard back. Every rank reads the same bits. Where the ranks of a store own slices, the states stay in them:
+ * a matrix that crosses slices is read by each rank that owns a part of it.
  */
 export class WholeMatrices {
   readonly #store: ParameterStore;
@@ -68,7 +66,7 @@ export class WholeMatrices {
     this.#parameters = all.filter((parameter) => parameter.matrices.length > 0 && isRead(parameter));
   }
 
-  /** Allocates what `read` needs for these matrices, so that no step allocates. */
+  /** Allocates the memory that `read` needs for these matrices, so that no step allocates. */
   reserve(matrices: readonly MatrixOfParameter[]): void {
     const sizes = matrices
       .filter(({ range, box }) => !isSame(box, range.parameter.slices))
@@ -82,20 +80,21 @@ export class WholeMatrices {
     this.#shards = this.#roomFor(this.#shards, Math.max(0, ...sizes.map(({ gathered }) => gathered)));
   }
 
-  /** Starts to fetch what the store's other ranks have written; `read` waits for it. */
+  /** Starts to fetch the values that the store's other ranks have written; `read` waits for them. */
   gather(): void {
     this.#works = this.#store.shareGradients(this.#parameters);
   }
 
-  /** Waits for what `gather` has started, also on ranks that read nothing. */
+  /** Waits for the communication that `gather` has started; ranks that read nothing call it too. */
   finishGather(): void {
     for (const work of this.#works) work.wait();
     this.#works = [];
   }
 
   /**
-   * A reserved matrix [outputs, inputs] float32 from all ranks that share it (tp, of experts etp), which must
-   * all call it in the same order; valid until the next call or `write`, and the caller's to dispose of.
+   * Returns a reserved matrix [outputs, inputs] float32, gathered from all ranks that share it (tp, of
+   * experts etp), which must all call this method in the same order. The tensor is valid until the next call
+   * or `write`; the caller disposes of it.
    */
   read({ range, box }: MatrixOfParameter): Tensor {
     this.finishGather();
@@ -145,7 +144,7 @@ export class WholeMatrices {
     this.dispose();
   }
 
-  /** The boxes of all ranks that share a matrix in it; one where each rank holds it whole. */
+  /** Returns the box of each rank's shard of a matrix; one box if each rank holds the whole matrix. */
   #shardsOf(
     { name, slices }: Parameter,
     { box, own }: { readonly box: readonly Slice[]; readonly own: readonly Slice[] },

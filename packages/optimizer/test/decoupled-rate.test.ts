@@ -12,7 +12,7 @@ import {
 } from '../src/index.js';
 import type { OptimizerStepOptions } from '../src/model-optimizer.js';
 
-/** torch.optim.AdamW with two groups of parameters: tooling/fixtures/decoupled-rate.py. */
+/** Results of torch.optim.AdamW with two groups of parameters, from tooling/fixtures/decoupled-rate.py. */
 interface Fixture {
   readonly settings: {
     readonly beta1: number;
@@ -33,7 +33,7 @@ const fixture = JSON.parse(
 const { settings } = fixture;
 const adamw = new Adamw(settings);
 
-// as in the script
+// the same function as in the script of the fixture
 const fixtureValue = (step: number, parameter: number, position: number): number =>
   Math.sin(step * 1.3 + parameter * 7 + position * position * 0.37);
 const rateAt = (step: number): number => 0.01 / step;
@@ -47,7 +47,7 @@ afterEach(() => expect(numLiveTensors()).toBe(before));
 
 const isTable = ({ isVocabularyTable }: Parameter): boolean => isVocabularyTable;
 
-/** Master values by parameter after the fixture's steps. */
+/** Returns master values by parameter after the fixture's steps. */
 function train(
   options: Pick<ModelOptimizerOptions, 'optimizer' | 'isDecoupled'>,
   ratesAt: (step: number) => OptimizerStepOptions,

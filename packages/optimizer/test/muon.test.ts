@@ -21,7 +21,7 @@ const base: MuonStepsArgument = {
 
 type Layout = Pick<MuonStepsArgument, 'tp' | 'dp'>;
 
-/** Values of all parameters after some runs, one after the other on the same ranks. */
+/** Returns the values of all parameters after some runs, one after the other on the same ranks. */
 async function run(layout: Layout, changes: ReadonlyArray<Partial<MuonStepsArgument>>) {
   const ranks = await runInMemoryRanks<MuonStepsResult[]>({
     worldSize: layout.tp * layout.dp,
@@ -34,7 +34,7 @@ async function run(layout: Layout, changes: ReadonlyArray<Partial<MuonStepsArgum
   });
 }
 
-/** Values by parameter and position; ranks that hold the same must agree bit for bit. */
+/** Returns values by parameter and position; ranks that hold the same values must agree bit for bit. */
 function wholeValues(results: readonly MuonStepsResult[]): Readonly<Record<string, number[]>> {
   const whole: Record<string, number[]> = {};
   for (const { values } of results) {
@@ -49,7 +49,7 @@ function wholeValues(results: readonly MuonStepsResult[]): Readonly<Record<strin
   return whole;
 }
 
-/** The largest difference of an element from PyTorch's. */
+/** Returns the largest difference between an element and PyTorch's. */
 function distance(values: Readonly<Record<string, number[]>>, which: number, step: number): number {
   const expected = fixture.cases[which]!.after[step]!;
   return Math.max(
@@ -62,12 +62,12 @@ function distance(values: Readonly<Record<string, number[]>>, which: number, ste
 // Newton-Schulz multiplies the float32 rounding of small singular values by up to 3.4445^5 = 485: 3e-5 of an
 // update of 0.02, in one step of 100 at worst; measured: 2.7e-6 after 100 steps
 const float32Tolerance = 1e-5;
-// bfloat16 keeps 2^-9, and PyTorch rounds the terms of the polynomial one by one, which is here rounded once;
+// bfloat16 keeps 2^-9, and PyTorch rounds each term of the polynomial, but here only the sum is rounded;
 // measured: 9e-4 after 1 step, 6e-3 after 100
 const bfloat16Tolerance = 2e-2;
 
 const compared = [0, 1, 2].flatMap((which) => [1, 100].map((numSteps) => ({ case: which, numSteps })));
-/** The steps after which ranks must have the bits of one process. */
+/** The cases and numbers of steps after which all ranks must have the same bits as a single process. */
 const shared = [0, 1, 2].flatMap((which) =>
   [1, numberInRuns({ whole: 100, fast: 20 })].map((numSteps) => ({ case: which, numSteps })),
 );
@@ -99,7 +99,7 @@ describe('Muon over ranks', () => {
       expect(
         sharded.flatMap(({ results }) => results).every(({ gradientsAreClear }) => gradientsAreClear),
       ).toBe(true);
-      // queries, keys and values as one matrix if asked to
+      // without `splitQkv`, queries, keys and values are one matrix
       expect(joined!.values).toEqual(joinedAlone!.values);
       expect(joined!.values.gated).toEqual(split!.values.gated);
       expect(joined!.values.qkv).not.toEqual(split!.values.qkv);
@@ -128,7 +128,7 @@ describe('Muon over ranks', () => {
         const [plain, distributed] = runs.slice(2 * index);
         expect(distributed!.values).toEqual(plain!.values);
         expect(distributed!.results.every(({ gradientsAreClear }) => gradientsAreClear)).toBe(true);
-        // a share of the states each; padding makes the shares of a rank uneven
+        // each rank has a share of the states; padding makes the shares of a rank uneven
         const sizes = plain!.results[0]!.stateSizes;
         for (const [name, size] of Object.entries(sizes)) {
           const shares = distributed!.results.map(({ stateSizes }) => stateSizes[name]!);

@@ -14,7 +14,7 @@ const base: ShardedStepsArgument = {
   bucketBytes: 300,
 };
 
-/** The results of some runs, one after the other on the same ranks: by run, then by rank. */
+/** Returns the results of some runs, one after the other on the same ranks: by run, then by rank. */
 async function run(
   layout: { readonly tp: number; readonly dp: number },
   changes: ReadonlyArray<Partial<ShardedStepsArgument>>,
@@ -33,7 +33,7 @@ beforeAll(async () => {
   alone = { float32: float32![0]!, bfloat16: bfloat16![0]! };
 });
 
-/** The model put together from all ranks, by parameter; replicas must agree bit for bit. */
+/** Returns the model assembled from all ranks, by parameter; replicas must agree bit for bit. */
 function wholeModel(ranks: readonly ShardedStepsResult[]): number[][] {
   const whole: number[][] = ranks[0]!.model.map(() => []);
   for (const { model } of ranks) {
@@ -48,7 +48,10 @@ function wholeModel(ranks: readonly ShardedStepsResult[]): number[][] {
   return whole;
 }
 
-/** The largest relative difference of norms, and the largest difference of model values, from one process. */
+/**
+ * Returns the largest relative difference of norms, and the largest difference of model values, from one
+ * process.
+ */
 function differences(ranks: readonly ShardedStepsResult[], alone: ShardedStepsResult) {
   const norms = ranks.flatMap(({ norms }) =>
     norms.map((norm, step) => Math.abs(norm / alone.norms[step]! - 1)),

@@ -90,7 +90,7 @@ export class StopSignals {
     this.close();
   }
 
-  // may come before the signal
+  // the error may come before the signal
   static readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
     // a terminal or a reader may go away, but a log that could not be written is a failure
     if (error.code !== 'EIO' && error.code !== 'EPIPE') process.exitCode = 1;

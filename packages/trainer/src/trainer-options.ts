@@ -27,11 +27,14 @@ export interface TrainerOptions<Batch> {
    * reported.
    */
   readonly decoupledLearningRate?: LearningRate | undefined;
-  /** Default: losses are not scaled. */
+  /** The loss scaler. Default: losses are not scaled. */
   readonly lossScaler?: LossScaler;
-  /** Default: each step has one micro-batch of one sample for each share of a batch. */
+  /**
+   * The division of a batch into micro-batches. Default: one micro-batch of one sample for each share of a
+   * batch.
+   */
   readonly microBatches?: NumMicroBatches;
-  /** Default: cpu. */
+  /** The device of the model. Default: cpu. */
   readonly device?: Device;
   /**
    * The micro-batches of this rank's share, in order, from the first sample not yet consumed. All stages of a

@@ -366,7 +366,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     { iteration, rates: { learningRate } }: RunningStep<Batch>,
     { loss, gradientNorm }: Pick<StepOutcome, 'loss' | 'gradientNorm'>,
   ): TrainingError {
-    // a running step may have changed them since
+    // a running step may have changed the parameters since
     const parameters =
       this.#underWay === undefined ? 'the parameters were left as they were' : 'it changed no parameter';
     return new TrainingError(

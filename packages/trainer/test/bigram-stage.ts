@@ -113,7 +113,7 @@ export class BigramStage implements Stage<BigramBatch> {
   }
 }
 
-/** A pipeline of one stage. */
+/** Returns a pipeline of one stage. */
 export function onePiece<Batch>(stage: Stage<Batch>): Pipeline<Batch> {
   return new Pipeline({
     stages: new Map([[0, stage]]),

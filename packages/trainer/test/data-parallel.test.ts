@@ -22,7 +22,7 @@ const run = (change: Partial<TrainBigramsArgument>): Promise<TrainBigramsResult[
   return ranksOfAll.run(argument.dp, argument);
 };
 
-/** Largest relative differences of loss, gradient norm and validation loss from one process. */
+/** Returns the largest relative differences of loss, gradient norm and validation loss from one process. */
 function differences(ranks: readonly TrainBigramsResult[], alone: TrainBigramsResult) {
   const relative = (actual: readonly number[], expected: readonly number[]): number => {
     expect(actual.length).toBe(expected.length);

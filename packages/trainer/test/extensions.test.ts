@@ -18,7 +18,7 @@ async function* batches(): AsyncGenerator<BigramBatch> {
   for (;;) yield { tokens: [1, 2], labels: [2, 3] };
 }
 
-/** A small training run with these extensions. */
+/** Builds a small training run with these extensions. */
 function build(extensions: readonly TrainerExtension[], progress?: TrainingProgress) {
   const stage = new BigramStage(8);
   const stores = createStores([stage.head], { device: 'cpu', dtype: 'float32', seed: 1 });

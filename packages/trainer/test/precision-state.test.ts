@@ -17,8 +17,8 @@ beforeEach(() => {
 afterEach(() => expect(numLiveTensors()).toBe(before));
 
 /**
- * Computes with the weight in steps of a sixteenth of its largest value two passes ago, like delayed scaling:
- * the result of a pass depends on earlier passes.
+ * Computes with the weight rounded to multiples of a sixteenth of its largest value two passes ago, like
+ * delayed scaling: the result of a pass depends on earlier passes.
  */
 class DelayedSteps implements MatmulPrecision {
   readonly history = Tensor.zeros({ shape: [2], dtype: 'float32' });

@@ -12,7 +12,7 @@ const run = (argument: TrainWeightsArgument): Promise<TrainWeightsResult[]> =>
     timeoutMs: 30_000,
   });
 
-/** One process needs no communication, and no other thread. */
+/** Trains in this thread: one process needs no communication, and no other thread. */
 const runAlone = (argument: Omit<TrainWeightsArgument, 'pp' | 'dp'>): Promise<TrainWeightsResult> =>
   trainWeights({ rank: 0 } as World, { pp: 1, dp: 1, ...argument });
 

@@ -38,7 +38,7 @@ beforeEach(() => {
 });
 afterEach(() => expect(numLiveTensors()).toBe(before));
 
-/** Sample n: a token and its successor in a fixed permutation, two tokens a sample. */
+/** Returns sample n: a token and its successor in a fixed permutation, two tokens a sample. */
 function batchOf(sample: number): BigramBatch {
   const tokens = [(sample * 3) % size, (sample * 3 + 1) % size];
   return { tokens, labels: tokens.map((token) => (token * 5 + 2) % size) };
@@ -55,7 +55,7 @@ interface BuildOptions {
   batches?: AsyncIterator<BigramBatch>;
   iterationsToSkip?: readonly number[];
   rate?: (position: { numUpdates: number; consumedSamples: number }) => number;
-  /** Weights of the head. */
+  /** The learning rate of the head's weights. */
   decoupledRate?: BuildOptions['rate'];
   losses?: readonly LossKind<BigramBatch>[];
   extensions?: readonly TrainerExtension[];
@@ -356,7 +356,7 @@ describe('losses of several kinds', () => {
     built.stage.hasSampleLoss = true;
     return built;
   };
-  /** The losses of a batch by the definition, from the table that is the model. */
+  /** Computes the losses of a batch by the definition, from the table that is the model. */
   function lossesOf(table: readonly number[], { tokens, labels }: BigramBatch): number[] {
     return tokens.map((token, at) => {
       const logits = Array.from({ length: size }, (_, next) => table[next * size + token]!);
@@ -410,7 +410,7 @@ describe('losses of several kinds', () => {
   });
 });
 
-/** Gone when the test is over. */
+/** Creates a directory that is removed when the test is over. */
 function temporaryDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'mtl-trainer-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
@@ -646,7 +646,7 @@ describe('runTraining', () => {
     const onWarning = (warning: Error): void => void warnings.push(warning);
     process.on('warning', onWarning);
     const most = process.stdout.getMaxListeners();
-    // a thread whose output is piped has one
+    // each thread with piped output adds one listener
     const threads = Array.from({ length: 2 * most }, () => () => {});
     process.stdout.setMaxListeners(0);
     for (const listener of threads) process.stdout.on('error', listener);

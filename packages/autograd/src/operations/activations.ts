@@ -15,8 +15,8 @@ import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
 /**
- * Computes gelu(input), [..., F]. The bias before it belongs to the matmul. Its output is computed again in
- * backward rather than kept, where the tape rematerializes.
+ * Computes gelu(input), [..., F]. The matmul before it adds the bias. Where the tape rematerializes, backward
+ * computes the output again instead of keeping it.
  */
 export const gelu = checkedOperation(
   'gelu',
@@ -64,8 +64,8 @@ export function geluOf(
 }
 
 /**
- * Computes max(input, 0)^2, [..., F]. The bias before it belongs to the matmul. Its output is computed again
- * in backward rather than kept, where the tape rematerializes.
+ * Computes max(input, 0)^2, [..., F]. The matmul before it adds the bias. Where the tape rematerializes,
+ * backward computes the output again instead of keeping it.
  */
 export const squaredRelu = checkedOperation(
   'squaredRelu',
@@ -104,9 +104,8 @@ export const squaredRelu = checkedOperation(
 );
 
 /**
- * Computes silu(gate) * up, [..., F], of an input [..., 2F]: F gates, then F values. The bias before it
- * belongs to the matmul. Its output is computed again in backward rather than kept, where the tape
- * rematerializes.
+ * Computes silu(gate) * up, [..., F], of an input [..., 2F]: F gates, then F values. The matmul before it
+ * adds the bias. Where the tape rematerializes, backward computes the output again instead of keeping it.
  *
  * @throws KernelError `MTL_SHAPE` for an input whose last dimension is odd
  */

@@ -210,7 +210,7 @@ describe('adaptedLinear', () => {
     ];
     expect(halves).toEqual(once);
     expect(once.output).not.toEqual(without.output);
-    // the output is linear in the input, and what adapters add in each of their factors
+    // the output is linear in the input, and the adapters' part is linear in each of their factors
     const base = runMerged({ base: once.base, added: [] }).output;
     const gradient = outputGradient();
     const ofOutput = gradient.toArray();
@@ -244,7 +244,7 @@ describe('adaptedLinear', () => {
   });
 
   it('drops features of the input for all adapters alike, and not for the layer', () => {
-    // so much that hardly a feature is left: what remains is the layer
+    // almost every feature is dropped: only the layer's own output remains
     const { output, base, gradients } = runAdapted({ dropout: { probability: 0.9999999, key: [1, 2] } });
     expectClose(output, runMerged({ base, added: [] }).output);
     for (const gradient of gradients) expect(gradient.every((value) => value === 0)).toBe(true);

@@ -10,7 +10,9 @@ import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 import { addBiasGradient } from './linear.js';
 
-/** A dropout site: the mask depends on key and global coordinates only. Left out where nothing is dropped. */
+/**
+ * Dropout at one site: the mask depends on key and global coordinates only. Absent where nothing is dropped.
+ */
 export interface Dropout {
   /** The probability to drop a value, in (0, 1). */
   readonly probability: number;

@@ -59,7 +59,7 @@ export const expertActivation = checkedOperation(
     tape.record(result, () => {
       const [savedInput, savedOffsets] = [tape.save(input), tape.save(offsets)];
       const savedFactors = probabilities && tape.save(probabilities);
-      /** Returns the input's gradient; `ofFactors` is filled where it is given. */
+      /** Returns the input's gradient; writes the gradient of the factors to `ofFactors` if it is given. */
       const differentiate = (outputGradient: Tensor, ofFactors?: Tensor): Tensor =>
         withRows(savedFactors?.tensor, (factors) =>
           withVectors(bias?.data, (vectors) =>

@@ -38,7 +38,7 @@ function gathered(indices: readonly number[], firstRow?: number): { rows: number
     ...(firstRow === undefined ? {} : { firstRow }),
   });
   expect(output.tensor.shape).toEqual([indices.length, 1, hidden]);
-  // of row r: r + 1, r + 1, r + 1
+  // the gradient of row r: every element is r + 1
   const ones = indices.flatMap((_, row) => new Array<number>(hidden).fill(row + 1));
   using outputGradient = Tensor.from(ones, { shape: output.tensor.shape, dtype, device });
   tape.backward(output, outputGradient);

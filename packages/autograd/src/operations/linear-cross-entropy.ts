@@ -205,8 +205,8 @@ function gradientsOfRows(
 /**
  * Computes the loss of every token, [S * B] float32: cross entropy of the logits `input weight^T + bias`,
  * which exist only chunk by chunk. While the tape records, forward does nothing: backward computes losses and
- * gradients from the same logits, so that the logits are computed once (read the losses after backward). The
- * weight half alone computes the logits again.
+ * gradients from the same logits, so that the logits are computed once (read the losses after backward). If
+ * the weight half of backward runs separately, it computes the logits again.
  *
  * @throws UsageError `MTL_SHAPE` when the vocabulary has more entries than the weight has rows; KernelError
  *   `MTL_INDEX` for a label outside the vocabulary, unless its weight is 0 or it is ignored, as soon as
@@ -286,7 +286,7 @@ const mebibyte = 1024 * 1024;
 const tileRows = 128;
 
 export interface LogitRowsOptions {
-  /** N: of all logits of a micro-batch. */
+  /** N: the number of rows of all logits of a micro-batch. */
   readonly numRows: number;
   /** Bytes of the logits of one row. */
   readonly bytesPerRow: number;
@@ -302,9 +302,9 @@ export interface LogitRowsOptions {
 }
 
 /**
- * The memory that a transformer layer keeps for backward, about, in multiples of its input: 34 bytes for each
- * element of 2 bytes without attention's (Korthikanti et al. 2022, "Reducing Activation Recomputation in
- * Large Transformer Models").
+ * The approximate memory that a transformer layer keeps for backward, in multiples of its input: 34 bytes for
+ * each element of 2 bytes, without attention's memory (Korthikanti et al. 2022, "Reducing Activation
+ * Recomputation in Large Transformer Models").
  */
 const keptByLayer = 16;
 

@@ -31,7 +31,7 @@ interface Network {
   readonly dtype: DType;
   readonly kind: GeluKind;
   readonly fused: boolean;
-  /** GELU's output is read by another operation besides. */
+  /** True if another operation reads GELU's output too. */
   readonly twice?: boolean;
   readonly split?: boolean;
   readonly tape?: TapeOptions;

@@ -19,7 +19,7 @@ const normal = { kind: 'normal', standardDeviation: 0.5 } as const;
 interface Network {
   readonly dtype: DType;
   readonly device?: Device;
-  /** One pass adds bias and residual to the matmul. */
+  /** True if one pass adds bias and residual to the matmul. */
   readonly fused: boolean;
   readonly hasBias?: boolean;
   readonly split?: boolean;

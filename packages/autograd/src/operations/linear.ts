@@ -214,8 +214,8 @@ function forwardGelu(options: LinearGeluOptions): { output: Tensor; preactivatio
 }
 
 /**
- * Returns outputGradient [..., O] weight: [..., I]; if the input is an activation's output, the gradient of
- * the activation's input.
+ * Computes outputGradient [..., O] times weight, [..., I]. If the input is an activation's output, the result
+ * is the gradient of the activation's input.
  */
 export function inputGradientOf(
   weight: Parameter,

@@ -135,7 +135,7 @@ function run({ tape: tapeOptions = {}, split, recomputed, values = inputValues, 
   const trained = all.filter(({ isFrozen }) => !isFrozen);
   if (split) {
     tape.backwardInput(output, outputGradient);
-    // the router's weight is below, and its gradient is of the other half, too
+    // the input half leaves all weight gradients at 0, the gradient of the router's weight included
     for (const { mainGradient } of trained) expect(Math.max(...mainGradient.toArray().map(Math.abs))).toBe(0);
     tape.backwardWeight();
   } else {
@@ -213,7 +213,7 @@ describe('a mixture-of-experts layer', () => {
     };
     for (const gradient of [first!, second!])
       expect([0, 1, 2, 3].map((expert) => isIdle(gradient, expert))).toEqual([true, false, true, false]);
-    // the selection is another
+    // the router itself selects other experts
     expect(run({}).output).not.toEqual(run({ chosen }).output);
   });
 

@@ -20,7 +20,7 @@ import { type SavedTensor, Variable } from '../variable.js';
 export interface HeadNorm {
   /** [D] */
   readonly queryWeight: Parameter;
-  /** [D], with `keyBias` or not at all. */
+  /** [D]; given if `keyBias` is given. */
   readonly queryBias?: Parameter | undefined;
   /** [D] */
   readonly keyWeight: Parameter;
@@ -35,7 +35,7 @@ interface NormOperands {
   readonly bias: Parameter | undefined;
   /** [rows] */
   readonly rstd: Tensor;
-  /** [rows], of layer norm. */
+  /** [rows]; layer norm only. */
   readonly mean: Tensor | undefined;
 }
 
@@ -79,11 +79,11 @@ function headNormForward(
 function headNormBackward(
   { weight, bias, rstd, mean }: NormOperands,
   views: {
-    /** Left out, only the gradients of the parameters are computed. May be `outputGradient`. */
+    /** Undefined: only the gradients of the parameters are computed. May be `outputGradient`. */
     readonly inputGradient: Tensor | undefined;
     readonly outputGradient: Tensor;
     readonly input: Tensor;
-    /** True where the gradients of the parameters are added to, unless they are frozen. */
+    /** True to add to the gradients of the parameters, unless they are frozen. */
     readonly addsToParameters: boolean;
   },
 ): void {

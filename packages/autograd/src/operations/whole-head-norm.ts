@@ -27,7 +27,7 @@ export interface WholeHeadNormOptions {
   readonly epsilon: number;
   /** The number of processes that hold heads, each the same number. Default: 1. */
   readonly numShards?: number | undefined;
-  /** Adds up sums over the heads of each process, in place. Default: all heads are here. */
+  /** Adds up sums over the heads of each process, in place. Default: this process has all heads. */
   readonly sum?: Collective | undefined;
 }
 
@@ -54,7 +54,7 @@ function newStatistics({ tensor: { size, dtype, device }, rowSize }: { tensor: T
   return Tensor.empty({ shape: [(2 * size) / rowSize], dtype: statistics, device });
 }
 
-/** A packed projection as a tensor of views, and the queries and keys of each row side by side. */
+/** Splits packed projections into views, and copies the queries or keys of a row side by side. */
 class Projection {
   readonly #shape: readonly number[];
   readonly rows: number;
@@ -95,7 +95,7 @@ function sumOfAll(
 
 interface Statistics {
   readonly rstd: Variable;
-  /** Sums of squares over the heads of all processes; undefined where all are here. */
+  /** Sums of squares over the heads of all processes; undefined if this process has all heads. */
   readonly squares: Variable | undefined;
 }
 

@@ -9,9 +9,9 @@ import { Checkpoint, corruptCheckpoint } from './checkpoint.js';
 export const trackerName = 'latest_checkpointed_iteration.txt';
 
 /**
- * States of a checkpoint directory that are not a checkpoint, by the end of the name: being saved, moved
- * aside while another of the same iteration takes its place, being deleted. A killed program leaves them
- * behind.
+ * Ends of the names of directories that are not a checkpoint (any more): being saved; moved aside while
+ * another checkpoint of the same iteration takes its place; being deleted. A killed program leaves such
+ * directories behind.
  */
 type UnfinishedKind = 'saving' | 'replaced' | 'deleting';
 
@@ -25,7 +25,7 @@ export function unfinishedName(iteration: number, kind: UnfinishedKind): string 
   return `${checkpointName(iteration)}.${kind}`;
 }
 
-/** Parses the name of a directory entry; returns undefined when it is not one of ours. */
+/** Parses the name of a directory entry; returns undefined when it is neither of these names. */
 export function parseCheckpointName(
   name: string,
 ): { readonly iteration: number; readonly kind: 'checkpoint' | UnfinishedKind } | undefined {
@@ -51,13 +51,14 @@ export interface SkippedCheckpoint {
 export interface CheckpointListing {
   /** Checkpoints with a sound manifest, last saved first. Their shards have not been looked at. */
   readonly checkpoints: readonly Checkpoint[];
-  /** Directories without one, highest iteration first. */
+  /** Directories without a sound manifest, highest iteration first. */
   readonly skipped: readonly SkippedCheckpoint[];
 }
 
 /**
- * Lists the checkpoints of a directory by their manifests. A checkpoint that was moved aside for another of
- * the same iteration which then never came (a program killed between two renames) counts as well.
+ * Lists the checkpoints of a directory by their manifests. A checkpoint that was moved aside for another one
+ * of the same iteration counts as well if the other one is missing (the program was killed between two
+ * renames).
  *
  * @returns undefined when the directory does not exist
  * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED when it cannot be read
@@ -106,11 +107,12 @@ export type Tracker =
   /** `why` follows the name of the file in a sentence: `names "abc"`, `is a directory`. */
   | { readonly kind: 'unusable'; readonly why: string };
 
-/** An iteration, and space around it. */
+/** The largest tracker file that is read, in bytes: an iteration with space around it. */
 const maxTrackerBytes = 4096;
 
 /**
- * Reads the tracker file of a directory. Whatever is in its place, checkpoints can be found without it.
+ * Reads the tracker file of a directory. An unusable file is no error, since checkpoints can be found without
+ * it.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED when it cannot be read
  */

@@ -34,7 +34,7 @@ export class Checkpoint {
     return this.manifest.iteration;
   }
 
-  /** The state given when it was saved. */
+  /** The state that the save was given. */
   get state(): JsonObject {
     return this.manifest.state;
   }
@@ -64,8 +64,9 @@ export class Checkpoint {
 }
 
 /**
- * Returns the run that saved a checkpoint, by its manifest; of older versions, whose manifests name none, the
- * job that did. Undefined for one that no run saved, such as a converted one.
+ * Returns the run that saved a checkpoint, from its manifest. Manifests of older versions name no run: the
+ * result is then the job that saved the checkpoint. Undefined for a checkpoint that no run saved, such as a
+ * converted one.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
  */
@@ -73,7 +74,10 @@ export async function runOfCheckpoint({ manifest, path }: Checkpoint): Promise<s
   return manifest.run ?? (await jobOfCheckpoint(path));
 }
 
-/** Files of a Megatron-LM checkpoint: of its older format, and of torch.distributed's. */
+/**
+ * Names of the files in a Megatron-LM checkpoint: in its older format, and in the format of
+ * torch.distributed.
+ */
 const megatronFile = /^mp_rank_\d+|\.distcp$/;
 
 async function describeMissingManifest(path: string): Promise<string> {

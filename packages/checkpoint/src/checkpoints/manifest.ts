@@ -101,10 +101,10 @@ export interface Manifest {
 }
 
 export const manifestName = 'manifest.json';
-/** The size for a checkpoint of 100 TB in blocks of 4 MiB; a larger file is no manifest. */
+/** The largest manifest that is read, in bytes: enough for a checkpoint of 100 TB in blocks of 4 MiB. */
 export const maxManifestBytes = 400 * 1024 * 1024;
 const manifestFormat = 'mtl-checkpoint';
-/** Raised when older readers could misread a checkpoint. */
+/** The version of the format, raised when older readers could misread a checkpoint. */
 const manifestVersion = 1;
 
 /**

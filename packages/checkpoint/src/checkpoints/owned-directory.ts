@@ -15,7 +15,7 @@ const recordPattern = /^run_owner\.(\d+)$/;
 const leftoverPattern = /^run_owner\.[0-9a-f-]{36}\.(new|now)$/;
 
 interface OwnDirectoryOptions {
-  /** Made when missing. */
+  /** The directory to own; created if it is missing. */
   readonly directory: string;
   /** The launcher's name of the job, the same at every restart. Default: a job of this run alone. */
   readonly job?: string | undefined;
@@ -29,7 +29,7 @@ interface OwnDirectoryOptions {
 interface OwnerRecord {
   readonly number: number;
   readonly path: string;
-  /** Undefined when it cannot be read. */
+  /** The owner in the record; undefined if the record cannot be read. */
   readonly owner: RunOwner | undefined;
 }
 
@@ -208,15 +208,15 @@ export class OwnedDirectory {
   }
 
   /**
-   * Writes the record again, so that its time comes from the file system's clock, whatever the clocks of
-   * hosts are.
+   * Writes the record again, so that its time comes from the file system's clock, independent of the clocks
+   * of hosts.
    */
   async #signOfLife(): Promise<void> {
     try {
       const file = await open(join(this.#path, recordName), 'r+');
       await file.write(this.#text, 0).finally(() => file.close());
     } catch {
-      // `check` finds out about it
+      // `check` detects a missing record
     }
   }
 
@@ -230,7 +230,7 @@ export class OwnedDirectory {
         owner?.job === this.#owner.job && owner.restartCount < this.#owner.restartCount;
       if (isEarlierAttempt) continue;
       const silent = await this.#silentFor(path);
-      // removed in between
+      // the owner has removed its record in between
       if (silent === undefined) continue;
       if (silent < silentMs) throw this.#refusal(record, silent);
       const who = owner === undefined ? 'an unknown run' : nameOf(owner);
@@ -320,7 +320,7 @@ interface RunOwner extends SaveOwner {
   readonly job: string;
   /** The number of times that the launcher had restarted the job. */
   readonly restartCount: number;
-  /** ISO 8601. */
+  /** The time when the owner started, in ISO 8601. */
   readonly startedAt: string;
 }
 

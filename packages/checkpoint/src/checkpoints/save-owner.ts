@@ -7,11 +7,11 @@ import { systemCode, withIoErrors } from '../files/io-error.js';
 
 /** The process that writes (or wrote) a checkpoint: kept in its directory as {@link ownerName}. */
 export interface SaveOwner {
-  /** Made anew for every save. */
+  /** An identifier of the save, different for every save. */
   readonly token: string;
   readonly host: string;
   readonly pid: number;
-  /** Tells a process from a later one with the same pid; empty where the system does not say. */
+  /** Tells a process from a later one with the same pid; empty where the system does not report it. */
   readonly processStart: string;
   /** Tells apart machines, boots and containers, in which the same pid is another process. */
   readonly system: string;
@@ -20,14 +20,14 @@ export interface SaveOwner {
 }
 
 export const ownerName = 'saved_by.json';
-/** Larger than any record of an owner. */
+/** The largest record of an owner that is read, in bytes. */
 export const maxOwnerBytes = 1024 * 1024;
 
 function readOr(read: () => string): string {
   try {
     return read().trim();
   } catch {
-    // Not Linux, or no /proc: the other marks have to do.
+    // Not Linux, or no /proc: the other fields must identify the process.
     return '';
   }
 }
@@ -91,8 +91,8 @@ export function livenessOf(owner: SaveOwner): 'alive' | 'dead' | 'self' | 'unkno
 }
 
 /**
- * Reads which job saved a checkpoint, whole or torn. Returns undefined for one that no run saved, such as a
- * converted one, and for checkpoints of versions that did not record jobs.
+ * Reads the job that saved a checkpoint, which may be torn. Returns undefined for a checkpoint that no run
+ * saved, such as a converted one, and for checkpoints of versions that did not record jobs.
  *
  * @param path of the checkpoint
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED

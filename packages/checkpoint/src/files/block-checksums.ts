@@ -2,8 +2,9 @@ import { crc32 } from 'node:zlib';
 import { scanPartBytes, type ValueScan } from '../tensors/finite-values.js';
 
 /**
- * Stored bytes are checked in blocks of this many (4 MiB): small enough that a rank which needs a few rows
- * reads little more than them, large enough that the checksums of 1 TB fit in a few megabytes of manifest.
+ * Bytes of a block of stored data that has its own checksum (4 MiB): small enough that a rank which needs a
+ * few rows reads little more than these rows, large enough that the checksums of 1 TB fit in a few megabytes
+ * of manifest.
  */
 export const checksumBlockBytes = 4 * 1024 * 1024;
 

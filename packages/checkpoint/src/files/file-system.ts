@@ -18,8 +18,8 @@ export type FileSystem = Pick<
 export const nodeFileSystem: FileSystem = promises;
 
 /**
- * Makes a directory and those above it, one by one. Node's own recursive mkdir reports a read-only file
- * system as ENOENT, and never ends where mkdir says ENOENT though the directory above is there (procfs,
+ * Makes a directory and its missing parents, one by one. Node's own recursive mkdir reports a read-only file
+ * system as ENOENT, and never ends where mkdir reports ENOENT although the parent exists (procfs,
  * automounts).
  */
 export async function makeDirectory(
@@ -39,7 +39,7 @@ export async function makeDirectory(
       );
     if (code !== 'ENOENT' || above === directory || !(await isMissing())) throw error;
     await makeDirectory(above, fileSystem);
-    // once more, and without going up: the directory above is there
+    // tries once more: the parent exists now
     await fileSystem.mkdir(directory).catch((again: unknown) => {
       // another rank was faster
       if (systemCode(again) !== 'EEXIST') throw again;
@@ -48,8 +48,8 @@ export async function makeDirectory(
 }
 
 /**
- * Opens a regular file for reading. A FIFO, a socket or a device in its place is refused at once: opened as a
- * file is, a FIFO waits for a writer for ever.
+ * Opens a regular file for reading. A FIFO, a socket or a device in its place is refused at once: opening a
+ * FIFO in the usual way waits for a writer for ever.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO (wrong input) when it is no regular file; the system's errors
  */
@@ -75,7 +75,7 @@ export async function readRegularFile(
   });
 }
 
-/** Returns what is wrong with a file as a coded error, and the system's errors unchanged. */
+/** Returns the coded error for a file that is irregular or too large; returns all other errors unchanged. */
 function codedProblem(error: unknown, { path, maxBytes }: { path: string; maxBytes?: number }): unknown {
   const common = { details: { path }, exitCode: 2 } as const;
   if (error instanceof IrregularFileError) {

@@ -12,7 +12,7 @@ interface IoAction {
   /** The operation that failed, as in "write the shard". */
   readonly action: string;
   readonly path: string;
-  /** 2 while input is checked. Default: 1. */
+  /** The exit code: 2 while input is checked. Default: 1. */
   readonly exitCode?: 1 | 2;
 }
 
@@ -58,7 +58,7 @@ export function ioError(error: unknown, options: IoAction): MtlError {
   );
 }
 
-/** Runs `operation` and turns an error of it into a coded one. */
+/** Runs `operation`; an error of the operation is thrown as a coded error. */
 export async function withIoErrors<Result>(
   options: IoAction,
   operation: () => Promise<Result>,

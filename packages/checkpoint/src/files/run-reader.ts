@@ -71,7 +71,7 @@ export class RunReader {
       }
     };
     const workers = Array.from({ length: Math.min(readsUnderWay, tasks.length) }, work);
-    // All must have stopped before the caller may touch the target again.
+    // All workers must have stopped before the caller may touch the target again.
     const results = await Promise.allSettled(workers);
     const failure = results.find((result) => result.status === 'rejected');
     if (failure !== undefined) throw failure.reason;
@@ -86,7 +86,7 @@ export class RunReader {
     const blockEnd = Math.min(blockStart + checksumBlockBytes, source.bytes);
     const firstStart = plan.sourceOffset(task.firstRun);
     const lastEnd = plan.sourceOffset(task.lastRun) + plan.runBytes;
-    // A checksum covers its whole block; without one only what the runs span is read.
+    // A checksum covers its whole block; without checksums only the bytes that the runs span are read.
     const start = source.checksums === undefined ? Math.max(blockStart, firstStart) : blockStart;
     const end = source.checksums === undefined ? Math.min(blockEnd, lastEnd) : blockEnd;
     const inPlace = task.firstRun === task.lastRun && start >= firstStart && end <= lastEnd;

@@ -24,9 +24,10 @@ type FoundCheckpoint =
   | { readonly kind: 'none'; readonly reason: 'no-directory' | 'no-checkpoints' };
 
 /**
- * Finds the checkpoint to resume from: the one that latest_checkpointed_iteration.txt names, otherwise, or
- * when that one is torn, the last saved that is whole. Every candidate is checked byte by byte before it is
- * chosen. `onNotice` is called with the reasons for a choice other than the tracker's, one sentence a call.
+ * Finds the checkpoint to resume from: the checkpoint that latest_checkpointed_iteration.txt names or, if it
+ * names none or a torn one, the last saved checkpoint that is whole. Every candidate is checked byte by byte
+ * before it is chosen. `onNotice` is called with the reasons for a choice other than the tracker's, one
+ * sentence a call.
  *
  * With `step`, the result is that iteration or an error: a caller that names a checkpoint does not want
  * another one.
@@ -90,7 +91,8 @@ export async function findCheckpoint(options: {
 }
 
 /**
- * Refuses iter_0000100 in place of the directory around it: its caller means to resume, not to start afresh.
+ * Refuses a path such as iter_0000100 in place of its parent directory: the caller wants to resume, and a
+ * search inside a checkpoint would find none and start a new run.
  */
 async function refuseCheckpointItself(directory: string): Promise<void> {
   const manifest = join(directory, manifestName);
@@ -118,7 +120,7 @@ function whatIsIn(tracker: Exclude<Tracker, { kind: 'none' }>): string {
   return tracker.kind === 'iteration' ? `names ${tracker.iteration}` : tracker.why;
 }
 
-/** Says why the choice is not what the tracker, or the time of saving, would suggest. */
+/** Reports why the choice differs from the checkpoint that the tracker names, or that was saved last. */
 function noticeTracker(options: {
   readonly checkpoint: Checkpoint;
   readonly tracker: Tracker;

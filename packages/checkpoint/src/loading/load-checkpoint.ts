@@ -12,7 +12,7 @@ import { ShardCache } from './shard-cache.js';
 interface LoadResult {
   /** Bytes filled into the tensors. */
   readonly bytesLoaded: number;
-  /** Bytes read from the shards: more where only a part of a block that is checked is wanted. */
+  /** Bytes read from the shards: more than `bytesLoaded` where checksums need whole blocks. */
   readonly bytesRead: number;
 }
 
@@ -27,8 +27,8 @@ const listed = 10;
  * Strict: a missing tensor, one in the checkpoint that was not requested, and one of another dtype or shape
  * are errors, found before anything is written. When reading fails later, the tensors hold a mixture.
  *
- * @param options.ignore names in the checkpoint that are not loaded: the optimizer's of a
- *   fine-tuning run, those that other ranks load
+ * @param options.ignore names in the checkpoint that are not loaded, such as optimizer states in a
+ *   fine-tuning run, or tensors that other ranks load
  * @param options.verify compare the bytes that are read with their checksums; by default unless the
  *   checkpoint is verified
  * @param options.requireFinite refuse values that are read and are NaN or infinite. Default: true
@@ -54,7 +54,7 @@ export async function loadCheckpoint(options: {
   const reader = new RunReader();
   let bytesLoaded = 0;
   const bytesOf = ({ dtype, slices }: LogicalTensor): number => bytesOfSlices(dtype, slices);
-  // One buffer for all, as large as the largest: fresh ones would wait for the garbage collector.
+  // One buffer for all tensors, as large as the largest: new buffers would wait for the garbage collector.
   const copied = sorted.filter(({ withMemory }) => withMemory === undefined);
   const scratch = new Uint8Array(copied.reduce((largest, tensor) => Math.max(largest, bytesOf(tensor)), 0));
   try {

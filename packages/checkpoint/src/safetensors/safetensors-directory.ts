@@ -10,7 +10,10 @@ import type { SafetensorsEntry } from './safetensors-header.js';
 /** The names that Hugging Face's libraries look for. */
 export const safetensorsIndexName = 'model.safetensors.index.json';
 export const safetensorsSingleName = 'model.safetensors';
-/** The same limit as for a header: an index has a name and a file for each tensor. */
+/**
+ * The largest index that is read, in bytes: the limit of a header, as an index has a name and a file for each
+ * tensor.
+ */
 const maxIndexBytes = 100_000_000;
 
 function invalid(path: string, problem: string): MtlError {
@@ -133,7 +136,7 @@ export class SafetensorsDirectory {
     }
   }
 
-  /** Names of its shards. */
+  /** The names of the open safetensors files. */
   get fileNames(): readonly string[] {
     return this.#files.map((file) => basename(file.path));
   }

@@ -45,7 +45,7 @@ function declarationDefect(tensors: readonly TensorDeclaration[]): string | unde
 
 /**
  * Encodes the first bytes of a file: 8 bytes of header length (little-endian), then the header as JSON,
- * padded with spaces to a multiple of 8. Tensors lie behind it in the order given, without gaps.
+ * padded with spaces to a multiple of 8. The tensors follow the header in the order given, without gaps.
  *
  * @throws CheckpointError MTL_SAFETENSORS_DECLARATION for a repeated or reserved name, dtype or shape
  */

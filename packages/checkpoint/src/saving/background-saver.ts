@@ -112,8 +112,8 @@ class TensorCopies {
 }
 
 /**
- * Starts the thread. Built, it is JavaScript in `saving/` next to this code; inside the repository this
- * file is TypeScript, and so is the thread's, which then needs a loader.
+ * Starts the thread. In the built package its program is JavaScript in `saving/` next to this code. Inside
+ * the repository, this file and the program are TypeScript, and the thread needs a loader.
  */
 function startShardWriter(workerData: ShardWriterData): Worker {
   if (!import.meta.url.endsWith('.ts')) {

@@ -91,7 +91,7 @@ async function readParts(options: {
 }
 
 /**
- * Writes the index that Hugging Face's libraries read; it can only name tensors that lie whole in one file.
+ * Writes the index that Hugging Face's libraries read; it can only name tensors that are whole in one file.
  */
 async function writeIndex(options: {
   readonly manifest: Manifest;
@@ -131,7 +131,7 @@ async function moveIntoPlace(options: {
   if (moved) await fileSystem.rm(replaced, { recursive: true, force: true });
 }
 
-/** Renames a directory where it exists: another cannot be renamed over it while it is not empty. */
+/** Renames a directory if it exists, to make room: no directory can be renamed over one that is not empty. */
 async function renameIfThere(options: {
   readonly from: string;
   readonly to: string;

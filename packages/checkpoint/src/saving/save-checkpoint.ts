@@ -42,9 +42,9 @@ export async function saveCheckpoint(options: SaveOptions): Promise<SaveResult> 
 }
 
 /**
- * Waits until every rank has called it the same number of times; resolves to true if all ranks passed true.
- * An all-reduce (minimum) over the ranks is a valid barrier. It must reject, not wait for ever, when a rank
- * is gone.
+ * A barrier, which waits until every rank has called it the same number of times; resolves to true if all
+ * ranks passed true. An all-reduce (minimum) over the ranks is a valid barrier. It must reject, not wait for
+ * ever, when a rank is gone.
  */
 export type SaveBarrier = (succeeded: boolean) => Promise<boolean>;
 
@@ -91,7 +91,10 @@ export interface SaveOptions {
    * The pass that computes the checksums finds such values.
    */
   readonly requireFinite?: boolean;
-  /** A tensor's box is never split; 4 GiB by default. */
+  /**
+   * Maximum bytes of a shard; only a tensor's box that is larger exceeds it, since boxes are never split.
+   * Default: 4 GiB.
+   */
   readonly maxShardBytes?: number;
   /** The operations on files; tests replace the machine's. */
   readonly fileSystem?: FileSystem;
@@ -198,7 +201,7 @@ export class CheckpointSave {
       return await phases();
     } catch (error) {
       savesUnderWay.delete(this.#owner.token);
-      // the directory is the other process's. Once published, `saving` is no more.
+      // the directory belongs to the other process; after publication, `saving` does not exist any more
       const foreign = error instanceof CheckpointError && codesOfOthers.includes(error.code);
       if (this.#options.rank === 0 && !foreign) await this.#removeTraces();
       throw error;

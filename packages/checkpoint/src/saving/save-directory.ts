@@ -20,8 +20,8 @@ import { type FileSystem, makeDirectory, nodeFileSystem, readRegularFile } from 
 import { withIoErrors } from '../files/io-error.js';
 
 /**
- * Makes the directory that a training will save into and checks that it will be able to, so that a failure
- * shows before the first step and not after the last.
+ * Makes the directory that a training run will save into and checks that saving will be possible, so that a
+ * failure shows before the first step and not after the last.
  *
  * @param options.numBytes bytes of one checkpoint
  * @throws CheckpointError MTL_CHECKPOINT_DENIED or MTL_CHECKPOINT_IO when it cannot be made or written to,
@@ -34,13 +34,13 @@ export async function prepareSaveDirectory(options: {
   const { directory, numBytes } = options;
   await withIoErrors({ action: 'save into', path: directory, exitCode: 2 }, async () => {
     await makeDirectory(directory, nodeFileSystem);
-    // with the dot, a file in its place is found too
+    // with the dot, `access` also fails for a file in place of the directory
     await access(`${directory}/.`, constants.W_OK | constants.X_OK);
     await refuseDirectory(join(directory, trackerName));
   });
   const { bavail, blocks, bsize } = await statfs(directory);
   const numFree = bavail * bsize;
-  // some file systems in user space tell nothing
+  // some file systems in user space report no sizes
   if (blocks === 0 || numFree >= numBytes) return;
   const inMiB = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
   throw new CheckpointError(
@@ -68,17 +68,17 @@ export const preparedTrackerName = `${trackerName}.saving`;
 /** Tokens of the saves that this process is doing right now. */
 export const savesUnderWay = new Set<string>();
 
-// Nothing tells whether the process of an unfinished save of another machine lives. Writing touches its files
-// all the time; an hour without is longer than any file system takes to write a buffer.
+// It is unknown if the process of an unfinished save on another machine lives. A living save writes to its
+// files all the time; an hour without a write is longer than any file system takes to write a buffer.
 const staleAfterMs = 60 * 60 * 1000;
 
 /**
  * Removes the files that killed saves and deletions left in a directory of checkpoints, and puts back a
- * checkpoint that was moved aside for one that never came. It leaves alone the files that a living process is
- * writing.
+ * checkpoint that was moved aside for another one that is missing. It leaves alone the files that a living
+ * process is writing.
  *
- * @param options.iteration the iteration about to be saved here: its leftover goes unless its owner surely
- *   lives
+ * @param options.iteration the iteration about to be saved here: its leftover is removed unless the owner of
+ *   the leftover certainly lives
  * @returns names removed or put back
  * @throws CheckpointError MTL_CHECKPOINT_BUSY when another process is saving that very iteration;
  *   MTL_CHECKPOINT_IO, _DENIED
@@ -129,7 +129,7 @@ function busy(path: string): CheckpointError {
   });
 }
 
-/** Returns whether a process writes the unfinished save at `path`: surely, perhaps, or no more. */
+/** Returns whether a process writes the unfinished save at `path`: certainly, perhaps, or no longer. */
 async function useOf(options: {
   readonly path: string;
   readonly fileSystem: FileSystem;
@@ -139,7 +139,8 @@ async function useOf(options: {
   try {
     owner = parseSaveOwner(await readRegularFile(join(path, ownerName), { maxBytes: maxOwnerBytes }));
   } catch {
-    // Killed, or alive, between making the directory and naming its owner: its age decides below.
+    // The process was killed, or is still alive, between making the directory and writing this file: the
+    // directory's age decides below.
   }
   if (owner !== undefined) {
     if (savesUnderWay.has(owner.token)) return 'alive';
@@ -166,8 +167,9 @@ export function savingPath(directory: string, iteration: number): string {
  * a sound manifest of ours are never touched: they may be another program's. A directory is renamed before it
  * is emptied, so that no half-deleted one looks whole.
  *
- * @param options.run only its checkpoints are counted and deleted; undefined: those that name none
- * @param options.loadedFrom path of a checkpoint that stays, whatever its place in the order
+ * @param options.run only checkpoints of this run are counted and deleted; undefined: checkpoints that name
+ *   no run
+ * @param options.loadedFrom path of a checkpoint that stays, at any place in the order
  * @returns iterations deleted
  */
 export async function deleteOldCheckpoints(options: {
@@ -200,7 +202,7 @@ export async function deleteOldCheckpoints(options: {
   return deleted;
 }
 
-/** Returns a path without links; as it is where it leads nowhere. */
+/** Returns a path with its links resolved; the absolute path if nothing exists there. */
 const realPath = async (path: string): Promise<string> => await realpath(path).catch(() => resolve(path));
 
 async function hasItsShards(checkpoint: Checkpoint, fileSystem: FileSystem): Promise<boolean> {

@@ -36,7 +36,7 @@ export function partName(rank: number): string {
   return `part-${String(rank).padStart(5, '0')}.json`;
 }
 
-/** Returns whether this rank writes the tensor's box: replica 0, with something in it. */
+/** Returns whether this rank writes the tensor's box: it is replica 0, and the box is not empty. */
 export function isWritten(tensor: LogicalTensor): boolean {
   if ((tensor.replica ?? 0) !== 0) return false;
   return bytesOfSlices(tensor.dtype, tensor.slices) > 0 || volumeOfShape(tensor.globalShape) === 0;
@@ -50,7 +50,7 @@ function withKeys(tensors: readonly LogicalTensor[]): { key: string; tensor: Log
     let key = tensor.name;
     for (let part = 1; seen.has(key); part++) {
       const next = `${tensor.name}#${part}`;
-      // A tensor may really be called so.
+      // Another tensor may have this name.
       if (!taken.has(next)) key = next;
     }
     seen.add(key);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { dtypeBytes } from './dtype.js';
 import { scanPartBytes, ValueScan } from './finite-values.js';
 
-/** Bits of numbers, by dtype: the largest finite ones of both signs, then what is not finite. */
+/** Bits of numbers, by dtype: the largest finite numbers of both signs, then numbers that are not finite. */
 const cases: Partial<Record<Dtype, { finite: bigint[]; others: [bits: bigint, value: number][] }>> = {
   F64: {
     finite: [0n, 1n, 0x8000_0000_0000_0000n, 0x7fef_ffff_ffff_ffffn, 0xffef_ffff_ffff_ffffn, 0xffff_ffffn],
@@ -60,7 +60,7 @@ const cases: Partial<Record<Dtype, { finite: bigint[]; others: [bits: bigint, va
 };
 const dtypes = Object.entries(cases).map(([dtype, bits]) => ({ dtype: dtype as Dtype, ...bits }));
 
-/** Bytes of `length` elements that take turns through `bits`. */
+/** Returns the bytes of `length` elements, which repeat the values in `bits`. */
 function bytesOf(dtype: Dtype, bits: readonly bigint[], length: number): Buffer {
   const size = dtypeBytes[dtype];
   const bytes = Buffer.alloc(length * size);
@@ -82,7 +82,7 @@ function scanned(dtype: Dtype, bytes: Uint8Array, limit?: number) {
 
 describe.for(dtypes)('values of $dtype', ({ dtype, finite, others }) => {
   it('are found at every place, and only if they are not finite', () => {
-    // one vector turn, and a rest that is none
+    // one pass of the vector loop, and a rest that is too short for another pass
     const length = 64 / dtypeBytes[dtype] + 3;
     const bytes = bytesOf(dtype, finite, length);
     expect(scanned(dtype, bytes)).toBeUndefined();

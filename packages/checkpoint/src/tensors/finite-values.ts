@@ -15,7 +15,7 @@ export interface ValueCheck {
   /** The consequence of a refused value: `the checkpoint was not published`. */
   readonly outcome?: string;
   readonly remedy: string;
-  /** 2 while input is checked. Default: 1. */
+  /** The exit code: 2 while input is checked. Default: 1. */
   readonly exitCode?: 1 | 2;
 }
 
@@ -64,7 +64,10 @@ interface FoundValue {
   readonly value: number;
 }
 
-/** A floating-point number in memory; the bits of its smallest magnitude that is not finite. */
+/**
+ * The format of a floating-point number in memory, with the bits of the smallest magnitude that is not
+ * finite.
+ */
 interface FloatFormat {
   readonly bytes: 1 | 2 | 4 | 8;
   readonly infinity: bigint;
@@ -133,7 +136,7 @@ export class ValueScan {
     this.#format = formats[dtype];
     const { bytes, infinity } = this.#format ?? { bytes: 8, infinity: 0n };
     this.#refused = dtype === 'F32' ? bitsOfFloat32(limit) : infinity;
-    // Added to a refused magnitude, and only then, it carries into the sign bit.
+    // This addend carries into the sign bit if the magnitude is refused, and only then.
     const sign = 1n << BigInt(8 * bytes - 1);
     this.#lanes = [repeated(sign - 1n, bytes), repeated(sign - this.#refused, bytes), repeated(sign, bytes)];
   }

@@ -18,10 +18,10 @@ export interface HostTensor extends LogicalTensor {
 }
 
 /**
- * Has memory for the box of a tensor filled: memory that the tensor lends, or else `spare`, which is written
- * to the tensor afterwards.
+ * Calls `fill` with memory for the box of a tensor: memory that the tensor lends, or else `spare`, which is
+ * then written to the tensor.
  *
- * @param spare gives memory of the bytes of the box
+ * @param spare returns memory of the size of the box
  * @throws UsageError MTL_CHECKPOINT_TENSOR for lent memory of another size
  */
 export async function fillTensor(

@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Two layers [2, 2, 3] in a box each, and a vector. */
+/** Writes two layers [2, 2, 3] in a box each, and a vector. */
 async function write(): Promise<void> {
   const chunk = (offsets: readonly number[], sizes: readonly number[], first: number) => ({
     offsets,

@@ -24,7 +24,7 @@ import { readTorchPickle, torchDtype } from './torch-pickle.js';
 import { TorchTensor } from './torch-tensor.js';
 
 export const distributedMetadataName = '.metadata';
-/** A larger file is no metadata: they take some hundred bytes for each box of a tensor. */
+/** The largest metadata that are read, in bytes: they take a few hundred bytes for each box of a tensor. */
 const maxMetadataBytes = 1 << 28;
 
 /**
@@ -205,7 +205,7 @@ interface StoredChunk {
 interface DistributedTensor {
   readonly name: string;
   readonly shape: readonly number[];
-  /** Undefined for one that cannot be read. */
+  /** Undefined for a dtype that cannot be read. */
   readonly dtype: Dtype | undefined;
   /** PyTorch's name of the dtype. */
   readonly torchDtype: string;
@@ -268,7 +268,7 @@ function storedItems(storage: unknown, path: string): ReadonlyMap<string, Stored
       throw torchFileInvalid(path, 'its list of storage is damaged');
     }
     const [file, offset, length] = ['relative_path', 'offset', 'length'].map((key) => info.attribute(key));
-    // an item is in a file next to it: anything else could read other files of the user's
+    // the file of an item must be next to the metadata: other paths could read other files of the user
     if (typeof file !== 'string' || file !== basename(file) || /^\.{0,2}$|[\\\0]/.test(file)) {
       throw torchFileInvalid(
         path,

@@ -8,7 +8,7 @@ export class PickledGlobal {
     this.name = name;
   }
 
-  /** `torch.float32` */
+  /** The full name, such as `torch.float32`. */
   get path(): string {
     return `${this.module}.${this.name}`;
   }
@@ -78,7 +78,7 @@ export function readPickles(
   return { values, end };
 }
 
-/** An integer beyond this many bytes is no size. */
+/** The largest integer that is read, in bytes: a larger one cannot be a size. */
 const maxIntegerBytes = 1024;
 
 class PickleReader {
@@ -86,7 +86,7 @@ class PickleReader {
   readonly #options: ReadPickleOptions;
   position = 0;
   readonly stack: unknown[] = [];
-  /** Heights of the stack. */
+  /** The heights of the stack at the open marks. */
   readonly marks: number[] = [];
   readonly memo = new Map<number, unknown>();
 
@@ -145,7 +145,7 @@ class PickleReader {
     return this.stack.pop();
   }
 
-  /** Returns the last value, which stays. */
+  /** Returns the last value of the stack, and leaves it there. */
   last(): unknown {
     const value = this.pop();
     this.stack.push(value);
@@ -182,7 +182,7 @@ class PickleReader {
     return BigInt.asIntN(54, signed) === signed ? Number(signed) : signed;
   }
 
-  /** Returns the value in place of the result of a call. */
+  /** Returns the value that stands for the result of a call. */
   call(callee: unknown, parameters: unknown): unknown {
     const list = Array.isArray(parameters) ? (parameters as unknown[]) : [];
     const path = callee instanceof PickledGlobal ? callee.path : '';
@@ -201,7 +201,7 @@ class PickleReader {
     for (const value of values) target.push(value);
   }
 
-  /** Sets items from keys and values in turn. */
+  /** Sets items of the last value, given keys and values in turn. */
   setItems(items: readonly unknown[]): void {
     const target = this.last();
     if (target instanceof PickledObject) return;
@@ -220,7 +220,7 @@ class PickleReader {
   build(): void {
     const state = this.pop();
     const target = this.last();
-    // attributes of dictionaries and tensors mean nothing here
+    // attributes of dictionaries and tensors are ignored
     if (target instanceof PickledObject) target.state = state;
   }
 }

@@ -17,7 +17,7 @@ const magic = Buffer.from('80028a0a6cfc9c46f9206aa850192e', 'hex');
 const numPickles = 5;
 const version = 1001;
 
-/** Returns whether a file is of torch.save before version 1.6. */
+/** Returns whether torch.save before version 1.6 wrote a file. */
 export async function beginsSequentialFile(range: FileRange): Promise<boolean> {
   return range.length >= magic.length && (await range.read(0, magic.length)).equals(magic);
 }

@@ -68,7 +68,7 @@ const localSignature = 0x04034b50;
 const localBytes = 30;
 const maxCommentBytes = 0xffff;
 const inZip64 = 0xffffffff;
-/** A larger directory is of no file of PyTorch: it takes about 100 bytes a tensor. */
+/** The largest zip directory that is read, in bytes: a file of PyTorch needs about 100 bytes a tensor. */
 const maxDirectoryBytes = 1 << 28;
 
 interface Directory {

@@ -21,7 +21,7 @@ async function opened(parts: readonly Uint8Array[]): Promise<TorchFile> {
   return await TorchFile.open(path);
 }
 
-/** A file whose pickle is these bytes. */
+/** Returns a file whose pickle is these bytes. */
 function withPickle(pickle: Buffer): readonly Uint8Array[] {
   const plan = planZip([{ name: 'a/data.pkl', bytes: pickle.length, checksum: 0 }]);
   return [plan.headers[0]!, pickle, plan.directory];
@@ -62,7 +62,7 @@ describe('a pickle', () => {
   });
 
   it('may contain itself, and much of it, in memory of its size', async () => {
-    // [x, x], thirty times around itself
+    // [x, x], nested thirty times
     const levels = Array.from({ length: 30 }, (_, level) => [
       ...[0x5d, 0x71, level + 1, 0x28, 0x68, level, 0x68, level, 0x65, 0x30],
     ]).flat();
@@ -123,7 +123,7 @@ describe('a tensor', () => {
     await file.close();
   });
 
-  /** The pickle of a tensor of a storage that is not there. */
+  /** Returns the pickle of a tensor whose storage does not exist. */
   function declared(shape: readonly number[], strides: readonly number[], numElements: number): Buffer {
     const storage = ['storage', new PickledGlobal('torch', 'FloatStorage'), '0', 'cpu', numElements];
     const parameters = [
@@ -157,7 +157,7 @@ describe('a file of before version 1.6', () => {
     ...[new PersistentIdentifier(new PickledTuple(storage)), 1],
     ...[new PickledTuple([3]), new PickledTuple([1]), false, null],
   ]);
-  /** More than is read of a file at first. */
+  /** A text that is longer than the part of a file that is read first. */
   const text = 'x'.repeat(3 << 20);
 
   function sequential({ version = 1001, isLittleEndian = true, numElements = 4 } = {}): readonly Buffer[] {

@@ -84,7 +84,7 @@ export class TorchFile {
    */
   async readTensor(tensor: TorchTensor): Promise<Uint8Array> {
     const size = dtypeBytes[tensor.dtype];
-    // before memory of a size is taken that the file does not have
+    // first: memory is allocated only for a size that the file really has
     const { start, bytes, check } = await this.#place(tensor);
     const values = new Uint8Array(tensor.numElements * size);
     if (tensor.numElements === 0) return values;

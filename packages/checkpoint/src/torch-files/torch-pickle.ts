@@ -9,7 +9,7 @@ import {
 } from './read-pickle.js';
 import { type TorchStorage, TorchTensor } from './torch-tensor.js';
 
-/** The structure of a file takes some hundred bytes a tensor; a larger pickle is of no checkpoint. */
+/** The largest pickle that is read, in bytes: the structure of a file takes a few hundred bytes a tensor. */
 export const maxPickleBytes = 1 << 28;
 
 /** Returns the options of `readPickle` for pickles of PyTorch. */
@@ -90,8 +90,8 @@ export class StorageReference {
 type Invalid = (problem: string) => Error;
 
 /**
- * Returns the storage that a persistent identifier of torch.save names; an opaque object for one of another
- * dtype.
+ * Returns the storage that a persistent identifier of torch.save names; an opaque object for a storage of an
+ * unknown dtype.
  */
 function storageOf(identifier: unknown, invalid: Invalid): unknown {
   const [kind, type, key, , numElements] = Array.isArray(identifier) ? (identifier as unknown[]) : [];
@@ -105,8 +105,8 @@ function storageOf(identifier: unknown, invalid: Invalid): unknown {
 }
 
 /**
- * Returns the constructors of collections, tensors and byte strings: of all calls in files of PyTorch that
- * make values.
+ * Returns the constructors for all calls in files of PyTorch that make values: collections, tensors and byte
+ * strings.
  */
 function torchConstructors(invalid: Invalid): PickleConstructors {
   const tensor = (parameters: readonly unknown[], dtype?: Dtype): unknown => {

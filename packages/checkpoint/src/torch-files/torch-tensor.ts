@@ -45,7 +45,7 @@ export class TorchTensor {
     return true;
   }
 
-  /** The defect of it as a view of its storage, or undefined. */
+  /** The defect of the tensor as a view of its storage, or undefined. */
   get defect(): string | undefined {
     const { shape, strides, offset, storage } = this;
     const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Every file below `path` with a digest of its bytes. */
+/** Returns a digest of the bytes of every file below `path`. */
 export async function directorySnapshot(path: string): Promise<Record<string, string>> {
   const entries = await readdir(path, { recursive: true, withFileTypes: true });
   const snapshot: Record<string, string> = {};

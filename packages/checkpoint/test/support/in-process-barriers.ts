@@ -1,6 +1,6 @@
 import type { SaveBarrier } from '../../src/saving/save-checkpoint.js';
 
-/** Barriers for `worldSize` ranks that live in one process, one per rank. */
+/** Returns barriers for `worldSize` ranks that live in one process, one per rank. */
 export function inProcessBarriers(worldSize: number): SaveBarrier[] {
   let waiting: ((all: boolean) => void)[] = [];
   let all = true;

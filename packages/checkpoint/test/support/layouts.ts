@@ -22,7 +22,7 @@ function arbitrarySplits(size: number): fc.Arbitrary<Slice[]> {
     });
 }
 
-/** All boxes of a grid of cuts. */
+/** Returns all boxes of a grid of cuts. */
 function boxesOf(cuts: readonly (readonly Slice[])[]): Slice[][] {
   return cuts.reduce<Slice[][]>(
     (boxes, ranges) => boxes.flatMap((box) => ranges.map((range) => [...box, range])),
@@ -30,7 +30,7 @@ function boxesOf(cuts: readonly (readonly Slice[])[]): Slice[][] {
   );
 }
 
-/** A grid of boxes, or, as a distributed optimizer cuts, equal ranges of the flattened tensor. */
+/** Generates a grid of boxes, or ranges of the flattened tensor, as a distributed optimizer cuts it. */
 function arbitraryLayout(shape: readonly number[]): fc.Arbitrary<(readonly Slice[])[]> {
   const grid = fc.tuple(...shape.map(arbitrarySplits)).map(boxesOf);
   const whole = shape.map((size): Slice => ({ start: 0, end: size }));
@@ -58,13 +58,14 @@ export const arbitraryLayoutCase: fc.Arbitrary<LayoutCase> = fc
   );
 
 /**
- * Byte `index` of the element at row-major position `element` of tensor number `tensor`: no two places agree.
+ * Returns byte `index` of the element at row-major position `element` of tensor number `tensor`: no two
+ * places have the same byte.
  */
 function byteOf(tensor: number, element: number, index: number): number {
   return (tensor * 41 + element * 7 + (element >> 5) * 13 + index * 101) % 251;
 }
 
-/** The bytes that a box of a tensor should hold, worked out element by element. */
+/** Returns the bytes that a box of a tensor should hold, computed element by element. */
 export function bytesOfBox(options: {
   readonly tensor: number;
   readonly dtype: Dtype;
@@ -85,7 +86,7 @@ export function bytesOfBox(options: {
   return Uint8Array.from(bytes);
 }
 
-/** A logical tensor over a box, filled with what belongs there or with zeros. */
+/** Returns a logical tensor over a box, filled with the expected bytes or with zeros. */
 export function boxTensor(options: {
   readonly name: string;
   readonly tensor: number;

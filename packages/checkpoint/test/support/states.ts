@@ -16,7 +16,9 @@ export function stateOfIteration(iteration: number, options: { readonly zero?: b
   ];
 }
 
-/** Four shards' worth of state (4 MB), so that a save takes a few milliseconds in each of its phases. */
+/**
+ * Makes four shards' worth of state (4 MB), so that a save takes a few milliseconds in each of its phases.
+ */
 export function largeStateOfIteration(
   iteration: number,
   options: { readonly zero?: boolean } = {},

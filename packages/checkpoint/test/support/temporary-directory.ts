@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach } from 'vitest';
 
-/** A new empty directory for every test of a file, removed after it. */
+/** Makes a new empty directory for every test of a file, removed after it. */
 export function temporaryDirectory(): { readonly path: string } {
   const holder = { path: '' };
   beforeEach(async () => {

@@ -19,7 +19,7 @@ const hidden = heads * headSize;
 interface Slots extends KeyValueCache {
   readonly keys: Tensor;
   readonly values: Tensor;
-  /** All tokens of each slot: what recomputation reads. */
+  /** All tokens of each slot, which recomputation reads. */
   readonly texts: number[][];
 }
 

@@ -68,7 +68,7 @@ export abstract class BertEncoderStage<
     return this.isFirst && this.#hasPositionTable ? new Set([...reads, 'positions']) : reads;
   }
 
-  /** Returns the options with which a micro-batch is packed here. */
+  /** Returns the options with which this rank packs a micro-batch. */
   protected sequencesOptions(
     { batch, reads, upload }: Pick<ToDevice<Batch>, 'batch' | 'reads' | 'upload'>,
     own: Positions,
@@ -84,7 +84,7 @@ export abstract class BertEncoderStage<
     return this.normalized(tape, rows);
   }
 
-  /** Returns the ranks that rows are divided over, in calls that shard them. */
+  /** Returns the number of ranks that rows are divided over, in calls that shard rows. */
   get #rowDivisor(): number {
     return this.factory.numSequenceShards * numOwners(this.sequence);
   }

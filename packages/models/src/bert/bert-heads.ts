@@ -15,7 +15,7 @@ import type { BertModelConfiguration } from './bert-model.js';
 
 export interface BertHeadOptions {
   readonly model: BertModelConfiguration;
-  /** Heads read rows that are gathered and replicated. */
+  /** Makes the layers of a head. Heads read rows that are gathered and replicated. */
   readonly factory: LayerFactory;
 }
 
@@ -51,7 +51,10 @@ export function headLinear(
   };
 }
 
-/** tanh of a dense layer over the first token: one vector for each sequence (Devlin et al. 2018). */
+/**
+ * The pooler: tanh of a dense layer over the first token gives one vector for each sequence (Devlin et al.
+ * 2018).
+ */
 export class Pooler {
   readonly parameters: readonly Parameter[];
   readonly #dense: LinearParameters;
@@ -62,7 +65,7 @@ export class Pooler {
     this.parameters = [this.#dense.weight, this.#dense.bias];
   }
 
-  /** Hidden states of first tokens [R, 1, H] to a vector a row, [R, 1, H]. */
+  /** Computes a vector for each row, [R, 1, H], from the hidden states of first tokens [R, 1, H]. */
   pool(tape: Tape, hidden: Variable): Variable {
     return tape.scope(() => tanh(tape, linear(tape, { input: hidden, ...this.#dense })));
   }
@@ -138,7 +141,7 @@ export class SentenceOrderHead {
     this.parameters = [...this.#pooler.parameters, this.#output.weight, this.#output.bias];
   }
 
-  /** [B, 1, 2] */
+  /** Computes the logits [B, 1, 2] of samples from the hidden states of their first tokens. */
   logits(tape: Tape, hidden: Variable): Variable {
     return linear(tape, { input: this.#pooler.pool(tape, hidden), ...this.#output });
   }

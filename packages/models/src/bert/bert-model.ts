@@ -19,8 +19,9 @@ export interface BertModelConfiguration extends TransformerConfiguration, Positi
   /** The number of token types: 2, one for the first text and one for the second. */
   readonly tokenTypeVocabularySize: number;
   /**
-   * `pre`: before each sublayer, and one after the last layer (Shoeybi et al. 2019, figure 7b); `post`: after
-   * each sublayer and after the embedding (Devlin et al. 2018), as transformers' BERT has it.
+   * The position of layer norms. `pre`: before each sublayer, and one after the last layer (Shoeybi et al.
+   * 2019, figure 7b); `post`: after each sublayer and after the embedding (Devlin et al. 2018), as
+   * transformers' BERT has it.
    */
   readonly layerNormPlacement: LayerNormPlacement;
   /**
@@ -48,7 +49,7 @@ export type BertTask =
   | { readonly kind: 'classification'; readonly numClasses: number }
   /** The right one of a sample's sequences. */
   | { readonly kind: 'multiple-choice' }
-  /** From which token to which the answer is. */
+  /** The first and the last token of the answer. */
   | { readonly kind: 'span' };
 
 /**

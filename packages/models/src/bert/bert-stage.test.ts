@@ -32,7 +32,7 @@ const model: BertModelConfiguration = {
   sentenceOrderHead: true,
 };
 
-/** Rows of a global batch; everything depends on the global sample, so that batches can be split. */
+/** Returns rows of a global batch; all values depend on the global sample, so that batches can be split. */
 function batchOf(samples: readonly number[], { room = 2 * samples.length + 1 } = {}): MaskedTokenBatch {
   const [batchSize, sequenceLength] = [samples.length, 7];
   const at = (value: (sample: number, position: number) => number): Int32Array =>
@@ -336,7 +336,7 @@ describe('BertStage', () => {
       return { shapes: shapes.join(), variant: loaded.variant };
     };
     const [short, long] = [load(padded(8)), load(padded(9))];
-    // 9 tokens are 16 rows in either padding, of samples that may fill it
+    // 9 tokens take 16 rows with both paddings; only the bound on the length of samples differs
     expect(long.shapes).toBe(short.shapes);
     const variants = [8, 9].map((rows) => `samples of at most ${rows} rows`);
     expect([short.variant, long.variant]).toEqual(variants);

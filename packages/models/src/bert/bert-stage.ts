@@ -20,7 +20,9 @@ import type { PaddedSize } from './sample-packing.js';
 export interface BertPrediction {
   /** float32 [M, vocabularySize]: logits of the token at each masked position. */
   readonly maskedLogits: Float32Array;
-  /** float32 [B, 2]; undefined for a model without that head. */
+  /**
+   * float32 [B, 2]: logits of the order of the texts; undefined for a model without the sentence-order head.
+   */
   readonly sentenceOrderLogits: Float32Array | undefined;
 }
 
@@ -54,8 +56,8 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
   }
 
   /**
-   * Predictions of a complete model for a batch, without dropout; labels and weights of the batch are
-   * ignored.
+   * Returns the predictions of a complete model for a batch, without dropout; labels and weights of the batch
+   * are ignored.
    *
    * @throws UsageError MTL_STAGE for a stage that holds a part of the layers
    */

@@ -16,7 +16,7 @@ import type { SamplePacking } from './sample-packing.js';
 interface TokenSequences {
   readonly numRows: number;
   readonly sequenceLength: number;
-  /** int32 [S, R], padding at the end; the first stage needs them, as the types. */
+  /** int32 [S, R], padding at the end. The first stage needs tokens and token types. */
   readonly tokens?: Int32Array | undefined;
   /** int32 [S, R] */
   readonly tokenTypes?: Int32Array | undefined;
@@ -39,13 +39,13 @@ export interface DeviceSequences {
    */
   readonly tokenTypes: Variable | undefined;
   readonly ownRows: OwnRows;
-  /** The positions are the position ids too. */
+  /** The coordinates of the rows; their positions are also the position ids. */
   readonly rows: RowCoordinates;
-  /** int32 [R]: where each row's first token is, which is pooled; 0 where another rank owns it. */
+  /** int32 [R]: the index of each row's first token, which is pooled; 0 if another rank owns the token. */
   readonly firstPositions: Variable;
-  /** int64 [R] */
+  /** int64 [R]: the numbers of the rows. */
   readonly samples: Variable;
-  /** See `LoadedBatch`: the bound on the longest sample that attention gets. */
+  /** The bound on the longest sample, which attention gets: see `LoadedBatch`. */
   readonly variant: string | undefined;
   release(): void;
 }
@@ -54,13 +54,13 @@ export interface DeviceSequencesOptions {
   readonly device: Device;
   readonly packing: SamplePacking;
   readonly partition: SequencePartition;
-  /** The owned rows that this process computes with, where they are sharded. */
+  /** The slice of the owned rows that this process computes with, if rows are sharded. */
   readonly own: Slice;
-  /** True if they are embedded here. */
+  /** True if this stage embeds the tokens. */
   readonly isFirst: boolean;
   /** The coordinates of rows that passes read. */
   readonly reads: ReadonlySet<RowCoordinate>;
-  /** The tables among them. */
+  /** The position tables for the coordinates in `reads`. */
   readonly tables: PositionTables;
   /**
    * Uploads the tensors for passes that are launched again with other samples. The attributes of operations
@@ -73,7 +73,7 @@ export interface DeviceSequencesOptions {
 export class PlacesOfRows {
   readonly #places: Int32Array | undefined;
 
-  /** @param indices of the own rows among all, undefined: it owns all */
+  /** @param indices of this rank's rows among all rows; undefined: this rank owns all rows */
   constructor(indices: Int32Array | undefined, numRows: number) {
     if (indices === undefined) return;
     this.#places = new Int32Array(numRows).fill(-1);
@@ -87,7 +87,9 @@ export class PlacesOfRows {
     return this.#places === undefined;
   }
 
-  /** undefined where another rank owns it. */
+  /**
+   * Returns the index of a row among the rows that this rank owns; undefined if another rank owns the row.
+   */
   of(row: number): number | undefined {
     const place = this.#places === undefined ? row : this.#places[row]!;
     return place < 0 ? undefined : place;
@@ -106,7 +108,7 @@ export function sequencesToDevice(
 ): Omit<DeviceSequences, 'release'> & { readonly places: PlacesOfRows } {
   const { device, packing, partition, own, isFirst, reads, tables, upload } = options;
   const { numRows: r, sequenceLength } = batch;
-  // attention is launched for the longest sample; a bound launches blocks that find nothing to do
+  // attention is launched for the longest sample; for an upper bound, some launched blocks have no work
   const bound = Math.min(sequenceLength, packing.numRows);
   const longest = upload === undefined ? packing.longest : bound;
   const ids = (values: Int32Array, shape: readonly number[]): Variable =>

@@ -28,7 +28,7 @@ export type MaskedStageBatch = BertBatchOutline & Partial<MaskedTokenBatch>;
 
 /** The part of a batch that the heads read, on the device. */
 interface MaskedTargets {
-  /** int32 [M]: their rows among the packed tokens. */
+  /** int32 [M]: the rows of the masked tokens among the packed tokens. */
   readonly maskedPositions: Variable;
   readonly maskedLabels: Variable;
   /** int32 [B] */
@@ -40,14 +40,14 @@ interface MaskedTargets {
 
 /** A batch of pretraining on the device. */
 export interface DeviceMaskedBatch extends DeviceSequences {
-  /** On the last stage. */
+  /** The targets of the heads; on the last stage only. */
   readonly targets: MaskedTargets | undefined;
 }
 
 interface MaskedBatchOptions extends DeviceSequencesOptions {
-  /** True if the heads are here. */
+  /** True if this stage has the heads. */
   readonly isLast: boolean;
-  /** `lm_loss`, and with `sentenceOrderLabels` also `sop_loss`. */
+  /** The factor of each loss: `lm_loss` and, with `sentenceOrderLabels`, also `sop_loss`. */
   readonly lossFactors: LossFactors;
 }
 
@@ -98,7 +98,9 @@ function targetsToDevice(
   };
 }
 
-/** Masked tokens: their rows among the own ones, their labels, and 1 where they count. */
+/**
+ * Masked tokens: their rows among the rows of this rank, their labels, and a weight of 1 where they count.
+ */
 interface MaskedTokens {
   readonly positions: Int32Array;
   readonly labels: Int32Array;

@@ -57,7 +57,7 @@ describe('SamplePacking', () => {
       fc.property(sizes, (size) => {
         const { batchSize, sequenceLength, lengths } = size;
         const packing = new SamplePacking(size);
-        // a token knows where it is from
+        // the value of a token is its index plus 1, which identifies it after packing
         const tokens = Int32Array.from({ length: batchSize * sequenceLength }, (_, index) => index + 1);
         const packed = packing.packed(tokens);
         expect(packed.length).toBe(packing.numRows);

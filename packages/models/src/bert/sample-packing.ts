@@ -8,7 +8,7 @@ export interface PaddedSize {
   readonly lengths: Int32Array;
 }
 
-/** Most different numbers of rows that micro-batches of one padded size are given. */
+/** The maximum number of different row counts of micro-batches with one padded size. */
 const maximumShapes = 32;
 const rowMultiple = 8;
 
@@ -38,7 +38,7 @@ export class SamplePacking {
   /** int32 [T]: the sample of each row, 0 to B - 1; 0 in unused rows. */
   readonly rowSamples: Int32Array;
   readonly longest: number;
-  /** The sum of the squares of the lengths. */
+  /** The number of attention scores: the sum of the squares of the lengths. */
   readonly numScores: number;
 
   /** @param divisor ranks that the rows are sharded over */
@@ -58,7 +58,7 @@ export class SamplePacking {
     this.numScores = lengths.reduce((sum, length) => sum + length * length, 0);
   }
 
-  /** int32 [T]: the values [S, B] of tokens; 0 in unused rows. */
+  /** Packs the values [S, B] of tokens into int32 [T]; 0 in unused rows. */
   packed(values: Int32Array): Int32Array {
     const batchSize = this.starts.length - 1;
     const result = new Int32Array(this.numRows);

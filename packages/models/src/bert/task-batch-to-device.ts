@@ -9,7 +9,8 @@ import {
   sequencesToDevice,
 } from './device-sequences.js';
 
-// B samples of a micro-batch, C choices of a sample (1 but for multiple choice), R = B * C rows, S sequence.
+// B samples of a micro-batch, C choices of a sample (1 except for multiple choice), R = B * C rows, S
+// sequence.
 
 /** The targets of a head: a label and a loss weight for each choice that the head makes. */
 export interface TaskTargets {

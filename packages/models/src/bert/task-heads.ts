@@ -18,14 +18,14 @@ interface TaskHeadCall {
   readonly batch: DeviceTaskBatch;
   /** Hidden states [n, 1, H] at flat indices [n] into [S, R], after the last layer norm. */
   rows(indices: Variable): Variable;
-  /** Hidden dropout of [1, R, H]. */
+  /** Applies hidden dropout to [1, R, H]. */
   dropped(input: Variable): Variable;
 }
 
 /** A part of a model that turns hidden states into the logits of a fine-tuning task. */
 interface TaskHead {
   readonly parameters: readonly Parameter[];
-  /** Logits whose elements fold to [N, V], for the N labels of the batch. */
+  /** Computes logits whose elements fold to [N, V], for the N labels of the batch. */
   logits(tape: Tape, call: TaskHeadCall): Variable;
 }
 
@@ -52,7 +52,10 @@ export class PooledHead implements TaskHead {
     this.parameters = [...this.#pooler.parameters, this.#output.weight, this.#output.bias];
   }
 
-  /** Returns the labels [B] of samples, each with the loss factor; of no weight where there are none. */
+  /**
+   * Returns the labels [B] of samples, weighted with the loss factor; the weights are 0 if there are no
+   * labels.
+   */
   static targets({ batchSize, labels }: TaskTokenBatch, lossFactor: number): TaskTargets {
     const weight = labels === undefined ? 0 : lossFactor;
     return {
@@ -61,7 +64,7 @@ export class PooledHead implements TaskHead {
     };
   }
 
-  /** [1, R, classes], or [1, R, 1] of choices: either folds to a row a sample. */
+  /** Computes [1, R, classes], or [1, R, 1] for choices: both fold to one row per sample. */
   logits(tape: Tape, { batch, rows, dropped }: TaskHeadCall): Variable {
     const pooled = this.#pooler.pool(tape, rows(batch.firstPositions));
     const shape = [1, batch.numRows, pooled.tensor.dim(-1)];
@@ -70,8 +73,7 @@ export class PooledHead implements TaskHead {
 }
 
 /**
- * The number that is added to the logits of padding: nothing is left of it in a softmax, and every dtype can
- * hold it.
+ * The number that is added to the logits of padding: it makes their softmax 0, and every dtype can hold it.
  */
 const outOfReach = -30_000;
 
@@ -104,7 +106,7 @@ export class SpanHead implements TaskHead {
     return { labels, weights };
   }
 
-  /** [2 * R * S, 1, 1], which folds to [2 * R, S]: of all rows the starts, then the ends. */
+  /** Computes [2 * R * S, 1, 1], which folds to [2 * R, S]: first the starts of all rows, then the ends. */
   logits(tape: Tape, { batch, rows }: TaskHeadCall): Variable {
     const { numRows: r, sequenceLength: s, lengths, starts } = batch;
     const { device } = batch.samples.tensor;

@@ -108,9 +108,9 @@ export interface GeluFeedForwardSpecification extends FeedForwardSpecification {
 
 /** The activation between the linear layers of a feed-forward network. */
 export interface FeedForwardActivation {
-  /** See `columnParallelParameters`. */
+  /** The number of parts of the first layer: see `columnParallelParameters`. */
   readonly numParts?: number | undefined;
-  /** [S, B, H] through the first layer and the activation: [S, B, F] of this rank. */
+  /** Applies the first layer and the activation to [S, B, H]; returns [S, B, F] of this rank. */
   apply(tape: Tape, first: FirstLayer): Variable;
 }
 
@@ -140,7 +140,7 @@ export function geluActivation(kind: GeluKind): FeedForwardActivation {
   return { apply: (tape, { input, layer, call }) => layer.forwardThrough(activation, tape, input, call) };
 }
 
-/** The first layer has gates and values. */
+/** SwiGLU: the first layer computes gates and values. */
 export const swigluActivation: FeedForwardActivation = {
   numParts: 2,
   ...elementwiseActivation((tape, input) => swiglu(tape, { input })),
@@ -154,9 +154,9 @@ export const squaredReluActivation: FeedForwardActivation = elementwiseActivatio
 export interface ClampedGluSpecification {
   /** The function that gates go through: SiLU, or x sigmoid(1.702 x). */
   readonly gate: 'swiglu' | 'clampedQuickGeglu';
-  /** Gates are at most this, values between it and its negative. Absent: any. */
+  /** The maximum of gates, and of the magnitude of values. Absent: no limit. */
   readonly clamp?: number | undefined;
-  /** Added to the values. Absent: 0. */
+  /** The number that is added to the values. Absent: 0. */
   readonly linearOffset?: number | undefined;
 }
 

@@ -27,7 +27,7 @@ import { asSharedAdapter, type BlockAdapter, freezeAllButAdapters, loraOfSharedE
 
 export type { DispatchedTokens, PendingVariable, SentTokens } from '@mtl/tensor-parallel';
 
-/** Returns the sharding of layers in a call, by its name and by the earlier one. */
+/** Returns the sharding of layers in a call, under its name and under its earlier name. */
 export const shardingOfCall = (sharding: LayerSharding): EarlierSharding & { sharding: LayerSharding } => ({
   sharding,
   tensorParallel: sharding,
@@ -68,7 +68,7 @@ export class LayerFactory {
     this.device = device;
   }
 
-  /** Returns the adapters of all layers that it has made, in that order. */
+  /** Returns the adapters of all layers that the factory has made, in the order in which they were made. */
   get adapters(): readonly BlockAdapter[] {
     return this.#adapters;
   }
@@ -112,7 +112,7 @@ export class LayerFactory {
   /**
    * Returns the part of a sequence that this process works on.
    *
-   * `divides`: whether a call divides the sequence, where training does
+   * `divides`: true if the call divides the sequence in the case that training does
    *
    * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be divided evenly
    */

@@ -5,20 +5,20 @@ import type { LoraSpecification } from './lora.js';
 
 /** How a model's layers are distributed over processes, and their adapters. */
 export interface LayerFactoryOptions {
-  /** The processes that share every layer, and how; default: complete layers here. */
+  /** Tensor parallelism: the processes that share every layer. Default: this process has complete layers. */
   readonly tensorParallel?: TensorParallel | undefined;
-  /** The processes over which experts are sharded; default: all experts here. */
+  /** The processes over which experts are sharded. Default: this process has all experts. */
   readonly expertParallel?: ExpertParallel | undefined;
   /**
-   * Low-rank adapters of the linear layers of blocks, which then alone are trained: all other parameters are
-   * frozen. Default: none.
+   * Low-rank adapters of the linear layers of blocks. If there are any, only they are trained: all other
+   * parameters are frozen. Default: none.
    */
   readonly lora?: LoraSpecification | undefined;
   /** The device that layers compute on. Default: cpu. */
   readonly device?: Device | undefined;
 }
 
-/** The sharding of layers in a call; undefined: they are complete here. */
+/** The sharding of layers in a call; undefined: this process has complete layers. */
 export type LayerSharding = TensorParallel | undefined;
 
 /**

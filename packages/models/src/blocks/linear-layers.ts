@@ -35,7 +35,7 @@ import type { RowCoordinate } from './row-coordinates.js';
 
 /** The parts of a layer that may have adapters. */
 interface Adapted {
-  /** Default: none. */
+  /** The outputs of the layer that may have adapters. Default: none. */
   readonly adapters?: AdapterBoxes | undefined;
 }
 
@@ -107,7 +107,7 @@ export class ColumnLayer extends AdaptedLayer {
     });
   }
 
-  /** [S, B, I], or this process's part of it, to its features [S, B, O / t]. */
+  /** Computes this process's features [S, B, O / t] from [S, B, I], or from this process's part of it. */
   forward(tape: Tape, input: Variable, call: LinearCall): Variable {
     const { weight, bias } = this;
     const adapters = this.layerAdapters.in(call);
@@ -153,7 +153,9 @@ export class RowLayer extends AdaptedLayer {
     });
   }
 
-  /** Features [S, B, I / t] to residual + dropout(output), [S, B, O] or this process's part of it. */
+  /**
+   * Computes residual + dropout(output), [S, B, O] or this process's part of it, from features [S, B, I / t].
+   */
   forward(
     tape: Tape,
     operands: {

@@ -18,11 +18,9 @@ export type LoraTarget =
 /** A linear layer of a feed-forward network that every token uses, or a part of its outputs. */
 type FeedForwardTarget = 'fc1' | 'gate' | 'up' | 'fc2';
 
-/**
- * The low-rank adapters of blocks (LoRA, Hu et al. 2021). Where there are any, they alone are trained.
- */
+/** The low-rank adapters of blocks (LoRA, Hu et al. 2021). If there are any, only they are trained. */
 export interface LoraSpecification {
-  /** r */
+  /** r: the rank of every adapter. */
   readonly rank: number;
   /** The factor of an adapter's output: alpha / r, or alpha / sqrt(r). */
   readonly scale: number;

@@ -9,8 +9,8 @@ export interface MatmulCost {
   /** Elements of the weights that a token is multiplied with. */
   readonly weights: number;
   /**
-   * Features of queries (A D): every pair of positions is multiplied in them twice, for its score and for its
-   * part of the output.
+   * Features of queries (A D). Each feature of a pair of positions takes two multiplications: for the score
+   * of the pair and for its part of the output.
    */
   readonly attentionFeatures: number;
 }

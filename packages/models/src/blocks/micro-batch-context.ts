@@ -14,7 +14,7 @@ export interface AttendCall {
   readonly layer: number;
   /** A: the query heads of this rank. */
   readonly numHeads: number;
-  /** G: their groups. */
+  /** G: the groups of these heads. */
   readonly numGroups: number;
   /** Global number of the first head. */
   readonly headOffset: number;
@@ -25,7 +25,7 @@ export interface AttendCall {
 
 /** A place in a model where values are dropped. */
 export interface DropoutSite {
-  /** Its logical name, which its masks depend on. */
+  /** The logical name of the site; its dropout masks depend on the name. */
   readonly site: string;
   readonly probability: number;
 }
@@ -33,8 +33,8 @@ export interface DropoutSite {
 /** The values that the sublayers of a block read of a micro-batch. */
 export interface MicroBatchContext extends EarlierSharding {
   /**
-   * softmax(q k^T / sqrt(D)) v over the keys that each query sees: [S, B, A * D]. Training uses the keys of
-   * the micro-batch, generation the keys of a cache.
+   * Computes softmax(q k^T / sqrt(D)) v over the keys that each query sees: [S, B, A * D]. Training uses the
+   * keys of the micro-batch, generation the keys of a cache.
    */
   attend(tape: Tape, call: AttendCall): Variable;
   /** Returns the dropout of hidden states [S, B, ...] at a site; undefined where nothing is dropped. */
@@ -46,9 +46,9 @@ export interface MicroBatchContext extends EarlierSharding {
    */
   regionDropout(site: DropoutSite, firstColumn: number): Dropout | undefined;
   /**
-   * The places of the rows of activations in their samples, for layers that depend on them (rotary position
-   * embeddings); of the coordinates that a sublayer declares to read (`Sublayer.reads`). Generation has no
-   * sample numbers.
+   * The coordinates of the rows of activations, such as their positions in samples, for layers that depend on
+   * them (rotary position embeddings). There are only the coordinates that a sublayer declares to read
+   * (`Sublayer.reads`). Generation has no sample numbers.
    */
   readonly rows: RowCoordinates;
   /**
@@ -65,6 +65,8 @@ export interface MicroBatchContext extends EarlierSharding {
    * training does.
    */
   readonly sharding: LayerSharding;
-  /** The processes that share sequences in this call; undefined: all rows of the sequences are here. */
+  /**
+   * The processes that share sequences in this call; undefined: this process has all rows of the sequences.
+   */
   readonly sequence?: Pick<SequencePartition, 'group' | 'groupWithTensor'> | undefined;
 }

@@ -5,7 +5,7 @@ import type { EarlierSharding } from './layer-sharding.js';
 /** The kind and the epsilon of a norm. Kinds may add fields. */
 export interface NormSpecification {
   readonly kind: string;
-  /** Added to the variance, or to the mean square. */
+  /** The number that is added to the variance, or to the mean square. */
   readonly epsilon: number;
 }
 
@@ -16,15 +16,15 @@ export interface NormOptions<Specification extends NormSpecification = NormSpeci
   /** H */
   readonly hiddenSize: number;
   readonly specification: Specification;
-  /** Makes its parameters. */
+  /** Makes the parameters of the norm. */
   readonly factory: LayerFactory;
 }
 
 /** A normalization of hidden states. */
 export interface Norm {
-  /** Replicated on every process (`LayerFactory.replicated`). */
+  /** The parameters, replicated on every process (`LayerFactory.replicated`). */
   readonly parameters: readonly Parameter[];
-  /** [..., H] to [..., H], each row for itself. */
+  /** Normalizes each row of [..., H] separately. */
   forward(tape: Tape, input: Variable): Variable;
 }
 

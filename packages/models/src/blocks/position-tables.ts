@@ -8,7 +8,7 @@ import { hasValues } from '@mtl/kernels/internal';
 export interface PositionTable {
   /** The name of the constants: tables of one name have the same values. */
   readonly name: string;
-  /** R */
+  /** R: the number of constants for a position. */
   readonly width: number;
   /** float32 [numPositions, R], row by row. A table of fewer positions is a prefix of these rows. */
   values(numPositions: number): Float32Array;
@@ -19,14 +19,17 @@ export interface PositionTable {
  */
 export class PositionTables {
   readonly #device: Device;
-  /** By name, growing: recorded passes may still read the shorter ones. */
+  /**
+   * The copies of each table by its name, each longer than the previous one: recorded passes may still read
+   * the shorter copies.
+   */
   readonly #tables = new Map<string, Tensor[]>();
 
   constructor(device: Device) {
     this.#device = device;
   }
 
-  /** float32 [numPositions, R]: a view, the caller's to dispose of. */
+  /** Returns rows of a table, float32 [numPositions, R]: a view, which the caller disposes of. */
   view(table: PositionTable, numPositions: number): Tensor {
     const { name, width } = table;
     const known = (this.#tables.get(name) ?? []).filter(({ isDisposed }) => !isDisposed);

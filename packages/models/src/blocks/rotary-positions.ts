@@ -27,7 +27,7 @@ export function rotaryPositions({ rotarySize, base, scaling }: RotarySpecificati
   };
 }
 
-/** Returns the rotary position embeddings of a model; undefined where it knows positions otherwise. */
+/** Returns the rotary position embeddings of a model; undefined if it encodes positions in another way. */
 export function rotarySpecification(
   model: PositionVariants,
   headSize: number,
@@ -49,7 +49,9 @@ function scalingOf(model: PositionVariants): RotaryScaling | undefined {
   return factor === 1 ? undefined : { kind: 'linear', factor };
 }
 
-/** Absent numbers default to Llama 3.1's, as in Megatron-LM. */
+/**
+ * Returns the scaling of frequencies of Llama 3.1; absent numbers default to its values, as in Megatron-LM.
+ */
 export const llama3Scaling = (model: PositionVariants): Llama3Scaling => ({
   kind: 'llama3',
   factor: model.ropeScalingFactor ?? 8,

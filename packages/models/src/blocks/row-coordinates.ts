@@ -26,21 +26,21 @@ interface HostRows {
 }
 
 interface UploadRowsOptions {
-  /** The coordinates that something reads: others are not uploaded. */
+  /** The coordinates that passes read: other coordinates are not uploaded. */
   readonly reads: ReadonlySet<RowCoordinate>;
-  /** The tables among them. Default: nothing reads one. */
+  /** The position tables for the coordinates in `reads`. Default: none; `reads` has no table. */
   readonly tables?: PositionTables | undefined;
-  /** The rows, of S, that this rank computes with between the tensor-parallel regions. */
+  /** The slice of the S rows that this rank computes with between the tensor-parallel regions. */
   readonly own: Slice;
   readonly device: Device;
   readonly upload?: Upload | undefined;
 }
 
-/** The coordinates of the rows of activations that something reads, on the device. */
+/** The coordinates of the rows of activations that passes read, on the device. */
 export class RowCoordinates {
   readonly #variables: ReadonlyMap<string, Variable>;
 
-  /** @param variables of each coordinate, by its name; they become this object's, to release */
+  /** @param variables of each coordinate, by its name; this object takes them over and releases them */
   constructor(variables: ReadonlyMap<string, Variable> = new Map()) {
     this.#variables = variables;
   }
@@ -88,6 +88,6 @@ export class RowCoordinates {
   }
 }
 
-/** Coordinates of one name are one. */
+/** Returns the name of a coordinate; coordinates with one name are the same. */
 const nameOf = (coordinate: RowCoordinate): string =>
   typeof coordinate === 'string' ? coordinate : coordinate.name;

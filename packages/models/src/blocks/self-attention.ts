@@ -21,7 +21,7 @@ import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
 
 export interface QueryKeyNormSpecification {
   readonly kind: 'layer-norm' | 'rms-norm';
-  /** Added to the variance, or to the mean square. */
+  /** The number that is added to the variance, or to the mean square. */
   readonly epsilon: number;
   /**
    * True if the queries of all heads are normalized together, and the keys, by an RMS norm. Default: false
@@ -149,7 +149,7 @@ export class SelfAttention implements Sublayer {
     return output;
   }
 
-  /** Normalizes and rotates queries and keys, where the model does. */
+  /** Normalizes and rotates queries and keys, if the model does so. */
   #prepared(
     tape: Tape,
     { qkv: projected, numGroups }: Pick<AttendCall, 'qkv' | 'numGroups'>,
@@ -180,7 +180,7 @@ export class SelfAttention implements Sublayer {
 /** The inputs of `wholeHeadNorm`. */
 type WholeNorm = Pick<WholeHeadNormOptions, 'queryWeight' | 'keyWeight' | 'epsilon'>;
 
-/** Weights of the features of all heads; a rank holds the weights of its heads. */
+/** Makes weights of the features of all heads; a rank holds the weights of its heads. */
 function wholeNormOf(
   { name, specification, factory }: SublayerOptions<AttentionSpecification>,
   { heads, groups, numGroups }: HeadGroups,

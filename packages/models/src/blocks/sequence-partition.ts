@@ -16,7 +16,7 @@ export type OwnRows = layout.OwnRows<AttendRows>;
 /** The partition of rows over the ranks of a group, for models. */
 export type SequencePartition = layout.SequencePartition<AttendRows, OwnRowsOptions, ProcessGroup>;
 
-/** Every rank owns all rows. */
+/** The partition in which every rank owns all rows. */
 export const wholeSequence: SequencePartition = {
   ofSequences: ({ batchSize, sequenceLength, keyStart: first }, options) => {
     const keyStart =

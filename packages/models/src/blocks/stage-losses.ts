@@ -62,7 +62,7 @@ export class LayerLosses {
   }
 
   /**
-   * float32 [1]: the factor with which a loss enters the total, loss scale included.
+   * Returns the factor, float32 [1], with which a loss enters the total, loss scale included.
    * @throws UsageError MTL_STAGE for a name that no sublayer declares
    */
   factor(name: string): Variable {
@@ -93,7 +93,7 @@ export class LayerLosses {
     this.#isForward = false;
   }
 
-  /** Returns the losses of the forward pass; the caller's to dispose of. */
+  /** Returns the losses of the forward pass, which the caller disposes of. */
   take(): readonly StageLoss[] {
     const made = this.#made;
     this.#made = [];

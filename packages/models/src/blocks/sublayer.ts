@@ -23,7 +23,7 @@ export interface SublayerOptions<Specification extends { readonly kind: string }
   readonly hiddenSize: number;
   readonly specification: Specification;
   readonly initialization: BlockInitialization;
-  /** Makes its linear layers and its parameters, as this process has them. */
+  /** Makes this process's shards of the sublayer's linear layers and parameters. */
   readonly factory: LayerFactory;
 }
 
@@ -35,8 +35,8 @@ export interface SublayerInput {
   /** The dropout of the output, before it is added to the residual; undefined where nothing is dropped. */
   readonly dropout: Dropout | undefined;
   /**
-   * To be called as soon as nothing more is computed with the input, which frees its memory early. A sublayer
-   * that does not call it keeps the input until the end of the block.
+   * Releases the input as soon as nothing more is computed with it, which frees its memory early. If a
+   * sublayer does not call this function, the input is kept until the end of the block.
    */
   readonly used: () => void;
 }
@@ -46,20 +46,20 @@ export interface SublayerInput {
  * can add in the same pass (`rowParallelLinear`). The block adds the norm.
  */
 export interface Sublayer {
-  /** In the order in which forward uses them. */
+  /** The parameters in the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
   /** The cost of its matmuls. Default: each token is multiplied with every matrix among `parameters`. */
   readonly matmuls?: MatmulCost | undefined;
-  /** The names of the losses that it makes (`MicroBatchContext.losses`). Default: none. */
+  /** The names of the losses that the sublayer makes (`MicroBatchContext.losses`). Default: none. */
   readonly losses?: readonly string[] | undefined;
-  /** The coordinates of rows that it reads (`MicroBatchContext.rows`). Default: none. */
+  /** The coordinates of rows that the sublayer reads (`MicroBatchContext.rows`). Default: none. */
   readonly reads?: readonly RowCoordinate[] | undefined;
   /**
-   * residual + dropout(output), [S, B, H], S being this rank's shard under sequence parallelism. It is called
-   * again with the same arguments where layers are recomputed.
+   * Computes residual + dropout(output), [S, B, H], S being this rank's shard under sequence parallelism. It
+   * is called again with the same arguments where layers are recomputed.
    */
   forward(tape: Tape, input: SublayerInput, context: MicroBatchContext): Variable;
-  /** The rows that its experts get, where it has any. */
+  /** The numbers of rows that the sublayer's experts get, if it has experts. */
   readonly load?: ExpertLoad | undefined;
   /**
    * Releases resources that are held between passes, except parameters, which the owner disposes of. Default:

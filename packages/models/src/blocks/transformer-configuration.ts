@@ -21,7 +21,10 @@ export interface TransformerConfiguration {
    * (Megatron-LM).
    */
   readonly initMethodStd: number;
-  /** The name of a function that gives layers their blocks (`registerModelBlocks`). Absent: none does. */
+  /**
+   * The name of a function that gives layers their blocks (`registerModelBlocks`). Absent: the standard
+   * blocks.
+   */
   readonly modelBlocks?: string | undefined;
 }
 
@@ -76,7 +79,7 @@ export interface BlockVariants {
    * True if the projections to queries, keys and values have biases even if other linear layers have none.
    */
   readonly addQkvBias?: boolean | undefined;
-  /** Absent: LayerNorm. */
+  /** The kind of all norms. Absent: LayerNorm. */
   readonly normalization?: 'LayerNorm' | 'RMSNorm' | undefined;
   /** True if feed-forward networks are gated: three matrices, with SiLU of the gate. */
   readonly swiglu?: boolean | undefined;
@@ -94,9 +97,9 @@ export interface BlockVariants {
 }
 
 /**
- * The way in which a model knows positions: by a learned row for each that is added to the embedding of a
- * token, by rotary embeddings of queries and keys, also with the frequencies of YaRN, or only by its causal
- * mask.
+ * The way in which a model encodes positions: `learned_absolute`, a learned row for each position, added to
+ * the embedding of the token; `rope`, rotary embeddings of queries and keys; `yarn`, rotary embeddings with
+ * the frequencies of YaRN; `none`, only the causal mask.
  */
 export type PositionEmbeddingType = 'learned_absolute' | 'rope' | 'yarn' | 'none';
 
@@ -105,25 +108,27 @@ export type PositionEmbeddingType = 'learned_absolute' | 'rope' | 'yarn' | 'none
  * published models.
  */
 export interface PositionVariants extends YarnVariants {
-  /** Absent: learned_absolute. A BERT, which has no causal mask, is not `none`. */
+  /** Absent: learned_absolute. A BERT cannot have `none`, since it has no causal mask. */
   readonly positionEmbeddingType?: PositionEmbeddingType | undefined;
-  /** Absent: 10000. */
+  /** The base of the rotary frequencies. Absent: 10000. */
   readonly rotaryBase?: number | undefined;
   /** Share of the features of a head that are rotated. Absent: 1. */
   readonly rotaryPercent?: number | undefined;
   /** True if elements 2i and 2i + 1 of a head are a pair; else i and i + R / 2. */
   readonly rotaryInterleaved?: boolean | undefined;
-  /** All angles are divided by it (position interpolation). Absent: 1. */
+  /** The number that all angles are divided by (position interpolation). Absent: 1. */
   readonly rotarySeqLenInterpolationFactor?: number | undefined;
   /** True if frequencies are scaled as in Llama 3.1, by `ropeScalingFactor`. */
   readonly useRopeScaling?: boolean | undefined;
-  /** Absent: 8. */
+  /** The factor of the scaling of Llama 3.1. Absent: 8. */
   readonly ropeScalingFactor?: number | undefined;
-  /** Positions of pretraining, which the wavelengths that are scaled follow from. Absent: 8192. */
+  /**
+   * The number of positions in pretraining, which determines the wavelengths that are scaled. Absent: 8192.
+   */
   readonly ropeScalingOriginalMaxPositionEmbeddings?: number | undefined;
-  /** Wavelengths above the positions of pretraining divided by it are multiplied. Absent: 1. */
+  /** Wavelengths above (positions of pretraining / this number) are multiplied by the factor. Absent: 1. */
   readonly ropeScalingLowFreqFactor?: number | undefined;
-  /** Wavelengths below the positions of pretraining divided by it are kept. Absent: 4. */
+  /** Wavelengths below (positions of pretraining / this number) are kept. Absent: 4. */
   readonly ropeScalingHighFreqFactor?: number | undefined;
 }
 
@@ -131,11 +136,15 @@ export interface PositionVariants extends YarnVariants {
 export interface YarnVariants {
   /** The number of positions divided by the positions of pretraining. Absent: 1. */
   readonly rotaryScalingFactor?: number | undefined;
-  /** Positions of pretraining. Absent: 4096. */
+  /** The number of positions in pretraining. Absent: 4096. */
   readonly yarnOriginalMaxPositionEmbeddings?: number | undefined;
-  /** Frequencies that turn at least so often within them are kept. Absent: 32. */
+  /**
+   * Frequencies with at least this number of turns within the positions of pretraining are kept. Absent: 32.
+   */
   readonly yarnBetaFast?: number | undefined;
-  /** Frequencies that turn at most so often within them are divided. Absent: 1. */
+  /**
+   * Frequencies with at most this number of turns within the positions of pretraining are divided. Absent: 1.
+   */
   readonly yarnBetaSlow?: number | undefined;
   /** True if the bounds of the interpolated frequency range are rounded outward to integers. Absent: true. */
   readonly yarnCorrectionRangeRoundToInt?: boolean | undefined;
@@ -144,8 +153,8 @@ export interface YarnVariants {
   /** Weight of ln(factor) in the divisor of cosines and sines. Absent: 0. */
   readonly mscaleAllDim?: number | undefined;
   /**
-   * A multiplier of cosines and sines that replaces the one computed from the two weights; absent: the
-   * computed one.
+   * A multiplier of cosines and sines that replaces the multiplier computed from the two weights. Absent: the
+   * computed multiplier.
    */
   readonly yarnAttentionFactor?: number | undefined;
 }

@@ -32,14 +32,14 @@ interface BalancingLossesOptions {
   readonly logits: Variable;
   readonly specification: ExpertsSpecification;
   readonly numSequences: number;
-  /** The processes that share the rows of these sequences; undefined: all rows are here. */
+  /** The processes that share the rows of these sequences; undefined: this process has all rows. */
   readonly group: ProcessGroup | undefined;
   readonly losses: LayerLosses;
   /** The load that `global_aux_loss` uses. */
   readonly scoredLoad?: ScoredLoad | undefined;
-  /** True if this pass counts in it. */
+  /** True if this pass counts in `scoredLoad`. */
   readonly countsLoads: boolean;
-  /** Gets the entropies of this process's rows. */
+  /** Receives the entropies of this process's rows. */
   readonly entropy?: RouterEntropy | undefined;
 }
 
@@ -71,7 +71,7 @@ export function startBalancingLosses(tape: Tape, options: BalancingLossesOptions
     numSequences: isOfSequences ? options.numSequences : 1,
   });
   if (countsLoads && balancingLosses.some(({ type }) => type === 'global_aux_loss')) {
-    // of this process, before they are summed
+    // the counts of this process, before they are summed over processes
     scoredLoad!.add(sums.counts);
   }
   if (countsLoads && entropy?.isWatched === true) entropy.add(sums.entropies, logits.tensor.dim(0));
@@ -96,7 +96,7 @@ function balanceOf(
   const name = balancingLossNames[type];
   const { totalCounts, totalScoreSums, numSequences } = sums;
   if (type === 'global_aux_loss') {
-    // by the load of the step before, where an even one is 1
+    // with the load of the step before, which is 1 for an expert with an even share
     return { name, load: scoredLoad!.tensor, scoreSums: totalScoreSums, factor: 1 };
   }
   const numRows = logits.tensor.dim(0) * (group?.size ?? 1);

@@ -12,7 +12,7 @@ export type RouterScoreFunction = 'softmax' | 'sigmoid' | 'sqrtsoftplus';
  */
 export type LoadBalancingType = 'aux_loss' | 'seq_aux_loss' | 'global_aux_loss' | 'none';
 
-/** The order in which assignments are dropped where an expert gets more than its capacity. */
+/** The order in which assignments are dropped if an expert gets more of these than its capacity. */
 export type TokenDropPolicy = 'probs' | 'position';
 
 /**
@@ -32,7 +32,7 @@ export interface ExpertVariants {
   readonly moeFfnHiddenSize?: number | undefined;
   /** k: experts of a token. Absent: 2. */
   readonly moeRouterTopk?: number | undefined;
-  /** Absent: softmax. */
+  /** The function from the logits of the router to scores. Absent: softmax. */
   readonly moeRouterScoreFunction?: RouterScoreFunction | undefined;
   /**
    * True if the softmax is over all experts before k are chosen; else over the chosen ones. Other score
@@ -48,11 +48,11 @@ export interface ExpertVariants {
    * True if each expert has a bias that affects the choice; each step moves the biases towards even loads.
    */
   readonly moeRouterEnableExpertBias?: boolean | undefined;
-  /** The amount by which a step moves that bias. Absent: 1e-3. */
+  /** The amount by which a step moves the bias of an expert. Absent: 1e-3. */
   readonly moeRouterBiasUpdateRate?: number | undefined;
-  /** Absent: aux_loss. */
+  /** The types of the balancing losses. Absent: aux_loss. */
   readonly moeRouterLoadBalancingType?: readonly LoadBalancingType[] | undefined;
-  /** One for each of the types. Absent: 0. */
+  /** The coefficients of the balancing losses, one for each of the types. Absent: 0. */
   readonly moeAuxLossCoeff?: readonly number[] | undefined;
   /** The weight of the mean squared log-sum-exp of the logits (Zoph et al. 2022). Absent: none. */
   readonly moeZLossCoeff?: number | undefined;
@@ -60,15 +60,15 @@ export interface ExpertVariants {
   readonly moeSharedExpertIntermediateSize?: number | undefined;
   /** True if the output of shared experts is multiplied by the sigmoid of a learned projection. */
   readonly moeSharedExpertGate?: boolean | undefined;
-  /** The capacity of an expert over an even share of the tokens. Absent: nothing is dropped. */
+  /** The capacity of an expert, as a multiple of an even share of the tokens. Absent: nothing is dropped. */
   readonly moeExpertCapacityFactor?: number | undefined;
-  /** Absent: probs. */
+  /** The order in which assignments beyond the capacity are dropped. Absent: probs. */
   readonly moeTokenDropPolicy?: TokenDropPolicy | undefined;
   /** True if feed-forward networks are gated by x sigmoid(1.702 x) (gpt-oss). */
   readonly quickGeglu?: boolean | undefined;
   /** The number that is added to the values of gated networks before the gates multiply them. Absent: 0. */
   readonly gluLinearOffset?: number | undefined;
-  /** Gates are at most this, values between it and its negative. Absent: any. */
+  /** The maximum of gates, and of the magnitude of values. Absent: no limit. */
   readonly activationFuncClampValue?: number | undefined;
 }
 
@@ -84,9 +84,9 @@ export function hasExperts(
 /** The activation between the two layers of an expert. */
 export interface ExpertActivationSpecification {
   readonly kind: ExpertActivation;
-  /** Gates are at most this, values between it and its negative. Absent: any. */
+  /** The maximum of gates, and of the magnitude of values. Absent: no limit. */
   readonly clamp?: number | undefined;
-  /** Added to the values of gated experts. Absent: 0. */
+  /** The number that is added to the values of gated experts. Absent: 0. */
   readonly linearOffset?: number | undefined;
 }
 
@@ -117,9 +117,9 @@ export interface BalancingLoss {
 /** The fields of the kind `mixture-of-experts`; `ffnHiddenSize` is F, the width of an expert. */
 export interface ExpertsSpecification extends FeedForwardSpecification {
   readonly kind: 'mixture-of-experts';
-  /** E */
+  /** E: the routed experts of a layer. */
   readonly numExperts: number;
-  /** k */
+  /** k: the experts of a token. */
   readonly topK: number;
   readonly activation: ExpertActivationSpecification;
   readonly router: RouterSpecification;
@@ -128,7 +128,7 @@ export interface ExpertsSpecification extends FeedForwardSpecification {
   readonly zLossCoefficient?: number | undefined;
   /** Experts that every token uses, of this width together. Absent: there are none. */
   readonly shared?: { readonly ffnHiddenSize: number; readonly gate: boolean } | undefined;
-  /** Absent: nothing is dropped. */
+  /** The capacity of the experts. Absent: nothing is dropped. */
   readonly capacity?: { readonly factor: number; readonly policy: TokenDropPolicy } | undefined;
 }
 

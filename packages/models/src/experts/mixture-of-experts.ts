@@ -87,7 +87,7 @@ export class MixtureOfExperts implements Sublayer {
       const own = ownRows(tape, input, context);
       const routing = this.#route(tape, own, { numSequences: shape[1]!, context });
       const sent = this.#send(tape, own, { routing, context });
-      // shared experts compute during the exchanges of rows where there are any
+      // if rows are exchanged between processes, the shared experts compute meanwhile
       const shared = sent.isExchange ? this.#shared?.begin(tape, input, context) : undefined;
       const tokens = sent.arrive(tape);
       const combined = tokens.combine(tape, this.#experts.forward(tape, tokens));

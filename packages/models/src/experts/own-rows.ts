@@ -4,13 +4,13 @@ import { ConfigurationError } from '@mtl/errors';
 import { isSharded, joinShares, shareOfRows } from '@mtl/tensor-parallel';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 
-/** Rows of one process: others have others. */
+/** The rows that one process routes; other processes route other rows. */
 export interface OwnRows {
   /** [T, 1, H] */
   readonly rows: Variable;
-  /** The processes that route rows of the same sequences; undefined: all rows are here. */
+  /** The processes that route rows of the same sequences; undefined: this process has all rows. */
   readonly group: ProcessGroup | undefined;
-  /** Returns all rows, given the rows of this process: joined where each process has a share. */
+  /** Returns all rows, given the rows of this process; joins them if each process has a share. */
   whole(tape: Tape, rows: Variable): Variable;
 }
 

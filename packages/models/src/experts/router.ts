@@ -21,7 +21,7 @@ export class Router {
   readonly parameters: readonly Parameter[];
   /** float32 [E]: moved after each step; undefined without expert bias. */
   readonly expertBias: Parameter | undefined;
-  /** Undefined without `global_aux_loss`. */
+  /** The load that `global_aux_loss` uses; undefined without this loss. */
   readonly scoredLoad: ScoredLoad | undefined;
   readonly #name: string;
   readonly #specification: ExpertsSpecification;
@@ -65,7 +65,7 @@ export class Router {
     );
   }
 
-  /** [T, 1, H] to logits, float32 [T, E]. */
+  /** Computes logits, float32 [T, E], from [T, 1, H]. */
   logits(tape: Tape, input: Variable): Variable {
     return routerLinear(tape, { input, weight: this.#weight, bias: this.#bias });
   }

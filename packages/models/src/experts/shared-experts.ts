@@ -29,7 +29,7 @@ import type { ExpertActivationSpecification, ExpertsSpecification } from './expe
 export class SharedExperts {
   readonly parameters: readonly Parameter[];
   readonly reads: readonly RowCoordinate[];
-  /** Elements of its matrices. */
+  /** The number of elements of all matrices. */
   readonly weights: number;
   readonly #network: ActivatedFeedForward;
   readonly #gate: Parameter | undefined;
@@ -62,7 +62,7 @@ export class SharedExperts {
       .reduce((sum, { globalShape }) => sum + globalShape.reduce((product, size) => product * size, 1), 0);
   }
 
-  /** [S, B, H] of its output and `routed`, [S, B, H], together. */
+  /** Computes the sum of the output of these experts and `routed`, [S, B, H]. */
   add(
     tape: Tape,
     { input, routed }: { readonly input: Variable; readonly routed: Variable },
@@ -76,7 +76,10 @@ export class SharedExperts {
     return biasDropoutResidual(tape, { input: output, residual: routed });
   }
 
-  /** Its output [S, B, H] in two parts, during two exchanges of rows: `finish` computes the second one. */
+  /**
+   * Computes the output [S, B, H] in two parts, each during an exchange of rows: `finish` computes the second
+   * part.
+   */
   begin(tape: Tape, input: Variable, context: MicroBatchContext): PendingVariable {
     if (isRecomputed(context)) {
       const output = recompute(tape, input, (inner, again) => {

@@ -9,13 +9,17 @@ interface KeyValueShape {
 }
 
 /**
- * Keys and values of several sequences, each as long as it is: [B, G, M, D] a layer, in the compute dtype.
+ * Keys and values of several sequences of different lengths: [B, G, M, D] for each layer, in the compute
+ * dtype.
  */
 export class GptKeyValueCache {
   readonly batchSize: number;
-  /** Most positions of a sequence. */
+  /** The maximum number of positions of a sequence. */
   readonly capacity: number;
-  /** Positions that each sequence has; set one to 0 to use its slot for another text, or lower to go back. */
+  /**
+   * The number of positions of each sequence. Set one to 0 to use its slot for another text, or lower to go
+   * back.
+   */
   readonly lengths: number[];
   readonly #keys: Tensor;
   readonly #values: Tensor;
@@ -48,7 +52,7 @@ export class GptKeyValueCache {
     return this.#keys.bytes + this.#values.bytes;
   }
 
-  /** Returns the cache of one sequence in one layer, [1, G, M, D]: views, the caller's to dispose of. */
+  /** Returns the cache of one sequence in one layer, [1, G, M, D]: views, which the caller disposes of. */
   viewOf(layer: number, slot: number): { keyCache: Tensor; valueCache: Tensor } {
     const { start, slotShape } = this.#layers[layer]!;
     const offset = start + slot * sizeOf(slotShape);

@@ -36,7 +36,7 @@ export class GptLanguageModel {
   readonly vocabularySize: number;
   readonly maximumContext: number;
   readonly #chain: StageChain;
-  /** Any of this rank, for the properties that all share. */
+  /** One of this rank's stages, for the properties that all stages share. */
   readonly #stage: GptStage;
   /** The index of the keys and values of a layer in the cache. */
   readonly #cacheIndex = new Map<number, number>();
@@ -63,7 +63,9 @@ export class GptLanguageModel {
     return this.#stage.sequence.group?.size ?? 1;
   }
 
-  /** Empty caches for `batchSize` sequences of up to `capacity` tokens; the caller's to dispose of. */
+  /**
+   * Makes empty caches for `batchSize` sequences of up to `capacity` tokens, which the caller disposes of.
+   */
   newCache({ batchSize, capacity }: { batchSize: number; capacity: number }): GptKeyValueCache {
     const { device, dtype } = this.#stage;
     if (capacity > this.maximumContext) {
@@ -145,8 +147,9 @@ export class GptLanguageModel {
    * Returns the loss of every token, without a cache: minus the natural logarithm of the probability of
    * `labels` given the tokens so far.
    *
-   * `tokens`: [batchSize, length], row by row, as `labels`; length at most maximumContext. Ranks that share
-   * sequences split them evenly; a few padding tokens are appended for that, which no earlier token sees.
+   * `tokens`: [batchSize, length], row by row, and so are `labels`; length is at most maximumContext. Ranks
+   * that share sequences split them evenly; a few padding tokens are appended for that, which no earlier
+   * token sees.
    *
    * @returns float32 [batchSize, length]
    */
@@ -202,7 +205,7 @@ export class GptLanguageModel {
   }
 
   /**
-   * Computes attention: qkv [N, 1, (A + 2 G) * D] of packed tokens to [N, 1, A * D]. A and G are this
+   * Computes attention [N, 1, A * D] from qkv [N, 1, (A + 2 G) * D] of packed tokens. A and G are this
    * process's heads and groups.
    */
   #attend(
@@ -234,7 +237,7 @@ export class GptLanguageModel {
     return tape.result(output, { requiresGradient: false });
   }
 
-  /** Logits after the last token of each span; padded rows of the vocabulary are left out. */
+  /** Computes the logits after the last token of each span; padded rows of the vocabulary are left out. */
   #logits(hidden: Tensor, spans: readonly TokenSpan[]): Float32Array {
     const { model, factory, outputWeight } = this.#chain.stages.at(-1)!;
     const { hiddenSize } = model;

@@ -23,7 +23,9 @@ export type GptStageOptions = TransformerStageOptions<GptModelConfiguration>;
  */
 export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModelConfiguration> {
   readonly parameters: readonly Parameter[];
-  /** On the last stage: the word embedding where it is tied. */
+  /**
+   * The word embedding if the head is tied to it, otherwise the head's own weight; on the last stage only.
+   */
   readonly outputWeight: Parameter | undefined;
   /** True if the embedding has a row for each position. */
   readonly #hasPositionTable: boolean;

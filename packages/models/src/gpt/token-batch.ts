@@ -55,14 +55,14 @@ function chosen<Values extends Int32Array | Float32Array>(
  * positions of each sequence that this rank owns.
  */
 export interface DeviceBatch {
-  /** On the first stage. */
+  /** The tokens; on the first stage only. */
   readonly tokens: Variable | undefined;
   /**
    * [own, B]: the positions that this rank computes between the tensor-parallel regions, on the first stage
    * of a model with a position embedding.
    */
   readonly positionIds: Variable | undefined;
-  /** On the last stage, as `weights`. */
+  /** The labels; on the last stage only, like `weights`. */
   readonly labels: Variable | undefined;
   /** float32: loss mask times the loss factor. */
   readonly weights: Variable | undefined;
@@ -92,7 +92,7 @@ export function toDevice(
     upload,
   }: {
     device: Device;
-    /** The factor of the tokens that count; undefined but on the last stage. */
+    /** The factor of the tokens that count; only on the last stage, otherwise undefined. */
     lossFactor: number | undefined;
     isFirst: boolean;
     /** True if the stage embeds positions. */
@@ -103,7 +103,7 @@ export function toDevice(
     own: Slice;
     /** The coordinates of rows that passes read. */
     reads: ReadonlySet<RowCoordinate>;
-    /** The tables among them. */
+    /** The position tables for the coordinates in `reads`. */
     tables: PositionTables;
     upload?: Upload | undefined;
   },

@@ -6,14 +6,15 @@ const ofExperts = /\.mlp\.experts\.(linear_fc[12]\.(?:weight|bias))$/;
 const ofRouter = /\.mlp\.router\./;
 
 /**
- * Returns the name of the parameter of the dense model that one of a mixture of experts is copied from.
+ * Returns the name of the parameter of the dense model that a parameter of a mixture of experts is copied
+ * from.
  *
  * @returns undefined for a router, which the dense model does not have
  */
 export const denseNameOf = (name: string): string | undefined =>
   ofRouter.test(name) ? undefined : name.replace(ofExperts, '.mlp.$1');
 
-/** Every property of experts; a property that is added must be listed. */
+/** The names of all properties of experts; a new property must be added here. */
 const propertiesOfExperts = {
   numExperts: true,
   moeLayerFreq: true,
@@ -41,7 +42,10 @@ const propertiesOfExperts = {
 const isOfExperts = (key: string): boolean =>
   Object.entries(propertiesOfExperts).some(([name, isOf]) => isOf && name === key);
 
-/** Returns a model without its experts: the dense one that they can be copies of. */
+/**
+ * Returns a model without its experts: the dense model whose feed-forward networks the experts can be copies
+ * of.
+ */
 export const denseModelOf = (model: GptModelConfiguration): GptModelConfiguration =>
   Object.fromEntries(
     Object.entries(model).filter(([key]) => !isOfExperts(key)),
@@ -72,7 +76,7 @@ function copiedToExperts(name: string, tensor: LogicalTensor): LogicalTensor {
     dtype,
     globalShape: globalShape.slice(1),
     slices: slices.slice(1),
-    // it is filled only
+    // the tensor is only filled, never saved
     read: () => new Uint8Array(0),
     write: async (bytes) => {
       const all = new Uint8Array(bytes.length * (end - start));

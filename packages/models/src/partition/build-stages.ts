@@ -23,7 +23,7 @@ export interface BuildStagesOptions<Model extends TransformerConfiguration>
 
 /** A rank's stages of a model. */
 export interface Stages<Stage> {
-  /** By number of the chunk: 0 holds the embeddings, the last the head. */
+  /** The stages by chunk number: chunk 0 holds the embeddings, the last chunk the head. */
   readonly stages: ReadonlyMap<number, Stage>;
   /** The parameters of all stages, each once, in the order in which forward uses them. */
   readonly parameters: readonly Parameter[];

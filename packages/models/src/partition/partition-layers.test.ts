@@ -12,7 +12,7 @@ function numbers(numLayers: number, numChunks: number, layout: LayerLayout, work
   return slices.map(({ start, end }) => end - start);
 }
 
-/** Returns all ways to deal layers out, a layer at least to each. */
+/** Yields all ways to divide the layers over the chunks, with at least one layer in each. */
 function* allWays(numLayers: number, numChunks: number): Generator<number[]> {
   if (numChunks === 1) yield [numLayers];
   else {

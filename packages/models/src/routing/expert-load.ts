@@ -3,7 +3,7 @@ import { addCounts, type Device, sumRows, Tensor } from '@mtl/kernels';
 import { hasValues } from '@mtl/kernels/internal';
 import { RouterEntropy } from './router-sums.js';
 
-/** The rows that the experts of a layer got in the steps since they were last taken, on this process. */
+/** The rows that the experts of a layer got on this process since the last call of `take`. */
 export class ExpertLoad {
   /** The layer's name, such as `decoder.layers.3.mlp`. */
   readonly layer: string;
@@ -11,7 +11,7 @@ export class ExpertLoad {
   readonly numExperts: number;
   /** float32 [E]: the bias that affects the choice; undefined without expert bias. */
   readonly expertBias: Parameter | undefined;
-  /** The amount by which a step moves it. */
+  /** The amount by which a step moves the bias. */
   readonly updateRate: number;
   /** The load that `global_aux_loss` carries from step to step; undefined without this loss. */
   readonly scored: ScoredLoad | undefined;
@@ -33,7 +33,10 @@ export class ExpertLoad {
     this.scored = options.scored;
   }
 
-  /** Adds the rows of a pass: int32 [E + 1], as differences of neighbours; and the choices of its router. */
+  /**
+   * Adds the rows of a pass and the choices of its router. `offsets` is int32 [E + 1]; expert e has the rows
+   * between neighbours e and e + 1.
+   */
   add(offsets: Tensor, numChoices: number): void {
     addCounts({ counts: this.#countsOn(offsets.device), offsets });
     this.#numChoices += numChoices;
@@ -93,7 +96,7 @@ export class ScoredLoad implements PrecisionState {
     this.#device = device;
   }
 
-  /** float32 [E]: the load of the step before, relative to an even one; at first 1. */
+  /** float32 [E]: the load of the step before, relative to an even load; at first 1. */
   get tensor(): Tensor {
     const shape = [this.#numExperts];
     this.#tensor ??= Tensor.from(new Float32Array(this.#numExperts).fill(1), {
@@ -104,7 +107,7 @@ export class ScoredLoad implements PrecisionState {
     return this.#tensor;
   }
 
-  /** Adds the choices of a pass, float32 [N, E] of N sequences, of this rank's rows. */
+  /** Adds the choices of this rank's rows in a pass: float32 [N, E], of N sequences. */
   add(counts: Tensor): void {
     const options = { shape: [this.#numExperts], dtype: 'float32', device: this.#device } as const;
     this.#counts ??= Tensor.zeros(options);

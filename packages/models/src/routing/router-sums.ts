@@ -20,16 +20,16 @@ export class RouterSums {
   readonly numSequences: number;
   /** [N, E]: the rows that would choose an expert by its score. */
   readonly counts: Tensor;
-  /** [N, E] */
+  /** [N, E], the sums of scores over the rows of a sequence. */
   readonly scoreSums: Tensor;
-  /** [N]: of log-sum-exp of a row's logits, squared. */
+  /** [N], the sums over rows of the squared log-sum-exp of the logits. */
   readonly squares: Tensor;
-  /** [N], of this process: of the entropies of scores, in nats. */
+  /** [N], on this process only: the sums of the entropies of scores, in nats. */
   readonly entropies: Tensor;
   /** [1, E]: sums over all sequences. */
   readonly totalCounts: Tensor;
   readonly totalScoreSums: Tensor;
-  /** [1] */
+  /** [1], the sum of `squares` over all sequences. */
   readonly totalSquares: Tensor;
   readonly #all: Tensor;
   #work: Work | undefined;
@@ -102,12 +102,12 @@ function addRows(total: Tensor, input: Tensor): void {
 
 /**
  * The indecision of a router: the entropy of its scores, which is ln E where it prefers no expert and 0 where
- * it always gives one expert all. Added only while it is watched.
+ * it always gives one expert all. Entropies are added only while `isWatched` is true.
  */
 export class RouterEntropy {
   /** True if rows are added now. */
   isWatched = false;
-  /** float32 [1] */
+  /** float32 [1], the sum of the entropies so far. */
   #sum: Tensor | undefined;
   #numRows = 0;
 

@@ -1,6 +1,6 @@
 import type { Tensor } from '@mtl/kernels';
 
-/** The choice of a router in a forward pass of training; its tensors stay the router's. */
+/** The choice of a router in a forward pass of training; the router still owns the tensors. */
 interface ObservedChoice {
   /** The name of the router. */
   readonly router: string;
@@ -10,7 +10,10 @@ interface ObservedChoice {
   readonly logits: Tensor;
   /** int64 [B]: global numbers of the samples; row t is of sample t % B. */
   readonly samples: Tensor;
-  /** The rows of [S, B] that the ranks own which share them by tensor parallelism; undefined: all. */
+  /**
+   * The indices in [S, B] of the rows that this rank owns together with its tensor-parallel ranks; undefined:
+   * all rows.
+   */
   readonly indices: Int32Array | undefined;
 }
 
@@ -34,7 +37,7 @@ export class RoutingOfMicroBatch {
     observe = () => {},
   }: {
     readonly training: boolean;
-    /** Gets each choice of the forward pass. Default: none. */
+    /** Receives each choice of the forward pass. Default: none. */
     readonly observe?: ((choice: Choice) => void) | undefined;
   }) {
     this.#isTraining = training;
@@ -46,7 +49,7 @@ export class RoutingOfMicroBatch {
     return this.#isTraining && this.#isForward;
   }
 
-  /** Keeps the choice of a router, which stays the caller's, for its recomputation. */
+  /** Keeps the choice of a router for its recomputation; the caller still owns the choice. */
   keep(choice: Choice): void {
     if (!this.countsLoads) return;
     const { router, experts } = choice;

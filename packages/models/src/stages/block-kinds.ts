@@ -40,7 +40,7 @@ export class KindRegistry<Options extends { readonly specification: { readonly k
         details: { kind },
       });
     }
-    // specifications of this kind are the caller's, and have the fields that its factory reads
+    // the caller writes specifications of this kind, with the fields that its factory reads
     this.#factories.set(kind, factory as unknown as (options: Options) => Part);
   }
 

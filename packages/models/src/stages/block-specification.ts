@@ -20,8 +20,8 @@ import type { ExpertVariants } from '../experts/experts-specification.js';
 export type LayerNormPlacement = 'pre' | 'post';
 
 /**
- * The parts that the blocks of a model are built from. `norms`, `attentions` and `feedForwards` have the
- * kinds.
+ * The parts that the blocks of a model are built from. The kinds are registered in `norms`, `attentions` and
+ * `feedForwards`.
  */
 export interface BlockSpecification {
   /** H */
@@ -63,9 +63,10 @@ export function blockOfLayer(
 }
 
 /**
- * Checks blocks of a model without a causal mask: a window is of the tokens before a query.
+ * Checks the blocks of a model without a causal mask: they cannot have a window, which is of the tokens
+ * before a query.
  *
- * @throws ConfigurationError `MTL_BLOCK_KIND` for a layer that has one
+ * @throws ConfigurationError `MTL_BLOCK_KIND` for a layer that has a window
  */
 export function expectNoWindows(block: BlockOfLayer, { numLayers }: { readonly numLayers: number }): void {
   for (let layer = 0; layer < numLayers; layer++) {
@@ -149,7 +150,7 @@ function feedForwardOf(
   return specification;
 }
 
-/** The properties of a layer that a function of the caller's gets. */
+/** The properties of a layer that a registered function gets (`registerModelBlocks`). */
 export interface ModelBlocksOptions {
   /** Global index of the layer. */
   readonly layer: number;

@@ -9,8 +9,8 @@ import type { LayerLosses } from '../blocks/stage-losses.js';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 
 /**
- * The size of a micro-batch on the host; more of it where the rows of activations depend on it
- * (`activationRows`).
+ * The size of a micro-batch on the host. Models whose rows of activations depend on more (`activationRows`)
+ * add properties.
  */
 export interface BatchSize {
   readonly batchSize: number;
@@ -24,7 +24,7 @@ export interface DeviceSamples {
   readonly rows: RowCoordinates;
   /** The rows of this rank, and how their queries see keys. */
   readonly ownRows: OwnRows;
-  /** See `LoadedBatch`. */
+  /** The difference between micro-batches of one shape: see `LoadedBatch`. */
   readonly variant?: string | undefined;
   release(): void;
 }
@@ -36,11 +36,11 @@ export interface StageCall<OnDevice extends DeviceSamples> {
   readonly training: boolean;
   /** Collects the losses of layers; default: layers have no losses. */
   readonly layerLosses?: LayerLosses | undefined;
-  /** The state that its routers keep. */
+  /** The state that the routers keep. */
   readonly routing?: RoutingOfMicroBatch | undefined;
 }
 
-/** The batch that a model copies to the device, and the means. */
+/** A batch that a model copies to the device, with the options for the copy. */
 export interface ToDevice<Batch> {
   readonly batch: Batch;
   readonly lossFactors: LossFactors;

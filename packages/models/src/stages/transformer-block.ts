@@ -35,7 +35,7 @@ interface Residual {
  */
 export class TransformerBlock {
   readonly specification: BlockSpecification;
-  /** In the order in which forward uses them. */
+  /** The parameters in the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
   /** Low-rank adapters, whose factors are among `parameters`. */
   readonly adapters: LayerFactory['adapters'];
@@ -89,7 +89,7 @@ export class TransformerBlock {
     this.expertLoads = this.#residuals.flatMap(({ sublayer }) => sublayer.load ?? []);
   }
 
-  /** [S, B, H] to [S, B, H], S being this rank's shard of it under sequence parallelism. */
+  /** Computes [S, B, H] from [S, B, H]; S is this rank's shard of the sequence under sequence parallelism. */
   forward(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
     return tape.scope(() =>
       this.#residuals.reduce((hidden, residual) => this.#add(tape, hidden, { residual, context }), input),

@@ -22,7 +22,7 @@ interface TransformerEmbeddingOptions {
 
 /** The part before the first layer: the sum of embedded tokens and other ids, and its norm. */
 export class TransformerEmbedding {
-  /** In the order in which forward uses them. */
+  /** The parameters in the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
   readonly #model: TransformerConfiguration;
   readonly #wordEmbedding: Parameter;

@@ -29,10 +29,10 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
    * Default: a new one; the last stage then has a copy.
    */
   readonly wordEmbedding?: Parameter | undefined;
-  /** The tables of this rank, where it holds several stages. Default: of this stage alone. */
+  /** The position tables of this rank, if it holds several stages. Default: tables of this stage alone. */
   readonly positionTables?: PositionTables | undefined;
   readonly recomputation?: Recomputation;
-  /** The rows of micro-batches that are this rank's. Default: all. */
+  /** The rows of micro-batches that this rank owns. Default: all. */
   readonly sequence?: SequencePartition | undefined;
 }
 
@@ -43,7 +43,7 @@ export interface TransformerSpecification {
   /** True if a query sees keys up to its own position only. */
   readonly causal: boolean;
   readonly block: BlockSpecification | BlockOfLayer;
-  /** See `TransformerEmbeddingOptions`. */
+  /** The learned tables: see `TransformerEmbeddingOptions`. */
   readonly tables: Readonly<Record<string, number>>;
   /** True if the last stage computes with the word embedding too. */
   readonly isTied: boolean;

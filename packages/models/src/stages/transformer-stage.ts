@@ -56,16 +56,16 @@ export abstract class TransformerStage<
   readonly model: Model;
   readonly device: Device;
   readonly dtype: DType;
-  /** In the order in which forward uses them. */
+  /** The parameters in the order in which forward uses them. */
   abstract readonly parameters: readonly Parameter[];
   readonly blocks: readonly TransformerBlock[];
-  /** On the first stage, and on the last one where the output is tied to it. */
+  /** The word embedding: on the first stage, and on the last one if the output head is tied to it. */
   readonly wordEmbedding: Parameter | undefined;
-  /** Makes its layers, as this process has them. */
+  /** Makes this process's shards of the layers. */
   readonly factory: LayerFactory;
   /** The tables that its layers read, on its device. */
   readonly positionTables: PositionTables;
-  /** Gets the choices of the layers' routers in forward passes of training. Default: none. */
+  /** Receives the choices of the layers' routers in forward passes of training. Default: none. */
   observeRouting: RoutingObserver | undefined;
   /** The names of the losses that its layers make (`Sublayer.losses`). */
   readonly layerLosses: ReadonlySet<string>;
@@ -76,7 +76,7 @@ export abstract class TransformerStage<
    */
   protected readonly bodyParameters: readonly Parameter[];
   readonly #embedding: TransformerEmbedding | undefined;
-  /** With norms before sublayers: after the last layer. */
+  /** The norm after the last layer; only if norms come before sublayers. */
   readonly #finalNorm: Norm | undefined;
   readonly #isTied: boolean;
   #stageUnits: StageUnits | undefined;
@@ -218,7 +218,7 @@ export abstract class TransformerStage<
     return [sequenceLength / numOwners(this.sequence), batchSize];
   }
 
-  /** [S, B, H], packed [T, 1, H]; the first dimension over t under sequence parallelism. */
+  /** Returns [S, B, H], packed [T, 1, H]; under sequence parallelism the first dimension is divided by t. */
   boundaryShape(batch: Batch): readonly number[] {
     const [rows, columns] = this.activationRows(batch);
     const { start, end } = this.factory.positions({ length: rows, divides: true });
@@ -226,8 +226,8 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Passes over micro-batches of one shape differ in nothing but these tensors: random masks are counted from
-   * sample numbers, which are among them.
+   * Copies a micro-batch to the device. Passes over micro-batches of one shape differ only in these tensors:
+   * random masks are counted from sample numbers, which are among the tensors.
    */
   load(
     call: Pick<StageForward<Batch>, 'batch' | 'lossFactors'>,
@@ -365,7 +365,7 @@ export abstract class TransformerStage<
     return this.#finalNorm === undefined ? input : this.#finalNorm.forward(tape, input);
   }
 
-  /** Hidden dropout where there is any in this call. */
+  /** Applies hidden dropout, if there is any in this call. */
   protected dropped(
     tape: Tape,
     input: Variable,

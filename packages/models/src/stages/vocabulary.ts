@@ -21,7 +21,7 @@ interface VocabularyTableOptions {
   readonly factory: LayerFactory;
 }
 
-/** The name of the table that tokens are looked up in, and that is the head's too where they are tied. */
+/** The name of the word embedding, the table of tokens; if the head is tied, it has the same table. */
 export const wordEmbeddingName = 'embedding.word_embeddings.weight';
 
 /**

@@ -87,7 +87,7 @@ describe('a norm and a feed-forward network that only this test registers', () =
     const has = (name: string) => alternating.parameterNames.includes(name);
     const biases = [0, 1, 2, 3].map((layer) => has(`decoder.layers.${layer}.self_attention.linear_qkv.bias`));
     expect(biases).toEqual([true, false, true, false]);
-    // the last layer's norm is that before the head
+    // the last layer's norm is the norm before the head
     expect(has('decoder.final_layernorm.bias')).toBe(false);
     const all = [whole, alternating].map(({ losses }) => losses[0]!);
     expect(Math.abs(all[0]! - all[1]!)).toBeGreaterThan(0.001);

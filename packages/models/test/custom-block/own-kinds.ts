@@ -44,8 +44,8 @@ export const ownFeedForward: PowerFeedForwardSpecification = {
 };
 
 /**
- * scale * weight * x / sqrt(mean(x^2) + epsilon), with a weight and no bias. It finds the sharding under the
- * name that it had before there was a factory.
+ * A norm: scale * weight * x / sqrt(mean(x^2) + epsilon), with a weight and no bias. It reads the sharding
+ * under the name that options had before there was a factory.
  */
 class RootMeanSquareNorm implements Norm {
   readonly parameters: readonly Parameter[];
@@ -110,7 +110,7 @@ class RootMeanSquareNorm implements Norm {
   }
 }
 
-/** max(x, 0) ^ power, times 1 + position / 16: [S, B, F] with positions [S, B]. */
+/** Computes max(x, 0) ^ power, times 1 + position / 16: [S, B, F] with positions [S, B]. */
 function powerRelu(
   tape: Tape,
   input: Variable,

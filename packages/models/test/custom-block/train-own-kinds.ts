@@ -108,7 +108,7 @@ export function trainOwnKinds(options: TrainOwnKinds): OwnKindsResult {
         totals.set(name, totals.get(name)! + own);
       },
     });
-    // every stage that makes it has a part
+    // each stage that makes the loss has a part of it
     using ofStages = Tensor.from([totals.get(activationLoss)! / 0.5], { shape: [1], dtype: 'float64' });
     pp?.allReduce(ofStages).wait();
     activationLosses.push(ofStages.item());

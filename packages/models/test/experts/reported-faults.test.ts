@@ -43,7 +43,7 @@ function open(model: Partial<GptModelConfiguration>, recomputation?: Recomputati
 const named = (stage: GptStage, name: string): Parameter =>
   stage.parameters.find((parameter) => parameter.name.endsWith(name))!;
 
-/** Returns the sum of each loss over layers, and the gradients that are there afterwards. */
+/** Returns the sum of each loss over layers, and the gradients after the pass. */
 function pass(
   stage: GptStage,
   { factors = {}, between = () => {} }: { factors?: Record<string, number>; between?: () => void } = {},
@@ -124,7 +124,7 @@ describe('a second pass of recomputed layers', () => {
     const stage = open({ ...biased, moeRouterLoadBalancingType: ['none'] }, recomputation);
     const bias = named(stage, '0.mlp.router.expert_bias').data;
     bias.write(Float32Array.of(9, 9, 0, 0));
-    // as rounding would, but of all tokens
+    // changes the choice as rounding could, but for all tokens
     pass(stage, { between: () => bias.write(Float32Array.of(0, 0, 9, 9)) });
     const { mainGradient, size } = named(stage, '0.mlp.experts.linear_fc2.weight');
     const values = mainGradient.toArray();

@@ -5,7 +5,7 @@ import type { Parameter, ParameterUnit, UnitKeeper } from '@mtl/autograd';
  * fails, and memory that was kept is NaN.
  */
 export class PoisoningKeeper implements UnitKeeper {
-  /** How often values were made present. */
+  /** The number of times that values were made present. */
   numAcquired = 0;
   readonly #values: ReadonlyMap<Parameter, Float32Array>;
   readonly #numUses = new Map<Parameter, number>();

@@ -21,7 +21,8 @@ export const llamaVariants = {
 } as const satisfies Partial<GptModelConfiguration>;
 
 /**
- * The same with other kinds: norms of queries and keys, squared ReLU, interleaved pairs, scaled frequencies.
+ * The variants of a Llama with other kinds: norms of queries and keys, squared ReLU, interleaved pairs,
+ * scaled frequencies.
  */
 export const otherVariants = {
   ...llamaVariants,
@@ -35,7 +36,7 @@ export const otherVariants = {
   windowSize: '2,0',
 } as const satisfies Partial<GptModelConfiguration>;
 
-/** The same with one norm of the queries of all heads, and one of the keys. */
+/** The variants of a Llama with one norm of the queries of all heads, and one of the keys. */
 export const normOfAllHeads = {
   ...llamaVariants,
   qkLayernorm: true,

@@ -45,8 +45,8 @@ export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
   }
 
   /**
-   * Loss and gradients after forward and backward of micro-batches; `split`: the halves of backward one after
-   * the other.
+   * Returns loss and gradients after forward and backward of micro-batches. With `split`, the two halves of
+   * backward run one after the other.
    */
   gradientsOf(batches: readonly Batch[], split = false): LossAndGradients {
     const { stage } = this;
@@ -95,8 +95,8 @@ export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
   }
 
   /**
-   * Expects the same bits where parameters have values only while a unit is used, and that without its units
-   * no pass reads any.
+   * Checks that results have the same bits if parameters have values only while a unit is used. Also checks
+   * that reading parameters outside of units fails.
    */
   expectUnitsSuffice(batches: readonly Batch[]): void {
     const { stage } = this;
@@ -115,7 +115,7 @@ export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
   }
 }
 
-/** Returns whether each array is within `relative` times the norm of the expected one. */
+/** Checks that each array is within `relative` times the norm of the expected one. */
 export function expectClose(actual: number[][], expected: number[][], relative: number): void {
   actual.forEach((values, index) => {
     const norm = Math.hypot(...expected[index]!);

@@ -5,7 +5,7 @@ import { countedFlops } from '@mtl/kernels';
 /** A call of a rank with its group, and how much it had computed by then. */
 export interface TraceEvent {
   readonly kind: 'start' | 'wait';
-  /** Which operation of the group, counted from 0. */
+  /** The number of the operation among all operations of the group, counted from 0. */
   readonly index: number;
   readonly operation: 'allReduce' | 'allGather' | 'reduceScatter';
   /** Elements of the full tensor: of an all-gather's output, of a reduce-scatter's input. */
@@ -15,7 +15,7 @@ export interface TraceEvent {
 }
 
 /**
- * One mistake with one operation of a group, made on every rank: `drop` never communicates, `forget` never
+ * An injected fault in one operation of a group, on every rank: `drop` never communicates, `forget` never
  * waits.
  */
 export interface GroupFault {

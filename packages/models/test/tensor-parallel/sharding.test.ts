@@ -97,7 +97,7 @@ describe('what a rank holds', () => {
       const { parameters } = stageOf(llamaVariants, tensorParallel);
       return parameters.find((parameter) => parameter.name === name)!;
     };
-    // rows are distinguished by their numbers
+    // represents each row of the parameter by its number
     const whole = of(alone(0, 1));
     const rows = Array.from({ length: 2 * llamaVariants.ffnHiddenSize }, (_, row) => row);
     const shards = Array.from({ length: size }, (_, rank) => of(alone(rank, size)));

@@ -1,6 +1,6 @@
 import type { BertModelConfiguration, BertTask, MaskedTokenBatch, TaskTokenBatch } from '@mtl/models';
 
-/** As small as the GPT of these tests; of four ranks the last holds 18 tokens and 6 of padding. */
+/** A BERT of the size of these tests' GPT; of four ranks the last holds 18 tokens and 6 of padding. */
 export const smallBert: BertModelConfiguration = {
   numLayers: 2,
   hiddenSize: 32,

@@ -63,13 +63,13 @@ export function smallBatch({ positions = true }: { positions?: boolean } = {}): 
 /** One step to be computed, by one process or by a rank. */
 export interface StepOptions {
   readonly model?: Partial<GptModelConfiguration & BertModelConfiguration>;
-  /** A BERT instead, with its layer norms there. */
+  /** Builds a BERT instead of a GPT, with its layer norms at this position. */
   readonly bert?: LayerNormPlacement;
   /** Replaces the heads of pretraining with this head. */
   readonly task?: BertTask;
   readonly dtype?: DType;
   readonly recomputation?: Recomputation;
-  /** The halves of backward one after the other. */
+  /** True: the two halves of backward run one after the other. */
   readonly split?: boolean;
   /**
    * False: every token is at the same position, so that only dropout depends on where a rank is in the
@@ -188,7 +188,7 @@ function takeMeanLoss(stage: SmallStage): number {
   }, 0);
 }
 
-/** Loss and gradients of one training step. */
+/** Returns loss and gradients of one training step. */
 export function computeStep({ stage, run }: BuiltModel, options: StepOptions): StepResult {
   for (const parameter of stage.parameters) parameter.mainGradient.zero();
   run('forward', options);

@@ -63,7 +63,7 @@ describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
     );
     const before = numLiveTensors();
     const sharded = await runSharded(size, steps);
-    // of all threads of this process
+    // the tensors of all threads of this process
     expect(numLiveTensors()).toBe(before);
     all.forEach(({ name }, index) => {
       results.set(name, sharded[index]!);
@@ -170,7 +170,7 @@ describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
       expect(counts.reduceScatter.calls).toBe(4 * numLayers + 2);
       expect(counts.allGather.sentBytes).toBe((6 * numLayers + 2) * onRing(whole));
       expect(counts.reduceScatter.sentBytes).toBe((4 * numLayers + 2) * onRing(whole));
-      // of the loss three numbers a token, not V
+      // the loss reduces three numbers per token, not V
       expect(counts.allReduce.calls).toBe(statistics.calls);
       expect(counts.allReduce.sentBytes * (2 / size)).toBeCloseTo(2 * onRing(statistics.bytes), 6);
     }

@@ -5,8 +5,8 @@ import { replicated } from './replicated-store.js';
 import { zero1 } from './zero1-store.js';
 
 /**
- * The kinds of stores, by name, from the least divided kind on. Flags, runs, dry runs, plans and searches
- * derive their choices from this list.
+ * The kinds of stores by name, the kind that divides the least first. Flags, runs, dry runs, plans and
+ * searches derive their choices from this list.
  */
 export const stores = { replicated, zero1 } as const satisfies Readonly<Record<string, ListedStore>>;
 
@@ -25,17 +25,17 @@ export const storeOfStrategy = (strategy: ShardingStrategy): ListedStore =>
   Object.values(stores).find(({ shardingStrategy }) => shardingStrategy === strategy)!;
 
 export interface CreateStoresOptions extends Omit<StoreOptions, 'group'> {
-  /** Writes the initial values of this seed (`ParameterStore.initialize`). Default: all are zero. */
+  /** The seed of the initial values (`ParameterStore.initialize`). Default: all values are zero. */
   readonly seed?: number | undefined;
   /** The kind of the stores. Default `replicated`. */
   readonly kind?: StoreName | StoreKind | undefined;
-  /** Default: this process alone. */
+  /** The process groups of this rank. Default: this process alone. */
   readonly groups?: ParallelGroups | undefined;
 }
 
 /**
- * The stores of a model's parameters: one for each domain, a set of parameters whose gradients are summed
- * over the same processes.
+ * Creates the stores of a model's parameters: one for each domain, a set of parameters whose gradients are
+ * summed over the same processes.
  */
 export function createStores(
   parameters: readonly Parameter[],

@@ -59,9 +59,9 @@ export function flatLayout(parameters: readonly Parameter[], options: FlatLayout
 }
 
 /**
- * Groups in the order of the parameters, filled from the last parameter on; the first group may stay small.
- * A parameter that another pipeline stage has a copy of gets a bucket of its own, so that its slices are the
- * same on both stages.
+ * Groups the parameters in their order, starting with the last one; the first group may stay small. A
+ * parameter with a copy on another pipeline stage gets a bucket of its own, so that its slices are the same
+ * on both stages.
  */
 function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parameter[][] {
   const groups: Parameter[][] = [];
@@ -78,7 +78,7 @@ function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parame
   return groups;
 }
 
-/** Slice number `index` of `count` equal ones of a range. */
+/** Returns slice number `index` of `count` equal slices of a range. */
 export function sliceOf({ start, end }: FlatRange, index: number, count: number): FlatRange {
   const length = (end - start) / count;
   return { start: start + index * length, end: start + (index + 1) * length };

@@ -31,8 +31,9 @@ const bytesPerGradient = Float32Array.BYTES_PER_ELEMENT;
  *   master      float32: the values that are trained. In float32 the memory of `model`; otherwise the owned ranges, one
  *               after the other
  *
- * Frozen parameters have only their values in the compute dtype, outside of the buffers. Values and gradients
- * are all there all the time; what ranks of the group own, and how they make it known, differs.
+ * Frozen parameters have only their values in the compute dtype, outside of the buffers. All values and
+ * gradients stay in memory all the time. Subclasses differ in the elements that a rank owns, and in how the
+ * ranks send these elements to each other.
  */
 export abstract class FlatStore implements ParameterStore {
   readonly device: Device;
@@ -186,10 +187,10 @@ export abstract class FlatStore implements ParameterStore {
     }
   }
 
-  /** Nothing to do: all values are there. */
+  /** Does nothing: all values are present. */
   acquire(_: ParameterUnit): void {}
 
-  /** Nothing to do: all values stay. */
+  /** Does nothing: all values stay. */
   release(_: ParameterUnit): void {}
 
   dispose(): void {
@@ -204,7 +205,9 @@ export abstract class FlatStore implements ParameterStore {
   abstract shareGradients(parameters: readonly Parameter[]): readonly Work[];
   abstract publish(index: number): void;
   abstract waitForValues(): void;
-  /** Starts to sum a bucket's gradients over the group, of all its elements or of this rank's slice. */
+  /**
+   * Starts to sum a bucket's gradients over the group: the sums of all its elements, or of this rank's slice.
+   */
   protected abstract startReduction(bucket: Bucket, gradients: Tensor): Work;
 
   #keep(view: Tensor): Tensor {

@@ -7,7 +7,10 @@ import { ReductionQueue } from './reduction-queue.js';
 
 const done: Work = new CallbackWork();
 
-/** Four parameters of a bucket each, and which buckets were reduced. */
+/**
+ * Builds a queue of four parameters, each in its own bucket, and the list of the buckets whose reduction
+ * started.
+ */
 function build(chunks?: readonly (readonly string[])[]) {
   const parameters = ['a', 'b', 'c', 'd'].map(
     (name) => new Parameter({ name, globalShape: [128], initialization: { kind: 'zeros' } }),
@@ -55,7 +58,7 @@ describe('ReductionQueue', () => {
   });
 
   it('waits for the last backward of every chunk that uses a parameter', () => {
-    // a tied embedding a, whose first and last layers are here
+    // `a` is a tied embedding: the first and the last layer use it, and both are on this rank
     const { queue, started, a, b, c, d } = build([
       ['a', 'b'],
       ['c', 'd', 'a'],

@@ -25,7 +25,7 @@ export class ReductionQueue {
       chunks,
       start,
     }: {
-      /** See `StoreOptions`. */
+      /** The parameters of each model chunk: see `StoreOptions`. */
       readonly chunks: ReadonlyMap<number, readonly Parameter[]> | undefined;
       /** Starts the reduction of a bucket. */
       readonly start: (bucket: Bucket) => Work;
@@ -52,7 +52,7 @@ export class ReductionQueue {
     this.#running = new Set(this.#chunks.get(chunk));
   }
 
-  /** Starts what has not been started, in order, and waits for everything. */
+  /** Starts the reductions that have not been started, in order, and waits for all reductions. */
   finish(): void {
     while (this.#works.length < this.#buckets.length) this.#startNext();
     for (const work of this.#works) work.wait();

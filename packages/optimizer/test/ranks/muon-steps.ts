@@ -14,7 +14,7 @@ import {
   type ParameterStore,
 } from '../../src/index.js';
 
-/** torch.optim.Muon: tooling/fixtures/muon.py. */
+/** Results of torch.optim.Muon, from tooling/fixtures/muon.py. */
 export interface MuonFixture {
   readonly settings: { readonly lr: number; readonly weight_decay: number; readonly momentum: number };
   readonly shapes: Readonly<

@@ -6,14 +6,14 @@ import { AdamwOptimizer, createStores } from '../../src/index.js';
 import { releasing } from '../stores/releasing-store.js';
 import { type Trace, traceGroup } from './traced-group.js';
 
-/** The tasks of a training run of some steps. Fields from `lostReduction` on inject faults. */
+/** A training run of a few steps. Fields from `lostReduction` on inject faults. */
 export interface ShardedStepsArgument {
   readonly dtype: 'float32' | 'bfloat16';
   readonly tp: number;
   readonly dp: number;
   readonly distributed: boolean;
   readonly overlap: boolean;
-  /** Keeps the others' values only while they are read; `distributed`. */
+  /** Keeps values of other ranks only while they are read; only with `distributed`. */
   readonly releasing?: boolean;
   readonly numSteps: number;
   readonly bucketBytes: number;
@@ -57,7 +57,7 @@ const layers: ReadonlyArray<{ name: string; shape: [number, number] | [number]; 
   { name: 'bias', shape: [70], sharded: false },
 ];
 
-/** The gradient of the whole batch. */
+/** Returns an element of the gradient of the whole batch. */
 export const gradientOf = (step: number, parameter: number, position: number): number =>
   Math.sin(step * 31 + parameter * 7 + position);
 
@@ -97,7 +97,7 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
   world.group.barrier().wait();
   const { dtype, bucketBytes } = argument;
   const kind = argument.releasing ? releasing : distributed ? 'zero1' : 'replicated';
-  // of two parameters each, but for the last
+  // units of two parameters each, except for the last
   const units = [0, 2, 4].map((first) => new ParameterUnit(parameters.slice(first, first + 2)));
   const common = { device: 'cpu', dtype, groups, bucketBytes, seed: 4 } as const;
   const stores = createStores(parameters, { ...common, kind, units });

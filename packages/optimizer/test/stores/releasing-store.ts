@@ -3,8 +3,8 @@ import type { Tensor } from '@mtl/kernels';
 import { type ParameterStore, type StoreKind, type StoreOptions, Zero1Store } from '../../src/index.js';
 
 /**
- * Keeps of the values only what this rank owns, as fully sharded parameters (ZeRO-3) do, but saves no memory:
- * the others' are gathered when a unit is acquired, and NaN when no acquired unit has them.
+ * A store that keeps only the values that this rank owns, as fully sharded parameters (ZeRO-3) do, but saves
+ * no memory: other values are gathered when a unit is acquired, and are NaN when no acquired unit has them.
  */
 class ReleasingStore extends Zero1Store {
   readonly #numUses = new Map<Parameter, number>();
@@ -39,7 +39,7 @@ class ReleasingStore extends Zero1Store {
         this.#numUses.set(parameter, (this.#numUses.get(parameter) ?? 0) + 1);
         parameter.deferData(undefined);
       }
-      // what was gathered with them
+      // parameters of other units that were gathered in the same bucket
       for (const { parameter } of bucket.ranges) if (!this.#isUsed(parameter)) this.#poison(parameter);
     });
   }

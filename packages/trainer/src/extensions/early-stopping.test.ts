@@ -36,7 +36,7 @@ describe('EarlyStopping', () => {
   it.each([
     [{ best: null, numWorse: 0 }, true],
     [{ best: { loss: 2, iteration: 3 }, numWorse: 1 }, true],
-    // as JSON writes an infinite loss
+    // an infinite loss, which JSON writes as null
     [{ best: { loss: null, iteration: 3 }, numWorse: 1 }, false],
     [{ best: { loss: 2 }, numWorse: 1 }, false],
     [{ best: null, numWorse: -1 }, false],

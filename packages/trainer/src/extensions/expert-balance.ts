@@ -10,7 +10,7 @@ export interface LoadOfExperts {
   /** The layer's name, such as `decoder.layers.3.mlp`. */
   readonly layer: string;
   readonly numExperts: number;
-  /** float32 [E]: a bias that takes part in the choice of experts; undefined for a router without one. */
+  /** float32 [E]: a bias that takes part in the choice of experts; undefined for a router without a bias. */
   readonly expertBias: Parameter | undefined;
   /** The distance by which a step moves the bias. */
   readonly updateRate: number;

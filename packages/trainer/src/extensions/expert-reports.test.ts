@@ -55,7 +55,10 @@ function step(balance: ExpertBalance, iteration: number, passes: () => void): re
 
 const layers = ['decoder.layers.0.mlp', 'decoder.layers.1.mlp'];
 
-/** Two layers; this rank has one or both. A sum over ranks is this rank's value times `numRanks`. */
+/**
+ * Builds the balance of two layers; this rank has one or both. A sum over ranks is this rank's value times
+ * `numRanks`.
+ */
 function balanceOf(loads: readonly FakeLoad[], { interval = 2, numRanks = 1 } = {}): ExpertBalance {
   const sum = (values: readonly number[]) => values.map((value) => value * numRanks);
   return new ExpertBalance({ loads, layers, numExperts: 2, ranks: { sum }, interval });

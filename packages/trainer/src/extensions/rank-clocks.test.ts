@@ -2,8 +2,8 @@ import { expect, it } from 'vitest';
 import { DeviceClock } from './rank-clocks.js';
 
 /**
- * A clock of a device that needs one millisecond more for each measurement, and the passes it was measured
- * in.
+ * Returns a clock of a device that needs one millisecond more for each measurement, and the list of the
+ * passes that it measured.
  */
 function newClock() {
   const measured: number[] = [];

@@ -22,7 +22,7 @@ export interface RankClock {
 interface HostClockOptions {
   /** Seconds that this rank has waited in communication since its start. */
   readonly waitedSeconds: () => number;
-  /** Milliseconds. Default: `performance.now`. */
+  /** The clock, in milliseconds. Default: `performance.now`. */
   readonly now?: () => number;
 }
 

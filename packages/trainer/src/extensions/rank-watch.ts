@@ -14,15 +14,15 @@ export interface RankWatchOptions extends SlowRankFinderOptions {
   readonly peakBytes: () => number;
   /** Number of steps between reports: a report follows each multiple of it. */
   readonly interval: number;
-  /** Least milliseconds of steps between two reports, whatever the interval. Default: 5 s. */
+  /** Minimum time of the steps between two reports, in milliseconds, for every interval. Default: 5 s. */
   readonly leastReportMs?: number | undefined;
 }
 
 /** Number of values that each rank reports about an interval. */
 const numNumbers = 3;
 /**
- * Least milliseconds between reports. A report costs a rank less than a thousandth of this time
- * (bench/rank-watch.ts).
+ * The minimum time between reports, in milliseconds. A report costs a rank less than a thousandth of this
+ * time (bench/rank-watch.ts).
  */
 const leastReportMs = 5000;
 

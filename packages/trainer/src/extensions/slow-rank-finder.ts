@@ -3,8 +3,8 @@ import type { TrainingEvent } from '../metrics/training-reports.js';
 /** A rank is slow if it takes this factor times its expected time. */
 const slowFactor = 1.1;
 /**
- * Least milliseconds of an interval; shorter intervals are joined, so that brief other work of a host does
- * not count.
+ * The minimum duration of an interval, in milliseconds; shorter intervals are joined, so that brief other
+ * work of a host does not count.
  */
 const leastIntervalMs = 10_000;
 /** Number of slow intervals in a row that make a rank slow. A single one may be other work of the host. */
@@ -20,7 +20,9 @@ export interface SlowRankFinderOptions {
   readonly peers: ReadonlyArray<readonly number[]>;
   /** Names of the hosts by rank. */
   readonly hosts: readonly string[];
-  /** Least milliseconds of computation in a comparison; shorter intervals are joined. Default: 10 s. */
+  /**
+   * Minimum computation time in a comparison, in milliseconds; shorter intervals are joined. Default: 10 s.
+   */
   readonly leastIntervalMs?: number | undefined;
 }
 

@@ -18,7 +18,7 @@ interface SampleSource {
   readonly documents: readonly number[];
 }
 
-/** Most documents that a text names; a record names all documents. */
+/** The maximum number of documents that a text names; a record names all documents. */
 const mostNamed = 8;
 
 /** Formats sources as text: `corpus_text_document: documents 3, 17`. */
@@ -54,7 +54,10 @@ export interface SpikeGuardOptions {
    * row, a quarter of either distance is enough.
    */
   readonly factor: number;
-  /** Most spikes that are skipped or rolled back while fewer steps than a window separate two spikes. */
+  /**
+   * The maximum number of spikes that are skipped or rolled back while fewer steps than a window separate two
+   * spikes.
+   */
   readonly limit: number;
   /** A step with a larger gradient norm is skipped, whatever the policy. */
   readonly gradientNormSkipThreshold?: number | undefined;
@@ -271,7 +274,7 @@ function isState(value: unknown): value is SpikeGuardState {
   return areNumbers(losses) && areNumbers(gradientNorms) && isCount(numRefused) && isCount(numSteps);
 }
 
-/** Six digits are enough for a comparison. */
+/** Formats a value with six digits, which are enough for a comparison. */
 const shown = (value: number): string => String(Number(value.toPrecision(6)));
 
 /**
@@ -290,8 +293,8 @@ interface RecentValuesOptions {
   /** Number of values that are kept. */
   readonly window: number;
   /**
-   * Least spread, as a share of the median. If a value hardly changes, its median absolute deviation is close
-   * to 0, and any change would count as far outside.
+   * The minimum spread, as a share of the median. If a value hardly changes, its median absolute deviation is
+   * close to 0, and any change would count as far outside.
    */
   readonly leastSpread: number;
   /** Earlier values, the newest last. Default: none. */
@@ -313,7 +316,7 @@ class RecentValues {
     this.#values = values.slice(-window);
   }
 
-  /** The newest last. */
+  /** The kept values, the newest last. */
   get values(): readonly number[] {
     return this.#values;
   }
@@ -325,7 +328,7 @@ class RecentValues {
     if (this.#values.length > this.#window) this.#values.shift();
   }
 
-  /** Undefined before the window is full. */
+  /** Returns the distribution of the kept values; undefined before the window is full. */
   distribution(): RecentDistribution | undefined {
     if (this.#values.length < this.#window) return undefined;
     const middle = median(this.#values);

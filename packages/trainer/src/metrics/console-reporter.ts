@@ -15,7 +15,7 @@ interface IntervalMetrics {
   readonly trainIterations: number;
   readonly consumedSamples: number;
   readonly globalBatchSize: number;
-  /** Mean over the steps of the interval. */
+  /** The mean time of a step of the interval, in milliseconds. */
   readonly stepMs: number;
   readonly learningRate: number;
   /** Present as in `StepMetrics`. */
@@ -31,8 +31,8 @@ interface IntervalMetrics {
 }
 
 /**
- * A line of at most 80 columns for a reader; the other format is Megatron-LM's, for scripts: `iteration
- * 50/1000 | lm loss 6.7371 | grad norm 0.900 | 137 ms | 14,895 tokens/s`.
+ * Formats a step as a line of at most 80 columns for a reader: `iteration 50/1000 | lm loss 6.7371 | grad
+ * norm 0.900 | 137 ms | 14,895 tokens/s`. The other format (`formatStepLine`) is Megatron-LM's, for scripts.
  */
 function formatShortStepLine(metrics: IntervalMetrics): string {
   const { iteration, trainIterations, losses, gradNorm, stepMs, tokensPerSecond, numSkipped } = metrics;
@@ -48,8 +48,8 @@ function formatShortStepLine(metrics: IntervalMetrics): string {
 }
 
 /**
- * `validation at iteration 100 | lm loss 5.2311 | perplexity 187.00`, each loss with its perplexity if it has
- * one.
+ * Formats an evaluation for a reader: `validation at iteration 100 | lm loss 5.2311 | perplexity 187.00`,
+ * each loss with its perplexity if it has one.
  */
 function formatShortValidationLine(result: ValidationLoss): string {
   const parts = validationMetrics(result).flatMap(({ key, value, perplexity }) => [
@@ -59,7 +59,9 @@ function formatShortValidationLine(result: ValidationLoss): string {
   return [`validation at iteration ${result.iteration}`, ...parts].join(' | ');
 }
 
-/** A line with the names, order and digits of Megatron-LM's log, so that existing scripts can read it. */
+/**
+ * Formats a step with the names, order and digits of Megatron-LM's log, so that existing scripts can read it.
+ */
 export function formatStepLine(metrics: IntervalMetrics): string {
   const { decoupledLearningRate: decoupled } = metrics;
   const parts = [
@@ -81,8 +83,8 @@ export function formatStepLine(metrics: IntervalMetrics): string {
 }
 
 /**
- * ` validation loss at iteration 100 | lm loss value: 4.1E+00 | lm loss PPL: 6.0E+01 |`, as Megatron-LM
- * prints it, for each loss; a loss over tokens has a perplexity.
+ * Formats an evaluation as Megatron-LM prints it, for each loss: `validation loss at iteration 100 | lm loss
+ * value: 4.1E+00 | lm loss PPL: 6.0E+01 |`, with a space before it. A loss over tokens has a perplexity.
  */
 export function formatValidationLine(result: ValidationLoss): string {
   const parts = validationMetrics(result).flatMap(({ key, value, perplexity }) => {
@@ -97,13 +99,16 @@ interface ProgressBarState {
   readonly iteration: number;
   readonly trainIterations: number;
   readonly loss: number;
-  /** The newest on held-out data, once there is one. */
+  /** The newest loss on held-out data; undefined before the first evaluation. */
   readonly validationLoss?: number | undefined;
   readonly tokensPerSecond: number;
   readonly remainingMs: number;
 }
 
-/** One line of at most `width` columns: a bar, the steps, the losses, the speed and the remaining time. */
+/**
+ * Formats one line of at most `width` columns: a bar, the steps, the losses, the speed and the remaining
+ * time.
+ */
 export function formatProgressBar(state: ProgressBarState, width: number): string {
   const share = Math.min(1, state.iteration / state.trainIterations);
   const validation =
@@ -152,11 +157,11 @@ interface ConsoleReporterOptions {
   readonly others?: readonly ConsoleStream[];
   /** True if NO_COLOR is set to something (https://no-color.org); read from the environment unless given. */
   readonly noColor?: boolean;
-  /** Milliseconds; `performance.now` unless given. */
+  /** The clock, in milliseconds. Default: `performance.now`. */
   readonly now?: () => number;
 }
 
-/** Least milliseconds between redraws; faster redraws cost time without a visible effect. */
+/** The minimum time between redraws, in milliseconds; faster redraws cost time without a visible effect. */
 const redrawIntervalMs = 100;
 /** Weight of the newest step in the moving average that the remaining time is computed from. */
 const newestWeight = 0.05;

@@ -161,7 +161,7 @@ async function prepareFile(path: string, resumeIteration: number): Promise<Found
   if (!existsSync(path)) return {};
   const status = statSync(path);
   if (status.isDirectory()) throw new Error('a directory');
-  // devices and pipes too
+  // devices and pipes have size 0 too
   if (status.size === 0) return {};
   if (resumeIteration === 0) return { movedAside: moveAside(path) };
   return await dropLinesBeyond(path, resumeIteration);

@@ -57,13 +57,13 @@ export function modelFlops(shape: ModelFlopsShape): number {
 }
 
 /**
- * FLOPs of a token and a weight: two each for the forward pass and for the gradients of input and weight, if
- * it is trained.
+ * Returns the FLOPs of a token and a weight: two each for the forward pass and for the gradients of input and
+ * weight, if the weight is trained.
  */
 const flopsPerWeight = ({ numAdapterParameters }: ModelFlopsShape): 4 | 6 =>
   numAdapterParameters === undefined ? 6 : 4;
 
-/** FLOPs of a feature and a pair of positions. */
+/** Returns the FLOPs of a query feature and a pair of positions, forward and backward. */
 const flopsPerScore = ({ attention }: ModelFlopsShape): 6 | 12 => (attention === 'causal' ? 6 : 12);
 
 /**

@@ -120,7 +120,7 @@ export function tokenLosses(losses: ReadonlyArray<LossKind<never>>): Pick<Valida
 /** The name of the total loss in reports. Next to a loss called `lm_loss`, the total has its own name. */
 export type NameOfTotal = 'lm_loss' | 'total_loss';
 
-/** See `NameOfTotal`. */
+/** Returns the name of the total loss in reports: see `NameOfTotal`. */
 export function nameOfTotal(losses: ReadonlyArray<LossKind<never>>): NameOfTotal {
   const parts = losses.filter(isPart);
   return parts.length > 1 && parts.some(isLmLoss) ? 'total_loss' : 'lm_loss';

@@ -19,7 +19,7 @@ export class Ranks {
     this.#groups = groups;
   }
 
-  /** This process among all processes. */
+  /** The number of this process among all processes. */
   get rank(): number {
     return this.#groups.world?.rank ?? 0;
   }

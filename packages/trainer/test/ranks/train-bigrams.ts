@@ -61,7 +61,7 @@ export interface TrainBigramsResult {
 const size = 24;
 const globalBatchSize = 8;
 
-/** Sample n: one to three tokens and their successors, so that micro-batches weigh differently. */
+/** Returns sample n: one to three tokens and their successors, so that micro-batches weigh differently. */
 function batchOf(sample: number): BigramBatch {
   const tokens = Array.from({ length: 1 + (sample % 3) }, (_, index) => (sample * 5 + index * 7) % size);
   return { tokens, labels: tokens.map((token) => (token * 5 + 2) % size) };
@@ -74,7 +74,7 @@ interface Share {
   readonly count?: number;
 }
 
-/** The micro-batches (of one sample) of a rank: every chunk of dp samples has one for each. */
+/** Yields the micro-batches (of one sample) of a rank: every chunk of dp samples has one for each rank. */
 async function* batches({ rank, dp, from = 0, count = Number.POSITIVE_INFINITY }: Share) {
   for (let chunk = 0; chunk < count; chunk++) yield batchOf(from + chunk * dp + rank);
 }

@@ -18,7 +18,7 @@ export interface TrainWeightsArgument {
 export interface TrainWeightsResult {
   readonly steps: readonly Pick<StepMetrics, 'loss' | 'otherLosses' | 'gradNorm'>[];
   readonly evaluated: EvaluatedLoss;
-  /** Counts of a step, by group. */
+  /** The number of collectives in a step, by group. */
   readonly collectives: Readonly<Record<string, number>>;
 }
 
@@ -65,7 +65,7 @@ export default async function trainWeights(
   const own: LossKind<readonly number[]> = {
     name: 'own_loss',
     per: 'number',
-    // of two stages
+    // two stages make this loss
     count: (batch) => 2 * batch.length,
     isAuxiliary: true,
     weight,
@@ -117,7 +117,7 @@ function collectivesOf(groups: Readonly<Record<string, ProcessGroup>>): Record<s
   );
 }
 
-/** All chunks on one rank, one micro-batch after the other. */
+/** Returns a schedule with all chunks on one rank, one micro-batch after the other. */
 function inTurn(numMicroBatches: number): PipelineSchedule {
   const chunks = Array.from({ length: numChunks }, (_, chunk) => chunk);
   const actions = Array.from({ length: numMicroBatches }, (_, microBatch) => [
@@ -127,7 +127,7 @@ function inTurn(numMicroBatches: number): PipelineSchedule {
   return { name: 'in turn', numMicroBatches, placement: chunks.map(() => 0), actions: [actions] };
 }
 
-/** Sample n has two or three numbers, so that micro-batches count differently. */
+/** Yields samples with two or three numbers each, so that micro-batches count differently. */
 async function* samples(rank: number, dp: number): AsyncGenerator<readonly number[]> {
   for (let sample = rank; ; sample += dp) {
     yield Array.from({ length: 2 + (sample % 2) }, (_, index) => 2 + ((sample * 5 + index * 3) % 7) / 8);

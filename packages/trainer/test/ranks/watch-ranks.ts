@@ -6,11 +6,11 @@ export interface WatchRanksArgument {
   /** Steps in which the slow rank computes 1.3 times as long; the others wait for it. */
   readonly slowSteps: readonly number[];
   readonly numSteps: number;
-  /** Default: reports after every interval. */
+  /** The least milliseconds between two reports. Default: reports after every interval. */
   readonly leastReportMs?: number | 'that of every run';
   /** The side that waits for communication. Default: the host. */
   readonly waits?: 'host' | 'device';
-  /** Default: all in one pipeline stage. */
+  /** Groups of ranks that compute the same. Default: all ranks are in one pipeline stage. */
   readonly peers?: ReadonlyArray<readonly number[]>;
 }
 

@@ -1,6 +1,6 @@
 import type { StepMetrics } from '../../src/metrics/training-reports.js';
 
-/** Metrics of a step of a training run whose loss falls by one a step. */
+/** Returns the metrics of a step of a training run whose loss falls by one a step. */
 export function exampleStep(iteration: number, change: Partial<StepMetrics> = {}): StepMetrics {
   return {
     iteration,

@@ -50,7 +50,7 @@ export function serveRuns<Argument, Result>(
   });
 }
 
-/** Running ranks: the channel to them, and their end. */
+/** Ranks that are running: the channel to them, and a promise of their end. */
 interface Started {
   readonly channel: BroadcastChannel;
   readonly ready: Promise<unknown>;

@@ -13,7 +13,10 @@ import {
 } from '../../../src/index.js';
 import { smallBatch, smallGpt } from '../../tensor-parallel/small-gpt.js';
 
-/** When collectives between processes of experts run: at their start, as they are, or only in `wait`. */
+/**
+ * When collectives between processes of experts run: at their `start`, as usual (`between`), or only in
+ * `wait`.
+ */
 export type Moment = 'start' | 'between' | 'wait';
 
 export interface ExpertsOnRanks {
@@ -107,7 +110,7 @@ function compute(
   return { losses, gradients };
 }
 
-/** A step of each layout, at each moment, on this rank. */
+/** Runs a step of each layout, at each moment, on this rank. */
 export default function expertsOnRanks(
   world: World,
   layouts: readonly ExpertsOnRanks[],
