@@ -1,4 +1,4 @@
 import { entryPoints, library } from '@mtl/tooling/tsup';
 
-// The thread that sends metrics is a file of its own.
+// The thread that sends metrics needs a separate file.
 export default library([...entryPoints(), 'src/services/tracking-worker.ts']);

@@ -15,7 +15,7 @@ if (files.length === 0 || !/^\d+$/.test(seed)) {
   console.error('usage: node scripts/write-corpus-tasks.mjs OUTPUT_DIRECTORY SEED FILE...');
   process.exit(2);
 }
-// By name, whatever order the shell gives them in.
+// The files are sorted by name, so that their order on the command line does not matter.
 const documents = files.sort().map((file) => readFileSync(file, 'utf8'));
 writeCorpusTasks({ documents, directory, seed: Number(seed) });
 console.log(`wrote MNLI, QQP, RACE and SQuAD from ${documents.length} works to ${directory}`);

@@ -23,7 +23,7 @@ beforeAll(async () => {
       progress: { iteration: 3, consumedSamples: 3, consumedTokens: 3 },
       optimizerSteps: 3,
       lossScaler: { scale: 1, growthTracker: 0, hysteresisTracker: 0 },
-      // 8 parameters: 6 of the layer, a token's and a position's embedding
+      // 8 parameters: 6 of the layer, the embedding of tokens and the embedding of positions
       configuration: {
         gptModel: {
           numLayers: 1,
@@ -294,7 +294,7 @@ describe('wrong input of a fine-tuning', () => {
     const save = tasks.path('unopened');
     const base = tasks.configuration('qqp', { epochs: 1 });
     const configuration = { ...base, checkpoint: { ...base.checkpoint, save } };
-    // below a file
+    // a path below a file, where no directory can be made
     const metricsJsonl = tasks.path('QQP/train.tsv/metrics.jsonl');
     const run = (changes: Partial<FineTuningConfiguration>) =>
       fineTune({ configuration: { ...configuration, ...changes }, seeds: [1], onMessage: () => {} });

@@ -19,7 +19,7 @@ afterAll(() => tasks.remove());
 const onMessage = (): void => {};
 type Task = 'qqp' | 'race' | 'squad';
 
-/** Layer norms have transformers' placement. */
+/** Returns the configuration of a model whose layer norms are placed as in transformers. */
 function configurationOf(
   task: Task,
   {
@@ -40,7 +40,10 @@ function configurationOf(
   };
 }
 
-/** Evaluates a model that is read from a directory on the sets, unchanged but for rates that are nothing. */
+/**
+ * Evaluates on the sets a model that is read from a directory. A training step is part of it, with a learning
+ * rate too small to change the weights.
+ */
 async function evaluate(task: Task, directory: string) {
   const heard: string[] = [];
   const { start, optimizer } = tasks.configuration(task);
@@ -78,7 +81,7 @@ describe('--save-hf of a fine-tuning', () => {
     const again = await evaluate(task, saveHuggingFace);
     expect(again.heard).toContain('initial: none');
     const [set] = Object.keys(report.median) as [string];
-    // a step of 1e-12 moves weights by less than a rounding
+    // a step with a rate of 1e-12 moves weights by less than their rounding
     expect(again.report.median[set]).toEqual(report.median[set]);
   });
 
@@ -101,7 +104,7 @@ describe('--save-hf of a fine-tuning', () => {
     const loss = ({ seeds }: FineTuningReport, index: number) => seeds[index]!.epochs.at(-1)!.sets.dev!.loss;
     for (const [index, seed] of [5, 6].entries()) {
       const again = await evaluate('qqp', tasks.path(`hf-sharded/seed-${seed}`));
-      // layouts round in other places
+      // layouts round at other points of the computation
       expect(Math.abs(loss(again.report, 0) / loss(report, index) - 1)).toBeLessThan(2e-6);
     }
     rmSync(tasks.path('hf-sharded/seed-5'), { recursive: true });
@@ -143,11 +146,11 @@ describe('--save-hf of a fine-tuning', () => {
     await run('second', second);
     const weights = () => readFileSync(join(second, 'model.safetensors'));
     const before = weights();
-    // both are finished, and `second` holds a complete model of the other run
+    // both runs are finished, and `second` holds a complete model of the other run
     await expect(run('first', second)).rejects.toMatchObject({ code: 'MTL_HUGGING_FACE_EXISTS' });
     expect(weights().equals(before)).toBe(true);
     await run('first', first);
-    // by another spelling of its name
+    // the same directory under another spelling of its name
     await run('first', relative(process.cwd(), first));
     expect(heard.filter((text) => /wrote|written/.test(text))).toEqual([
       `wrote ${second}`,

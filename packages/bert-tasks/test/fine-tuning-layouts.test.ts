@@ -43,7 +43,7 @@ const saving = (name: string, more: Partial<FineTuningConfiguration['checkpoint'
   },
 });
 
-/** Four layers, so that a pipeline can have chunks. */
+/** Returns a model of four layers, so that a pipeline can have several chunks on a stage. */
 function deep(placement: 'pre' | 'post' = 'pre'): Pick<FineTuningConfiguration, 'start'> {
   const { start } = tasks.configuration('qqp');
   return { start: { ...start, scratch: { ...start.scratch!, numLayers: 4, layerNormPlacement: placement } } };
@@ -62,7 +62,7 @@ interface Layout {
   readonly name: string;
   readonly worldSize: number;
   readonly parallel: Parallel;
-  /** True for layouts that all tasks run on; the first task runs on all. */
+  /** True for layouts that are tested with all tasks; the first task is tested with all layouts. */
   readonly isForAll?: true;
 }
 
@@ -141,7 +141,7 @@ describe('fine-tuning on several processes', () => {
       expect(Math.abs(step.task_loss / task_loss - 1), `${name}, step ${at + 1}`).toBeLessThan(2e-6);
       expect(Math.abs(step.grad_norm / grad_norm - 1), `${name}, step ${at + 1}`).toBeLessThan(2e-5);
     });
-    // every rank knows the results
+    // every rank gets the results
     for (const { seeds } of reports)
       expect(seeds.map(({ epochs }) => epochs)).toEqual(reports[0]!.seeds.map(({ epochs }) => epochs));
     const [set] = Object.keys(alone.median) as [string];
@@ -149,7 +149,7 @@ describe('fine-tuning on several processes', () => {
     for (const path of alone.seeds[0]!.predictions) {
       const other = path.replace(`${task}-alone`, `${task}-${name}`);
       expect(existsSync(other)).toBe(true);
-      // probabilities are rounded like losses; the choice is the same
+      // probabilities are rounded like losses; the chosen answers are the same
       if (!path.includes('no-answer')) expect(readFileSync(other, 'utf8')).toBe(readFileSync(path, 'utf8'));
     }
   }

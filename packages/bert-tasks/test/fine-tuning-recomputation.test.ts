@@ -26,7 +26,7 @@ const layouts = [
   },
 ] as const;
 
-/** Pretraining of the same layers. */
+/** The options of pretraining a model with the same layers. */
 const pretraining: RunOptions = {
   preset: 'none',
   model: { kind: 'bert', ...sizes, maxPositionEmbeddings: sequenceLength },
@@ -44,7 +44,7 @@ describe('recomputation in a fine-tuning', () => {
   let tasks: SmallTasks;
   beforeAll(() => {
     tasks = new SmallTasks();
-    // questions with more words than a sequence has room for, so that samples fill their sequence
+    // questions with more words than fit into a sequence, so that every sample fills its sequence
     const question = 'red blue green one two three cat dog bird says who answer '.repeat(20);
     const rows = (count: number): string =>
       Array.from(
@@ -94,8 +94,8 @@ describe('recomputation in a fine-tuning', () => {
         const predicted = await pretrainedWith(recompute);
         ranks.forEach((peaks, rank) => {
           const saved = peaks[0]! - peaks[index + 1]!;
-          // layers are the same as in pretraining; the heads, which differ, are small, and blocks are rounded
-          // up
+          // layers are the same as in pretraining; heads differ, but are small, and the sizes of memory
+          // blocks are rounded up
           const ratio = saved / (kept[rank]! - predicted[rank]!);
           expect(Math.abs(ratio - 1), `${way}, rank ${rank}: ${ratio}`).toBeLessThan(0.1);
         });

@@ -19,7 +19,7 @@ const inFolder = (name: string, { resume = false } = {}): FineTuningConfiguratio
 };
 
 describe('the seeds of a fine-tuning', () => {
-  /** Sends a signal while the first seed is evaluated for the last time. */
+  /** Runs a fine-tuning that gets a signal while the first seed is evaluated for the last time. */
   const stopped = async (seeds: readonly number[], configuration: FineTuningConfiguration) => {
     onTestFinished(forgetStopSignal);
     const told: string[] = [];
@@ -80,7 +80,7 @@ describe('the seeds of a fine-tuning', () => {
       configuration: inFolder('read-once'),
       seeds: [3, 4],
       onMessage: (text) => {
-        // the data of the second seed are in memory
+        // at this point the data of the second seed are already in memory
         if (text.startsWith('epoch 1, dev')) appendFileSync(tasks.path('QQP/train.tsv'), '\n');
       },
     });

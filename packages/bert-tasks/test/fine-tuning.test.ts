@@ -40,13 +40,13 @@ describe('fineTune', () => {
         if (text.startsWith('epoch 5, dev')) owned.push(ownedSeeds());
       },
     });
-    // a seed that runs owns its folder, for `mtl runs`
+    // a running seed owns its folder, which `mtl runs` shows
     expect([...owned, ownedSeeds()]).toEqual([[1], [2], [3], []]);
     expect(report).toMatchObject({ task: 'qqp', reason: 'done', model: undefined });
     expect(report.seeds.map(({ seed }) => seed)).toEqual([1, 2, 3]);
     const accuracies = report.seeds.map(({ epochs }) => epochs.at(-1)!.sets.dev!.accuracy!);
     expect(report.median.dev!.accuracy).toBe(accuracies.toSorted((a, b) => a - b)[1]);
-    // one of two words decides; answering the same for all questions is right in two cases of three
+    // one of two words decides the label; always giving the same answer is right in two of three cases
     expect(report.median.dev!.accuracy).toBeGreaterThan(90);
     for (const { epochs, predictions, seed } of report.seeds) {
       expect(epochs.map(({ epoch, iteration }) => [epoch, iteration])).toEqual(
@@ -69,12 +69,12 @@ describe('fineTune', () => {
       seeds: [1],
       onMessage,
     });
-    // the right one of four options is always the same word
+    // the correct one of the four options is always the same word
     expect(race.median.dev!.accuracy).toBe(100);
     expect(Object.keys(race.median.dev!)).toEqual(['loss', 'accuracy', 'accuracy_high']);
     const configuration = tasks.configuration('squad', { ...saving('squad'), epochs: 9 });
     const squad = await fineTune({ configuration, seeds: [1], onMessage });
-    // one answer for all would give 82 %: 9 of 11 questions have it
+    // always giving the same answer would give 82 %: it is right for 9 of 11 questions
     expect(squad.median['dev-v2.0']!.f1).toBe(100);
     const [answers, probabilities] = squad.seeds[0]!.predictions.map(
       (path) => JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>,
@@ -104,7 +104,7 @@ describe('fineTune', () => {
     const still = { ...tasks.configuration('qqp').optimizer, learningRate: 1e-12 };
     const again = await onTask('qqp');
     const before = JSON.parse(readFileSync(tasks.path('qqp/seed-1/result.json'), 'utf8'));
-    // nothing has moved
+    // the weights have not changed
     expect(again.median.dev!.accuracy).toBe(before.epochs.at(-1).sets.dev.accuracy);
     await onTask('race');
     expect(heard.join('\n')).toContain('initial: none');
@@ -128,7 +128,7 @@ describe('fineTune', () => {
       onMessage: (text: string) => void heard.push(text),
     });
     expect(report).toMatchObject({ model: loadHuggingFace, reason: 'done' });
-    // its pooler is kept; all of its 24 positions are used where no flag asks for fewer
+    // the model's pooler is kept, and all of its 24 positions are used unless a flag requests fewer
     expect(heard[0]).toContain('samples of 24 tokens');
     expect(heard[1]).toContain('initial: classification_head.weight, classification_head.bias');
   });
@@ -145,12 +145,12 @@ describe('fineTune', () => {
         onMessage,
       });
     const whole = await run('whole', {});
-    // in the middle of the second epoch of the first seed
+    // stops in the middle of the second epoch of the first seed
     const first = await run('parts', { exitInterval: 7 });
     expect(first.reason).toBe('exit-interval');
     expect(first.seeds).toHaveLength(1);
     expect(first.seeds[0]!.epochs).toEqual(whole.seeds[0]!.epochs.slice(0, 1));
-    // ... of the second
+    // stops in the middle of the second epoch of the second seed
     const second = await run('parts', { exitInterval: 8 }, true);
     expect(second.seeds[0]!.isDone).toBe(false);
     await run('parts', {}, true);

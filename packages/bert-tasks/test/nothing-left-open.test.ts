@@ -60,12 +60,12 @@ it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
     if (error === undefined) expect(reason).toBeUndefined();
     else expect(`${reason?.code} ${reason?.message}`).toMatch(error);
   };
-  // resources that are opened once for a process, such as threads
+  // open resources that a process opens only once, such as threads
   await once();
   const before = { descriptors: openFiles(), numTensors: numLiveTensors() };
   await once();
   expect({ descriptors: openFiles(), numTensors: numLiveTensors() }).toEqual(before);
 });
 
-/** The number of this process's descriptors. */
+/** Returns the number of open file descriptors of this process. */
 const openFiles = (): number => readdirSync('/proc/self/fd').length;

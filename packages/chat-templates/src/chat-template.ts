@@ -6,37 +6,40 @@ import { type ChatMessage, textParts, withJoinedTexts } from './message.js';
 import { probeArguments, quotedProbes, replaceTextArguments, type TextArguments } from './tool-arguments.js';
 
 interface ChatTemplateOptions {
-  /** In Jinja, as the transformers library reads it: `trim_blocks` and `lstrip_blocks` are on. */
+  /**
+   * The text of the template in Jinja, which is read with the settings of the transformers library:
+   * `trim_blocks` and `lstrip_blocks` are on.
+   */
   readonly text: string;
-  /** For messages: the file that it came from. */
+  /** The name of the template in messages: the file that it was read from. */
   readonly name: string;
   /** Texts of `bos_token`, `eos_token` and so on. */
   readonly specialTokens?: Readonly<Record<string, string>> | undefined;
-  /** Renders conversations that have functions (`tools`) in place of this one. */
+  /** The template that replaces this one for conversations with functions (`tools`). */
   readonly toolUse?: ChatTemplate | undefined;
 }
 
 interface RenderOptions {
   /**
-   * The fields of messages, and of `tools`, may have any JSON: maps where the order of keys counts, bigints,
-   * and `PythonFloat` for floats that are whole.
+   * The messages. Their fields, and `tools`, may have any JSON values: maps if the order of keys matters,
+   * bigints, and `PythonFloat` for whole floats.
    */
   readonly messages: readonly ChatMessage[];
   readonly tools?: readonly unknown[] | undefined;
-  /** True if the text ends where an answer of the assistant begins. Default: false. */
+  /** True if the text must end with the beginning of an answer of the assistant. Default: false. */
   readonly addsGenerationPrompt?: boolean;
-  /** Names the conversation in messages: `chats.jsonl, line 3`. */
+  /** The place of the conversation, for messages: `chats.jsonl, line 3`. */
   readonly where: string;
 }
 
 /** A conversation as text. */
 export interface RenderedConversation {
   readonly text: string;
-  /** Spans that the template marks as the assistant's, in order; undefined where it marks nothing. */
+  /** Spans that the template marks as the assistant's, in order; undefined if the template marks nothing. */
   readonly marked: readonly TextSpan[] | undefined;
 }
 
-// private use characters, which texts hardly contain; noncharacters would also work
+// characters for private use, which texts hardly ever contain; noncharacters would also work
 const startMark = '\uE0F0';
 const endMark = '\uE0F1';
 
@@ -69,10 +72,7 @@ export class ChatTemplate {
     }
   }
 
-  /**
-   * Returns the template that renders a conversation with these functions: this one, or the one for
-   * functions.
-   */
+  /** Returns the template for conversations with these functions: this template, or the one for functions. */
   forTools(tools: readonly unknown[] | undefined): ChatTemplate {
     return (tools === undefined ? undefined : this.#toolUse) ?? this;
   }
@@ -123,14 +123,14 @@ export class ChatTemplate {
   }
 
   /**
-   * Returns which probes of arguments the template writes as texts in JSON, in quotes and with escapes. The
-   * arguments themselves would not do: a message may quote the same text.
+   * Returns the indices of the probes that the template writes as JSON strings, in quotes and with escapes.
+   * Probes replace the calls' own arguments, which would not be reliable: a message may quote the same text.
    */
   #quotedArguments(probed: RenderOptions): ReadonlySet<number> {
     try {
       return quotedProbes(this.#textOfParts(probed));
     } catch {
-      // it accepts no texts, or not this one; rendering the arguments themselves decides
+      // the template rejects texts as arguments, or this text; rendering the real arguments decides
       return new Set();
     }
   }
@@ -147,7 +147,7 @@ export class ChatTemplate {
       if (joined === undefined) throw cause;
       return this.#rendered({ ...options, messages: joined });
     }
-    // a template may pass over a list in silence
+    // a template may ignore a list without an error
     if (parts.every((part) => text.includes(part.trim()))) return text;
     if (joined !== undefined) return this.#rendered({ ...options, messages: joined });
     throw templateError(`${options.where}: ${this.name} leaves out contents that are lists of parts`, {
@@ -183,7 +183,7 @@ export class ChatTemplate {
   }
 }
 
-/** Contents that are lists, and the parts in them. */
+/** Returns the contents that are lists, and the parts in these lists. */
 function contentParts(messages: Value): ReadonlySet<object> {
   const contents = (messages as readonly Value[]).flatMap((message) => {
     const content = message instanceof Dict ? message.get('content') : undefined;

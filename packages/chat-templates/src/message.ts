@@ -1,6 +1,6 @@
 /**
- * A message with all fields of its line, since chat templates may read any field. Values in fields are as
- * `readConversations` describes.
+ * A message with all fields that its line in the file has, since chat templates may read any field. Values in
+ * fields are as `readConversations` describes.
  */
 export interface ChatMessage {
   /** `system`, `user`, `assistant`, `tool`, or another role of the chat template. */
@@ -8,14 +8,14 @@ export interface ChatMessage {
   readonly [field: string]: unknown;
 }
 
-/** Returns the text of a part of a content; undefined for images and the like. */
+/** Returns the text of one part of a content; undefined for images and other kinds of parts. */
 function textOfPart(part: unknown): string | undefined {
   if (typeof part !== 'object' || part === null) return undefined;
   const { type, text } = (part instanceof Map ? Object.fromEntries(part) : part) as Record<string, unknown>;
   return type === 'text' && typeof text === 'string' ? text : undefined;
 }
 
-/** Returns the texts in contents that are lists of parts; undefined where no content is a list. */
+/** Returns the texts of all contents that are lists of parts; undefined if no content is a list. */
 export function textParts(messages: readonly ChatMessage[]): readonly string[] | undefined {
   const lists = messages.flatMap(({ content }) => (Array.isArray(content) ? [content as unknown[]] : []));
   if (lists.length === 0) return undefined;
@@ -23,7 +23,7 @@ export function textParts(messages: readonly ChatMessage[]): readonly string[] |
 }
 
 /**
- * Returns the messages with one text for each content that is a list of texts; undefined where a list has
+ * Returns the messages with each content that is a list of texts joined to one text; undefined if a list has
  * other parts.
  */
 export function withJoinedTexts(messages: readonly ChatMessage[]): readonly ChatMessage[] | undefined {
@@ -37,7 +37,7 @@ export function withJoinedTexts(messages: readonly ChatMessage[]): readonly Chat
   return joined;
 }
 
-/** Returns a content for people: its text, with the kind of each part that is no text. */
+/** Returns a content as text for people to read: its texts, and the kinds of its other parts. */
 export function contentForPeople(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';

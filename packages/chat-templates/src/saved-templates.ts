@@ -4,16 +4,19 @@ import { DataError } from '@mtl/errors';
 import { fileProblem, isJsonObject, readRegularFile } from '@mtl/errors/files';
 import { ChatTemplate } from './chat-template.js';
 
-/** Bytes of a file that may hold a template; tokenizer_config.json lists the tokens of some models. */
+/**
+ * The maximum bytes of a file that may contain a template; tokenizer_config.json also lists the tokens of
+ * some models.
+ */
 const maximumBytes = 64 * 2 ** 20;
 
 /**
  * Opens the chat template of a downloaded model: `chat_template.jinja` or the `chat_template` of
- * tokenizer_config.json in its folder. If there are several (a list there, or files in
- * `additional_chat_templates`), it is the one named `default`, and `tool_use` for conversations with
- * functions. `bos_token`, `eos_token` and so on come from tokenizer_config.json and special_tokens_map.json.
+ * tokenizer_config.json in its folder. If there are several (a list in tokenizer_config.json, or files in
+ * `additional_chat_templates`), it opens the template named `default`, and for conversations with functions
+ * `tool_use`. `bos_token`, `eos_token` and so on come from tokenizer_config.json and special_tokens_map.json.
  *
- * @param specialTokens texts by such names, which override the files
+ * @param specialTokens texts by names such as `bos_token`, which override the files
  * @throws DataError MTL_CHAT_TEMPLATE if the folder has no template, or one that cannot be read or used
  */
 export function openChatTemplate(
@@ -28,21 +31,21 @@ export function openChatTemplate(
   });
 }
 
-/** The text of a template, and the name that messages have of it. */
+/** The text of a template, and its name in messages. */
 interface TemplateText {
   readonly text: string;
   readonly name: string;
 }
 
-/** The templates of a folder that are used. */
+/** The templates of a folder: the default one, and the one for functions. */
 interface SavedTemplates {
-  /** Opens them with texts of `bos_token` and so on. */
+  /** Opens the templates, with the texts of `bos_token` and so on. */
   readonly open: (specialTokens: Readonly<Record<string, string>>) => ChatTemplate;
 }
 
 /**
- * Finds the templates of a folder as the transformers library does: files before tokenizer_config.json;
- * undefined where there are none.
+ * Finds the templates of a folder as the transformers library does: files override tokenizer_config.json;
+ * undefined if the folder has no template.
  *
  * @throws DataError MTL_CHAT_TEMPLATE
  */
@@ -72,7 +75,7 @@ const opened = (template: TemplateText, toolUse?: TemplateText): SavedTemplates 
     }),
 });
 
-/** Returns the templates that are files, by their names: `default` is chat_template.jinja. */
+/** Returns the templates that are separate files, by name; chat_template.jinja has the name `default`. */
 function templateFiles(directory: string): ReadonlyMap<string, TemplateText> {
   const folder = join(directory, 'additional_chat_templates');
   const others =
@@ -115,7 +118,7 @@ function used(templates: ReadonlyMap<string, TemplateText>, where: string): Save
   });
 }
 
-/** Returns the texts of special tokens by their names, as the files of a folder have them. */
+/** Returns the texts of special tokens by name, from the files of a folder. */
 function savedTokens(directory: string): Readonly<Record<string, string>> {
   const stated = ['tokenizer_config.json', 'special_tokens_map.json'].flatMap((name) =>
     Object.entries(settingsIn(directory, name)),

@@ -3,7 +3,7 @@ import { ChatTemplate } from './chat-template.js';
 import type { ChatMessage } from './message.js';
 import { type JsonValue, parseJson } from './python/python-json.js';
 
-/** Returns messages as a file of JSON has them, with maps inside. */
+/** Returns messages in the form in which they are read from JSON, with maps inside. */
 const asRead = (messages: readonly unknown[]): readonly ChatMessage[] =>
   (parseJson(JSON.stringify(messages)) as readonly ReadonlyMap<string, JsonValue>[]).map(
     (message) => Object.fromEntries(message) as ChatMessage,
@@ -32,7 +32,7 @@ function rendered(
   return template.render({ messages, where: 'line 1' }).text;
 }
 
-// OpenAI's files have the arguments of a call as a text of JSON
+// files in OpenAI's format have the arguments of a call as JSON text
 describe('arguments of calls that are a text of JSON', () => {
   const text = '{"b": 2.0, "a": [1, "x\\"y"], "n": 12345678901234567890}';
 

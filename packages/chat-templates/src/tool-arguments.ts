@@ -2,12 +2,12 @@ import { isJsonObject } from '@mtl/errors/files';
 import type { ChatMessage } from './message.js';
 import { type JsonValue, parseJson } from './python/python-json.js';
 
-/** The arguments of a call that are a text of JSON, as OpenAI's files have them. */
+/** The arguments of a call that are given as JSON text, as in files of OpenAI's format. */
 export interface TextArguments {
   readonly text: string;
-  /** The object that the text is. */
+  /** The parsed object. */
   readonly value: JsonValue;
-  /** The position among all such texts of the messages. */
+  /** The index among all arguments of the messages that are given as JSON text. */
   readonly index: number;
 }
 
@@ -38,19 +38,20 @@ export function replaceTextArguments(
   return numReplaced === 0 ? undefined : replaced;
 }
 
-/** Returns arguments that no conversation has, as a text of JSON. */
+/** Returns arguments, as JSON text, that no real conversation contains; they identify their index. */
 export const probeArguments = (index: number): string => `{"gxqvzwk": ${index}}`;
 
 const quotedProbe = /"\{\\"gxqvzwk\\": (\d+)\}"/g;
 
 /**
- * Returns the indices of the probes that a rendered text has as texts in JSON, in quotes and with escapes.
+ * Returns the indices of the probes that a rendered text contains as JSON strings, in quotes and with
+ * escapes.
  */
 export function quotedProbes(rendered: string): ReadonlySet<number> {
   return new Set(Array.from(rendered.matchAll(quotedProbe), ([, index]) => Number(index)));
 }
 
-/** Returns a map or object with another value of a key that it has. */
+/** Returns a map or object in which the value of an existing key is changed. */
 function changed(value: unknown, key: string, change: (value: unknown) => unknown): unknown {
   if (value instanceof Map) {
     return value.has(key)
@@ -60,13 +61,13 @@ function changed(value: unknown, key: string, change: (value: unknown) => unknow
   return isJsonObject(value) && Object.hasOwn(value, key) ? { ...value, [key]: change(value[key]) } : value;
 }
 
-/** Returns the object that a text is in JSON. */
+/** Returns the object that a JSON text represents; undefined if the text is anything else. */
 function objectOf(text: string): JsonValue | undefined {
   try {
     const value = parseJson(text);
     return value instanceof Map ? value : undefined;
   } catch {
-    // plain text, which a template writes as it is
+    // plain text, which templates write unchanged
     return undefined;
   }
 }

@@ -32,9 +32,9 @@ export interface ModelConfiguration extends BlockVariants, PositionVariants, Exp
   readonly attentionDropout: number;
   readonly hiddenDropout: number;
   readonly layerNormEpsilon: number;
-  /** Absent: as in the original, `tanh` in a GPT, `erf` in a BERT. */
+  /** The kind of GELU. Absent: as in the original model, `tanh` in a GPT, `erf` in a BERT. */
   readonly geluKind?: GeluKind | undefined;
-  /** A module that gives layers their blocks; absent: none does. */
+  /** The path of a module that gives layers their blocks; absent if there is no such module. */
   readonly modelBlocks?: string | undefined;
   readonly initMethodStd: number;
   readonly untieEmbeddingsAndOutputWeights: boolean;
@@ -51,10 +51,10 @@ export interface BertConfiguration {
   readonly shortSequenceProbability: number;
 }
 
-/** The amount of training, in which portions and in which precision. */
+/** The length of training, its batches and its precision. */
 export interface TrainingConfiguration {
   readonly microBatchSize: number;
-  /** After ramp-up. */
+  /** Samples of a step, after ramp-up. */
   readonly globalBatchSize: number;
   /** Micro-batches that each data-parallel rank accumulates per step, after ramp-up. */
   readonly numMicroBatches: number;
@@ -65,19 +65,19 @@ export interface TrainingConfiguration {
    */
   readonly start?: BatchPosition;
   /**
-   * Steps of the whole training run. With `trainSamples` or epochs it is computed: the steps that were taken,
+   * Steps of the whole training run. With `trainSamples` or epochs it is the number of steps already taken,
    * plus the steps that fit into the remaining samples.
    */
   readonly trainIterations: number;
-  /** Given only where training is counted in samples. */
+  /** Samples of the whole training run; present only if training is counted in samples. */
   readonly trainSamples?: number;
   /** Steps whose samples are consumed without being trained on. */
   readonly iterationsToSkip?: readonly number[];
   readonly exitInterval?: number;
-  /** Minutes since the program began after which a run ends. */
+  /** Minutes after the start of the program at which a run ends. */
   readonly exitDurationMinutes?: number;
   readonly evalInterval: number;
-  /** 0 when there is no evaluation. */
+  /** Global batches of an evaluation; 0 if there is no evaluation. */
   readonly evalIterations: number;
   readonly seed: number;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
@@ -119,15 +119,18 @@ export interface OptimizerConfiguration {
 /** The reaction to steps whose loss or gradient norm is far above the values of recent steps. */
 export interface SpikeConfiguration {
   readonly policy: 'ignore' | 'report' | 'skip' | 'roll-back';
-  /** Steps that a step is compared with. */
+  /** Number of recent steps that a step is compared with. */
   readonly window: number;
-  /** In standard deviations. */
+  /** Distance from the recent steps above which a step is a spike, in standard deviations. */
   readonly factor: number;
-  /** Spikes that are skipped or rolled back with less than a window of steps between two. */
+  /**
+   * Number of spikes that may be skipped or rolled back with less than a window of steps between two; one
+   * more ends the run.
+   */
   readonly limit: number;
-  /** Absent: none. */
+  /** Gradient norm (before clipping) above which the update of a step is skipped. Absent: no threshold. */
   readonly gradientNormSkipThreshold?: number;
-  /** The steps that are computed again; absent: none. */
+  /** The mode of computing steps a second time, to find wrong results; absent: no step is computed again. */
   readonly rerunMode?: 'validate_results' | 'report_stats';
 }
 
@@ -139,14 +142,17 @@ export type TokenizerConfiguration = TokenizerOptions;
 
 /** Conversations to fine-tune on. */
 export interface ConversationConfiguration extends ConversationFiles {
-  /** Evaluations in a row without a lower validation loss that end training; absent: none do. */
+  /**
+   * Number of evaluations in a row without a lower validation loss after which training ends; absent:
+   * training never ends early.
+   */
   readonly patience?: number;
 }
 
 /** The numbers of samples in an epoch of conversations, known only after the conversations are read. */
 export interface ConversationSamples {
   readonly numTrain: number;
-  /** 0 where nothing is evaluated. */
+  /** Number of samples for evaluation; 0 if nothing is evaluated. */
   readonly numValidation: number;
 }
 
@@ -156,12 +162,12 @@ export interface DataConfiguration {
    * and conversations.
    */
   readonly dataPath: readonly string[];
-  /** Made-up data instead. */
+  /** True if made-up data replace the data of --data-path. */
   readonly mockData?: true;
   readonly split: string;
   readonly dataCachePath?: string;
   readonly tokenizer?: TokenizerConfiguration;
-  /** The conversations, where a run learns from them. */
+  /** The conversations to learn from, if the run learns from conversations. */
   readonly conversations?: ConversationConfiguration;
   readonly eodMaskLoss: boolean;
   readonly resetPositionIds: boolean;
@@ -169,17 +175,17 @@ export interface DataConfiguration {
 }
 
 export interface ParallelConfiguration extends StrategyConfiguration {
-  /** `meta` and `meta-cuda`: of a dry run. */
+  /** The device; `meta` and `meta-cuda` are the devices of a dry run. */
   readonly device: 'cpu' | 'cuda' | 'meta' | 'meta-cuda';
-  /** True where matmuls of float32 may be in TF32. */
+  /** True if float32 matmuls may use TF32. */
   readonly allowTf32: boolean;
-  /** True where passes are recorded and launched as CUDA graphs. */
+  /** True if passes are recorded and launched as CUDA graphs. */
   readonly cudaGraphs: boolean;
-  /** True where algorithms of matmuls are chosen by time before the first step. */
+  /** True if the algorithms of matmuls are chosen by measured time before the first step. */
   readonly timesMatmuls: boolean;
-  /** Absent: chosen before the first step, see `chooseThreads`. */
+  /** CPU threads of each process. Absent: chosen before the first step, see `chooseThreads`. */
   readonly threads?: number;
-  /** Processes of the run. */
+  /** Number of processes of the run. */
   readonly worldSize: number;
   readonly distributedTimeoutMinutes: number;
 }
@@ -187,23 +193,24 @@ export interface ParallelConfiguration extends StrategyConfiguration {
 export interface CheckpointConfiguration extends AdapterPlaces {
   readonly save?: string;
   readonly saveInterval?: number;
-  /** Train on while a checkpoint is written. */
+  /** True if training continues while a checkpoint is written. */
   readonly asyncSave: boolean;
-  /** Absent: keep all. */
+  /** Number of checkpoints to keep. Absent: all are kept. */
   readonly keepLast?: number;
   readonly load?: string;
-  /** Absent: the newest complete one. */
+  /** Step of the checkpoint to load. Absent: the newest complete checkpoint. */
   readonly checkpointStep?: number;
   readonly loadOptimizer: boolean;
   readonly loadRng: boolean;
   readonly finetune: boolean;
   /**
-   * True where experts are copies of the feed-forward layers of a dense model that is loaded. Absent: false.
+   * True if the experts are initialized as copies of the feed-forward layers of a dense model that is loaded.
+   * Absent: false.
    */
   readonly upcycle?: boolean;
   /**
-   * The choice where learning rate, its schedule or weight decay differ from the checkpoint: refuse it
-   * (`same`), use the flags (`override`) or the checkpoint's.
+   * The source of the learning rate, its schedule and weight decay if they differ from the checkpoint: `same`
+   * rejects the difference, `override` uses the flags, `checkpoint` the checkpoint's values.
    */
   readonly schedule: 'same' | 'override' | 'checkpoint';
   readonly loadHuggingFace?: string;
@@ -212,29 +219,29 @@ export interface CheckpointConfiguration extends AdapterPlaces {
 
 export interface LoggingConfiguration {
   readonly logInterval: number;
-  /** True where the configuration is printed, and console lines on a terminal too. */
+  /** True if the configuration is printed, and on a terminal also the console lines. */
   readonly isVerbose: boolean;
   /** True if steps are compared with the prediction of a plan. */
   readonly comparesWithPlan: boolean;
-  /** True where the model writes a short sample at each evaluation. */
+  /** True if the model writes a short sample text at each evaluation. */
   readonly samplesAtEvaluations: boolean;
   readonly tensorboardDirectory?: string;
   readonly metricsJsonl?: string;
-  /** The run at Weights & Biases; a run without a name is called as its folder is. */
+  /** The run at Weights & Biases. A run without a name is named after its folder. */
   readonly wandb?: { readonly project: string; readonly name?: string; readonly entity?: string };
   readonly mlflow?: { readonly trackingUri: string; readonly experiment: string; readonly name?: string };
-  /** A trace of steps `first` to `last`. */
+  /** The steps that are traced, `first` to `last`. */
   readonly profile?: { readonly first: number; readonly last: number; readonly file: string };
 }
 
 /**
- * Everything a training run needs to know, resolved and checked: its users need not check again. Frozen
- * all the way down, and plain data but for `sources`.
+ * Everything a training run needs to know, resolved and checked, so that code that uses it need not check
+ * again. It is deeply frozen, and plain data except for `sources`.
  */
 export interface PretrainingConfiguration extends AdaptedConfiguration {
   readonly kind: ModelKind;
   readonly model: ModelConfiguration;
-  /** Its settings, where the model is a BERT. */
+  /** The settings that only a BERT has, if the model is a BERT. */
   readonly bert?: BertConfiguration;
   readonly training: TrainingConfiguration;
   readonly optimizer: OptimizerConfiguration;
@@ -243,7 +250,7 @@ export interface PretrainingConfiguration extends AdaptedConfiguration {
   readonly parallel: ParallelConfiguration;
   readonly checkpoint: CheckpointConfiguration;
   readonly logging: LoggingConfiguration;
-  /** The flags it was made from, and where each came from. */
+  /** The flags that the configuration was made from, and the source of each. */
   readonly flags: Flags;
   readonly sources: ReadonlyMap<FlagName, string>;
   readonly preset: string;

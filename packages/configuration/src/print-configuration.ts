@@ -23,7 +23,7 @@ export function printConfiguration(
         [undefined, configuration.kind].includes(modelOfFlag(name)) &&
         (all || ![undefined, 'default'].includes(sources.get(name))),
     );
-    // a model without experts has none of their values
+    // a model without experts has no values for their flags
     if (title === 'Experts' && flags['num-experts'] === undefined) return [];
     const rows = names.map((name) => [name, formatValue(flags[name]), sources.get(name) ?? ''] as const);
     return rows.length === 0 ? [] : [section(title, rows)];

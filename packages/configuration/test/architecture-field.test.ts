@@ -3,7 +3,7 @@ import { readHuggingFaceBert, readHuggingFaceGpt } from '@mtl/formats';
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
 import { afterAll, expect, it, vi } from 'vitest';
 
-// the table with one field more: everything below must follow from it
+// the table of the architecture with one more field: everything below must follow from it
 vi.mock('../src/architecture/architecture-fields.js', async (importOriginal) => {
   const original = await importOriginal<typeof import('../src/architecture/architecture-fields.js')>();
   const { count } = await import('../src/flags/flag-kinds.js');
@@ -16,7 +16,7 @@ vi.mock('../src/architecture/architecture-fields.js', async (importOriginal) => 
   return { ...original, architectureFields: { ...original.architectureFields, 'dummy-tracks': dummy } };
 });
 
-// files share a process: others have read the table before, and read it again after
+// test files share a process: other files have read the table before, and read it again later
 vi.resetModules();
 afterAll(() => {
   vi.doUnmock('../src/architecture/architecture-fields.js');

@@ -9,7 +9,7 @@ const modelOf = (...flags: readonly string[]) => {
 };
 const rope = ['--position-embedding-type', 'rope'];
 
-/** Returns the error of asking for a directory of the transformers library. */
+/** Returns the error for these flags with a request to write a directory of the transformers library. */
 function refusalOf(...flags: readonly string[]): MtlError | undefined {
   try {
     checkHuggingFaceArchitecture({ kind: 'bert', model: modelOf(...flags) });
@@ -43,7 +43,7 @@ it("is written where transformers' BERT or RoFormer computes it, and else refuse
   expect(refusalOf()).toBeUndefined();
   expect(refusalOf(...rope, '--rotary-interleaved', masks)).toBeUndefined();
   expect(refusalOf(...rope, '--rotary-interleaved')?.expected).toBe(`${masks} true`);
-  // a BERT and a RoFormer are as near
+  // a BERT and a RoFormer differ from the model in equally many flags
   expect(refusalOf(...rope, masks)?.expected).toBe('--position-embedding-type learned_absolute');
   expect(refusalOf(...rope, '--rotary-interleaved', masks, '--rotary-base', '500')?.expected).toBe(
     '--rotary-base 10000',

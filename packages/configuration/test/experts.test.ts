@@ -47,7 +47,7 @@ function fileOf(name: string, text: string): string {
   return path;
 }
 
-/** Saves the configuration of a run, and reads it as a later run does. */
+/** Saves the configuration of a run, and reads it as a later run would. */
 function savedOf(flags: string) {
   const json = { ...configurationJson(configure(flags)), gptModel: modelOf(flags) };
   return readSavedConfiguration('gpt', JSON.parse(JSON.stringify(json)), place);

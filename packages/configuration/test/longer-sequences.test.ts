@@ -10,7 +10,7 @@ import {
   withLoadedFlags,
 } from '../src/internal/index.js';
 
-/** Returns the flags of a run that loads a fixture of @mtl/models. */
+/** Returns the flags of a run that loads a fixture of @mtl/models, with further flags. */
 async function loading(name: string, line: string) {
   const directory = fileURLToPath(new URL(`../../formats/fixtures/${name}`, import.meta.url));
   const { configuration: model } = await readHuggingFaceGpt({ directory });
@@ -60,7 +60,7 @@ describe('a GPT with rotary positions that a run loads from Hugging Face', () =>
     ['huggingface-llama', '--position-embedding-type learned_absolute'],
     ['huggingface-llama', '--rotary-interleaved'],
     ['huggingface-llama', '--num-layers 3'],
-    // learned positions have weights
+    // learned position embeddings are weights, so their number cannot change
     ['huggingface-gpt2', '--max-position-embeddings 2048'],
     ['huggingface-gpt2', '--position-embedding-type yarn'],
   ])('has its own weights and no other positions: %s with %s', async (name, line) => {
@@ -124,7 +124,7 @@ describe('a model that is written for transformers', () => {
     'yarn',
     'yarn --rotary-scaling-factor 16 --yarn-original-max-position-embeddings 8192',
     'yarn --rotary-scaling-factor 16 --mscale 0.7 --mscale-all-dim 1',
-    // as an attention_factor
+    // transformers states it as an attention_factor
     'yarn --rotary-scaling-factor 16 --mscale 0.7',
     'yarn --rotary-scaling-factor 16 --mscale 0 --mscale-all-dim 0.5',
     'yarn --rotary-scaling-factor 16 --yarn-attention-factor 1.3',

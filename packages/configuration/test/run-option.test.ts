@@ -5,14 +5,14 @@ import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 
-// the flags of training with two more: everything below must follow from their declaration
+// the flags of training with two more flags: everything below must follow from their declaration
 vi.mock('../src/flags/training-flags.js', async (importOriginal) => {
   const original = await importOriginal<typeof import('../src/flags/training-flags.js')>();
   const { dummyFlags } = await import('./support/dummy-flags.js');
   return { ...original, trainingFlags: { ...original.trainingFlags, ...dummyFlags } };
 });
 
-// files share a process: others have read the flags before, and read them again after
+// test files share a process: other files have read the flags before, and read them again later
 vi.resetModules();
 afterAll(() => {
   vi.doUnmock('../src/flags/training-flags.js');

@@ -69,7 +69,8 @@ describe('mutated .idx files', () => {
     }
     expect([...codes.keys()].sort()).toEqual(expect.arrayContaining(['MTL_DATA_INDEXED_DATASET']));
     expect(codes.get('MTL_DATA_INDEXED_DATASET')).toBeGreaterThan(400);
-    // The files hold some hundred bytes: even uncollected garbage of all rounds stays far below this.
+    // The files have some hundred bytes: even the garbage of all rounds, if none is collected, is far below
+    // this.
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(256 * 2 ** 20);
   });
 

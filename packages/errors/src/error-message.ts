@@ -3,7 +3,10 @@ import { MtlError, type MtlErrorOptions } from './mtl-error.js';
 
 const classes: Readonly<Record<string, typeof MtlError | undefined>> = errorClasses;
 
-/** An error on its way between threads: cloning it would drop its class and fields. */
+/**
+ * An error in the form in which threads send it to each other: cloning the error itself would drop its class
+ * and fields.
+ */
 export interface ErrorMessage extends Pick<MtlErrorOptions, 'expected' | 'remedy' | 'details' | 'exitCode'> {
   readonly name: string;
   readonly code: `MTL_${string}`;
@@ -13,7 +16,7 @@ export interface ErrorMessage extends Pick<MtlErrorOptions, 'expected' | 'remedy
 /**
  * Packs an error for `postMessage`.
  *
- * @param unexpected class and code of an error that no package raised as a coded error
+ * @param unexpected class and code that an error without a code gets
  */
 export function packError(error: unknown, unexpected: Pick<ErrorMessage, 'name' | 'code'>): ErrorMessage {
   if (!MtlError.isInstance(error)) {
@@ -34,7 +37,7 @@ export function packError(error: unknown, unexpected: Pick<ErrorMessage, 'name' 
   };
 }
 
-/** Returns the error that was packed. */
+/** Restores the error that was packed. */
 export function unpackError(
   { name, code, message, ...options }: ErrorMessage,
   { cause }: Pick<MtlErrorOptions, 'cause'> = {},

@@ -2,7 +2,7 @@
 export interface MtlErrorOptions {
   /** The expected value, or the nearest valid ones: printed after the message. */
   readonly expected?: string;
-  /** The command or change that fixes it: printed on a line of its own. */
+  /** The command or change that fixes the error: printed on a separate line. */
   readonly remedy?: string;
   /** Structured context for programs (file, line, rank, shapes ...). */
   readonly details?: Readonly<Record<string, unknown>>;
@@ -24,7 +24,7 @@ export class MtlError extends Error {
   readonly remedy: string | undefined;
   readonly details: Readonly<Record<string, unknown>>;
   readonly exitCode: 1 | 2;
-  /** Marks the family across duplicated copies of this package. */
+  /** True for all errors of this class, also if they come from another copy of this package. */
   readonly [marker] = true;
 
   constructor(code: `MTL_${string}`, message: string, options: MtlErrorOptions = {}) {
@@ -36,13 +36,13 @@ export class MtlError extends Error {
     this.exitCode = options.exitCode ?? 1;
   }
 
-  /** Tells whether `value` is an error of this family, also when another copy of the package made it. */
+  /** Returns whether `value` is an `MtlError`, also if another copy of this package made it. */
   static isInstance(value: unknown): value is MtlError {
     return value instanceof Error && (value as { [marker]?: boolean })[marker] === true;
   }
 }
 
-/** Flags, files of settings or arguments that cannot work; found before the run (exit code 2). */
+/** An error in flags, files of settings or arguments, found before the run (exit code 2). */
 export class ConfigurationError extends MtlError {
   override readonly name = 'ConfigurationError';
   constructor(code: `MTL_${string}`, message: string, options: MtlErrorOptions = {}) {
@@ -50,7 +50,7 @@ export class ConfigurationError extends MtlError {
   }
 }
 
-/** A corpus, tokenizer or dataset that is missing, torn or contradicts itself (exit code 2). */
+/** An error of a corpus, tokenizer or dataset that is missing, incomplete or inconsistent (exit code 2). */
 export class DataError extends MtlError {
   override readonly name = 'DataError';
   constructor(code: `MTL_${string}`, message: string, options: MtlErrorOptions = {}) {
@@ -58,30 +58,33 @@ export class DataError extends MtlError {
   }
 }
 
-/** A checkpoint or model directory that cannot be read or written. */
+/** An error of a checkpoint or model directory that cannot be read or written. */
 export class CheckpointError extends MtlError {
   override readonly name = 'CheckpointError';
 }
 
-/** A native operation that refused its tensors, or a device or library that is not there. */
+/** An error of a native operation that rejects its tensors, or of a device or library that is missing. */
 export class KernelError extends MtlError {
   override readonly name = 'KernelError';
 }
 
 /**
- * Processes that could not work together: a rank that died, hangs or never came, operations that do not fit
- * each other. `details` holds rank, group, operation, sequence and waitedMs where they are known.
+ * An error in the communication of processes: a rank that died, hangs or never joined, or operations that do
+ * not match each other. `details` holds rank, group, operation, sequence and waitedMs if they are known.
  */
 export class CommunicationError extends MtlError {
   override readonly name = 'CommunicationError';
 }
 
-/** Training that went wrong while running: a loss that is not a number, a scale that ran out. */
+/**
+ * An error of training while it runs: for example a loss that is not a number, or a loss scale that became
+ * too small.
+ */
 export class TrainingError extends MtlError {
   override readonly name = 'TrainingError';
 }
 
-/** A misuse of an API by the calling program: a bug there, not an input of a user. */
+/** An error in the use of an API: a bug of the calling program, not a wrong input of a user. */
 export class UsageError extends MtlError {
   override readonly name = 'UsageError';
 }

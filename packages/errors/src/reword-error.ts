@@ -1,13 +1,13 @@
 import { packError, unpackError } from './error-message.js';
 import { MtlError, type MtlErrorOptions } from './mtl-error.js';
 
-/** Parts of an error that are replaced; missing or undefined parts stay. */
+/** Parts of an error that are replaced; parts that are missing or undefined stay the same. */
 type ErrorChanges = { readonly message?: string | undefined } & {
   readonly [Name in 'remedy' | 'exitCode']?: MtlErrorOptions[Name] | undefined;
 };
 
 /**
- * Returns the error with other parts, for a caller that knows the remedy, the place or the exit status
+ * Returns an error with some parts replaced, for a caller that knows the remedy, the place or the exit status
  * better. Class, code, expectation and details stay; the error itself is the cause of the new one.
  */
 export function changedError(error: MtlError, { message, remedy, exitCode }: ErrorChanges): MtlError {
@@ -24,9 +24,9 @@ export function changedError(error: MtlError, { message, remedy, exitCode }: Err
 }
 
 /**
- * Returns the error in other words: `reword` is applied to its message, expectation and remedy, one after the
- * other. Class, code, details and exit status stay; the error itself is the cause of the new one. A value
- * that is no `MtlError` is returned unchanged.
+ * Returns the error with other words: `reword` is applied to its message, expectation and remedy, one after
+ * the other. Class, code, details and exit status stay; the error itself is the cause of the new one. A value
+ * that is not an `MtlError` is returned unchanged.
  */
 export function rewordError(error: unknown, reword: (text: string) => string): unknown {
   if (!MtlError.isInstance(error)) return error;

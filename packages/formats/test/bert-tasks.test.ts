@@ -152,7 +152,7 @@ describe.each(tasks)('%s', (name, task) => {
     const { stage, held, dispose } = await load(name, task);
     expect(held).toEqual(stage.parameters);
     const { loss, logits } = run(stage, batch, 'forward');
-    // of the design: logits within 1e-4; transformers computes in float64
+    // the bound of the design is 1e-4 for logits; transformers computes in float64
     const { numRows, sequenceLength } = { numRows: batch.lengths.length, ...batch };
     expected.logits.forEach((value, index) => {
       const isPadding =
@@ -176,7 +176,7 @@ describe.each(tasks)('%s', (name, task) => {
   it('evaluates to the same logits, also without labels, and with any tokens in the padding', async () => {
     const { stage, dispose } = await load(name, task);
     const trained = run(stage, batch, 'forward');
-    // the same kernels: not a bit differs
+    // the same kernels run, so not a bit differs
     expect(run(stage, batch, 'evaluate')).toEqual(trained);
     const targets = { labels: undefined, startPositions: undefined, endPositions: undefined };
     expect(run(stage, { ...batch, ...targets }, 'evaluate')).toEqual({ ...trained, loss: 0 });
@@ -238,7 +238,7 @@ describe.each(tasks)('%s', (name, task) => {
       tokenTypes: batch.tokenTypes.subarray(0, longest * numRows),
     };
     const { loss } = run(stage, batch, 'evaluate');
-    // float32 sums over keys of another number
+    // float32 sums over another number of keys
     for (const changed of [wide, narrow])
       expect(Math.abs(run(stage, changed, 'evaluate').loss / loss - 1)).toBeLessThan(2e-6);
     dispose();

@@ -35,7 +35,7 @@ function uncachedLogits(stage: GptStage, tokens: readonly number[]): Float32Arra
   return tokens.map((_, row) => values.subarray(row * vocabularySize, (row + 1) * vocabularySize));
 }
 
-/** Logits after the prompt and after each further token, by one cache. */
+/** Logits after the prompt and after each further token, computed with one key-value cache. */
 function cachedLogits(
   model: GptLanguageModel,
   tokens: readonly number[],
@@ -102,13 +102,13 @@ describe.each(fixtureNames)('GptLanguageModel of %s', (name) => {
   });
 });
 
-// of a Llama: llama.test.ts
+// Llama models are tested in llama.test.ts
 describe.each(gpt2Names)('GptLanguageModel of %s', (name) => {
   it.each([
     // float32 rounding
     ['float32', 2e-5],
-    // both paths round hidden states to 8 bits, at places that a different order of sums moves: logits of 10
-    // by 2^-8
+    // both paths round hidden states to 8 bits; a different order of sums rounds some up and others down:
+    // logits of 10 differ by up to 2^-8
     ['bfloat16', 0.15],
   ] as const)('computes with a cache what it computes without, in %s', async (dtype, tolerance) => {
     const { stage, model, dispose } = await loadModel(fixtureDirectory(name), { dtype });

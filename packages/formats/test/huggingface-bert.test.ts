@@ -100,7 +100,7 @@ describe.each(bertNames)('%s', (name) => {
     expect(newNames(written)).toEqual(newNames(original));
     const angles = 'roformer.encoder.embed_positions.weight';
     expect(written.has(angles)).toBe(name === 'huggingface-roformer');
-    // sines of numpy and of the engine may round apart
+    // sines of numpy and of the engine may be rounded differently
     if (written.has(angles)) expectNear(written.get(angles)!, [...original.get(angles)!], 2 ** -23);
     dispose();
     again.dispose();
@@ -120,7 +120,7 @@ describe('Hugging Face directories of BERT', () => {
   it('refuse to lack a head that is asked for', async () => {
     const loading = loadBert(fixturePath('huggingface-bert-masked'), { sentenceOrderHead: true });
     await expect(loading).rejects.toMatchObject({ code: 'MTL_HUGGING_FACE_WEIGHTS' });
-    // the storage of the model that was not loaded
+    // the model that could not be loaded must have released its storage
     live = numLiveTensors();
   });
 

@@ -20,7 +20,7 @@ interface Rewriting {
   /** The new name; undefined leaves the tensor out. Default: the same. */
   readonly rename?: (name: string) => string | undefined;
   readonly change?: (bytes: Uint8Array, name: string) => void;
-  /** Default: one file. */
+  /** Maximum bytes of a file. Default: one file. */
   readonly maxShardBytes?: number;
 }
 

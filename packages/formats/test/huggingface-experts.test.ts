@@ -97,7 +97,7 @@ it('reads the configuration of a mixture of experts', async () => {
     addBiasLinear: false,
   });
   expect(configuration.windowSize).toBeUndefined();
-  // the coefficient of the balancing loss is a run's own
+  // the coefficient of the balancing loss is a setting of each run
   expect(notices).toEqual([]);
 });
 
@@ -108,7 +108,7 @@ it.each<[ExpertFixture, Fields, Partial<GptModelConfiguration>]>([
   ['huggingface-mixtral', { sliding_window: 4 }, { windowSize: '3,0' }],
   ['huggingface-qwen3-moe', { use_sliding_window: true, sliding_window: 4 }, { windowSize: '3,0' }],
   ['huggingface-qwen3-moe', { norm_topk_prob: undefined }, { moeRouterPreSoftmax: true }],
-  // transformers' default
+  // the default of transformers
   ['huggingface-mixtral', { num_experts_per_tok: undefined }, { moeRouterTopk: 2 }],
   // every second layer from the first on, unlike decoder_sparse_step, which starts with the second
   ['huggingface-qwen3-moe', { mlp_only_layers: [1, 40] }, { moeLayerFreq: 2 }],

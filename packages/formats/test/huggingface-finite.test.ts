@@ -17,7 +17,7 @@ afterEach(async () => {
   await rm(scratch, { recursive: true });
 });
 
-/** A copy of a model with one of its weights stored in a dtype, zeros but for one value. */
+/** A copy of a model in which one weight is stored in another dtype, with all values 0 except one. */
 async function modelWith(dtype: Dtype, put: (view: DataView, element: number) => void): Promise<string> {
   const source = fixtureDirectory('huggingface-gpt2');
   const directory = join(scratch, 'model');

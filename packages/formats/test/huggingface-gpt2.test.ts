@@ -70,7 +70,7 @@ describe('weights that are read into the memory of parameters', () => {
     await writeFile(path, Buffer.concat([length, header, Buffer.from(' '), data]));
 
     const lent = await loadModel(directory);
-    // the zeros below the rows of the file must be written, too: storage for inference has any values
+    // the padding rows after the rows of the file must be written too: memory for inference is not cleared
     for (const { data: tensor } of lent.stage.parameters) tensor.write(new Float32Array(tensor.size).fill(7));
     await lent.source.load(parameterTensors(lent.stage.parameters));
     const copied = await loadModel(fixture);
@@ -135,7 +135,7 @@ describe.each(gpt2Names)('%s', (name) => {
       JSON.parse(await readFile(join(path, 'config.json'), 'utf8')) as Record<string, unknown>;
     const [ours, theirs] = [await read(directory), await read(fixtureDirectory(name))];
     const different = Object.keys(ours).filter((key) => ours[key] !== theirs[key] && key !== 'architectures');
-    // float32 weights were asked for; n_inner is null there where it is 4 n_embd
+    // weights were requested in float32; n_inner is null in the original if it equals 4 n_embd
     expect(different.sort()).toEqual(
       name === 'huggingface-erf' ? ['dtype', 'torch_dtype'] : ['n_inner', 'torch_dtype'],
     );
@@ -488,7 +488,7 @@ describe('parameterTensors', () => {
     const exact = await loadModel(fixtureDirectory('huggingface-erf'));
     stage.parameters.forEach((parameter, index) => {
       expect(parameter.data.dtype).toBe('bfloat16');
-      // the file is bfloat16: nothing is lost
+      // the file is in bfloat16, so nothing is lost
       expect(parameter.data.toArray()).toEqual(exact.stage.parameters[index]!.data.toArray());
     });
     dispose();

@@ -200,7 +200,7 @@ const ropeWith = (change: Fields): Fields => ({
 const llama3 = { low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 8192 };
 
 it.each<[FixtureName, Fields, Partial<GptModelConfiguration>]>([
-  // transformers' defaults of fields that are missing
+  // transformers' defaults for missing fields
   ['huggingface-llama-bias', { rope_parameters: undefined }, { rotaryBase: 10_000, useRopeScaling: false }],
   [
     'huggingface-llama-bias',
@@ -242,7 +242,7 @@ it.each<[FixtureName, Fields, string, string]>([
   ['huggingface-llama', { num_key_value_heads: 3 }, 'num_key_value_heads is 3', 'a divisor of 4'],
   [
     'huggingface-qwen2',
-    // 32, transformers' default, does not divide the heads
+    // 32, transformers' default for key-value heads, does not divide the number of heads
     { num_key_value_heads: undefined },
     'num_key_value_heads is missing',
     'a divisor of',

@@ -25,7 +25,7 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 let numDirectories = 0;
 const newDirectory = (): string => join(scratch, `${numDirectories++}`);
 
-/** A model with everything that experts can have there: as DeepSeek-V3, with the gate of Qwen2-MoE. */
+/** A model with every feature of experts that Megatron-LM has: as DeepSeek-V3, with the gate of Qwen2-MoE. */
 const model: GptModelConfiguration = {
   numLayers: 3,
   hiddenSize: 8,
@@ -71,7 +71,7 @@ const model: GptModelConfiguration = {
 };
 const kind = 'gpt';
 const { moeSharedExpertIntermediateSize: _, moeSharedExpertGate: __, ...withoutShared } = model;
-/** The same with biases everywhere, which shared experts cannot have. */
+/** The same model with biases everywhere, which shared experts cannot have. */
 const withBiases: GptModelConfiguration = {
   ...withoutShared,
   addBiasLinear: true,
@@ -79,7 +79,7 @@ const withBiases: GptModelConfiguration = {
   moeSharedExpertGate: false,
 };
 
-/** Values that bfloat16 does not have. */
+/** Values that bfloat16 cannot represent. */
 const valueAt = (tensor: number, index: number): number => Math.fround(1 + tensor / 64 + index / 4096);
 
 const tensorsOf = (of: GptModelConfiguration): LogicalTensor[] =>
@@ -296,7 +296,7 @@ describe('ranks of expert parallelism', () => {
     rmSync(join(directory, rank), { recursive: true });
     cpSync(join(other, rank), join(directory, rank), { recursive: true });
     const opened = readMegatron({ directory });
-    // the same experts in another form are the same experts
+    // experts stored in another form are read as the same experts
     await expect(opened).resolves.toMatchObject({ kind: 'gpt' });
     await (await opened).close();
     const grouped = copyOf('torch-experts-grouped');

@@ -33,7 +33,7 @@ const scratch = mkdtempSync(join(tmpdir(), 'megatron-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 let numCopies = 0;
-/** A copy of a fixture to damage. */
+/** A copy of a fixture, which a test may damage. */
 function copyOf(name: string): string {
   const directory = join(scratch, `${name}-${numCopies++}`);
   cpSync(join(fixtures, name), directory, { recursive: true });
@@ -89,7 +89,7 @@ describe.each([
       makeVocabularySizeDivisibleBy: 4,
     });
     expect(found).toMatchObject({ kind: 'gpt', iteration: 12 });
-    // which layers have experts is a list there
+    // the checkpoint stores the layers that have experts as a list
     const { moeLayerFreq: _, ...others } = source.configuration;
     expect(found.configuration).toMatchObject(others);
     expect(layersOf(found.configuration)).toEqual(layersOf(source.configuration));
@@ -111,7 +111,7 @@ describe.each(['torch-bert', 'torch-dist-bert'])('%s', (name) => {
     const file = await SafetensorsFile.open(join(fixtures, 'bert-weights.safetensors'));
     for (const key of file.tensors.keys()) {
       const expected = Buffer.from(await file.read({ name: key }));
-      // ours go on with the padding of the vocabulary, which is zero
+      // our tensors also have the vocabulary's padding, which is zero
       const own = Buffer.from(weights[key]!, 'base64');
       expect(own.subarray(0, expected.length).equals(expected), key).toBe(true);
       expect(own.subarray(expected.length).every((byte) => byte === 0)).toBe(true);
@@ -123,7 +123,7 @@ describe.each(['torch-bert', 'torch-dist-bert'])('%s', (name) => {
 });
 
 /**
- * The files that torch.distributed.checkpoint of PyTorch 2.13.0 read on 2026-11-24, with experts on
+ * Hashes of the files that torch.distributed.checkpoint of PyTorch 2.13.0 read on 2026-11-24, with experts on
  * 2026-11-27, every value as in the fixture of this name: `tooling/fixtures/megatron.py --check`.
  */
 const checked = {
@@ -232,7 +232,7 @@ describe('the state of AdamW', () => {
     );
     const name = 'decoder.final_layernorm.weight';
     valuesOf(expected[name]!).forEach((weight, index) => {
-      // both were rounded, by at most 2^-24 and 2^-23: the weights are below 2
+      // both values were rounded, by at most 2^-24 and 2^-23: the weights are below 2
       expect(Math.abs(valuesOf(updated[name]!)[index]! - (weight + 2 ** -12))).toBeLessThan(2 ** -22);
       expect(valuesOf(moments[name]!)[index]).toBe(Math.fround(0.25 * (weight - 1) - 1));
     });
@@ -343,7 +343,7 @@ describe('an incomplete or another checkpoint', () => {
     const bytes = readFileSync(item);
     bytes.writeFloatLE(Number.NaN, bytes.indexOf(norm));
     writeFileSync(item, bytes);
-    // before version 1.6 a file ends with values, here in bfloat16
+    // a file from before version 1.6 ends with the values of tensors, here in bfloat16
     const rank = join(legacy, 'iter_0000012/mp_rank_00/model_optim_rng.pt');
     writeFileSync(rank, Buffer.concat([readFileSync(rank).subarray(0, -2), Buffer.from([0x80, 0x7f])]));
     for (const directory of [distributed, legacy]) {

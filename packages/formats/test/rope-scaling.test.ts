@@ -32,7 +32,7 @@ const argmax = (values: Float32Array): number => values.indexOf(values.reduce((a
 describe.each(models.map((known, index) => ({ ...known, index, parameters: known.changes.rope_parameters })))(
   '$model with $parameters',
   ({ model: name, changes, tokens, logits, prompt, generated, index }) => {
-    /** The fixture with other positions. */
+    /** The directory of a copy of the fixture with other positions. */
     const directory = join(scratch, `${index}`);
     cpSync(fixtureDirectory(name), directory, { recursive: true });
     writeFileSync(

@@ -1,8 +1,8 @@
-/** A token that is found in texts before they are split into words, without its id. */
+/** A token that is searched for in texts before they are split into words, without its id. */
 export interface AddedToken {
   readonly content: string;
   readonly special: boolean;
-  /** True for a token that is looked for in the normalized text. */
+  /** True for a token that is searched for in the normalized text. */
   readonly normalized: boolean;
   readonly single_word: boolean;
   readonly lstrip: boolean;
@@ -14,12 +14,12 @@ export class AddedVocabulary {
   readonly #modelIds: ReadonlyMap<string, number>;
   readonly #modelTokens: readonly string[];
   readonly #tokens = new Map<string, AddedToken & { readonly id: number }>();
-  /** The id of the next token that is new. */
+  /** The id that the next new token gets. */
   #next: number;
 
   /**
    * @param modelIds ids of the model's tokens
-   * @param of.modelTokens the tokens at the places of their ids
+   * @param of.modelTokens the model's tokens, indexed by id
    * @param of.numEntries number of the model's tokens; tokens of Unigram may be equal
    */
   constructor(
@@ -46,12 +46,12 @@ export class AddedVocabulary {
     return this.#tokens.has(content);
   }
 
-  /** Returns the token of the model with an id. */
+  /** Returns the model's token with an id. */
   ofModel(id: number): string | undefined {
     return this.#modelTokens[id];
   }
 
-  /** Returns the id of a token, of the model's or an added one. */
+  /** Returns the id of a token of the model, or of an added token. */
   idOf(content: string): number | undefined {
     return this.#tokens.get(content)?.id ?? this.#modelIds.get(content);
   }
@@ -62,7 +62,7 @@ export class AddedVocabulary {
   }
 }
 
-/** Returns tokens at the places of their ids. */
+/** Returns an array of tokens, indexed by id. */
 export function tokensById(ids: ReadonlyMap<string, number>): string[] {
   const tokens: string[] = [];
   for (const [token, id] of ids) tokens[id] = token;

@@ -3,7 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { BytePairEncoder } from './byte-pair-encoder.js';
 import { loadGpt2Vocabulary } from './gpt2-vocabulary.js';
 
-/** The definition: merge the first of the lowest pairs until none is left. */
+/**
+ * Returns the tokens of a word by the definition: merge the first pair with the lowest rank until no pair is
+ * left.
+ */
 function mergeNaively(word: string, ids: ReadonlyMap<string, number>): number[] {
   const pieces = [...word];
   for (;;) {

@@ -13,7 +13,10 @@ export class BytePairEncoder {
   readonly #longest: number;
   readonly #mergeOnce: (word: string) => readonly number[] = rememberWords((word) => this.merge(word));
 
-  /** @param ids by token; tokens and words are byte strings, a character U+0000 to U+00FF for each byte */
+  /**
+   * @param ids ids by token; tokens and words are byte strings, with a character U+0000 to U+00FF for each
+   *   byte
+   */
   constructor(ids: ReadonlyMap<string, number>) {
     this.#ids = ids;
     let longest = 0;
@@ -28,8 +31,8 @@ export class BytePairEncoder {
   }
 
   /**
-   * Merges the bytes of a word, by merges with an id below `end` only: the two parts that remain of a token
-   * below its own id are the merge that makes it.
+   * Merges the bytes of a word, using only merges with an id below `end`. If the word is a token and `end` is
+   * its id, the two parts that remain are the pair whose merge makes the token.
    */
   merge(word: string, end = Number.POSITIVE_INFINITY): number[] {
     const size = word.length;
@@ -52,7 +55,7 @@ export class BytePairEncoder {
     for (let position = 0; position < size; position++) look(position);
     for (let key = pop(heap); key !== undefined; key = pop(heap)) {
       const position = key % radix;
-      // Merges since it was pushed have changed this pair.
+      // Later merges have changed this pair, so the entry is stale.
       if (merged[position] !== (key - position) / radix) continue;
       const next = nexts[position]!;
       const after = nexts[next]!;

@@ -2,13 +2,13 @@ import { isJsonObject } from '@mtl/errors/files';
 import { shown } from './components/component.js';
 import { type Fail, failOf } from './tokenizer-files.js';
 
-// Ids index arrays: a wild one must not make an array of that length.
+// The largest id that is accepted: ids index arrays, and a wrong id must not create an array of that length.
 const maximumId = 1 << 24;
 
 const modelTypes = ['BPE', 'Unigram', 'WordLevel', 'WordPiece'] as const;
 type ModelType = (typeof modelTypes)[number];
 
-// Ranks of merges and positions in a word share a number of 53 bits.
+// The most merges: the rank of a merge and a position in a word are stored in one number of 53 bits.
 const maximumMerges = 1 << 21;
 
 /** A tokenizer.json whose used parts are checked. */
@@ -23,9 +23,9 @@ export interface TokenizerJson {
     readonly continuing_subword_prefix?: string | null;
     readonly end_of_word_suffix?: string | null;
     readonly max_input_chars_per_word?: number;
-    /** True if unknown characters of a word that are neighbours become one token; always in Unigram. */
+    /** True if neighbouring unknown characters of a word become one token; always so in Unigram. */
     readonly fuse_unk?: boolean | null;
-    /** True if the tokens of its bytes replace an unknown character. */
+    /** True if an unknown character is replaced by the tokens of its bytes. */
     readonly byte_fallback?: boolean | null;
     /** True if a word that is a token is not built from merges. */
     readonly ignore_merges?: boolean | null;
@@ -108,7 +108,7 @@ function checkVocabulary(model: Record<string, unknown>, fail: Fail): Map<string
   if (!isJsonObject(vocab)) return fail('has no vocabulary', 'an object from tokens to ids');
   const ids = new Map<string, number>();
   const seen = new Set<number>();
-  // its own keys only: JSON has no others
+  // an object of JSON has only its own keys
   for (const token in vocab) {
     const id = vocab[token];
     if (!isId(id))

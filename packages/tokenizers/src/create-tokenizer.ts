@@ -85,7 +85,7 @@ function builtInGpt2(tokens: readonly string[], options: TokenizerOptions): Toke
 
 const isAscii = /^[\0-\x7f]*$/;
 
-/** Returns the UTF-8 of a text, a character for each byte. */
+/** Returns the UTF-8 bytes of a text as a string with one character for each byte. */
 function byteString(text: string): string {
   return isAscii.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1');
 }
@@ -102,15 +102,15 @@ function gpt2FromFiles(
 }
 
 /**
- * Makes a tokenizer with one token for each byte of UTF-8 (ids 0 to 255); 256 ends a document. It needs no
- * files and loses nothing.
+ * Makes a tokenizer with one token for each byte of UTF-8 (ids 0 to 255); id 256 ends a document. It needs no
+ * files, and decoding always returns the original text.
  */
 function createByteLevelTokenizer(
   options: Extract<TokenizerOptions, { type: 'ByteLevelTokenizer' }>,
 ): Tokenizer {
   const endOfDocument = 256;
   const encoder = new TextEncoder();
-  // A byte order mark is a character like any other.
+  // A byte order mark is decoded like any other character.
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   return {
     name: 'ByteLevelTokenizer',
@@ -121,7 +121,7 @@ function createByteLevelTokenizer(
     encode: (text) => Int32Array.from(encoder.encode(text)),
     decode: (ids) => {
       const known = checkIds(ids, endOfDocument + 1);
-      // The end of a document has no bytes.
+      // The end-of-document token has no bytes.
       return decoder.decode(Uint8Array.from(known.filter((id) => id < endOfDocument)));
     },
   };

@@ -67,7 +67,7 @@ it.each(cases)('$name replaces what a split leaves of a character of $text', ({ 
     const left = tokenizer.decode(ids.slice(0, split));
     const right = tokenizer.decode(ids.slice(split));
     if (left + right === text) continue;
-    // The start of a character is replaced as one, each of its other bytes for itself.
+    // If a sequence of bytes is incomplete, its start becomes one U+FFFD, and each other byte another.
     expect(left.at(-1)).toBe('\ufffd');
     expect(right).toMatch(/^\ufffd{1,3}/u);
     const before = left.slice(0, -1);

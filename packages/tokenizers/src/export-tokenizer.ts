@@ -79,7 +79,7 @@ function settingsFile(
     tokenizer_class: settings.tokenizerClass,
     ...Object.fromEntries(tokens),
     model_max_length: settings.maxLength,
-    // undefined leaves it to tokenizer.json
+    // undefined leaves the decision to tokenizer.json
     add_prefix_space: settings.addsPrefixSpace,
     clean_up_tokenization_spaces: false,
   };
@@ -92,7 +92,7 @@ type SpecialToken = (typeof specialTokens)[number];
 // Names that published models give the token that begins a text.
 const bosNames = ['<|begin_of_text|>', '<|startoftext|>', '<s>', '<bos>', '[BOS]'];
 
-/** Returns the tokenizer_config.json of a tokenizer.json that came without one. */
+/** Returns a tokenizer_config.json for a tokenizer.json that has none. */
 function settingsOf(
   options: Extract<TokenizerOptions, { type: 'HuggingFaceTokenizer' }>,
   maxLength: number | undefined,
@@ -105,7 +105,7 @@ function settingsOf(
   const start = tokenizer.startIds?.[0];
   const { model } = checkTokenizerJson(readJsonFile(path), path).json;
   const unknown = Array.isArray(model.vocab) ? model.vocab[model.unk_id ?? -1]?.[0] : model.unk_token;
-  // special_tokens_map.json stays next to it, and must not be contradicted
+  // special_tokens_map.json stays next to the new file, and must not contradict it
   const { bos_token, eos_token, unk_token, pad_token } = tokenizer.specialTokens ?? {};
   const found: Record<SpecialToken, string | null | undefined> = {
     bos: bos_token ?? (start === undefined ? bosNames.find((name) => ids.has(name)) : tokens.get(start)),
@@ -113,7 +113,7 @@ function settingsOf(
     unk: unk_token ?? unknown,
     pad: pad_token ?? (tokenizer.padId === undefined ? undefined : tokens.get(tokenizer.padId)),
   };
-  // transformers would add a token that the vocabulary lacks
+  // leave out tokens that the vocabulary lacks, since transformers would add them
   const known = Object.entries(found).filter(([, token]) => typeof token === 'string' && ids.has(token));
   const settings = { ...readSavedFiles(path), configPath };
   const tokenizerClass = tokenizerClassOf(settings)?.name ?? 'PreTrainedTokenizerFast';

@@ -69,7 +69,7 @@ export interface ByteLevelBpe {
   /** Pairs of tokens with a space between them, the first merge first. */
   readonly merges: readonly string[];
   readonly endOfText: { readonly id: number; readonly content: string } | undefined;
-  /** True if texts are split into words as GPT-2 does. */
+  /** True if texts are split into words in the same way as GPT-2. */
   readonly splitsWords: boolean;
 }
 

@@ -22,7 +22,7 @@ const padNames = ['<|pad|>', '<pad>', '[PAD]'];
 /** A tokenizer around a parsed tokenizer.json. */
 interface HuggingFaceTokenizerOptions {
   readonly name: string;
-  /** For messages. */
+  /** Path of the file, for messages. */
   readonly path: string;
   readonly json: unknown;
   /** The files next to it; absent: none. */
@@ -51,7 +51,8 @@ export function loadHuggingFaceTokenizer(
 }
 
 /**
- * Returns a tokenizer.json, given by its path or its directory, and where its tokenizer_config.json would be.
+ * Returns the paths of a tokenizer.json, given by its path or its directory, and of the tokenizer_config.json
+ * next to it, which may not exist.
  */
 export function tokenizerJsonPaths(tokenizerModel: string): {
   readonly path: string;
@@ -101,7 +102,7 @@ function withAddedTokens(
   modelIds: ReadonlyMap<string, number>,
   added: TokenizerJson['added_tokens'],
 ): ReadonlyMap<string, number> {
-  // most models have them in their vocabulary
+  // most models have the added tokens in their vocabulary
   if (added.every(({ content, id }) => modelIds.get(content) === id)) return modelIds;
   const ids = new Map(modelIds);
   for (const { content, id } of added) ids.set(content, id);
@@ -131,7 +132,7 @@ function makeParts(
   const decode = decoderPart && makeDecoder(decoderPart);
   const tokens = [...modelTokens];
   const normalize = (text: string) => normalizer?.normalize(text) ?? text;
-  // for a normalized added token, the tokenizers library returns the normalized text
+  // a normalized added token is decoded to its normalized text, as in the tokenizers library
   for (const token of json.added_tokens) {
     const content = isNormalized(token) ? normalize(token.content) : token.content;
     if (content === '') {
@@ -161,7 +162,10 @@ function makeParts(
   };
 }
 
-/** Refuses text without an id: a model without an unknown token gives none for text that it cannot spell. */
+/**
+ * Rejects a text with a part that has no id, which happens if a model without an unknown token cannot spell
+ * the part.
+ */
 function checkIds(encoded: (number | undefined)[], path: string): number[] {
   if (encoded.every((id) => Number.isInteger(id))) return encoded as number[];
   throw tokenizerError(path, 'has no token for a part of the text, and no unknown token', {
@@ -194,7 +198,7 @@ function endOfDocument(options: {
   });
 }
 
-/** Turns whatever is thrown into our error. */
+/** Runs a function, and converts any error to a coded error about the file. */
 function guarded<T>(path: string, run: () => T): T {
   try {
     return run();

@@ -1,7 +1,7 @@
 /**
  * Classes by which AutoTokenizer of transformers 5.18 loads the tokenizer of a `model_type` (config.json):
- * a class, and the types. `tooling/fixtures/make-saved-tokens-fixtures.py` has the list from the library, and
- * a test compares it with this one.
+ * for each class the list of its types. `tooling/fixtures/make-saved-tokens-fixtures.py` reads the list from
+ * the library, and a test compares it with this list.
  */
 const typesOfClasses: Readonly<Record<string, string>> = {
   AlbertTokenizer: 'albert yoso',

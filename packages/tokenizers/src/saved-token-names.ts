@@ -4,13 +4,15 @@ import { tokenizerError } from './tokenizer-files.js';
 
 type Settings = Readonly<Record<string, unknown>>;
 
-/** A token as files state it; a text is a special token. */
+/** A token as files state it: a text, which means a special token, or an object. */
 export type StatedToken = string | StatedProperties;
 
 /** A token with its properties. */
 interface StatedProperties extends Partial<Omit<AddedToken, 'normalized' | 'content'>> {
   readonly content: string;
-  /** Default: true for a token that is not special. */
+  /**
+   * True if the token is searched for in the normalized text. Default: true for a token that is not special.
+   */
   readonly normalized?: boolean;
 }
 
@@ -42,18 +44,21 @@ const former = 'additional_special_tokens';
 export interface NamedTokens {
   /** Tokens by name: `bos_token` and so on, then model-specific ones. */
   readonly tokens: ReadonlyMap<string, StatedToken>;
-  /** Others, without names. */
+  /** Special tokens without names. */
   readonly extra: readonly StatedToken[];
-  /** Texts that make a token of added_tokens.json a special one. */
+  /** Texts of special tokens: a token of added_tokens.json with one of these texts is special, too. */
   readonly specialTexts: ReadonlySet<string>;
 }
 
 /** Files that name special tokens. */
 interface NamingFiles {
   readonly config: Settings;
-  /** Left out where tokenizer_config.json has an `added_tokens_decoder`, as in the transformers library. */
+  /**
+   * special_tokens_map.json; undefined if tokenizer_config.json has an `added_tokens_decoder`, since the
+   * transformers library then ignores the map.
+   */
   readonly specialTokensMap: Settings | undefined;
-  /** Default tokens of names that the files lack; null if the name has no default token. */
+  /** Default tokens by name, for names that the files lack; null if a name has no default token. */
   readonly defaults: Readonly<Record<string, string | null>>;
   readonly configPath: string;
   readonly mapPath: string;
@@ -76,7 +81,7 @@ export function namedTokens(files: NamingFiles): NamedTokens {
   const stated = isDict ? [] : inConfig.list(listKey);
   const ofMap = inMap.list('extra_special_tokens').filter((token) => !includes(stated, token));
   const listed = [...stated, ...ofMap];
-  // the former name counts where nothing has a list of the present one, not even an empty one
+  // the former name counts if no file has a list under the present name, not even an empty list
   const hasPresent =
     usesFormer ||
     (config.extra_special_tokens !== undefined && !isDict) ||
@@ -113,13 +118,13 @@ const isEmpty = (value: unknown): boolean =>
 const includes = (tokens: readonly StatedToken[], sought: StatedToken): boolean =>
   tokens.some((token) => JSON.stringify(token) === JSON.stringify(sought));
 
-/** Reads tokens of one file. */
+/** Reads the tokens in one file. */
 export class TokenReader {
   readonly #settings: Settings;
   readonly #path: string;
   readonly #special: boolean;
 
-  /** @param of.special true if objects are special tokens, regardless of their fields */
+  /** @param of.special true if tokens given as objects are special, regardless of their fields */
   constructor(settings: Settings, of: { readonly path: string; readonly special?: boolean }) {
     this.#settings = settings;
     this.#path = of.path;
@@ -130,7 +135,7 @@ export class TokenReader {
     return this.#settings[name] !== undefined;
   }
 
-  /** Returns the token of a name; undefined if it has none. */
+  /** Returns the token with a name; undefined if the file has none. */
   token(name: string): StatedToken | undefined {
     const value = this.#settings[name] ?? undefined;
     return value === undefined ? undefined : this.#read(value, name);
@@ -150,7 +155,7 @@ export class TokenReader {
     return Object.entries(value).map(([key, token]) => [key, this.#read(token, `${name}.${key}`)]);
   }
 
-  /** Returns tokens of names that only one model has, such as `image_token`. */
+  /** Returns tokens with names that only some models have, such as `image_token`. */
   othersNamed(): readonly (readonly [string, StatedToken])[] {
     return Object.entries(this.#settings).flatMap(([name, value]) => {
       const isToken = typeof value === 'string' || isJsonObject(value);

@@ -8,14 +8,17 @@ import { classesByModelType, typesWithWrongClass } from './model-type-classes.js
 interface Case {
   readonly name: string;
   readonly base: string;
-  /** Parts of tokenizer.json that replace the parts of the base. */
+  /** Parts of tokenizer.json that replace parts of the base. */
   readonly parts: object;
-  /** The files next to it. */
+  /** The files next to tokenizer.json, by name. */
   readonly files: Readonly<Record<string, object>>;
   readonly length?: number;
   readonly special?: Readonly<Record<string, string>>;
   readonly encoded?: readonly (readonly [string, number[]])[];
-  /** Where AutoTokenizer numbers a token otherwise than a file, or files name one twice. */
+  /**
+   * The contradiction in the files: AutoTokenizer gives a token another id than a file does, or two files
+   * name one token differently.
+   */
   readonly contradiction?: string;
 }
 
@@ -60,7 +63,7 @@ describe('tokens kept next to a tokenizer.json', () => {
         encoded: encoded.map(([text]) => [text, tokenizer.encode(text)]),
       }).toEqual({ name, length, special, encoded });
     }
-    // tokenizer.json differs there from the output of the class
+    // the components in tokenizer.json differ from those that the class builds
     expect(ignored).toEqual(['random 35']);
   });
 

@@ -20,13 +20,13 @@ type Settings = Readonly<Record<string, unknown>>;
 export interface SavedFiles {
   /** The folder of the files. */
   readonly directory: string;
-  /** tokenizer_config.json. */
+  /** The settings of tokenizer_config.json. */
   readonly config: Settings;
-  /** special_tokens_map.json. */
+  /** The settings of special_tokens_map.json. */
   readonly specialTokensMap: Settings;
   /** added_tokens.json: ids by token. */
   readonly addedTokens: Settings;
-  /** config.json: its `model_type` decides the class of the tokenizer, too. */
+  /** The settings of config.json; its `model_type` also decides the class of the tokenizer. */
   readonly modelConfig: Settings;
 }
 
@@ -56,7 +56,7 @@ export function readSavedFiles(path: string): SavedFiles {
   };
 }
 
-/** A tokenizer.json with the tokens of the files next to it. */
+/** A tokenizer.json completed with the tokens of the files next to it. */
 export interface CompleteTokenizer {
   readonly json: TokenizerJson;
   /** Texts of `bos_token`, `eos_token` and so on. */
@@ -65,10 +65,10 @@ export interface CompleteTokenizer {
 
 /**
  * Adds the tokens of the files next to a tokenizer.json to it, as AutoTokenizer of transformers 5 does, and
- * uses the components of the class that loads it. Undefined files do not exist; `modelIds` are ids of the
- * model's tokens, `modelTokens` the tokens indexed by id.
+ * uses the components of the class that loads it. A file that does not exist is undefined; `modelIds` are ids
+ * of the model's tokens, `modelTokens` the tokens indexed by id.
  *
- * @throws DataError MTL_DATA_TOKENIZER where files contradict each other or the vocabulary, and for unknown
+ * @throws DataError MTL_DATA_TOKENIZER if files contradict each other or the vocabulary, and for unknown
  *   settings that change ids
  */
 export function withSavedTokens(
@@ -113,10 +113,10 @@ export function withSavedTokens(
 }
 
 /**
- * Returns the texts of all tokens that files next to a vocabulary state, as they are read next to a
- * tokenizer.json.
+ * Returns the texts of all tokens that the files next to a vocabulary state, read in the same way as the
+ * files next to a tokenizer.json.
  *
- * @param path the vocabulary
+ * @param path the path of the vocabulary
  * @throws DataError MTL_DATA_TOKENIZER
  */
 export function tokensNextTo(path: string): ReadonlySet<string> {
@@ -145,9 +145,9 @@ function namedIn(
 const emptyFiles = { config: {}, specialTokensMap: {}, addedTokens: {}, modelConfig: {} };
 
 interface FilesAt extends SavedFiles {
-  /** The tokenizer.json. */
+  /** The path of tokenizer.json. */
   readonly path: string;
-  /** The tokenizer_config.json. */
+  /** The path of tokenizer_config.json. */
   readonly configPath: string;
 }
 
@@ -167,7 +167,7 @@ function refuseUnknown({ config, configPath }: FilesAt): void {
   });
 }
 
-/** The id of a token in one of the files. */
+/** The id that a file gives a token. */
 interface StatedId {
   readonly content: string;
   readonly id: number;
@@ -216,7 +216,7 @@ function refuseContradictions(stated: readonly StatedId[]): void {
   }
 }
 
-/** Refuses a special token that has one name in two files, and two texts. */
+/** Rejects files that give one name two special tokens with different texts. */
 function refuseOtherNames({ config, configPath, specialTokensMap, directory }: FilesAt): void {
   const mapPath = join(directory, names.specialTokensMap);
   const [inConfig, inMap] = [
@@ -241,7 +241,8 @@ function paddingOf({ padding }: TokenizerJson): Readonly<Record<string, string>>
 }
 
 /**
- * Returns the tokens that files give ids, by id, from `added_tokens_decoder`, or else from the older files.
+ * Returns the tokens to which files give ids, sorted by id: from `added_tokens_decoder`, or else from the
+ * older files.
  */
 function keptTokens(
   json: TokenizerJson,
@@ -273,7 +274,10 @@ function tokensToAdd(
   );
 }
 
-/** Returns the special tokens that a class adds once more; then a token has its properties of these. */
+/**
+ * Returns the special tokens that a class adds a second time; these properties then replace the tokens'
+ * former ones.
+ */
 function specialTokensAgain(
   adds: 'texts' | 'tokens',
   { kept, named }: { readonly kept: readonly StatedToken[]; readonly named: NamedTokens },

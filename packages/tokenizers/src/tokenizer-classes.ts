@@ -8,35 +8,39 @@ import { tokenizerError } from './tokenizer-files.js';
 interface ClassSettings {
   readonly config: Readonly<Record<string, unknown>>;
   readonly modelConfig: Readonly<Record<string, unknown>>;
-  /** The tokenizer_config.json, for messages. */
+  /** The path of tokenizer_config.json, for messages. */
   readonly configPath: string;
   /** The text of `unk_token`. */
   readonly unknownToken?: string | undefined;
 }
 
 /**
- * A class of the transformers library that makes its components itself, of the vocabulary of tokenizer.json.
+ * A class of the transformers library that builds its components itself, from the vocabulary of
+ * tokenizer.json.
  */
 export interface TokenizerClass {
   readonly name: string;
   /**
-   * Texts of `bos_token` and so on where the files have none; null where the padding token of tokenizer.json
-   * is not taken.
+   * Default texts of `bos_token` and so on, for names that the files lack; null if the class does not use the
+   * padding token of tokenizer.json.
    */
   readonly tokens: Readonly<Record<string, string | null>>;
-  /** How every special token is added once more: only its text, or with its properties. */
+  /**
+   * The form in which every special token is added a second time: only its text, or the token with its
+   * properties. Absent: it is added once.
+   */
   readonly addsAgain?: 'texts' | 'tokens';
   readonly parts: (settings: ClassSettings) => ClassParts;
 }
 
-/** The components of a class. */
+/** The components that a class builds. */
 interface ClassParts {
   readonly normalizer: unknown;
   readonly pre_tokenizer: unknown;
   readonly decoder: unknown;
   /** Fields of the model. */
   readonly model: Readonly<Record<string, unknown>>;
-  /** Pairs of normalizer and pre-tokenizer in tokenizer.json that mean these. */
+  /** Other pairs of normalizer and pre-tokenizer in tokenizer.json that mean the same as the class's pair. */
   readonly others?: readonly (readonly [unknown, unknown])[];
 }
 
@@ -57,7 +61,7 @@ const bertTokens = {
   mask_token: '[MASK]',
 };
 
-/** Returns a setting that is true or false; null and absent are the default. */
+/** Returns a setting that is true or false; the default if it is null or absent. */
 function flag({ config, configPath }: ClassSettings, name: string, byDefault: boolean): boolean {
   const value = config[name] ?? byDefault;
   if (typeof value === 'boolean') return value;
@@ -110,7 +114,7 @@ const sentencePieceDecoder = ({ strips }: { readonly strips: boolean }) => ({
   ],
 });
 
-/** Returns the unknown token of the files, which a class gives to its model. */
+/** Returns the unknown token of the files, or the default; a class gives it to its model. */
 const unknownOf = ({ unknownToken }: ClassSettings, byDefault: string): string => unknownToken ?? byDefault;
 
 function llamaParts(settings: ClassSettings): ClassParts {
@@ -126,7 +130,7 @@ function llamaParts(settings: ClassSettings): ClassParts {
     },
     decoder: sentencePieceDecoder({ strips: spaced }),
     model: sentencePieceModel,
-    // how earlier versions of the library wrote the same
+    // the notation of the same components in earlier versions of the library
     others: [
       [{ type: 'Sequence', normalizers: [{ type: 'Prepend', prepend: space }, spaces] }, null],
       [spaces, null],
@@ -234,7 +238,10 @@ const classes: ReadonlyMap<string, Omit<TokenizerClass, 'name'>> = new Map(
   } satisfies Record<string, Omit<TokenizerClass, 'name'>>),
 );
 
-/** Classes that use tokenizer.json unchanged, as do names that the transformers library does not know. */
+/**
+ * Classes that use tokenizer.json unchanged. Names of classes that the transformers library does not know
+ * have the same effect.
+ */
 const generalClasses: readonly string[] = [
   ...['TokenizersBackend', 'PythonBackend', 'PreTrainedTokenizer', 'MistralCommonBackend'],
 ];
@@ -242,11 +249,11 @@ const generalClasses: readonly string[] = [
 const withoutFast = (name: string): string => name.replace(/Fast$/, '');
 
 /**
- * Returns the class by which AutoTokenizer of transformers 5 loads a tokenizer; undefined where
- * tokenizer.json has all components.
+ * Returns the class by which AutoTokenizer of transformers 5 loads a tokenizer; undefined if it uses the
+ * components of tokenizer.json.
  *
- * @throws DataError MTL_DATA_TOKENIZER for a class that reads other files, or makes components that are not
- *   known here
+ * @throws DataError MTL_DATA_TOKENIZER for a class that reads other files, or builds components that are not
+ *   supported here
  */
 export function tokenizerClassOf(settings: ClassSettings): TokenizerClass | undefined {
   const name = classNameOf(settings);
@@ -282,7 +289,7 @@ const isKnown = (name: string): boolean =>
 const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined;
 
-/** Returns the name of the code that `auto_map` has for a tokenizer. */
+/** Returns the name of the code that `auto_map` states for a tokenizer. */
 function codeOf(map: unknown): string | undefined {
   const code: unknown = isJsonObject(map) ? map.AutoTokenizer : map;
   if (code === undefined || code === null) return undefined;
@@ -302,9 +309,10 @@ function refusedClass({ config, configPath }: ClassSettings, name: string) {
 }
 
 /**
- * Returns a tokenizer.json with the components that a class makes.
+ * Returns a tokenizer.json with the components that a class builds.
  *
- * @throws DataError MTL_DATA_TOKENIZER where tokenizer.json has other ones: these would be ignored
+ * @throws DataError MTL_DATA_TOKENIZER if tokenizer.json has other components, since the class would ignore
+ *   them
  */
 export function withPartsOfClass(
   json: TokenizerJson,
@@ -352,7 +360,7 @@ export function withPartsOfClass(
 
 const affixes = ['continuing_subword_prefix', 'end_of_word_suffix'];
 
-/** Fields that a class sets, or that change no ids. */
+/** Fields of components that the class sets itself, or that do not change ids. */
 const setFields: readonly string[] = [
   ...['add_prefix_space', 'prepend_scheme', 'trim_offsets'],
   ...['lowercase', 'strip_accents', 'handle_chinese_chars', 'str_rep'],
@@ -360,8 +368,7 @@ const setFields: readonly string[] = [
 const defaults: Readonly<Record<string, unknown>> = { use_regex: true, invert: false };
 
 /**
- * Returns components as a text that is the same for components that differ in nothing but fields a class
- * sets.
+ * Returns a component as text. Components that differ only in fields that the class sets have the same text.
  */
 function canonical(part: unknown): string {
   const ordered = (value: unknown): unknown => {
@@ -377,7 +384,7 @@ function canonical(part: unknown): string {
   return JSON.stringify(ordered(part));
 }
 
-/** Returns a component for people. */
+/** Returns the name of a component for messages. */
 function nameOf(part: unknown): string {
   if (!isJsonObject(part)) return 'null';
   const list = part.normalizers ?? part.pretokenizers;

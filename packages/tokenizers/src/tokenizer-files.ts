@@ -12,7 +12,7 @@ export function readJsonFile(path: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    // A SyntaxError, or a RangeError when it is nested too deep.
+    // The cause is a SyntaxError, or a RangeError if the JSON is nested too deeply.
     throw tokenizerError(path, `is not JSON: ${(cause as Error).message}`, { cause });
   }
 }
@@ -24,7 +24,7 @@ export function readJsonObject(path: string): Readonly<Record<string, unknown>> 
   throw tokenizerError(path, 'is not a JSON object');
 }
 
-/** Returns the settings of a file, as `readJsonObject`; none where the file does not exist. */
+/** Returns the settings in a file, read by `readJsonObject`; an empty object if the file does not exist. */
 export function settingsIn(directory: string, name: string): Readonly<Record<string, unknown>> {
   const path = join(directory, name);
   return existsSync(path) ? readJsonObject(path) : {};
@@ -41,7 +41,7 @@ export function readTextFile(path: string): string {
   }
 }
 
-/** Returns the error of a tokenizer file that is missing, malformed or contradicts itself. */
+/** Returns the error of a tokenizer file that is missing, malformed or inconsistent. */
 export function tokenizerError(
   path: string,
   what: string,
@@ -54,7 +54,7 @@ export function tokenizerError(
   });
 }
 
-/** Throws the error of a tokenizer file. */
+/** A function that throws the error of a tokenizer file. */
 export type Fail = (what: string, expected?: string) => never;
 
 /** Returns a function that throws `MTL_DATA_TOKENIZER` with the problem of a file. */

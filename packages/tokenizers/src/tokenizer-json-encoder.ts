@@ -13,13 +13,13 @@ interface EncodingParts {
   readonly addedTokens: TokenizerJson['added_tokens'];
 }
 
-/** True for a token that is looked for in normalized texts, in its own normalized form. */
+/** Returns whether a token is searched for in normalized texts, in its own normalized form. */
 export function isNormalized({ normalized, special }: TokenizerJson['added_tokens'][number]): boolean {
   return normalized ?? special !== true;
 }
 
 /**
- * Encodes texts as the tokenizers library. It finds added tokens first, in the text and in the normalized
+ * Encodes texts like the tokenizers library. It finds added tokens first, in the text and in the normalized
  * text; the parts between them are normalized, split into words and encoded word by word. Undefined ids stand
  * for text without a token.
  */
@@ -45,7 +45,7 @@ export function tokenizerJsonEncoder({
         for (const id of encodeWord(word)) encoded.push(id);
     };
     const encodePart = (part: string, isFirst: boolean): void => {
-      // the first character of the text
+      // number of UTF-16 units of the first character of the text
       const front = isFirst && asksForFront ? (part.codePointAt(0)! > 0xffff ? 2 : 1) : 0;
       const normalized =
         asksForFront && normalizer !== undefined
@@ -68,11 +68,11 @@ export function tokenizerJsonEncoder({
   };
 }
 
-/** A token that is looked for in texts before they are split into words. */
+/** A token that is searched for in texts before they are split into words. */
 interface AddedToken {
   readonly id: number;
   readonly content: string;
-  /** Only where no letter, digit, mark or underscore touches it. */
+  /** True if the token matches only where no letter, digit, mark or underscore is next to it. */
   readonly single_word?: boolean;
   /** True if the token includes the white space before it. */
   readonly lstrip?: boolean;
@@ -97,8 +97,9 @@ const wordAtStart = new RegExp(`^[${wordCharacter}]`, 'v');
 const space = /\p{White_Space}/u;
 
 /**
- * Splits texts at added tokens as the tokenizers library does: from the left the longest one at each place.
- * One that must be a single word and is not stays text, and no shorter one is looked for in it.
+ * Splits texts at added tokens like the tokenizers library: from left to right, the longest token at each
+ * position. If that token must be a single word and is not, its text stays text, and no shorter token is
+ * searched for in it.
  */
 function addedTokenSplitter(tokens: readonly AddedToken[]): (text: string) => TextPart[] {
   const root: TrieNode = { next: new Map() };
@@ -159,7 +160,7 @@ function longestAt(root: TrieNode, text: string, start: number): AddedToken | un
 }
 
 function isSingleWord(text: string, start: number, end: number): boolean {
-  // A code point is two units at most.
+  // A code point has at most two UTF-16 units.
   return (
     !wordAtEnd.test(text.slice(Math.max(0, start - 2), start)) && !wordAtStart.test(text.slice(end, end + 2))
   );

@@ -32,7 +32,7 @@ describe.each(cases)('tokenizer.json: $name', async ({ name, json, encoded, deco
   });
 });
 
-// With a stack frame for each token, or time that is quadratic in the length, these would never be done.
+// With a stack frame for each token, or time quadratic in the length, these tests would fail or never finish.
 describe('tokenizer.json: long words', () => {
   const letters = [...'abcdefghijklmnopqrstuvwxyz'];
   const word = Array.from({ length: 150_000 }, (_, i) => letters[(i * i + 7 * i) % 26]).join('');

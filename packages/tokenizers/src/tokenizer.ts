@@ -1,11 +1,11 @@
 import { UsageError } from '@mtl/errors';
 import type { EncodedText } from './word-piece.js';
 
-/** Turns text into token ids and back. */
+/** Converts text to token ids and back. */
 export interface Tokenizer {
   /** The value of Megatron's `--tokenizer-type`. */
   readonly name: string;
-  /** Number of ids: the largest one is `vocabularySize - 1`. Not padded. */
+  /** Number of ids: the largest id is `vocabularySize - 1`. It is not padded. */
   readonly vocabularySize: number;
   /** The end-of-document token. */
   readonly eod: number;
@@ -13,37 +13,39 @@ export interface Tokenizer {
   readonly padId?: number | undefined;
   /** Special tokens at the start of a separate text, such as a prompt; absent if texts begin without one. */
   readonly startIds?: readonly number[] | undefined;
-  /** Ids by token, special ones included, where a tokenizer has a list of tokens: masking needs it. */
+  /** Ids by token, special tokens included, if the tokenizer has a list of tokens. Masking needs them. */
   readonly tokenIds?: ReadonlyMap<string, number> | undefined;
-  /**
-   * Texts of `bos_token`, `eos_token` and so on, by these names, where the files of a tokenizer name them.
-   */
+  /** Texts of `bos_token`, `eos_token` and so on, by these names, if the tokenizer's files state them. */
   readonly specialTokens?: Readonly<Record<string, string>> | undefined;
-  /** Ids of special tokens, where a tokenizer has a list of tokens; absent: the end of a document alone. */
+  /**
+   * Ids of special tokens, if the tokenizer has a list of tokens; absent: the end-of-document token is the
+   * only one.
+   */
   readonly specialIds?: ReadonlySet<number> | undefined;
-  /** Names this tokenizer in the md5 of index caches. */
+  /** Values that identify this tokenizer in the md5 of index caches. */
   readonly identifiers: TokenizerIdentifiers;
   /**
-   * Options by which `createTokenizer` makes an equal one in a worker thread; undefined for one that cannot
-   * travel.
+   * Options with which `createTokenizer` makes an equal tokenizer in a worker thread; undefined if that is
+   * not possible.
    */
   readonly options: TokenizerOptions | undefined;
-  /** Returns the ids of a text; no special tokens are added. */
+  /** Returns the ids of a text, without adding special tokens. */
   encode(text: string): Int32Array | number[];
   /**
-   * Returns the ids of a text as `encode` gives them, each with its place in the text (UTF-16 units);
+   * Returns the ids of a text as `encode` gives them, each with its range in the text (UTF-16 units);
    * undefined for tokenizers other than BERT's WordPiece. Reading comprehension needs it.
    */
   readonly encodeWithOffsets?: ((text: string) => EncodedText) | undefined;
   /**
-   * Returns the text of ids, such as the ids of `IndexedDataset.sequence`; special tokens are spelt out.
+   * Returns the text of ids, for example of the ids that `IndexedDataset.sequence` returns; special tokens
+   * become their texts.
    *
    * @param ids whole numbers; bigint in datasets of int64
    */
   decode(ids: ArrayLike<number | bigint>): string;
 }
 
-/** A value of JSON that names a tokenizer. */
+/** A JSON value that identifies a tokenizer. */
 export type TokenizerIdentifiers =
   | null
   | boolean
@@ -62,26 +64,26 @@ export const tokenizerTypes = [
   'NullTokenizer',
 ] as const;
 
-/** The tokenizer to make, as plain data: worker threads make their own from it. */
+/** A description of the tokenizer to make, as plain data: worker threads make equal tokenizers from it. */
 export type TokenizerOptions =
   | {
       readonly type: 'GPT2BPETokenizer';
       /**
-       * `vocab.json` and `merges.txt` (both or none); without them the real GPT-2 vocabulary, which is built
-       * in.
+       * Paths of `vocab.json` and `merges.txt` (both or none); without them, GPT-2's own vocabulary, which is
+       * built in.
        */
       readonly vocabFile?: string | undefined;
       readonly mergeFile?: string | undefined;
-      /** A chat template in Jinja; none is looked for next to the files. */
+      /** Path of a chat template in Jinja; none is searched for next to the files. */
       readonly chatTemplate?: string | undefined;
     }
   | {
       readonly type: 'HuggingFaceTokenizer';
-      /** A `tokenizer.json`, or a directory that holds one. */
+      /** Path of a `tokenizer.json`, or of a directory with one. */
       readonly tokenizerModel: string;
       /** The token that ends a document, if the files do not name it. */
       readonly eodToken?: string | undefined;
-      /** A chat template in Jinja that replaces the one next to the file. */
+      /** Path of a chat template in Jinja, which replaces the template next to the file. */
       readonly chatTemplate?: string | undefined;
     }
   | { readonly type: 'BertWordPieceLowerCase' | 'BertWordPieceCase'; readonly vocabFile: string }

@@ -20,7 +20,7 @@ describe('GPT2BPETokenizer', async () => {
 
   it('has the real vocabulary', () => {
     expect(tokenizer).toMatchObject({ name: 'GPT2BPETokenizer', vocabularySize: 50257, eod: 50256 });
-    // Ids published with GPT-2.
+    // The expected ids were published with GPT-2.
     expect([...tokenizer.encode('Hello, world!')]).toEqual([15496, 11, 995, 0]);
     expect(tokenizer.decode([50256])).toBe('<|endoftext|>');
   });

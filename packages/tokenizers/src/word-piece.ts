@@ -9,9 +9,9 @@ interface WordPiece {
 }
 
 /**
- * Splits words as BERT's WordPiece does (Wu 2016): repeatedly the longest token from the front; one unknown
- * token for a word that cannot be split or is too long. The time is linear in the length of a word, times the
- * length of the longest token.
+ * Splits words as BERT's WordPiece does (Wu 2016): it repeatedly takes the longest token at the start of the
+ * rest. A word that cannot be split, or is too long, becomes one unknown token. The time is linear in the
+ * length of a word, times the length of the longest token.
  *
  * @param tokens the tokens of the model, without added tokens
  */
@@ -26,7 +26,7 @@ export function wordPieceSplitter(
   for (const token of tokens.keys()) longestToken = Math.max(longestToken, token.length);
 
   return (word) => {
-    // the start of each code point in the word, and its end
+    // the UTF-16 offset of each code point in the word, and the end of the word
     const offsets = [0];
     for (const character of word) offsets.push(offsets[offsets.length - 1]! + character.length);
     const length = offsets.length - 1;
@@ -45,7 +45,7 @@ export function wordPieceSplitter(
   };
 }
 
-/** Token ids of a text, and the position of each in the text. */
+/** Token ids of a text, and the range of each token in the text. */
 export interface EncodedText {
   readonly ids: readonly number[];
   /** For each token the index of its first UTF-16 unit in the text. */
@@ -57,8 +57,8 @@ export interface EncodedText {
 // BertPreTokenizer splits off the punctuation that the library knows and the ASCII symbols.
 const isPunctuation = new RegExp(`^[${punctuation}]$`, 'v');
 const isWhiteSpace = new RegExp(`^${whiteSpace}$`, 'u');
-// Most texts use a few hundred characters; the bound keeps a text of all of Unicode from growing the cache
-// for ever.
+// The most characters that are cached. Most texts use a few hundred; the limit bounds the cache for a text
+// with all characters of Unicode.
 const maximumCachedCharacters = 1 << 16;
 
 /**
@@ -80,7 +80,7 @@ export function wordPieceOffsets(
     model.type === 'WordPiece' &&
     typeOf(json.normalizer) === 'BertNormalizer' &&
     typeOf(json.pre_tokenizer) === 'BertPreTokenizer';
-  // BERT has no tokens that include the white space around them, or that only match whole words.
+  // BERT's tokens never include the white space around them, and none is limited to whole words.
   const isPlain = added.every((token) => {
     const { special, lstrip, rstrip, single_word: word } = token as unknown as Record<string, unknown>;
     return special === true && lstrip !== true && rstrip !== true && word !== true;
@@ -145,7 +145,7 @@ function wordSplitter(model: TokenizerJson['model'], ids: ReadonlyMap<string, nu
   };
 }
 
-/** Splits a text at the special tokens that are spelt out in it. */
+/** Splits a text at the special tokens that occur in it as text. */
 function addedTokenSplitter(added: TokenizerJson['added_tokens']) {
   const ids = new Map(added.map(({ content, id }) => [content, id]));
   const escaped = [...ids.keys()]

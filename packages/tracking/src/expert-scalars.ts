@@ -1,10 +1,10 @@
 /**
- * The maximum number of layers with their own scalars; a larger model has scalars of this number of evenly
- * spread layers.
+ * The maximum number of layers with separate scalars; in a larger model, this number of layers is chosen,
+ * evenly spread.
  */
 const mostLayers = 16;
 
-/** The loads in a record of type `experts`, as a few numbers for curves. */
+/** One of the few numbers that summarize a record of type `experts`, for curves. */
 export interface ExpertScalar {
   readonly name: string;
   readonly value: number;
@@ -13,8 +13,9 @@ export interface ExpertScalar {
 /**
  * Returns the numbers of an `experts` record by name: `experts/max_load` (the load of the busiest expert,
  * relative to an even one), `experts/dropped` (the share of choices that were dropped) and `experts/entropy`
- * (of the router's scores, in nats) over all layers: the largest, and two means; and the same for layer N
- * under `experts/layer_N/`, for at most 16 layers, so at most 51 numbers. Empty for a record of another form.
+ * (of the router's scores, in nats) over all layers: `max_load` is the largest of the layers, the others are
+ * means. The same numbers for layer N are under `experts/layer_N/`, for at most 16 layers, so there are at
+ * most 51 numbers. Empty for a record of another form.
  */
 export function expertScalars(fields: Readonly<Record<string, unknown>>): readonly ExpertScalar[] {
   const { layers, loads, dropped, entropy } = fields;
@@ -42,7 +43,7 @@ function scalarsOf(prefix: string, values: Readonly<Record<string, number>>): re
   );
 }
 
-/** Returns the largest of some counts, relative to their mean. */
+/** Returns the largest of some counts, divided by their mean. */
 function maxLoad(counts: unknown): number {
   if (!Array.isArray(counts) || !counts.every((count) => typeof count === 'number')) return Number.NaN;
   return Math.max(...counts) / mean(counts);
@@ -56,7 +57,9 @@ const numberAt = (values: unknown, index: number): number => {
 const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** Returns at most `most` of the numbers below `size`, evenly spread, with the first and the last. */
+/**
+ * Returns at most `most` of the numbers from 0 to below `size`, evenly spread, with the first and the last.
+ */
 const spread = (size: number, most: number): readonly number[] =>
   Array.from({ length: Math.min(size, most) }, (_, index) =>
     size <= most ? index : Math.round((index * (size - 1)) / (most - 1)),

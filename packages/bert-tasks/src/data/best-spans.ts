@@ -9,18 +9,20 @@ interface SpanLogits {
   readonly window: SpanWindow;
   /** `[S]`: the score of each position as the start of the answer; position 0 means no answer. */
   readonly start: ArrayLike<number>;
-  /** `[S]`: how much each position looks like its end. */
+  /** `[S]`, the score of each position as the end of the answer. */
   readonly end: ArrayLike<number>;
 }
 
 /** Settings of the search for the best spans of one question. */
 interface BestSpansOptions {
   readonly example: SpanExample;
-  /** All windows of the example. */
+  /** The logits of all windows of the example. */
   readonly logits: readonly SpanLogits[];
-  /** Starts, ends and answers that are looked at (20). */
+  /**
+   * Number of starts and of ends per window that are combined, and of answers that are returned (default 20).
+   */
   readonly nBest?: number;
-  /** Tokens of an answer at most (30). */
+  /** The most tokens of an answer (default 30). */
   readonly maximumAnswerLength?: number;
 }
 
@@ -30,29 +32,30 @@ interface SpanCandidate {
   readonly text: string;
   /** Index of its first UTF-16 unit in the context. */
   readonly start: number;
-  /** Sum of both logits. */
+  /** Sum of the start logit and the end logit. */
   readonly score: number;
-  /** Its share among the candidates (softmax of the scores). */
+  /** The answer's probability among the candidates (softmax of the scores). */
   readonly probability: number;
 }
 
-/** The answers found to one question. */
+/** The best answers to one question. */
 interface BestSpans {
-  /** At most `nBest`, best first, every text once; empty where no position may start an answer. */
+  /** At most `nBest` answers, the best first, each text once; empty if no position may start an answer. */
   readonly candidates: readonly SpanCandidate[];
-  /** The smallest sum of the logits of position 0 over the windows: the score of "no answer". */
+  /** The score of "no answer": the smallest sum of the two logits of position 0 over the windows. */
   readonly noAnswerScore: number;
   /**
-   * Probability of "no answer" against the best candidate (two-way softmax of their scores): above a half
-   * where it scores higher. It grows with the difference of scores that BERT compares with its threshold.
+   * Probability of "no answer" against the best candidate (softmax of the two scores): above one half if "no
+   * answer" has the higher score. It grows with the difference of scores that BERT compares with its
+   * threshold.
    */
   readonly noAnswerProbability: number;
 }
 
 /**
- * Returns the best answers over all windows of a question (Devlin 2018, 4.2 and 4.3): pairs among the `nBest`
- * starts and ends of each window, both in its context, the start where the window shows the most context
- * around it, the end not before it and not too far.
+ * Returns the best answers over all windows of a question (Devlin 2018, 4.2 and 4.3): pairs of the `nBest`
+ * starts and ends of each window. Both must be in the window's context, the start in the window that shows
+ * the most context around it, and the end not before the start and not too far after it.
  */
 export function bestSpans(options: BestSpansOptions): BestSpans {
   const { example, logits, nBest = 20, maximumAnswerLength = 30 } = options;
@@ -79,7 +82,8 @@ export function bestSpans(options: BestSpansOptions): BestSpans {
       }
     }
   }
-  // A stable sort: among equals the first window, the larger start, the larger end.
+  // The sort is stable: with equal scores, the first window comes first, then the larger start, then the
+  // larger end.
   spans.sort((a, b) => b.score - a.score);
   const found = new Map<string, { start: number; score: number }>();
   for (const { start, end, score } of spans) {
@@ -101,7 +105,10 @@ export function bestSpans(options: BestSpansOptions): BestSpans {
   };
 }
 
-/** Returns positions of the `count` largest values, largest first, the lower position first among equals. */
+/**
+ * Returns the positions of the `count` largest values, the largest first; of equal values, the lower position
+ * comes first.
+ */
 function largest(values: ArrayLike<number>, count: number): number[] {
   const positions = Array.from({ length: values.length }, (_, i) => i);
   return positions.sort((a, b) => values[b]! - values[a]! || a - b).slice(0, count);

@@ -5,10 +5,10 @@ import type { Tokenizer } from '@mtl/tokenizers';
 import type { SentencePairExample } from './read-glue-file.js';
 import type { MultipleChoiceExample } from './read-race-directory.js';
 
-/** Sentence pairs, and how to encode them. */
+/** Sentence pairs, and settings for encoding them. */
 interface EncodeSentencePairsOptions {
   readonly examples: readonly SentencePairExample[];
-  /** BERT's WordPiece. */
+  /** BERT's WordPiece tokenizer. */
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
 }
@@ -47,21 +47,21 @@ export function encodeSentencePairs(options: EncodeSentencePairsOptions): TaskDa
   });
 }
 
-/** Questions with options, and how to encode them. */
+/** Questions with options, and settings for encoding them. */
 interface EncodeMultipleChoiceOptions {
   readonly examples: readonly MultipleChoiceExample[];
-  /** BERT's WordPiece. */
+  /** BERT's WordPiece tokenizer. */
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
-  /** Tokens of a question with an option at most (Megatron's 128); the rest is dropped. */
+  /** The most tokens of a question together with an option (default: Megatron's 128); the rest is dropped. */
   readonly maximumQuestionLength?: number;
 }
 
 /**
- * Encodes questions with options. Sample n is example n, one sequence for each option:
- * `[CLS] question and option [SEP] article [SEP]`, as Megatron puts RACE: the option fills the blanks (`_`)
- * of the question, or follows it where it has none. The longer part is truncated first. Throws
- * `MTL_DATA_SPECIAL_TOKEN` and `MTL_DATA_SEQUENCE_LENGTH`.
+ * Encodes questions with options. Sample n is example n, one sequence for each option: `[CLS] question and
+ * option [SEP] article [SEP]`, as in Megatron's RACE: the option fills the blanks (`_`) of the question, or
+ * follows a question without a blank. The longer part is truncated first. Throws `MTL_DATA_SPECIAL_TOKEN` and
+ * `MTL_DATA_SEQUENCE_LENGTH`.
  */
 export function encodeMultipleChoice(options: EncodeMultipleChoiceOptions): TaskDataset {
   const { examples, tokenizer, sequenceLength, maximumQuestionLength = 128 } = options;
@@ -69,7 +69,7 @@ export function encodeMultipleChoice(options: EncodeMultipleChoiceOptions): Task
   const numChoices = examples[0]?.options.length ?? 1;
   const vocabulary = pairVocabulary(tokenizer);
   const sequences = new TaskSequences();
-  // Questions on one article follow each other.
+  // Tokens of the last article, which are reused since questions about one article follow each other.
   let article: { readonly text: string; readonly tokens: ArrayLike<number> } | undefined;
   for (const [i, example] of examples.entries()) {
     if (example.options.length !== numChoices) {
@@ -112,9 +112,7 @@ interface PairVocabulary {
 /** Special tokens of a pair: `[CLS]` and two `[SEP]`. */
 export const pairSpecialTokens = 3;
 
-/**
- * Reads the special tokens of a WordPiece tokenizer. Throws `MTL_DATA_SPECIAL_TOKEN` where one is missing.
- */
+/** Reads the special tokens of a WordPiece tokenizer. Throws `MTL_DATA_SPECIAL_TOKEN` if one is missing. */
 export function pairVocabulary(tokenizer: Tokenizer): PairVocabulary {
   return {
     classification: specialTokenId(tokenizer, '[CLS]'),
@@ -124,9 +122,9 @@ export function pairVocabulary(tokenizer: Tokenizer): PairVocabulary {
 }
 
 /**
- * Returns `[CLS] first [SEP] second [SEP]`. Where that is longer than `sequenceLength`, the longer of the two
- * texts loses its last token until both fit, the second one when they are equal (Devlin 2018: the rule of
- * BERT's fine-tuning).
+ * Returns `[CLS] first [SEP] second [SEP]`. If that is longer than `sequenceLength`, the longer of the two
+ * texts loses its last token until both fit; if they are equally long, the second text does (the rule of
+ * BERT's fine-tuning, Devlin 2018).
  */
 export function pairTokens(options: {
   readonly first: ArrayLike<number>;
@@ -151,7 +149,7 @@ export function pairTokens(options: {
   return { tokens, firstLength: firstTokens + 2 };
 }
 
-/** Throws `MTL_DATA_SEQUENCE_LENGTH` for sequences that could not hold a token of each text. */
+/** Throws `MTL_DATA_SEQUENCE_LENGTH` if sequences are too short for one token of each text. */
 function checkTaskSequenceLength(sequenceLength: number): void {
   if (Number.isInteger(sequenceLength) && sequenceLength >= pairSpecialTokens + 2) return;
   throw new ConfigurationError(

@@ -5,15 +5,15 @@ import type { EncodedText, Tokenizer } from '@mtl/tokenizers';
 import { pairSpecialTokens, pairTokens, pairVocabulary } from './encode-pairs.js';
 import type { SpanAnswer, SpanExample } from './read-squad-file.js';
 
-/** Questions on contexts, and how to split them into windows. */
+/** Questions about contexts, and settings for splitting the contexts into windows. */
 interface EncodeSpansOptions {
   readonly examples: readonly SpanExample[];
   /** A BERT WordPiece tokenizer that returns offsets. */
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
-  /** Tokens from the start of a window to the start of the next one (128). */
+  /** Number of tokens from the start of a window to the start of the next one (default 128). */
   readonly documentStride?: number;
-  /** Tokens of a question at most (64); the rest is dropped. */
+  /** The most tokens of a question (default 64); the rest is dropped. */
   readonly maximumQueryLength?: number;
 }
 
@@ -23,27 +23,30 @@ export interface SpanWindow {
   readonly example: number;
   /** Position in S of the window's first token. */
   readonly offset: number;
-  /** float64: index in the context of each token's first UTF-16 unit. */
+  /** float64, for each token the index in the context of its first UTF-16 unit. */
   readonly starts: Float64Array;
-  /** float64: index in the context after each token's last UTF-16 unit. */
+  /** float64, for each token the index in the context after its last UTF-16 unit. */
   readonly ends: Float64Array;
-  /** uint8: 1 where no other window of the example shows more context around the token (Devlin 2018). */
+  /**
+   * uint8, for each token 1 if no other window of the example shows more context around it, else 0 (Devlin
+   * 2018).
+   */
   readonly hasMaximumContext: Uint8Array;
 }
 
 /** Samples for span prediction, with their windows. */
 interface EncodedSpans {
   readonly dataset: TaskDataset;
-  /** Entry n describes sample n. */
+  /** The window of each sample: entry n describes sample n. */
   readonly windows: readonly SpanWindow[];
 }
 
 /**
  * Encodes questions about contexts. Samples are windows: `[CLS] question [SEP] part of the context [SEP]`,
- * example after example, with the positions of the first answer. These are 0, `[CLS]`, if the window does not
- * hold the complete answer, or there is none. An answer that starts or ends inside a token includes the whole
- * token. Throws `MTL_DATA_TOKENIZER_OFFSETS`, `MTL_DATA_SPECIAL_TOKEN`, `MTL_DATA_SEQUENCE_LENGTH`,
- * `MTL_DATA_STRIDE`.
+ * example after example, with the start and end positions of the first answer. Both positions are 0 (`[CLS]`)
+ * if the window does not hold the complete answer, or there is no answer. An answer that starts or ends
+ * inside a token includes the whole token. Throws `MTL_DATA_TOKENIZER_OFFSETS`, `MTL_DATA_SPECIAL_TOKEN`,
+ * `MTL_DATA_SEQUENCE_LENGTH`, `MTL_DATA_STRIDE`.
  */
 export function encodeSpans(options: EncodeSpansOptions): EncodedSpans {
   const { examples, tokenizer, sequenceLength } = options;
@@ -55,7 +58,7 @@ export function encodeSpans(options: EncodeSpansOptions): EncodedSpans {
   const windows: SpanWindow[] = [];
   const startPositions: number[] = [];
   const endPositions: number[] = [];
-  // Questions on one context follow each other.
+  // Tokens of the last context, which are reused since questions about one context follow each other.
   let context: { readonly text: string; readonly encoded: EncodedText } | undefined;
   for (const [exampleNumber, example] of examples.entries()) {
     if (context?.text !== example.context) {
@@ -129,7 +132,7 @@ function checkLengths(options: {
       { expected: `${maximumQueryLength + pairSpecialTokens + 1} or more, or a shorter question` },
     );
   }
-  // A longer stride would jump over tokens that no window shows.
+  // A longer stride would skip tokens, which no window would show.
   if (!Number.isInteger(documentStride) || documentStride < 1 || documentStride > room) {
     throw new ConfigurationError('MTL_DATA_STRIDE', `the document stride ${documentStride} is not usable`, {
       expected: `1 to ${room}: what a window of ${sequenceLength} tokens shows of the context at least`,
@@ -143,8 +146,8 @@ interface TokenRange {
 }
 
 /**
- * Windows of at most `room` tokens, `documentStride` apart, until one reaches the end; one for an empty
- * context.
+ * Returns windows of at most `room` tokens, `documentStride` apart, up to the first that reaches the end; one
+ * window for an empty context.
  */
 function splitIntoWindows(options: { length: number; room: number; documentStride: number }): TokenRange[] {
   const { length, room, documentStride } = options;
@@ -157,8 +160,9 @@ function splitIntoWindows(options: { length: number; room: number; documentStrid
 }
 
 /**
- * Returns for each token the window that shows it best: the most tokens on its scarcer side, a hundredth for
- * each token of the window; the first one of equals.
+ * Returns for each token the window that shows the most context around it. A window's score is the number of
+ * tokens on the side with fewer tokens, plus 0.01 for each token of the window; with equal scores, the first
+ * window counts.
  */
 function maximumContext(parts: readonly TokenRange[], length: number): Int32Array {
   const best = new Int32Array(length);
@@ -176,8 +180,8 @@ function maximumContext(parts: readonly TokenRange[], length: number): Int32Arra
 }
 
 /**
- * Returns the tokens that an answer touches; undefined without an answer, or for one of characters that no
- * token holds.
+ * Returns the range of tokens that an answer touches; undefined if there is no answer, or no token contains
+ * its characters.
  */
 function answerTokens(encoded: EncodedText, answer: SpanAnswer | undefined) {
   if (answer === undefined) return undefined;

@@ -3,19 +3,19 @@ import { readTaskText, taskError } from './task-files.js';
 
 /** Two texts and the label of their relation. */
 export interface SentencePairExample {
-  /** Names the example in a predictions file: MNLI's `index`, QQP's `id`. */
+  /** Name of the example in a predictions file: MNLI's `index`, QQP's `id`. */
   readonly id: string;
   readonly first: string;
   readonly second: string;
-  /** Index into the task's labels; undefined in a file without labels (a test set). */
+  /** Index of the label among the task's labels; undefined in a file without labels (a test set). */
   readonly label: number | undefined;
   /** The source of the pair (MNLI only). */
   readonly genre: string | undefined;
 }
 
 /**
- * GLUE's supported sentence-pair tasks: their labels, the first one with the index 0, their columns, and the
- * names of their predictions in a submission (MNLI's matched set first).
+ * GLUE's supported sentence-pair tasks: the labels in the order of their indices, the columns, and the names
+ * of their predictions in a submission (MNLI's matched set first).
  */
 export const glueTasks = {
   MNLI: {
@@ -31,9 +31,9 @@ export const glueTasks = {
 } as const;
 export type GlueTaskName = keyof typeof glueTasks;
 
-/** A row that does not have the columns of its header. */
+/** A row whose number of columns differs from the header's. */
 export interface BrokenGlueRow {
-  /** Counted from 1; the header is line 1. */
+  /** Number of the line, from 1; the header is line 1. */
   readonly line: number;
   readonly numColumns: number;
   readonly expectedColumns: number;
@@ -45,15 +45,15 @@ interface ReadGlueFileOptions {
   readonly path: string;
   /**
    * Called for rows with a wrong number of columns, which are then left out; without it they are errors.
-   * QQP's official train.tsv has a few such rows, where a question holds a line break.
+   * QQP's official train.tsv has a few such rows, in which a question contains a line break.
    */
   readonly onBrokenRow?: (row: BrokenGlueRow) => void;
 }
 
 /**
  * Reads a `train.tsv`, `dev*.tsv` or `test*.tsv` of GLUE: the first line names the columns, tabs separate
- * them, quotes mean nothing. MNLI's pairs without a consensus (gold label `-`) are left out, as its authors
- * do. Throws `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with the line.
+ * them, and quotes have no special meaning. MNLI's pairs without a consensus (gold label `-`) are left out,
+ * as MNLI's authors do. Throws `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with the line.
  */
 export function readGlueFile({ task, path, onBrokenRow }: ReadGlueFileOptions): SentencePairExample[] {
   const { labels } = glueTasks[task];
@@ -96,8 +96,8 @@ export function readGlueFile({ task, path, onBrokenRow }: ReadGlueFileOptions): 
 }
 
 /**
- * Returns positions of the columns; the label may be missing (a test set), and then training and metrics are
- * not possible.
+ * Returns the positions of the columns. The label may be missing (a test set); such a file cannot be used for
+ * training or metrics.
  */
 function findColumns(options: { task: GlueTaskName; path: string; names: readonly string[] }) {
   const { task, path, names } = options;
@@ -127,13 +127,13 @@ function findColumns(options: { task: GlueTaskName; path: string; names: readonl
 }
 
 /**
- * Refuses a file without labels that has columns which test sets do not have: a misspelt label column must
- * not pass for a test set.
+ * Rejects a file without a label column that has columns which test sets do not have: a misspelt label column
+ * must not turn it into a test set.
  */
 function unlabelled(options: { task: GlueTaskName; path: string; names: readonly string[] }): undefined {
   const { task, path, names } = options;
   const { label } = glueTasks[task].columns;
-  // Columns that are only in files with labels.
+  // Columns that exist only in files with labels.
   const sign = names.find((name) => /^label\d*$|^qid[12]$/.test(name)) ?? nearestName(label, names);
   if (sign === undefined) return undefined;
   throw taskError({

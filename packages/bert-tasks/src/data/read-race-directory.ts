@@ -11,13 +11,13 @@ export interface MultipleChoiceExample {
   readonly article: string;
   readonly questionText: string;
   readonly options: readonly string[];
-  /** Index of the right option. */
+  /** Index of the correct option. */
   readonly label: number;
-  /** The half of RACE that it is from; undefined where the directory has no such halves. */
+  /** The half of RACE that the question is from; undefined if the directory has no such halves. */
   readonly level: 'high' | 'middle' | undefined;
 }
 
-/** Options of each question of RACE. */
+/** Number of options of each question of RACE. */
 const raceChoices = 4;
 const letters = ['A', 'B', 'C', 'D'];
 const levels = ['high', 'middle'] as const;

@@ -1,24 +1,24 @@
 import { TaskJson, taskError } from './task-files.js';
 
-/** A substring of its context. */
+/** An answer: a substring of its context. */
 export interface SpanAnswer {
   readonly text: string;
   /** Index of its first UTF-16 unit in the context (the file counts code points). */
   readonly start: number;
 }
 
-/** A question on a context. */
+/** A question about a context. */
 export interface SpanExample {
   readonly id: string;
   readonly question: string;
   readonly context: string;
-  /** Every answer that people gave; empty where the context has none (SQuAD 2.0). */
+  /** All answers that annotators gave; empty if the context has no answer (SQuAD 2.0). */
   readonly answers: readonly SpanAnswer[];
 }
 
 /** A file of questions. */
 export interface SpanExamples {
-  /** True if the file knows questions without an answer: SQuAD 2.0. */
+  /** True if the file marks questions without an answer, as in SQuAD 2.0. */
   readonly hasUnanswerable: boolean;
   readonly examples: readonly SpanExample[];
 }
@@ -102,7 +102,10 @@ function readAnswer(options: {
 
 const quote = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}...` : text);
 
-/** Returns a function from an index in code points to one in UTF-16 units; undefined past the end. */
+/**
+ * Returns a function that converts an index in code points to an index in UTF-16 units; undefined for an
+ * index past the end.
+ */
 function unitsOfCodePoints(text: string): (codePoint: number) => number | undefined {
   const units: number[] = [];
   let unit = 0;

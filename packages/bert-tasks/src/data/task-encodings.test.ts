@@ -72,7 +72,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Python's offsets count code points. */
+/** Converts Python's offsets, which count code points, to UTF-16 units. */
 function inUnits(text: string, offsets: readonly (readonly [number, number])[]): [number, number][] {
   const characters = [...text];
   const unit = (codePoint: number) => characters.slice(0, codePoint).join('').length;
@@ -235,7 +235,7 @@ describe('encodeSpans', () => {
         }).toEqual({ ...expected, offsets: inUnits(context, expected.offsets) });
       }
     }
-    // The first settings split answers and contexts, or the fixture proves little.
+    // Checks that the first settings split answers and contexts; otherwise the fixture would test little.
     const { windows } = fixture.spans[0]!;
     expect(windows.some(({ start }) => start > 0) && windows.some(({ start }) => start === 0)).toBe(true);
     expect(windows.length).toBeGreaterThan(3 * squad.examples.length);
@@ -317,7 +317,7 @@ describe('encodeSpans', () => {
       expect(example.id).toBe(expected.id);
       expect(found.candidates.map(({ text }) => text)).toEqual(expected.candidates.map(([text]) => text));
       expect(found.noAnswerScore).toBe(expected.null);
-      // Exponentials of two libraries differ in the last digits of a float64.
+      // The exponential functions of two libraries differ in the last digits of a float64.
       expect(found.noAnswerProbability).toBeCloseTo(expected.noAnswer, 12);
       for (const [i, { text, start, score, probability }] of found.candidates.entries()) {
         expect(example.context.startsWith(text, start)).toBe(true);
@@ -372,7 +372,7 @@ describe('TaskDataset', () => {
       const whole = await take(0, 1, 8);
       expect(await take(40, 1, 3)).toEqual(whole.slice(5));
       const other = await take(0, 0, 8);
-      // An epoch gives 48 of the 50 samples, each once, to one of the ranks.
+      // In an epoch, 48 of the 50 samples are used: each goes to one of the ranks, once.
       const seen = [...whole.slice(0, 6), ...other.slice(0, 6)].flatMap((batch) => [...batch.sampleNumbers]);
       expect(new Set(seen).size).toBe(48);
       for (const batch of whole) {

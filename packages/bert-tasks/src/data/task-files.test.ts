@@ -73,7 +73,8 @@ describe('readGlueFile', () => {
       { id: '0', ...pair, label: 2 },
       { id: '2', ...pair, label: 0 },
     ]);
-    // With Windows' line ends, a byte-order mark, no last line break, the result is the same.
+    // The same text with Windows' line ends, a byte-order mark, and no line break at the end gives the same
+    // result.
     const windows = `\ufeff${text.trimEnd().replaceAll('\n', '\r\n')}`;
     expect(readGlueFile({ task: 'MNLI', path: file(windows) })).toHaveLength(2);
   });

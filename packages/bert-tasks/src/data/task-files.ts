@@ -21,7 +21,9 @@ export function readTaskText(path: string): string {
 /** A value of a JSON file together with its place there, so that every check can name it. */
 export class TaskJson {
   readonly path: string;
-  /** Such as `data[0].paragraphs[2]`; empty for the whole file. */
+  /**
+   * The place of the value in the file, for example `data[0].paragraphs[2]`; empty if it is the whole file.
+   */
   readonly place: string;
   readonly value: unknown;
 
@@ -47,7 +49,7 @@ export class TaskJson {
     return this.#isObject() && Object.hasOwn(this.value as object, key);
   }
 
-  /** Returns the value under a key that must be there. */
+  /** Returns the value of a required key. */
   get(key: string): TaskJson {
     if (!this.#isObject()) this.fail(`is ${kindOf(this.value)}`, `an object with "${key}"`);
     if (!this.has(key)) {
@@ -58,7 +60,7 @@ export class TaskJson {
     return new TaskJson({ path: this.path, place, value: (this.value as Record<string, unknown>)[key] });
   }
 
-  /** Returns the elements of a list. */
+  /** Returns the elements of the value, which must be a list. */
   list(): TaskJson[] {
     if (!Array.isArray(this.value)) this.fail(`is ${kindOf(this.value)}`, 'a list');
     const values = this.value as unknown[];
@@ -75,7 +77,7 @@ export class TaskJson {
     return this.value as boolean;
   }
 
-  /** Returns a non-negative integer. */
+  /** Returns the value, which must be a non-negative integer. */
   count(): number {
     if (!Number.isSafeInteger(this.value) || (this.value as number) < 0) {
       this.fail(`is ${kindOf(this.value)}`, 'a non-negative integer');
@@ -83,7 +85,7 @@ export class TaskJson {
     return this.value as number;
   }
 
-  /** Throws `MTL_DATA_TASK_FILE` (or another kind) at this place. */
+  /** Throws an error about the value; `code` is `MTL_DATA_TASK_FILE` by default. */
   fail(what: string, expected: string, code: TaskCode = 'MTL_DATA_TASK_FILE'): never {
     const place = this.place === '' ? undefined : this.place;
     throw taskError({ code, path: this.path, place, what, expected });
@@ -101,10 +103,13 @@ function kindOf(value: unknown): string {
   return text.length > 40 ? `${text.slice(0, 40)}...` : text;
 }
 
-/** Not the format; a label outside the set; an answer that is not at its position in the file. */
+/**
+ * Codes of errors about a task's file: another format; a label that the task does not have; an answer that is
+ * not at its stated position.
+ */
 type TaskCode = 'MTL_DATA_TASK_FILE' | 'MTL_DATA_TASK_LABEL' | 'MTL_DATA_TASK_ANSWER';
 
-/** The place of an error in a task's file. */
+/** The problem with a task's file, and its place. */
 interface TaskErrorOptions {
   readonly code: TaskCode;
   readonly path: string;

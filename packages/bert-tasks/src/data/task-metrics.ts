@@ -7,7 +7,7 @@ interface ClassificationResults {
   readonly labels: ArrayLike<number>;
 }
 
-/** Returns the share of right predictions, 0 to 1. */
+/** Returns the share of correct predictions, 0 to 1. */
 export function accuracy({ predictions, labels }: ClassificationResults): number {
   checkLengths({ predictions, labels });
   let right = 0;
@@ -16,8 +16,8 @@ export function accuracy({ predictions, labels }: ClassificationResults): number
 }
 
 /**
- * Returns F1 of class 1 (QQP's duplicates): the harmonic mean of precision and recall, 0 where nothing was
- * found rightly.
+ * Returns F1 of class 1 (QQP's duplicates): the harmonic mean of precision and recall; 0 if no prediction of
+ * class 1 is correct.
  */
 export function binaryF1({ predictions, labels }: ClassificationResults): number {
   checkLengths({ predictions, labels });
@@ -45,15 +45,19 @@ function checkLengths({ predictions, labels }: ClassificationResults): void {
 interface SquadResults {
   readonly examples: SpanExamples;
   readonly predictions: ReadonlyMap<string, string>;
-  /** SQuAD 2.0: by question id, the larger the less likely an answer. Needed for the best thresholds. */
+  /**
+   * Score of "no answer" by question id (SQuAD 2.0): the larger, the less likely is an answer. Needed for the
+   * best thresholds.
+   */
   readonly noAnswerProbabilities?: ReadonlyMap<string, number> | undefined;
   /**
-   * A question with a higher probability counts as predicted unanswerable (1, the official default: none).
+   * A question with a higher probability of "no answer" counts as predicted unanswerable (default 1, as in
+   * the official evaluation: no question does).
    */
   readonly noAnswerThreshold?: number;
 }
 
-/** Means in percent over `total` questions. */
+/** Exact match and F1, as means in percent over `total` questions. */
 interface SquadScores {
   readonly exact: number;
   readonly f1: number;
@@ -62,11 +66,13 @@ interface SquadScores {
 
 /** Results that the official evaluation prints; optional parts only for SQuAD 2.0. */
 export interface SquadMetrics extends SquadScores {
-  /** Questions without a prediction: 0 in SQuAD 1.1, left out in 2.0. */
+  /** Number of questions without a prediction. They count 0 in SQuAD 1.1, and are left out in 2.0. */
   readonly missing: number;
   readonly hasAnswer?: SquadScores;
   readonly noAnswer?: SquadScores;
-  /** The best score over all thresholds of the probabilities, in percent, and that threshold. */
+  /**
+   * The best score over all thresholds of the probabilities, in percent; the next field has that threshold.
+   */
   readonly bestExact?: number;
   readonly bestExactThreshold?: number;
   readonly bestF1?: number;
@@ -141,7 +147,7 @@ function meanScores(scores: readonly QuestionScore[], total: number): SquadScore
   return { exact: (100 * sum('exact')) / total, f1: (100 * sum('f1')) / total, total };
 }
 
-/** Scores once every question above the threshold counts as predicted unanswerable. */
+/** Returns the scores if every question above the threshold counts as predicted unanswerable. */
 function applyThreshold(options: SquadResults & { scored: readonly QuestionScore[] }): QuestionScore[] {
   const { scored, noAnswerProbabilities, noAnswerThreshold = 1 } = options;
   if (noAnswerProbabilities === undefined) return [...scored];
@@ -160,9 +166,10 @@ function applyThreshold(options: SquadResults & { scored: readonly QuestionScore
 }
 
 /**
- * Starts with every question predicted unanswerable, then accepts predictions in the order of their
- * probabilities. Kept as the official search has it: it counts every unanswerable question of the file, looks
- * at the score after each single question even among equals, and starts from the threshold 0.
+ * Returns the best threshold. It starts with every question predicted unanswerable, then accepts predictions
+ * in the order of their probabilities. It has the properties of the official search: it counts every
+ * unanswerable question of the file, computes the score after each single question, even between questions
+ * with equal probabilities, and starts from the threshold 0.
  */
 function bestThreshold(options: {
   scored: readonly QuestionScore[];
@@ -192,7 +199,8 @@ function predictionsError(what: string, expected: string): UsageError {
   return new UsageError('MTL_DATA_PREDICTIONS', what, { expected });
 }
 
-// Python's \b sees letters and numbers of all languages and the underscore; JavaScript's only ASCII.
+// Python's \b counts letters and digits of all languages and the underscore as parts of words, JavaScript's
+// only ASCII ones.
 const articles = /(?<![\p{L}\p{N}_])(?:a|an|the)(?![\p{L}\p{N}_])/gu;
 const asciiPunctuation = /[!-/:-@[-`{-~]/g;
 // White space of Python's str.split: without U+FEFF, with the separators 1C to 1F and U+0085.
@@ -200,8 +208,8 @@ const asciiPunctuation = /[!-/:-@[-`{-~]/g;
 const whiteSpace = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
 
 /**
- * Returns an answer as SQuAD compares it: small letters, without ASCII punctuation, articles and superfluous
- * white space.
+ * Returns an answer in the form that SQuAD compares: lower case, without ASCII punctuation, articles and
+ * superfluous white space.
  */
 export function normalizeAnswer(text: string): string {
   return answerWords(text).join(' ');

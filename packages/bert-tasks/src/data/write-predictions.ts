@@ -4,14 +4,14 @@ import { type GlueTaskName, glueTasks, type SentencePairExample } from './read-g
 import type { MultipleChoiceExample } from './read-race-directory.js';
 
 /**
- * Writes GLUE's predictions: a header `index` and `prediction`, then each example's id and label, between
- * them a tab.
+ * Writes GLUE's predictions as tab-separated lines: the header `index` and `prediction`, then the id and the
+ * predicted label of each example.
  */
 export function writeGluePredictions(options: {
   readonly path: string;
   readonly task: GlueTaskName;
   readonly examples: readonly SentencePairExample[];
-  /** For each example the index of a label. */
+  /** For each example the index of the predicted label. */
   readonly predictions: ArrayLike<number>;
 }): void {
   const { path, task, examples, predictions } = options;
@@ -22,13 +22,13 @@ export function writeGluePredictions(options: {
 }
 
 /**
- * Writes RACE's predictions: a JSON object that gives for each passage's id its answers' letters, as its
- * files do.
+ * Writes RACE's predictions: a JSON object that maps each passage's id to the letters of its answers, as in
+ * RACE's files.
  */
 export function writeRacePredictions(options: {
   readonly path: string;
   readonly examples: readonly MultipleChoiceExample[];
-  /** For each example the index of an option. */
+  /** For each example the index of the predicted option. */
   readonly predictions: ArrayLike<number>;
 }): void {
   const { path, examples, predictions } = options;
@@ -43,9 +43,9 @@ export function writeRacePredictions(options: {
 }
 
 /**
- * Writes SQuAD's predictions: a JSON object from question ids to answers ('' for none), and where
- * `probabilitiesPath` is given one from ids to no-answer probabilities, as the official evaluation of 2.0
- * reads them.
+ * Writes SQuAD's predictions: a JSON object that maps question ids to answers ('' for no answer). With
+ * `probabilitiesPath`, it also writes an object that maps ids to no-answer probabilities, which the official
+ * evaluation of 2.0 reads.
  */
 export function writeSquadPredictions(options: {
   readonly path: string;

@@ -72,7 +72,7 @@ const inWordsOfFineTuning = (error: unknown): unknown =>
 /** Checks of the options of a fine-tuning, made from the schemas of its flags. */
 const fineTuningOptionChecks = {
   ...checksOfFlags(fineTuningFlags, inWordsOfFineTuning),
-  // whose range and difference are checked together
+  // their ranges, and that they differ, are checked together
   seeds: listOption(numberOption, { what: 'an array of seeds' }),
 } as OptionChecks<FineTuningOptions>;
 
@@ -122,7 +122,7 @@ export function fineTuningConfiguration(
       saveHuggingFace: options.saveHf,
       saveInterval: options.saveInterval,
       keepLast: options.keepLast,
-      // a run that a launcher restarts is resumed
+      // a run that a launcher restarts must resume
       resume: options.resume === true || (how.isRestart === true && save !== undefined),
     },
     logInterval: options.logInterval,
@@ -159,7 +159,10 @@ function flagsIn(options: object, names: readonly string[]): Readonly<Record<str
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
 }
 
-/** Returns the flags that make the same run again, whatever preset and folder its values came from. */
+/**
+ * Returns flags that make the same run again, even without the preset and the folder that its values came
+ * from.
+ */
 function recordedFlags(
   options: CompleteFineTuningOptions,
   run: Omit<FineTuningConfiguration, 'flags'>,
@@ -184,7 +187,7 @@ function recordedFlags(
   );
 }
 
-/** Returns the official names of a task's files; of SQuAD they depend on the version. */
+/** Returns the official names of a task's files; SQuAD's depend on its version. */
 function officialFiles({ task, squadVersion, dataDir }: FineTuningOptions) {
   switch (task!) {
     case 'mnli':
@@ -220,7 +223,7 @@ function dataOf(options: FineTuningOptions) {
   const files = isWhole ? undefined : officialFiles(options);
   const train = trainData ?? join(dataDir!, files!.train);
   const valid = validData ?? files!.valid.map((name) => join(dataDir!, name));
-  // the version decides the paper's row
+  // the version decides which row of the paper applies
   const isSecond = squadVersion === '2.0' || (squadVersion === undefined && basename(train).includes('2.0'));
   return {
     data: { train, valid, test: testData },

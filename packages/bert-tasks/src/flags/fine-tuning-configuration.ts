@@ -3,17 +3,17 @@ import type { LayerNormPlacement } from '@mtl/models';
 import type { LearningRateDecayStyle } from '@mtl/optimizer';
 import type { TokenizerOptions } from '@mtl/tokenizers';
 
-/** The tasks that BERTs are fine-tuned for here, as the papers report them. */
+/** The supported tasks of fine-tuning; the papers report results on them. */
 export const fineTuningTaskNames = ['mnli', 'qqp', 'race', 'squad'] as const;
 export type FineTuningTaskName = (typeof fineTuningTaskNames)[number];
 
-/** The places of the files of a task. */
+/** Paths of the files of a task. */
 export interface TaskDataConfiguration {
-  /** A GLUE or SQuAD file, or a part of RACE. */
+  /** The training data: a GLUE or SQuAD file, or a part of RACE. */
   readonly train: string;
-  /** Evaluated after every epoch. */
+  /** The files that are evaluated after every epoch. */
   readonly valid: readonly string[];
-  /** Predicted at the end; labels are not needed. */
+  /** The files that are predicted at the end; they need no labels. */
   readonly test: readonly string[];
 }
 
@@ -26,32 +26,39 @@ interface ScratchConfiguration {
 }
 
 /**
- * The source of a model: one of `load` and `loadHuggingFace` with or without its weights, or `scratch`.
+ * The model that a fine-tuning starts from: `load` or `loadHuggingFace`, with or without its weights, or
+ * `scratch`.
  */
 export interface StartConfiguration {
   readonly load: string | undefined;
   readonly checkpointStep: number | undefined;
   readonly loadHuggingFace: string | undefined;
-  /** Take architecture and tokenizer of the named model, and its weights as initial weights. */
+  /**
+   * True if the weights of the named model are the initial weights; otherwise only its architecture and
+   * tokenizer are used.
+   */
   readonly initialWeights: boolean;
   readonly scratch: ScratchConfiguration | undefined;
-  /** In place of the tokenizer that came with the model; needed for `scratch`. */
+  /** The tokenizer that replaces the model's own; required for `scratch`. */
   readonly tokenizer: TokenizerOptions | undefined;
 }
 
-/** The settings by which windows of SQuAD are made and searched. */
+/** Settings for splitting SQuAD's contexts into windows, and for searching answers in them. */
 export interface SpanConfiguration {
   readonly documentStride: number;
   readonly maximumQueryLength: number;
   readonly maximumAnswerLength: number;
 }
 
-/** Everything that a fine-tuning depends on. */
+/** All settings of a fine-tuning. */
 export interface FineTuningConfiguration {
   readonly task: FineTuningTaskName;
   readonly data: TaskDataConfiguration;
   readonly start: StartConfiguration;
-  /** Undefined: the task's usual one, or all positions of the model where it has fewer. */
+  /**
+   * Tokens of a sequence. Undefined: the usual number for the task, or all positions of the model if it has
+   * fewer.
+   */
   readonly sequenceLength: number | undefined;
   readonly spans: SpanConfiguration;
   readonly epochs: number;
@@ -61,41 +68,42 @@ export interface FineTuningConfiguration {
     readonly learningRate: number;
     readonly minLearningRate: number;
     readonly decayStyle: Extract<LearningRateDecayStyle, 'constant' | 'linear' | 'cosine'>;
-    /** Share of the steps. */
+    /** Fraction of the steps that are warm-up. */
     readonly warmupFraction: number;
     readonly weightDecay: number;
     readonly clipGrad: number;
   };
-  /** Dropout of hidden states and of attention; undefined: as the model was trained. */
+  /** Dropout of hidden states and of attention; undefined: the model's own. */
   readonly dropout: number | undefined;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
-  /** The device and the layout, as a training run's flags; their meaning depends on the model. */
+  /** The device and the layout, as values of training flags. The model decides which flags are valid. */
   readonly parallel: ParallelFlags;
-  /** The activations that are computed again instead of being kept; likewise. */
+  /** The activations that are recomputed in the backward pass, also as values of training flags. */
   readonly recompute: RecomputeFlags;
   readonly checkpoint: {
-    /** Gets a folder for each seed: checkpoints, results, predictions. */
+    /** The folder for checkpoints, results and predictions; each seed gets its own subfolder. */
     readonly save: string | undefined;
     /**
-     * Gets the fine-tuned model for the transformers library; a folder for each seed where there are several.
+     * The directory for the fine-tuned model in the format of the transformers library; with several seeds,
+     * each gets its own subfolder.
      */
     readonly saveHuggingFace: string | undefined;
     /** Steps between checkpoints; undefined: after every epoch. */
     readonly saveInterval: number | undefined;
-    /** Checkpoints that stay. */
+    /** Number of checkpoints that are kept. */
     readonly keepLast: number;
-    /** Resume from the checkpoints in `save`. */
+    /** True if the run resumes from the checkpoints in `save`. */
     readonly resume: boolean;
   };
   /** Steps between lines of progress. */
   readonly logInterval: number;
   readonly metricsJsonl: string | undefined;
-  /** Services that metrics of each seed are sent to, as a training run's flags. */
+  /** Services that the metrics of each seed are sent to, as values of training flags. */
   readonly tracking: TrackingFlags;
-  /** Ends a run after a step whose number is a multiple of this. */
+  /** The run ends after a step whose number is a multiple of this. */
   readonly exitInterval: number | undefined;
-  /** One training run each. */
+  /** The seeds; each is a separate training run. */
   readonly seeds: readonly number[];
-  /** Flags that make the same run again, for its record. */
+  /** Flags that make the same run again, for the record of the run. */
   readonly flags: Readonly<Record<string, unknown>>;
 }

@@ -23,7 +23,7 @@ import type * as z from 'zod';
 import { fineTuningTaskNames } from './fine-tuning-configuration.js';
 import { fineTuningPresetNames } from './fine-tuning-presets.js';
 
-/** Makes the flag of a size of the architecture, which only a model from scratch is given. */
+/** Makes the flag of a size of the architecture, which is only for a model from scratch. */
 const sizeOfScratch = (name: 'num-layers' | 'hidden-size' | 'num-attention-heads', what: string) =>
   redescribed(schemaOf(name) as z.ZodNumber, {
     description: `${what} of a model from scratch.`,
@@ -72,7 +72,7 @@ const ofTask = {
   }),
 };
 
-/** The flags of how the model learns, and of where results go. */
+/** The flags that set how the model learns and where results are written. */
 const ofLearning = {
   preset: choice(fineTuningPresetNames, "The paper's batch, rate and epochs for a model.", {
     defaultText: 'megatron-336m',
@@ -115,7 +115,7 @@ const ofLearning = {
   }),
 };
 
-/** The flags that have a default: every fine-tuning has a value of each. */
+/** The flags that have a default, so that every fine-tuning has a value for them. */
 const withDefaults = {
   'micro-batch-size': redescribed(trainingFlags['micro-batch-size'], {
     description: 'Samples computed at once.',
@@ -152,7 +152,7 @@ const asInPretraining = {
   ...trackingFlags,
   ...recomputeFlags,
   ...parallelFlagsOfTasks,
-  // not chosen by the model here
+  // here the model does not choose the number of threads
   threads: redescribed(parallelFlagsOfTasks.threads, {
     description: 'CPU threads per process.',
     defaultText: "its share of the host's cores",
@@ -170,7 +170,7 @@ export const fineTuningFlags = { ...ofTask, ...ofLearning, ...withDefaults, ...a
  * meaning, range and default.
  */
 export type FineTuningOptions = OptionsOf<typeof fineTuningFlags> & {
-  /** One training run each. Default: 1234. */
+  /** The seeds; each is a separate training run. Default: 1234. */
   readonly seeds?: readonly number[] | undefined;
 };
 
@@ -184,11 +184,11 @@ export type CompleteFineTuningOptions = FineTuningOptions & {
 /** The names of the flags with defaults. */
 export const defaultedFineTuningFlags = Object.keys(withDefaults) as readonly (keyof typeof withDefaults)[];
 
-/** A flag that is missing. */
+/** A required flag that is missing. */
 interface MissingFlag {
   /** The flag and its alternative: `--load (or --load-hf)`. */
   readonly name: string;
-  /** The flag as it is written: `--load DIR`. */
+  /** The flag with a placeholder of its value: `--load DIR`. */
   readonly usage: string;
 }
 
@@ -236,7 +236,10 @@ function missingFiles({ dataDir, trainData, validData }: FineTuningOptions): rea
   ];
 }
 
-/** A checkpoint and a directory of the transformers library have their sizes and their tokenizer. */
+/**
+ * Returns the missing flags of the model to start from: a model from scratch needs its sizes and a tokenizer,
+ * which a checkpoint or a directory of the transformers library has already.
+ */
 function missingStart(options: FineTuningOptions): readonly MissingFlag[] {
   const { load, loadHf, numLayers, hiddenSize, numAttentionHeads, tokenizerType } = options;
   if (load !== undefined || loadHf !== undefined) return [];

@@ -7,7 +7,7 @@ interface FineTuningPreset {
   readonly epochs: number;
 }
 
-/** A row of the paper's table; SQuAD has one for each version. */
+/** A row of the paper's table; SQuAD has one row for each version. */
 type FineTuningPresetTask = Exclude<FineTuningTaskName, 'squad'> | 'squad-1.1' | 'squad-2.0';
 
 type Row = readonly [globalBatchSize: number, learningRate: number, epochs: number];
@@ -45,7 +45,7 @@ const rows: Readonly<Record<FineTuningPresetTask, readonly [Row, Row, Row]>> = {
 export const fineTuningPresetNames = ['megatron-336m', 'megatron-1.3b', 'megatron-3.9b'] as const;
 type FineTuningPresetName = (typeof fineTuningPresetNames)[number];
 
-/** Returns the settings that the paper fine-tuned a model with (Shoeybi et al. 2019, table 6). */
+/** Returns the settings with which the paper fine-tuned a model (Shoeybi et al. 2019, table 6). */
 export function fineTuningPreset(name: FineTuningPresetName, task: FineTuningPresetTask): FineTuningPreset {
   const [globalBatchSize, learningRate, epochs] = rows[task][fineTuningPresetNames.indexOf(name)]!;
   return { globalBatchSize, learningRate, epochs };

@@ -73,14 +73,14 @@ import { fineTuningTasks, type OpenedTask, type TaskMetrics } from './tasks.js';
 
 export interface FineTuneOptions {
   readonly configuration: FineTuningConfiguration;
-  /** Default: the seeds of the configuration. */
+  /** The seeds to run. Default: the seeds of the configuration. */
   readonly seeds?: readonly number[] | undefined;
   /** The processes of the job, this one among them. Default: this process alone. */
   readonly world?: World | undefined;
   readonly local?: { readonly rank: number; readonly size: number };
   /** The job of the run. Default: a new job. */
   readonly job?: Job;
-  /** Progress and messages, on rank 0. */
+  /** Called with lines about progress and with messages, on rank 0. */
   readonly onMessage: (text: string) => void;
 }
 
@@ -105,15 +105,15 @@ const checks: OptionChecks<FineTuneOptions> = {
 /** The results of a fine-tuning run. */
 export interface FineTuningReport {
   readonly task: FineTuningConfiguration['task'];
-  /** The model that it started from; undefined from scratch. */
+  /** The path of the model that the run started from; undefined for a model from scratch. */
   readonly model: string | undefined;
   readonly epochs: number;
   readonly globalBatchSize: number;
   readonly learningRate: number;
   readonly seeds: readonly SeedResult[];
-  /** Over the finished seeds, of every score. */
+  /** The median of every score over the finished seeds. */
   readonly median: Readonly<Record<string, TaskMetrics>>;
-  /** `done`, or why it was left early. */
+  /** `done`, or the reason for which the run ended early. */
   readonly reason: TrainingResult['reason'];
 }
 
@@ -136,7 +136,7 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
     if ((world?.rank ?? 0) === 0) options.onMessage(text);
   };
   checkSetNames(configuration);
-  // refused before anything is built
+  // rejected before anything is built
   if ((world?.rank ?? 0) === 0)
     trackingOfRun(trackedSeed(configuration, { seed: seeds[0]!, seeds }), process.env);
   const started = await openStart(configuration, { onMessage, worldSize: world?.size ?? 1 });
@@ -146,7 +146,7 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
   const job = options.job ?? { id: undefined, restartCount: 0 };
   const saveDirectory = new SaveDirectory({
-    // resumes where it was stopped
+    // a seed resumes where it was stopped
     checkpoint: { save: checkpoint.save, load: checkpoint.save },
     job,
     processes,
@@ -183,7 +183,7 @@ async function fineTuneSeeds(
   const { checkpoint } = configuration;
   const { parallel } = started.layout;
   const exports = new HuggingFaceExports({ ...started, configuration, seeds, onMessage });
-  // the first rank looks into the folder, since others may have separate storage
+  // only the first rank looks into the folder, since other ranks may have separate storage
   await processes.together(async () => {
     if (!processes.isFirst) return;
     await checkSave(configuration, seeds);
@@ -228,7 +228,7 @@ async function fineTuneSeeds(
     } finally {
       await training.close();
     }
-    // one that came after the last step of this seed means the process: no further seed begins
+    // a signal after the last step of this seed is meant for the process: no further seed begins
     if (reason === 'done' && index < seeds.length - 1) reason = signalOfRanks(processes) ?? 'done';
     if (reason !== 'done') break;
   }
@@ -248,7 +248,7 @@ async function fineTuneSeeds(
   return report;
 }
 
-/** The model that a fine-tuning starts from, and how the processes share it. */
+/** The model that a fine-tuning starts from, and the layout in which the processes share it. */
 interface Started {
   readonly start: BertStart;
   readonly model: BertModelConfiguration;
@@ -282,7 +282,7 @@ async function openStart(
 /** Setup that all seeds share. */
 interface Setup {
   readonly task: OpenedTask;
-  /** Returns checksums of the files of the task, which the first call reads. */
+  /** Returns checksums of the files of the task. The first call reads the files. */
   readonly fingerprints: () => RunStart['datasets'];
   readonly openReporters: OpenFineTuningOptions['openReporters'];
   readonly onEpoch: (result: EpochResult) => void;
@@ -337,8 +337,8 @@ function setUp(options: FineTuningOfSeeds & Started & { readonly processes: Trai
 }
 
 /**
- * Opens the file of metrics in the folder of a seed, and the one that a flag names; with several seeds, one
- * for each, such as `metrics.seed-2.jsonl`.
+ * Opens the file of metrics in the folder of a seed, and the file that a flag names; with several seeds, each
+ * seed has its own file, such as `metrics.seed-2.jsonl`.
  */
 async function openMetrics(
   { configuration, seeds, onMessage }: FineTuningOfSeeds,
@@ -358,7 +358,9 @@ async function openMetrics(
   });
 }
 
-/** Returns a message about sequences without room left: longer ones were truncated. */
+/**
+ * Returns a message with the number of sequences that fill the sequence length: longer ones were truncated.
+ */
 function fullSequences({ train }: OpenedTask): string {
   const { offsets, sequenceLength } = train.description;
   let numFull = 0;
@@ -392,7 +394,11 @@ function checkedSteps(configuration: FineTuningConfiguration, { train }: OpenedT
   );
 }
 
-/** Scores and predictions of a set go by its name. @throws ConfigurationError MTL_FLAG_CONFLICT */
+/**
+ * Checks that sets have different names, since scores and predictions are stored by name.
+ *
+ * @throws ConfigurationError MTL_FLAG_CONFLICT
+ */
 function checkSetNames({ task, data }: FineTuningConfiguration): void {
   const paths = [...data.valid, ...data.test];
   const { setName } = fineTuningTasks[task];
@@ -408,7 +414,7 @@ function checkSetNames({ task, data }: FineTuningConfiguration): void {
   );
 }
 
-/** Checks that a folder with results is continued, or left alone. */
+/** Checks that a run with results in its folder is resumed, and not overwritten. */
 async function checkSave(configuration: FineTuningConfiguration, seeds: readonly number[]): Promise<void> {
   const { save, resume } = configuration.checkpoint;
   if (save === undefined) {
@@ -448,7 +454,7 @@ function namesIn(directory: string): readonly string[] {
   }
 }
 
-/** Refuses to go on with a run of other settings. @throws ConfigurationError MTL_FINE_TUNING_RESUME */
+/** Rejects resuming a run that had other settings. @throws ConfigurationError MTL_FINE_TUNING_RESUME */
 async function checkSameRun(configuration: FineTuningConfiguration, directory: string): Promise<void> {
   const found = await findCheckpoint({ directory, onNotice: () => {} });
   if (found.kind === 'none') return;
@@ -473,7 +479,7 @@ async function checkSameRun(configuration: FineTuningConfiguration, directory: s
 }
 
 /**
- * Rejects results of other sets, since the checkpoints that would show it may be gone.
+ * Rejects results of other sets. Checkpoints would show the difference, but may have been deleted.
  *
  * @throws as `checkSameRun`
  */
@@ -496,7 +502,10 @@ function finishedBefore({ checkpoint }: FineTuningConfiguration, seed: number): 
   return result?.isDone === true ? result : undefined;
 }
 
-/** Returns notes about a finished seed whose results are from other data; empty if it keeps no record. */
+/**
+ * Returns notes if the results of a finished seed are from other data; none if the seed has no record of its
+ * data.
+ */
 function notesOfDoneSeed(
   { checkpoint }: FineTuningConfiguration,
   { seed, fingerprints }: { readonly seed: number } & Pick<Setup, 'fingerprints'>,
@@ -541,8 +550,8 @@ function stepReporter(options: {
 }
 
 /**
- * Returns the services that the fine-tuning of a seed reports to. It is a separate run there, with the name
- * of --save unless a flag names it, followed by the seed if there are several.
+ * Returns the services that the fine-tuning of a seed reports to. There, each seed is a separate run, with
+ * the name of --save unless a flag gives one, followed by the seed if there are several.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_SERVICE_URL
  */

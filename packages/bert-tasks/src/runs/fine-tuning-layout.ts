@@ -16,11 +16,11 @@ import type { FineTuningConfiguration } from '../flags/fine-tuning-configuration
 export interface FineTuningLayout {
   readonly parallel: ParallelConfiguration;
   readonly recompute: Recomputation;
-  /** Micro-batches of a rank in a step. */
+  /** Number of micro-batches of a rank in a step. */
   readonly numMicroBatches: number;
   /** The pipeline rank of each chunk of the model. */
   readonly placement: readonly number[];
-  /** Notes about flags that make no difference here. */
+  /** Notes about flags that have no effect in fine-tuning. */
   readonly notices: readonly string[];
 }
 
@@ -69,7 +69,7 @@ export function fineTuningLayout(
   if (parallel.timesMatmuls) notices.push('--time-matmuls has no effect in a fine-tuning run');
   const recompute = recomputeConfiguration({ flags, model, parallel });
   const numShares = numSharesOfBatch(parallel);
-  // it checks that they divide each other
+  // the constructor checks that the sizes divide each other
   inWordsOfFlags(() => new NumMicroBatches({ globalBatchSize, microBatchSize, numShares }));
   const numMicroBatches = globalBatchSize / (microBatchSize * numShares);
   const { placement } = scheduleOfStep(parallel, numMicroBatches);

@@ -5,9 +5,9 @@ import { writeFileAtomically } from '@mtl/errors/files';
 import { median } from '@mtl/pipeline/internal';
 import type { TaskMetrics } from './tasks.js';
 
-/** The result of a model on one set. */
+/** The scores of a model on one set. */
 export interface SetResult extends TaskMetrics {
-  /** Mean over the samples, in nats. */
+  /** Mean loss over the samples, in nats. */
   readonly loss: number;
 }
 
@@ -15,7 +15,7 @@ export interface SetResult extends TaskMetrics {
 export interface EpochResult {
   readonly epoch: number;
   readonly iteration: number;
-  /** By the names of the sets. */
+  /** Results by the names of the sets. */
   readonly sets: Readonly<Record<string, SetResult>>;
 }
 
@@ -25,7 +25,7 @@ export interface SeedResult {
   readonly epochs: readonly EpochResult[];
   /** The files with predictions of the last epoch. */
   readonly predictions: readonly string[];
-  /** True once the last epoch is done. */
+  /** True if the last epoch is finished. */
   readonly isDone: boolean;
 }
 
@@ -33,7 +33,7 @@ export interface SeedResult {
 export function readSeedResult(path: string): SeedResult | undefined {
   if (!existsSync(path)) return undefined;
   try {
-    // JSON keeps no NaN, which a model that has diverged gives
+    // JSON has no NaN, the loss of a model that has diverged, so it is stored as null
     return JSON.parse(readFileSync(path, 'utf8'), (_, value: unknown) => value ?? Number.NaN) as SeedResult;
   } catch (cause) {
     throw new CheckpointError('MTL_FINE_TUNING_RESULT', `${path} is not what a fine-tuning wrote`, {
@@ -52,7 +52,7 @@ export function writeResult(path: string, result: unknown): void {
 
 /**
  * Returns for every score the median over the seeds' last epochs, as the paper reports it (Shoeybi et al.
- * 2019, table 5). Of seeds that were not finished nothing counts.
+ * 2019, table 5). Unfinished seeds are not counted.
  */
 export function medianResult(seeds: readonly SeedResult[]): Readonly<Record<string, TaskMetrics>> {
   const last = seeds.filter(({ isDone }) => isDone).flatMap(({ epochs }) => epochs.at(-1) ?? []);

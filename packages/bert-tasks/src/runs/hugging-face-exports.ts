@@ -29,7 +29,8 @@ export interface HuggingFaceExportsOptions {
 }
 
 /**
- * Fine-tuned models as directories of the transformers library, for --save-hf. Only the first rank has one.
+ * Writes fine-tuned models as directories of the transformers library, for --save-hf. Only the first rank has
+ * this object.
  */
 export class HuggingFaceExports {
   readonly #options: HuggingFaceExportsOptions;
@@ -39,7 +40,7 @@ export class HuggingFaceExports {
   }
 
   /**
-   * Checks before the run that all can be written after it.
+   * Checks before the run that all models can be written after it.
    *
    * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE,
    *   MTL_HUGGING_FACE_EXISTS, MTL_FLAG_NEEDS
@@ -69,7 +70,8 @@ export class HuggingFaceExports {
   /**
    * Writes the weights of a seed, from its last checkpoint if it has one.
    *
-   * @param weights of a process that holds the whole model; unused if there are checkpoints
+   * @param weights returns the weights in a process that holds the whole model; unused if there are
+   *   checkpoints
    */
   async write(seed: number, weights?: () => readonly LogicalTensor[]): Promise<void> {
     const { configuration, model, start, onMessage } = this.#options;
@@ -105,8 +107,8 @@ export class HuggingFaceExports {
   }
 
   /**
-   * Returns whether the resumed run has written the model before. A model in the directory is not enough: it
-   * may be from another run.
+   * Returns whether an earlier start of the resumed run has written the model. A model in the directory is no
+   * proof: it may be from another run.
    */
   #isThere(seed: number): boolean {
     const { save, resume } = this.#options.configuration.checkpoint;
@@ -131,5 +133,5 @@ export class HuggingFaceExports {
 /** Returns the file in which the first rank records the export of a seed. */
 const notePath = (save: string, seed: number): string => join(seedDirectory(save, seed), 'save-hf.txt');
 
-/** Returns one note from whatever directory the run is resumed with. */
+/** Returns the text that records an export to a directory. It does not depend on the working directory. */
 const noteOf = (directory: string): string => `${resolve(directory)}\n`;

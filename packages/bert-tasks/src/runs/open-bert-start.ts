@@ -9,15 +9,15 @@ import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/tok
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import type { StartConfiguration } from '../flags/fine-tuning-configuration.js';
 
-/** A model to be fine-tuned, its weights not yet read. */
+/** A model to fine-tune, whose weights are not read yet. */
 export interface BertStart {
-  /** The checkpoint or the directory; undefined from scratch. */
+  /** The path of the checkpoint or directory; undefined for a model from scratch. */
   readonly path: string | undefined;
   readonly model: BertModelConfiguration;
   readonly tokenizer: Tokenizer;
-  /** The parameters that it has values for, with their global shapes where they may not fit. */
+  /** Returns whether the model has values for a parameter, given its global shape if it may differ. */
   readonly has: (parameter: Pick<LogicalTensor, 'name' | 'globalShape'>) => boolean;
-  /** Fills tensors that it has. */
+  /** Fills the tensors for which the model has values. */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
@@ -26,7 +26,7 @@ type Found = Omit<BertStart, 'tokenizer'> & { readonly tokenizer: TokenizerOptio
 export interface OpenBertStartOptions {
   readonly start: StartConfiguration;
   readonly task: BertTask;
-  /** Positions of a model from scratch. */
+  /** Tokens of a sequence, and positions of a model from scratch. */
   readonly sequenceLength: number;
   readonly onNotice: (notice: string) => void;
 }
@@ -91,7 +91,7 @@ async function openCheckpoint(load: string, options: OpenBertStartOptions): Prom
     path,
     model: saved.model,
     tokenizer: saved.tokenizer,
-    // the head of another task may have the same name
+    // another task's head may have the same name, but another shape
     has: ({ name, globalShape }) =>
       !isOptimizerTensor(name) &&
       (/_head\./.test(name) ? shapes.get(name) === `${globalShape}` : shapes.has(name)),
@@ -104,14 +104,14 @@ async function openHuggingFace(directory: string, { start, task }: OpenBertStart
   return {
     path: directory,
     model: found.configuration,
-    // flags come first: these files may lack settings
+    // flags override the tokenizer of the directory, whose files may lack settings
     tokenizer: start.tokenizer ?? tokenizerOfHuggingFace(found.tokenizerFiles),
     has: ({ name }) => found.parameterNames.has(name),
     load: (tensors) => found.load(tensors),
   };
 }
 
-/** Returns the shape of the original BERT, in the size that the flags give. */
+/** Returns a model with the architecture of the original BERT, in the sizes that the flags give. */
 function fromScratch({ start, sequenceLength }: OpenBertStartOptions, tokenizer: Tokenizer): Found {
   const { numLayers, hiddenSize, numAttentionHeads, layerNormPlacement } = start.scratch!;
   return {

@@ -43,7 +43,7 @@ import type { OpenedTask } from './tasks.js';
 export interface OpenReportersOptions {
   readonly seed: number;
   readonly resumeIteration: number;
-  /** Log of the first rank, where the seed has a folder. */
+  /** Log of the run on the first rank, if the seed has a folder. */
   readonly log: RunLog | undefined;
 }
 
@@ -60,7 +60,7 @@ export interface OpenFineTuningOptions {
   readonly fingerprints: () => RunStart['datasets'];
   readonly processes: TrainingProcesses;
   readonly job: Job;
-  /** Threads of this rank's kernels. */
+  /** Number of threads of this rank's kernels, and how it was chosen. */
   readonly threads: ThreadChoice;
   /** Opens the reporters of steps; only rank 0 has any. */
   readonly openReporters: (options: OpenReportersOptions) => Promise<RunReporters>;
@@ -78,7 +78,7 @@ type TaskPart = ModelPart<TaskTokenBatch, BertTaskStage>;
 
 /**
  * Opens the fine-tuning of one seed: the model with its weights, or with the seed's saved state, and the
- * record in its folder, which this run owns from here on. Every process calls it.
+ * record in its folder, which this run owns from then on. Every process must call it.
  */
 export async function openFineTuning(options: OpenFineTuningOptions): Promise<OpenedFineTuning> {
   const { configuration, seed, layout, processes, job, task, threads, onMessage } = options;
@@ -111,12 +111,13 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
       evaluate: {
         pipeline: part.pipeline,
         microBatchSize: configuration.microBatchSize,
-        // the same number at a time as in a step, since the schedule fits that number
+        // with a pipeline, evaluate the same number of micro-batches at a time as in a step, since the
+        // schedule is for that number
         numMicroBatches: part.placement.length === 1 ? 1 : layout.numMicroBatches,
         isCut: isCut(options),
       },
     });
-    // the first rank reads all data for their checksums
+    // only the first rank reads all data for their checksums
     log = await processes.together(async () => {
       if (!processes.isFirst) return undefined;
       for (const note of notesOfData(options, loaded)) onMessage(note);
@@ -178,7 +179,7 @@ function partOfTask(options: OpenFineTuningOptions): TaskPart {
     dtype: dtypeOfPrecision[configuration.precision],
     recorder: undefined,
     work: bertTaskEmbeddingAndHeadCost(model, { sequenceLength, task: bertTask }),
-    // the model is the BERT above
+    // this callback gets the model of the BERT above
     buildStages: (stages) => buildBertTaskStages({ ...stages, model, task: bertTask }),
   });
 }
@@ -194,7 +195,7 @@ async function loadStart(
   const held = loaded.filter(({ slices }) => slices.every(({ start, end }) => start < end));
   await start.load(held);
   optimizer.refreshModel();
-  // counts the whole model, on all ranks
+  // counts the parameters of the whole model, on all ranks
   const all = bertTaskParameters(model, bertTask);
   const numParameters = all.reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
   const fresh = all.filter((parameter) => !start.has(parameter)).map(({ name }) => name);
@@ -218,7 +219,7 @@ async function resume(
     ...loaded,
     processes,
     onMessage,
-    // nothing to load except the checkpoint of a restart
+    // a fine-tuning loads nothing here except its own checkpoint when it is restarted
     checkpoint: { finetune: false, loadOptimizer: true, loadRng: true },
     huggingFace: undefined,
     parameterNames: bertTaskParameters(model, bertTask).map(({ name }) => name),
@@ -238,7 +239,7 @@ function optimizerOfTask(
       device: layout.parallel.device,
       dtype: dtypeOfPrecision[configuration.precision],
       configuration: {
-        // Adam as BERT's fine-tuning has it (Devlin et al. 2018)
+        // Adam's settings for BERT's fine-tuning (Devlin et al. 2018)
         optimizer: { ...configuration.optimizer, adamBeta1: 0.9, adamBeta2: 0.999, adamEpsilon: 1e-8 },
         parallel: layout.parallel,
         training: { seed },
@@ -250,7 +251,7 @@ function optimizerOfTask(
   }
 }
 
-/** Returns notes about data that differ from the data of a resumed checkpoint. */
+/** Returns notes if data differ from the data of the resumed checkpoint. */
 function notesOfData(
   { fingerprints }: OpenFineTuningOptions,
   loaded: Checkpoint | undefined,
@@ -261,7 +262,7 @@ function notesOfData(
   return notesOfTaskData(fingerprints(), { start, path: loaded.path });
 }
 
-/** Returns notes about task files that differ from the files of an earlier start. */
+/** Returns notes if task files differ from the files of an earlier start. */
 export function notesOfTaskData(
   [train, ...others]: RunStart['datasets'],
   { start, path }: { readonly start: RunStart; readonly path: string },
@@ -302,7 +303,7 @@ function startLog(
   });
 }
 
-/** Returns checksums of the files of a task, the training data first; it reads all files completely. */
+/** Returns checksums of the files of a task, the training data first. It reads all files completely. */
 export const fingerprintsOfTask = ({
   train,
   valid,
@@ -311,7 +312,8 @@ export const fingerprintsOfTask = ({
   [train, ...valid, ...test].map((path) => taskDataFingerprint(path, { isWhole: true }));
 
 /**
- * Heads with a logit for every token compute none for padding; others see no padding, and shapes stay few.
+ * Returns whether micro-batches are cut to their longest row: then heads with a logit for every token compute
+ * none for padding. Other heads do not see padding, and without the cut there are fewer shapes.
  */
 const isCut = ({ bertTask }: OpenFineTuningOptions): boolean => bertTask.kind === 'span';
 
@@ -352,7 +354,7 @@ function trainerOf(
         maxLearningRate: optimizer.learningRate,
         minLearningRate: optimizer.minLearningRate,
         decayStyle: optimizer.decayStyle,
-        // with part of a step, warm-up would consist of the first step, whose rate is 0
+        // warm-up of part of a step would make the rate of the first step 0, and end there
         warmupSteps: warmupSteps < 1 ? 0 : warmupSteps,
         decaySteps: trainIterations,
       }),
@@ -369,7 +371,7 @@ function trainerOf(
     flopsPerSample: modelFlops({
       batchSize: task.train.description.numChoices,
       sequenceLength,
-      // a head of a few outputs counts for nothing
+      // a head with a few outputs adds hardly any FLOPs
       ...bertMatmuls(model),
     }),
     ...(progress === undefined ? {} : { progress }),
@@ -377,7 +379,8 @@ function trainerOf(
 }
 
 /**
- * Returns the configuration that checkpoints save of the run; the tokenizer's files are copied next to them.
+ * Returns the configuration that the run's checkpoints save; the tokenizer's files are copied next to the
+ * checkpoints.
  */
 async function savedConfiguration(
   directory: string,
@@ -389,7 +392,7 @@ async function savedConfiguration(
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
 }
 
-/** Returns the steps of an epoch: whole global batches. */
+/** Returns the number of steps of an epoch: its whole global batches. */
 export function stepsOfEpoch(
   { length }: Pick<TaskDataset, 'length'>,
   { globalBatchSize }: Pick<FineTuningConfiguration, 'globalBatchSize'>,
@@ -398,8 +401,8 @@ export function stepsOfEpoch(
 }
 
 /**
- * Returns the settings that a resumed run must keep to be the same run: all but layout, recomputation, places
- * and reports. Sets that are scored are part of it, since the report compares all seeds on them.
+ * Returns the settings that a resumed run must keep to be the same run: all but layout, recomputation, paths
+ * and reports. The sets that are scored are among them, since the report compares all seeds on these sets.
  */
 export function resumable(configuration: FineTuningConfiguration) {
   const { task, data, start, sequenceLength, spans, epochs, globalBatchSize, microBatchSize } = configuration;

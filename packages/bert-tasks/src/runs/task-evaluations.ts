@@ -20,11 +20,11 @@ import type { IndexRange, OpenedTask, TaskSet } from './tasks.js';
 
 interface TaskEvaluationsOptions {
   readonly seed: number;
-  /** The folder of the seed; undefined where nothing is saved. */
+  /** The folder of the seed; undefined if nothing is saved. */
   readonly directory: string | undefined;
   readonly task: OpenedTask;
   readonly processes: TrainingProcesses;
-  /** The options for passing a set through the model. */
+  /** The options for computing a set with the model. */
   readonly evaluate: Omit<EvaluateTaskSetOptions, 'set' | 'processes'>;
   /** True if the seed continues from the state in its folder. */
   readonly resume: boolean;
@@ -32,15 +32,18 @@ interface TaskEvaluationsOptions {
 }
 
 /**
- * Evaluates the model of a seed: scores after every epoch, predictions of the last one, and the file with
- * both. All ranks call its methods.
+ * Evaluates the model of a seed: computes scores after every epoch and predictions after the last one, and
+ * writes the file with both. All ranks must call its methods.
  */
 export class TaskEvaluations {
   readonly #options: TaskEvaluationsOptions;
   #epochs: readonly EpochResult[];
   #predictions: readonly string[] = [];
 
-  /** @param options.iteration the iteration to resume from: later epochs of an earlier start do not count */
+  /**
+   * @param options.iteration the iteration to resume from: results of later epochs, from an earlier start,
+   *   are dropped
+   */
   constructor(options: TaskEvaluationsOptions & { readonly iteration: number }) {
     this.#options = options;
     this.#epochs = (leftBehind(options)?.epochs ?? []).filter(
@@ -71,7 +74,7 @@ export class TaskEvaluations {
     return { loss: losses.reduce((sum, loss) => sum + loss, 0) / losses.length, tokenLosses: [] };
   }
 
-  /** Predicts the sets without labels where the seed is done, and writes its results. */
+  /** Predicts the sets without labels if the seed is done, and writes the seed's results. */
   async atEnd({ isDone }: { readonly isDone: boolean }): Promise<void> {
     for (const set of isDone ? this.#options.task.test : []) {
       const { predictions } = await this.#evaluate(set);
@@ -85,7 +88,7 @@ export class TaskEvaluations {
     return evaluateTaskSet({ ...evaluate, set, processes });
   }
 
-  /** Writes predictions on the first rank, and returns the files; others return none. */
+  /** Writes predictions on the first rank, and returns the paths of the files; other ranks return none. */
   #write(set: TaskSet, predictions: Parameters<TaskSet['write']>[0]): readonly string[] {
     const { directory: folder, processes } = this.#options;
     if (folder === undefined || !processes.isFirst) return [];
@@ -100,7 +103,10 @@ export class TaskEvaluations {
   }
 }
 
-/** Returns the first rank's result on all ranks, since other ranks may have separate storage. */
+/**
+ * Returns the results that an earlier start has left, on all ranks. Only the first rank reads them, since
+ * other ranks may have separate storage.
+ */
 function leftBehind({ directory, processes, resume }: TaskEvaluationsOptions): SeedResult | undefined {
   if (directory === undefined || !resume) return undefined;
   return processes.agree(processes.isFirst ? readSeedResult(resultPath(directory)) : undefined);
@@ -111,29 +117,29 @@ interface EvaluateTaskSetOptions {
   readonly pipeline: Pipeline<TaskTokenBatch>;
   readonly processes: TrainingProcesses;
   readonly microBatchSize: number;
-  /** That go through the pipeline at a time: a number that its schedule fits. */
+  /** Number of micro-batches that go through the pipeline together; its schedule must support this number. */
   readonly numMicroBatches: number;
-  /** True where micro-batches end with their longest row (`withoutPadding`). */
+  /** True if micro-batches are cut to their longest row (`withoutPadding`). */
   readonly isCut: boolean;
 }
 
 /** A model's predictions for a set. */
 interface EvaluatedTaskSet {
-  /** Mean over the samples, in nats; undefined without labels. */
+  /** Mean loss over the samples, in nats; undefined without labels. */
   readonly loss: number | undefined;
-  /** One for each example. */
+  /** The prediction for each example. */
   readonly predictions: readonly JsonValue[];
 }
 
-/** The predictions of the ranks with one share for their part. */
+/** The predictions for the part of a set that the ranks of one share compute. */
 interface PartOfSet {
   readonly lossSum: number;
   readonly predictions: readonly JsonValue[];
 }
 
 /**
- * Predicts all examples of a set; the ranks of each share compute a contiguous part. Every process calls it,
- * and gets the same result.
+ * Predicts all examples of a set; the ranks of each share compute a contiguous part. Every process must call
+ * it, and gets the same result.
  */
 async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<EvaluatedTaskSet> {
   const { set, processes } = options;
@@ -156,7 +162,9 @@ async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<Evaluat
   };
 }
 
-/** Returns the predictions of the rank with the head; others have no logits, and return none. */
+/**
+ * Returns the predictions on the rank with the head; other ranks have no logits, and return no predictions.
+ */
 async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): Promise<PartOfSet> {
   const { set, pipeline, microBatchSize, numMicroBatches } = options;
   const results: { readonly lossSum: number; readonly logits: readonly Float32Array[] }[] = [];
@@ -165,7 +173,7 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
   for (let from = samples.from; from < samples.to; from += size) {
     const ranges = rangesOf({ from, to: Math.min(from + size, samples.to) }, microBatchSize);
     const before = results.length;
-    // the schedule needs all its micro-batches: the first sample replaces missing ones
+    // the schedule needs a full number of micro-batches: the first sample fills the missing ones
     const filled = Array.from(
       { length: numMicroBatches },
       (_, index) => ranges[index] ?? { from, to: from + 1 },
@@ -173,11 +181,11 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
     pipeline.evaluate({
       batches: filled.map((range) => batchOf(options, range)),
       lossFactors: { task_loss: 1 },
-      // in the order of the schedule, which may differ from the order of the samples
+      // called in the order of the schedule, which may differ from the order of the samples
       onLoss: (loss, microBatch) => {
         const range = ranges[microBatch];
         if (range === undefined || loss.name !== 'task_loss') return;
-        // the last stage of a task makes it
+        // the last stage of a task returns a TaskLoss
         const task = loss as TaskLoss;
         results[before + microBatch] = {
           lossSum: weightedSum(task),
@@ -185,7 +193,7 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
         };
       },
     });
-    // heartbeats and signals get their turn
+    // let heartbeats and signals be handled
     await new Promise((resolve) => setImmediate(resolve));
   }
   if (!pipeline.isLast) return { lossSum: 0, predictions: [] };
@@ -231,7 +239,7 @@ function weightedSum({ losses, weights }: TaskLoss): number {
   return values.reduce((sum, value, index) => sum + value * factors[index]!, 0);
 }
 
-// S sequence, R rows of a micro-batch.
+// S = sequence length, R = rows of a micro-batch.
 
 interface TaskBatchesOptions {
   readonly dataset: TaskDataset;
@@ -240,7 +248,7 @@ interface TaskBatchesOptions {
   readonly globalBatchSize: number;
   readonly microBatchSize: number;
   readonly shareOfBatch: ShareOfBatch;
-  /** True where micro-batches end with their longest row (`withoutPadding`). */
+  /** True if micro-batches are cut to their longest row (`withoutPadding`). */
   readonly isCut: boolean;
 }
 
@@ -250,8 +258,8 @@ export interface TaskBatches extends AsyncIterator<TaskTokenBatch, undefined> {
 }
 
 /**
- * Returns this rank's micro-batches, epoch after epoch, each in another order. Samples are numbered by their
- * position in the training run, so that dropout masks differ between epochs.
+ * Returns this rank's micro-batches, epoch after epoch, each epoch in another order. Samples are numbered by
+ * their position in the training run, so that dropout masks differ between epochs.
  */
 export function taskBatches(options: TaskBatchesOptions): TaskBatches {
   const { dataset, globalBatchSize, isCut, ...sampler } = options;

@@ -28,13 +28,13 @@ import type {
   TaskDataConfiguration,
 } from '../flags/fine-tuning-configuration.js';
 
-/** Entries [from, to). */
+/** The entries from `from` up to, but not including, `to`. */
 export interface IndexRange {
   readonly from: number;
   readonly to: number;
 }
 
-/** Scores by name: shares in percent. */
+/** Scores by name; shares are in percent. */
 export type TaskMetrics = Readonly<Record<string, number>>;
 
 /**
@@ -43,19 +43,22 @@ export type TaskMetrics = Readonly<Record<string, number>>;
  * ranks can send it to each other.
  */
 export interface TaskSet<Prediction extends JsonValue = JsonValue> {
-  /** The file's name without its ending: `dev_matched`. */
+  /** The name of the set: the file's name without its ending, for example `dev_matched`. */
   readonly name: string;
   readonly path: string;
   readonly dataset: TaskDataset;
   readonly numExamples: number;
-  /** True where predictions can be scored. */
+  /** True if the examples have labels, so that predictions can be scored. */
   readonly hasLabels: boolean;
   samplesOf(examples: IndexRange): IndexRange;
-  /** The predictions of some examples from the logits of their samples, in order. */
+  /** Returns the predictions for some examples from the logits of their samples, in order. */
   predict(examples: IndexRange, logits: readonly Float32Array[]): Prediction[];
-  /** The scores of the predictions of all examples. */
+  /** Returns the scores of the predictions for all examples. */
   metrics(predictions: readonly Prediction[]): TaskMetrics;
-  /** Writes the predictions of all examples in the task's format into a folder; the files it wrote. */
+  /**
+   * Writes the predictions for all examples into a folder, in the task's format; returns the paths of the
+   * files.
+   */
   write(predictions: readonly Prediction[], directory: string): readonly string[];
 }
 
@@ -64,15 +67,15 @@ export interface OpenedTask {
   readonly train: TaskDataset;
   readonly valid: readonly TaskSet[];
   readonly test: readonly TaskSet[];
-  /** Notes about the files. */
+  /** Notes about the files, for the user. */
   readonly notices: readonly string[];
 }
 
 interface TaskKind {
   readonly bertTask: BertTask;
-  /** Names of the classes in the files of a classification, in order. */
+  /** Names of the classes of a classification, as in its files, in order. */
   readonly labels?: readonly string[];
-  /** Tokens of a sequence unless a flag gives another number. */
+  /** Tokens of a sequence if no flag gives the number. */
   readonly sequenceLength: number;
   /** Returns the name of a set from its file or folder. */
   readonly setName: (path: string) => string;
@@ -81,7 +84,7 @@ interface TaskKind {
 
 const classes = (numClasses: number): BertTask => ({ kind: 'classification', numClasses });
 
-/** The tasks, as they are known before their files are read. */
+/** The tasks, with their properties that do not depend on files. */
 export const fineTuningTasks: Readonly<Record<FineTuningTaskName, TaskKind>> = {
   mnli: {
     bertTask: classes(glueTasks.MNLI.labels.length),
@@ -106,7 +109,7 @@ export const fineTuningTasks: Readonly<Record<FineTuningTaskName, TaskKind>> = {
   squad: { bertTask: { kind: 'span' }, sequenceLength: 384, setName, open: openSquadTask },
 };
 
-/** Options to read and encode a task's files. */
+/** Options for reading and encoding a task's files. */
 interface OpenTaskOptions {
   readonly data: TaskDataConfiguration;
   readonly tokenizer: Tokenizer;
@@ -119,7 +122,11 @@ function setName(path: string): string {
   return basename(path).replace(/\.(tsv|json)$/, '');
 }
 
-/** Returns the examples; every one must have a label. @throws DataError MTL_DATA_TASK_UNLABELLED */
+/**
+ * Returns the examples with their labels; every example must have one.
+ *
+ * @throws DataError MTL_DATA_TASK_UNLABELLED
+ */
 function labelledExamples<Example>(
   examples: readonly Example[],
   { path, hasLabel }: { readonly path: string; readonly hasLabel: (example: Example) => boolean },
@@ -133,14 +140,15 @@ function labelledExamples<Example>(
 }
 
 /**
- * Opens MNLI or QQP from files of GLUE. Broken rows of QQP's training file are left out, and counted aloud.
+ * Opens MNLI or QQP from files of GLUE. Broken rows of QQP's training file are left out, and a note states
+ * their number.
  */
 function openSentencePairTask(task: GlueTaskName, options: OpenTaskOptions): OpenedTask {
   const { data, tokenizer, sequenceLength } = options;
   const notices: string[] = [];
   const read = (path: string, isTraining: boolean): SentencePairExample[] => {
     const broken: BrokenGlueRow[] = [];
-    // only the training file of QQP is known to have such rows: elsewhere they are an error
+    // only the training file of QQP is known to have such rows: in other files they are an error
     const takes = isTraining && task === 'QQP';
     const examples = readGlueFile({
       task,
@@ -201,7 +209,7 @@ function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): Ope
       examples,
       tokenizer,
       sequenceLength,
-      // at most half of a short sequence
+      // at most half of a short sequence, so that the article has room
       maximumQuestionLength: Math.min(128, Math.floor(sequenceLength / 2)),
     });
   const setOf = (path: string): TaskSet<number> => {
@@ -246,16 +254,16 @@ function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): Ope
   };
 }
 
-/** `dev`, or `dev-high` for a half of it. */
+/** Returns the name of a part of RACE: `dev`, or `dev-high` for a half of it. */
 function raceSetName(path: string): string {
   const name = basename(path);
   return name === 'high' || name === 'middle' ? `${basename(dirname(path))}-${name}` : name;
 }
 
-/** The best answer to a question, and the probability of no answer. */
+/** The best answer to a question, and the probability that it has no answer. */
 type SpanPrediction = [text: string, noAnswerProbability: number];
 
-/** Opens SQuAD; its files decide between 1.1 and 2.0. */
+/** Opens SQuAD; the files decide if it is version 1.1 or 2.0. */
 function openSquadTask({ data, tokenizer, sequenceLength, spans }: OpenTaskOptions): OpenedTask {
   const { documentStride, maximumQueryLength, maximumAnswerLength } = spans;
   const encode = ({ examples }: SpanExamples) =>
@@ -320,7 +328,10 @@ const byId = <Value>({ examples }: SpanExamples, at: (index: number) => Value): 
 const textsOf = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
   byId(file, (index) => predictions[index]![0]);
 
-/** Returns '' where "no answer" scores higher than the best answer: BERT's threshold of 0. */
+/**
+ * Returns the text of each prediction; '' if "no answer" scores higher than the best answer, which is BERT's
+ * threshold of 0.
+ */
 const decidedTextsOf = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
   byId(file, (index) => (predictions[index]![1] > 0.5 ? '' : predictions[index]![0]));
 
@@ -328,8 +339,8 @@ const probabilitiesOf = (file: SpanExamples, predictions: readonly SpanPredictio
   byId(file, (index) => predictions[index]![1]);
 
 /**
- * Returns F1 first, as the paper has it; of 2.0 also the best over all thresholds, which is searched among
- * the best answers.
+ * Returns F1 first, as in the paper; for 2.0 also the best scores over all thresholds, which are searched
+ * among the best answers.
  */
 function metricsOf(examples: SpanExamples, predictions: readonly SpanPrediction[]): TaskMetrics {
   if (!examples.hasUnanswerable) {
@@ -353,7 +364,7 @@ function metricsOf(examples: SpanExamples, predictions: readonly SpanPrediction[
   };
 }
 
-/** Returns the index of the largest value, the first of equals. */
+/** Returns the index of the largest value; of equal values the first. */
 function largestOf(values: ArrayLike<number>): number {
   let best = 0;
   for (let index = 1; index < values.length; index++) if (values[index]! > values[best]!) best = index;

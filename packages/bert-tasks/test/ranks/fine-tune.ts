@@ -3,13 +3,13 @@ import { forgetStopSignal, rememberStopSignal } from '@mtl/trainer/internal';
 import { type FineTuneOptions, type FineTuningReport, fineTune } from '../../src/runs/fine-tune.js';
 
 export interface FineTuneArgument extends Pick<FineTuneOptions, 'configuration' | 'seeds'> {
-  /** The --save of all ranks but the first, which have separate storage. */
+  /** The --save of all ranks except the first: their storage is separate. */
   readonly saveElsewhere?: string;
-  /** A rank that gets a signal which the steps of its run do not see. */
+  /** The rank that gets a signal, which the steps of its run do not notice. */
   readonly signalOnRank?: number;
 }
 
-/** Fine-tunes one thing after the other as a rank of a job. */
+/** Runs several fine-tunings, one after the other, as a rank of a job. */
 export default async (world: World, all: readonly FineTuneArgument[]): Promise<FineTuningReport[]> => {
   const reports: FineTuningReport[] = [];
   for (const { configuration, seeds, saveElsewhere, signalOnRank } of all) {

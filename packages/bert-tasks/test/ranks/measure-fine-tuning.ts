@@ -4,8 +4,8 @@ import type { FineTuningConfiguration } from '../../src/flags/fine-tuning-config
 import { fineTune } from '../../src/runs/fine-tune.js';
 
 /**
- * Fine-tunes one thing after the other as a rank of a job; the allocator's peak of each on this rank, in
- * bytes.
+ * Runs several fine-tunings, one after the other, as a rank of a job; returns the allocator's peak on this
+ * rank for each, in bytes.
  */
 export default async (world: World, all: readonly FineTuningConfiguration[]): Promise<number[]> => {
   const peaks: number[] = [];

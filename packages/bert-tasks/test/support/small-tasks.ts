@@ -14,13 +14,16 @@ export class SmallTasks {
 
   readonly #microBatchSize: number;
 
-  /** @param options a step is of 8 samples: of four micro-batches, unless these are larger */
+  /**
+   * @param options.microBatchSize rows of a micro-batch. A step has 8 samples in micro-batches of 2, unless
+   *   this is larger
+   */
   constructor({ microBatchSize = 2 } = {}) {
     this.#microBatchSize = microBatchSize;
     this.write('vocab.txt', `${['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '_', ...words].join('\n')}\n`);
     const qqp = (count: number): string =>
       Array.from({ length: count }, (_, index) => {
-        // questions vary in length; the deciding word is in the second question
+        // questions vary in length; the word that decides the label is in the second question
         const label = Number(index % 3 !== 0);
         const tail = words.slice(3, 4 + ((index * 7) % 5)).join(' ');
         return `${index}\t0\t0\tred ${tail}\t${label === 1 ? 'cat cat cat' : 'dog dog dog'}\t${label}\n`;
@@ -64,7 +67,7 @@ export class SmallTasks {
     }
   }
 
-  /** A BERT of one layer from scratch, on one of the tasks. */
+  /** Returns the configuration of a BERT of one layer, from scratch, for one of the tasks. */
   configuration(
     task: FineTuningTaskName,
     changes: Partial<FineTuningConfiguration> = {},

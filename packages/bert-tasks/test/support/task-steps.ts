@@ -7,7 +7,7 @@ export interface TaskStep {
   readonly task_loss: number;
 }
 
-/** The steps of a fine-tuning, from its metrics.jsonl. */
+/** Returns the steps of a fine-tuning from its metrics.jsonl. */
 export function stepsOf(path: string): TaskStep[] {
   return readFileSync(path, 'utf8')
     .trim()

@@ -30,7 +30,7 @@ export function boundArguments(
   return bound;
 }
 
-/** Returns an argument that must be an int; `fallback` where it is not given. */
+/** Returns an argument that must be an int; `fallback` if it is not given. */
 export function integerArgument(callee: string, value: Value | undefined, fallback: number): number {
   if (value === undefined) return fallback;
   if (typeof value === 'boolean') return Number(value);
@@ -38,5 +38,5 @@ export function integerArgument(callee: string, value: Value | undefined, fallba
   throw new TemplateError(`${callee}(): '${typeName(value)}' object cannot be interpreted as an integer`);
 }
 
-/** `value | name(args)` */
+/** A filter: `value | name(args)`. */
 export type Filter = (value: Value, args: CallArguments, runtime: Runtime) => Value;

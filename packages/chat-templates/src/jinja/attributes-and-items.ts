@@ -28,18 +28,18 @@ const changing = {
   list: ['append', 'clear', 'pop', 'reverse', 'insert', 'sort', 'extend', 'remove'],
 };
 
-/** Returns the undefined value for an attribute that must not be read. */
+/** Returns the undefined value for an attribute that templates may not read. */
 const unsafe = (value: Value, name: string): Undefined =>
   new Undefined(`access to attribute '${name}' of '${typeName(value)}' object is unsafe.`);
 
-/** Computes `value.name`: the attribute, or else the item. */
+/** Computes `value.name`: the attribute, or, if there is none, the item. */
 export function attributeOf(value: Value, name: string, runtime: Runtime): Value {
   runtime.budget.step();
   const missing = () => new Undefined(`'${objectName(value)}' has no attribute '${name}'`);
   return valueOr(attribute(value, name, runtime), () => valueOr(item(value, name, runtime), missing));
 }
 
-/** Computes `value[key]`: the item, or else the attribute. */
+/** Computes `value[key]`: the item, or, if there is none, the attribute. */
 export function itemOf(value: Value, key: Value, runtime: Runtime): Value {
   runtime.budget.step();
   if (value instanceof Undefined) throw new TemplateError(value.message);
@@ -86,7 +86,7 @@ function attribute(value: Value, name: string, runtime: Runtime): Value | undefi
   return undefined;
 }
 
-/** Returns whether every object of Python has an attribute of this name. */
+/** Returns whether Python objects in general have an attribute with this name. */
 const hasInternal = (name: string): boolean =>
   [
     '__class__',
@@ -191,7 +191,7 @@ function hashable<T>(look: () => T): T | undefined {
 
 function characterAt(text: string, index: bigint, runtime: Runtime): string | undefined {
   const at = Number(index);
-  // the first character needs no other
+  // the first character can be found without splitting the text
   if (at === 0) return text === '' ? undefined : String.fromCodePoint(text.codePointAt(0)!);
   if (at >= text.length || -at > text.length) return undefined;
   runtime.budget.characters(text.length);

@@ -173,7 +173,7 @@ export class Evaluator implements Runtime {
   }
 }
 
-/** Names and their values; names that a scope lacks are looked up in the scopes around it. */
+/** Variables by name; names that a scope lacks are looked up in the enclosing scopes. */
 export class Scope {
   readonly #around: Scope | undefined;
   readonly #values: Map<string, Value>;

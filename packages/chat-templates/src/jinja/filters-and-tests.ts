@@ -20,7 +20,7 @@ import {
   type Value,
 } from './values.js';
 
-/** `value | default(other)` */
+/** Computes `value | default(other)`. */
 const defaultFilter: Filter = (value, args): Value => {
   const [fallback = '', boolean = false] = boundArguments('default', args, ['default_value', 'boolean']);
   return value instanceof Undefined || (isTrue(boolean) && !isTrue(value)) ? fallback : value;
@@ -50,7 +50,7 @@ const xmlattr: Filter = (value, args, runtime) => {
 
 const none = { positional: [], named: new Map() };
 
-/** Returns a filter that Jinja has and templates of conversations cannot use. */
+/** Returns a filter of Jinja that throws, since templates of conversations cannot use it. */
 const refused =
   (name: string, why: string): Filter =>
   () => {
@@ -71,7 +71,7 @@ export const filters: ReadonlyMap<string, Filter> = new Map<string, Filter>([
   ['urlize', refused('urlize', 'makes links of HTML')],
 ]);
 
-/** `value is name(args)` */
+/** A test: `value is name(args)`. */
 type Test = (value: Value, args: CallArguments, runtime: Runtime) => boolean;
 
 const alone =

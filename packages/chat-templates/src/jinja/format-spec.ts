@@ -45,7 +45,7 @@ function formatValue(value: Value, text: string, runtime: Runtime): string {
   if (typeof value === 'number') return floatFormat(value, how, runtime);
   if (typeof value === 'bigint' || typeof value === 'boolean') {
     const number = BigInt(value);
-    // a bool without a type is the text that it prints as
+    // a bool without a format type is formatted as the text `True` or `False`
     if ('eEfFgG%'.includes(type ?? 'd')) return floatFormat(Number(number), how, runtime);
     return integerFormat(number, how, { text, runtime });
   }

@@ -15,7 +15,7 @@ import {
   type Value,
 } from './values.js';
 
-/** Elements of the longest range, as Jinja's sandbox has it. */
+/** The most elements of a range, as in Jinja's sandbox. */
 const maximumRange = 100_000n;
 
 /** Functions that every template can call. */
@@ -95,7 +95,7 @@ function namespace(args: CallArguments, runtime: Runtime): Namespace {
   return new Namespace(new Map(attributes));
 }
 
-/** Returns its values in turn, repeatedly. */
+/** An object that returns its values in turn, repeatedly. */
 class Cycler extends PythonObject {
   readonly typeName = 'Cycler';
   readonly #items: readonly Value[];
@@ -128,7 +128,7 @@ class Cycler extends PythonObject {
   };
 }
 
-/** Gives nothing at first, then the text between. */
+/** An object that returns an empty text at the first call, then its separator. */
 class Joiner extends PythonObject {
   readonly typeName = 'Joiner';
   readonly #separator: string;
@@ -154,14 +154,14 @@ const months = [
 
 const padded = (value: number, width = 2, fill = '0'): string => String(value).padStart(width, fill);
 
-/** Days since the first of January. */
+/** Returns the number of days since the first of January. */
 const dayOfYear = (time: Date): number =>
   Math.round(
     (Date.UTC(time.getFullYear(), time.getMonth(), time.getDate()) - Date.UTC(time.getFullYear(), 0, 1)) /
       86_400_000,
   );
 
-/** Returns the week of a year whose weeks begin at a day (0: Sunday). */
+/** Returns the number of the week in a year whose weeks begin on day `start` (0: Sunday). */
 const weekOfYear = (time: Date, start: number): number =>
   Math.floor((dayOfYear(time) + 7 - ((time.getDay() + 7 - start) % 7)) / 7);
 
@@ -209,16 +209,13 @@ const fields: Readonly<Record<string, (time: Date) => string>> = {
   X: (time) => strftime(time, '%H:%M:%S'),
   y: (time) => padded(time.getFullYear() % 100),
   Y: (time) => String(time.getFullYear()),
-  // a time of Python's `datetime.now()` has no zone
+  // a time from Python's `datetime.now()` has no time zone
   z: () => '',
   Z: () => '',
   '%': () => '%',
 };
 
-/**
- * Computes Python's `time.strftime(format)` in the locale C; `%-d` is without zeros and spaces before a
- * number.
- */
+/** Computes Python's `time.strftime(format)` in the locale C; `%-d` leaves out the padding of a number. */
 const strftime = (time: Date, format: string): string =>
   format.replace(/%(-?)([a-zA-Z%])/g, (whole, bare: string, letter: string) => {
     const field = fields[letter]?.(time);

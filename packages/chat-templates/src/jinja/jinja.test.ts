@@ -8,7 +8,7 @@ import { toValue } from './values.js';
 
 interface Outcome {
   readonly text?: string;
-  /** The type of Python's exception. */
+  /** The type of the exception that Python raises. */
   readonly error?: string;
   readonly message?: string;
 }
@@ -33,7 +33,7 @@ function rendered(template: string, context: string): string {
   });
 }
 
-/** Returns the outcome of a template, as the fixture has it of Python's. */
+/** Returns the outcome of rendering a template, in the form of the fixture's results from Python. */
 function outcomeOf(template: string, context: string, { error }: Outcome): Outcome {
   try {
     return { text: rendered(template, context) };
@@ -43,7 +43,8 @@ function outcomeOf(template: string, context: string, { error }: Outcome): Outco
   }
 }
 
-// errors for missing values and the template's own errors have the words of Python's Jinja
+// errors about missing values, and errors that the template raises, have the same message as in Python's
+// Jinja
 const isWorded = ({ error }: Outcome) =>
   ['UndefinedError', 'TemplateError', 'TemplateRuntimeError', 'SecurityError', 'OverflowError'].includes(
     error ?? '',

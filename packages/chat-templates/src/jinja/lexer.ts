@@ -15,7 +15,7 @@ type TokenType =
 
 interface Token {
   readonly type: TokenType;
-  /** The token's text: of a string without quotes and escapes, of a number without `_`. */
+  /** The token's text: a string without quotes and escapes, a number without `_`. */
   readonly text: string;
   readonly line: number;
 }
@@ -94,7 +94,7 @@ class Lexer {
     this.#at = end;
   }
 
-  /** Adds the text up to a tag; the tag's sign decides whether the white space before it stays. */
+  /** Adds the text before a tag; the tag's sign decides whether the white space before the tag stays. */
   #data(end: number, sign: string): void {
     let text = this.#source.slice(this.#at, end);
     const startsLine = this.#at === 0 || this.#source[this.#at - 1] === '\n';
@@ -153,7 +153,7 @@ class Lexer {
     for (;;) {
       const end = ends[kind];
       end.lastIndex = this.#at;
-      // inside brackets the end of a tag is their end, or an operator
+      // inside brackets, the characters that end a tag are a closing bracket or an operator
       if (brackets.length === 0 && end.test(this.#source)) {
         this.#push(`${kind}End`, '');
         this.#moveTo(end.lastIndex);
@@ -232,10 +232,10 @@ function unescaped(text: string, line: number): string {
   });
 }
 
-/** Expressions and blocks inside each other that a template may have. */
+/** The maximum nesting of expressions and blocks in a template. */
 const maximumNesting = 200;
 
-/** The tokens of a template in turn. */
+/** The tokens of a template, read one after the other. */
 export class TokenStream {
   readonly #tokens: readonly Token[];
   #at = 0;
@@ -253,7 +253,7 @@ export class TokenStream {
     return this.#tokens[this.#at + 1] ?? this.current;
   }
 
-  /** Returns the current token; the next one becomes current. */
+  /** Returns the current token, and makes the next token the current one. */
   next(): Token {
     const token = this.current;
     if (token.type !== 'end') this.#at += 1;
@@ -290,7 +290,7 @@ export class TokenStream {
     throw new TemplateError(message, line);
   }
 
-  /** Parses a nested construct. */
+  /** Parses a nested construct, and counts the nesting. */
   nested<T>(parse: () => T): T {
     this.#nesting += 1;
     if (this.#nesting > maximumNesting) this.fail('is nested too deeply');

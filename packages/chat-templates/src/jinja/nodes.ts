@@ -38,13 +38,13 @@ export type ComparisonOperator = '==' | '!=' | '<' | '<=' | '>' | '>=' | 'in' | 
 
 export interface FilterNode {
   readonly kind: 'filter';
-  /** Undefined for the text of a block. */
+  /** The filtered expression; undefined if the text of a block is filtered. */
   readonly of: Expression | undefined;
   readonly name: string;
   readonly args: Arguments;
 }
 
-/** `(1, a=2, *more, **others)` */
+/** Arguments of a call: `(1, a=2, *more, **others)`. */
 export interface Arguments {
   readonly positional: readonly Expression[];
   readonly named: readonly (readonly [string, Expression])[];
@@ -90,7 +90,7 @@ type StatementKind =
   | { readonly kind: 'macro'; readonly name: string; readonly routine: Routine }
   | { readonly kind: 'call'; readonly call: Extract<Expression, { kind: 'call' }>; readonly routine: Routine }
   | { readonly kind: 'filterBlock'; readonly filter: FilterNode; readonly body: readonly Statement[] }
-  /** Text of the assistant. */
+  /** A block with text of the assistant. */
   | { readonly kind: 'generation'; readonly body: readonly Statement[] }
   | { readonly kind: 'break' | 'continue' };
 

@@ -17,7 +17,7 @@ const withAsciiDigits = (text: string): string =>
     return String((code - zero) % 10);
   });
 
-/** Computes `int(text, base)`; undefined where it is no int. */
+/** Computes `int(text, base)`; undefined if the text is not an int. */
 function parseInteger(text: string, base: number): bigint | undefined {
   const found = /^([+-]?)(0[bBoOxX]_?)?([0-9a-zA-Z]+(?:_[0-9a-zA-Z]+)*)$/.exec(strip(text, null, both));
   if (found === null) return undefined;
@@ -42,7 +42,7 @@ function parseInteger(text: string, base: number): bigint | undefined {
   return sign === '-' ? -value : value;
 }
 
-/** Computes `float(text)`; undefined where it is no number. */
+/** Computes `float(text)`; undefined if the text is not a number. */
 function parseFloatText(text: string): number | undefined {
   const bare = strip(text, null, both);
   const named = /^([+-]?)(inf|infinity|nan)$/i.exec(bare);
@@ -108,7 +108,8 @@ const round: Filter = (value, args, runtime) => {
 };
 
 function roundedFloat(value: number, digits: number, runtime: Runtime): number {
-  // a float has no more digits than that, and is not greater than this
+  // no float has 400 digits after its decimal point, so rounding changes nothing, and none is as large as 10
+  // ** 400, so rounding gives 0
   if (!Number.isFinite(value) || digits > 400) return value;
   if (digits < -400) return value < 0 || Object.is(value, -0) ? -0 : 0;
   const magnitude =
@@ -160,7 +161,7 @@ const filesizeformat: Filter = (value, args, runtime) => {
   return `${fixedText((base * bytes) / base ** (index + 2), 1, runtime)} ${names[index]}`;
 };
 
-/** Filters of numbers. */
+/** The filters of numbers, by name. */
 export const numberFilters: Readonly<Record<string, Filter>> = {
   int,
   float,

@@ -19,7 +19,10 @@ import {
   type Value,
 } from './values.js';
 
-/** Bits of an int: beyond it every operation is slow. Python's own text of an int ends at a quarter of it. */
+/**
+ * The maximum bits of an int, beyond which every operation is slow. Python refuses to print an int of a
+ * quarter of that.
+ */
 const maximumBits = 65_536;
 
 /** Computes `bool(value)`. */
@@ -38,7 +41,7 @@ export function isTrue(value: Value): boolean {
 const isNumber = (value: Value): value is boolean | bigint | number =>
   typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean';
 
-/** Returns a bool as the int that it is in Python. */
+/** Returns a bool as an int, as Python does in arithmetic; other numbers unchanged. */
 const numberOf = (value: boolean | bigint | number): bigint | number =>
   typeof value === 'boolean' ? BigInt(value) : value;
 
@@ -87,11 +90,11 @@ function isEqualInside(left: Value, right: Value, runtime: Runtime): boolean {
   });
 }
 
-/** Returns whether two elements are equal: an object counts as equal to itself. */
+/** Returns whether two elements of a container are equal: an object always equals itself. */
 const isSame = (left: Value, right: Value, runtime: Runtime): boolean =>
   left === right || isEqual(left, right, runtime);
 
-/** Returns whether `left < right`; the operator is for the message where they have no order. */
+/** Returns whether `left < right`; `operator` is for the message if the values have no order. */
 export function isLess(left: Value, right: Value, runtime: Runtime, operator = '<'): boolean {
   runtime.budget.step();
   if (isNumber(left) && isNumber(right)) return numberOf(left) < numberOf(right);
@@ -145,14 +148,14 @@ export function keyed<T>(look: () => T): T {
   }
 }
 
-/** Returns a dict with these entries. */
+/** Returns a dict with these entries, counted in the budget. */
 export function dictOf(entries: Iterable<readonly [Value, Value]>, { budget }: Runtime): Dict {
   const all = [...entries];
   budget.step(8 * all.length);
   return keyed(() => Dict.of(all));
 }
 
-/** Returns the items of a loop over a value, in order. */
+/** Returns the items of a loop over a value, in the order of the loop. */
 export function elementsOf(
   value: Value,
   { budget }: Runtime,
@@ -196,11 +199,11 @@ export function compare(operator: ComparisonOperator, left: Value, right: Value,
   }
 }
 
-/** Returns whether two values have an order: not a number has none, but no message either. */
+/** Returns whether two values have an order: NaN has none, but comparing it is not an error. */
 const isOrdered = (left: Value, right: Value): boolean =>
   !(isNumber(left) && isNumber(right) && (Number.isNaN(left) || Number.isNaN(right)));
 
-/** Computes `left + right` and the others. */
+/** Computes `left + right` and the other arithmetic operations. */
 export function operate(operator: ArithmeticOperator, left: Value, right: Value, runtime: Runtime): Value {
   if (operator === '%' && isText(left)) return formatPercent(left, right, runtime);
   for (const value of [left, right]) if (value instanceof Undefined) throw new TemplateError(value.message);
@@ -237,11 +240,11 @@ function add(left: Value, right: Value, runtime: Runtime): Value {
   throw unsupported('+', left, right);
 }
 
-/** Returns texts one after another; where one counts as HTML, the others are escaped. */
+/** Concatenates texts; if one of the texts counts as HTML, the others are escaped. */
 export function concatenate(texts: readonly (string | Markup)[], runtime: Runtime): string | Markup {
   const isHtml = texts.some((text) => text instanceof Markup);
   const parts = texts.map((text) => (isHtml ? escapedHtml(text) : plain(text)));
-  // the longest one is shared, not copied
+  // the longest text is shared, not copied, so it is not counted
   const lengths = parts.map(({ length }) => length);
   runtime.budget.characters(lengths.reduce((sum, one) => sum + one, 1) - Math.max(...lengths));
   let whole = '';
@@ -252,7 +255,7 @@ export function concatenate(texts: readonly (string | Markup)[], runtime: Runtim
 function repeat(value: Value, times: boolean | bigint, { budget }: Runtime): Value {
   const count = times === true ? 1n : times === false || times < 0n ? 0n : times;
   const copies = (length: number) => {
-    // more than any budget has
+    // more than any budget allows
     const total = count * BigInt(length) > 2n ** 40n ? 2 ** 40 : Number(count) * length;
     return { total, count: total === 0 ? 0 : total / length };
   };
@@ -328,7 +331,7 @@ function power(base: bigint, exponent: bigint): bigint | number {
   if (bits > 1n && bits * exponent > BigInt(maximumBits)) {
     throw new TemplateError(`makes an integer of more than ${maximumBits} bits`);
   }
-  // of 0, 1 and -1 only whether the exponent is odd counts
+  // for the bases 0, 1 and -1 only the parity of the exponent matters
   return base ** (bits > 1n || exponent === 0n ? exponent : 2n - (exponent % 2n));
 }
 
@@ -344,11 +347,11 @@ function quotient(left: bigint, right: bigint): number {
 /** Returns the float nearest to a quotient of positive ints of any size. */
 function quotientOf(top: bigint, bottom: bigint): number {
   if (top === 0n) return 0;
-  // 66 bits or more of the quotient; the last one tells whether there is a remainder
+  // 66 bits or more of the quotient; the last bit is set if there is a remainder
   const shift = BigInt(66 + bottom.toString(2).length - top.toString(2).length);
   const [numerator, denominator] = shift > 0n ? [top << shift, bottom] : [top, bottom << -shift];
   const digits = (numerator / denominator) | (numerator % denominator === 0n ? 0n : 1n);
-  // in two steps: one power of two may be beyond a float where the result is not
+  // in two steps: one power of two may be out of a float's range although the result is not
   const half = Math.trunc(-Number(shift) / 2);
   return Number(digits) * 2 ** half * 2 ** (-Number(shift) - half);
 }

@@ -13,7 +13,7 @@ const noArguments: Arguments = { positional: [], named: [] };
 /** Parses expressions, in order of increasing precedence. */
 export class ExpressionParser {
   readonly #tokens: TokenStream;
-  /** Gets every name that is read. */
+  /** Called with every name that an expression reads. */
   readonly #onName: (name: string) => void;
 
   constructor(tokens: TokenStream, onName: (name: string) => void) {
@@ -21,7 +21,7 @@ export class ExpressionParser {
     this.#onName = onName;
   }
 
-  /** Expressions with commas between them are a tuple. */
+  /** Parses expressions with commas between them as a tuple. */
   tuple(
     options: { readonly choices?: boolean; readonly end?: string; readonly mayBeEmpty?: boolean } = {},
   ): Expression {
@@ -189,7 +189,7 @@ export class ExpressionParser {
     return [key, this.expression()];
   }
 
-  /** Attributes, items and calls. */
+  /** Parses the attributes, items and calls that follow an expression. */
   #postfix(start: Expression): Expression {
     let of = start;
     for (;;) {

@@ -2,10 +2,10 @@ import { TokenStream, tokenize } from './lexer.js';
 import type { Expression, FilterNode, Routine, Statement, Target } from './nodes.js';
 import { ExpressionParser } from './parse-expression.js';
 
-/** A template as it is rendered. */
+/** A template in the form in which it is rendered. */
 export interface ParsedTemplate {
   readonly body: readonly Statement[];
-  /** True if it marks the assistant's text. */
+  /** True if the template marks the assistant's text. */
   readonly hasGeneration: boolean;
 }
 
@@ -24,7 +24,7 @@ const ofSeveralTemplates = ['block', 'extends', 'include', 'import', 'from'];
 class TemplateParser {
   readonly #tokens: TokenStream;
   readonly #expressions: ExpressionParser;
-  /** Names that the routines around have read so far, the innermost last. */
+  /** For each enclosing routine the names that it has read so far, the innermost routine last. */
   readonly #reads: Set<string>[] = [];
   #numLoops = 0;
   #hasGeneration = false;
@@ -40,7 +40,7 @@ class TemplateParser {
     return { body: this.#statements([]), hasGeneration: this.#hasGeneration };
   }
 
-  /** Parses statements up to one of these tags, whose name is then the current token. */
+  /** Parses statements up to one of the tags `ends`; the current token is then the name of that tag. */
   #statements(ends: readonly string[]): readonly Statement[] {
     const tokens = this.#tokens;
     const body: Statement[] = [];
@@ -64,14 +64,14 @@ class TemplateParser {
     }
   }
 
-  /** Parses the body between the current tag and one of these. */
+  /** Parses the body between the current tag and one of the tags `ends`. */
   #body(...ends: readonly string[]): readonly Statement[] {
     this.#tokens.skip('operator', ':');
     this.#tokens.expect('blockEnd');
     return this.#statements(ends);
   }
 
-  /** Parses a body, and passes over the tag at its end. */
+  /** Parses a body, and skips the tag at its end. */
   #bodyUpTo(end: string): readonly Statement[] {
     const body = this.#body(end);
     this.#tokens.next();
@@ -159,7 +159,7 @@ class TemplateParser {
     return { kind: 'setBlock', target, filter, body: this.#bodyUpTo('endset') } as const;
   }
 
-  /** Parses a filter and the filters after it. */
+  /** Parses the filters that follow a filter. */
   #filters(first: FilterNode): FilterNode {
     let filter = first;
     while (this.#tokens.skip('operator', '|')) filter = this.#expressions.filter(filter);

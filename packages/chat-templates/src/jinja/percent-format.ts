@@ -24,7 +24,10 @@ interface Conversion {
   readonly type: string;
 }
 
-/** Computes `format % value`: a tuple has a value for each conversion, a dict the named ones. */
+/**
+ * Computes `format % value`: a tuple has one value for each conversion, a dict the values of named
+ * conversions.
+ */
 export function formatPercent(format: string | Markup, value: Value, runtime: Runtime): string | Markup {
   const isHtml = format instanceof Markup;
   const values = value instanceof Tuple ? [...value.items] : [value];
@@ -50,7 +53,7 @@ export function formatPercent(format: string | Markup, value: Value, runtime: Ru
     if (type === undefined) throw new TemplateError('incomplete format');
     let given = flags;
     let wide = size(width) ?? 0;
-    // `*` may be negative
+    // a width given by `*` may be negative
     if (wide < 0) [given, wide] = [`${flags}-`, -wide];
     const how = { flags: given, width: wide, precision: size(precision), type };
     if (type === '%') {
@@ -62,7 +65,7 @@ export function formatPercent(format: string | Markup, value: Value, runtime: Ru
     parts.push(converted(isHtml ? asHtml(one, runtime) : one, how, runtime));
   }
   parts.push(source.slice(at));
-  // unused values of a mapping or a list are no error, as in Python
+  // in a mapping or a list, unused values are not an error, as in Python
   const mayRemain = isNamed || value instanceof Dict || isList(value) || value instanceof Undefined;
   if (used < values.length && !mayRemain) {
     throw new TemplateError('not all arguments converted during string formatting');
@@ -108,7 +111,7 @@ function converted(value: Value, how: Conversion, runtime: Runtime): string {
   return padded(sign, text, { flags: hasDigits ? flags : flags.replace('0', ''), width }, runtime);
 }
 
-/** Returns a magnitude as the types e, f and g and their capital letters write it. */
+/** Returns a magnitude as text in the format of the types e, f and g and their capital letters. */
 export function magnitudeText(
   number: number,
   how: { readonly type: string; readonly precision: number | undefined; readonly keepsZeros: boolean },
@@ -205,7 +208,8 @@ export function fraction(value: number): { readonly numerator: bigint; readonly 
 }
 
 /**
- * Returns the magnitude of a float times a power of ten as the nearest integer; of two as near, the even one.
+ * Returns the magnitude of a float times a power of ten as the nearest integer; if two integers are equally
+ * near, the even one.
  */
 export function scaledInteger(value: number, power: number): bigint {
   let { numerator, denominator } = fraction(value);
@@ -227,7 +231,10 @@ export function fixedText(value: number, precision: number, { budget }: Runtime)
   return precision === 0 ? digits : `${digits.slice(0, point)}.${digits.slice(point)}`;
 }
 
-/** Returns the digits of a magnitude, with one before the decimal point, and the exponent of ten. */
+/**
+ * Returns the digits of a magnitude in scientific notation, and its exponent of ten; one digit is before the
+ * decimal point.
+ */
 function scientific(
   value: number,
   precision: number,

@@ -69,7 +69,7 @@ export function integerText(value: bigint, { budget }: Runtime): string {
 const separated = (texts: readonly string[]): readonly string[] =>
   texts.flatMap((text, index) => (index === 0 ? [text] : [', ', text]));
 
-/** Returns texts one after another, counted. */
+/** Concatenates texts, and counts their characters in the budget. */
 export function joined(texts: readonly string[], { budget }: Runtime): string {
   budget.step(texts.length);
   for (const { length } of texts) budget.characters(length);
@@ -94,14 +94,14 @@ function escapedCode(character: string): string {
   return `\\${letter}${code.toString(16).padStart(width as number, '0')}`;
 }
 
-/** Returns the characters of a text, as Python counts them. */
+/** Returns the characters of a text as code points, which Python counts as characters. */
 export function characters(text: string, { budget }: Runtime): readonly string[] {
   budget.characters(text.length);
   budget.step(Math.ceil(text.length / 4));
   return isPlane0(text) ? text.split('') : Array.from(text);
 }
 
-/** Returns whether UTF-16 units are characters. */
+/** Returns whether each UTF-16 unit of a text is a character of its own. */
 export const isPlane0 = (text: string): boolean => !/[\ud800-\udfff]/.test(text);
 
 /** Computes `len(text)`. */

@@ -19,15 +19,15 @@ import {
 } from './values.js';
 
 interface RendererOptions {
-  /** Variables of the template. */
+  /** Values of the template's variables, by name. */
   readonly context: ReadonlyMap<string, Value>;
-  /** Lists and dicts that must not be printed as text. */
+  /** Returns whether a list or dict may not be printed as text. */
   readonly hasNoText: (value: object) => boolean;
   /** Marks around the assistant's text. */
   readonly marks: { readonly start: string; readonly end: string };
 }
 
-/** How a body ends: after its last statement, or by a statement of the loop around it. */
+/** The way in which a body ends: after its last statement, or by a statement of the enclosing loop. */
 type Ending = 'end' | 'break' | 'continue';
 
 /** Renders a template once. */
@@ -80,7 +80,7 @@ class Renderer {
     return 'end';
   }
 
-  /** Returns the text of a body, which is not written. */
+  /** Renders a body and returns its text, without adding it to the output. */
   #captured(body: readonly Statement[], scope: Scope): string {
     const output = this.#output;
     this.#output = [];
@@ -220,7 +220,7 @@ class Renderer {
       loop.index = index;
       const inner = new Scope(scope, [['loop', loop]]);
       this.#assign(node.target, item, inner);
-      // its scope
+      // four steps for making the scope of an iteration
       this.#budget.step(4);
       if (this.#body(node.body, inner) === 'break') break;
     }
@@ -264,18 +264,18 @@ class Renderer {
   }
 }
 
-/** The variable `loop` of a loop. */
+/** The variable `loop` inside a loop. */
 class Loop extends PythonObject {
   readonly typeName = 'LoopContext';
   readonly #items: readonly Value[];
   readonly #depth: number;
   readonly #runtime: Runtime;
-  /** Counted from 0. */
+  /** The index of the current iteration, from 0. */
   index = 0;
   #changed: Tuple | undefined;
   override readonly call: (args: CallArguments) => Value;
 
-  /** @param again renders the loop with other items; undefined where it is not recursive */
+  /** @param again renders the loop again with other items; undefined if the loop is not recursive */
   constructor(
     items: readonly Value[],
     options: {
@@ -342,7 +342,7 @@ class Loop extends PythonObject {
   }
 }
 
-/** Returns the arguments of a macro by the names of its parameters. */
+/** The arguments of a macro, by the names of its parameters; undefined for a missing argument. */
 type MacroArguments = ReadonlyMap<string, Value | undefined>;
 
 /** A macro, or the body of a call block (`caller`). */
@@ -414,7 +414,7 @@ class Macro extends PythonObject {
   }
 }
 
-/** A template in Jinja, as the transformers library configures it, that always ends. */
+/** A template in Jinja with the settings of the transformers library, whose rendering always ends. */
 export class Template {
   readonly #parsed: ParsedTemplate;
 
@@ -423,7 +423,7 @@ export class Template {
     this.#parsed = parseTemplate(text);
   }
 
-  /** True if it marks the assistant's text (`{% generation %}`). */
+  /** True if the template marks the assistant's text (`{% generation %}`). */
   get hasGeneration(): boolean {
     return this.#parsed.hasGeneration;
   }
@@ -431,8 +431,8 @@ export class Template {
   /**
    * Renders a template.
    *
-   * @throws TemplateError if it refuses its variables, does something that Python rejects, or exceeds its
-   *   budget
+   * @throws TemplateError if the template rejects its variables, does something that Python rejects, or
+   *   exceeds its budget
    */
   render(options: RendererOptions): string {
     return new Renderer(options).render(this.#parsed.body);

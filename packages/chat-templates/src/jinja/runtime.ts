@@ -3,21 +3,23 @@ import type { CallArguments, Value } from './values.js';
 /** State that the functions of a template share while it is rendered. */
 export interface Runtime {
   readonly budget: Budget;
-  /** True if a list or dict must not be printed: its printed form would be learnt as text. */
+  /** Returns whether a list or dict may not be printed: the model would learn its printed form as text. */
   readonly hasNoText: (value: object) => boolean;
-  /** `value.name` */
+  /** Computes `value.name`. */
   readonly attribute: (value: Value, name: string) => Value;
-  /** `value[key]` */
+  /** Computes `value[key]`. */
   readonly item: (value: Value, key: Value) => Value;
   readonly callFilter: (name: string, value: Value, args: CallArguments) => Value;
   readonly callTest: (name: string, value: Value, args: CallArguments) => boolean;
 }
 
-/** Steps of one rendering: a node that is evaluated, an element that is made or compared. */
+/**
+ * The maximum steps of one rendering. A step is an evaluated node, or an element that is made or compared.
+ */
 const maximumSteps = 5_000_000;
-/** Characters of one rendering that are made or read, the result included. */
+/** The maximum characters that one rendering may make or read, including its result. */
 const maximumCharacters = 2 ** 28;
-/** Nodes and calls of macros inside each other. */
+/** The maximum nesting of nodes and of calls of macros. */
 const maximumDepth = 1000;
 
 /**
@@ -33,7 +35,7 @@ export class Budget {
   /**
    * Counts steps.
    *
-   * @throws TemplateError once they are too many
+   * @throws TemplateError if there are too many
    */
   step(count = 1): void {
     this.#steps += count;
@@ -41,9 +43,9 @@ export class Budget {
   }
 
   /**
-   * Counts characters that are about to be made, or were read.
+   * Counts characters before they are made, or after they are read.
    *
-   * @throws TemplateError once they are too many
+   * @throws TemplateError if there are too many
    */
   characters(count: number): void {
     this.#characters += count;
@@ -64,11 +66,12 @@ export class Budget {
 const tooMuch = (limit: number, what: string): TemplateError =>
   new TemplateError(`takes more than ${limit.toLocaleString('en-US')} ${what}`);
 
-/**
- * The error of a template, or of its variables, in the words of Python's Jinja where there are any.
- */
+/** An error of a template or of its variables, with the message of Python's Jinja if Python has one. */
 export class TemplateError extends Error {
-  /** The line of the template, from 1; undefined for the template's own refusals (`raise_exception`). */
+  /**
+   * The line of the template, from 1; undefined for an error that the template raises itself
+   * (`raise_exception`).
+   */
   line: number | undefined;
 
   constructor(message: string, line?: number) {
@@ -77,5 +80,5 @@ export class TemplateError extends Error {
   }
 }
 
-/** The template's own refusal of its input. */
+/** The error of a template that rejects its input by `raise_exception`. */
 export class RaisedError extends TemplateError {}

@@ -21,7 +21,10 @@ import {
   valueOr,
 } from './values.js';
 
-/** Follows a path such as `function.name` or `0`; null leads to the value itself. */
+/**
+ * Returns a function that follows a path such as `function.name` or `0`; with null, it returns the value
+ * itself.
+ */
 export function attributeGetter(
   path: Value,
   runtime: Runtime,
@@ -46,7 +49,7 @@ export function attributeGetter(
   };
 }
 
-/** Sorts as Python's `sorted`: stable, also in reverse. */
+/** Sorts like Python's `sorted`, which is stable, also in reverse. */
 function sorted(
   values: readonly Value[],
   { keyOf: key, isReverse }: { readonly keyOf: (value: Value) => Value; readonly isReverse: boolean },
@@ -176,7 +179,7 @@ const slice: Filter = (value, args, runtime) => {
   return new Generator(columns);
 };
 
-/** Returns the function of `map`: a filter by its name, or an attribute. */
+/** Returns the function that `map` applies: a filter given by its name, or the look-up of an attribute. */
 function mapping({ positional, named }: CallArguments, runtime: Runtime): (value: Value) => Value {
   const attribute = named.get('attribute');
   if (positional.length === 0 && attribute !== undefined) {
@@ -244,7 +247,7 @@ const reverse: Filter = (value, args, runtime) => {
   return isLazy ? new Generator(reversed) : reversed;
 };
 
-/** Filters of lists and dicts. */
+/** The filters of lists and dicts, by name. */
 export const sequenceFilters: Readonly<Record<string, Filter>> = {
   sort,
   dictsort,

@@ -69,7 +69,7 @@ function rangeOf(length: number, { start, stop, by }: Slice) {
   return {
     first: clamped(start, isBackward ? most : least),
     end: clamped(stop, isBackward ? least : most),
-    // further than any length is as good
+    // larger steps have the same effect, since no text or list is that long
     step: by > 2n ** 31n ? 2 ** 31 : by < -(2n ** 31n) ? -(2 ** 31) : Number(by),
   };
 }

@@ -11,7 +11,7 @@ const georgian = /^[\u10d0-\u10fa\u10fd-\u10ff]$/;
 // letters with a subscript iota, or followed by one
 const iota = /^[\u1f80-\u1faf\u1fb3\u1fbc\u1fc3\u1fcc\u1ff3\u1ffc]$/;
 
-/** Returns a character at the start of a word of a title. */
+/** Returns a character's form at the start of a word in title case. */
 function titleOf(character: string): string {
   const known = titles.get(character);
   if (known !== undefined) return known;
@@ -21,9 +21,9 @@ function titleOf(character: string): string {
   return others.length === 0 ? first : first + lowered(others, first);
 }
 
-/** Returns the rest of a letter with several capitals in lower case; marks on top of a letter stay. */
+/** Lower-cases the rest of a letter that becomes several capitals; a mark on the letter stays. */
 const lowered = (others: readonly string[], first: string): string =>
-  // a letter that only has its capital in parts begins with a mark
+  // the capital of this letter exists only as several characters, and the first is a mark
   first === 'ʼ'
     ? others.join('')
     : others.map((one) => (one === 'Ι' ? '\u0345' : one.toLowerCase())).join('');
@@ -40,7 +40,10 @@ export function capitalized(characters: readonly string[]): string {
   return titleOf(first) + tail(first, others.join(''));
 }
 
-/** Lowers the text after a letter: a sigma at the end of a word depends on it. */
+/**
+ * Lower-cases the text after a letter. `before` is needed since a sigma at the end of a word has another
+ * form.
+ */
 const tail = (before: string, text: string): string =>
   text === ''
     ? ''
@@ -74,7 +77,7 @@ export const swapped = (characters: readonly string[]): string =>
     .map((one, index) => {
       if (/\p{Lowercase}/u.test(one)) return one.toUpperCase();
       if (one !== 'Σ') return /\p{Uppercase}/u.test(one) ? one.toLowerCase() : one;
-      // at the end of a word it is another letter
+      // a sigma at the end of a word has another form
       const [before, after] = [
         characters.slice(Math.max(0, index - 8), index),
         characters.slice(index + 1, index + 9),
@@ -92,11 +95,11 @@ export const folded = (characters: readonly string[]): string =>
     .join('');
 
 const all = (pattern: string) => new RegExp(`^(?:${pattern})+$`, 'u');
-/** Digits that `int` accepts, and others that only look like digits. */
+/** Matches digits that `int` accepts, and other characters that count as digits. */
 const digit =
   '[\\p{Nd}\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089\u2460-\u2468\u2474-\u247c\u2488-\u2490\u24ea\u24f5-\u24fd\u24ff\u2776-\u277e\u2780-\u2788\u278a-\u2792\u1369-\u1371\u19da]';
 
-/** `text.isalpha()` and the like, for texts that are not empty. */
+/** Patterns of `text.isalpha()` and the like, for texts that are not empty. */
 const classes: Readonly<Record<string, RegExp>> = {
   isalpha: all('\\p{L}'),
   isdecimal: all('\\p{Nd}'),

@@ -22,7 +22,7 @@ import {
 
 type Method = (text: string, args: CallArguments, runtime: Runtime) => Value;
 
-/** Returns the method of a str; undefined where it has none of this name. */
+/** Returns the method of a str; undefined if there is none with this name. */
 export function stringMethod(
   of: string | Markup,
   name: string,
@@ -41,7 +41,7 @@ export function stringMethod(
 // methods whose arguments become part of the text
 const escaping = new Set(['join', 'replace', 'center', 'ljust', 'rjust', 'format', 'format_map']);
 
-/** Returns texts that are given to a text that counts as HTML. */
+/** Escapes the texts among the arguments of a method of HTML text. */
 function escapedArguments({ positional, named }: CallArguments, runtime: Runtime): CallArguments {
   const escaped = (value: Value): Value => {
     if (isText(value)) return escapedHtml(value);
@@ -95,7 +95,7 @@ const splitting =
     return pieces(text, given, integerArgument(name, most, -1), runtime);
   };
 
-/** Reads the arguments of `count`, `find` and others, which look into a part of the text. */
+/** Reads the arguments of `count`, `find` and other methods that search a part of the text. */
 function searched(name: string, text: string, args: CallArguments, runtime: Runtime) {
   const [sought, start = null, end = null] = boundArguments(name, args, ['sub', 'start', 'end'], 1);
   const part =
@@ -161,10 +161,13 @@ function justified(
 export const centered = (text: string, width: number, runtime: Runtime): string =>
   justified(text, { width, fill: ' ', before: halfOf }, runtime);
 
-/** Returns the left half of a room: the larger one of an odd room where the width is odd. */
+/**
+ * Returns the left half of the padding. If the padding is odd, the left half is the larger one if the width
+ * is odd, too.
+ */
 const halfOf = (room: number, width: number): number => (room >> 1) + (room & width & 1);
 
-/** Computes `text.replace(old, by, most)`; below 0: all */
+/** Computes `text.replace(old, by, most)`; all occurrences are replaced if `most` is below 0. */
 export function replaced(
   text: string,
   { old, by, most }: { readonly old: string; readonly by: string; readonly most: number },
@@ -181,7 +184,7 @@ export function replaced(
       parts.push(character);
       at += character.length;
     }
-    // before each character, and at the end
+    // an empty text is replaced before each character, and at the end
     const between = parts.length < limit ? parts.length + 1 : parts.length;
     budget.characters(between * by.length);
     return parts.map((part) => by + part).join('') + (between > parts.length ? by : '') + text.slice(at);
@@ -212,7 +215,7 @@ function runtimeSpaces(count: number, { budget }: Runtime): string {
   return ' '.repeat(count);
 }
 
-/** Returns texts of a list with this one between them. */
+/** Concatenates the texts of a list, with `separator` between them. */
 function joinedBy(separator: string, values: readonly Value[], runtime: Runtime): string {
   const texts = values.map((value, index) => {
     if (isText(value)) return plain(value);

@@ -3,7 +3,7 @@ import { startOfText } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
 
 const spaces = new RegExp(`[${whitespace}]+`, 'g');
-/** Characters that end a line apart from the line break. */
+/** Characters other than the line break that end a line. */
 const separators = '\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029';
 const lineEnds = new RegExp(`\\r\\n|[\\n\\r${separators}]`, 'g');
 
@@ -29,7 +29,7 @@ export function split(
   }
   const rest = text.slice(at);
   if (separator !== null) return [...parts, rest];
-  // the rest keeps the white space inside and after it
+  // the rest that is not split keeps the white space inside and after it
   return rest === '' ? parts : [...parts, rest];
 }
 
@@ -69,7 +69,7 @@ export function rsplit(
 function rsplitSpace(text: string, most: number, runtime: Runtime): readonly string[] {
   const words = split(text, null, -1, runtime);
   if (most < 0 || words.length <= most) return words;
-  // the rest at the start keeps the white space inside and before it
+  // the rest at the start that is not split keeps the white space inside and before it
   let end = text.length;
   const kept = most === 0 ? [] : words.slice(-most);
   for (const word of [...kept].reverse()) end = text.lastIndexOf(word, end - 1);
@@ -89,7 +89,7 @@ export function splitLines(text: string, keeps: boolean, { budget }: Runtime): r
   return lines;
 }
 
-/** Computes `text.partition(separator)`, or from the end. */
+/** Computes `text.partition(separator)`, or `text.rpartition(separator)`. */
 export function partition(
   text: string,
   separator: string,
@@ -101,7 +101,7 @@ export function partition(
   return [text.slice(0, at), separator, text.slice(at + separator.length)];
 }
 
-/** Computes `text.strip(characters)` at the start, the end or both; null strips white space. */
+/** Computes `text.strip(characters)` at the start, at the end or at both; null strips white space. */
 export function strip(
   text: string,
   characters: string | null,

@@ -25,7 +25,7 @@ import {
 
 const wordStart = new RegExp(`([-${whitespace}({\\[<]+)`);
 
-/** Returns a filter that changes a text; HTML text stays HTML. */
+/** Makes a filter that changes a text; HTML text remains HTML text. */
 const changing =
   (name: string, change: (text: string, runtime: Runtime) => string): Filter =>
   (value, args, runtime) => {
@@ -209,7 +209,7 @@ const escaped: Filter = (value, args, runtime) => {
   return new Markup(escapedHtml(softText(value, runtime)));
 };
 
-/** Filters of texts. */
+/** The filters of texts, by name. */
 export const textFilters: Readonly<Record<string, Filter>> = {
   capitalize: changing('capitalize', (text, runtime) => capitalized(characters(text, runtime))),
   lower: changing('lower', (text) => text.toLowerCase()),
@@ -247,7 +247,7 @@ export const textFilters: Readonly<Record<string, Filter>> = {
   tojson: toJson,
 };
 
-/** Computes `~` between values. */
+/** Computes `~` between values: concatenates their texts. */
 export const concatenated = (values: readonly Value[], runtime: Runtime): string =>
   concatenate(
     values.map((value) => textOf(value, runtime)),
@@ -263,7 +263,8 @@ interface WrapOptions {
 const spaces = '[\\t\\n\\v\\f\\r ]';
 const atSpaces = new RegExp(`(${spaces}+)`);
 const isSpace = new RegExp(`^${spaces}*$`);
-// words with hyphens may be broken after the hyphens, and dashes between words count as words
+// pieces at which a line may be broken: words may be broken after hyphens, and dashes between words count as
+// words
 const pieces =
   /[\t\n\v\f\r ]+|(?<=[\p{L}\p{N}_!"'&.,?])-{2,}(?=[\p{L}\p{N}_])|[^\t\n\v\f\r ]+?(?:-(?:(?<=[\p{L}_]{2}-)|(?<=[\p{L}_]-[\p{L}_]-))(?=[\p{L}_]-?[\p{L}_])|(?=[\t\n\v\f\r ]|$)|(?<=[\p{L}\p{N}_!"'&.,?])(?=-{2,}[\p{L}\p{N}_]))/gu;
 
@@ -282,7 +283,7 @@ function wrapped(text: string, how: WrapOptions, runtime: Runtime): readonly str
   return lines;
 }
 
-/** Removes the chunks of one line from the end of the list and joins them. */
+/** Takes the chunks of one line from the end of the list, and joins them to the line. */
 function lineOf(chunks: (readonly string[])[], how: WrapOptions, isLater: boolean): string {
   const line: (readonly string[])[] = [];
   let length = 0;
@@ -306,7 +307,7 @@ function lineOf(chunks: (readonly string[])[], how: WrapOptions, isLater: boolea
   return line.flat().join('');
 }
 
-/** Returns the position to break a word that is too long: after a hyphen if it has one. */
+/** Returns the position at which to break a word that is too long: after a hyphen if it has one. */
 function breakIn(word: readonly string[], room: number, { breaksHyphens }: WrapOptions): number {
   if (!breaksHyphens || word.length <= room) return room;
   const hyphen = word.lastIndexOf('-', room - 1);
@@ -315,7 +316,7 @@ function breakIn(word: readonly string[], room: number, { breaksHyphens }: WrapO
 
 interface Layout {
   readonly ascii: boolean;
-  /** Undefined: all in one line. */
+  /** The text of one indentation level; undefined: everything is on one line. */
   readonly indent: string | undefined;
   readonly item: string;
   readonly key: string;
@@ -370,7 +371,7 @@ interface Writing {
 }
 
 /**
- * Writes a value.
+ * Writes a value as JSON.
  *
  * @param line the line break before entries on the same level as the value
  */

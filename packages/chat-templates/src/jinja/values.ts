@@ -2,7 +2,8 @@ import { PythonFloat } from '../python/python-json.js';
 
 /**
  * A value of a template, as Python has it: an int is a bigint, a float a number, a str a string, None null,
- * and a list an array. Nothing changes a value once it is made, but for the attributes of a namespace.
+ * and a list an array. Values are never changed after they are made, except for the attributes of a
+ * namespace.
  */
 export type Value =
   | null
@@ -24,7 +25,7 @@ export class Markup {
   }
 }
 
-/** A tuple of Python. */
+/** A tuple as in Python. */
 export class Tuple {
   readonly items: readonly Value[];
   constructor(items: readonly Value[]) {
@@ -38,11 +39,13 @@ export interface CallArguments {
   readonly named: ReadonlyMap<string, Value>;
 }
 
-/** A value with special behaviour. */
+/** A value with special behaviour, such as a function or a range. */
 export abstract class PythonObject {
-  /** As Python calls its type in messages. */
+  /** The name of the value's type in Python's messages. */
   abstract readonly typeName: string;
-  /** Undefined where Python's `repr` has an address, which differs from run to run. */
+  /**
+   * Returns Python's `repr` of the value; undefined if `repr` has an address, which differs from run to run.
+   */
   readonly repr?: (reprOf: (value: Value) => string) => string;
   readonly length?: () => number;
   readonly elements?: () => Iterable<Value>;
@@ -62,10 +65,10 @@ export class PythonFunction extends PythonObject {
   }
 }
 
-/** A value that is missing. It prints as nothing and is false; most other uses are an error. */
+/** A missing value. It prints as an empty text and is false; most other uses are an error. */
 export class Undefined extends PythonObject {
   readonly typeName = 'Undefined';
-  /** Text of the error. */
+  /** Message of the error that using the value causes. */
   readonly message: string;
   constructor(message: string) {
     super();
@@ -90,7 +93,7 @@ export class Generator extends PythonObject {
   };
 }
 
-/** A range of Python: whole numbers in equal steps. */
+/** A range as in Python: whole numbers in equal steps. */
 export class Range extends PythonObject {
   readonly typeName = 'range';
   readonly start: bigint;
@@ -118,7 +121,7 @@ export class Range extends PythonObject {
     this.by === 1n ? `range(${this.start}, ${this.stop})` : `range(${this.start}, ${this.stop}, ${this.by})`;
 }
 
-/** `dict.keys()`, `.values()` and `.items()`. */
+/** The result of `dict.keys()`, `.values()` or `.items()`. */
 export class DictView extends PythonObject {
   readonly typeName: string;
   readonly dict: Dict;
@@ -138,7 +141,7 @@ export class DictView extends PythonObject {
     `${this.typeName}(${reprOf([...this.elements()])})`;
 }
 
-/** Attributes that a template may set. */
+/** An object whose attributes a template may set. */
 export class Namespace extends PythonObject {
   readonly typeName = 'Namespace';
   readonly attributes: Map<string, Value>;
@@ -162,7 +165,7 @@ export class Dict {
   /**
    * Makes a dict.
    *
-   * @throws TypeError of Python for keys that are not hashable
+   * @throws an error like Python's TypeError for keys that are not hashable
    */
   static of(entries: Iterable<readonly [Value, Value]>): Dict {
     const byKey = new Map<string, readonly [Value, Value]>();
@@ -194,7 +197,8 @@ const identities = new WeakMap<object, number>();
 let numIdentities = 0;
 
 /**
- * Returns a text that is the same for two values if they are the same key by Python's `==` and `hash`.
+ * Returns a text that is the same for two values exactly if they are the same key by Python's `==` and
+ * `hash`.
  *
  * @throws UnhashableError for lists and dicts
  */
@@ -221,7 +225,7 @@ export function hashKey(value: Value): string {
   return `o${identity}`;
 }
 
-/** A list or dict as a key. */
+/** The error about a list or dict that is used as a key. */
 export class UnhashableError extends Error {
   constructor(type: string) {
     super(`unhashable type: '${type}'`);
@@ -230,11 +234,11 @@ export class UnhashableError extends Error {
 
 export const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
 
-/** Returns whether a value is a str, also one that counts as HTML. */
+/** Returns whether a value is a str; this includes a str that counts as HTML. */
 export const isText = (value: Value): value is string | Markup =>
   typeof value === 'string' || value instanceof Markup;
 
-/** Returns a value, or another one if it is undefined: `??` would also replace None. */
+/** Returns a value, or `other()` if it is undefined. (`??` would also replace None.) */
 export const valueOr = (value: Value | undefined, other: () => Value): Value =>
   value === undefined ? other() : value;
 
@@ -245,7 +249,7 @@ export class Group extends Tuple {
   }
 }
 
-/** Returns the characters of a str. */
+/** Returns a str as plain text, without the mark that it counts as HTML. */
 export const plain = (text: string | Markup): string => (typeof text === 'string' ? text : text.text);
 
 const entities: Readonly<Record<string, string>> = {
@@ -274,8 +278,8 @@ export function typeName(value: Value): string {
 }
 
 /**
- * Converts a JavaScript value to a template's value: a whole number is an int, another one and a
- * `PythonFloat` a float, a bigint an int, an object or a map a dict; undefined is None.
+ * Converts a JavaScript value to a template's value: whole numbers and bigints become ints, other numbers and
+ * `PythonFloat` floats, objects and maps dicts; undefined becomes None.
  *
  * @throws TypeError for functions and symbols
  */

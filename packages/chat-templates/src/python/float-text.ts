@@ -1,6 +1,6 @@
 /**
- * Computes repr() of a float in Python: the shortest digits, exponents from 1e16 on and below 1e-4, with two
- * digits at least.
+ * Computes repr() of a float in Python: the shortest digits that identify it, and an exponent of at least two
+ * digits from 1e16 on and below 1e-4.
  */
 export function floatText(value: number): string {
   if (Number.isNaN(value)) return 'nan';

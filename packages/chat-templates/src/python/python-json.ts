@@ -1,6 +1,6 @@
 /** Python's limit for the digits of an int as text. */
 const maximumDigits = 4300;
-/** Lists and objects inside each other. */
+/** The maximum nesting of lists and objects. */
 const maximumDepth = 500;
 
 /** A value of JSON as Python's `json.loads` distinguishes it; see `parseJson`. */
@@ -135,7 +135,7 @@ class JsonParser {
     if (fraction === undefined && exponent === undefined) {
       if (integer!.length > maximumDigits) this.#fail(`an integer of at most ${maximumDigits} digits`);
       const value = Number(integer);
-      // an int has no negative zero
+      // an int has no negative zero, so `+ 0` removes the sign
       return Number.isSafeInteger(value) ? value + 0 : BigInt(integer!);
     }
     const value = Number(whole);
@@ -150,7 +150,7 @@ class JsonParser {
       const next = this.#text[this.#at];
       if (next === '"') break;
       if (next === '\\') text += this.#escape();
-      // Python accepts the control characters beyond ASCII
+      // Python accepts control characters outside of ASCII in strings
       else if (next !== undefined && next >= '\x7f') {
         text += next;
         this.#at += 1;
@@ -174,7 +174,7 @@ class JsonParser {
   }
 }
 
-/** A float of Python: printed with a decimal point even if it is whole. */
+/** A float as in Python: printed with a decimal point even if it is whole. */
 export class PythonFloat {
   readonly value: number;
   constructor(value: number) {

@@ -1,13 +1,13 @@
 import type { LoraConfiguration } from '@mtl/formats';
 import * as z from 'zod';
 
-/** A run or a saved model with adapters; empty where it has none. */
+/** The adapters of a run or of a saved model; empty if it has none. */
 export interface AdaptedConfiguration {
   /** The adapters of a GPT that are trained in place of its weights. */
   readonly lora?: LoraConfiguration;
 }
 
-/** Returns the adapters of a configuration alone. */
+/** Returns only the adapters of a configuration. */
 export const adaptersOf = ({ lora }: AdaptedConfiguration): AdaptedConfiguration =>
   lora === undefined ? {} : { lora };
 
@@ -24,9 +24,9 @@ export const savedAdapters = {
     .optional(),
 };
 
-/** The directories of adapters of a run. */
+/** The directories from which a run reads adapters, and to which it writes them. */
 export interface AdapterPlaces {
-  /** A directory of adapters as PEFT writes them. */
+  /** The directory of adapters to begin with, as PEFT writes it. */
   readonly loadLora?: string;
   readonly saveLora?: string;
 }

@@ -30,9 +30,9 @@ export function adapterPlaces(flags: FlagReader): {
 }
 
 /**
- * Returns the adapters to train, where any are asked for.
+ * Returns the adapters to train, if the flags request any.
  *
- * `model`: makes the model that they adapt
+ * `model`: returns the model that they adapt
  *
  * @throws ConfigurationError MTL_LORA_TARGETS, MTL_FLAG_NEEDS, MTL_FLAG_CONFLICT
  */
@@ -64,20 +64,24 @@ export function adapterConfiguration(
     dropout: flags.required('lora-dropout'),
     targets: flags.get('lora-targets') ?? ['all-linear'],
   };
-  // refuses names that no layer of the model has
+  // rejects names that no layer of the model has
   loraSpecificationOf(lora, model());
   return { lora };
 }
 
 /**
- * Returns a note about a learning rate of embedding and output layer alone, which adapters leave as they are.
+ * Returns a notice if flags set a separate learning rate for embedding and output layer, which adapters do
+ * not train.
  */
 export const noteOfDecoupledRate = (flags: FlagReader): string | undefined =>
   flags.get('lora-rank') === undefined
     ? undefined
     : '--decoupled-lr has no effect with --lora-rank: embedding and output layer are not trained';
 
-/** Returns the number of values of adapters with this many features, and the flag that decides it. */
+/**
+ * Returns the number of values of the adapters of a linear layer with this many features, and the flag that
+ * decides it.
+ */
 export const sizeOfAdapters = (flags: FlagReader, { numFeatures }: { readonly numFeatures: number }) => ({
   numValues: numFeatures * (flags.get('lora-rank') ?? 0),
   flag: 'lora-rank' as const,

@@ -30,7 +30,7 @@ export const adapterPlaceFlags = {
   }),
 };
 
-/** The group of their flags in help and in the printed configuration. */
+/** The group of the adapter flags in help and in the printed configuration. */
 export const adapterFlagGroup = {
   title: 'LoRA',
   topic: 'lora',
@@ -44,13 +44,13 @@ export const adapterFlagNames = [
   ...Object.keys(adapterFlags),
 ] as readonly (keyof typeof adapterPlaceFlags | keyof typeof adapterFlags)[];
 
-/** The flags of adapters with which a run begins. */
+/** The flags that name adapters with which a run begins. */
 export const adapterStartFlags = ['load-lora'] as const;
 
-/** The flags of adapters that a run writes when it ends. */
+/** The flags that name adapters that a run writes when it ends. */
 export const adapterExportFlags = ['save-lora'] as const;
 
-/** The flags of adapters that a conversion reads and writes. */
+/** The adapter flags of a conversion: the adapters to read and to write. */
 export const adapterFlagsOfConversion = {
   'load-lora': redescribed(adapterPlaceFlags['load-lora'], {
     description: 'Adapters that PEFT or --save-lora wrote, to merge into the model of --load-hf.',
@@ -60,7 +60,7 @@ export const adapterFlagsOfConversion = {
   }),
 };
 
-/** The flags of adapters that a trained model is used with. */
+/** The adapter flags of commands that use a trained model. */
 export const adapterFlagsOfInference = {
   'load-lora': redescribed(adapterPlaceFlags['load-lora'], {
     description:

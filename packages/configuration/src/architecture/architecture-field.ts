@@ -28,9 +28,9 @@ export type KnownValues = Readonly<Record<string, unknown>> & {
 
 /** One property of a model's architecture. */
 export interface ArchitectureField {
-  /** Its flag: kind, range, default and help. */
+  /** The schema of the field's flag, with kind, range, default and help. */
   readonly flag: z.ZodType;
-  /** The only kind of model that has it. Absent: all have it. */
+  /** The only kind of model that has the field. Absent: all kinds have it. */
   readonly kind?: ModelKind;
   /**
    * The part of a model that depends on the field. `weights`: the set of weights, or the computation with
@@ -38,22 +38,26 @@ export interface ArchitectureField {
    * another value. `initial-weights`: the weights of a new model. `padding`: rows that no token has.
    */
   readonly decides: 'weights' | 'learning' | 'initial-weights' | 'padding';
-  /** Its key in the configuration of a model, with which checkpoints save it. */
+  /** The field's key in the configuration of a model, which checkpoints save. */
   readonly key: string;
-  /** True where that value is the opposite of the flag's. */
+  /** True if the value in the model's configuration is the opposite of the flag's value. */
   readonly isNegated?: true;
-  /** Makes that value from the flag's, where they differ in another way, and the flag's from it. */
+  /**
+   * Converts the flag's value to the value in the model's configuration, and back, if they differ in another
+   * way.
+   */
   readonly asModel?: (flag: unknown) => unknown;
   readonly asFlag?: (model: unknown) => unknown;
   /** The schema of the saved value. Absent: the schema of the flag. */
   readonly saved?: z.ZodType;
   /**
-   * The key of the flag's own value in the configuration of a run. Absent: `key`, with the model's value.
+   * The key of the flag's own value in the configuration of a run. Absent: `key`, with the value of the
+   * model.
    */
   readonly configurationKey?: string;
-  /** True where Megatron-LM requires the flag. */
+  /** True if Megatron-LM requires the flag. */
   readonly isRequired?: true;
-  /** True where it is a count that shapes of weights have. */
+  /** True if the value is a size that occurs in the shapes of weights. */
   readonly isSize?: true;
   /**
    * Returns the value if neither a flag nor a saved model gives one. Absent: the default of the flag, which
@@ -63,8 +67,8 @@ export interface ArchitectureField {
   /** True if the configuration of a run leaves the field out, so that the kind of model decides. */
   readonly isLeftOpen?: true;
   /**
-   * True where models may lack it: the configuration of a run and of a model then has no value by its key,
-   * and the flag no default.
+   * True if models may lack the field: then the configurations of a run and of a model have no value under
+   * its key, and the flag has no default.
    */
   readonly isOptional?: true;
   /**
@@ -80,30 +84,30 @@ export interface ArchitectureField {
    * MTL_HUGGING_FACE_ARCHITECTURE.
    */
   readonly huggingFaceCode?: `MTL_${string}`;
-  /** A value of the flag that a run may replace in a model that it loads from Hugging Face. */
+  /** A value of the flag to which a run may change a model that it loads from Hugging Face. */
   readonly replaceable?: unknown;
-  /** True where a run may replace all values. */
+  /** True if a run may change the field of a loaded model to any value. */
   readonly isReplaceable?: true;
   /**
-   * Values that a run may have instead in a GPT with rotary positions that it loads from Hugging Face, to
-   * read longer sequences than the model was pretrained with: any value, or one of these.
+   * Values to which a run may change the field of a GPT with rotary positions that it loads from Hugging
+   * Face, so that the model reads longer sequences than in pretraining: `all`, or a list.
    */
   readonly rotaryAlternatives?: 'all' | readonly unknown[];
 }
 
-/** Returns the value of a flag in the configuration of a model. */
+/** Converts the value of a flag to the value in the configuration of a model. */
 export function modelValue({ isNegated, asModel }: ArchitectureField, value: unknown): unknown {
   if (value === undefined) return undefined;
   return asModel === undefined ? (isNegated ? !value : value) : asModel(value);
 }
 
-/** Returns the flag's value of that in the configuration of a model. */
+/** Converts the value in the configuration of a model to the value of the flag. */
 export function flagValue({ isNegated, asFlag }: ArchitectureField, value: unknown): unknown {
   if (value === undefined) return undefined;
   return asFlag === undefined ? (isNegated ? !value : value) : asFlag(value);
 }
 
-/** Returns the flag's value of a model that does not state it; undefined where nothing gives one. */
+/** Returns the flag's value for a model that does not state the field; undefined if nothing gives one. */
 export function unstatedValue(field: ArchitectureField, known: KnownValues): unknown {
   return field.otherwise === undefined ? flagFacts.get(field.flag)?.default : field.otherwise(known);
 }

@@ -13,14 +13,14 @@ import {
 import type { ArchitectureField, KnownValues } from './architecture-field.js';
 import { expertFields, gateFields } from './expert-fields.js';
 
-/** Returns the spelling of a number of Llama 3.1, which models do not state. */
+/** Returns a function that leaves out the value of Llama 3.1, which models do not state. */
 const unless = (usual: number) => (value: unknown) => (value === usual ? undefined : value);
 
 const isNotYarn = ({ positionEmbeddingType }: KnownValues): boolean => positionEmbeddingType !== 'yarn';
 const isNotLlama3 = ({ positionEmbeddingType, useRopeScaling }: KnownValues): boolean =>
   positionEmbeddingType !== 'rope' || useRopeScaling !== true;
 
-/** Makes a property that models with some positions have, where there is a value. */
+/** Makes a field that models with certain position embeddings have, if it has a value. */
 const ofPositions = (isUnused: (known: KnownValues) => boolean, usual?: number | boolean) =>
   ({
     kind: 'gpt',
@@ -137,7 +137,10 @@ export const rotaryScalingFields = {
   },
 } as const satisfies Readonly<Record<string, ArchitectureField>>;
 
-/** Reads a window as Megatron-LM's scripts have it too: `(128,0)`, and -1 for a window without an end. */
+/**
+ * Reads a window, also in the notations of Megatron-LM's scripts: `(128,0)`, and -1 for a side without a
+ * limit.
+ */
 function windowText(text: unknown): unknown {
   if (typeof text !== 'string') return text;
   const window = text.replace(/^\((.*)\)$/, '$1').replaceAll(' ', '');
@@ -370,7 +373,7 @@ export const architectureFields = {
     ),
     key: 'initMethodStd',
     decides: 'initial-weights',
-    // transformers allows it
+    // transformers allows 0
     withoutFlag: 0,
   },
   'untie-embeddings-and-output-weights': {
@@ -408,7 +411,7 @@ export const architectureFields = {
     key: 'sentenceOrderHead',
     isNegated: true,
     decides: 'weights',
-    // a run may leave out the head of a model, and cannot add one
+    // a run may remove the head of a loaded model, but cannot add one
     replaceable: false,
   },
 } as const satisfies Readonly<Record<string, ArchitectureField>>;

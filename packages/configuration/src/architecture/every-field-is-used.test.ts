@@ -23,7 +23,7 @@ const lines: Readonly<Record<ModelKind, readonly string[]>> = {
   bert: ['--preset bert-base', '--preset bert-base --position-embedding-type rope --use-rope-scaling'],
 };
 
-/** A property that no model uses: if it counted as used, the others would whatever models do. */
+/** A property that no model uses. If the test counted it as used, it would count every property as used. */
 const unused = { key: 'dummyTracks' };
 
 /**

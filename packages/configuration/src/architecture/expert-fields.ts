@@ -13,12 +13,14 @@ import {
 import type { ArchitectureField, KnownValues } from './architecture-field.js';
 
 /**
- * The layers that have experts, as --moe-layer-freq has it: every Nth from the first on, or for each layer 1
- * where it has experts and 0 where not.
+ * The layers that have experts, as in --moe-layer-freq: N for every Nth layer beginning with the first, or a
+ * list with 1 for each layer that has experts and 0 for each that has none.
  */
 export type ExpertLayers = number | readonly number[];
 
-/** More layers than a model has: `[1]*99999999` is a mistake, and would take all memory. */
+/**
+ * The most layers of a list, more than any model has: `[1]*99999999` is a mistake, and would take all memory.
+ */
 const mostLayers = 10_000;
 
 /** Matches the lists that `expertLayersText` writes. */
@@ -28,7 +30,7 @@ export const layersPattern = /^([1-9]\d*|\[[01](,[01])*\](\*\d+)?(\+\[[01](,[01]
  * Reads a number, or a list as Python writes it, of 0 and 1 in brackets, repeated by `*`, joined by `+`, and
  * with parentheses: `([0]*3+[1]*58)`, `[0,1]*2`. Nothing else is evaluated.
  *
- * @returns undefined for any other text, for no layer, and for more than 10,000
+ * @returns undefined for any other text, for an empty list, and for more than 10,000 layers
  */
 export function readExpertLayers(text: string): ExpertLayers | undefined {
   const words = text.match(/\d+|\S/g) ?? [];
@@ -41,7 +43,7 @@ export function readExpertLayers(text: string): ExpertLayers | undefined {
   return reader.isAtEnd && layers !== undefined && layers.length > 0 ? layers : undefined;
 }
 
-/** Reads words from left to right; undefined where they are no list. */
+/** Parses a list from left to right; undefined for a text that is no list. */
 class ListReader {
   readonly #words: readonly string[];
   #at = 0;
@@ -54,7 +56,7 @@ class ListReader {
     return this.#at === this.#words.length;
   }
 
-  /** `product + product ...` */
+  /** Parses `product + product ...`. */
   sum(): readonly number[] | undefined {
     let sum = this.#product();
     while (sum !== undefined && this.#takes('+')) {
@@ -64,7 +66,7 @@ class ListReader {
     return sum;
   }
 
-  /** `list * N ...` or `N * list ...` */
+  /** Parses `list * N ...` or `N * list ...`. */
   #product(): readonly number[] | undefined {
     let times = this.#number();
     if (times !== undefined && !this.#takes('*')) return undefined;
@@ -80,7 +82,7 @@ class ListReader {
     return Array.from({ length: list.length * times }, (_, index) => list[index % list.length]!);
   }
 
-  /** `[0, 1]`, or a sum in parentheses. */
+  /** Parses `[0, 1]`, or a sum in parentheses. */
   #list(): readonly number[] | undefined {
     if (this.#takes('(')) {
       const sum = this.sum();
@@ -112,14 +114,14 @@ class ListReader {
 }
 
 /**
- * Returns the one text for it, which `readExpertLayers` and Megatron-LM read: `2`, `[0,1]*12`,
- * `[0]*3+[1]*58`.
+ * Returns the canonical text of the layers with experts, which `readExpertLayers` and Megatron-LM read: `2`,
+ * `[0,1]*12`, `[0]*3+[1]*58`.
  */
 export function expertLayersText(layers: ExpertLayers): string {
   if (typeof layers === 'number') return String(layers);
   const period = periodOf(layers);
   if (period < layers.length) return repeated(layers.slice(0, period), layers.length / period);
-  // runs of one value; neighbours that do not repeat share brackets
+  // runs of equal values; neighbouring values that do not repeat share one pair of brackets
   const parts: { list: number[]; times: number }[] = [];
   for (const layer of layers) {
     const last = parts.at(-1);
@@ -138,7 +140,7 @@ export function expertLayersText(layers: ExpertLayers): string {
 const repeated = (list: readonly number[], times: number): string =>
   `[${list.join()}]${times === 1 ? '' : `*${times}`}`;
 
-/** Returns the length of the shortest beginning that the list repeats. */
+/** Returns the length of the shortest beginning whose repetition gives the list. */
 function periodOf(list: readonly number[]): number {
   const lengths = Array.from({ length: list.length }, (_, index) => index + 1);
   return lengths.find(
@@ -146,12 +148,14 @@ function periodOf(list: readonly number[]): number {
   )!;
 }
 
-/** Megatron-LM's spellings of nothing: a model without the property does not state it. */
+/** Returns undefined for 0, by which Megatron-LM means that a model lacks the property. */
 const unlessZero = (value: unknown): unknown => (value === 0 ? undefined : value);
 const unlessNegative = (value: unknown): unknown =>
   typeof value === 'number' && value < 0 ? undefined : value;
 
-/** Returns the spelling that is kept; any other value as it is, which the schema refuses. */
+/**
+ * Returns the canonical text of a list of layers; any other value unchanged, so that the schema rejects it.
+ */
 function canonicalLayers(value: unknown): unknown {
   const isList = Array.isArray(value) && value.every((layer) => layer === 0 || layer === 1);
   if (isList && value.length > 0) return expertLayersText(value as readonly number[]);
@@ -162,9 +166,9 @@ function canonicalLayers(value: unknown): unknown {
 const hasNoExperts = ({ numExperts }: KnownValues): boolean => numExperts === undefined;
 
 /**
- * Makes a property of experts: models without experts do not state it, others do where there is a value.
+ * Makes a field of experts: models without experts do not state it, others state it if it has a value.
  *
- * @param isUnused whether nothing in a model with experts depends on it. Default: something does
+ * @param isUnused returns whether nothing in a model with experts depends on the field. Default: always false
  */
 const ofExperts = (
   otherwise?: (known: KnownValues) => unknown,

@@ -38,14 +38,14 @@ export function fieldsOf(kind?: ModelKind): ReadonlyArray<readonly [Architecture
     : entries.filter(([, field]) => field.kind === undefined || field.kind === kind);
 }
 
-/** Returns the flags of fields with this property, in the order of help. */
+/** Returns the names of flags whose fields have this property, in the order of help. */
 export function architectureFlagNames(
   is: (field: ArchitectureField) => boolean,
 ): readonly ArchitectureFlag[] {
   return entries.filter(([, field]) => is(field)).map(([name]) => name);
 }
 
-/** Returns the fields of a model that decide one of these, such as how it learns. */
+/** Returns the values of a model's fields that decide one of these, for example `learning`. */
 export function pickFields(
   model: TransformerConfiguration,
   decides: ReadonlyArray<ArchitectureField['decides']>,

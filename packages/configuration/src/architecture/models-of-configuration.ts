@@ -11,7 +11,7 @@ import { fieldsOf } from './fields-of.js';
 /** The fields of a model that flags decide: all but the vocabulary. */
 export type ModelFields = Omit<TransformerConfiguration, 'vocabularySize'>;
 
-/** Returns the architecture of a run's configuration, as a model of this kind has it. */
+/** Returns the architecture in a run's configuration, as the configuration of a model of this kind. */
 function modelOfConfiguration(
   kind: ModelKind,
   { model, bert }: Pick<PretrainingConfiguration, 'model' | 'bert'>,
@@ -26,7 +26,7 @@ function modelOfConfiguration(
   return Object.fromEntries(values) as unknown as ModelFields;
 }
 
-/** Returns the architecture for a vocabulary: flags and tokenizer together. */
+/** Returns the configuration of a GPT with the flags' architecture and the tokenizer's vocabulary size. */
 export function gptModelOf(model: ModelConfiguration, vocabularySize: number): GptModelConfiguration {
   const fields = modelOfConfiguration('gpt', { model }) as Omit<GptModelConfiguration, 'vocabularySize'>;
   return { ...fields, vocabularySize };
@@ -34,7 +34,7 @@ export function gptModelOf(model: ModelConfiguration, vocabularySize: number): G
 
 type FieldsOfFlags = Omit<BertModelConfiguration, 'vocabularySize' | 'tokenTypeVocabularySize'>;
 
-/** Returns the architecture for a vocabulary: flags and tokenizer together. */
+/** Returns the configuration of a BERT with the flags' architecture and the tokenizer's vocabulary size. */
 export function bertModelOf(
   configuration: Pick<PretrainingConfiguration, 'model' | 'bert'>,
   vocabularySize: number,

@@ -85,13 +85,13 @@ function settingsIn(path: string): Settings {
     );
   }
   if (parsed.format !== savedConfigurationFormat) return { flags: parsed, preset: undefined };
-  // It holds every value that was in force, so nothing may be laid under it.
+  // A saved configuration holds the values of all flags, so no defaults or preset may be added to it.
   if (isMapping(parsed.flags)) return { flags: { ...derivedIn(parsed), ...parsed.flags }, preset: 'none' };
   throw fileError(`${path} is a saved configuration without flags`, 'a mapping under "flags"');
 }
 
 /**
- * Returns the values that a saved configuration may have derived from other flags and a command line must
+ * Returns values that a saved configuration may have derived from other flags, but that a command line must
  * name.
  */
 function derivedIn({ resolved }: Record<string, unknown>): Record<string, unknown> {
@@ -121,7 +121,7 @@ function readText(path: string): string {
   }
 }
 
-/** Loaded when a file of YAML is there: every command would start 50 ms later with it. */
+/** Loads the YAML parser only when there is a YAML file: loading it takes every command 50 ms. */
 const yaml = (): typeof import('yaml') => createRequire(import.meta.url)('yaml');
 
 function parseText(path: string, text: string): unknown {
@@ -144,7 +144,10 @@ function lineOfJsonError(error: unknown, text: string): number | undefined {
   return position === undefined ? undefined : text.slice(0, Number(position)).split('\n').length;
 }
 
-/** Returns a notice about a key that is not in the schema and has no effect, or why it cannot be used. */
+/**
+ * Returns a notice about a key that is not in the schema and has no effect, or the reason why it cannot be
+ * used.
+ */
 function judgeOtherKey(options: {
   key: string;
   value: unknown;

@@ -14,7 +14,7 @@ const withoutField: Readonly<Partial<Record<FlagName, string>>> = {
   'muon-tp-mode': 'has one value, another name for it, and one that is refused',
 };
 
-/** A model without a preset, which gives a length of training and of warm-up. */
+/** Flags of a model without a preset, with the length of training and of warm-up that a preset would give. */
 const own =
   '--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 ' +
   '--micro-batch-size 2 --lr 1e-3';
@@ -24,7 +24,7 @@ const experts =
   '--moe-router-enable-expert-bias --moe-router-num-groups 2 --moe-router-group-topk 1 --load x --finetune ' +
   '--moe-shared-expert-intermediate-size 64 --moe-expert-capacity-factor 2 --moe-aux-loss-coeff 0.1';
 
-/** Runs by model, processes and flags. Each flag changes one run at least. */
+/** Runs by model, number of processes and flags. Each flag must change at least one of the runs. */
 const runs = [
   ['gpt', 1, '--preset gpt2-4m --fp16 --data-path a --tokenizer-type GPT2BPETokenizer --load x'],
   ['gpt', 1, '--recompute-granularity full --recompute-method block --profile-steps 1 2'],
@@ -63,7 +63,7 @@ const runs = [
   ['gpt', 1, '--wandb-project p --mlflow-tracking-uri http://host'],
 ] as const;
 
-/** Values of flags whose texts have a grammar. */
+/** Values to try for flags whose texts have a grammar. */
 const particular: Readonly<Partial<Record<FlagName, readonly unknown[]>>> = {
   'window-size': ['4,0'],
   'moe-layer-freq': ['2'],
@@ -98,8 +98,8 @@ function valuesOf(name: FlagName): readonly unknown[] {
 }
 
 /**
- * Returns the configuration of a run as text, without its flags and notices. Undefined for a run that is
- * refused.
+ * Returns the configuration of a run as text, without its flags and notices; undefined if the run is
+ * rejected.
  */
 function configurationText(flags: ReturnType<typeof parseFlags>, worldSize: number): string | undefined {
   try {

@@ -1,6 +1,6 @@
 const phrase = ' has no effect';
 
-/** Columns up to which a line names the reason of every flag. */
+/** The most columns of a line that names the reason of every flag. */
 const mostColumns = 240;
 
 /**
@@ -8,7 +8,8 @@ const mostColumns = 240;
  * these flags with their reasons. If the line would be too long, it names the flag that shows the reasons.
  * Other notices do not change.
  *
- * @param toldBy the flag that shows every reason on a separate line; undefined where there is none
+ * @param toldBy the flag that shows every reason on a separate line; undefined if the program has no such
+ *   flag
  */
 export function foldNotices(notices: readonly string[], toldBy?: string): readonly string[] {
   const idle = notices.filter((notice) => notice.includes(phrase));

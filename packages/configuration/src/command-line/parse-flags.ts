@@ -29,9 +29,9 @@ const programFlags = ['preset', 'config', 'help', 'debug'] as const;
 
 /** A command line that was read: the values of all flags, and requests to the program such as --help. */
 export interface ParsedFlags extends ResolvedFlags {
-  /** True where --help was given: print `formatHelp` and end; nothing else was read. */
+  /** True if --help was given: print `formatHelp` and end. Nothing else of the command line was read. */
   readonly help: boolean;
-  /** True where errors are to be printed with their stack (--debug). */
+  /** True if errors must be printed with their stack (--debug). */
   readonly debug: boolean;
   /** Messages about flags that were given and have no effect, for the user. */
   readonly notices: readonly string[];
@@ -44,7 +44,9 @@ export interface ParsedFlags extends ResolvedFlags {
 export interface ParseFlagsOptions {
   /** The model that the program trains. Default: gpt. */
   readonly model?: ModelKind;
-  /** Values for required flags that the program does not use: `mtl plan` has no use for a learning rate. */
+  /**
+   * Values of required flags that the program does not use: `mtl plan`, for example, needs no learning rate.
+   */
   readonly unused?: Flags;
 }
 
@@ -55,7 +57,7 @@ const checks: OptionChecks<ParseFlagsOptions> = { model: modelKindOption, unused
  * the file, the file overrides the preset, the preset overrides Megatron-LM's defaults. If it names --load or
  * --load-hf, `withLoadedFlags` adds the loaded values, which override the preset.
  *
- * If a flag is repeated on the command line, the last value counts, with a notice. Accepted are `--flag
+ * If a flag is repeated on the command line, the last value counts, with a notice. Accepted forms are `--flag
  * value`, `--flag=value`, `--switch`, `--no-switch`, several values if a flag takes them, underscores for
  * dashes, and the other names of `flagAliases`.
  *
@@ -116,9 +118,9 @@ interface CommandLine {
 
 /** One argument that begins with `--`, and the arguments after it up to the next flag. */
 interface WrittenFlag {
-  /** With dashes, whatever was written. */
+  /** Name of the flag, with dashes between words even if the user wrote underscores. */
   readonly name: string;
-  /** The text after `=`. */
+  /** The text after `=`, if there is one. */
   readonly attached: string | undefined;
   readonly following: readonly string[];
 }
@@ -190,7 +192,7 @@ function standsForValue({ written }: SeenFlag): boolean {
   return findFlagAlias(written.name)?.value !== undefined;
 }
 
-/** Returns the flag that another name means. */
+/** Returns the flag that an alias stands for; other flags unchanged. */
 function withoutAlias(written: WrittenFlag): WrittenFlag {
   const alias = findFlagAlias(written.name);
   if (alias === undefined) return written;
@@ -216,7 +218,7 @@ function splitArguments(argv: readonly string[]): readonly WrittenFlag[] {
   return flags;
 }
 
-/** Returns the switch that `--no-x` (or, where the switch is called `no-x`, `--x`) turns off. */
+/** Returns the switch that `--no-x` turns off, or, for a switch called `no-x`, that `--x` turns off. */
 function switchedOffBy(name: string): FlagName | undefined {
   const opposite = name.startsWith('no-') ? name.slice(3) : `no-${name}`;
   return isFlagName(opposite) && factsOf(opposite).kind === 'boolean' ? opposite : undefined;
@@ -262,7 +264,10 @@ function noValue({ name, attached, following }: WrittenFlag): void {
   if (following.length > 0) throw strayArgument(following[0]!, name);
 }
 
-/** Returns a notice about a flag that is not in the schema and has no effect, or why it cannot be used. */
+/**
+ * Returns a notice about a flag that is not in the schema and has no effect, or the reason why it cannot be
+ * used.
+ */
 function judgeOtherFlag(
   written: WrittenFlag,
   valueOfFlag: (flag: FlagName) => unknown,

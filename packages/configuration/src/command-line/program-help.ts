@@ -10,15 +10,15 @@ import { modelOfFlag } from '../schema/model-of-flag.js';
 export interface FormatHelpOptions {
   /** The command that starts the program: `npm run gpt-train --`. */
   readonly program: string;
-  /** Columns of the terminal. Default: 100, which is also the most. */
+  /** Number of columns of the terminal. Default: 100, which is also the maximum. */
   readonly columns?: number | undefined;
   /** One line about the program. */
   readonly description: string;
-  /** The model that it trains; its flags are shown. Default: gpt. */
+  /** The model that the program trains; the help shows its flags. Default: gpt. */
   readonly model?: ModelKind;
 }
 
-/** The most columns of a terminal that help uses, and the fewest that it needs. */
+/** The maximum number of columns that help uses, and the minimum that it needs. */
 const mostColumns = 100;
 const leastColumns = 60;
 const flagColumn = 2;
@@ -102,15 +102,15 @@ function wrap(text: string, columns: number): readonly string[] {
   return lines;
 }
 
-/** A flag of a training program, as programs that complete command lines need it. */
+/** A flag of a training program, with the data that the completion of command lines needs. */
 export interface FlagOfProgram {
-  /** Without dashes. */
+  /** Name of the flag, without dashes. */
   readonly name: string;
   /** A text about the flag's function. */
   readonly text: string;
   /** The placeholder of its value; empty for a switch. */
   readonly placeholder: string;
-  /** Named values of the flag; it may take others, too. */
+  /** The flag's named values; it may also take other values. */
   readonly names: readonly string[];
 }
 

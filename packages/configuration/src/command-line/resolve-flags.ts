@@ -26,18 +26,21 @@ import { isScheduleModule } from '../strategies/pipeline-parallelism.js';
 import { displacedByStrategies, impliedSwitches } from '../strategies/strategies.js';
 import type { ConfigFile } from './config-file.js';
 
-/** The flags of a run as --load or --load-hf knows them. Plain data, which ranks broadcast. */
+/** The flags of a run that follow from --load or --load-hf. Plain data, which ranks broadcast. */
 export interface LoadedFlags {
-  /** For the printed configuration: `checkpoint runs/a/iter_0000010`, `Hugging Face directory gpt2`. */
+  /**
+   * The source of the values, for the printed configuration: `checkpoint runs/a/iter_0000010`, `Hugging Face
+   * directory gpt2`.
+   */
   readonly source: string;
   readonly values: Flags;
-  /** The flags that cannot be given with another value. */
+  /** The flags that may not be given with another value. */
   readonly fixed: readonly FlagName[];
-  /** Values of fixed flags that a run may choose all the same. Default: none. */
+  /** Values that a run may choose for fixed flags nevertheless. Default: none. */
   readonly alternatives?: Readonly<Partial<Record<FlagName, 'all' | readonly unknown[]>>>;
   /** The tokenizer that `values` describes; its options have details that flags cannot express. */
   readonly tokenizer?: TokenizerOptions;
-  /** Tokens that the model knows. */
+  /** The number of tokens in the model's vocabulary. */
   readonly vocabularySize: number;
   /** The step where training resumes; absent for a new run. */
   readonly start?: BatchPosition;
@@ -55,15 +58,15 @@ export interface ResolvedFlags {
   readonly given: ReadonlySet<FlagName>;
   /** The preset in force, or `none`. */
   readonly preset: string;
-  /** The model that they describe. */
+  /** The model that the flags describe. */
   readonly model: ModelKind;
-  /** The flags from --load or --load-hf, if it was read. */
+  /** Properties of the checkpoint or directory of --load or --load-hf, if it was read. */
   readonly loaded?: Pick<LoadedFlags, 'source' | 'vocabularySize' | 'start'>;
   /** The tokenizer of the loaded model, if the run uses it. */
   readonly loadedTokenizer?: TokenizerOptions;
 }
 
-/** The origin of the values of the strongest source. */
+/** The kind of the strongest source of values. */
 export type GivenBy = 'command line' | 'options';
 
 export interface ResolveFlagsOptions {
@@ -71,7 +74,7 @@ export interface ResolveFlagsOptions {
   readonly given: ReadonlyMap<FlagName, unknown>;
   /** `command line` or `options`. Default: the command line. */
   readonly givenBy?: GivenBy;
-  /** --config */
+  /** The contents of the file of --config. */
   readonly file?: ConfigFile;
   /** The flags from --load or --load-hf. */
   readonly loaded?: LoadedFlags;
@@ -80,7 +83,7 @@ export interface ResolveFlagsOptions {
    * line without --config and without flags for a model, data or checkpoint; otherwise `none`.
    */
   readonly preset?: string;
-  /** Default: gpt. */
+  /** The model that the program trains. Default: gpt. */
   readonly model?: ModelKind;
   /** Values for required flags that the program does not use: the weakest source. */
   readonly unused?: Flags;
@@ -100,8 +103,8 @@ const checks: OptionChecks<ResolveFlagsOptions> = {
 };
 
 /**
- * Flags that set the same thing in different ways: one of a stronger source puts the others of weaker sources
- * out of force. (Within one source they contradict each other, which `validateConfiguration` reports.)
+ * Flags that set the same thing in different ways: a flag from a stronger source overrides the others from
+ * weaker sources. (Within one source they contradict each other, which `validateConfiguration` reports.)
  */
 const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
   epochs: ['train-iters', 'train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],
@@ -117,7 +120,7 @@ const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
   'mock-data': ['data-path', 'train-data'],
   'load-hf': ['load'],
   load: ['load-hf'],
-  // the vocabulary of a preset's NullTokenizer
+  // the vocabulary size of the NullTokenizer that a preset names
   'tokenizer-type': ['vocab-size'],
   'validation-data': ['validation-fraction'],
   'validation-fraction': ['validation-data'],
@@ -130,8 +133,8 @@ const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
 type Entries = ReadonlyArray<readonly [FlagName, unknown]>;
 
 /**
- * Lays the sources over each other: defaults, preset, loaded checkpoint or Hugging Face directory, file,
- * command line.
+ * Resolves the flags from all sources, in the order from the weakest to the strongest: defaults, preset,
+ * loaded checkpoint or Hugging Face directory, file, command line.
  *
  * @throws ConfigurationError `MTL_OPTION` for an option of another type; `MTL_PRESET` for an unknown preset,
  *   with the nearest name; `MTL_FLAG_CONFLICT` for flags that contradict the loaded model, and for dist_muon
@@ -166,7 +169,7 @@ export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
   };
 }
 
-/** Returns the default preset if the user gives no model, data or checkpoint. */
+/** Returns the default preset if the user gives no model, data or checkpoint; otherwise `none`. */
 function presetWithoutName({ given, file, model = 'gpt' }: ResolveFlagsOptions): string {
   const isOwn = file !== undefined || [...given.keys()].some((name) => flagsOfOwnModels.has(name));
   return isOwn ? 'none' : presetsOf(model).whenNothingIsAsked;
@@ -174,7 +177,10 @@ function presetWithoutName({ given, file, model = 'gpt' }: ResolveFlagsOptions):
 
 const entriesOf = (flags: Flags): Entries => Object.entries(flags) as unknown as Entries;
 
-/** Flags of a tokenizer belong together: one of the user's replaces all of the loaded model's. */
+/**
+ * Returns the loaded flags. Flags of a tokenizer belong together: one flag of the user's replaces all of the
+ * loaded model's.
+ */
 function loadedEntries(
   { values }: LoadedFlags,
   { hasOwnTokenizer }: { readonly hasOwnTokenizer: boolean },
@@ -200,7 +206,7 @@ function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entrie
   };
   for (const [source, entries] of layers) {
     for (const [name, value] of entries) {
-      // A switch that is turned off leaves its rivals in force.
+      // A switch that is turned off does not override the others.
       if (value === false) continue;
       for (const rival of displaced[name] ?? []) putBack(rival);
     }
@@ -212,7 +218,7 @@ function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entrie
   return { values, sources };
 }
 
-/** Replaces old values of Megatron-LM that imply a switch by the value and the switch that they mean. */
+/** Replaces old values of Megatron-LM, each by the value and the switch that it stands for. */
 function replaceImplied(options: {
   readonly values: Map<FlagName, unknown>;
   readonly sources: Map<FlagName, string>;
@@ -240,7 +246,7 @@ function replaceImplied(options: {
   }
 }
 
-/** A lowest learning rate that only the preset asks for gives way to a peak below it. */
+/** Lowers a minimum learning rate that only the preset gives if the user's peak is below it. */
 function keepBelowPeak(options: {
   readonly values: Map<FlagName, unknown>;
   readonly sources: Map<FlagName, string>;
@@ -283,12 +289,12 @@ function refuseContradictions(
 export const isDefaultSource = (source: string | undefined): boolean =>
   source === undefined || source === 'default' || source.startsWith('preset ');
 
-/** Flags that may name code. */
+/** Flags whose value may be the path of a module, which is run. */
 const flagsOfModules = ['pipeline-schedule', 'model-blocks'] as const;
 
 /**
- * Refuses to run code that a file of settings names anywhere but in its own folder: such files are passed
- * around as data.
+ * Rejects a file of settings that names a module outside of its own folder: such files are passed around as
+ * data, so they must not run other code.
  *
  * @throws ConfigurationError `MTL_CONFIG_SCHEDULE` for a module outside the file's folder
  */
@@ -311,7 +317,7 @@ export function checkModulesOfFile(file: ConfigFile, { values, sources }: Resolv
   }
 }
 
-/** Returns a path without symbolic links, as far as it exists. */
+/** Returns a path with symbolic links resolved, in the part of the path that exists. */
 function realPath(path: string): string {
   const absolute = resolve(path);
   return existsSync(absolute) ? realpathSync(absolute) : absolute;

@@ -3,7 +3,7 @@ import { ConfigurationError } from '@mtl/errors';
 /** A flag of a command line or a file with which the program cannot run. */
 export interface UnusableFlag {
   readonly code: 'MTL_FLAG_UNSUPPORTED' | 'MTL_FLAG_UNKNOWN' | 'MTL_CONFIG_KEY';
-  /** As it was written, with its values: `--num-experts 8`. */
+  /** The flag as it was written, with its values: `--num-experts 8`. */
   readonly written: string;
   /** The problem with it: `is not a flag`. */
   readonly problem: string;
@@ -24,7 +24,7 @@ export function unusableFlagsError(
 ): ConfigurationError {
   if (others.length === 0) {
     const { code, written, problem, expected, remedy, details } = first;
-    // an unknown flag is always one of the command line
+    // an unknown flag can only come from the command line
     const place = code === 'MTL_FLAG_UNKNOWN' ? '' : ` ${where}`;
     return new ConfigurationError(code, `${written}${place} ${problem}`, {
       ...(expected === undefined ? {} : { expected }),

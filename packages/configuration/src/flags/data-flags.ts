@@ -1,7 +1,7 @@
 import { longConversationRules } from '@mtl/data/conversations';
 import { choice, count, fraction, text, texts, toggle } from './flag-kinds.js';
 
-/** The flags of the data that is trained on. */
+/** The flags for the training data. */
 export const dataFlags = {
   'data-path': texts(
     'Prefixes of .bin/.idx datasets, or pairs of a weight and a prefix: 0.7 wiki_text_document 0.3 books_text_document; or bundled, the corpus of the presets.',

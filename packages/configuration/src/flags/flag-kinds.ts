@@ -4,8 +4,8 @@ import * as z from 'zod';
 
 /**
  * The values of a run that are compared on resume and that differ from their flags: they follow from several
- * flags, or have no effect. They are part of its configuration, which is derived from flags; the module that
- * declares flags cannot import it.
+ * flags, or the flags have no effect. They are part of its configuration, which is derived from flags; the
+ * module that declares flags cannot import it.
  */
 export interface SettingsInForce {
   readonly model: { readonly sequenceLength: number };
@@ -31,17 +31,19 @@ export interface FlagFacts {
     | 'numbers'
     | 'texts'
     | 'choices';
-  /** The placeholder of the value in help, such as `N` or `DIR`; empty for a flag without one. */
+  /** The placeholder of the value in help, such as `N` or `DIR`; empty for a flag without a value. */
   readonly placeholder: string;
-  /** The value where neither command line, file nor preset gives one. */
+  /** The value of the flag if neither command line, file nor preset gives one. */
   readonly default?: unknown;
-  /** In words, a default that depends on other flags. */
+  /** A default that depends on other flags, in words. */
   readonly defaultText?: string;
-  /** Words of errors for the flag's valid values. Default: made from its range. */
+  /** The flag's valid values in words, for errors. Default: made from its range. */
   readonly expected?: string;
-  /** Choices of other programs that the flag does not take, and the replacement. */
+  /** Choices of other programs that the flag does not accept, and the replacement for each. */
   readonly otherChoices?: Readonly<Record<string, string>>;
-  /** A value in the spelling that is kept; undefined: it means the same as leaving the flag out. */
+  /**
+   * Returns the canonical spelling of a value; undefined if the value means the same as leaving the flag out.
+   */
   readonly canonical?: ((value: unknown) => unknown) | undefined;
   /**
    * The compared value, if another value changes how a model learns, so that a resumed run reports it.
@@ -73,24 +75,24 @@ function numeric<Schema extends z.ZodNumber>(
   schema: Schema,
 ): (description: string, options?: FlagOptions<number>) => Schema {
   const placeholder = kind === 'integer' ? 'N' : 'X';
-  // A copy for each flag, since facts are kept by schema.
+  // Each call makes a new schema, since facts are stored by schema.
   return (description, options) =>
     withFacts(schema.clone() as Schema, { description, kind, placeholder, ...options });
 }
 
-/** 1, 2, 3 ... */
+/** Makes a flag that takes 1, 2, 3 ... */
 export const count: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
   'integer',
   z.int().min(1),
 );
 
-/** 0, 1, 2 ... */
+/** Makes a flag that takes 0, 1, 2 ... */
 export const naturalNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
   'integer',
   z.int().min(0),
 );
 
-/** 0 to 2^32 - 1: the range of NumPy's generator, which orders the samples. */
+/** Makes a flag that takes 0 to 2^32 - 1: the range of NumPy's generator, which orders the samples. */
 export const seedNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
   'integer',
   z
@@ -99,31 +101,34 @@ export const seedNumber: (description: string, options?: FlagOptions<number>) =>
     .max(2 ** 32 - 1),
 );
 
-/** Any number. */
+/** Makes a flag that takes any number. */
 export const anyNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
   'number',
   z.number(),
 );
 
-/** A number above 0. */
+/** Makes a flag that takes a number above 0. */
 export const positiveNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
   'number',
   z.number().gt(0),
 );
 
-/** A number of 0 or more. */
+/** Makes a flag that takes a number of 0 or more. */
 export const nonNegativeNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
   'number',
   z.number().min(0),
 );
 
-/** A number from 0 to just below 1: a dropout probability, a decay rate, a share of the steps. */
+/**
+ * Makes a flag that takes a number from 0 to just below 1: a dropout probability, a decay rate, a share of
+ * the steps.
+ */
 export const fraction: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
   'number',
   z.number().min(0).lt(1),
 );
 
-/** A number above 0, up to 1. */
+/** Makes a flag that takes a number above 0, up to 1. */
 export const share: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
   'number',
   z.number().gt(0).max(1),
@@ -173,7 +178,7 @@ export function toggle(
 export const openToggle = (description: string): z.ZodBoolean =>
   withFacts(z.boolean(), { description, kind: 'boolean', placeholder: '' });
 
-/** Texts up to the next flag. */
+/** Makes a flag that takes all texts up to the next flag. */
 export function texts(
   description: string,
   options: FlagOptions<readonly string[]> = {},
@@ -224,7 +229,7 @@ export function countList(
   });
 }
 
-/** Makes a flag that takes one count for each word of `placeholders`. */
+/** Makes a flag that takes several counts, one for each word of `placeholders`. */
 export function counts(description: string, placeholders: string): z.ZodArray<z.ZodNumber> {
   return withFacts(z.array(z.int().min(1)).length(placeholders.split(' ').length), {
     description,

@@ -48,7 +48,7 @@ export const muonFlags = {
   ),
 };
 
-/** AdamW and Muon, the learning rate of each step, clipping and loss scaling. */
+/** The flags of AdamW and Muon, of the learning rate of each step, of clipping and of loss scaling. */
 export const optimizerFlags = {
   optimizer: choice(
     ['adam', 'adamw', 'muon', 'dist_muon'],

@@ -30,7 +30,7 @@ export const recomputeFlags = {
   'recompute-num-layers': count('Layers per chunk (uniform) or layers to recompute (block).'),
 };
 
-/** The amount of training, in which portions and in which precision. */
+/** The flags of the length of training, of its batches and of its precision. */
 export const trainingFlags = {
   'micro-batch-size': count('Samples per forward pass on one data-parallel rank.'),
   'global-batch-size': count(
@@ -67,7 +67,7 @@ export const trainingFlags = {
   ...recomputeFlags,
 };
 
-/** Steps whose loss or gradient norm is far above the values of recent steps. */
+/** The flags of the reaction to steps whose loss or gradient norm is far above the values of recent steps. */
 export const spikeFlags = {
   'loss-spike-policy': choice(
     ['ignore', 'report', 'skip', 'roll-back'],
@@ -96,7 +96,10 @@ export const spikeFlags = {
   ),
 };
 
-/** A training run that is built and stepped without its processes, its data and its memory. */
+/**
+ * The flags of a dry run, which builds a training run and goes through its steps without its processes, data
+ * and memory.
+ */
 export const dryRunFlags = {
   'dry-run': toggle(
     'Computes nothing: builds the run and its first step for each kind of rank in this one process, and prints memory, FLOPs and communication, or what is wrong. Reads no data, writes nothing.',

@@ -26,7 +26,7 @@ export function flagsOfOptions(options: RunOptions): ParsedFlags {
   const { kind: model = 'gpt' } = options.model ?? {};
   try {
     const given = givenIn(options);
-    // options that hold all values hold the defaults of the other model, too
+    // complete options contain the defaults of the other model's flags, too
     checkModelOfFlags({ model, values: given, where: 'in the options', allowDefaults: true });
     const request = {
       given,
@@ -48,7 +48,7 @@ function givenIn(options: RunOptions): ReadonlyMap<FlagName, unknown> {
     for (const [key, name] of flagsOfTopic.get(topic)!) {
       const value = values[key];
       if (value === undefined) continue;
-      // also undefined, which removes the value of a preset: numExperts 0
+      // undefined is kept too, since it removes a preset's value: numExperts 0
       given.set(name, readFlagValue({ name, value, where: 'in the options', isTyped: true }));
     }
   }

@@ -82,7 +82,7 @@ const topicOption = (topic: OptionTopic): OptionCheck<false> => {
   );
 };
 
-/** Returns the option of another topic that has a name, or the flag of it. */
+/** Returns the option of this name in another topic, or the flag of this name. */
 function optionElsewhere(name: string, topic?: OptionTopic): string | undefined {
   const own = topic === undefined ? undefined : flagsOfTopic.get(topic)!.get(camelCase(name));
   if (own !== undefined) return optionOf(own);
@@ -96,7 +96,10 @@ export const runOptionChecks = {
   preset: presetOption,
 } as OptionChecks<RunOptions>;
 
-/** Words for the owner of these options, and the option that a program means with an unknown name. */
+/**
+ * Words of errors for the things that have these options, and a function that finds the option that a program
+ * means by an unknown name.
+ */
 export const ofRun = {
   of: 'a run',
   meant: (name: string): string | undefined =>
@@ -115,7 +118,10 @@ export const resolvedFlagsOption: OptionCheck<false> = objectOption(
   resolvedMembers,
 );
 
-/** Flags as `resolvedFlagsOption`, with the request that they were resolved from: others can be added. */
+/**
+ * Flags like `resolvedFlagsOption`, together with the request from which they were resolved, so that flags
+ * can be added.
+ */
 export const parsedFlagsOption: OptionCheck<false> = objectOption(
   'flags that parseFlags or flagsOfOptions returned',
   {
@@ -128,7 +134,7 @@ export const parsedFlagsOption: OptionCheck<false> = objectOption(
   },
 );
 
-/** Checks that an object has these parts. */
+/** Returns checks that an object has these parts. */
 export const partsNamed = (names: readonly string[]): Readonly<Record<string, OptionCheck>> =>
   Object.fromEntries(names.map((name) => [name, required(objectOption('a part of a configuration'))]));
 

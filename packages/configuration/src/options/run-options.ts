@@ -35,9 +35,9 @@ type TopicOptions<Topic extends OptionTopic> = AllOf<
     : never
 >;
 
-/** A GPT or a BERT, see `RunOptions`. */
+/** The model options of a GPT or a BERT, see `RunOptions`. */
 export type ModelOptions = TopicOptions<'model'> & {
-  /** Default: gpt. */
+  /** The kind of the model. Default: gpt. */
   readonly kind?: ModelKind | undefined;
 };
 
@@ -51,19 +51,19 @@ export type RunOptions = {
 } & {
   readonly model?: ModelOptions | undefined;
   /**
-   * A preset that all options are laid over; `none` for the defaults of the flags alone. Default: none, or
-   * the smallest one of the model where no option is of a model or data of one's own.
+   * A preset whose values the options override; `none` for only the defaults of the flags. Default: `none`,
+   * or the smallest preset of the model if no option describes a model or data of the user's own.
    */
   readonly preset?: PresetName | undefined;
 };
 
-/** An option of a run: the topic it is of and its name there. */
+/** An option of a run: its topic, and its name in the topic. */
 interface OptionName {
   readonly topic: OptionTopic;
   readonly key: string;
 }
 
-/** The option of each flag, by the flag's name; flags that only command lines have are missing. */
+/** The option of each flag, by the flag's name; flags that exist only on command lines are left out. */
 const optionOfFlag = new Map<string, OptionName>(
   flagGroups.flatMap(({ topic, flags }) =>
     topic === undefined ? [] : Object.keys(flags).map((name) => [name, { topic, key: camelCase(name) }]),
@@ -75,7 +75,7 @@ export const optionTopics: readonly OptionTopic[] = [
   ...new Set([...optionOfFlag.values()].map(({ topic }) => topic)),
 ];
 
-/** The flags of a topic by the names of their options. */
+/** For each topic, the flags by the names of their options. */
 export const flagsOfTopic: ReadonlyMap<OptionTopic, ReadonlyMap<string, FlagName>> = new Map(
   optionTopics.map((topic) => [
     topic,
@@ -87,7 +87,7 @@ export const flagsOfTopic: ReadonlyMap<OptionTopic, ReadonlyMap<string, FlagName
   ]),
 );
 
-/** Returns the option of a flag as it is written: `lr` → `optimizer.lr`. */
+/** Returns the option of a flag as programs write it: `optimizer.lr` for `lr`. */
 export function optionOf(flag: string): string | undefined {
   const option = optionOfFlag.get(flag);
   return option && `${option.topic}.${option.key}`;
@@ -112,8 +112,8 @@ export const inWordsOfOptions = (error: unknown): unknown => rewordError(error, 
 const flagsOption = objectOption('values of flags by their names');
 
 /**
- * Returns the options for values of flags; flags that only command lines have, such as --dry-run, are left
- * out.
+ * Returns the options for values of flags; flags that exist only on command lines, such as --dry-run, are
+ * left out.
  *
  * @throws ConfigurationError `MTL_OPTION`
  */

@@ -1,11 +1,11 @@
 import type { Flags } from '../schema/flag-schema.js';
 
 export interface PresetTableOptions<Column extends keyof Flags, Name extends string> {
-  /** The flags that all presets of the table share. */
+  /** The flags of every preset of the table. */
   readonly recipe: Flags;
-  /** The flags in which they differ. */
+  /** The flags in which the presets differ, one for each column. */
   readonly columns: readonly Column[];
-  /** Their values by the name of the preset; a row may leave out the last ones. */
+  /** The values of the columns by the name of the preset; a row may leave out the last columns. */
   readonly rows: Readonly<Record<Name, readonly number[]>>;
 }
 

@@ -13,7 +13,9 @@ import { type GptPresetName, gptPresets } from './gpt-presets.js';
 
 const presetNames = Object.keys(gptPresets) as GptPresetName[];
 
-/** Weights and biases of a GPT-2 with tied embeddings, as the parts of a layer add up to. */
+/**
+ * The number of weights and biases of a GPT-2 with tied embeddings, as the sum of the parts of its layers.
+ */
 function parameters(model: ModelConfiguration, vocabSize: number): number {
   const { hiddenSize: H, ffnHiddenSize: F, numLayers: L, maxPositionEmbeddings: S } = model;
   const attention = H * 3 * H + 3 * H + H * H + H;
@@ -21,7 +23,7 @@ function parameters(model: ModelConfiguration, vocabSize: number): number {
   return (vocabSize + S) * H + L * (attention + feedForward + 4 * H) + 2 * H;
 }
 
-/** Presets of published models do not name data. */
+/** The flags of data for a preset: presets of published models do not name data. */
 const dataOf = (name: string): string[] =>
   /^(llama3|qwen3|mixtral)-/.test(name) ? ['--data-path', 'prefix'] : [];
 
@@ -96,7 +98,10 @@ describe('presets', () => {
     expect(Math.round(count / 1e8) / 10).toBe(billions);
   });
 
-  /** By the shapes of their weights: 46.7 and 30.5 billion parameters; a token uses 12.9 and 3.3 billion. */
+  /**
+   * Numbers computed from the shapes of the published weights: 46.7 and 30.5 billion parameters, 12.9 and 3.3
+   * billion active for each token.
+   */
   it.each([
     ['mixtral-8x7b', 46_702_792_704, 12.9],
     ['qwen3-30b-a3b', 30_532_122_624, 3.3],
@@ -111,7 +116,7 @@ describe('presets', () => {
     expect(withExperts(E!)).toBe(count);
     const architecture = gptModelOf(model, gptPresets[name]!['vocab-size']!);
     expect(numParameters(architecture)).toBe(count);
-    // to the parameter, but for a quotient in between
+    // exact up to the rounding of one division
     expect(numActiveParameters(architecture)).toBeCloseTo(withExperts(k!), 3);
     // the reports round in two ways: 12.88 to 12.9, 3.35 to 3.3
     expect(Math.abs(withExperts(k!) / 1e9 - billionsOfToken)).toBeLessThan(0.06);

@@ -39,7 +39,7 @@ export function architectureFlags({ kind, model }: KindOfModel): Flags {
   return Object.fromEntries(values) as Flags;
 }
 
-/** The flags of the architecture in which two models of a kind differ, as command lines have them. */
+/** The flags of the architecture in which two models of a kind differ, in the notation of command lines. */
 interface DifferingFlags {
   readonly one: string;
   readonly other: string;
@@ -159,8 +159,8 @@ function refused({
 }
 
 /**
- * Returns the values that positions of a loaded model may have instead, by flag: none where they are not
- * rotary.
+ * Returns the values to which a run may change flags of the positions of a loaded model, by flag; none if the
+ * positions are not rotary.
  */
 function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<LoadedFlags['alternatives']> {
   const { positionEmbeddingType } = model as PositionVariants;
@@ -173,7 +173,7 @@ function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<LoadedFla
   );
 }
 
-/** Properties that are alternative notations of the same value: each replaces the listed ones. */
+/** Properties that set the same value in different ways: each replaces the listed ones. */
 const saidOtherwise: Readonly<Record<string, readonly string[]>> = {
   mscale: ['yarnAttentionFactor'],
   mscaleAllDim: ['yarnAttentionFactor'],
@@ -203,7 +203,7 @@ export function withAskedPositions<Model extends TransformerConfiguration>(
 
 interface FlagsOfHuggingFaceOptions extends KindOfModel {
   readonly directory: string;
-  /** Undefined where the user names one, or the directory has none. */
+  /** The tokenizer of the directory; undefined if the user names another one, or the directory has none. */
   readonly tokenizer: TokenizerOptions | undefined;
 }
 

@@ -5,10 +5,10 @@ import { type FlagName, factsOf, flagGroups, flagNames, isFlagName } from '../sc
 import { flagsOfStart } from './flags-of-start.js';
 import type { ConfigurationJson } from './saved-configuration.js';
 
-/** The part of a run, or of a checkpoint, that has its settings. */
+/** The part of a run, or of a checkpoint, that contains its settings. */
 type Settings = Pick<ConfigurationJson, 'flags' | 'resolved'>;
 
-/** A setting that two runs have otherwise, by its flag. */
+/** A setting, by its flag, that two runs have with different values. */
 export interface LearningDifference {
   readonly flag: FlagName;
   readonly before: string;
@@ -21,8 +21,8 @@ const learningFields = new Map<FlagName, ArchitectureField>(
 );
 
 /**
- * Returns how to find the compared value; undefined where nothing is compared. A flag that an older version
- * did not have had the effect of its default.
+ * Returns a function that finds the compared value of a flag; undefined if the flag is not compared. If an
+ * older version did not have the flag, its default had been in effect.
  */
 function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | undefined {
   const { learning, default: otherwise = 'none' } = factsOf(flag);
@@ -33,7 +33,7 @@ function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | unde
   const { key, configurationKey = key, isOptional, isUnused } = field;
   return ({ resolved: { model, bert } }) => {
     const values = { ...model, ...bert } as Readonly<Record<string, unknown>>;
-    // models that may lack it learn otherwise without it
+    // models that may lack the field learn differently without it
     return values[configurationKey] ?? (isOptional && !isUnused?.(values) ? 'none' : undefined);
   };
 }
@@ -41,11 +41,11 @@ function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | unde
 const namesOf = (topic: 'model' | 'optimizer'): readonly string[] =>
   flagGroups.flatMap((group) => (group.topic === topic ? Object.keys(group.flags) : []));
 
-/** The first ones of a report; all others follow in the order of help. */
+/** The flags that a report names first; all others follow in the order of help. */
 const first = ['seed', ...namesOf('model'), ...namesOf('optimizer'), 'global-batch-size', 'seq-length'];
 const placeOf = (flag: FlagName): number => (first.includes(flag) ? first.indexOf(flag) : first.length);
 
-/** The values that are compared, according to the declarations of flags and of the architecture. */
+/** The flags whose values are compared, according to the declarations of flags and of the architecture. */
 const learningSettings = [...flagNames]
   .sort((one, other) => placeOf(one) - placeOf(other))
   .flatMap((flag) => {
@@ -53,15 +53,15 @@ const learningSettings = [...flagNames]
     return valueIn === undefined ? [] : [{ flag, valueIn }];
   });
 
-/** Flags of the schedule and of a run's initial weights; not the folder from which a run resumes. */
+/** The flags of the schedule and of a run's initial weights, but not the folder from which a run resumes. */
 const ofScheduleAndStart: ReadonlySet<string> = new Set([
   ...['train-iters', 'train-samples', 'rampup-batch-size', 'iterations-to-skip'],
   ...flagsOfStart.filter((name) => name !== 'load'),
 ]);
 
 /**
- * Returns whether runs with other values of a flag learn differently, so that rounding is not the only
- * explanation for other losses. False for layouts, reports and names that are no flag.
+ * Returns whether runs with other values of a flag learn differently, so that different losses are not only
+ * due to rounding. False for flags of layouts and reports, and for names that are not a flag.
  */
 export function decidesLearning(name: string): boolean {
   if (!isFlagName(name)) return false;
@@ -71,7 +71,7 @@ export function decidesLearning(name: string): boolean {
 
 /**
  * Returns the settings that decide how a model learns and that differ between a run and the checkpoint that
- * it resumes. Settings that only one of them has are no difference.
+ * it resumes. A setting that only one of the two has is not a difference.
  */
 export function learningDifferences(
   before: Partial<Settings>,
@@ -87,7 +87,10 @@ export function learningDifferences(
   });
 }
 
-/** Returns a value of a checkpoint; undefined of a part that an older version did not record. */
+/**
+ * Returns a value from the settings of a checkpoint; undefined if it is in a part that an older version did
+ * not record.
+ */
 function recorded(valueIn: (settings: Settings) => unknown, settings: Settings): unknown {
   try {
     return valueIn(settings);

@@ -13,7 +13,7 @@ import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { Flags } from '../schema/flag-schema.js';
 import { type SavedTokenizer, savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
 
-/** The form of a configuration that is kept with a checkpoint; `--config` reads it again. */
+/** The form in which a configuration is saved with a checkpoint; `--config` can read it. */
 export interface ConfigurationJson {
   readonly format: typeof savedConfigurationFormat;
   readonly version: 1;
@@ -28,9 +28,9 @@ export interface ConfigurationJson {
 export function configurationJson(configuration: PretrainingConfiguration): ConfigurationJson {
   const { sources, preset, notices: _notices, ...others } = configuration;
   const { flags: given, ...resolved } = others;
-  // a preset need not name them, and saved flags have no preset below them
+  // presets may leave these flags out, and saved flags are read without a preset
   const named = { ...given, 'max-position-embeddings': resolved.model.maxPositionEmbeddings };
-  // values that the conversations decided are decided again on resume
+  // values that followed from the conversations are computed again on resume
   const isDecided = (name: string): boolean =>
     resolved.data.conversations !== undefined &&
     (name === 'eval-interval' || name === 'eval-iters') &&
@@ -81,9 +81,9 @@ export interface TrainedOn {
   readonly split: string;
 }
 
-/** The run that wrote a checkpoint, as the checkpoint saves it, whatever it trained. */
+/** The saved configuration of the run that wrote a checkpoint, the same for pretraining and fine-tuning. */
 interface SavedRun extends AdaptedConfiguration {
-  /** Absent in checkpoints of fine-tuning. */
+  /** The flags of the run; absent in checkpoints of fine-tuning. */
   readonly flags?: Flags;
   readonly resolved?: ConfigurationJson['resolved'];
   /**
@@ -91,7 +91,7 @@ interface SavedRun extends AdaptedConfiguration {
    * checkpoints.
    */
   readonly threads?: number;
-  /** Absent where no training run has written it. */
+  /** The data of the run; absent if no training run has written the checkpoint. */
   readonly trainedOn?: TrainedOn;
   /** The origin of a model that came from a Hugging Face directory. */
   readonly huggingFace?: HuggingFaceOrigin;
@@ -101,7 +101,7 @@ interface SavedRun extends AdaptedConfiguration {
 export interface SavedConfiguration<Kind extends ModelKind = ModelKind> extends SavedRun {
   readonly kind: Kind;
   readonly model: ModelOfKind[Kind];
-  /** Its files are copies in the folder `tokenizer` next to the checkpoints. */
+  /** The tokenizer; its files are copies in the folder `tokenizer` next to the checkpoints. */
   readonly tokenizer: TokenizerOptions | undefined;
 }
 
@@ -123,11 +123,11 @@ export interface SaveConfigurationOptions {
   readonly configuration: PretrainingConfiguration;
   /** A GptModelConfiguration or a BertModelConfiguration, as `configuration.kind` tells. */
   readonly model: TransformerConfiguration;
-  /** Undefined where a model came without one. */
+  /** The tokenizer of the run; undefined if the model came without one. */
   readonly tokenizer: Pick<Tokenizer, 'options'> | undefined;
-  /** CPU threads of the run; undefined where nothing was trained. */
+  /** CPU threads of the run; undefined if nothing was trained. */
   readonly threads?: number | undefined;
-  /** Undefined where nothing was trained. */
+  /** The data of the run; undefined if nothing was trained. */
   readonly data: TrainedOn | undefined;
   /** The origin of a model that came from a Hugging Face directory. */
   readonly huggingFace?: HuggingFaceOrigin | undefined;

@@ -41,8 +41,8 @@ export const modelFileNames: readonly string[] = ['config.json', 'generation_con
 /** A file that a tokenizer is made of. */
 export interface TokenizerFile {
   /**
-   * The name of the file in a directory that holds the tokenizer: the name that Hugging Face gives it, in a
-   * folder or not.
+   * The path of the file in a directory that holds the tokenizer: the name that Hugging Face gives it,
+   * possibly in a subfolder.
    */
   readonly name: string;
   readonly path: string;
@@ -61,7 +61,8 @@ export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFil
       const { tokenizerModel } = options;
       const isDirectory = statSync(tokenizerModel, { throwIfNoEntry: false })?.isDirectory() === true;
       const path = isDirectory ? join(tokenizerModel, 'tokenizer.json') : tokenizerModel;
-      // read along with tokenizer.json, or kept for others: chat templates and older forms
+      // files that are read together with tokenizer.json, or kept for other programs: chat templates and
+      // older formats
       const companions = Object.entries(tokenizerFilesIn(dirname(path))).filter(
         ([name]) => name !== 'tokenizer.json' && !(template.length > 0 && name.endsWith('.jinja')),
       );
@@ -91,15 +92,13 @@ export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFil
   }
 }
 
-/** Returns the chat template that options name instead of the template next to the files. */
+/** Returns the chat template that options name, which replaces the template next to the files. */
 function templateFiles(options: TokenizerOptions): readonly TokenizerFile[] {
   const path = 'chatTemplate' in options ? options.chatTemplate : undefined;
   return path === undefined ? [] : [{ name: chatTemplateName, path }];
 }
 
-/**
- * Returns the options of that tokenizer with the files of a directory that holds copies of `tokenizerFiles`.
- */
+/** Returns the options of a tokenizer with the paths of the copied `tokenizerFiles` in a directory. */
 function tokenizerIn(directory: string, given: TokenizerOptions): TokenizerOptions {
   const options = withTemplateIn(directory, given);
   switch (options.type) {
@@ -130,7 +129,10 @@ const tokenizerFolder = 'tokenizer';
 
 /** The tokenizer that a checkpoint remembers. */
 export interface SavedTokenizer {
-  /** Its files are copies in the folder `tokenizer` next to the checkpoints, by their names there. */
+  /**
+   * The options of the tokenizer; its files are copies in the folder `tokenizer` next to the checkpoints, and
+   * are named by their paths in it.
+   */
   readonly tokenizer?: TokenizerOptions;
 }
 
@@ -178,8 +180,7 @@ export async function keepTokenizer(
 }
 
 /**
- * Returns the tokenizer that a checkpoint in `directory` remembers, its files found where they were copied
- * to.
+ * Returns the tokenizer that a checkpoint in `directory` records, with the paths of the copies of its files.
  */
 export function savedTokenizer(
   { tokenizer }: SavedTokenizer,

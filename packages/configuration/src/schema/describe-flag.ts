@@ -2,13 +2,13 @@ import * as z from 'zod';
 import { flagFacts, takesSeveral } from '../flags/flag-kinds.js';
 import { type FlagName, schemaOf } from './flag-schema.js';
 
-/** The form in which help shows a flag. */
+/** The facts that help shows about a flag. */
 export interface FlagDescription {
   /** The placeholder of its value; empty for a switch. */
   readonly placeholder: string;
   /** A text about the flag's function, its choices if they are many, and its default. */
   readonly text: string;
-  /** True where the flag takes a list of values. */
+  /** True if the flag takes a list of values. */
   readonly takesSeveral: boolean;
   /** The names that the flag takes; empty if it takes other values, too. */
   readonly choices: readonly string[];
@@ -38,10 +38,10 @@ export function describeSchema(schema: z.ZodType): FlagDescription {
   };
 }
 
-/** Returns the value of a flag where none is given; undefined where that depends on others. */
+/** Returns the default of a flag; undefined if it depends on other flags. */
 export const defaultOfSchema = (schema: z.ZodType): unknown => flagFacts.get(schema)!.default;
 
-/** Returns the names that a flag takes. */
+/** Returns the names that a flag takes; empty if it takes other values. */
 function choicesOf(schema: z.ZodType): readonly string[] {
   const { kind } = flagFacts.get(schema)!;
   if (kind !== 'choice' && kind !== 'choices') return [];

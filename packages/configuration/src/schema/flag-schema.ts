@@ -58,7 +58,7 @@ const communicationFlags = {
   ),
 };
 
-/** The flags of where the model runs and how it is sharded over processes. */
+/** The flags that choose where the model runs, and how it is sharded over processes. */
 export const parallelFlags = { ...deviceFlags, ...strategyFlags, ...communicationFlags };
 
 /** `parallelFlags` for models with heads of tasks. */
@@ -72,7 +72,7 @@ const modelFlags = schemasOfArchitecture('others');
 const expertFlags = schemasOfArchitecture('experts');
 
 /**
- * The groups of flags, in the order of help and of the printed configuration, the topics that they are of in
+ * The groups of flags, in the order of help and of the printed configuration, each group's topic in
  * `RunOptions`, and whether all flags of the group decide how a model learns.
  */
 export const flagGroups = [
@@ -168,14 +168,14 @@ export function configFileJsonSchema(): object {
   return z.toJSONSchema(flagSchema, { metadata: describe });
 }
 
-/** The flag that another name of Megatron-LM's means. */
+/** The flag that another flag name of Megatron-LM stands for. */
 export interface FlagAlias {
   readonly flag: FlagName;
-  /** The value that the alias means, of a switch; undefined: it takes the flag's value. */
+  /** The value that an alias without a value stands for; undefined if the alias takes the flag's value. */
   readonly value?: string;
 }
 
-/** Flags of Megatron-LM that mean the same as a flag of the schema, by their names. */
+/** Flags of Megatron-LM that mean the same as a flag of the schema, by the aliases. */
 export const flagAliases: Readonly<Record<string, FlagAlias>> = {
   'recompute-activations': { flag: 'recompute-granularity', value: 'selective' },
   'use-rotary-position-embeddings': { flag: 'position-embedding-type', value: 'rope' },

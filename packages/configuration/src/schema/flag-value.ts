@@ -4,18 +4,18 @@ import * as z from 'zod';
 import { type FlagFacts, flagFacts, takesSeveral } from '../flags/flag-kinds.js';
 import { type FlagName, schemaOf } from './flag-schema.js';
 
-/** A value as a command line or file gives it, before it is known to be right. */
+/** A value from a command line or a file, before it is checked. */
 export interface GivenValue {
   readonly name: string;
   /** The schema of the value. Default: the schema of the training flag with this name. */
   readonly schema?: z.ZodType;
-  /** Texts of the command line; anything YAML or JSON can hold from a file. */
+  /** The value: texts from a command line; any value of YAML or JSON from a file. */
   readonly value: unknown;
   /** The place where it was found, for errors: `on the command line`, `in run.yaml`. */
   readonly where: string;
   /**
-   * True for the value that a program gives: it has the type of the flag already, and a text is no number.
-   * Default: false, as texts are all that a command line has.
+   * True for the value that a program gives: it has the type of the flag already, and a text is never read as
+   * a number. Default: false, since a command line contains only texts.
    */
   readonly isTyped?: boolean;
 }
@@ -50,7 +50,10 @@ export function readFlagValue(given: GivenValue): unknown {
 
 const wordsOf = ({ value }: GivenValue): readonly unknown[] => (Array.isArray(value) ? value : [value]);
 
-/** A program may write a number or a text in another spelling, but not a list. */
+/**
+ * Returns the canonical spelling of a value. A program may spell a number or a text differently, but not a
+ * list.
+ */
 const spelled = (given: GivenValue): unknown =>
   typeof given.value === 'object' ? given.value : canonical(given, given.value);
 
@@ -62,7 +65,8 @@ function typedText(value: unknown): string {
 
 const schemaIn = ({ name, schema }: GivenValue): z.ZodType => schema ?? schemaOf(name as FlagName);
 /**
- * JSON Schemas of flags, from which the ranges in words are made. They are cached since making one is slow.
+ * JSON Schemas of flags, from which valid ranges are described in words. They are cached, since making one is
+ * slow.
  */
 const jsonSchemas = new WeakMap<z.ZodType, JsonSchemaOfFlag>();
 
@@ -170,7 +174,7 @@ const asKnownCoefficients =
 const asBalanced =
   'use seq_aux_loss, or none with --moe-router-enable-expert-bias: balancing must not depend on which tokens a rank has';
 
-/** Choices of other programs that are not supported, and the replacement. */
+/** Choices of other programs that are not supported, and the replacement for each. */
 const otherChoices: Readonly<Record<string, string>> = {
   'device gpu': 'write --device cuda',
   'optimizer sgd': asMuonOrAdam,

@@ -7,7 +7,7 @@ import { trainingFlags } from '../flags/training-flags.js';
 import { sharingHelp, strategyFlags } from '../strategies/strategies.js';
 import { parallelFlags } from './flag-schema.js';
 
-/** The flags of how text becomes tokens, for commands that have no other part of a training run. */
+/** The flags that describe a tokenizer, for commands that use no other part of a training run. */
 export const tokenizerFlags = {
   'tokenizer-type': redescribed(dataFlags['tokenizer-type'], { description: 'How text becomes tokens.' }),
   'tokenizer-model': dataFlags['tokenizer-model'],
@@ -51,7 +51,7 @@ export const conversionFlags = {
   ...adapterFlagsOfConversion,
 };
 
-/** A trained model, and how it computes: the flags of commands that use one. */
+/** The flags of commands that use a trained model: which model, and how it is computed. */
 export const inferenceFlags = {
   ...checkpointToRead,
   'load-hf': redescribed(checkpointFlags['load-hf'], {
@@ -68,7 +68,7 @@ export const inferenceFlags = {
   ...tokenizerFlags,
 };
 
-/** The flags of how the processes of `mtl run` share a trained model. */
+/** The flags that set how the processes of `mtl run` share a trained model. */
 export const sharingFlags: Readonly<Record<string, z.ZodType>> = Object.fromEntries(
   Object.entries(sharingHelp).map(([name, description]) => [
     name,

@@ -15,15 +15,16 @@ import type { tensorParallelFlags } from './tensor-parallelism.js';
 /** Absent in runs without context parallelism. */
 export interface ContextParallelConfiguration {
   readonly contextParallelSize?: number;
-  /** One word for all layers, or one for each. */
+  /** The kind of communication: one word for all layers, or one word for each layer. */
   readonly cpCommType?: readonly ContextCommunication[];
   /**
-   * The number of neighbours that exchange heads, and how many blocks of these form a ring, with `a2a+p2p`.
+   * With `a2a+p2p`: the number of neighbouring processes that exchange heads, and the number of such groups
+   * that form a ring.
    */
   readonly hierarchicalContextParallelSizes?: readonly [number, number];
 }
 
-/** The flags by which it is asked for. */
+/** The flags that request context parallelism. */
 export const contextParallelFlags = {
   'context-parallel-size': count(
     'Processes over which every sequence is divided, attention included, for long contexts. Each has two equal parts of it, one from either end.',
@@ -40,7 +41,7 @@ export const contextParallelFlags = {
   ),
 };
 
-/** Words of the answer to flags that give samples different numbers of processes. */
+/** Words of the error about flags that give samples different numbers of processes. */
 export const sameProcesses = {
   what: 'a number of processes for each sample by its length',
   why: 'all samples have the same processes',
@@ -48,7 +49,7 @@ export const sameProcesses = {
 };
 
 type Call = StrategyCall<typeof contextParallelFlags>;
-/** The flags of tensor parallelism, by which sequence parallelism divides chunks further. */
+/** The flags of tensor parallelism, whose size sequence parallelism divides chunks by. */
 type WithTensorFlags = StrategyCall<typeof tensorParallelFlags>['flags'];
 
 /**
@@ -85,8 +86,8 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
       );
     },
   },
-  // a trained model configures no communication: scoring computes a text once, and gathering all keys is the
-  // simplest way
+  // a trained model needs no choice of communication: scoring computes a text once, and gathering all keys is
+  // the simplest way
   ofModel: ({ groups: { cp, sequences, cpHeads, cpRing }, fields: { cpCommType = ['all_gather'] } }) => ({
     sequence:
       cp &&
@@ -135,7 +136,10 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
   },
 });
 
-/** Fewest positions of a chunk with which a search divides sequences: shorter ones are not worth messages. */
+/**
+ * Fewest positions of a chunk for which a layout search splits sequences: for shorter chunks, communication
+ * costs more than it saves.
+ */
 const leastChunk = 1024;
 
 /** Returns sizes for a GPT with long sequences; each process gets two chunks of a sequence. */
@@ -147,7 +151,9 @@ function sizesToTry({ model, values }: SearchedRun): readonly number[] {
     .filter((size) => length % (2 * size) === 0);
 }
 
-/** Two chunks of a sequence for each process, which sequence parallelism divides further. */
+/**
+ * Checks that sequences split into two chunks for each process, which sequence parallelism divides further.
+ */
 function checkPositions({ flags: given, model, axes }: Call, size: number): void {
   const { sequenceLength } = model;
   const written = given.written('context-parallel-size');
@@ -155,7 +161,7 @@ function checkPositions({ flags: given, model, axes }: Call, size: number): void
   const tensor = (given as unknown as WithTensorFlags).required('sequence-parallel')
     ? sizeOfAxis(axes, 'tp')
     : 1;
-  // n divides half of the sequence, and the shard that sequence parallelism leaves
+  // n must divide half of the sequence, and the part of it that sequence parallelism leaves to each process
   const half = sequenceLength % 2 === 0 ? sequenceLength / 2 : 1;
   const shard = sequenceLength % tensor === 0 ? sequenceLength / tensor : 1;
   if (half % size === 0 && shard % size === 0) return;
@@ -176,7 +182,7 @@ interface Communication {
   readonly words: readonly ContextCommunication[];
 }
 
-/** Returns the sizes of both levels, where a word needs them. */
+/** Returns the sizes of both levels of communication, if a word needs them. */
 function levelsOf(
   { flags: given, notices }: Call,
   { size, words }: Communication,
@@ -204,8 +210,8 @@ function levelsOf(
 }
 
 /**
- * Checks for one word for all layers or one for each layer. An all-to-all of heads needs the same number of
- * heads on every process.
+ * Checks that there is one word for all layers, or one word for each layer. An all-to-all of heads needs the
+ * same number of heads on every process.
  */
 function checkCommunication(
   { flags: given, model, axes }: Call,
@@ -218,7 +224,7 @@ function checkCommunication(
       { expected: `one word, or ${model.numLayers}`, remedy: 'give one word for all layers' },
     );
   }
-  // processes that exchange heads
+  // number of processes that exchange heads
   const isWhole = words.includes('a2a');
   const sharing = isWhole ? size : (levels?.[0] ?? 1);
   const asked = isWhole

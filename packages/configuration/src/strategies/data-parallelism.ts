@@ -13,11 +13,13 @@ import { choice, toggle } from '../flags/flag-kinds.js';
 import { type AxisSize, type FlagsOf, numAlong, strategy } from './strategy.js';
 
 export interface DataParallelConfiguration {
-  /** worldSize / (tensor x context x pipeline). */
+  /** Number of data-parallel ranks: worldSize / (tensor x context x pipeline). */
   readonly dataParallelSize: number;
-  /** The store of parameters, by Megatron-LM's name of the state that data-parallel ranks shard. */
+  /**
+   * The state that data-parallel ranks shard, by Megatron-LM's name; it determines the store of parameters.
+   */
   readonly dataParallelShardingStrategy: ShardingStrategy;
-  /** True if that store divides the optimizer's state. */
+  /** True if the store shards the optimizer's state. */
   readonly useDistributedOptimizer: boolean;
   readonly overlapGradReduce: boolean;
   readonly overlapParamGather: boolean;
@@ -29,7 +31,7 @@ const wordsOfStates: Readonly<Record<TrainingState, string>> = {
   optimizer: 'optimizer state',
 };
 
-/** Returns the state that each store shards: `no_shard nothing, optim optimizer state`. */
+/** Returns the help text with the state that each store shards: `no_shard nothing, optim optimizer state`. */
 const helpOfStores = (): string =>
   Object.values<ListedStore>(stores)
     .map(({ shardingStrategy, divides }) => {
@@ -60,7 +62,7 @@ const flags = {
   ),
 };
 
-/** Returns whether a store shards the optimizer state: a distributed optimizer, perhaps with more. */
+/** Returns whether a store shards the optimizer state, alone or with other states. */
 const dividesState = ({ divides }: ListedStore): boolean => divides.includes('optimizer');
 
 /**
@@ -70,14 +72,17 @@ const dividesState = ({ divides }: ListedStore): boolean => divides.includes('op
 const storeOfSwitch = (isDistributed: boolean): ListedStore =>
   Object.values(stores).find((store) => dividesState(store) === isDistributed)!;
 
-/** Returns the flags that ask for a store. */
+/** Returns the flags that request a store. */
 function flagsOfStore({ shardingStrategy }: ListedStore): Readonly<Record<string, unknown>> {
   if (shardingStrategy === storeOfSwitch(false).shardingStrategy) return {};
   if (shardingStrategy === storeOfSwitch(true).shardingStrategy) return { 'use-distributed-optimizer': true };
   return { 'data-parallel-sharding-strategy': shardingStrategy };
 }
 
-/** Returns a store by the keys of JSON: the switch, and the name of one that the switch does not choose. */
+/**
+ * Returns the keys and values that record a store in JSON: the switch, and the name of a store that the
+ * switch cannot choose.
+ */
 function recordedStore(store: ListedStore): Readonly<Record<string, unknown>> {
   const distributedOptimizer = dividesState(store);
   const isOfSwitch = storeOfSwitch(distributedOptimizer) === store;
@@ -173,7 +178,7 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
     { name: 'dp', field: 'dataParallelSize', search: ({ rest }) => ({ sizes: [rest], fits: () => true }) },
   ],
   countsAs: 'dp',
-  // a trained model is there once
+  // a trained model has no data-parallel replicas
   sharing: { help: {}, configure: () => ({ dataParallelSize: 1 }) },
   configure: ({ flags: given, worldSize, axes, notices }) => {
     const dataParallelSize = copiesIn(worldSize, axes);
@@ -283,7 +288,9 @@ function storeBy(given: FlagsOf<typeof flags>): ListedStore {
   return store;
 }
 
-/** Returns how many models the processes are, each split along these axes. */
+/**
+ * Returns the number of copies of a model that the processes hold, if each copy is split along these axes.
+ */
 function copiesIn(worldSize: number, axes: readonly AxisSize[]): number {
   const modelSize = numAlong(axes);
   if (worldSize % modelSize === 0) return worldSize / modelSize;

@@ -14,14 +14,14 @@ import {
 
 /** Absent in runs without experts. */
 export interface ExpertParallelConfiguration {
-  /** Processes over which the experts of a layer are divided. */
+  /** Number of processes over which the experts of a layer are divided. */
   readonly expertModelParallelSize?: number;
-  /** Processes that share an expert. */
+  /** Number of processes that share one expert. */
   readonly expertTensorParallelSize?: number;
   readonly moeTokenDispatcherType?: 'alltoall' | 'allgather';
 }
 
-/** The flags by which it is asked for. */
+/** The flags that request expert parallelism. */
 export const expertParallelFlags = {
   'expert-model-parallel-size': count(
     'Processes over which the experts of a layer are divided. They are those of tensor and data parallelism: it takes no more.',
@@ -55,7 +55,8 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
       flag: 'expert-tensor-parallel-size',
       recordedAs: 'expertTensor',
       field: 'expertTensorParallelSize',
-      // shared by the processes that share the rest of the layer, or by none; biases cannot be split
+      // an expert is shared by the processes that share the rest of the layer, or by none; biases cannot be
+      // split
       search: ({ values, sizes: { tp = 1 }, rest }) => {
         if (!values['num-experts']) return undefined;
         const width = widthOfExperts(values);
@@ -163,7 +164,7 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
   },
 });
 
-/** Returns F of an expert, by the flags of a model. */
+/** Returns the hidden width F of an expert, from the flags of a model. */
 function widthOfExperts({
   'moe-ffn-hidden-size': own,
   'ffn-hidden-size': dense,

@@ -6,7 +6,7 @@ import { only, refused } from '../command-line/megatron/megatron-flag.js';
 import { count, text } from '../flags/flag-kinds.js';
 import { divisorsOf, type FlagsOf, type ShardedModel, strategy } from './strategy.js';
 
-/** Returns whether the value of --pipeline-schedule is a module, which is run. */
+/** Returns whether the value of --pipeline-schedule is the path of a module, whose code is run. */
 export function isScheduleModule(name: string): boolean {
   return /\.[cm]?js$/.test(name);
 }
@@ -24,7 +24,7 @@ export interface LayerLayoutOptions {
   readonly flags: FlagsOf<typeof layerFlags>;
   readonly numLayers: number;
   readonly numStages: number;
-  /** Model chunks on all stages. */
+  /** Number of model chunks on all stages together. */
   readonly numChunks: number;
   /** Collects messages for the user. */
   readonly notices: string[];
@@ -32,15 +32,15 @@ export interface LayerLayoutOptions {
 
 /**
  * Splits the layers over the chunks of the pipeline: by --pipeline-model-parallel-layout, or by
- * --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers; otherwise evenly where that
- * works out, and balanced by work where it does not.
+ * --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers; otherwise evenly if the number
+ * of chunks divides the layers, and balanced by work if it does not.
  *
  * @throws ConfigurationError `MTL_PIPELINE_LAYERS`, `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`
  */
 function layerLayout(options: LayerLayoutOptions): LayerLayout {
   const { numLayers, numChunks } = options;
   const layout = layoutOf(options);
-  // whether it can be split does not depend on the work
+  // the work does not decide whether a split is possible, so it is 0 here
   partitionLayers({ numLayers, numChunks, layout, work: { embedding: 0, head: 0 } });
   return layout;
 }
@@ -98,8 +98,8 @@ function numbersByEnds({ flags, numLayers, numStages }: LayerLayoutOptions): num
 }
 
 /**
- * Reads Megatron-LM's notation: stages between bars, `t` a layer, `E` the embedding, `L` the loss, `x*N` and
- * `(x)*N` repeated; commas mean nothing. `Ett|(ttt|)*2tL` is 2, 3, 3 and 1 layers.
+ * Reads Megatron-LM's notation: bars separate stages, `t` is a layer, `E` the embedding, `L` the loss; `x*N`
+ * and `(x)*N` repeat x; commas are ignored. `Ett|(ttt|)*2tL` means stages of 2, 3, 3 and 1 layers.
  */
 function readLayout(written: string, layout: string): readonly number[] {
   const refuse = (why: string): never => {
@@ -134,15 +134,17 @@ function readLayout(written: string, layout: string): readonly number[] {
 
 export interface PipelineParallelConfiguration {
   readonly pipelineModelParallelSize: number;
-  /** Chunks of layers on a stage (the most on any, where a schedule file deals them out unevenly). */
+  /**
+   * Number of chunks of layers on a stage; if a schedule file gives stages different numbers, the largest.
+   */
   readonly numVirtualStages: number;
-  /** The name of a schedule, or a file. */
+  /** The name of a schedule, or the path of a file. */
   readonly pipelineSchedule: ScheduleNameOrOther;
-  /** The text of the schedule file, where one is named. */
+  /** The text of the schedule file, if a file is named. */
   readonly pipelineScheduleCsv?: string;
   /** The path of the module whose function makes schedules, if one is named. */
   readonly pipelineScheduleModule?: string;
-  /** Micro-batches of a group of the interleaved schedule; absent: the number of stages. */
+  /** Number of micro-batches in a group of the interleaved schedule; absent: the number of stages. */
   readonly microBatchGroupSize?: number;
 }
 
@@ -254,7 +256,7 @@ interface Schedule {
   readonly numVirtualStages: number;
 }
 
-/** Returns the schedule that the flags name or imply, and the chunks per stage that it has. */
+/** Returns the schedule that the flags name or imply, and its number of chunks per stage. */
 function scheduleOf(flags: PipelineFlags, model: ShardedModel, numStages: number): Schedule {
   const name = flags.get('pipeline-schedule');
   const numChunks = chunksPerStage(flags, model, numStages);
@@ -303,7 +305,7 @@ function chunkFlag(flags: PipelineFlags): (typeof chunkFlags)[number] {
   return chunkFlags.find((name) => flags.get(name) !== undefined) ?? chunkFlags[0];
 }
 
-/** Chunks of layers per stage, where a flag sets them. */
+/** Returns the number of chunks of layers per stage, if a flag sets it. */
 function chunksPerStage(flags: PipelineFlags, model: ShardedModel, numStages: number): number | undefined {
   const [layersPerChunk, numChunks] = chunkFlags.map((name) => flags.get(name));
   if (layersPerChunk !== undefined && numChunks !== undefined) {

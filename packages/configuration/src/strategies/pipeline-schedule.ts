@@ -44,7 +44,7 @@ function attempt<Result>(path: string, body: () => Result): Result {
   try {
     return body();
   } catch (error) {
-    // one of this package's schedules that the function builds upon
+    // an error of one of this package's schedules, which the module's function may call
     if (MtlError.isInstance(error)) throw error;
     throw refusal(path, error instanceof Error ? error.message : String(error), error);
   }
@@ -89,7 +89,7 @@ function checkSize(
   }
 }
 
-/** The part of a configuration that a schedule follows from. */
+/** The part of a configuration that determines the schedule. */
 export type ScheduleConfiguration = Pick<
   StrategyConfiguration,
   | 'pipelineModelParallelSize'
@@ -100,7 +100,10 @@ export type ScheduleConfiguration = Pick<
   | 'microBatchGroupSize'
 >;
 
-/** Schedules that were built, by configuration and number of micro-batches: many ranks of one dry run ask. */
+/**
+ * Schedules that were built already, by configuration and number of micro-batches: the many ranks of one dry
+ * run ask for the same schedules.
+ */
 const built = new WeakMap<ScheduleConfiguration, Map<number, PipelineSchedule>>();
 
 /**

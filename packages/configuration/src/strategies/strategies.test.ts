@@ -59,7 +59,8 @@ it.each([
 
 it('finds the ranks that differ, and for every rank the one that takes the same', () => {
   const mesh = new ProcessMesh({ tp: 4, dp: 2, pp: 3 });
-  // the first and the last rank along tensor parallelism of both ends, one of the stage between
+  // of the first and the last stage, the first and the last rank along tensor parallelism; of the stage
+  // between, one rank
   expect(distinctRanks(mesh)).toEqual([0, 3, 8, 16, 19]);
   expect([0, 1, 3, 4, 7].map((rank) => rankLike(mesh, rank))).toEqual([0, 0, 3, 0, 3]);
   expect([8, 11, 15, 18, 23].map((rank) => rankLike(mesh, rank))).toEqual([8, 8, 8, 16, 19]);

@@ -87,15 +87,15 @@ export const megatronFamiliesOfStrategies: Readonly<Record<string, MegatronFlag>
 };
 
 /**
- * The flags of strategies that set the same thing as others, which one of a stronger source puts out of
- * force.
+ * Flags of strategies that set the same thing as other flags: a flag from a stronger source overrides the
+ * others.
  */
 export const displacedByStrategies: Readonly<Record<string, readonly string[]>> = Object.assign(
   {},
   ...all.map(({ displaces }) => displaces),
 );
 
-/** Values of flags that mean a switch of a strategy as well. */
+/** Values of flags that also turn on a switch of a strategy. */
 export const impliedSwitches: readonly ImpliedSwitch[] = all.flatMap(({ impliedBy }) => impliedBy ?? []);
 
 /** Returns the help text for the values of a flag that imply a switch of a strategy. */
@@ -111,7 +111,7 @@ const axesOf = ({ axes }: AnyStrategy, fields: object): readonly AxisSize[] =>
     return size === undefined ? [] : [{ axis: name, word: axisFacts[name].word, size }];
   });
 
-/** Configures every strategy by the flags. */
+/** Configures every strategy from the flags. */
 export function configureStrategies(call: Omit<StrategyCall<FlagFragment>, 'axes'>): StrategyConfiguration {
   const axes: AxisSize[] = [];
   const configured = all.map((each) => {
@@ -144,23 +144,23 @@ export const strategyFlagsOfTasks: Together<
 export const aliasesOfStrategies: Readonly<Record<string, { readonly flag: keyof typeof strategyFlags }>> =
   Object.assign({}, ...all.map(({ aliases }) => aliases));
 
-/** The flags of the strategies that are for one kind of models. */
+/** The flags of the strategies that only one kind of model has. */
 export const strategyFlagsOfKind = (kind: NonNullable<AnyStrategy['kind']>): readonly string[] =>
   all.flatMap((each) => (each.kind === kind ? Object.keys(each.flags) : []));
 
-/** The flags that size an axis along which passes communicate on the device. */
+/** The flags that set the size of an axis along which passes communicate on the device. */
 export const flagsOfPassCommunication: readonly string[] = all.flatMap(({ communicatesInPasses, axes }) =>
   communicatesInPasses === true ? axes.flatMap(({ flag }) => flag ?? []) : [],
 );
 
-/** The help of the flags by which processes share a trained model. */
+/** The help of the flags that set how processes share a trained model. */
 export const sharingHelp: Readonly<Record<string, string>> = Object.assign(
   {},
   ...all.map(({ sharing }) => sharing?.help),
 );
 
 /**
- * Returns how processes share a trained model by the values of the flags of `sharingHelp`.
+ * Returns the layout in which processes share a trained model, for values of the flags of `sharingHelp`.
  *
  * @throws ConfigurationError for sizes that do not fit each other
  */
@@ -175,18 +175,18 @@ export function sharedLayout(values: Readonly<Record<string, number | undefined>
 }
 
 /**
- * Refuses layouts in which texts cannot be continued.
+ * Rejects layouts in which texts cannot be continued.
  *
- * @throws ConfigurationError by the strategy that cannot
+ * @throws ConfigurationError of the strategy that cannot continue texts
  */
 export function checkGeneration(values: Readonly<Record<string, number | undefined>>): void {
   for (const { sharing } of all) sharing?.checkGeneration?.(values);
 }
 
 /**
- * Refuses layouts that a trained model cannot have.
+ * Rejects layouts that a trained model cannot have.
  *
- * @throws ConfigurationError by the strategy that cannot share it
+ * @throws ConfigurationError of the strategy that cannot share the model
  */
 export function checkSharedModel(
   model: { readonly numExperts?: number | undefined },
@@ -207,7 +207,7 @@ export function modelSharing({
   return Object.assign({}, ...parts) as ModelSharing;
 }
 
-/** The flags that size axes, by axis. */
+/** The flags that set the sizes of axes, by axis. */
 const flagsOfAxes: ReadonlyMap<MeshAxis, string> = new Map(
   all.flatMap(({ axes }) => axes.flatMap(({ name, flag }) => (flag === undefined ? [] : [[name, flag]]))),
 );
@@ -235,7 +235,7 @@ export interface RecordedSizes {
   readonly expertTensor?: number;
 }
 
-/** The key of each size in the records of runs, and its field in a configuration. */
+/** The key of each size in the records of runs, and the size's field in a configuration. */
 const recordKeys = all.flatMap(({ axes }) =>
   axes.map(({ name, field, recordedAs = axisFacts[name].word }) => [recordedAs, field] as const),
 );
@@ -244,7 +244,7 @@ const recordKeys = all.flatMap(({ axes }) =>
 const renamed = (values: Sizes, keys: readonly (readonly [to: string, from: string])[]): object =>
   Object.fromEntries(keys.flatMap(([to, from]) => (values[from] === undefined ? [] : [[to, values[from]]])));
 
-/** Returns the sizes of a run as records have them. */
+/** Returns the sizes of a run, under the keys of the records of runs. */
 export const recordedSizes = (parallel: AxisSizes): RecordedSizes =>
   renamed(parallel as unknown as Sizes, recordKeys) as RecordedSizes;
 
@@ -258,9 +258,9 @@ export const layoutOfRecord = (sizes: RecordedSizes): AxisSizes =>
 /** An axis whose sizes a layout search tries. */
 export interface SearchedAxis {
   readonly axis: MeshAxis;
-  /** Its key in `RecordedSizes`. */
+  /** The axis's key in `RecordedSizes`. */
   readonly key: keyof RecordedSizes;
-  /** Its flag; undefined for the axis that gets the remaining processes. */
+  /** The flag of the axis's size; undefined for the axis that gets the remaining processes. */
   readonly flag: string | undefined;
   readonly search: (run: SearchedRun) => SearchedSizes | undefined;
 }
@@ -272,7 +272,7 @@ export const searchedAxes: readonly SearchedAxis[] = all.flatMap(({ axes }) =>
   ),
 );
 
-/** Returns a layout without the sizes of experts, which other views of the mesh have. */
+/** Returns a layout without the sizes of experts, which only other views of the mesh use. */
 export const withoutExperts = <Parallel extends AxisSizes>(parallel: Parallel): Parallel => {
   const fields = all.flatMap(({ axes }) =>
     axes.flatMap(({ name, field }) => (isDenseAxis(name) ? [] : [field])),
@@ -285,12 +285,12 @@ function axesOfRun(parallel: AxisSizes): readonly AxisSize[] {
   return all.flatMap((each) => axesOf(each, parallel));
 }
 
-/** Returns the processes of a run. */
+/** Returns the mesh of a run's processes. */
 export function meshOfRun(parallel: AxisSizes): ProcessMesh {
   return new ProcessMesh(Object.fromEntries(axesOfRun(parallel).map(({ axis, size }) => [axis, size])));
 }
 
-/** Returns the number of equal shares of every batch: other processes compute each share. */
+/** Returns the number of equal shares of every batch; each share is computed by separate processes. */
 export function numSharesOfBatch(parallel: AxisSizes): number {
   return shareOfBatch(meshOfRun(parallel), 0).count;
 }
@@ -301,11 +301,11 @@ export type SearchedSettings = Pick<
   'sequenceParallel' | 'dataParallelShardingStrategy'
 >;
 
-/** The settings that a search tries in addition to sizes, in the order of `strategies`. */
+/** The settings that a layout search tries in addition to sizes, in the order of `strategies`. */
 export const searchedSettings: readonly (SearchedSetting & { readonly key: keyof SearchedSettings })[] =
   all.flatMap(({ settings = [] }) => settings as []);
 
-/** A change of a run by its flags. */
+/** A change to a run, as values of flags. */
 export interface FlagChange {
   readonly values: Readonly<Record<string, unknown>>;
   readonly costs: MemorySaving<object>['costs'];
@@ -325,14 +325,14 @@ export const savingsOfLayout = (
   );
 };
 
-/** The switches that reduce the memory of processes, the cheapest in time first. */
+/** The switches that reduce the memory of processes; the switch that costs the least time comes first. */
 export const switchesThatSave: readonly string[] = all
   .flatMap(({ savings = [] }) => savings)
   .filter(({ flag }) => flagFacts.get(strategyFlags[flag as keyof typeof strategyFlags])?.kind === 'boolean')
   .sort((a, b) => costsOfSaving.indexOf(a.costs) - costsOfSaving.indexOf(b.costs))
   .map(({ flag }) => flag);
 
-/** The flags by which more processes share a model, positions of sequences aside. */
+/** The flags that make more processes share a model, without the flags that split positions of sequences. */
 export const flagsThatDivideModel: readonly string[] = all.flatMap(({ axes }) =>
   axes.flatMap(({ name, flag }) =>
     flag === undefined || !isDenseAxis(name) || axisFacts[name].isSummed === true ? [] : [flag],
@@ -366,7 +366,7 @@ export function distinctRanks(mesh: ProcessMesh): readonly number[] {
   return likes.flat();
 }
 
-/** Returns a layout without optional sharding and overlap; its sizes stay the same. */
+/** Returns a layout with optional sharding and overlap turned off; its sizes stay the same. */
 export const undivided = <Parallel extends Partial<StrategyConfiguration>>(parallel: Parallel): Parallel =>
   Object.assign({}, parallel, ...all.map((each) => each.undivided)) as Parallel;
 
@@ -390,15 +390,19 @@ export function optimizerSharing(parallel: OptimizedLayout): OptimizerSharing {
 const textOf = (axes: readonly AxisSize[]): string =>
   axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
 
-/** Returns `tensor 2 x pipeline 1`, and the number of processes that share one replica of a model. */
+/**
+ * Returns the layout of one replica of a model as text, `tensor 2 x pipeline 1`, and the number of processes
+ * that share the replica.
+ */
 export function copyOfModel(parallel: AxisSizes): { readonly text: string; readonly size: number } {
   const axes = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis) && flagsOfAxes.has(axis));
   return { text: textOf(axes), size: numAlong(axes) };
 }
 
 /**
- * Returns `tensor 2 x pipeline 1 x data 2`. If experts are sharded differently from the rest of a layer, the
- * text has their layout too: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`.
+ * Returns the layout as text, `tensor 2 x pipeline 1 x data 2`. If experts are sharded differently from the
+ * rest of a layer, the text also has their layout: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data
+ * 2`.
  */
 export function layoutText(parallel: AxisSizes): string {
   const dense = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis));
@@ -409,7 +413,7 @@ export function layoutText(parallel: AxisSizes): string {
   return `${textOf(dense)}, experts: ${textOf(experts.filter(({ size }) => size > 1))}`;
 }
 
-/** A group of processes, and where its communication is counted. */
+/** A group of processes, and the axis under which predictions of time count its communication. */
 export interface PlannedGroup {
   readonly declaration: GroupDeclaration;
   readonly countsAs: CommunicationAxis;

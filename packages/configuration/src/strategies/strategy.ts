@@ -16,10 +16,10 @@ export function greatestCommonDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestCommonDivisor(b, a % b);
 }
 
-/** Flags of a topic, by name. */
+/** The schemas of a topic's flags, by the names of the flags. */
 export type FlagFragment = Readonly<Record<string, z.ZodType>>;
 
-/** The sizes of a model that must split evenly. */
+/** The sizes of a model that must be divisible by the sizes of axes. */
 export interface ShardedModel {
   readonly numLayers: number;
   readonly numAttentionHeads: number;
@@ -28,11 +28,11 @@ export interface ShardedModel {
   readonly ffnHiddenSize: number;
   readonly makeVocabSizeDivisibleBy: number;
   readonly addBiasLinear?: boolean | undefined;
-  /** Absent: feed-forward networks are dense. */
+  /** Number of experts of a layer. Absent: feed-forward networks are dense. */
   readonly numExperts?: number | undefined;
   readonly moeFfnHiddenSize?: number | undefined;
   readonly moeSharedExpertIntermediateSize?: number | undefined;
-  /** Absent where sequence parallelism shards packed samples, whatever their length. */
+  /** Tokens of a sequence. Absent if sequence parallelism shards packed samples, whatever their length. */
   readonly sequenceLength?: number | undefined;
 }
 
@@ -49,7 +49,7 @@ export interface FlagsOf<Fragment extends FlagFragment> {
   needs(flag: keyof Fragment, other: string, why: string): never;
   /** Returns whether a value comes from a default or a preset. */
   isDefault(name: keyof Fragment): boolean;
-  /** Returns any flag as it was written. */
+  /** Returns any flag with its value, as the user wrote it. */
   written(name: string): string;
   /** Returns whether a flag has the value of the loaded checkpoint or directory. */
   isLoaded(name: string): boolean;
@@ -58,7 +58,7 @@ export interface FlagsOf<Fragment extends FlagFragment> {
 /** An axis of the mesh with its length in a run. */
 export interface AxisSize {
   readonly axis: MeshAxis;
-  /** Its name in texts: `tensor`. */
+  /** The axis's name in texts: `tensor`. */
   readonly word: string;
   readonly size: number;
 }
@@ -67,18 +67,18 @@ export interface AxisSize {
 export const axesOfStage = (axes: readonly AxisSize[]): readonly AxisSize[] =>
   axes.filter(({ axis }) => axis !== 'pp' && isDenseAxis(axis));
 
-/** Returns the number of processes along axes. */
+/** Returns the number of processes along several axes together. */
 export const numAlong = (axes: readonly AxisSize[]): number =>
   axes.reduce((product, { size }) => product * size, 1);
 
-/** Returns the length of an axis; 1 where no strategy splits work along it. */
+/** Returns the length of an axis; 1 if no strategy splits work along it. */
 export const sizeOfAxis = (axes: readonly AxisSize[], name: MeshAxis): number =>
   axes.find(({ axis }) => axis === name)?.size ?? 1;
 
 export interface StrategyCall<Fragment extends FlagFragment> {
   readonly flags: FlagsOf<Fragment>;
   readonly model: ShardedModel;
-  /** Processes of the run. */
+  /** Number of processes of the run. */
   readonly worldSize: number;
   /** The axes of the strategies before this one; for `complete` the axes of all strategies. */
   readonly axes: readonly AxisSize[];
@@ -92,26 +92,31 @@ export type ModelSharing = Pick<BuildGptStagesOptions, 'sequence'> &
 
 export interface ModelSharingOptions<Fields extends object> {
   readonly groups: GroupsByRole;
-  /** Its part of the run's configuration; empty for a trained model, which is used without a run. */
+  /**
+   * The strategy's part of the run's configuration; empty for a trained model, which is used without a run.
+   */
   readonly fields: Partial<Fields>;
-  /** Routing that a dry run assumes. */
+  /** The routing of tokens to experts that a dry run assumes. */
   readonly assumedRouting?: NonNullable<ModelSharing['expertParallel']>['assumedRouting'];
 }
 
-/** The chosen part of a run whose layout is searched. */
+/** The part of a run that is already chosen while a layout search chooses the rest. */
 export interface SearchedRun {
-  /** The values of its flags, by name. */
+  /** The values of the run's flags, by name. */
   readonly values: Readonly<Record<string, unknown>>;
   readonly model: 'gpt' | 'bert';
   readonly gpusPerNode: number;
-  /** The sizes that are chosen. */
+  /** The sizes that are already chosen, by axis. */
   readonly sizes: Readonly<Partial<Record<MeshAxis, number>>>;
-  /** The processes that the axes before leave: of all, and for axes of experts of a pipeline stage. */
+  /**
+   * Number of processes that the previous axes leave: of all processes, and for expert axes of the processes
+   * of a pipeline stage.
+   */
   readonly rest: number;
 }
 
 export interface SearchedSizes {
-  /** The sizes to try where no flag gives one. */
+  /** The sizes to try if no flag gives one. */
   readonly sizes: readonly number[];
   /** Returns whether a size divides the dimensions that it must divide. */
   fits(size: number): boolean;
@@ -127,25 +132,25 @@ export const divisorsOf = (value: number): number[] =>
 
 /** A setting of a layout, other than a size, that a search tries. */
 export interface SearchedSetting {
-  /** Its key in layouts that are searched. */
+  /** The setting's key in the layouts of a search. */
   readonly key: string;
   /** True if passes depend on the setting, so that measurements with one value do not apply to others. */
   readonly changesPasses: boolean;
-  /** Returns the possible values for processes along these axes, in the order in which to try them. */
+  /** Returns the values to try for processes along these axes, in the order in which to try them. */
   choices(sizes: MeshCoordinates): readonly unknown[];
-  /** The flags that give a value, the strongest first. */
+  /** The flags that can set the value, the strongest first. */
   readonly givenBy: readonly string[];
-  /** Returns the setting's value for one of these flags. */
+  /** Returns the setting's value that a value of one of these flags means. */
   given(flag: string, value: unknown): unknown;
-  /** Returns the flags that mean a value. */
+  /** Returns the flags that set a value. */
   flags(value: unknown): Readonly<Record<string, unknown>>;
-  /** Returns a value as JSON of a layout has it, by its keys there. */
+  /** Returns the keys and values that record a value in the JSON of a layout. */
   recorded(value: unknown): Readonly<Record<string, unknown>>;
   /** Returns the description of a value in texts; undefined for the default one. */
   words(value: unknown): string | undefined;
 }
 
-/** The time that a change costs which saves memory, the least first. */
+/** The cost in time of a change that saves memory, from the lowest to the highest. */
 export const costsOfSaving = ['nothing', 'little', 'some', 'much'] as const;
 
 /** A flag that reduces the memory of each process. */
@@ -167,47 +172,47 @@ export interface MemorySaving<Fields extends object> {
 export interface OptimizerSharing
   extends Required<Pick<ModelOptimizerOptions, 'overlapGradientReduction' | 'overlapParameterGather'>> {
   readonly store: ListedStore;
-  /** The flag that asks for the reduction of gradients in passes. */
+  /** The flag that requests the reduction of gradients during passes. */
   readonly flagOfReduction: string;
 }
 
-/** A value of a flag that means another value of it, and a switch. */
+/** A value of a flag that stands for another value of the flag and a switch. */
 export interface ImpliedSwitch {
   readonly flag: string;
   readonly value: string;
-  /** The value that it means. */
+  /** The value that it stands for. */
   readonly instead: string;
-  /** The switch that it turns on. */
+  /** The switch that the value turns on. */
   readonly turnsOn: string;
-  /** The remedy for users who have turned that switch off. */
+  /** The remedy for users who have turned the switch off. */
   readonly without: string;
 }
 
 /** A trained model that processes share. */
 export interface SharedModel {
   readonly sizes: MeshCoordinates;
-  /** The place that it was read from, for errors. */
+  /** The path from which the model was read, for errors. */
   readonly path: string;
 }
 
-/** How processes share a trained model by a strategy. */
+/** Functions of a strategy for a trained model that processes share. */
 export interface StrategySharing<Fragment extends FlagFragment, Fields extends object> {
-  /** The flags that commands have which use a trained model, with their help. */
+  /** The strategy's flags of commands that use a trained model, with their help. */
   readonly help: Readonly<Partial<Record<keyof Fragment & string, string>>>;
   /**
-   * Returns its fields for the values of these flags, by name.
+   * Returns the strategy's fields for values of these flags, by name.
    *
-   * @throws ConfigurationError for sizes that do not fit the axes before
+   * @throws ConfigurationError for sizes that do not fit the previous axes
    */
   configure(values: Readonly<Record<string, number | undefined>>, axes: readonly AxisSize[]): Partial<Fields>;
   /**
-   * Rejects values that do not allow processes to continue texts. Default: all are possible.
+   * Rejects values with which processes cannot continue texts. Default: all are possible.
    *
    * @throws ConfigurationError with the possible values
    */
   checkGeneration?(values: Readonly<Record<string, number | undefined>>): void;
   /**
-   * Rejects sizes that a model cannot have. Default: it can have all.
+   * Rejects sizes that a model cannot have. Default: every size is possible.
    *
    * @throws ConfigurationError with the possible sizes
    */
@@ -224,23 +229,26 @@ export interface Strategy<
   Completed extends object = object,
 > {
   readonly flags: Fragment;
-  /** Other names of its flags in Megatron-LM. */
+  /** Names of Megatron-LM for the strategy's flags, in addition to the schema's names. */
   readonly aliases?: Readonly<Record<string, { readonly flag: keyof Fragment & string }>>;
-  /** Axes of one view of the mesh. */
+  /** The axes along which the strategy splits work; all are in one view of the mesh. */
   readonly axes: readonly {
     readonly name: MeshAxis;
     /** The flag for the axis's size. Absent: the axis gets the remaining processes. */
     readonly flag?: keyof Fragment & string;
-    /** The key of its size in the records of runs. Default: the word of the axis. */
+    /** The key of the axis's size in the records of runs. Default: the word of the axis. */
     readonly recordedAs?: string;
-    /** The field of its size, absent or undefined if it equals the mesh's default. */
+    /** The field of the axis's size; it is absent or undefined if the size equals the mesh's default. */
     readonly field: keyof Fields & string;
-    /** True where the last process along it may hold less of the first and the last stage than others. */
+    /**
+     * True if, in the first and the last stage, the last process along the axis may hold less than the
+     * others.
+     */
     readonly differsAtEnds?: true;
-    /** Returns the sizes that a search of layouts tries; undefined where a run has no such axis. */
+    /** Returns the sizes that a layout search tries; undefined if a run has no such axis. */
     readonly search?: (run: SearchedRun) => SearchedSizes | undefined;
   }[];
-  /** Where predictions of time count its communication. */
+  /** The axis under which predictions of time count the communication. */
   readonly countsAs: CommunicationAxis;
   /**
    * Checks the flags and returns the strategy's part of a run's configuration.
@@ -249,47 +257,56 @@ export interface Strategy<
    */
   configure(call: StrategyCall<Fragment>): Fields;
   /**
-   * Returns the rest of its part, once the axes of all strategies are known to fit the processes. Default: no
-   * further part.
+   * Returns the rest of the strategy's part of the configuration, once the axes of all strategies are known
+   * to fit the processes. Default: no further part.
    *
    * @throws ConfigurationError as `configure`
    */
   complete?(fields: Fields, call: StrategyCall<Fragment>): Completed;
-  /** The only kind of models that it is for. Default: it is for all. */
+  /** The only kind of model that the strategy supports. Default: all kinds. */
   readonly kind?: 'gpt';
-  /** True where passes communicate along its axes on the device, which CUDA graphs do not record. */
+  /**
+   * True if passes communicate along the strategy's axes on the device; CUDA graphs do not record such
+   * communication.
+   */
   readonly communicatesInPasses?: true;
-  /** How processes share a trained model by it. Absent: it is for training. */
+  /** Functions for a trained model that processes share. Absent: the strategy is only for training. */
   readonly sharing?: StrategySharing<Fragment, Fields>;
-  /** Flags of Megatron-LM about it that are not in the schema, by name, and by how their names begin. */
+  /**
+   * Megatron-LM's flags about the strategy that are not in the schema, by name, and by the beginning of their
+   * names.
+   */
   readonly megatron?: {
     readonly flags: Readonly<Record<string, MegatronFlag>>;
     readonly families?: Readonly<Record<string, MegatronFlag>>;
   };
-  /** Flags that set the same thing as another: one of a stronger source puts it out of force. */
+  /** For each flag the flags that set the same thing: one from a stronger source overrides the others. */
   readonly displaces?: Readonly<
     Partial<Record<keyof Fragment & string, readonly (keyof Fragment & string)[]>>
   >;
-  /** Values of other flags, old names of Megatron-LM's, that mean switches of the strategy as well. */
+  /** Values of other flags, former names of Megatron-LM's, that also turn on switches of the strategy. */
   readonly impliedBy?: readonly ImpliedSwitch[];
   /** The settings that a layout search tries in addition to sizes. */
   readonly settings?: readonly SearchedSetting[];
   /** The flags that reduce the memory of processes. */
   readonly savings?: readonly MemorySaving<Fields>[];
-  /** Its part of a layout without optional sharding and overlap. */
+  /** The fields that turn off optional sharding and overlap. */
   readonly undivided?: Partial<Fields>;
   /** Returns whether the resource use of a process depends on the routing of tokens. */
   dependsOnRouting?(fields: Fields): boolean;
   /** Returns the optimizer options that follow from the strategy. Exactly one strategy has this function. */
   ofOptimizer?(fields: Fields): OptimizerSharing;
-  /** Returns its part of the options of stages, for a process with these groups. Default: no options. */
+  /**
+   * Returns the strategy's part of the options of stages, for a process with these groups. Default: no
+   * options.
+   */
   ofModel?(options: ModelSharingOptions<Fields>): ModelSharing;
-  /** Returns the groups that it communicates over, by name, if they have several processes. */
+  /** Returns the groups that the strategy communicates over, by name, if they have several processes. */
   groups(options: {
     readonly mesh: ProcessMesh;
     /** The pipeline ranks of the first and of the last layers. */
     readonly ends: readonly [number, number];
-    /** Its part of the run's configuration, as far as groups depend on it (`AxisSizes`). */
+    /** The fields of the run's configuration that groups depend on (`AxisSizes`). */
     readonly fields: Partial<Fields>;
   }): Readonly<Record<string, GroupDeclaration>>;
 }

@@ -8,7 +8,7 @@ export interface TensorParallelConfiguration {
   readonly sequenceParallel: boolean;
 }
 
-/** The flags by which it is asked for. */
+/** The flags that request tensor parallelism. */
 export const tensorParallelFlags = {
   'tensor-model-parallel-size': count('Processes that share every layer.', { default: 1 }),
   'sequence-parallel': toggle(
@@ -20,8 +20,8 @@ const overlapped = 'overlapped tensor-parallel communication';
 const overlapIsDecided = 'the schedule and the layers decide what overlaps';
 
 /**
- * Processes that share every layer (Shoeybi et al. 2019), and between these regions the sequence (Korthikanti
- * et al. 2022).
+ * Processes that share every layer (Shoeybi et al. 2019), and, between the split layers, the sequence
+ * (Korthikanti et al. 2022).
  */
 export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorParallelConfiguration>({
   flags: tensorParallelFlags,
@@ -32,7 +32,7 @@ export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorPara
       flag: 'tensor-model-parallel-size',
       field: 'tensorModelParallelSize',
       differsAtEnds: true,
-      // heads, and groups of keys and values, are divided
+      // heads, and the groups of keys and values, are divided by the size
       search: ({ values, gpusPerNode, rest }) => {
         const heads = values['num-attention-heads'] as number;
         const groups = (values['num-query-groups'] as number | undefined) ?? heads;
@@ -109,7 +109,7 @@ export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorPara
   },
 });
 
-/** Checks that every tensor that is split splits evenly. */
+/** Checks that the size divides every tensor that is split. */
 function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFlags>, size: number): void {
   const split: ReadonlyArray<readonly [string, number]> = [
     ['num-attention-heads', model.numAttentionHeads],
@@ -125,7 +125,8 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
   ];
   for (const [name, total] of split) {
     if (total % size === 0) continue;
-    // the remedy divides all sizes, not only this one, so that following it does not lead to the next error
+    // the remedy is a divisor of all sizes, not only of this one, so that following it does not lead to the
+    // next error
     const common = split.map(([, value]) => value).reduce(greatestCommonDivisor);
     const nearest = nearestDivisors(common, size);
     const others = split.filter(([other]) => other !== 'make-vocab-size-divisible-by');
@@ -150,8 +151,8 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
 }
 
 /**
- * Returns numbers of rows that the ranks can share to pad a vocabulary to: nearest ones, and a multiple of
- * the old one.
+ * Returns numbers of rows that the ranks can share and to which a vocabulary can be padded: the nearest ones,
+ * and a multiple of the old number.
  */
 function paddingsFor(total: number, size: number): readonly number[] {
   const both = (total * size) / greatestCommonDivisor(total, size);

@@ -31,7 +31,7 @@ function checkDense(flags: FlagReader, notices: string[]): void {
   const others = (Object.keys(expertFields) as ExpertFlag[]).filter((name) => isAsked(flags, name));
   const [first] = others;
   if (first === undefined) return;
-  // scripts turn experts off with --num-experts 0 and leave the rest as it is
+  // scripts turn experts off with --num-experts 0 and leave the other flags of experts unchanged
   if (!flags.isAsked('num-experts')) flags.needs(first, '--num-experts', 'is of experts, and there are none');
   notices.push(`without experts no effect: ${others.map((name) => `--${name}`).join(', ')}`);
 }
@@ -66,7 +66,7 @@ function checkLayers(flags: FlagReader): void {
 interface TooMany {
   readonly flag: ExpertFlag;
   readonly what: string;
-  /** The nearest values that work. */
+  /** The nearest valid values. */
   readonly nearest: readonly number[];
 }
 
@@ -99,7 +99,8 @@ function checkGroups(flags: FlagReader, numExperts: number): void {
 }
 
 /**
- * Checks the number of experts of a token against the number of all experts and of the experts in its groups.
+ * Checks the number of experts per token against the number of all experts and the number of experts in the
+ * groups that a token may use.
  */
 function checkChosen(flags: FlagReader, numExperts: number): void {
   const numChosen = flags.get('moe-router-topk') ?? 2;
@@ -137,7 +138,8 @@ function checkScores(flags: FlagReader, notices: string[]): void {
     );
   }
   if (isPre && score !== 'softmax') {
-    // published commands have both, and Megatron-LM ignores the flag for other score functions
+    // published commands contain both flags, and Megatron-LM ignores --moe-router-pre-softmax for other score
+    // functions
     notices.push(`--moe-router-pre-softmax has no effect with --moe-router-score-function ${score}`);
   }
   const hasBias = flags.get('moe-router-enable-expert-bias') === true;

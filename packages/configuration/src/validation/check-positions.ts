@@ -20,9 +20,9 @@ const llama3Flags = [
 const yarnFlags = scalingFlags.filter((name) => !name.startsWith('rope-'));
 
 /**
- * Checks how the blocks know positions.
+ * Checks the flags of position embeddings.
  *
- * @param sizes.maxPositions positions that the model is made for
+ * @param sizes.maxPositions number of positions that the model is made for
  * @throws ConfigurationError `MTL_HEADS`, `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT` or `MTL_FLAG_VALUE`
  */
 export function checkPositions(

@@ -6,18 +6,18 @@ import { presetsOf } from '../presets/presets.js';
 import { type FlagName, tokenizerFlagNames } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
 
-/** Flags of tokenizers that suit a model, for advice. */
+/** Flags of tokenizers that suit a kind of model, for advice in errors. */
 export const tokenizerAdvice: Readonly<Record<ModelKind, string>> = {
   gpt: '--tokenizer-type GPT2BPETokenizer, or HuggingFaceTokenizer with --tokenizer-model',
   bert: '--tokenizer-type BertWordPieceLowerCase or BertWordPieceCase with --vocab-file vocab.txt',
 };
 
-/** Required flags that follow from others under a preset. */
+/** Required flags that, under a preset, follow from other flags. */
 const followFromOthers: readonly FlagName[] = architectureFlagNames(
   ({ isRequired, otherwise }) => isRequired === true && otherwise !== undefined,
 );
 
-/** The flags that Megatron-LM requires of every training run, next to its length and data. */
+/** The flags that Megatron-LM requires of every training run, in addition to its length and data. */
 const required: readonly FlagName[] = [
   ...architectureFlagNames(({ isRequired, otherwise }) => isRequired === true && otherwise === undefined),
   'seq-length',
@@ -31,12 +31,12 @@ export interface CheckRequiredFlagsOptions {
   readonly preset: string;
   /** The words of the command line, for the remedy. */
   readonly argv: readonly string[];
-  /** Flags that the caller misses itself: where others are missing, the error names these too. */
+  /** Missing flags that the caller has found: if other flags are missing, the error names these too. */
   readonly alsoMissing?: readonly string[];
 }
 
 /**
- * Returns the flags that a training run needs and that no flag, preset, file or checkpoint gives. An
+ * Returns the flags that a training run needs and that no command line, preset, file or checkpoint gives. An
  * alternative flag is named too: `--train-iters (or --train-samples)`.
  *
  * @param preset the preset in force, or `none`
@@ -108,7 +108,7 @@ function expectationOf(
   return parts.length === 0 ? {} : { expected: parts.join('; ') };
 }
 
-/** Returns the command line with a preset, which supplies the missing flags. */
+/** Returns a command line with a preset that supplies the missing flags. */
 function remedyOf(model: ModelKind, argv: readonly string[]): string {
   const words = withoutPreset(argv).map(quoted);
   const line = ['--preset', presetsOf(model).whenNothingIsAsked, ...words].join(' ');

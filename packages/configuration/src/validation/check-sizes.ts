@@ -11,7 +11,7 @@ import type { FlagReader } from './flag-reader.js';
 
 /** The bytes that a process can address on today's 64-bit machines, whatever their memory. */
 const addressableBytes = 2 ** 47;
-/** A weight, its gradient and both moments of Adam, in float32. */
+/** Bytes of a weight, its gradient and both moments of Adam, in float32. */
 const bytesPerParameter = 16;
 
 interface CheckSizesOptions {
@@ -69,9 +69,9 @@ function checkCounts({ flags, model, training, parallel }: CheckSizesOptions): v
   }
 }
 
-/** Micro-batches of a step: each is an action in a schedule, and takes memory there. */
+/** The most micro-batches of a step: each is an action in a schedule, which takes memory. */
 const mostMicroBatches = 100_000;
-/** Passes of all pipeline stages in the steps of every size that a run has. */
+/** The most passes of all pipeline stages together, summed over one step of every size that a run has. */
 const mostPasses = 1 << 22;
 
 const flagsOfBatches: readonly FlagName[] = ['global-batch-size', 'rampup-batch-size', 'micro-batch-size'];
@@ -84,10 +84,10 @@ const flagsOfBatches: readonly FlagName[] = ['global-batch-size', 'rampup-batch-
 export function checkMicroBatches(
   flags: FlagReader,
   options: {
-    /** The number of the steps after a ramp-up, the largest one. */
+    /** The largest number of micro-batches of a step, which steps after a ramp-up have. */
     readonly numMicroBatches: number;
     readonly pipelineSize: number;
-    /** Returns the number of each kind of step; called when there are not too many. */
+    /** Returns the numbers of micro-batches that steps have; called only if the largest number is allowed. */
     readonly counts: () => Iterable<number>;
   },
 ): void {
@@ -118,7 +118,11 @@ function tooLarge(options: {
   });
 }
 
-/** @throws ConfigurationError `MTL_TOO_LARGE` for tensors that a process cannot address */
+/**
+ * Rejects tensors that a process cannot address.
+ *
+ * @throws ConfigurationError `MTL_TOO_LARGE`
+ */
 function checkAddressable({ flags, model, training, parallel }: CheckSizesOptions): void {
   const { numLayers: layers, hiddenSize: hidden, ffnHiddenSize: ffn, sequenceLength } = model;
   const mesh = meshOfRun(parallel);
@@ -128,7 +132,7 @@ function checkAddressable({ flags, model, training, parallel }: CheckSizesOption
   const withExperts = numExperts === 0 ? 0 : numLayersWithExperts(model);
   const tokens = training.microBatchSize * sequenceLength;
   const adapters = sizeOfAdapters(flags, { numFeatures: layers * hidden });
-  // lower bounds: from flags alone
+  // lower bounds, computed from flags alone
   const parts: ReadonlyArray<readonly [what: string, numBytes: number, names: readonly FlagName[]]> = [
     [
       'layers',
@@ -161,7 +165,7 @@ function checkAddressable({ flags, model, training, parallel }: CheckSizesOption
       Math.max(model.makeVocabSizeDivisibleBy, flags.get('vocab-size') ?? 0) * hidden * perParameter,
       ['vocab-size', 'make-vocab-size-divisible-by', 'hidden-size'],
     ],
-    // in two bytes a value, sharded along the sequence
+    // two bytes per value, sharded along the sequence
     [
       'activations of a micro-batch',
       (2 * tokens * hidden) / parallel.tensorModelParallelSize,

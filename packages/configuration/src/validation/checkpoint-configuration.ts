@@ -4,7 +4,11 @@ import type { FlagReader } from './flag-reader.js';
 
 const requireLoad = ['ckpt-step', 'no-load-optim', 'no-load-rng', 'finetune', 'use-checkpoint-args'] as const;
 
-/** @throws ConfigurationError `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`. */
+/**
+ * Returns the configuration of loading and saving checkpoints.
+ *
+ * @throws ConfigurationError `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`.
+ */
 export function checkpointConfiguration(flags: FlagReader): CheckpointConfiguration {
   const save = flags.get('save');
   const load = flags.get('load');
@@ -58,7 +62,10 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
   };
 }
 
-/** Experts that are copies of dense layers have their shape, and a model with them begins a run. */
+/**
+ * Checks flags of experts that are copies of dense layers: the experts must have the shape of these layers,
+ * and the run must be a new one.
+ */
 function checkUpcycling(flags: FlagReader): void {
   const name = 'moe-use-upcycling';
   if (flags.get(name) !== true) return;

@@ -41,7 +41,7 @@ describe('conversations', () => {
       return validateConfiguration(parsed, { conversations }).training.trainIterations;
     };
     expect(goingOn('--global-batch-size 4', 20)).toBe(32);
-    // 108 of 128 samples are left
+    // 108 of 128 samples remain
     expect(goingOn('--global-batch-size 8', 20)).toBe(5 + 14);
     expect(goingOn('--global-batch-size 2', 20)).toBe(5 + 54);
     expect(goingOn('--global-batch-size 8', 128)).toBe(5);

@@ -66,7 +66,11 @@ export interface DataConfigurationOptions {
   readonly notices: string[];
 }
 
-/** @throws ConfigurationError `MTL_SPLIT`, `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`. */
+/**
+ * Returns the configuration of a run's data.
+ *
+ * @throws ConfigurationError `MTL_SPLIT`, `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`.
+ */
 export function dataConfiguration({ flags, training, notices }: DataConfigurationOptions): DataConfiguration {
   const mockData = flags.get('mock-data') === true;
   if (mockData) checkMockData(flags);
@@ -96,7 +100,7 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
     ...(tokenizer === undefined ? {} : { tokenizer }),
     ...(conversations === undefined ? {} : { conversations }),
     eodMaskLoss: flags.required('eod-mask-loss'),
-    // conversations do not see each other
+    // attention does not cross from one conversation to another
     resetPositionIds: conversations !== undefined || flags.required('reset-position-ids'),
     resetAttentionMask: conversations !== undefined || flags.required('reset-attention-mask'),
   };
@@ -111,7 +115,11 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
   }
 }
 
-/** @throws ConfigurationError `MTL_FLAG_CONFLICT` next to data of the user's own */
+/**
+ * Rejects made-up data next to data of the user's own.
+ *
+ * @throws ConfigurationError `MTL_FLAG_CONFLICT`
+ */
 function checkMockData(flags: FlagReader): void {
   for (const other of ['data-path', 'train-data'] as const) {
     if (!flags.isGiven(other)) continue;
@@ -123,7 +131,10 @@ function checkMockData(flags: FlagReader): void {
   }
 }
 
-/** Returns the words of --data-path; none for the bundled corpus, which is not mixed with others. */
+/**
+ * Returns the words of --data-path; an empty list for the bundled corpus, which cannot be mixed with other
+ * data.
+ */
 function dataPathOf(flags: FlagReader): readonly string[] {
   const words = flags.get('data-path') ?? [];
   if (!words.includes(bundledCorpus)) return words;
@@ -154,7 +165,7 @@ const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
 ];
 
 /**
- * Returns the type of a tokenizer when only its files are given: Megatron-LM's programs have one default type
+ * Returns the type of a tokenizer if only its files are given: Megatron-LM's programs have one default type
  * for each model.
  */
 function typeOfFiles(flags: FlagReader): Flags['tokenizer-type'] {
@@ -184,7 +195,7 @@ export function tokenizerOf(flags: FlagReader): TokenizerConfiguration | undefin
   return { ...tokenizer, chatTemplate } as TokenizerConfiguration;
 }
 
-/** Types of tokenizers whose tokens are text that a model can continue. */
+/** Types of tokenizers that can encode conversations as text. */
 const chatTokenizerTypes: readonly string[] = [
   'GPT2BPETokenizer',
   'HuggingFaceTokenizer',
@@ -226,7 +237,9 @@ function needed<Name extends 'tokenizer-model' | 'vocab-size' | 'vocab-file'>(
 
 const builtIn = '(those of GPT-2 are built in, and need neither file)';
 
-/** Returns both files or none: the vocabulary of GPT-2 is built in, half of another one is an oversight. */
+/**
+ * Returns both files or neither. GPT-2's vocabulary is built in, so one file without the other is a mistake.
+ */
 function gpt2Files(flags: FlagReader): { readonly vocabFile?: string; readonly mergeFile?: string } {
   const vocabFile = flags.get('vocab-file');
   const mergeFile = flags.get('merge-file');

@@ -5,7 +5,7 @@ import type { ModelKind } from '../architecture/architecture-field.js';
 import { isDefaultSource, type ResolvedFlags } from '../command-line/resolve-flags.js';
 import { defaultFlags, type FlagName, type Flags } from '../schema/flag-schema.js';
 
-/** Two flags where one makes the other pointless or impossible. */
+/** Two flags that cannot be combined: one makes the other pointless or impossible. */
 export interface FlagConflict {
   readonly flags: readonly [FlagName, FlagName];
   readonly why: string;
@@ -25,12 +25,12 @@ export class FlagReader {
     return this.#resolved.model;
   }
 
-  /** Returns the value of a flag, or undefined where none was given. */
+  /** Returns the value of a flag; undefined if there is none. */
   get<Name extends FlagName>(name: Name): Flags[Name] {
     return this.#resolved.values[name];
   }
 
-  /** Returns the value of a flag that has a default, or must be given. */
+  /** Returns the value of a flag that has a default or is required. */
   required<Name extends FlagName>(name: Name): NonNullable<Flags[Name]> {
     const value = this.#resolved.values[name];
     if (value !== undefined) return value as NonNullable<Flags[Name]>;
@@ -61,7 +61,7 @@ export class FlagReader {
     return loaded !== undefined && sources.get(name) === loaded.source;
   }
 
-  /** Tokens that the loaded model knows, where one was read. */
+  /** Number of tokens that the loaded model knows, if a model was loaded. */
   get vocabularySize(): number | undefined {
     return this.#resolved.loaded?.vocabularySize;
   }
@@ -71,12 +71,15 @@ export class FlagReader {
     return this.#resolved.loaded?.start;
   }
 
-  /** The tokenizer of the loaded model, where no flag names another one. */
+  /** The tokenizer of the loaded model, unless a flag names another one. */
   get loadedTokenizer(): TokenizerOptions | undefined {
     return this.#resolved.loadedTokenizer;
   }
 
-  /** Returns the flag as it was written: `--lr 0.1`; with its source where the user did not write it. */
+  /**
+   * Returns a flag with its value as it was written, `--lr 0.1`; with its source if the user did not write
+   * it.
+   */
   written(name: FlagName): string {
     const value = this.#resolved.values[name];
     const shown = value === true ? '' : ` ${Array.isArray(value) ? value.join(' ') : String(value)}`;
@@ -86,7 +89,7 @@ export class FlagReader {
     return `--${name}${shown}${from}`;
   }
 
-  /** Refuses two flags that are both in force. */
+  /** Throws the error about two flags that contradict each other. */
   conflict({ flags: [first, second], why, remedy }: FlagConflict): never {
     throw new ConfigurationError(
       'MTL_FLAG_CONFLICT',
@@ -98,7 +101,7 @@ export class FlagReader {
     );
   }
 
-  /** Refuses a flag that makes no sense without another. */
+  /** Throws the error about a flag that requires another flag. */
   needs(flag: FlagName, other: string, why: string): never {
     throw new ConfigurationError('MTL_FLAG_NEEDS', `${this.written(flag)} ${why}`, {
       expected: other,
@@ -108,7 +111,7 @@ export class FlagReader {
   }
 }
 
-/** Options of the classes of @mtl/optimizer, and the flags that set them. */
+/** The flag that sets each option of the classes of @mtl/optimizer, by the name of the option. */
 const flagOfOption: Readonly<Record<string, string>> = {
   maxLearningRate: '--lr',
   minLearningRate: '--min-lr',
@@ -131,14 +134,15 @@ const flagOfOption: Readonly<Record<string, string>> = {
   hysteresis: '--hysteresis',
 };
 
-/** The longest names first: `rampup.start` before `rampup`. */
+/** Names of options, the longest first: `rampup.start` before `rampup`. */
 const names = Object.keys(flagOfOption).sort((a, b) => b.length - a.length);
 const option = new RegExp(`\\b(?:${names.map((name) => name.replace('.', '\\.')).join('|')})\\b`, 'g');
 
 const inFlags = (text: string): string => text.replace(option, (name) => flagOfOption[name]!);
 
 /**
- * Runs `body` for users of flags: in its errors, names of options of @mtl/optimizer become names of flags.
+ * Runs `body` for users of flags: in its errors, names of options of @mtl/optimizer are replaced by names of
+ * flags.
  *
  * @throws ConfigurationError of `body`, with its code
  */

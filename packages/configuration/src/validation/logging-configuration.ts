@@ -73,7 +73,7 @@ function mlflowOf(flags: FlagReader): Pick<LoggingConfiguration, 'mlflow'> {
   return { mlflow: { trackingUri, experiment, ...(name === undefined ? {} : { name }) } };
 }
 
-/** Refuses flags of a service that no flag names. */
+/** Rejects flags of a service if the service itself is not requested. */
 function refuseAlone(flags: FlagReader, names: readonly FlagName[], service: string): void {
   for (const name of names) if (flags.isGiven(name)) flags.needs(name, service, 'names no service by itself');
 }

@@ -10,7 +10,7 @@ import type { FlagReader } from './flag-reader.js';
 /**
  * Returns the architecture in the configuration of a run, by its keys: values of flags and derived values.
  *
- * @param of the fields of a BERT alone, or all others
+ * @param of `bert` for the fields that only a BERT has, `others` for all other fields
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a flag without a value
  */
 function configuredFields(flags: FlagReader, of: 'bert' | 'others'): Readonly<Record<string, unknown>> {
@@ -70,6 +70,8 @@ export function bertSettings(flags: FlagReader): BertConfiguration {
 type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 'sequenceLength'>;
 
 /**
+ * Returns the architecture of a run.
+ *
  * @param notices collects messages for the user
  * @throws ConfigurationError `MTL_HEADS`, `MTL_EXPERTS`, `MTL_SEQUENCE_LENGTH`, `MTL_FLAG_NEEDS`,
  *   `MTL_FLAG_CONFLICT`, `MTL_FLAG_VALUE` or `MTL_FLAG_REQUIRED`.

@@ -24,7 +24,7 @@ describe('warm-up that leaves no step with the full learning rate', () => {
     configure(withFlags(flags)).notices.filter((notice) => notice.includes('learning rate'));
 
   it.each([
-    // the first step has the rate of the begin of warm-up, as in Megatron-LM
+    // the first step has the rate with which warm-up begins, as in Megatron-LM
     [
       '--train-iters 1 --lr-warmup-fraction 0.01',
       /--lr 0.001: the largest is 0, because warm-up takes 0.01 of 1 steps/,
@@ -61,7 +61,7 @@ describe('the learning rates of word embedding and output layer', () => {
   it('end at --min-lr where --decoupled-min-lr is missing', () => {
     const rates = { maxLearningRate: 0.02, minLearningRate: 1e-5 };
     expect(decoupledOf('--min-lr 1e-5 --decoupled-lr 0.02')).toEqual(rates);
-    // above the main peak, and below the main floor
+    // a decoupled peak above the main peak, and a decoupled minimum below the main minimum
     expect(decoupledOf('--min-lr 1e-5 --decoupled-lr 1e-6 --decoupled-min-lr 0')).toEqual({
       maxLearningRate: 1e-6,
       minLearningRate: 0,

@@ -16,7 +16,7 @@ import type { FlagName } from '../schema/flag-schema.js';
 import { type FlagReader, inWordsOfFlags } from './flag-reader.js';
 
 /**
- * Returns the settings of Muon, where it is asked for.
+ * Returns the settings of Muon, if the flags request it.
  *
  * @throws ConfigurationError `MTL_MUON_TP_MODE` for updates that depend on the layout.
  */
@@ -88,7 +88,7 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   const decoupled = decoupledOf(flags, notices);
   const lossScale = lossScaleOf(flags, training, notices);
   const muon = muonConfiguration(flags, notices);
-  // Both constructors check their numbers; training later constructs them from the same numbers.
+  // Both constructors check the numbers; training later passes the same numbers to them.
   const [schedule] = inWordsOfFlags(
     () => [new LearningRateSchedule(learningRate), new LossScaler(lossScale)] as const,
   );
@@ -128,13 +128,16 @@ function learningRateOf(
   };
 }
 
-/** A lowest rate of a preset with a peak of the command line: the error names the source of each. */
+/**
+ * Rejects a minimum learning rate above the peak, for example from a preset next to a peak of the command
+ * line: the error names the source of each.
+ */
 function refuseAbovePeak(
   flags: FlagReader,
   options: {
     readonly name: 'min-lr' | 'decoupled-min-lr';
     readonly peakName: 'lr' | 'decoupled-lr';
-    /** The flag that lowers it. Default: `name`. */
+    /** The flag to pass instead, which lowers the rate. Default: `name`. */
     readonly instead?: FlagName;
   },
 ): void {
@@ -146,15 +149,15 @@ function refuseAbovePeak(
     `${flags.written(name)} is above ${flags.written(peakName)}`,
     {
       expected: `at most ${peak}`,
-      // without the last bits of a division
+      // rounded, without the last bits of the division
       remedy: `pass --${instead} ${Number((peak / 10).toPrecision(12))}`,
     },
   );
 }
 
 /**
- * Returns the part of the schedule that differs for the word embedding and the output layer: Megatron-LM's
- * rule, with one start of warm-up for all.
+ * Returns the part of the schedule that differs for the word embedding and the output layer, by Megatron-LM's
+ * rule: the rate at which warm-up starts is the same for all.
  */
 function decoupledOf(
   flags: FlagReader,
@@ -184,7 +187,9 @@ function decoupledOf(
   return { maxLearningRate: peak, minLearningRate: lowest };
 }
 
-/** A schedule in iterations cannot be mixed with a training run in samples, since the batch may grow. */
+/**
+ * Rejects a schedule in iterations for a training run in samples, and the reverse: the batch size may grow.
+ */
 function refuseOtherUnit(flags: FlagReader, unit: 'iterations' | 'samples'): void {
   const { decay, warmup, wsdDecay } = counting[unit === 'iterations' ? 'samples' : 'iterations'];
   for (const name of [decay, warmup, wsdDecay]) {
@@ -211,16 +216,17 @@ function warmupStepsOf(
       why: 'warm-up is a share or a number of steps, not both',
     });
   }
-  // a small number of conversations is learnt from in a few steps: warm-up must leave one with the full rate
+  // training on a small number of conversations takes only a few steps: warm-up must leave at least one step
+  // with the full rate
   return flags.get('train-data') === undefined ? fraction * decaySteps : Math.floor(fraction * decaySteps);
 }
 
-/** The share of the peak that some step should have. */
+/** The share of the peak that at least one step should have. */
 const fullRate = 0.9;
 
 /**
- * Returns a notice where warm-up, which as in Megatron-LM need not end at a whole step, leaves no step with
- * the full rate.
+ * Returns a notice if warm-up leaves no step with the full rate. As in Megatron-LM, warm-up need not end at a
+ * whole step.
  */
 function noticeOfLowRates(
   flags: FlagReader,

@@ -8,17 +8,17 @@ import type { FlagReader } from './flag-reader.js';
 export interface ParallelConfigurationOptions {
   readonly flags: FlagReader;
   readonly model: ShardedModel;
-  /** Processes of the run. */
+  /** Number of processes of the run. */
   readonly worldSize: number;
   /** Collects messages for the user. */
   readonly notices: string[];
 }
 
 /**
- * Returns how the processes share model and data.
+ * Returns the layout in which the processes share model and data.
  *
  * @throws ConfigurationError `MTL_TENSOR_PARALLEL_SIZE`, `MTL_EXPERT_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`,
- *   `MTL_PIPELINE_LAYERS` or `MTL_WORLD_SIZE` with the nearest sizes that work; `MTL_SCHEDULE_CSV`,
+ *   `MTL_PIPELINE_LAYERS` or `MTL_WORLD_SIZE` with the nearest valid sizes; `MTL_SCHEDULE_CSV`,
  *   `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`, `MTL_CUDA_GRAPHS`.
  */
 export function parallelConfiguration(options: ParallelConfigurationOptions): ParallelConfiguration {
@@ -54,7 +54,7 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
 /**
  * Returns whether passes are recorded as CUDA graphs.
  *
- * @throws ConfigurationError `MTL_CUDA_GRAPHS` where processes that share layers communicate within passes
+ * @throws ConfigurationError `MTL_CUDA_GRAPHS` if processes that share layers communicate within passes
  */
 function cudaGraphsOf(flags: FlagReader, notices: string[]): boolean {
   if (!flags.required('cuda-graphs')) return false;

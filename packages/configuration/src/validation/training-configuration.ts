@@ -25,7 +25,7 @@ type LayersOfChunks = Pick<
 >;
 
 /**
- * Returns which activations are computed again in the backward pass, by the flags of a pretraining or a
+ * Returns which activations are recomputed in the backward pass, from the flags of pretraining or
  * fine-tuning.
  *
  * @throws ConfigurationError `MTL_RECOMPUTE`, `MTL_FLAG_NEEDS`
@@ -69,7 +69,10 @@ export function recomputeConfiguration(options: RecomputeConfigurationOptions): 
   return { granularity, method, numLayers };
 }
 
-/** Returns the most layers of a chunk: a balanced layout is known only with the vocabulary. */
+/**
+ * Returns an upper bound for the number of layers of a chunk: a balanced layout is known only with the
+ * vocabulary.
+ */
 function mostLayersOfChunk(
   { numLayers }: Pick<ModelConfiguration, 'numLayers'>,
   { layerLayout, pipelineModelParallelSize, numVirtualStages }: LayersOfChunks,
@@ -83,7 +86,7 @@ export interface TrainingConfigurationOptions {
   readonly flags: FlagReader;
   readonly model: ModelConfiguration;
   readonly parallel: ParallelConfiguration;
-  /** The samples of an epoch where a run learns from conversations. */
+  /** The numbers of samples in an epoch, if the run learns from conversations. */
   readonly conversations?: ConversationSamples | undefined;
 }
 
@@ -119,7 +122,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     pipelineSize: parallel.pipelineModelParallelSize,
     counts: () => batches.countsOfMicroBatches(),
   });
-  // a schedule that does not fit any step of the run is refused here, before the first step
+  // reject a schedule that does not fit some step of the run now, before the first step
   for (const count of batches.countsOfMicroBatches()) scheduleOfStep(parallel, count);
   const trainSamples = flags.get('train-samples');
   const length = lengthOf(options, batches);
@@ -143,7 +146,11 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
   };
 }
 
-/** @throws ConfigurationError `MTL_FLAG_VALUE` for one that the run does not have */
+/**
+ * Returns the iterations to skip.
+ *
+ * @throws ConfigurationError `MTL_FLAG_VALUE` for an iteration that the run does not have
+ */
 function iterationsToSkipOf(
   flags: FlagReader,
   { trainIterations }: TrainingLength,
@@ -170,8 +177,8 @@ function rampupOf(flags: FlagReader): TrainingConfiguration['rampup'] {
 }
 
 /**
- * Rejects iterations with a batch size ramp-up, which needs all lengths in samples. The error has the
- * complete replacement.
+ * Rejects iterations as the length of a run with batch size ramp-up, which needs all lengths in samples. The
+ * error has the complete replacement.
  */
 function refuseIterations(flags: FlagReader, batches: NumMicroBatches): never {
   const { globalBatchSize } = batches.at(Number.MAX_SAFE_INTEGER);
@@ -220,7 +227,7 @@ function lengthOf(options: TrainingConfigurationOptions, batches: NumMicroBatche
   const stepsOfEpoch = stepsOf(conversations.numTrain);
   const all = stepsOf(conversations.numValidation);
   const { iteration, consumedSamples } = flags.start ?? { iteration: 0, consumedSamples: 0 };
-  // a checkpoint may have been trained with other batch sizes, so epochs are counted by samples
+  // a checkpoint may have been trained with other batch sizes, so epochs are counted in samples
   const stepsOfEpochs = (epochs: number): number =>
     iteration + Math.max(0, epochs * stepsOfEpoch - Math.floor(consumedSamples / globalBatchSize));
   return {
@@ -231,7 +238,11 @@ function lengthOf(options: TrainingConfigurationOptions, batches: NumMicroBatche
   };
 }
 
-/** @throws ConfigurationError `MTL_FLAG_CONFLICT` where the length is given in another way too */
+/**
+ * Returns the number of epochs.
+ *
+ * @throws ConfigurationError `MTL_FLAG_CONFLICT` if another flag gives the length too
+ */
 function refusingOthers(flags: FlagReader, epochs: number): number {
   for (const name of ['train-iters', 'train-samples'] as const) {
     if (flags.get(name) === undefined) continue;
@@ -271,7 +282,8 @@ function precisionOf(flags: FlagReader): TrainingConfiguration['precision'] {
 }
 
 /**
- * Returns the reaction to steps that are far outside of the recent distribution.
+ * Returns the settings of the reaction to steps whose loss or gradient norm is far above the values of recent
+ * steps.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS`
  */

@@ -101,13 +101,13 @@ describe('an error about flags', () => {
 
 describe('the size of a model', () => {
   it('leaves alone what some machine could hold', () => {
-    // the largest model that has been announced, on one process
+    // the largest model that has been announced, on one process, is rejected
     const line =
       '--num-layers 128 --hidden-size 25600 --num-attention-heads 160 --seq-length 2048 --max-position-embeddings 2048';
     expect(() =>
       configure(`--preset none ${line} --micro-batch-size 1 --train-iters 1 --lr 1 --data-path bundled`),
     ).not.toThrow();
-    // sharded over enough processes, a larger one
+    // a larger model, sharded over enough processes, is accepted
     const processes = '--tensor-model-parallel-size 8 --pipeline-model-parallel-size 8';
     const large = small.replace('--hidden-size 64', '--hidden-size 500000').replace('heads 4', 'heads 8');
     const larger = large.replace('--num-layers 4', '--num-layers 64');

@@ -27,9 +27,11 @@ import { parallelConfiguration } from './parallel-configuration.js';
 import { spikeConfiguration, trainingConfiguration } from './training-configuration.js';
 
 export interface ValidateConfigurationOptions {
-  /** Processes of the run; 1 unless given. */
+  /** Number of processes of the run. Default: 1 */
   readonly worldSize?: number;
-  /** The samples of an epoch where a run learns from conversations, by which --epochs counts steps. */
+  /**
+   * The numbers of samples in an epoch, if the run learns from conversations: --epochs counts steps by them.
+   */
   readonly conversations?: ConversationSamples | undefined;
 }
 
@@ -63,13 +65,13 @@ export function validateConfiguration(
   const checkpoint = checkpointConfiguration(flags);
   checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
   const model = modelConfiguration(flags, notices);
-  // a BERT leaves padding out, and pads the remaining tokens to a multiple of the shards
+  // a BERT computes no padding, and pads the remaining tokens to a multiple of the shards
   const sharded = resolved.model === 'bert' ? { ...model, sequenceLength: undefined } : model;
   checkLayersOfPipeline(flags);
   const parallel = parallelConfiguration({ flags, model: sharded, worldSize, notices });
   const training = trainingConfiguration({ flags, model, parallel, conversations });
   checkSizes({ flags, model, training, parallel });
-  // the size of the vocabulary has no part in it
+  // the size of the vocabulary does not affect adapters
   const adapted = adapterConfiguration(flags, () => gptModelOf(model, flags.vocabularySize ?? 1));
   const optimizer = optimizerConfiguration({ flags, training, notices });
   const data = dataConfiguration({ flags, training, notices });
@@ -106,7 +108,7 @@ function withIntervalOfEvaluation(
   return { ...checkpoint, saveInterval: training.evalInterval };
 }
 
-/** Freezes plain objects and arrays; a Map is left to its read-only type. */
+/** Freezes plain objects and arrays recursively. A Map is not frozen; its type is read-only. */
 function deepFreeze<Value extends object>(value: Value): Value {
   for (const part of Object.values(value)) {
     if (typeof part === 'object' && part !== null && !(part instanceof Map)) deepFreeze(part);

@@ -4,12 +4,12 @@ import { parseFlags } from '../../src/command-line/parse-flags.js';
 import type { PretrainingConfiguration } from '../../src/pretraining-configuration.js';
 import { validateConfiguration } from '../../src/validation/validate-configuration.js';
 
-/** Returns the configuration that a line of flags gives. */
+/** Returns the configuration for a line of flags. */
 export function configure(line: string, worldSize = 1): PretrainingConfiguration {
   return validateConfiguration(parseFlags(line.split(' ').filter((word) => word !== '')), { worldSize });
 }
 
-/** Returns the error that a line of flags is refused with. */
+/** Returns the error with which a line of flags is rejected. */
 export function errorOf(line: string, worldSize = 1): MtlError {
   try {
     configure(line, worldSize);
@@ -24,7 +24,9 @@ export function errorOf(line: string, worldSize = 1): MtlError {
 export const small =
   '--preset none --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --micro-batch-size 2 --train-iters 100 --lr 1e-3 --data-path bundled';
 
-/** Appended flags replace flags of `small`; `--no-train-iters` removes it. */
+/**
+ * Returns `small` with further flags, which replace flags of `small`; `--no-train-iters` removes that flag.
+ */
 export function withFlags(line: string): string {
   const removed = [...line.matchAll(/--(?:no-)?([a-z0-9-]+)/g)].map((match) => match[1]!);
   const base = removed.reduce((text, name) => text.replace(new RegExp(` --${name} \\S+`), ''), small);

@@ -1,5 +1,5 @@
-// Test helpers that other packages share with this package: @mtl/configuration/testing within the repository,
-// not published.
+// Test helpers that other packages of the repository use, as @mtl/configuration/testing; they are not
+// published.
 export { configure, errorOf, small, withFlags } from './configure.js';
 export { mergeOptions } from './merge-options.mjs';
 export { type Contradiction, refusals } from './refusals.js';

@@ -1,6 +1,6 @@
 /**
- * Lays options over each other, topic by topic: the last that has an option counts, and one that is
- * `undefined` leaves the option out, whatever came before.
+ * Merges options, topic by topic: the last object that has an option counts, and the value `undefined`
+ * removes the option.
  *
  * @param {readonly import('@mtl/configuration').RunOptions[]} all
  * @returns {import('@mtl/configuration').RunOptions}

@@ -2,15 +2,18 @@ import { formatError, type MtlError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
 import { configure, errorOf, withFlags } from './configure.js';
 
-/** Flags appended to `small`, number of processes, error code, and pattern of the error's text. */
+/**
+ * Flags that are appended to `small`, the number of processes, the expected error code, and a pattern of the
+ * error's text.
+ */
 export type Contradiction = readonly [line: string, worldSize: number, code: string, text: RegExp];
 
 export interface RefusalsOptions {
-  /** Number of errors that advise which value to pass. */
+  /** Number of errors that are expected to advise a value to pass. */
   readonly numAdvised: number;
 }
 
-/** Tests that flags are refused, and that following the advice of the error works. */
+/** Defines tests that flags are rejected, and that following the advice of the error works. */
 export function refusals(contradictions: readonly Contradiction[], { numAdvised }: RefusalsOptions): void {
   const advised = contradictions.filter(([line, worldSize]) =>
     /^pass --\S+ [\d.]+/.test(errorOf(withFlags(line), worldSize).remedy ?? ''),

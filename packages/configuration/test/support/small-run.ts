@@ -1,6 +1,6 @@
 import type { RunOptions } from '../../src/options/run-options.js';
 
-/** A run without a preset on which everything is right. */
+/** Options of a run without a preset that pass all checks. */
 export const smallRun = {
   preset: 'none',
   model: { numLayers: 4, hiddenSize: 64, numAttentionHeads: 4, maxPositionEmbeddings: 32 },

@@ -19,7 +19,7 @@ async function readLine(line: string) {
 
 const template = (text: string): ChatTemplate => new ChatTemplate({ name: 'chat.jinja', text });
 
-/** Returns the texts of a line that are learnt. */
+/** Returns the texts of a line that the assistant learns. */
 async function learnt(line: object, text: string, endOfTurn = '<e>'): Promise<readonly string[]> {
   const conversation = await readLine(JSON.stringify(line));
   const { text: whole, spans } = assistantSpans({ conversation, template: template(text), endOfTurn });
@@ -87,7 +87,7 @@ describe('an answer that is written otherwise when others follow', () => {
   });
 
   it('begins where its header ends as the generation prompt does not', async () => {
-    // the prompt opens a thought, which no answer of a file has
+    // the prompt opens a thought, which no answer in the files contains
     const opening = `{% for m in messages %}{{ '<' + m.role + '>' + m.content.split('</think>')[-1] + '<e>' }}{% endfor %}{% if add_generation_prompt %}{{ '<assistant><think>\\n' }}{% endif %}`;
     const messages = [
       said('user', 'q'),

@@ -1,11 +1,14 @@
 import type { ChatMessage, ChatTemplate, TextSpan } from '@mtl/chat-templates';
 import { type Conversation, conversationError, isLearnt } from './conversation.js';
 
-/** The end of answers of a template that ends them with the first token of the next turn, or not at all. */
+/**
+ * The end of answers if the template does not write one: it ends them with the first token of the next turn,
+ * or not at all.
+ */
 export interface UnwrittenEnd {
-  /** Special tokens that begin the next turn, and that the answer before it ends with. */
+  /** Special tokens that begin the next turn; the answer before it is taken to end with that token. */
   readonly markers: readonly { readonly token: number; readonly text: string }[];
-  /** Text that is appended to an answer in the last message. */
+  /** Text that is appended to an answer in the last message, which no turn follows. */
   readonly appended: string;
 }
 
@@ -18,7 +21,7 @@ interface AssistantSpansOptions {
   readonly unwritten?: UnwrittenEnd | undefined;
 }
 
-/** A conversation as text, and the spans that the assistant learns. */
+/** A conversation as text, and the spans of it that the assistant learns. */
 export interface AssistantText {
   readonly text: string;
   readonly spans: readonly TextSpan[];
@@ -42,7 +45,7 @@ export function assistantSpans(given: AssistantSpansOptions): AssistantText {
   return withEnds({ text, spans: addedByAnswers(options, text) }, options);
 }
 
-/** Extends answers by the marker of the next turn, which ends them; appends an end to the last answer. */
+/** Extends each answer by the marker of the next turn, which ends it; appends an end to the last answer. */
 function withEnds(
   found: AssistantText,
   { conversation, unwritten }: Pick<AssistantSpansOptions, 'conversation' | 'unwritten'>,
@@ -59,7 +62,7 @@ function withEnds(
   return { text: isLast ? text + unwritten.appended : text, spans: ended };
 }
 
-/** Returns the marked texts that are not given. */
+/** Returns the spans that the template marks as answers, except for answers that are only context. */
 function markedAnswers(
   { conversation, template }: AssistantSpansOptions,
   marked: readonly TextSpan[],
@@ -125,7 +128,7 @@ function noPrefix(
 
 interface AnswerInWholeOptions {
   readonly messages: readonly ChatMessage[];
-  /** The answer among the messages. */
+  /** The index of the answer among the messages. */
   readonly index: number;
   /** The text of all messages. */
   readonly whole: string;
@@ -134,7 +137,7 @@ interface AnswerInWholeOptions {
   readonly endOfTurn: string | undefined;
 }
 
-// words that no answer has, which differ in their first and last characters
+// made-up words that no answer contains; they differ in their first and last characters
 const words = ['gxqvzwk', 'kwzvqxg'];
 /**
  * Number of characters compared between the text before an answer's header and before its generation prompt.
@@ -144,9 +147,9 @@ const comparedBefore = 16;
 /**
  * Finds an answer in the text of a conversation whose template writes a message differently when others
  * follow it (for example without its reasoning). The answer's content is the part of the text that changes
- * when other words replace it. The answer begins after its generation prompt, or after the prompt's prefix
- * that the text has, and ends as it does when it is the last message. Returns undefined if the text has no
- * such span, or more than one.
+ * when other words replace it. The answer begins after its generation prompt, or after the part of the prompt
+ * that the text contains, and ends with the text that follows the content if the answer is the last message.
+ * Returns undefined if the text has no such span, or more than one.
  */
 function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
   const { messages, index, whole, render } = options;
@@ -172,7 +175,7 @@ function withContent(message: ChatMessage, word: string): ChatMessage {
   return { ...message, content: word, ...Object.fromEntries(thoughts.map((name) => [name, word])) };
 }
 
-/** Returns the part of a text that is not in all of the others; undefined where they are the same. */
+/** Returns the span of a text in which it differs from all the others; undefined if they are the same. */
 function changed(text: string, others: readonly string[]): TextSpan | undefined {
   if (others.includes(text)) return undefined;
   const start = Math.min(...others.map((other) => commonStart(text, other)));
@@ -212,7 +215,7 @@ function endOfHeader(
 }
 
 /**
- * Returns the text from the content of the answer to the end of its turn, where the answer is the last
+ * Returns the text after the content of the answer, up to the end of its turn, if the answer is the last
  * message.
  */
 function tailOf(
@@ -227,7 +230,7 @@ function tailOf(
   return content === undefined ? undefined : upToEnd(through.slice(content.end), endOfTurn);
 }
 
-/** Returns a text up to the token that ends a turn, where nothing but white space follows it. */
+/** Returns a text up to and with the token that ends a turn, if only white space follows that token. */
 function upToEnd(text: string, endOfTurn: string | undefined): string {
   if (endOfTurn === undefined) return text;
   const end = text.lastIndexOf(endOfTurn);

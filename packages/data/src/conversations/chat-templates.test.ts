@@ -15,7 +15,7 @@ interface FixtureConversation {
   readonly text: string;
   readonly prompt: string;
   readonly ids: readonly number[];
-  /** Places of the assistant's tokens. */
+  /** Positions of the tokens that the assistant learns. */
   readonly learnt: readonly number[];
 }
 

@@ -4,7 +4,8 @@ import type { AssistantText } from './assistant-spans.js';
 
 /**
  * Returns the ids of a rendered conversation. Text that spells a special token becomes that token. Built-in
- * tokenizers treat all text as plain; here `<|endoftext|>` ends a document in them too.
+ * tokenizers treat all text as plain; in conversations, `<|endoftext|>` becomes their end-of-document token
+ * too.
  */
 export function chatTokens(tokenizer: Tokenizer, text: string): Int32Array | number[] {
   if (tokenizer.specialIds !== undefined || !text.includes(endOfText)) return tokenizer.encode(text);
@@ -18,7 +19,7 @@ interface TokensInSpans {
   readonly tokens: ArrayLike<number>;
   /** 1 for each token in a span, else 0. */
   readonly isInSpan: Uint8Array;
-  /** True if some span begins or ends inside a token; it counts as the span's. */
+  /** True if some span begins or ends inside a token; such a token counts as part of the span. */
   readonly splitsTokens: boolean;
 }
 
@@ -46,18 +47,18 @@ export function tokensInSpans({ text, spans }: AssistantText, tokenizer: Tokeniz
 
 /** The position of a character among the tokens of the whole text. */
 interface Place {
-  /** Tokens that are wholly before it. */
+  /** Number of tokens that end before the character. */
   readonly count: number;
-  /** Tokens up to the character, including a token that it splits. */
+  /** Number of tokens up to the character, including a token that the position splits. */
   readonly through: number;
 }
 
 const whole = (count: number): Place => ({ count, through: count });
 
 /**
- * Returns the number of tokens up to each of the ends. It encodes the pieces between the ends, which is
- * cheaper than encoding each prefix. The pieces usually give the tokens of the whole text, since special
- * tokens are at the ends of messages; otherwise it returns undefined.
+ * Returns the number of tokens from the start of the text up to each of `ends`. It encodes the pieces between
+ * the ends, which is cheaper than encoding each prefix. The pieces usually give the tokens of the whole text,
+ * since special tokens are at the ends of messages; otherwise it returns undefined.
  */
 function countsByPieces(options: {
   readonly text: string;
@@ -78,9 +79,9 @@ function countsByPieces(options: {
 }
 
 /**
- * Returns the position where `before` and `after` meet in the tokens of the joined text. If the tokens of one
- * part are unchanged in the joined text, the position is at that part's boundary; otherwise it is in the
- * range of tokens that belong to neither part.
+ * Returns the position in the tokens of the joined text at which `before` ends and `after` begins. If the
+ * tokens of one part are unchanged in the joined text, the position is at that part's boundary; otherwise it
+ * is in the range of tokens that belong to neither part.
  */
 function placeOf(
   all: ArrayLike<number>,

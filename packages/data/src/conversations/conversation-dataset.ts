@@ -16,25 +16,27 @@ export interface PackedConversations {
   readonly tokens: Int32Array;
   /** One value for each token: 1 if it is learnt, else 0. */
   readonly isLearnt: Uint8Array;
-  /** float64 [N + 1]: where each conversation starts in `tokens`, and the end. */
+  /**
+   * float64 [N + 1], the index in `tokens` at which each conversation starts, and the end of the last one.
+   */
   readonly offsets: Float64Array;
-  /** int32 [N]: the conversations of the first row, of the second, and so on. */
+  /** int32 [N], the numbers of the conversations, row by row. */
   readonly order: Int32Array;
-  /** int32 [R + 1]: where each row starts in `order`, and the end. */
+  /** int32 [R + 1], the index in `order` at which each row starts, and the end of the last one. */
   readonly rowOffsets: Int32Array;
 }
 
 /** Packed conversations in a form that worker threads can receive. */
 export interface ConversationDatasetDescription extends PackedConversations {
   readonly kind: 'conversations';
-  /** Samples: the rows, padded with empty ones to a multiple of the batch size. */
+  /** Number of samples: the rows, padded with empty rows to a multiple of the batch size. */
   readonly numSamples: number;
 }
 
 /**
  * Conversations packed into samples of one length. A conversation of n tokens takes n - 1 positions, which
- * count from 0; it cannot see other conversations. The loss counts where the next token is learnt. Loaders
- * and samplers accept it as they accept the datasets of pretraining.
+ * count from 0; it cannot see other conversations. A position counts in the loss if its next token is learnt.
+ * Loaders and samplers accept it as they accept the datasets of pretraining.
  */
 export class ConversationDataset implements SampleDataset {
   readonly description: ConversationDatasetDescription;
@@ -84,21 +86,23 @@ export class ConversationDataset implements SampleDataset {
     return assembleBatch(this, [sample]);
   }
 
-  /** Returns numbers of conversations among the learnt ones. */
+  /** Returns the numbers of the sample's conversations, counted from 0 over this dataset. */
   documentsOf(sample: number): SampleDocuments {
     const { order, rowOffsets } = this.description;
     const conversations = order.subarray(rowOffsets[sample] ?? 0, rowOffsets[sample + 1] ?? 0);
     return { source: 'conversations', documents: [...conversations] };
   }
 
-  /** Does nothing: no file is open. */
+  /** Does nothing, since no file is open. */
   close(): void {}
 
   [Symbol.dispose](): void {
     this.close();
   }
 
-  /** Writes a conversation to positions `start` and on of a row; returns how many it took. */
+  /**
+   * Writes a conversation to a row, from position `start` on; returns the number of positions that it took.
+   */
   #fillConversation(place: {
     readonly conversation: number;
     readonly batch: TokenBatch;

@@ -8,17 +8,20 @@ export interface Conversation {
   readonly tools?: readonly unknown[] | undefined;
   /** Number of messages at the start that are context: their answers are not learnt. */
   readonly numGiven: number;
-  /** The place that it came from, for messages: `chats.jsonl, line 3`. */
+  /** The place in the file that the conversation was read from, for messages: `chats.jsonl, line 3`. */
   readonly where: string;
 }
 
-/** Returns whether the assistant learns a message: not one with `"weight": 0` or `"train": false`. */
+/**
+ * Returns whether the assistant learns a message. It does not learn context, nor a message with `"weight": 0`
+ * or `"train": false`.
+ */
 export function isLearnt({ messages, numGiven }: Conversation, index: number): boolean {
   const { role, weight, train } = messages[index]!;
   return index >= numGiven && role === 'assistant' && numberOf(weight) !== 0 && train !== false;
 }
 
-/** Returns a number of JSON, however it is spelt. */
+/** Returns a JSON value with Python's floats and large integers converted to plain numbers. */
 export const numberOf = (value: unknown): unknown => (value instanceof PythonFloat ? value.value : value);
 
 /** Returns the error of a conversation that cannot be trained on. */

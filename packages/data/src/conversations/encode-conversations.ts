@@ -17,27 +17,36 @@ interface EncodeConversationsOptions {
   readonly template: ChatTemplate;
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
-  /** `refuse`: an error; `truncate`: only its first tokens; `drop`: without it. */
+  /**
+   * The rule for conversations of more tokens than a sample holds. `refuse`: an error; `truncate`: keep the
+   * first tokens; `drop`: leave the conversation out.
+   */
   readonly long: LongConversationRule;
 }
 
 /** Counts of the conversations that became tokens. */
 export interface ConversationCounts {
-  /** Conversations that were read. */
+  /** Number of conversations that were read. */
   read: number;
-  /** Longer than a sample: truncated to its length. */
+  /** Conversations longer than a sample that were truncated to its length. */
   truncated: number;
-  /** Longer than a sample: left out. */
+  /** Conversations longer than a sample that were left out. */
   dropped: number;
-  /** Left out because no token is learnt, for example if the text was truncated before the first answer. */
+  /**
+   * Conversations that were left out because they have no learnt token, for example if the text was truncated
+   * before the first answer.
+   */
   withoutAnswer: number;
-  /** With an answer that begins or ends inside a token. */
+  /** Conversations with an answer that begins or ends inside a token. */
   splitTokens: number;
-  /** Complete, but without a learnt special token: nothing teaches the model to end its answers. */
+  /**
+   * Complete conversations without a learnt special token: nothing in them teaches the model to end its
+   * answers.
+   */
   withoutEnd: number;
   /** Tokens of the conversations that are kept. */
   tokens: number;
-  /** Tokens that are learnt. */
+  /** Number of learnt tokens. */
   learnt: number;
 }
 
@@ -72,7 +81,7 @@ export async function encodeConversations(
     const count = keptTokens(tokens.length, { conversation, options, counts });
     if (count === 0) continue;
     const isLearnt = isInSpan.slice(0, count);
-    // the first token is given, never predicted
+    // the first token is only an input: nothing predicts it
     const learnt = isLearnt.reduce((sum, one, index) => (index === 0 ? 0 : sum + one), 0);
     if (learnt === 0) {
       counts.withoutAnswer += 1;
@@ -103,7 +112,7 @@ function keptTokens(
   },
 ): number {
   const { sequenceLength, long } = of.options;
-  // the last token is only predicted
+  // the last token is only a label: it is never an input
   const most = sequenceLength + 1;
   if (count <= most) return count;
   if (long === 'refuse') {
@@ -155,16 +164,16 @@ export function packConversations(
 }
 
 /**
- * Packs items into rows of one capacity, the longest first, each into the fullest row that has enough room
- * (best fit). The number of rows is mostly within a percent of the minimum.
+ * Packs items into rows of one capacity: takes the longest item first, and puts each into the fullest row
+ * that has enough room (best fit). The number of rows is usually within one percent of the minimum.
  *
- * @param lengths from 1 to `capacity`
- * @returns the items of each row, by their numbers
+ * @param lengths length of each item, from 1 to `capacity`
+ * @returns the items of each row, by their index in `lengths`
  */
 export function packRows(lengths: readonly number[], capacity: number): readonly (readonly number[])[] {
   const order = lengths.map((_, index) => index).sort((a, b) => lengths[b]! - lengths[a]! || a - b);
   const rows: number[][] = [];
-  // the rows with so much room
+  // the entry at n has the rows with room for n more tokens
   const byRoom: number[][] = Array.from({ length: capacity + 1 }, () => []);
   for (const piece of order) {
     const length = lengths[piece]!;

@@ -13,7 +13,7 @@ export interface EndOfTurn {
   readonly unwritten?: UnwrittenEnd;
 }
 
-// no template has this word
+// a made-up word that no template contains
 const answer = 'gxqvzwk';
 
 /**
@@ -27,7 +27,7 @@ export function endOfTurn(template: ChatTemplate, tokenizer: Tokenizer): EndOfTu
   const after = textBehindAnswer(template);
   const written = after === undefined ? undefined : firstSpecial(after, tokenizer);
   if (after === undefined || written !== undefined) return written;
-  // for example an end of words followed by a special token
+  // for example an end that is ordinary words followed by a special token
   if (chatTokens(tokenizer, after).some((token) => isSpecial(tokenizer, token))) return undefined;
   const followers = ['user', 'tool'].flatMap((role) => {
     const behind = textBehindAnswer(template, { role, content: 'a' });
@@ -65,7 +65,7 @@ function textBehindAnswer(template: ChatTemplate, next?: ChatMessage): string | 
   try {
     ({ text } = template.render({ messages, where: 'an example' }));
   } catch {
-    // a template may want more than two messages; it reports that where it is used
+    // a template may need more than two messages; if so, its use reports that
     return undefined;
   }
   const at = text.lastIndexOf(answer);
@@ -81,9 +81,7 @@ function firstSpecial(text: string, tokenizer: Tokenizer): { token: number; text
   return after.startsWith(own) ? { token, text: own } : undefined;
 }
 
-/**
- * Returns the text of a special token; the end of a document of a tokenizer that is built in may have none.
- */
+/** Returns the text of a special token; a built-in tokenizer may have no text for its end of a document. */
 const spelt = ({ specialIds, decode }: Tokenizer, token: number): string =>
   specialIds === undefined ? endOfText : decode([token]);
 

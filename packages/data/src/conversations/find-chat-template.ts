@@ -40,7 +40,7 @@ export function findChatTemplate(tokenizer: ChatTokenizer): ChatTemplate | undef
   return directory === undefined ? undefined : savedTemplates(directory)?.open(specialTokens);
 }
 
-/** Returns the end of a document in templates, unless files name it. */
+/** Returns the end-of-document token for templates, unless files name it. */
 function endOfDocument({ specialIds, eod, decode }: ChatTokenizer): Readonly<Record<string, string>> {
   if (specialIds === undefined) return { bos_token: endOfText, eos_token: endOfText };
   return { eos_token: decode([eod]) };

@@ -18,7 +18,10 @@ export interface ConversationFiles {
   readonly trainData: readonly string[];
   /** Files to evaluate on. */
   readonly validationData: readonly string[];
-  /** Without them: the share of the conversations that is kept for evaluation, from 0 to below 1. */
+  /**
+   * If there are no files to evaluate on: the share of the conversations that is kept for evaluation, from 0
+   * to below 1.
+   */
   readonly validationFraction: number;
   readonly long: LongConversationRule;
 }
@@ -28,7 +31,7 @@ export interface ConversationDatasetsOptions extends ConversationFiles {
   readonly template: ChatTemplate;
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
-  /** Chooses the share that is kept for evaluation. */
+  /** Seed of the random choice of the conversations that are kept for evaluation. */
   readonly seed: number;
 }
 
@@ -41,9 +44,9 @@ export interface ConversationPart {
 /** The packed conversations of a fine-tuning run. */
 export interface ConversationDatasets {
   readonly train: ConversationPart;
-  /** Undefined where nothing is kept for evaluation. */
+  /** The conversations for evaluation; undefined if none are kept. */
   readonly validation: ConversationPart | undefined;
-  /** Counts of all files of training, before a share is taken from them. */
+  /** Counts for all training files together, before a share is kept for evaluation. */
   readonly counts: ConversationCounts;
   readonly validationCounts: ConversationCounts | undefined;
 }
@@ -80,7 +83,7 @@ export async function conversationDatasets(
   }
   const order = Float64Array.from(all.encoded.keys());
   new RandomState(seed).shuffle(order);
-  // at least one of each where a share is asked for
+  // if a share is requested, both parts get at least one conversation
   const wanted = validationFraction === 0 ? 0 : Math.max(1, Math.round(validationFraction * numAll));
   const numValidation = Math.min(wanted, numAll - 1);
   const held = new Set(order.subarray(0, numValidation));

@@ -121,7 +121,7 @@ function problemOf(message: unknown): string | undefined {
   return content === undefined ? 'has no "content"' : '"content" is not a text';
 }
 
-/** Returns a list, or its JSON in a text, as tables of texts have it. */
+/** Returns a list; accepts its JSON text too, since tables of texts store it so. */
 function toolsOf(
   { tools }: Readonly<Record<string, unknown>>,
   where: string,
@@ -230,7 +230,7 @@ function systemOf({ system }: JsonObject, where: string): readonly ChatMessage[]
   throw conversationError(where, '"system" is not a text', { expected: '"system": "..."' });
 }
 
-/** Returns remedy for messages without one of the assistant. */
+/** Returns the remedy for a conversation that has no message of the assistant. */
 function remedyWithoutAssistant(messages: readonly ChatMessage[]): string {
   const roles = [...new Set(messages.map(({ role }) => role))];
   const others = roles.filter((role) => !['user', 'assistant', 'system', 'tool'].includes(role));

@@ -74,7 +74,7 @@ describe('readDocuments', () => {
       '[NaNNaN]',
     ])
       await expect(read(file('b.jsonl', line))).rejects.toMatchObject(corpusError(/line 1/));
-    // the position in the message counts from the start of the line
+    // the column in the message counts from the start of the line
     await expect(read(file('b.jsonl', '{"of": NaN, "text": x}'))).rejects.toMatchObject(
       corpusError(/position 20|at 20|'x'/),
     );
@@ -184,10 +184,10 @@ describe('readLineBatches', () => {
   }
 
   it('passes over all but the first of many empty lines, and counts them', async () => {
-    // more than a chunk of the file
+    // longer than one chunk of the file
     const path = file('a.txt', `first\r\n${'\n'.repeat(1_500_000)}\r\n\r\n  \nlast`);
     const { lines } = await batchesOf({ path, joinsEmptyLines: true });
-    // one of each chunk
+    // one line of each chunk
     expect(lines).toEqual([
       [1, 'first'],
       [2, ''],

@@ -295,7 +295,7 @@ describe('prepareDataset', () => {
   });
 
   it.each([0, 2])('stops in the middle of a document, with %i threads', async (workers) => {
-    // A pattern that tries two to the power of the length possibilities: it would never be done.
+    // A pattern that tries 2^length possibilities, so tokenizing would never finish.
     const tokenizerModel = file(
       'tokenizer.json',
       JSON.stringify({
@@ -372,7 +372,7 @@ describe('prepareDataset', () => {
     const record = join(directory, 'out_text_document.inputs.txt');
     expect(readFileSync(record, 'utf8')).toBe(files.map((path) => `${path}\n`).join(''));
     const bytes = readFileSync(join(directory, 'out_text_document.bin'));
-    // the same files by their names give the same bytes, and need no record
+    // the same files given by name produce the same bytes, and need no record of the inputs
     const again = { ...options, inputs: files };
     await expect(prepareDataset(again)).rejects.toMatchObject({ code: 'MTL_DATA_EXISTS' });
     await prepareDataset({ ...again, overwrite: true });

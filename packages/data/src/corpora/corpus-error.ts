@@ -1,6 +1,6 @@
 import { DataError } from '@mtl/errors';
 
-/** Hears of a line or row that cannot be used, and is left out. */
+/** Receives the error of a line or row that cannot be used, and is left out. */
 export type OnBadLine = (error: DataError) => void;
 
 /** Reports an unusable line or row to a caller that skips such lines; throws without such a caller. */
@@ -34,11 +34,11 @@ export function corpusError(options: {
   readonly expected?: string;
   readonly remedy?: string;
   readonly cause?: unknown;
-  /** A line or row that can be left out. */
+  /** True for a line or row that can be left out. */
   readonly isBadLine?: boolean;
-  /** The keys or columns that hold texts, if the requested one does not. */
+  /** The keys or columns that do hold texts, if the requested key does not. */
   readonly keys?: readonly string[];
-  /** The key that was probably meant. */
+  /** The existing key that the user probably meant. */
   readonly nearestKey?: string | undefined;
 }): DataError {
   const { path, line, element, what, expected, remedy, cause, isBadLine, keys, nearestKey } = options;
@@ -58,7 +58,7 @@ export function corpusError(options: {
 
 /** Counts the lines and rows that are left out of a corpus because they hold no usable text. */
 export class BadLines {
-  /** The callback for `readDocuments`; undefined where no line is left out. */
+  /** The callback for `readDocuments`; undefined if bad lines are errors and none is left out. */
   readonly onBadLine: OnBadLine | undefined;
   #count = 0;
   #first: DataError | undefined;
@@ -75,7 +75,7 @@ export class BadLines {
     return this.#count;
   }
 
-  /** The error of the first one. */
+  /** The error of the first bad line. */
   get first(): DataError | undefined {
     return this.#first;
   }

@@ -10,7 +10,10 @@ export interface CorpusFiles {
   /** The input: a file or a folder. */
   readonly input: string;
   readonly isFolder: boolean;
-  /** In the order in which they are read: of a folder sorted by their paths, whatever the file system. */
+  /**
+   * The files in the order in which they are read. Files of a folder are sorted by their paths, so the order
+   * does not depend on the file system.
+   */
   readonly files: readonly string[];
   /** Files of the folder whose names have no corpus format; they are not read. */
   readonly skipped: readonly string[];
@@ -72,10 +75,11 @@ function corpusFormat(path: string): CorpusFormat | undefined {
   return /\.(txt|text|md)$/.test(unzipped) ? 'plain text' : undefined;
 }
 
-/** A corpus file and how to read it. */
+/** A corpus file and settings for reading it. */
 export interface ReadDocumentsOptions {
   /**
-   * `.txt` (also `.text`, `.md`), `.jsonl` (also `.json`, `.ndjson`), each also with `.gz`, or `.parquet`.
+   * Path of the file. Its name ends in `.txt` (or `.text`, `.md`), `.jsonl` (or `.json`, `.ndjson`), each
+   * also with `.gz`, or in `.parquet`.
    */
   readonly path: string;
   /** Key of the text in JSON lines, or its Parquet column (default "text"). */
@@ -89,7 +93,7 @@ export interface ReadDocumentsOptions {
    * text, of each line that is not UTF-8. Default: the error is thrown.
    */
   readonly onBadLine?: OnBadLine | undefined;
-  /** Aborted: the stream ends with the signal's reason, also while a thread decodes Parquet. */
+  /** When it is aborted, the stream ends with the signal's reason, even while a thread decodes Parquet. */
   readonly signal?: AbortSignal | undefined;
 }
 

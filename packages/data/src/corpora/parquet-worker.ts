@@ -7,21 +7,21 @@ import { readTextColumn } from './parquet/read-text-column.js';
 const batchCharacters = 1 << 18;
 const batchTexts = 4096;
 
-/** Data that the thread starts with. Each message asks for one batch more. */
+/** Data that the thread starts with. After that, each message requests one more batch. */
 export interface ParquetWorkerData {
   readonly path: string;
   readonly key: string;
-  /** Rows without a usable text are left out, and reported. */
+  /** True if rows without a usable text are left out and reported. */
   readonly skipBadRows: boolean;
 }
 
-/** The next texts, at the end fewer or none, or why there are none. */
+/** The next texts (fewer or none at the end), or the error that prevents reading them. */
 export type ParquetReply =
   | {
       readonly texts: readonly string[];
       /** Errors of the rows that are left out. */
       readonly bad: readonly ErrorMessage[];
-      /** Bytes of the file read so far. */
+      /** Number of bytes of the file read so far. */
       readonly bytes: number;
       readonly done: boolean;
     }
@@ -31,7 +31,7 @@ const { path, key, skipBadRows } = workerData as ParquetWorkerData;
 let bad: ErrorMessage[] = [];
 const onBadRow = skipBadRows ? (error: DataError) => void bad.push(packWorkerError(error)) : undefined;
 const texts = readTextColumn({ path, key, onBadRow });
-// The first reply has its error.
+// The error is reported in the first reply.
 texts.catch(() => undefined);
 let bytes = 0;
 

@@ -23,7 +23,7 @@ const smallCorpusBytes = 8 << 20;
 export interface PrepareProgress {
   readonly documents: number;
   readonly tokens: number;
-  /** Bytes of the input files read, and in all. */
+  /** Bytes of the input files that were read so far, and their total. */
   readonly bytes: number;
   readonly totalBytes: number;
 }
@@ -54,8 +54,9 @@ interface PrepareDatasetOptions {
   /** Language of the sentences, a BCP 47 tag (default "en"). */
   readonly sentenceLocale?: string;
   /**
-   * Worker threads (default: one for each processor, 0 for a small corpus). 0 tokenizes in this thread, and
-   * documents of more than 262,144 characters in one that can be ended.
+   * Worker threads (default: one for each processor, 0 for a small corpus). With 0, documents are tokenized
+   * in this thread, except for documents of more than 262,144 characters, which go to a worker thread that
+   * can be terminated.
    */
   readonly workers?: number;
   /**
@@ -63,11 +64,13 @@ interface PrepareDatasetOptions {
    * nothing is written). If all lines are unusable, that is an error.
    */
   readonly skipBadLines?: boolean;
-  /** Replaces a dataset of that prefix (default: it is refused). */
+  /** True to replace an existing dataset with that prefix (default: it is an error). */
   readonly overwrite?: boolean;
   /** Called after each batch of documents. */
   readonly onProgress?: (progress: PrepareProgress) => void;
-  /** Aborted: nothing is left of the dataset, and the preparation fails with the signal's reason. */
+  /**
+   * When it is aborted, the unfinished dataset is deleted and the preparation fails with the signal's reason.
+   */
   readonly signal?: AbortSignal;
 }
 
@@ -84,10 +87,10 @@ export interface PrepareSummary extends IndexedDatasetSummary {
 }
 
 /**
- * Tokenizes corpora into a Megatron indexed dataset, the bytes that Megatron's preprocessing writes for the
- * same tokens, whatever the number of threads. Memory is bounded by the batches under way.
+ * Tokenizes corpora into a Megatron indexed dataset, with the same bytes as Megatron's preprocessing writes
+ * for these tokens, whatever the number of threads. Memory is bounded by the batches in flight.
  *
- * @throws DataError MTL_DATA_EXISTS where there is such a dataset already
+ * @throws DataError MTL_DATA_EXISTS if the dataset exists already
  */
 export async function prepareDataset(options: PrepareDatasetOptions): Promise<PrepareSummary> {
   const { appendEod = false, overwrite = false } = options;
@@ -125,7 +128,7 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
         progress.bytes = bytes;
       },
     });
-    // Two batches a thread: one being worked on, one waiting. Results are written in the order of the corpus.
+    // Two batches for each thread: one in work, one waiting. Results are written in the order of the corpus.
     const start = (texts: readonly string[]) => documents.tokenize(texts);
     await forEachInOrder({ batches, start, atMost: Math.max(1, 2 * workers), finish: write });
     signal?.throwIfAborted();
@@ -155,7 +158,10 @@ function inputFiles(inputs: readonly string[]): readonly CorpusFiles[] {
   });
 }
 
-/** Writes which files were read where a folder was given; a record of an earlier dataset is removed. */
+/**
+ * Writes the list of the files that were read if an input is a folder; otherwise removes the list of an
+ * earlier dataset.
+ */
 function recordInputs(path: string, inputs: readonly CorpusFiles[]): void {
   if (!inputs.some(({ isFolder }) => isFolder)) {
     rmSync(path, { force: true });

@@ -59,7 +59,7 @@ interface JsonRecord {
   readonly text: string;
   /** Line in which it begins, from 1. */
   readonly line: number;
-  /** Number in the array that the file is, from 1; absent in JSON lines. */
+  /** Number of the element if the file is one array, from 1; absent in JSON lines. */
   readonly element?: number;
 }
 
@@ -96,11 +96,11 @@ export async function* readJsonRecords(
 class ArrayElements {
   readonly firstLine: number;
   readonly #path: string;
-  /** Open brackets: 1 between the elements. */
+  /** Number of open brackets: 1 between the elements of the array. */
   #depth = 0;
   #isDone = false;
   #count = 0;
-  /** The present element's lines so far, and where it begins. */
+  /** The lines of the current element so far, and the line in which it begins. */
   #parts: string[] = [];
   #length = 0;
   #line = 0;

@@ -13,30 +13,28 @@ const carriageReturn = 13;
 /** One line of a text file, without its end. */
 export interface CorpusLine {
   readonly text: string;
-  /** Counted from 1. */
+  /** Number of the line, from 1. */
   readonly number: number;
 }
 
-/** The start of reading, and the callback for its progress. */
+/** The file to read, and the callbacks for progress and errors. */
 export interface ReadLinesOptions {
   readonly path: string;
-  /** Called with the bytes of the file read so far (compressed ones in a .gz file). */
+  /** Called with the number of bytes of the file read so far (compressed bytes for a .gz file). */
   readonly onBytes?: ((bytes: number) => void) | undefined;
   /** Maximum bytes of a line, checked for lines that span chunks of the file (default: 256 Mi). */
   readonly maximumLineBytes?: number | undefined;
   /** Called with the error of each line that cannot be used, which is left out. Default: it is thrown. */
   readonly onBadLine?: OnBadLine | undefined;
-  /** Aborted: the stream ends with the signal's reason. */
+  /** When it is aborted, the stream ends with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Gives only the first of empty lines that follow each other (default false). */
+  /** True to give only the first of several empty lines in a row (default false). */
   readonly joinsEmptyLines?: boolean | undefined;
-  /**
-   * Gives lines that follow each other as one, joined by newlines, as far as they are usable (default false).
-   */
+  /** True to give consecutive usable lines as one text, joined by newlines (default false). */
   readonly joinsLines?: boolean | undefined;
 }
 
-/** Lines in a batch: each await costs the time of many short lines. */
+/** Lines in a batch: one await takes as long as reading many short lines, so a batch has many. */
 const batchLines = 4096;
 
 /**
@@ -47,7 +45,7 @@ export async function* readLines(options: ReadLinesOptions): AsyncGenerator<Corp
   for await (const batch of readLineBatches(options)) yield* batch;
 }
 
-/** Streams the lines as `readLines`, several at a time. */
+/** Streams the same lines as `readLines`, several at a time. */
 export async function* readLineBatches(
   options: ReadLinesOptions,
 ): AsyncGenerator<readonly CorpusLine[], void, undefined> {
@@ -61,7 +59,7 @@ export async function* readLineBatches(
   let number = 0;
   let pending: Buffer[] = [];
   let pendingBytes = 0;
-  /** True after a line that was too long: its rest is passed over. */
+  /** True after a line that was too long: the rest of that line is skipped. */
   let isSkipping = false;
   let batch: CorpusLine[] = [];
   const take = (last: Buffer): CorpusLine | DataError | undefined => {
@@ -73,7 +71,7 @@ export async function* readLineBatches(
     isSkipping = false;
     return line;
   };
-  /** Yields the lines so far, so that lines before a bad one come before its error. */
+  /** Yields the lines collected so far, so that lines before a bad line come before its error. */
   function* flush(): Generator<readonly CorpusLine[], void, undefined> {
     if (batch.length > 0) yield batch;
     batch = [];
@@ -133,7 +131,7 @@ export async function* readLineBatches(
   yield* flush();
 }
 
-/** Returns where empty lines that begin at `start` end, and how many there are. */
+/** Returns the position after a run of empty lines that begins at `start`, and their number. */
 function endOfEmptyLines(bytes: Buffer, start: number): { readonly end: number; readonly count: number } {
   let end = start;
   let count = 0;
@@ -181,7 +179,7 @@ async function* readChunks(options: ReadLinesOptions): AsyncGenerator<Buffer, vo
     onBytes?.(bytes);
   });
   const gunzip = path.endsWith('.gz') ? createGunzip({ chunkSize: 1 << 18 }) : undefined;
-  // pipe() does not carry errors over; a file that cannot be read must end the unzipped stream too.
+  // pipe() does not forward errors: an error of the file must end the unzipped stream too.
   if (gunzip !== undefined) file.on('error', (error) => gunzip.destroy(error)).pipe(gunzip);
   try {
     for await (const chunk of gunzip ?? file) {

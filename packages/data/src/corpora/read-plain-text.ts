@@ -38,7 +38,10 @@ export async function* readPlainText(options: ReadPlainTextOptions): AsyncGenera
   if (!document.isEmpty) yield document.take();
 }
 
-/** Lines are joined in blocks, since an array holds at most some 100 million, and a string can have more. */
+/**
+ * The most lines that are kept apart before they are joined into a block: an array holds at most some 100
+ * million, and a document can have more.
+ */
 const mostLinesApart = 1 << 16;
 
 /** The lines of a document, joined by newlines. */

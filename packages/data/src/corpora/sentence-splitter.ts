@@ -12,7 +12,10 @@ const beforeNumbers =
 const ending = (words: string) => new RegExp(`(?:^|[\\s([“"'])(?:${words.replaceAll(' ', '|')})\\.$`, 'i');
 const endsBeforeName = ending(beforeNames);
 const endsBeforeNumber = ending(beforeNumbers);
-/** An initial: one capital letter and its full stop. Several ("U.S.") may as well end a sentence. */
+/**
+ * Matches an initial at the end of a text: one capital letter and its full stop. Several in a row ("U.S.")
+ * are not matched, since they may end a sentence.
+ */
 const endsWithInitial = /(?:^|[\s([“"'])\p{Lu}\.$/u;
 const blankLine = /\n[^\S\n]*\n/;
 const firstWindow = 4096;
@@ -64,8 +67,8 @@ function segmenterOf(locale: string): Intl.Segmenter {
 }
 
 /**
- * Yields the segments of a text. Windows keep the time linear: the segmenter's own grows with the square of
- * its text.
+ * Yields the segments of a text. Segments one window of the text at a time, so that the time is linear: the
+ * segmenter's time grows with the square of the length of its input.
  */
 function* segments(segmenter: Intl.Segmenter, text: string): Generator<string, void, undefined> {
   let window = firstWindow;

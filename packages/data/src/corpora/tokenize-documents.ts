@@ -68,13 +68,14 @@ function checkIds(ids: ArrayLike<number>, tokenizer: Tokenizer): void {
   }
 }
 
-// Tokenizing more than this at once keeps a thread busy for so long that it seems deaf to Ctrl-C.
+// The most characters to tokenize at once in this thread: more would keep it busy for so long that Ctrl-C
+// seems to have no effect.
 const mostCharactersHere = 1 << 18;
 
 /** Settings by which documents become tokens. */
 interface DocumentTokenizerOptions {
   readonly tokenizer: Tokenizer;
-  /** Worker threads; 0 tokenizes in this thread, but for long documents. */
+  /** Number of worker threads; with 0, all but long documents are tokenized in this thread. */
   readonly workers: number;
   readonly appendEod: boolean;
   readonly dtype: TokenDtype;
@@ -103,11 +104,11 @@ export class DocumentTokenizer {
     signal?.addEventListener('abort', this.#abort);
   }
 
-  /** Rejects with the coded error of a thread, or with the signal's reason. */
+  /** Tokenizes a batch; rejects with the coded error of a thread, or with the signal's reason. */
   async tokenize(texts: readonly string[]): Promise<TokenizedDocuments> {
     const { tokenizer, appendEod, dtype, workers, signal } = this.#options;
     signal?.throwIfAborted();
-    // One without options cannot be made again in another thread.
+    // A tokenizer without options cannot be created again in another thread.
     const isLong = tokenizer.options !== undefined && numCharacters(texts) > mostCharactersHere;
     if (workers > 0 || isLong) return (this.#pool ?? this.#startPool(1)).tokenize(texts);
     await setImmediate();
@@ -146,7 +147,7 @@ export interface TokenizeWorkerData {
   readonly sentenceLocale: string | undefined;
 }
 
-/** One batch of documents, by number. */
+/** A batch of documents to tokenize, identified by a number. */
 export interface TokenizeRequest {
   readonly batch: number;
   readonly texts: readonly string[];

@@ -27,7 +27,7 @@ export function sharedUint8Array(length: number): Uint8Array {
 
 /**
  * Turns the bits of int64 values into float64, in place (a bigint for each would cost an allocation). Exact
- * up to 2^53, beyond every file size and count there is; callers check ranges.
+ * up to 2^53, more than any file size or count; callers check ranges.
  */
 export function int64BitsToFloat64(values: Float64Array): Float64Array {
   const halves = new Uint32Array(values.buffer, values.byteOffset, values.length * 2);

@@ -20,9 +20,9 @@ export interface IndexFile {
   readonly sequenceLengths: Int32Array;
   /** float64 [S]: exact byte offset of each sequence in the .bin file. */
   readonly sequencePointers: Float64Array;
-  /** float64 [D]: 0, then the sequence number at which each document ends. */
+  /** float64 [D], 0, then for each document the number of the sequence after its last one. */
   readonly documentIndices: Float64Array;
-  /** int8 [S] of a multimodal dataset. */
+  /** int8 [S], the mode of each sequence; undefined unless the dataset is multimodal. */
   readonly sequenceModes: Int8Array | undefined;
   readonly numTokens: number;
   readonly binBytes: number;
@@ -211,7 +211,7 @@ function checkDocuments(documentIndices: Float64Array, numSequences: number, idx
 export const indexMagic = Buffer.from('MMIDIDX\0\0', 'latin1');
 /** The only format version there is. */
 export const indexVersion = 1;
-/** Magic 9, version 8, dtype code 1, sequence count 8, document index count 8. */
+/** Bytes of the header: magic 9, version 8, dtype code 1, sequence count 8, document index count 8. */
 export const indexHeaderBytes = 34;
 
 /** Returns the two files of a dataset: users may name the prefix or either file. */
@@ -220,7 +220,7 @@ export function indexedDatasetPaths(prefix: string): { prefix: string; binPath: 
   return { prefix: bare, binPath: `${bare}.bin`, idxPath: `${bare}.idx` };
 }
 
-/** Returns the error of an indexed dataset that is missing, torn or contradicts itself. */
+/** Returns the error of an indexed dataset that is missing, truncated or inconsistent. */
 export function indexedDatasetError(
   path: string,
   what: string,

@@ -73,7 +73,7 @@ export class IndexedDatasetWriter {
     this.#addLength(tokens.length, mode);
   }
 
-  /** Ends the current document (one without sequences is an empty document). */
+  /** Ends the current document. A document without sequences is empty. */
   endDocument(): void {
     this.#documents.writeInt64(this.#numSequences);
     this.#numDocuments++;
@@ -186,7 +186,7 @@ export class IndexedDatasetWriter {
     };
   }
 
-  /** Deletes the temporary files; a dataset that was not finished is gone. Safe to call at any time. */
+  /** Deletes the temporary files, and with them a dataset that was not finished. Safe to call at any time. */
   discard(): void {
     this.#finished = true;
     for (const part of [this.#tokens, this.#lengths, this.#documents, this.#modes]) part?.discard();
@@ -203,7 +203,7 @@ export class IndexedDatasetWriter {
   #encode(tokens: ArrayLike<number> | TokenArray): TokenArray {
     if (this.#finished) throw new UsageError('MTL_DATA_WRITER_FINISHED', `${this.prefix}: already finished`);
     const { minimum, maximum, create } = this.#format;
-    // An array of the file's own type holds nothing that does not fit.
+    // An array of the file's own type cannot hold a token out of range.
     if (tokens.constructor === create(0).constructor) return tokens as TokenArray;
     const encoded = create(tokens.length);
     for (let i = 0; i < tokens.length; i++) {
@@ -269,7 +269,7 @@ interface MergeIndexedDatasetsOptions {
   readonly inputs: readonly string[];
   /** Prefix of the result. */
   readonly output: string;
-  /** Replaces a dataset of that prefix (default: it is refused). */
+  /** True to replace an existing dataset with that prefix (default: it is an error). */
   readonly overwrite?: boolean;
   /** Called after each input. */
   readonly onProgress?: (progress: {
@@ -280,11 +280,11 @@ interface MergeIndexedDatasetsOptions {
 }
 
 /**
- * Joins datasets of one element type into one, as Megatron's merge does: lengths and tokens one after
- * another, document boundaries moved on. Streams: memory is bounded by the largest .idx file.
+ * Joins datasets of one element type into one, as Megatron's merge does: lengths and tokens are concatenated,
+ * and document boundaries shifted. Datasets are streamed, so memory is bounded by the largest .idx file.
  *
- * @throws DataError MTL_DATA_MERGE, _DTYPE_MISMATCH, _MODES_MISMATCH; MTL_DATA_EXISTS where there is such a
- *   dataset already
+ * @throws DataError MTL_DATA_MERGE, _DTYPE_MISMATCH, _MODES_MISMATCH; MTL_DATA_EXISTS if the output exists
+ *   already
  */
 export function mergeIndexedDatasets(options: MergeIndexedDatasetsOptions): IndexedDatasetSummary {
   const { inputs, output, overwrite = false, onProgress } = options;

@@ -41,7 +41,7 @@ function writeDataset(name: string, documents: readonly number[][], dtype: Token
   return prefix;
 }
 
-/** Tokens 0, 1, 2, ... split into documents of these lengths. */
+/** Returns tokens 0, 1, 2, ... split into documents of the given lengths. */
 function counted(lengths: readonly number[]): number[][] {
   let next = 0;
   return lengths.map((length) => Array.from({ length }, () => next++));

@@ -64,11 +64,11 @@ export class IndexedDataset {
   get sequenceLengths(): Int32Array {
     return this.#index.sequenceLengths;
   }
-  /** float64 [numDocuments + 1]: 0, then the sequence at which each document ends. */
+  /** float64 [numDocuments + 1], 0, then for each document the number of the sequence after its last one. */
   get documentIndices(): Float64Array {
     return this.#index.documentIndices;
   }
-  /** int8 [numSequences], only in multimodal datasets. */
+  /** int8 [numSequences], the mode of each sequence; undefined unless the dataset is multimodal. */
   get sequenceModes(): Int8Array | undefined {
     return this.#index.sequenceModes;
   }

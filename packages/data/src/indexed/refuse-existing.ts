@@ -5,7 +5,7 @@ import { indexedDatasetPaths } from './index-file.js';
 /**
  * Refuses to write over a dataset, which runs may be training on.
  *
- * @throws DataError MTL_DATA_EXISTS, status 2, where one of its two files is there
+ * @throws DataError MTL_DATA_EXISTS, exit status 2, if one of its two files exists
  */
 export function refuseExistingDataset(prefix: string): void {
   const { binPath, idxPath } = indexedDatasetPaths(prefix);
@@ -18,7 +18,7 @@ export function refuseExistingDataset(prefix: string): void {
 /**
  * Refuses to write over files.
  *
- * @throws DataError MTL_DATA_EXISTS, status 2
+ * @throws DataError MTL_DATA_EXISTS, exit status 2
  */
 export function refuseExistingFiles(
   paths: readonly string[],

@@ -57,9 +57,12 @@ const chunkTokens = 1 << 18;
 /** Options of `verifyIndexedDataset`. */
 interface VerifyIndexedDatasetOptions {
   readonly prefix: string;
-  /** Tokens must be below this; without it only negative and fractional ones are errors. */
+  /**
+   * The size of the vocabulary: tokens must be below it. Without it, only negative and fractional tokens are
+   * errors.
+   */
   readonly vocabularySize?: number;
-  /** Called now and then with the tokens checked so far. */
+  /** Called from time to time with the number of tokens checked so far. */
   readonly onProgress?: (progress: { readonly tokens: number; readonly totalTokens: number }) => void;
 }
 

@@ -71,7 +71,7 @@ it('reads no sample of another data-parallel rank', async () => {
   });
   const batches = await take(createBatchLoader({ dataset: watched, sampler, thread: 'main' }));
   expect(batches).toHaveLength(7);
-  // 4 samples of each 8 are this rank's
+  // of every 8 samples, this rank reads 4
   expect(read).toEqual(batches.flatMap(({ sampleNumbers }) => [...sampleNumbers]));
 });
 
@@ -136,13 +136,13 @@ describe.each(['worker', 'main'] as const)('createBatchLoader (%s thread)', (thr
   });
 });
 
-/** Holds the event loop up, but no core that the thread may want. */
+/** Blocks the event loop without using the CPU core that the worker thread may need. */
 function block(milliseconds: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }
 
-// A busy machine may suspend the thread, so a longer block follows one that was too short. A loader that
-// needs the event loop waits after every block.
+// A busy machine may suspend the thread, so a block that was too short is repeated with a longer one. A
+// loader that needs the event loop would wait after every block.
 describe('reading ahead', () => {
   it('fills up to readAhead batches', async () => {
     let waitedMilliseconds = Number.POSITIVE_INFINITY;
@@ -158,13 +158,13 @@ describe('reading ahead', () => {
       ({ waitedMilliseconds } = loader.statistics);
       await loader.close();
     }
-    // Not a matter of speed: a batch that was there is not waited for at all.
+    // This does not depend on speed: for a batch that is ready, `next` must not wait at all.
     expect(waitedMilliseconds).toBe(0);
   });
 
   it('has batches ready while the event loop is blocked by a step', async () => {
     let numWaited = Number.POSITIVE_INFINITY;
-    // a batch takes far less than a step of 10 ms
+    // assembling a batch takes far less than 10 ms, the first block
     for (let stepMs = 10; stepMs <= 160 && numWaited > 10; stepMs *= 2) {
       const loader = createBatchLoader({
         dataset,

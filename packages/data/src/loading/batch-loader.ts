@@ -10,7 +10,8 @@ import type { BatchReply, BatchWorkerData } from './batch-worker.js';
 export interface BatchLoaderOptions<Batch extends NumberedBatch = TokenBatch> {
   readonly dataset: SampleDataset<Batch>;
   /**
-   * Which samples this rank reads; `consumedSamples` resumes. `totalSamples` defaults to the whole dataset.
+   * The samples that this rank reads; `consumedSamples` continues an earlier run. `totalSamples` defaults to
+   * the whole dataset.
    */
   readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'> & { readonly totalSamples?: number };
   /** Batches assembled before they are asked for (default 4). */
@@ -22,9 +23,12 @@ export interface BatchLoaderOptions<Batch extends NumberedBatch = TokenBatch> {
 /** Counts of a loader so far. */
 interface BatchLoaderStatistics {
   readonly batches: number;
-  /** Time that `next` spent waiting for a batch (the first one, which starts the thread, not counted). */
+  /**
+   * Total time that `next` spent waiting for a batch, without the first batch, which includes the start of
+   * the thread.
+   */
   readonly waitedMilliseconds: number;
-  /** Time spent assembling batches, wherever that was. */
+  /** Total time spent assembling batches, in the worker thread or in this one. */
   readonly assembledMilliseconds: number;
 }
 
@@ -52,7 +56,7 @@ export function createBatchLoader<Batch extends NumberedBatch = TokenBatch>(
       expected: `at most ${dataset.length}, what the dataset has`,
     });
   }
-  // Wrong settings must be found here, not in a thread: the generator checks them when it starts.
+  // Wrong settings must be reported here, not by the thread: the generator checks them when it starts.
   sampleMicroBatches(sampler).next();
   return thread === 'main'
     ? new MainThreadLoader(dataset, sampler)
@@ -153,7 +157,7 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
       this.#assembled += reply.milliseconds;
       return { done: false, value: reply.batch };
     }
-    // the end, or an error, stays the same for later calls
+    // later calls get the same reply: the end, or the error
     this.#end = reply;
     await this.close();
     if ('error' in reply) throw unpackError(reply.error);
@@ -181,8 +185,7 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
   }
 
   /**
-   * Returns a reply that has arrived; also one that the event loop has not delivered, because a step held it
-   * up.
+   * Returns a reply that has arrived, even if the event loop has not delivered it because a step blocked it.
    */
   #ready(): BatchReply<Batch> | undefined {
     const queued = this.#replies.shift();

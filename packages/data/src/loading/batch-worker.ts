@@ -6,7 +6,7 @@ import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/mi
 import { assembleBatch, type SampleDatasetDescription } from '../samples/sample-dataset.js';
 import { openSampleDataset } from './open-sample-dataset.js';
 
-/** Data that the thread starts with. Each message on `port` asks for one batch more. */
+/** Data that the thread starts with. After that, each message on `port` requests one more batch. */
 export interface BatchWorkerData {
   readonly port: MessagePort;
   readonly dataset: SampleDatasetDescription;

@@ -51,7 +51,10 @@ const className = 'BERTMaskedWordPieceDataset';
 interface BertDatasetSettings extends SampleIndexSettings {
   /** The WordPiece tokenizer that wrote the dataset. */
   readonly tokenizer: Tokenizer;
-  /** Default: the tokenizer's own; Megatron's value makes its caches and ours interchangeable. */
+  /**
+   * Identifiers of the tokenizer for the md5 in the names of cache files. Default: the tokenizer's own; with
+   * Megatron's value, Megatron and this project can use each other's caches.
+   */
   readonly tokenizerIdentifiers?: PythonJsonValue;
   /** Changes to Megatron's masks. */
   readonly masking?: Partial<MaskingOptions>;
@@ -89,17 +92,20 @@ interface BertSample {
   /** The masked tokens, -1 elsewhere. */
   readonly labels: Int32Array;
   readonly lossMask: Int32Array;
-  /** 1 for tokens; the padding id where `text` has it, as padding or as a random replacement. */
+  /**
+   * 1 at tokens and 0 at padding, but the padding id wherever `text` has it, as padding or as a random
+   * replacement.
+   */
   readonly paddingMask: Int32Array;
   /** True if A and B were swapped. */
   readonly isRandom: boolean;
   readonly truncated: boolean;
 }
 
-/** The result of a draw in addition to the tokens. */
+/** The values that drawing a sample returns in addition to its tokens. */
 interface DrawnSample {
   readonly length: number;
-  /** Tokens of type 0. */
+  /** Number of tokens of type 0, from the start of the sample. */
   readonly firstLength: number;
   readonly isRandom: boolean;
   readonly truncated: boolean;
@@ -200,8 +206,9 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     const { firstSentence: first, endSentence: end, targetLength } = this.#sentences.rangeOf(sample);
     const tokens = Math.min(this.#sentences.tokensOf({ first, end }), targetLength);
     if (!this.description.sentencePairs) return tokens + 2;
-    // if the first and the last sentence have tokens, both parts of any split have tokens, and truncation
-    // leaves at least one in each, as every target has room for two; otherwise a draw tells the split
+    // if the first and the last sentence have tokens, so do both parts of any split, and truncation leaves at
+    // least one token in each part, since every target length has room for two; otherwise only drawing the
+    // sample shows whether a part is empty
     const isEmpty = (sentence: number): boolean =>
       this.#sentences.tokensOf({ first: sentence, end: sentence + 1 }) === 0;
     const isSure = end - first >= 2 && !isEmpty(first) && !isEmpty(end - 1);
@@ -257,7 +264,10 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     return { length, firstLength, isRandom, truncated };
   }
 
-  /** 80 % `[MASK]`, 10 % a random token, 10 % the token itself (Devlin 2018, 3.1). */
+  /**
+   * Returns the replacement of a masked token: `[MASK]` in 80 %, a random token in 10 %, and the token itself
+   * in 10 % of the cases (Devlin 2018, 3.1).
+   */
   readonly #replace = (random: RandomState, label: number): number => {
     const { mask, ids } = this.description.vocabulary;
     if (random.double() < 0.8) return mask;

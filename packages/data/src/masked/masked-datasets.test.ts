@@ -221,7 +221,7 @@ describe('BertDataset', () => {
   it('tells which document a sample was read from', () => {
     const name = join(directory, 'documents');
     const writer = new IndexedDatasetWriter({ prefix: name, dtype: 'uint16' });
-    // every token of a document is its own; some documents are empty
+    // no two documents share a token, so a token identifies its document; some documents are empty
     for (let document = 0; document < 30; document++) {
       const numSentences = document % 4 === 3 ? 0 : 2 + (document % 5);
       for (let sentence = 0; sentence < numSentences; sentence++)
@@ -232,7 +232,7 @@ describe('BertDataset', () => {
     using dataset = openBertDataset({ ...base, prefix: name });
     for (let sample = 0; sample < dataset.length; sample++) {
       const { text, labels, paddingMask } = dataset.megatronSample(sample);
-      // unmasked, and neither padding nor a special token
+      // unmasked tokens, without padding and special tokens
       const own = text.filter(
         (token, at) => labels[at] === -1 && paddingMask[at] === 1 && token >= firstPiece,
       );
@@ -243,7 +243,7 @@ describe('BertDataset', () => {
   });
 
   it('tells how long samples are without reading them, whatever the documents', () => {
-    // sentences without tokens, which leave a part empty, too
+    // some sentences have no tokens, which leaves a part empty
     const documents = fc.array(fc.array(fc.integer({ min: 0, max: 40 }), { minLength: 2, maxLength: 8 }), {
       minLength: 1,
       maxLength: 8,
@@ -259,7 +259,7 @@ describe('BertDataset', () => {
       }),
       { numRuns: 60 },
     );
-    // with room for one token truncation would leave a part empty
+    // with room for only one token, truncation would leave a part empty
     expect(() => openBertDataset({ ...base, sequenceLength: 4 })).toThrow(
       expect.objectContaining({ code: 'MTL_DATA_SEQUENCE_LENGTH' }),
     );
@@ -418,7 +418,7 @@ describe('errors', () => {
       'MTL_DATA_NO_SENTENCES',
       /none of 0 documents/,
     );
-    // Without pairs a document of one sentence will do, however long.
+    // Without pairs, a document of one sentence is enough, however long.
     openBertDataset({ ...base, prefix: corpus('single', [[600]]), sentencePairs: false }).close();
   });
 

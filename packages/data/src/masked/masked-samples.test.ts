@@ -83,7 +83,7 @@ function flat(sample: object): number[] {
   );
 }
 
-/** The samples of every case are drawn from the whole corpus, once. */
+/** The samples of every case; each sample is drawn from the whole corpus once. */
 const whole = { prefix, split: 'train', numSamples: undefined, cacheDirectory: false } as const;
 
 function expectSamples(

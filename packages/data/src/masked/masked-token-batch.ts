@@ -28,16 +28,16 @@ export function createMaskedTokenBatch(options: {
   };
 }
 
-/** `[CLS]` and two of `[SEP]`. */
+/** Number of special tokens in a sample: `[CLS]` and two `[SEP]`. */
 export const numSpecialTokens = 3;
 
-// Steps from nothing to the most masked tokens that a batch can hold.
+// Number of sizes of the masked tokens of a batch, evenly spaced up to the most that a batch can hold.
 const ladderSteps = 8;
 
 interface MaskedSize {
   readonly batchSize: number;
   readonly sequenceLength: number;
-  /** Share of the tokens that is masked. */
+  /** Share of the tokens that are masked. */
   readonly probability: number;
 }
 
@@ -46,7 +46,9 @@ export function mostMasked({ batchSize, sequenceLength, probability }: MaskedSiz
   return batchSize * Math.max(1, Math.floor(probability * (sequenceLength - numSpecialTokens)));
 }
 
-/** Returns the largest M that a batch can have: the M of samples that fill their sequences. */
+/**
+ * Returns the largest M (room for masked tokens) of any batch, reached by samples that fill their sequences.
+ */
 export function mostRoomForMasked(size: MaskedSize): number {
   return roomFor(mostMasked(size), mostMasked(size));
 }

@@ -49,7 +49,7 @@ export function checkMasking({ probability, maximumNgram }: MaskingOptions): voi
 
 /** Properties of a vocabulary that masking needs; plain data that worker threads receive. */
 export interface MaskingVocabulary {
-  /** One more than the largest id. */
+  /** Number of ids: the largest id plus one. */
   readonly size: number;
   readonly classification: number;
   readonly separator: number;
@@ -103,7 +103,7 @@ export function specialTokenId({ tokenIds, name }: Tokenizer, token: string): nu
 
 const geometricProbability = 0.2;
 
-/** The next replacement of a masked token `label`; draws from `random`. */
+/** Returns the token that replaces the masked token `label`; draws from `random`. */
 type Replace = (random: RandomState, label: number) => number;
 
 /**
@@ -111,21 +111,21 @@ type Replace = (random: RandomState, label: number) => number;
  * as it fits the number of tokens to mask. Arrays are kept from sample to sample: masking allocates nothing.
  */
 export class TokenMasker {
-  /** int32: where tokens were masked, ascending; the first `numMasked` count. */
+  /** int32, the positions of the masked tokens, ascending; only the first `numMasked` entries are valid. */
   readonly positions: Int32Array;
-  /** int32: the original token. */
+  /** int32, the original tokens at `positions`. */
   readonly labels: Int32Array;
   numMasked = 0;
   readonly #vocabulary: MaskingVocabulary;
   readonly #options: MaskingOptions;
-  /** P(length <= n) for n = 1, 2, ... */
+  /** Entry n - 1 is P(length <= n), for n = 1, 2, ... */
   readonly #cumulative: Float64Array;
   /** Positions of the tokens that may be masked. */
   readonly #members: Int32Array;
-  /** First member of each candidate, and the end of the last one. */
+  /** For each candidate the index of its first member, and the end of the last candidate. */
   readonly #firstMembers: Int32Array;
   readonly #order: Int32Array;
-  /** By position: 1 where masked. */
+  /** For each position 1 if it is masked, else 0. */
   readonly #isMasked: Uint8Array;
   readonly #labelAt: Int32Array;
 
@@ -178,7 +178,8 @@ export class TokenMasker {
       numMasked += end - first;
     }
     this.#collect(length);
-    // Megatron shuffles once more here; nothing is drawn from the stream of this sample afterwards.
+    // Megatron shuffles once more here. It can be left out, since nothing is drawn from this sample's stream
+    // afterwards.
   }
 
   #findCandidates(tokens: Int32Array, length: number): number {
@@ -200,8 +201,8 @@ export class TokenMasker {
   }
 
   /**
-   * Draws a length and shortens it until the n-gram fits; the end of its members, or their start when none
-   * fits.
+   * Draws the length of an n-gram and shortens it until it fits; returns the end of its members, or their
+   * start if none fits.
    */
   #fittingEnd(options: {
     candidate: number;
@@ -250,7 +251,8 @@ function cumulativeProbabilities({ maximumNgram, favorLongerNgrams }: MaskingOpt
   const inverse = Array.from({ length: maximumNgram }, (_, i) => 1 / (i + 1));
   let probabilities = normalizeWeights(inverse);
   if (favorLongerNgrams) probabilities.reverse();
-  // NumPy normalises twice more: Megatron for the n-grams of this candidate, choice() the running sum.
+  // To get the same rounding, weights are normalized twice more: Megatron normalizes for the n-grams of this
+  // candidate, NumPy's choice() the running sum.
   probabilities = normalizeWeights(probabilities);
   let sum = 0;
   const running = Float64Array.from(probabilities, (probability) => {

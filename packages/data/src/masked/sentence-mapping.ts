@@ -7,7 +7,7 @@ import { MersenneTwister, MersenneTwister64 } from '../random/mersenne-twister.j
 
 /** Documents of sentences, and the samples to gather them into. */
 interface SentenceMappingOptions extends SentenceDocuments {
-  /** Most tokens of a sample without its special tokens. */
+  /** The most tokens of a sample, not counting its special tokens. */
   readonly maximumLength: number;
   /** Share of samples that aim at a shorter length (Megatron rounds its inverse to an integer). */
   readonly shortSequenceProbability: number;
@@ -47,22 +47,25 @@ export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Arr
 
 /** A document of several sentences gives no samples if one of its sentences is longer than this. */
 const longestSentence = 512;
-/** Columns of a row: first sentence, end sentence, target length. */
+/** Number of columns of a row: first sentence, end sentence, target length. */
 const columns = 3;
-// All rows have to fit one typed array.
+// The most rows: all rows have to fit into one typed array.
 const maximumRows = 0x1fffffff;
 
 /** Documents, which are runs of sentences; a sentence is a sequence of the indexed dataset. */
 interface SentenceDocuments {
-  /** `[documents + 1]`: the sentence at which each document starts, and the end of the last one. */
+  /**
+   * `[documents + 1]`, the number of the sentence at which each document starts, and the end of the last
+   * document.
+   */
   readonly documentIndices: ArrayLike<number>;
-  /** int32: tokens of every sentence of the dataset. */
+  /** int32, the number of tokens of every sentence of the dataset. */
   readonly sizes: Int32Array;
-  /** Fewest sentences of a sample. */
+  /** The fewest sentences of a sample. */
   readonly minimumSentences: number;
   /**
-   * Epochs are added until there are this many samples (there may be more, since epochs are complete);
-   * undefined for one epoch.
+   * The fewest samples: complete epochs are added until there are this many, so there may be more. Undefined
+   * for one epoch.
    */
   readonly numSamples?: number | undefined;
   readonly seed: number;
@@ -70,7 +73,10 @@ interface SentenceDocuments {
 
 /** Documents and the target lengths of their samples. */
 interface WalkSentencesOptions extends SentenceDocuments {
-  /** Starts a walk (there are two, which must go the same way); gives the target length of each sample. */
+  /**
+   * Starts a walk, and returns a function that gives the target length of each sample. There are two walks,
+   * which must get the same lengths.
+   */
   readonly start: () => () => number;
 }
 
@@ -83,7 +89,7 @@ function walkSentences(options: WalkSentencesOptions): Uint32Array {
   checkWalk(options);
   const usable = usableDocuments(options);
   if (usable.length === 0) throw noSentences(options);
-  // The first walk counts, the second fills.
+  // The first walk counts the rows, the second fills them.
   const numRows = walkEpochs(options, usable, undefined);
   if (numRows > maximumRows) {
     throw new DataError('MTL_DATA_INDEX_TOO_LARGE', `the documents make ${numRows} samples`, {
@@ -127,9 +133,12 @@ function usableDocuments(options: WalkSentencesOptions): Int32Array {
 /** The number of documents, and the number of documents without samples. */
 export interface DocumentCounts {
   readonly numDocuments: number;
-  /** Left out: fewer sentences than a sample needs. */
+  /** Documents that were left out because they have fewer sentences than a sample needs. */
   readonly numWithFewSentences: number;
-  /** Left out: a sentence longer than 512 tokens (as Megatron does; long tables and lists are such). */
+  /**
+   * Documents that were left out because a sentence is longer than 512 tokens, as in Megatron; long tables
+   * and lists are such sentences.
+   */
   readonly numWithLongSentence: number;
 }
 
@@ -223,7 +232,7 @@ function noSentences(options: WalkSentencesOptions): DataError {
       remedy:
         'prepare the corpus with mtl data prepare --split-sentences (in plain text, --text-documents file makes ' +
         'each file one document)' +
-        // BERT's samples have two parts, unless it has no sentence-order head
+        // BERT's samples have two parts, unless the model has no sentence-order head
         (minimumSentences > 1 && numWithFewSentences > 0
           ? ', train without sentence order (--bert-no-binary-head)'
           : '') +
@@ -256,7 +265,7 @@ export function checkSentenceMapping(
   return undefined;
 }
 
-/** Returns the end of the document of a sentence; -1 for a sentence outside. */
+/** Returns the end of the document that contains a sentence; -1 if the sentence is outside all documents. */
 function endOfDocument(documentIndices: ArrayLike<number>, sentence: number): number {
   if (documentIndices.length < 2 || sentence < documentIndices[0]!) return -1;
   // The first boundary beyond the sentence.
@@ -270,7 +279,7 @@ function endOfDocument(documentIndices: ArrayLike<number>, sentence: number): nu
   return documentIndices[low] ?? -1;
 }
 
-/** The place of the sentences of one sample. */
+/** The range of sentences of one sample. */
 interface SampleRange {
   readonly firstSentence: number;
   readonly endSentence: number;
@@ -279,11 +288,11 @@ interface SampleRange {
 
 /** The sentences of one sample. */
 interface SampleSentences extends SampleRange {
-  /** int32: the tokens of all its sentences; valid until the next one is read. */
+  /** int32, the tokens of all sentences of the sample; valid until the next sample is read. */
   readonly tokens: Int32Array;
 }
 
-/** Reads the sentences of samples, one read of the file each. */
+/** Reads the sentences of samples; each sample takes one read of the file. */
 export class SentenceReader {
   readonly #indexed: IndexedDataset;
   /** uint32 [N, 3]: first sentence, end sentence, target length. */
@@ -310,7 +319,7 @@ export class SentenceReader {
     return this.#indexed.tokensOfSequences(sentences);
   }
 
-  /** Returns the place of a sample's sentences, by the index alone. Throws `MTL_DATA_OUT_OF_RANGE`. */
+  /** Returns the range of a sample's sentences, from the index alone. Throws `MTL_DATA_OUT_OF_RANGE`. */
   rangeOf(sample: number): SampleRange {
     const firstSentence = this.#mapping[3 * sample];
     if (firstSentence === undefined) {
@@ -322,7 +331,7 @@ export class SentenceReader {
     return { firstSentence, endSentence, targetLength };
   }
 
-  /** Returns the document of the sentences of a sample, which are never of several. */
+  /** Returns the document that contains the sentences of a sample; a sample never spans several documents. */
   documentOf(sample: number): number {
     const { firstSentence } = this.rangeOf(sample);
     const ends = this.#indexed.documentIndices;
@@ -336,7 +345,10 @@ export class SentenceReader {
     return low;
   }
 
-  /** Throws `MTL_DATA_OUT_OF_RANGE`, and `MTL_DATA_TOKEN_OUT_OF_VOCABULARY` with the place of the token. */
+  /**
+   * Reads the sentences of a sample. Throws `MTL_DATA_OUT_OF_RANGE`, and `MTL_DATA_TOKEN_OUT_OF_VOCABULARY`
+   * with the place of the token.
+   */
   read(sample: number): SampleSentences {
     const range = this.rangeOf(sample);
     const { firstSentence: first, endSentence: end } = range;
@@ -345,7 +357,7 @@ export class SentenceReader {
     this.#indexed.copySequences({ first, end, target: this.#tokens });
     const tokens = this.#tokens.subarray(0, length);
     for (let i = 0; i < length; i++) {
-      // Negative tokens are large when taken as unsigned.
+      // `>>> 0` makes negative tokens large, so that one comparison finds both errors.
       if (tokens[i]! >>> 0 >= this.#vocabularySize) this.#refuse({ first, position: i, token: tokens[i]! });
     }
     return { tokens, ...range };

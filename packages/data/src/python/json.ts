@@ -20,7 +20,8 @@ export function parsePythonJson(text: string): unknown {
 }
 
 /**
- * Replaces Python's numbers by others of the same length, so that positions in errors fit the original text.
+ * Replaces NaN, Infinity and -Infinity by numbers of the same length, so that positions in error messages fit
+ * the original text.
  */
 function withoutPythonNumbers(text: string): string {
   const parts: string[] = [];

@@ -9,7 +9,7 @@ export class MersenneTwister {
   readonly #state = new Uint32Array(stateSize);
   #next = stateSize;
 
-  /** `seed` is taken modulo 2^32. */
+  /** @param seed taken modulo 2^32 */
   constructor(seed: number) {
     this.reseed(seed);
   }
@@ -54,14 +54,14 @@ const maskOf64Bits = (1n << 64n) - 1n;
 
 /** C++ `std::mt19937_64` (Nishimura 2000); Megatron shuffles BERT's sample mapping with it. */
 export class MersenneTwister64 {
-  // Halves in typed arrays: generating with bigint would cost microseconds a number.
+  // 64-bit numbers as two halves in typed arrays: with bigint, each number would take microseconds.
   readonly #high = new Uint32Array(stateSize64);
   readonly #low = new Uint32Array(stateSize64);
   #next = stateSize64;
   #outputHigh = 0;
   #outputLow = 0;
 
-  /** `seed` is taken modulo 2^64. */
+  /** @param seed taken modulo 2^64 */
   constructor(seed: number | bigint) {
     let word = BigInt(seed) & maskOf64Bits;
     for (let i = 0; i < stateSize64; i++) {
@@ -80,7 +80,7 @@ export class MersenneTwister64 {
   /** Returns the next unsigned 64-bit integer modulo `divisor` (a positive integer up to 2^37). */
   modulo(divisor: number): number {
     this.#draw();
-    // Sixteen bits at a time: (divisor - 1) x 2^16 + 65535 stays exact in float64.
+    // Sixteen bits at a time, since (divisor - 1) x 2^16 + 65535 is exact in float64.
     const afterHigh = this.#outputHigh % divisor;
     const afterMiddle = (afterHigh * 65536 + (this.#outputLow >>> 16)) % divisor;
     return (afterMiddle * 65536 + (this.#outputLow & 0xffff)) % divisor;

@@ -9,7 +9,7 @@ const multiplier = 47026247687942121848144207491837523525n;
 export class Pcg64 {
   #state: bigint;
   readonly #increment: bigint;
-  /** The upper half of the last 64 bits, which is drawn next. */
+  /** The upper half of the last 64 bits, which is drawn next; undefined if it was drawn already. */
   #upper: number | undefined;
 
   constructor({ state, increment }: { readonly state: bigint; readonly increment: bigint }) {
@@ -37,7 +37,7 @@ export class Pcg64 {
    * `Generator.integers`.
    */
   below(count: number): number {
-    // values in the remainder of 2^32 would be drawn too often (Lemire 2019); products stay below 2^53
+    // values below the remainder of 2^32 would be drawn too often (Lemire 2019); the products stay below 2^53
     const least = 2 ** 32 % count;
     for (;;) {
       const product = this.u32() * count;

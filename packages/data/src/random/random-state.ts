@@ -1,7 +1,7 @@
 import { UsageError } from '@mtl/errors';
 import { MersenneTwister } from './mersenne-twister.js';
 
-/** Anything `shuffle` can permute in place. */
+/** Anything that `shuffle` can permute in place. */
 interface Shufflable {
   readonly length: number;
   [index: number]: number;
@@ -14,7 +14,7 @@ interface Shufflable {
 export class RandomState {
   readonly #generator: MersenneTwister;
 
-  /** `seed` must be an integer in [0, 2^32), as NumPy demands. */
+  /** @param seed an integer in [0, 2^32), as NumPy requires */
   constructor(seed: number) {
     if (!Number.isInteger(seed) || seed < 0 || seed > 0xffffffff) {
       throw new UsageError('MTL_DATA_SEED', `the random seed ${seed} is not usable`, {
@@ -100,8 +100,8 @@ export class RandomState {
   }
 
   /**
-   * Returns number of trials until the first success, for a success probability below 1/3 (NumPy's inversion
-   * branch).
+   * Returns the number of trials until the first success, for a success probability below 1/3 (NumPy's
+   * inversion branch).
    */
   geometric(probability: number): number {
     if (!(probability > 0 && probability < 1 / 3)) {

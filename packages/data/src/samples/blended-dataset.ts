@@ -40,9 +40,9 @@ interface BlendedDatasetOptions<Batch extends NumberedBatch = TokenBatch> {
 /** Megatron's BlendedDataset: draws from several datasets in proportion to weights, deterministically. */
 export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements SampleDataset<Batch> {
   readonly description: BlendedDatasetDescription;
-  /** The length of a sample; undefined unless all datasets have it. */
+  /** Returns the length of a sample; undefined unless all datasets have this function. */
   readonly lengthOf: ((sample: number) => number) | undefined;
-  /** The documents of a sample; absent unless all datasets have it. */
+  /** Returns the documents of a sample; absent unless all datasets have this function. */
   readonly documentsOf?: (sample: number) => SampleDocuments;
   readonly #datasets: readonly SampleDataset<Batch>[];
 
@@ -97,7 +97,7 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
     for (const dataset of this.#datasets) dataset.close();
   }
 
-  /** Returns the dataset that a sample is drawn from, and its number there. */
+  /** Returns the dataset that a sample is drawn from, and the sample's number in that dataset. */
   #placeOf(sample: number): { readonly dataset: SampleDataset<Batch>; readonly number: number } {
     const { datasetIndex, datasetSampleIndex } = this.description;
     const dataset = datasetIndex[sample];
@@ -115,8 +115,8 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
 }
 
 /**
- * Builds (or loads) the indices of a blend; throws when a dataset would have to give more samples than it
- * has.
+ * Builds (or loads) the indices of a blend; throws if a dataset has fewer samples than the blend would draw
+ * from it.
  */
 export function openBlendedDataset<Batch extends NumberedBatch = TokenBatch>(
   options: BlendedDatasetOptions<Batch>,
@@ -218,11 +218,13 @@ function checkOversampling(options: {
   }
 }
 
-/** For each sample of a blend its dataset and its number there. */
+/** For each sample of a blend: the dataset it is drawn from, and its number in that dataset. */
 interface BlendIndices {
-  /** int16 [size]. */
+  /** int16 [size], the number of the dataset. */
   readonly datasetIndex: Int16Array;
-  /** Exact integers [size] (int64 in the cache file). */
+  /**
+   * float64 [size], the sample's number in the dataset: exact integers, stored as int64 in the cache file.
+   */
   readonly datasetSampleIndex: Float64Array;
 }
 
@@ -241,8 +243,8 @@ export function buildBlendIndices({
 }
 
 /**
- * Follows the same rule with weights proportional to `sizes`, and takes each dataset's exact number of
- * samples.
+ * Builds a blend by the same rule with weights proportional to `sizes`; it takes all samples of each dataset
+ * exactly once.
  */
 export function buildExhaustiveBlendIndices({ sizes }: { sizes: readonly number[] }): BlendIndices {
   const size = sizes.reduce((sum, count) => sum + count, 0);

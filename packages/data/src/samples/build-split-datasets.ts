@@ -9,20 +9,25 @@ import type { SampleDataset } from './sample-dataset.js';
 
 /** The datasets of a run, of any kind. */
 export interface SplitDatasetsOptions {
-  /** From `parseDataPath`. */
+  /** The datasets and their weights, from `parseDataPath`. */
   readonly blend: DataBlend;
   /** `--split`: weights of train, valid and test (default "1": everything is for training). */
   readonly splitWeights?: string | undefined;
-  /** Samples each part must give; undefined for one epoch, 0 for none of this part. */
+  /** Number of samples of each part; undefined for one epoch, 0 for no samples. */
   readonly numSamples: Readonly<Record<SplitName, number | undefined>>;
-  /** `--data-cache-path`: one directory for all indices (default: next to each dataset); `false` for none. */
+  /**
+   * The directory of all indices (`--data-cache-path`; default: next to each dataset); `false` for no cache.
+   */
   readonly dataCachePath?: string | false | undefined;
   /** Fraction of samples built in addition to the samples that a blend needs (Megatron's 0.005). */
   readonly blendSurplus?: number;
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
 
-/** The parts of a run's data; undefined where the split is zero wide or no samples are asked for. */
+/**
+ * The parts of a run's data; undefined for a part that has no share of the split, or for which no samples are
+ * requested.
+ */
 export type SplitDatasets<Batch extends NumberedBatch = TokenBatch> = Readonly<
   Record<SplitName, SampleDataset<Batch> | undefined>
 >;
@@ -105,7 +110,7 @@ function buildSplit<Batch extends NumberedBatch>(
     });
   }
   const perDataset = blend.prefixes.map((prefix, i) => {
-    // Without weights every dataset gives exactly one epoch.
+    // Without weights, every dataset gives exactly one epoch.
     if (weights === undefined || wanted === undefined) return ofPrefix(prefix, undefined);
     return ofPrefix(prefix, Math.ceil(Math.ceil(wanted * weights[i]!) * (1 + blendSurplus)));
   });

@@ -4,9 +4,9 @@ import { ConfigurationError, UsageError } from '@mtl/errors';
 /** Datasets and, when the user gave them, their weights. */
 export interface DataBlend {
   readonly prefixes: readonly string[];
-  /** Not normalised; undefined draws in proportion to the datasets' sizes. */
+  /** Weights as the user gave them, not normalized; undefined: proportional to the datasets' sizes. */
   readonly weights: readonly number[] | undefined;
-  /** Made-up data without files, see `mockDataBlend`. */
+  /** True for made-up data without files, see `mockDataBlend`. */
   readonly isMock?: boolean;
 }
 

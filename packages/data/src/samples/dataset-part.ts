@@ -9,7 +9,10 @@ export interface SampleIndexSettings {
   readonly seed: number;
   /** `--split`: weights of train, valid and test (default "1": everything is for training). */
   readonly splitWeights?: string | undefined;
-  /** Part of the cache files' md5; Megatron's own value makes its caches and ours interchangeable. */
+  /**
+   * Identifiers of the tokenizer for the md5 in the names of cache files; with Megatron's value, Megatron and
+   * this project can use each other's caches.
+   */
   readonly tokenizerIdentifiers?: PythonJsonValue;
   /**
    * Directory of cached indices (default `{prefix}/cache/{Class}_indices`); `false` keeps them in memory
@@ -24,7 +27,10 @@ export interface SampleIndexPart {
   /** Prefix of an indexed dataset. */
   readonly prefix: string;
   readonly split: SplitName;
-  /** Samples that will be asked for (epochs are repeated to give them); undefined for exactly one epoch. */
+  /**
+   * Number of samples that will be requested (epochs are repeated to supply them); undefined for exactly one
+   * epoch.
+   */
   readonly numSamples?: number | undefined;
 }
 
@@ -38,7 +44,7 @@ export interface IndexCacheEvent {
   readonly directory: string;
   /** `{md5}-{class}` or `{md5}-{class}-{split}`: the start of the cache files' names. */
   readonly name: string;
-  /** Why it was rebuilt or not written. */
+  /** The reason for which the index was rebuilt or could not be written. */
   readonly reason?: string;
   readonly milliseconds: number;
 }
@@ -47,11 +53,13 @@ export interface IndexCacheEvent {
 export const splitNames = ['train', 'valid', 'test'] as const;
 export type SplitName = (typeof splitNames)[number];
 
-/** The fractions [from, to) of one part, undefined when it is empty. */
+/** The range [from, to) of one part, as fractions of the dataset; undefined if the part is empty. */
 type SplitRange = readonly [from: number, to: number] | undefined;
 type SplitMatrix = readonly [train: SplitRange, valid: SplitRange, test: SplitRange];
 
-/** Parses `--split` ("969,30,1"): one to three weights, normalised, laid end to end. */
+/**
+ * Parses `--split` ("969,30,1"): one to three weights, which are normalized and become consecutive ranges.
+ */
 export function parseSplit(split: string): SplitMatrix {
   const numbers = (split.match(/[.0-9]+/g) ?? []).map(Number);
   if (
@@ -80,7 +88,7 @@ export function parseSplit(split: string): SplitMatrix {
  */
 export function splitSequences(options: {
   readonly split: SplitName;
-  /** Default "1": everything is for training. */
+  /** `--split` (default "1": everything is for training). */
   readonly splitWeights?: string | undefined;
   readonly count: number;
 }): { first: number; end: number } {
@@ -129,7 +137,10 @@ export function datasetIdentifiers(
   };
 }
 
-/** Runs something for one part of a dataset and adds both names to errors about the data. */
+/**
+ * Runs a function for one part of a dataset, and adds the names of the dataset and the part to its errors
+ * about the data.
+ */
 export function inPart<T>(part: { readonly prefix: string; readonly split: SplitName }, run: () => T): T {
   try {
     return run();

@@ -23,7 +23,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Documents of these lengths with tokens 0, 1, 2, ... */
+/** Writes documents of these lengths with tokens 0, 1, 2, ... */
 function write(name: string, lengths: readonly number[], first = 0): string {
   const prefix = join(directory, name);
   const writer = new IndexedDatasetWriter({ prefix, dtype: 'uint16' });
@@ -159,7 +159,7 @@ describe('GptDataset', () => {
       const expected = samples.flatMap((sample) =>
         [...train!.sample(sample).tokens].map((token) => documentOf[token]!),
       );
-      // the last token of a sample is a label alone, and may be of one document more
+      // the last token of a sample is only a label, and may belong to one document more than the inputs
       expect(documents).toEqual(expect.arrayContaining(expected));
       expect(documents).toEqual([...new Set(documents)].sort((a, b) => a - b));
     }
@@ -351,7 +351,7 @@ describe('buildGptDatasets', () => {
       (sample) => sample.tokens[0]! >= 1000,
     );
     expect(ofB).toHaveLength(10);
-    // 0.005 more than 30 and 10, rounded up.
+    // 30 and 10 with a surplus of 0.005, rounded up.
     const descriptions = readdirSync(options.dataCachePath).filter((name) =>
       name.includes('GPTDataset-train-desc'),
     );

@@ -23,11 +23,17 @@ import {
 
 /** Settings that all datasets of a run share. */
 interface GptDatasetSettings extends SampleIndexSettings, SampleMaskOptions {
-  /** Drop the last, shorter sample of the validation part (default true; other parts always do). */
+  /**
+   * True to drop the last, shorter sample of the validation part (default true; other parts always drop
+   * theirs).
+   */
   readonly dropLastPartialValidationSequence?: boolean;
   /** The tokenizer's padding token; undefined if the tokenizer has none. */
   readonly padId?: number | undefined;
-  /** Tokens at or above it raise an error that names document and position (default: no check). */
+  /**
+   * The size of the vocabulary: a token at or above it is an error that names document and position (default:
+   * no check).
+   */
   readonly vocabularySize?: number;
 }
 
@@ -48,7 +54,7 @@ export interface GptDatasetDescription {
   readonly index: IndexFile | MockIndex;
   readonly sequenceLength: number;
   readonly masks: SampleMaskOptions;
-  /** -1 when no token means padding. */
+  /** The padding token; -1 if no token means padding. */
   readonly padId: number;
   readonly vocabularySize: number | undefined;
   readonly documentIndex: Int32Array;
@@ -66,7 +72,7 @@ export class GptDataset implements SampleDataset {
   readonly #indexed: TokenSequences;
   /** int32 [L + 1]: the tokens of the sample being read. */
   readonly #text: Int32Array;
-  /** [S], of that sample. */
+  /** float32 [S], the loss mask of the sample being read. */
   readonly #lossMask: Float32Array;
   readonly #positionIds: Int32Array;
 
@@ -165,7 +171,7 @@ export class GptDataset implements SampleDataset {
       const offset = position === firstPosition ? sampleIndex[2 * row + 1]! : 0;
       const end =
         position === lastPosition ? sampleIndex[2 * row + 3]! + 1 : this.#indexed.sequenceLengths[sequence]!;
-      // An empty last document makes Megatron's offset -1: nothing is left to read there.
+      // If the last document is empty, Megatron's offset is -1: nothing is left to read there.
       if (end <= offset || offset < 0) continue;
       const length = end - offset;
       this.#indexed.copySequence({ sequence, offset, length, target, targetOffset: filled });
@@ -287,7 +293,8 @@ function describeGptDataset(
     index: indexed.index,
     sequenceLength: options.sequenceLength,
     masks: Object.fromEntries(Object.entries(masks).filter(([, value]) => value !== undefined)),
-    // A padding token that is also the end of document would mask real ends: then nothing counts as padding.
+    // If the padding token is also the end of document, masking it would mask real ends too, so then no token
+    // counts as padding.
     padId: options.padId === undefined || options.padId === endOfDocument ? -1 : options.padId,
     vocabularySize: options.vocabularySize,
     documentIndex: arrays.document_index,
@@ -298,13 +305,13 @@ function describeGptDataset(
 
 /** The treatment of documents inside a sample (Megatron's flags). */
 interface SampleMaskOptions {
-  /** The end-of-document token. */
+  /** The end-of-document token; the three options below need it. */
   readonly endOfDocument?: number | undefined;
-  /** No loss where the input is an end of document. */
+  /** True if tokens whose input is an end of document are left out of the loss. */
   readonly eodMaskLoss?: boolean;
-  /** Positions count from 0 after each end of document. */
+  /** True if positions start again at 0 after each end of document. */
   readonly resetPositionIds?: boolean;
-  /** No attention across ends of documents. */
+  /** True if attention stops at ends of documents. */
   readonly resetAttentionMask?: boolean;
 }
 

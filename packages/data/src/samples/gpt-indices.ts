@@ -10,22 +10,28 @@ interface GptIndicesOptions {
   readonly sizes: Int32Array;
   /** The sequences [first, end) that belong to this split. */
   readonly documents: { readonly first: number; readonly end: number };
-  /** Samples that will be asked for; without it exactly one epoch. */
+  /** Number of samples that will be requested; undefined for exactly one epoch. */
   readonly numSamples?: number | undefined;
   readonly sequenceLength: number;
   readonly seed: number;
-  /** Leave out the last, shorter sample (default true; Megatron keeps it only in validation, if asked). */
+  /**
+   * True to leave out the last, shorter sample (default true; Megatron keeps it only in validation, if
+   * requested).
+   */
   readonly dropLast?: boolean;
 }
 
-/** The plan of an epoch: how often, how many, and where the last epoch is separated in the shuffle. */
+/**
+ * The sizes of the indices: epochs, samples, and the samples before the last epoch, if that epoch is shuffled
+ * separately.
+ */
 interface GptIndexPlan {
   readonly tokensPerEpoch: number;
   readonly numEpochs: number;
   readonly numSamples: number;
-  /** True if the last epoch is shuffled apart because less than 80 % of it is used. */
+  /** True if the last epoch is shuffled separately, because less than 80 % of it is used. */
   readonly separateFinalEpoch: boolean;
-  /** Samples before the last epoch (N when it is not apart). */
+  /** Number of samples before the last epoch (N if it is not shuffled separately). */
   readonly numSamplesBeforeFinalEpoch: number;
 }
 
@@ -135,7 +141,7 @@ function buildSampleIndex(options: {
   let position = 0;
   let offset = 0;
   for (let row = 1; row <= numSamples; row++) {
-    // A sample takes L + 1 tokens; its last one is also the first of the next sample.
+    // A sample takes L + 1 tokens; its last token is also the first token of the next sample.
     let remaining = sequenceLength + 1;
     for (;;) {
       const available = sizes[documentIndex[position]!]! - offset;
@@ -145,7 +151,7 @@ function buildSampleIndex(options: {
       }
       remaining -= available;
       if (position === lastPosition) {
-        // Only with the partial last sample: the tokens are used up.
+        // Only reached with the partial last sample: the tokens are used up.
         offset = sizes[documentIndex[position]!]! - 1;
         break;
       }

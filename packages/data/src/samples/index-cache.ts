@@ -15,7 +15,7 @@ import type { IndexCacheEvent, SampleIndexSettings } from './dataset-part.js';
 /** One array of a cached index. */
 interface CachedArraySpecification<D extends NpyDescription = NpyDescription> {
   readonly descr: D;
-  /** Undefined for the first size if it is only known after building. */
+  /** The shape; the first size is undefined if it is known only after building. */
   readonly shape: readonly [number | undefined, ...number[]];
 }
 
@@ -26,7 +26,7 @@ export function indexCacheDirectory(
   { prefix, cacheDirectory }: { readonly prefix: string } & Pick<SampleIndexSettings, 'cacheDirectory'>,
   className: string,
 ): string | undefined {
-  // a directory named as the prefix, next to the two files
+  // a directory named like the prefix, next to the two files
   return cacheDirectory === false
     ? undefined
     : (cacheDirectory ?? join(prefix, 'cache', `${className}_indices`));
@@ -40,7 +40,7 @@ interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> 
   readonly directory: string | undefined;
   /** Megatron's name of the class, such as `GPTDataset`. */
   readonly className: string;
-  /** Undefined if the files' names do not show the split. */
+  /** The part of the split; undefined if the files' names do not contain it. */
   readonly split?: string | undefined;
   /** Text whose md5 is in the files' names. */
   readonly description: string;
@@ -93,7 +93,7 @@ export function cachedIndex<S extends Record<string, CachedArraySpecification>>(
     if (found === 'absent') report('built', directory);
     else report('rebuilt', directory, found);
   } catch (error) {
-    // A read-only place for data is common; the run can go on, the user hears of it.
+    // A read-only data directory is common: the run can go on, and the user gets a message.
     report('not-written', directory, error instanceof Error ? error.message : String(error));
   }
   return arrays;
@@ -150,7 +150,7 @@ function filesOf(directory: string): readonly string[] {
   try {
     return readdirSync(directory).sort();
   } catch {
-    // without a directory nothing is cached; other errors show when the index is stored
+    // without a directory nothing is cached; other errors appear when the index is stored
     return [];
   }
 }
@@ -163,7 +163,7 @@ function descriptionIn(path: string): string | undefined {
   }
 }
 
-/** Returns the rest of a description; undefined for text that is not JSON. */
+/** Returns a description without its tokenizers, as text; undefined if it is not JSON. */
 function withoutTokenizers(description: string): string | undefined {
   try {
     return JSON.stringify(JSON.parse(description), (key, value) => (key === 'tokenizer' ? undefined : value));
@@ -183,7 +183,7 @@ function store<S extends Record<string, CachedArraySpecification>>(
     const shapeBuilt = [rows ?? built.length / row.reduce((count, dim) => count * dim, 1), ...row];
     writeNpy({ path: join(directory, `${name}-${key}.npy`), descr, shape: shapeBuilt, values: built });
   }
-  // The description is written last, so that a reader that finds it finds the arrays.
+  // The description is written last: a reader that finds it also finds the arrays.
   writeFileAtomically(join(directory, `${name}-description.txt`), [description]);
 }
 
@@ -222,7 +222,7 @@ function writeNpy<D extends NpyDescription>(options: {
 function readNpy<D extends NpyDescription>(options: {
   path: string;
   descr: D;
-  /** Expected shape; undefined where any size will do. */
+  /** The expected shape; undefined for a dimension of any size. */
   shape: readonly (number | undefined)[];
 }): NpyArrays[D] {
   const { path, descr, shape } = options;

@@ -54,7 +54,7 @@ describe('sampleMicroBatches', () => {
           16 / (microBatchSize * count),
         ),
       );
-      // step by step: each of its micro-batches from all ranks
+      // step by step: all micro-batches of the step from all ranks
       return ranks[0]!.flatMap((_, index) => ranks.flatMap((batches) => batches[index]!));
     };
     const [first, second] = [epoch(8, 1), epoch(8, 1, 16)];
@@ -144,7 +144,7 @@ describe('sampleMicroBatches', () => {
     { consumedSamples: 10 },
     { consumedSamples: -1 },
     { kind: 'cyclic' as const, consumedSamples: 1 },
-    // JavaScript lets it pass: it would never end
+    // TypeScript rejects this kind, JavaScript does not; it would never end
     { kind: 'random' as 'cyclic' },
   ])('refuses %j', (change) => {
     const options = { kind: 'single' as const, totalSamples: 10, microBatchSize: 2, ...change };

@@ -10,10 +10,10 @@ export interface MicroBatchSamplerOptions {
   readonly kind: 'single' | 'cyclic';
   /** Samples of the dataset. */
   readonly totalSamples: number;
-  /** Samples that all ranks together have consumed before: where to go on. */
+  /** Number of samples that all ranks together have consumed before: the sampler continues after them. */
   readonly consumedSamples?: number;
   readonly microBatchSize: number;
-  /** The part of every batch that is this rank's: share `index` of `count` equal ones. Default: all of it. */
+  /** This rank's share of every batch: number `index` of `count` equal shares. Default: the whole batch. */
   readonly shareOfBatch?: { readonly index: number; readonly count: number };
   /** @deprecated the `index` of `shareOfBatch` */
   readonly dataParallelRank?: number;
@@ -22,14 +22,14 @@ export interface MicroBatchSamplerOptions {
   /** Seed of the permutations (`cyclic` only). */
   readonly seed?: number;
   /**
-   * The number that an epoch's samples are a multiple of (`cyclic` only): the global batch where steps must
-   * not span two epochs, and the samples left out must not depend on the layout. Default microBatchSize x
-   * shares of a batch.
+   * The number that the samples of an epoch are a multiple of (`cyclic` only). Pass the global batch size if
+   * steps must not span two epochs and the samples left out must not depend on the layout. Default:
+   * microBatchSize x number of shares.
    */
   readonly epochMultiple?: number;
 }
 
-/** Returns the share of every batch that options give, also by their names of before. */
+/** Returns the share of every batch that options give, also under its deprecated names. */
 export function shareOfSampler({
   shareOfBatch,
   dataParallelRank,
@@ -50,8 +50,8 @@ export function shareOfSampler({
 
 /**
  * Yields the sample numbers of one micro-batch after another. Every chunk of microBatchSize samples for each
- * share of a batch is split into contiguous slices, one a share (Megatron's pretraining sampler), so the
- * samples of a step do not depend on how many ranks share them. A last incomplete chunk is left out.
+ * share of a batch is split into contiguous slices, one for each share (Megatron's pretraining sampler), so
+ * the samples of a step do not depend on how many ranks share them. A last incomplete chunk is left out.
  */
 export function* sampleMicroBatches(options: MicroBatchSamplerOptions): Generator<number[], void, undefined> {
   const { kind, totalSamples, consumedSamples = 0, microBatchSize } = options;

@@ -21,7 +21,7 @@ describe('mock data', () => {
     const { sequenceLengths } = createMockIndex({ endOfDocument: 9, vocabularySize: 10 });
     expect([...sequenceLengths.subarray(0, 6)]).toEqual([3484, 2609, 2094, 1105, 1261, 168]);
     const bytes = new Uint8Array(sequenceLengths.buffer);
-    // of numpy 2: default_rng(seed=0).integers(low=1, high=4096, size=100000, dtype=int32).tobytes()
+    // from numpy 2: default_rng(seed=0).integers(low=1, high=4096, size=100000, dtype=int32).tobytes()
     expect(createHash('sha256').update(bytes).digest('hex')).toBe(
       'ed8f44f17361fd0c689e0af757ac685fff85bc309c50f698ffb2aac84ebd4cea',
     );

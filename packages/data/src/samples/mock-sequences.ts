@@ -14,14 +14,17 @@ const stateOfSeed0 = {
 /** Parameters of the documents of `--mock-data`, in a form that worker threads can receive. */
 export interface MockIndex {
   readonly kind: 'mock';
-  /** int32 [100000]. */
+  /** int32 [100000], the number of tokens of each document. */
   readonly sequenceLengths: Int32Array;
   readonly endOfDocument: number;
-  /** Tokens are below it. */
+  /** The size of the vocabulary; all tokens are below it. */
   readonly vocabularySize: number;
 }
 
-/** Instead of the datasets of --data-path: made-up data, as Megatron-LM's MockGPTDataset has it. */
+/**
+ * The blend of a run on made-up data, which replaces the datasets of --data-path: documents as in
+ * Megatron-LM's MockGPTDataset.
+ */
 export const mockDataBlend: DataBlend = { prefixes: ['mock data'], weights: undefined, isMock: true };
 
 /**
@@ -41,8 +44,8 @@ export function createMockIndex(options: {
 }
 
 /**
- * Documents without files, as in Megatron-LM's MockGPTDataset: a document of n tokens counts from 1 to n - 1,
- * each modulo the size of the vocabulary, and ends with the end-of-document token.
+ * Documents without files, as in Megatron-LM's MockGPTDataset: a document of n tokens has the tokens 1 to n -
+ * 1, each modulo the size of the vocabulary, and ends with the end-of-document token.
  */
 export class MockSequences {
   readonly prefix = mockDataBlend.prefixes[0]!;
@@ -59,7 +62,9 @@ export class MockSequences {
     return this.index.sequenceLengths;
   }
 
-  /** Copies a part of a sequence into `target` from `targetOffset` on; returns the number of its tokens. */
+  /**
+   * Copies a part of a sequence into `target` from `targetOffset` on; returns the number of tokens copied.
+   */
   copySequence(
     slice: SequenceSlice & { readonly target: Int32Array; readonly targetOffset?: number },
   ): number {
@@ -74,7 +79,7 @@ export class MockSequences {
     return length;
   }
 
-  /** Does nothing: no file is open. */
+  /** Does nothing, since no file is open. */
   close(): void {}
 
   [Symbol.dispose](): void {

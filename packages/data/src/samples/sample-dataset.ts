@@ -10,11 +10,11 @@ export interface SampleDatasetDescription {
 export interface SampleDocuments {
   /** The source of the documents' numbers: the prefix of an indexed dataset, or another name. */
   readonly source: string;
-  /** Numbers of its documents, from 0. */
+  /** Numbers of the documents in the source, from 0. */
   readonly documents: readonly number[];
 }
 
-/** Anything samples of one sequence length can be drawn from. */
+/** A dataset from which samples of one sequence length can be drawn. */
 export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
   /** Number of samples. */
   readonly length: number;
@@ -23,7 +23,10 @@ export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
   readonly description: SampleDatasetDescription;
   /** Returns an empty batch of `batchSize` rows, to be filled and finished. */
   createBatch(batchSize: number): Batch;
-  /** Writes sample number `sample` into row `row` of `batch`; every row once, in ascending order. */
+  /**
+   * Writes sample number `sample` into row `row` of `batch`; each row must be written once, in ascending
+   * order.
+   */
   fillRow(options: { readonly sample: number; readonly batch: Batch; readonly row: number }): void;
   /** Returns the final form of a batch whose rows are all filled. */
   finishBatch(batch: Batch): Batch;
@@ -34,7 +37,7 @@ export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
    * not need the tokens. Only datasets whose batches have `lengths` have this function.
    */
   readonly lengthOf?: ((sample: number) => number) | undefined;
-  /** The documents that a sample was read from. Of datasets that know them. */
+  /** Returns the documents that a sample was read from. Absent for datasets that do not know them. */
   documentsOf?(sample: number): SampleDocuments;
   /** Closes the files. */
   close(): void;
@@ -73,8 +76,8 @@ export function assembleBatch<Batch extends NumberedBatch>(
 }
 
 /**
- * Returns the documents that samples were read from, by source in the order of their first sample; each once,
- * ascending.
+ * Returns the documents that samples were read from, grouped by source, with sources in the order of their
+ * first sample; each document occurs once, in ascending order.
  */
 export function documentsOfSamples<Batch extends NumberedBatch>(
   dataset: Pick<SampleDataset<Batch>, 'documentsOf'>,

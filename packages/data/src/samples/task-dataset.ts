@@ -14,15 +14,17 @@ export interface TaskDatasetDescription {
   readonly padding: number;
   /** int32: the tokens of all sequences (choice c of sample n is sequence n x C + c), one after another. */
   readonly tokens: Int32Array;
-  /** float64 [N x C + 1]: where each sequence starts in `tokens`, and the end. */
+  /**
+   * float64 [N x C + 1], the index in `tokens` at which each sequence starts, and the end of the last one.
+   */
   readonly offsets: Float64Array;
-  /** int32 [N x C]: tokens of each sequence up to and with its first `[SEP]`. */
+  /** int32 [N x C], the number of tokens of each sequence up to and including its first `[SEP]`. */
   readonly firstLengths: Int32Array;
-  /** int32 [N]. */
+  /** int32 [N], the label of each sample. */
   readonly labels: Int32Array | undefined;
-  /** int32 [N]. */
+  /** int32 [N], the position of the first token of each answer. */
   readonly startPositions: Int32Array | undefined;
-  /** int32 [N]. */
+  /** int32 [N], the position of the last token of each answer. */
   readonly endPositions: Int32Array | undefined;
 }
 
@@ -88,7 +90,7 @@ export class TaskDataset implements SampleDataset<TaskTokenBatch> {
     return assembleBatch(this, [sample]);
   }
 
-  /** Does nothing: no file is open. */
+  /** Does nothing, since no file is open. */
   close(): void {}
 
   [Symbol.dispose](): void {
@@ -96,7 +98,7 @@ export class TaskDataset implements SampleDataset<TaskTokenBatch> {
   }
 }
 
-/** The optional arrays that a dataset's batches have. */
+/** Optional arrays that the batches of a dataset may have. */
 interface TaskTargets {
   readonly labels: boolean;
   readonly positions: boolean;
@@ -128,7 +130,7 @@ function createTaskTokenBatch(options: {
 
 /** Collects encoded sequences, then packs them into shared memory. */
 export class TaskSequences {
-  // Grows by doubling: a list of numbers would take three times the memory.
+  // Grows by doubling its size: a list of numbers would take three times the memory.
   #tokens = new Int32Array(1 << 12);
   #numTokens = 0;
   readonly #offsets: number[] = [0];

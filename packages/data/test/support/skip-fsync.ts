@@ -1,5 +1,5 @@
-// Set up in every test file: writes do not wait for the disk. No test can tell the difference, and waiting
-// takes most of the time of property tests of files.
+// Runs before every test file: writes do not wait for the disk. No test can tell the difference, and waiting
+// would take most of the time of property tests of files.
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 

@@ -1,21 +1,21 @@
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 
-/** Something else than a regular file, where a reader needs one. */
+/** The error about a path that is not a regular file, although a reader needs one. */
 export class IrregularFileError extends Error {
   constructor(readonly kind: 'a directory' | 'a FIFO' | 'a socket' | 'a device' | 'a socket or a device') {
     super(`is ${kind}, not a regular file`);
   }
 }
 
-/** A file that is longer than its reader takes. */
+/** The error about a file that is longer than its reader allows. */
 export class FileTooLargeError extends Error {
   constructor(readonly size: number) {
     super(`is ${size} bytes long`);
   }
 }
 
-/** Describes for a message what is wrong with a file, from an error of opening or reading it. */
+/** Describes the problem with a file for a message, given the error of opening or reading it. */
 export function fileProblem(error: unknown): string {
   if (error instanceof IrregularFileError) return error.message;
   const { code, message } = error as NodeJS.ErrnoException;
@@ -24,8 +24,8 @@ export function fileProblem(error: unknown): string {
 }
 
 /**
- * Opens a regular file for reading. Anything else is refused at once: opening a FIFO without a writer, or
- * reading a terminal, would wait for ever. Throws an `IrregularFileError` or the error of the system.
+ * Opens a regular file for reading. Anything else is rejected at once: opening a FIFO without a writer, or
+ * reading a terminal, would wait forever. Throws an `IrregularFileError` or the error of the system.
  */
 export function openRegularFile(path: string): { readonly descriptor: number; readonly size: number } {
   const descriptor = openAtOnce(path);
@@ -47,7 +47,7 @@ function openAtOnce(path: string): number {
   }
 }
 
-/** Opens a regular file as `openRegularFile`, without blocking the thread. */
+/** Opens a regular file like `openRegularFile`, without blocking the thread. */
 export async function openRegularHandle(path: string): Promise<FileHandle> {
   const handle = await open(path, openingFlags).catch((error: unknown) => {
     throw openingError(error);
@@ -61,11 +61,11 @@ export async function openRegularHandle(path: string): Promise<FileHandle> {
   }
 }
 
-// Windows has no such flag, and no FIFOs among its files.
+// Windows has no such flag, and its files are never FIFOs.
 const openingFlags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
 function openingError(error: unknown): unknown {
-  // so open(2) answers for a socket, and for a device that is not there
+  // the error of open(2) for a socket, and for a device that does not exist
   const isIrregular = (error as NodeJS.ErrnoException).code === 'ENXIO';
   return isIrregular ? new IrregularFileError('a socket or a device') : error;
 }
@@ -78,8 +78,9 @@ function checkRegular(stats: Stats): void {
 }
 
 /**
- * Fills `view` from `position` of an open file; returns the bytes read, fewer only at the end of the file
- * (one read(2) may return less than asked for, and never more than 2 GiB).
+ * Fills `view` from `position` of an open file on; returns the number of bytes read, which is smaller than
+ * the view only at the end of the file. (A single read(2) may return less than requested, and never more than
+ * 2 GiB.)
  */
 export function readFully(descriptor: number, view: ArrayBufferView, position: number): number {
   const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
@@ -92,7 +93,7 @@ export function readFully(descriptor: number, view: ArrayBufferView, position: n
   return done;
 }
 
-/** Fills `bytes` as `readFully`, without blocking the thread. */
+/** Fills `bytes` like `readFully`, without blocking the thread. */
 export async function readHandleFully(options: {
   readonly handle: FileHandle;
   readonly bytes: Uint8Array;
@@ -108,12 +109,12 @@ export async function readHandleFully(options: {
   return done;
 }
 
-// readFileSync reads as much at a time.
+// The most bytes that readFileSync reads, too.
 const maximum = 2 ** 31 - 1;
 
 /**
- * Returns the bytes of a regular file of at most `maximumBytes`. Throws as `openRegularFile` (see
- * `fileProblem`), and a `FileTooLargeError` before memory is taken.
+ * Returns the bytes of a regular file of at most `maximumBytes`. Throws the errors of `openRegularFile` (see
+ * `fileProblem`), and a `FileTooLargeError` before memory is allocated.
  */
 export function readRegularFile(path: string, maximumBytes = maximum): Buffer {
   const { descriptor, size } = openRegularFile(path);
@@ -126,7 +127,9 @@ export function readRegularFile(path: string, maximumBytes = maximum): Buffer {
   }
 }
 
-/** Returns the text of a regular file; throws as `readRegularFile`, without blocking the thread. */
+/**
+ * Returns the text of a regular file, without blocking the thread; throws the errors of `readRegularFile`.
+ */
 export async function readRegularText(path: string, maximumBytes = maximum): Promise<string> {
   const handle = await openRegularHandle(path);
   try {

@@ -4,8 +4,8 @@ import { dirname } from 'node:path';
 import { namingFile } from '../reword-error.js';
 
 /**
- * Writes `parts` one after another as `path`: a reader sees the old file or the whole new one, never a torn
- * one.
+ * Writes `parts`, one after the other, to the file `path`. A reader sees the old file or the complete new
+ * one, never a part of it.
  */
 export function writeFileAtomically(path: string, parts: readonly (ArrayBufferView | string)[]): void {
   mkdirSync(dirname(path), { recursive: true });
@@ -29,7 +29,7 @@ export function temporaryPath(path: string): string {
   return `${path}.${process.pid}-${randomBytes(4).toString('hex')}.tmp`;
 }
 
-/** Makes the renames in the directory of `path` survive a power failure. */
+/** Makes renames in the directory of `path` durable, so that they survive a power failure. */
 export function syncDirectoryOf(path: string): void {
   let descriptor: number | undefined;
   try {
@@ -61,7 +61,7 @@ export class BinaryFileWriter {
     this.#buffer = Buffer.allocUnsafe(bufferBytes);
   }
 
-  /** Bytes appended so far, buffered ones included. */
+  /** Number of bytes appended so far, including buffered bytes. */
   get byteLength(): number {
     return this.#written + this.#used;
   }
@@ -93,7 +93,7 @@ export class BinaryFileWriter {
     this.#used += 8;
   }
 
-  /** Writes what is buffered, asks the disk to keep it, closes the file. */
+  /** Writes the buffered bytes, syncs the file to the disk, and closes it. */
   finish(): void {
     this.#flush();
     namingFile(this.path, () => fsyncSync(this.#descriptor));
@@ -106,7 +106,7 @@ export class BinaryFileWriter {
     try {
       unlinkSync(this.path);
     } catch {
-      // Already renamed or deleted: nothing is left to discard.
+      // The file was already renamed or deleted, so there is nothing to discard.
     }
   }
 
@@ -120,7 +120,7 @@ export class BinaryFileWriter {
   }
 
   #writeAll(bytes: Uint8Array): void {
-    // write(2) may write less than asked for (signals, 2 GiB limit).
+    // write(2) may write fewer bytes than requested (signals, 2 GiB limit).
     for (let done = 0; done < bytes.length; ) {
       done += namingFile(this.path, () => writeSync(this.#descriptor, bytes, done, bytes.length - done));
     }

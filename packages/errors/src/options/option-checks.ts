@@ -1,30 +1,32 @@
 import { ConfigurationError } from '../mtl-error.js';
 import { nearestName } from '../nearest-names.js';
 
-/** The option that is checked. */
+/** The option that is checked, for errors about it. */
 export interface OptionPlace {
-  /** The path in a program's notation: `optimizer.lr`, `extensions[0].name`. */
+  /** The path of the option as programs write it: `optimizer.lr`, `extensions[0].name`. */
   readonly path: string;
-  /** The code of errors about it. */
+  /** The code of errors about the option. */
   readonly code: `MTL_${string}`;
 }
 
 /** A check of the value of an option. */
 export interface OptionCheck<IsRequired extends boolean = boolean> {
-  /** True where the option may not be left out. */
+  /** True if the option may not be left out. */
   readonly isRequired: IsRequired;
   /** Checks a value that is not undefined. @throws ConfigurationError with the path of the option */
   readonly check: (value: unknown, place: OptionPlace) => void;
 }
 
-/** A check of each option of a type; options that the type requires are `required`. */
+/** A check for each option of a type; required options have a check made by `required`. */
 export type OptionChecks<Options> = {
   readonly [Name in keyof Options & string]-?: undefined extends Options[Name]
     ? OptionCheck<false>
     : OptionCheck<true>;
 };
 
-/** Describes a value for an error: short, and with texts distinct from numbers. */
+/**
+ * Describes a value for an error: shortened, and with quotes around texts, so that they differ from numbers.
+ */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string')
     return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}...` : value);
@@ -41,15 +43,15 @@ function classNameOf(value: object): string {
   return typeof made === 'function' && made.name !== '' ? made.name : 'another class';
 }
 
-/** Tells whether a value is an object literal `{ ... }`; all its options are own properties. */
+/** Returns whether a value is an object literal `{ ... }`, whose options are all own properties. */
 function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
-  // objects of another realm have another Object.prototype, which has none
+  // objects of another realm have a different Object.prototype; its prototype is null
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
-/** Returns the error for a value that an option cannot have. */
+/** Returns the error about an invalid value of an option. */
 function wrongOption(
   value: unknown,
   { path, code }: OptionPlace,
@@ -59,7 +61,7 @@ function wrongOption(
   return new ConfigurationError(code, message, { expected, ...remedyOf(meant), details: { option: path } });
 }
 
-/** Makes a check of values that a test accepts. */
+/** Makes a check that accepts the values for which `accepts` returns true. */
 export function optionThat(expected: string, accepts: (value: unknown) => boolean): OptionCheck<false> {
   return {
     isRequired: false,
@@ -69,25 +71,25 @@ export function optionThat(expected: string, accepts: (value: unknown) => boolea
   };
 }
 
-/** The option may not be left out. */
+/** Makes a check for an option that may not be left out. */
 export const required = ({ check }: OptionCheck): OptionCheck<true> => ({ isRequired: true, check });
 
-/** A text that is not empty: a path, a name. */
+/** The check for a text that is not empty: a path, a name. */
 export const textOption = optionThat('a text', (value) => typeof value === 'string' && value !== '');
 
-/** True or false. */
+/** The check for true or false. */
 export const switchOption = optionThat('true or false', (value) => typeof value === 'boolean');
 
-/** Any function. */
+/** The check for any function. */
 export const functionOption = optionThat('a function', (value) => typeof value === 'function');
 
-/** A number that is not NaN. */
+/** The check for a number that is not NaN. */
 export const numberOption = optionThat(
   'a number',
   (value) => typeof value === 'number' && !Number.isNaN(value),
 );
 
-/** A whole number of a range, both ends included. */
+/** Makes the check for a whole number in a range, both ends included. */
 export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER): OptionCheck<false> {
   const upTo = most === Number.MAX_SAFE_INTEGER ? ' or more' : ` to ${most}`;
   return optionThat(
@@ -96,7 +98,7 @@ export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER)
   );
 }
 
-/** One of a few names; the error has the nearest one. */
+/** Makes the check for one of a few names; the error suggests the nearest name. */
 export function choiceOption(names: readonly string[]): OptionCheck<false> {
   return {
     isRequired: false,
@@ -110,7 +112,7 @@ export function choiceOption(names: readonly string[]): OptionCheck<false> {
   };
 }
 
-/** A list whose members all pass a check. */
+/** Makes the check for a list whose elements all pass a check. */
 export function listOption(
   { check }: OptionCheck,
   {
@@ -129,8 +131,8 @@ export function listOption(
 }
 
 /**
- * An object, of any class, with members that pass checks: a stream, an extension, a signal. It may have
- * further members.
+ * Makes the check for an object of any class whose members pass checks: a stream, an extension, a signal. It
+ * may have further members.
  *
  * @param what the kind of object, for errors
  */
@@ -148,7 +150,7 @@ export function objectOption(
   };
 }
 
-/** The words of a command line, without the program's name. */
+/** The check for the words of a command line, without the program's name. */
 export const wordsOption = listOption(
   optionThat('a text', (word) => typeof word === 'string'),
   { what: 'an array of the words of a command line' },
@@ -156,13 +158,13 @@ export const wordsOption = listOption(
 
 /** The words of errors about a name that a group of options does not have. */
 export interface OptionGroupFacts {
-  /** Words for the thing with the options, such as `a run`. */
+  /** Words for the thing that has the options, such as `a run`. */
   readonly of: string;
-  /** The option that a program means with an unknown name, by its path. Default: the nearest name. */
+  /** Returns the path of the option that a program means by an unknown name. Default: the nearest name. */
   readonly meant?: ((name: string) => string | undefined) | undefined;
 }
 
-/** A group of options by name: an object literal without other properties. */
+/** Makes the check for a group of options by name: an object literal without other properties. */
 export function groupOption(
   checks: Readonly<Record<string, OptionCheck>>,
   facts: OptionGroupFacts,
@@ -182,7 +184,7 @@ export function groupOption(
 /**
  * Checks the options that a function was called with: their names, and their values in the order of `checks`.
  *
- * @param how.of words for the thing with the options, such as `a run`
+ * @param how.of words for the thing that has the options, such as `a run`
  * @param how.code the code of errors. Default: MTL_OPTION
  * @throws ConfigurationError for the first wrong option, with its path
  */
@@ -248,7 +250,7 @@ const pathOf = (path: string, name: string): string => (path === '' ? name : `${
 const remedyOf = (meant: string | undefined): { readonly remedy?: string } =>
   meant === undefined ? {} : { remedy: `write ${meant}` };
 
-/** Lists some of the options, as examples for the reader. */
+/** Lists some of the options in a text, as examples. */
 function listedOptions(checks: Readonly<Record<string, OptionCheck>>): string {
   const names = Object.keys(checks);
   return `{ ${names.slice(0, 16).join(', ')}${names.length > 16 ? ' ...' : ''} }`;

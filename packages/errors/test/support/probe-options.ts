@@ -8,13 +8,16 @@ export const valuesOfAllTypes: readonly unknown[] = [
 
 /** A function with options, and the facts that a probe of its options needs. */
 export interface ProbedOptions {
-  /** The name of the function in reports. */
+  /** The name of the function, for reports. */
   readonly name: string;
-  /** Calls the function. */
+  /** Calls the function with options. */
   readonly call: (options: unknown) => unknown;
-  /** Options that it takes. */
+  /** Valid options that the function accepts. */
   readonly right?: Readonly<Record<string, unknown>>;
-  /** Tells for each option, by its path (`optimizer.lr`), whether it accepts a value. */
+  /**
+   * For each option, by its path (`optimizer.lr`), a function that returns whether the option accepts a
+   * value.
+   */
   readonly accepts: Readonly<Record<string, (value: unknown) => boolean>>;
   /**
    * The option that is checked last. Calls about other options pass a wrong value for it, so that the
@@ -52,10 +55,11 @@ const shown = (value: unknown): string => {
 };
 
 /**
- * Gives every option of a function values of all types, and the function itself as its options.
+ * Calls a function with values of all types for every option, and with values of all types in place of its
+ * options.
  *
- * @returns the problems: an error without a code or without the path of the option, a wrong value that is
- *   accepted, or a right value that is refused
+ * @returns the problems: an error without a code or without the path of the option, an invalid value that is
+ *   accepted, or a valid value that is rejected
  */
 export async function problemsOfOptions(probed: ProbedOptions): Promise<readonly string[]> {
   const { name, call, right = {}, accepts, last } = probed;
@@ -72,7 +76,7 @@ export async function problemsOfOptions(probed: ProbedOptions): Promise<readonly
     for (const value of valuesOfAllTypes) {
       const shouldTake = isRight(value);
       const isLast = path === last || path.startsWith(`${last}.`);
-      // nothing would stop the function
+      // with a valid value of the last option, nothing would stop the function
       if (isLast && shouldTake) continue;
       const stopped = isLast ? right : { ...right, [last]: Symbol('stop') };
       const error = await errorOf(() => call(withValue(stopped, path, value)));
@@ -88,11 +92,11 @@ export async function problemsOfOptions(probed: ProbedOptions): Promise<readonly
   return problems;
 }
 
-/** Tells if a message begins with the path of an option, or of a member of it. */
+/** Returns whether a message begins with the path of an option, or of a member of it. */
 const mentions = (message: string, path: string): boolean =>
   message.startsWith(path) && /^[ .[]/.test(message.slice(path.length));
 
-/** Tests of the values that options of a kind accept, for `ProbedOptions`. */
+/** Functions that return whether options of a kind accept a value, for `ProbedOptions`. */
 export const takes = {
   text: (value: unknown) => typeof value === 'string' && value !== '',
   anyText: (value: unknown) => typeof value === 'string',

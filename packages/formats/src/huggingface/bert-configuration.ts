@@ -19,14 +19,17 @@ export function parseBertConfiguration(
   return { ...ours, ...fixed, ...readConfigFields(fields, table) } as BertModelConfiguration;
 }
 
-/** Returns the model type of transformers that is nearest to a BERT: by the positions of the model. */
+/**
+ * Returns the model type of transformers that is nearest to a BERT, chosen by the kind of its position
+ * embeddings.
+ */
 export const bertTypeOf = ({ positionEmbeddingType }: BertModelConfiguration): BertTypeName =>
   positionEmbeddingType === 'rope' ? 'roformer' : 'bert';
 
 /** The part of config.json that depends on the class of transformers that a BERT is loaded as. */
 export interface BertArchitecture {
   readonly className: string;
-  /** Names of the classes of a classification, in order. */
+  /** Names of a classification's classes, in the order of its logits. */
   readonly labels?: readonly string[] | undefined;
 }
 
@@ -44,12 +47,12 @@ export function encodeBertConfiguration(
     model_type: type,
     pad_token_id: paddingToken,
     tie_word_embeddings: true,
-    // the name of `dtype` before transformers 4.56
+    // the name that transformers before 4.56 gave to `dtype`
     torch_dtype: dtype,
   });
 }
 
-/** Returns the fields of the labels, from which the number of labels follows in transformers. */
+/** Returns the fields with the labels' names, from which transformers derives the number of labels. */
 const labelFields = (labels: readonly string[]) => ({
   id2label: Object.fromEntries(labels.map((label, index) => [index, label])),
   label2id: Object.fromEntries(labels.map((label, index) => [label, index])),

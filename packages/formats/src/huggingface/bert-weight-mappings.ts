@@ -58,7 +58,7 @@ const norm = (name: string, source: string, size: number): WeightMapping[] =>
 const poolerMappings = ({ hiddenSize: h }: BertModelConfiguration): WeightMapping[] =>
   dense('pooler.dense', 'pooler.dense', [h, h]);
 
-/** Embeddings and layers. */
+/** Returns the mappings of the embeddings and of the layers. */
 function encoderMappings(model: BertModelConfiguration): WeightMapping[] {
   const { hiddenSize: h, vocabularySize } = model;
   const numPositions = numLearnedPositions(model);
@@ -118,8 +118,8 @@ export function taskHeadTensor(task: BertTask, { hiddenSize }: BertModelConfigur
 const otherHeads = /^cls\.|^(classifier|qa_outputs|pooler\.dense)\.(weight|bias)$/;
 
 /**
- * Returns the names in files of a BERT that is to be fine-tuned: the encoder, and the rest as far as `has`
- * reports it.
+ * Returns the names in files of a BERT that is to be fine-tuned: all names of the encoder, and other names if
+ * `has` reports that the files contain them.
  */
 export function bertTaskWeightNames(
   model: BertModelConfiguration,
@@ -143,7 +143,9 @@ export function bertTaskWeightNames(
 
 const prefixOf = (model: BertModelConfiguration): string => `${bertTypeOf(model)}.`;
 
-/** Norms had `gamma` and `beta` in the first files. */
+/**
+ * Returns the current name of a tensor: the first files called the parameters of norms `gamma` and `beta`.
+ */
 const canonical = (name: string): string =>
   name.replace(/LayerNorm\.gamma$/, 'LayerNorm.weight').replace(/LayerNorm\.beta$/, 'LayerNorm.bias');
 
@@ -153,8 +155,8 @@ export const bertEmbedding = (model: BertModelConfiguration) => ({
   naming: { prefix: prefixOf(model), canonical },
 });
 
-// the tied decoder, tensors that a RoFormer computes, buffers of older versions, and the heads that a model
-// without sentence order leaves out
+// tensors that are skipped: the tied decoder, angles that a RoFormer computes, buffers of older versions, and
+// the heads that a model without sentence order leaves out
 const ignored =
   /^cls\.predictions\.decoder\.(weight|bias)$|^encoder\.embed_positions\.weight$|^embeddings\.position_ids$/;
 const orderHead = /^(pooler\.dense|cls\.seq_relationship)\.(weight|bias)$/;

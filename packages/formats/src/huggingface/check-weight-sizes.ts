@@ -4,7 +4,7 @@ import type { JsonFields } from './json-fields.js';
 import { resolveNames, type WeightNames } from './mapped-weights.js';
 import { termsOf, type WeightFiles, weightsRefused } from './weight-files.js';
 
-/** Matches the names of routers, which have a row for each expert. */
+/** Matches the names of router weights, which have one row for each expert. */
 const router = /\.(?:gate|router)\.weight$/;
 
 /**
@@ -18,7 +18,7 @@ export function checkWeightSizes(options: {
   /** The file that states the sizes, and its fields. */
   readonly stated: { readonly fields: JsonFields; readonly table: readonly ConfigField[] };
   readonly numLayers: number;
-  /** Experts of a layer. Default: none */
+  /** Number of experts of a layer. Default: no experts */
   readonly numExperts?: number | undefined;
   readonly vocabularySize: number;
   readonly hiddenSize: number;

@@ -7,19 +7,19 @@ export type KnownProperties = Readonly<Record<string, unknown>>;
 
 /** A property of a model that config.json states. */
 export interface ConfigField {
-  /** Its key in our configuration of a model. */
+  /** The property's key in our configuration of a model. */
   readonly key: string;
   /**
-   * Names of the field in config.json: the first is written, the first that is there is read. None: it
-   * follows from other fields.
+   * Names of the field in config.json. The first name is written; when reading, the first name that is
+   * present counts. Empty if the property follows from other fields.
    */
   readonly names: readonly string[];
   /**
-   * True where its other names are spellings of one value: one that a model brought along is not written
-   * again.
+   * True if the names are different spellings of one value: a spelling that was read with a model is not
+   * written again.
    */
   readonly hasSpellings?: true;
-  /** Further fields that get its value. */
+  /** Further fields of config.json that are written with the same value. */
   readonly alsoWritten?: readonly string[];
   read(fields: JsonFields, known: KnownProperties): unknown;
   /**
@@ -34,7 +34,7 @@ export interface ConfigField {
 
 type Names = readonly string[];
 
-/** Makes the field of a positive integer; required unless there is a default. */
+/** Makes the field of a positive integer. The field is required unless `otherwise` gives a default. */
 export function size(key: string, names: Names, otherwise?: (known: KnownProperties) => number): ConfigField {
   const kind = 'a positive integer';
   const read: ConfigField['read'] = (fields, known) =>
@@ -120,7 +120,7 @@ export const spellingsOf = (table: readonly ConfigField[]): ReadonlySet<string> 
 export const inOrder = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).sort(([one], [other]) => (one < other ? -1 : 1)));
 
-/** transformers' names of supported activations; three mean the tanh formula. */
+/** Supported activations by their names in transformers; three of the names mean the tanh formula. */
 const geluKinds: Readonly<Record<string, GeluKind>> = {
   gelu_new: 'tanh',
   gelu_pytorch_tanh: 'tanh',

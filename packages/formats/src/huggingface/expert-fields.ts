@@ -11,7 +11,10 @@ const numExperts = (written: 'num_experts' | 'num_local_experts'): ConfigField =
   return { ...size('numExperts', [written, other]), hasSpellings: true };
 };
 
-/** Makes the field for the number of experts of a token; `otherwise` is the default of transformers. */
+/**
+ * Makes the field for the number of experts that each token is sent to; `otherwise` is the default of
+ * transformers.
+ */
 const chosenExperts = (otherwise: number): ConfigField => ({
   ...size('moeRouterTopk', ['num_experts_per_tok'], () => otherwise),
   check: (value, { numExperts: most }) =>
@@ -19,7 +22,10 @@ const chosenExperts = (otherwise: number): ConfigField => ({
   write: (value) => value ?? 2,
 });
 
-/** A field that makes the weights of the chosen experts have a sum of 1: a softmax over these alone. */
+/**
+ * A field that normalizes the weights of a token's chosen experts to a sum of 1, by a softmax over the chosen
+ * experts alone.
+ */
 const normalizedWeights: ConfigField = {
   ...truth('moeRouterPreSoftmax', 'norm_topk_prob', false),
   read: (fields) => !fields.optional('norm_topk_prob', 'true or false', false),
@@ -42,7 +48,10 @@ export const olmoeExperts: readonly ConfigField[] = [
   normalizedWeights,
 ];
 
-/** Lists of layers are of no more: nothing has compared their number with the weights yet. */
+/**
+ * The most layers that a list of layers may name: at this point the number of layers has not been compared
+ * with the weights yet.
+ */
 const mostLayers = 10_000;
 
 /** The layers of a Qwen that have experts: every Nth, counted from 1, that is not listed as dense. */
@@ -79,7 +88,9 @@ function denseLayers(fields: JsonFields): readonly number[] {
   throw fields.refuse('mlp_only_layers', 'a list of layers, counted from 0');
 }
 
-/** Returns N where every Nth layer has experts, the first one included, as `moeLayerFreq` counts. */
+/**
+ * Returns N if exactly every Nth layer has experts, beginning with the first layer, as `moeLayerFreq` counts.
+ */
 function frequencyOf(layers: readonly number[]): number | undefined {
   const second = layers.indexOf(1, 1);
   const frequency = second < 0 ? layers.length : second;
@@ -89,13 +100,13 @@ function frequencyOf(layers: readonly number[]): number | undefined {
 const expertsOfLayers = (model: Readonly<Record<string, unknown>>): readonly boolean[] =>
   Array.from({ length: model.numLayers as number }, (_, layer) => hasExperts(model, layer));
 
-/** Returns N where every Nth layer has experts, the first N - 1 not. */
+/** Returns N if exactly every Nth layer has experts, and the N - 1 layers before it have none. */
 function sparseStepOf(layers: readonly boolean[]): number | undefined {
   const step = layers.indexOf(true) + 1;
   return step > 0 && layers.every((has, layer) => has === ((layer + 1) % step === 0)) ? step : undefined;
 }
 
-/** Makes the fields of the experts of a Qwen, and of dense layers of another width. */
+/** Makes the fields of the experts of a Qwen, and of its dense layers, whose width may differ. */
 const qwenExpertsWith = (perToken: number): readonly ConfigField[] => [
   numExperts('num_experts'),
   chosenExperts(perToken),

@@ -27,7 +27,8 @@ function float16Values(): Float32Array {
 const newFloats: AllocateFloats = (length) => new Float32Array(length);
 
 /**
- * Returns little-endian bytes on a boundary of 8, as typed arrays need it; a copy only where they are not.
+ * Returns little-endian bytes at an address that is a multiple of 8, as typed arrays require; copies them
+ * only if they are not aligned.
  */
 function aligned(bytes: Uint8Array): Uint8Array {
   return bytes.byteOffset % 8 === 0 ? bytes : Uint8Array.from(bytes);
@@ -74,26 +75,26 @@ export function encodeFloats(values: Float32Array, dtype: WritableDtype): Uint8A
   return new Uint8Array(bits.buffer);
 }
 
-/** Gives memory for values; its content is left over from before. */
+/** Allocates memory for `length` values; it is not cleared. */
 export type AllocateFloats = (length: number) => Float32Array;
 
 /**
  * Scratch memory for the copies of one tensor, reused for the next one. New arrays would add up until the
- * garbage collector runs. Only the part that was written is resident.
+ * garbage collector runs. Pages that were never written take no physical memory.
  */
 export class ScratchMemory {
   readonly #buffer: ArrayBuffer;
   #used = 0;
 
   /**
-   * Allocates `bytes`, the most that callers take between two calls of `reset`; further memory is allocated
-   * separately.
+   * Reserves `bytes`, the most that callers should take between two calls of `reset`; beyond that, memory is
+   * allocated separately.
    */
   constructor(bytes: number) {
     this.#buffer = new ArrayBuffer(bytes);
   }
 
-  /** Releases all memory that was taken: it may be overwritten from here on. */
+  /** Releases all memory that was taken: the next calls may overwrite it. */
   reset(): void {
     this.#used = 0;
   }

@@ -58,7 +58,7 @@ export function parseEndTokens(fields: JsonFields, vocabularySize: number): read
   const ids: unknown[] = Array.isArray(value) ? value : [value];
   const isId = (id: unknown): id is number => Number.isSafeInteger(id) && (id as number) >= 0;
   if (ids.every(isId)) {
-    // transformers writes the real GPT-2's 50256 by default, whatever the vocabulary
+    // transformers writes GPT-2's end token 50256 by default, even for a smaller vocabulary
     return ids.filter((id) => id < vocabularySize);
   }
   throw fields.refuse('eos_token_id', 'a token id or a list of them');
@@ -77,7 +77,7 @@ export function encodeGptConfiguration(
     ...tokens,
     dtype,
     model_type: modelType,
-    // the name of `dtype` before transformers 4.56
+    // the name that transformers before 4.56 gave to `dtype`
     torch_dtype: dtype,
   };
 }

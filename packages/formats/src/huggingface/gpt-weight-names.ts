@@ -46,15 +46,19 @@ export const gptEmbedding = (modelType: GptTypeName) =>
     ? embeddingNamed('wte.weight', gpt2Prefix)
     : embeddingNamed('embed_tokens.weight', llamaPrefix);
 
-/** Returns names by which a tied model may store the head alone, which has the same shape. */
+/**
+ * Returns the names of the embedding and of the output head: a tied model may store its one matrix under the
+ * head's name alone.
+ */
 const embeddingNamed = (embedding: string, prefix: string) => ({
   embedding,
   naming: { prefix, copies: { 'lm_head.weight': embedding } },
 });
 
 /**
- * Returns the places in transformers' c_attn of the outputs of our qkv [A, 3, D]: it puts all queries first,
- * then all keys, then all values; ours has query, key and value of each head side by side.
+ * Returns the columns of transformers' c_attn that hold the outputs of our qkv [A, 3, D]. c_attn puts all
+ * queries first, then all keys, then all values; our qkv has query, key and value of each head next to each
+ * other.
  */
 export function qkvColumns(hiddenSize: number, numHeads: number): Int32Array {
   const headSize = hiddenSize / numHeads;
@@ -100,8 +104,8 @@ function layerMappings(layer: number, model: GptModelConfiguration, columnOf: In
 }
 
 /**
- * Returns the name map of transformers' GPT-2, names without the prefix `transformer.` (`lm_head.weight` has
- * none there). Linear layers of GPT-2 are Conv1D there: weights [I, O].
+ * Returns the name map of transformers' GPT-2, with names without the prefix `transformer.` (`lm_head.weight`
+ * never has it). transformers stores GPT-2's linear layers as Conv1D, whose weights are [I, O].
  */
 function gpt2WeightMappings(model: GptModelConfiguration): WeightMapping[] {
   const { hiddenSize, vocabularySize, maxPositionEmbeddings, numLayers } = model;

@@ -1,15 +1,15 @@
 /**
- * Fields that a model brings along from the directory that it came from, apart from weights and tokenizer:
- * they are written again with the model.
+ * Fields that a model keeps from the directory that it was read from, apart from weights and tokenizer: they
+ * are written again when the model is saved.
  */
 export interface HuggingFaceOrigin {
-  /** config.json. */
+  /** The contents of config.json. */
   readonly config: Readonly<Record<string, unknown>>;
-  /** generation_config.json, if there was one. */
+  /** The contents of generation_config.json, if the directory has one. */
   readonly generation?: Readonly<Record<string, unknown>> | undefined;
 }
 
-// of the files or the library that they were written with
+// fields that describe the files, or the library that wrote them, and not the model
 const notKept = new Set(['_name_or_path', 'auto_map', 'dtype', 'torch_dtype', 'transformers_version']);
 
 /** Returns the fields that are written again; fields that describe the model take precedence over them. */

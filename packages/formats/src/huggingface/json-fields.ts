@@ -5,7 +5,7 @@ import { fileProblem, readRegularFile } from '@mtl/errors/files';
 // Larger than any configuration; a larger file is something else.
 const maximumBytes = 1 << 26;
 
-/** Words of errors about fields. */
+/** Wording of error messages about fields. */
 interface FieldTerms {
   readonly code: `MTL_${string}`;
   readonly remedy: string;
@@ -86,7 +86,8 @@ export class JsonFields {
   }
 
   /**
-   * Returns the error for a field whose value no supported model has; `what` needs it, by default the model.
+   * Returns the error for a field whose value no supported model has; `what` says who needs the value, by
+   * default the model.
    */
   unsupported(
     name: string,
@@ -129,7 +130,7 @@ function refused(path: string, problem: string, expected?: string, terms = confi
 const stringOrWord = /"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/g;
 
 /**
- * Parses JSON as Python writes it. Its `Infinity`, `-Infinity` and `NaN`, which JSON has not, become
+ * Parses JSON as Python writes it. Its `Infinity`, `-Infinity` and `NaN`, which JSON does not have, become
  * `{"__float__": "Infinity"}` and so on, as the transformers library 5 writes and reads them.
  *
  * @throws SyntaxError

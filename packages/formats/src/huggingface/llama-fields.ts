@@ -33,8 +33,8 @@ export const keyValueHeads = ({
 ];
 
 /**
- * Makes the field of the features of a head; without a default, hidden size / heads. A Qwen2 states them only
- * where they are others.
+ * Makes the field of the size of a head. Without a default, it is hidden size / heads. A Qwen2 states its
+ * head size only if it differs from that.
  */
 export const headSize = ({ otherwise, isRare }: { otherwise?: number; isRare?: true } = {}): ConfigField => ({
   key: 'kvChannels',
@@ -52,7 +52,7 @@ export const headSize = ({ otherwise, isRare }: { otherwise?: number; isRare?: t
   },
 });
 
-/** Heads that are together as wide as the hidden states. */
+/** The size of heads that are together as wide as the hidden states; config.json does not state it. */
 export const usualHeadSize: ConfigField = { ...headSize(), names: [] };
 
 /** Biases of queries, keys and values. */
@@ -92,7 +92,7 @@ export const llamaBiases: ConfigField = {
   writeOthers: (value) => ({ mlp_bias: value ?? true }),
 };
 
-/** A Qwen3 has no biases here, nor has an OLMoE. */
+/** The biases of attention in a Qwen3 or an OLMoE, which must have none. */
 export const noAttentionBiases: ConfigField = {
   key: 'addBiasLinear',
   names: ['attention_bias'],
@@ -110,7 +110,7 @@ const windowOf = (size: number): string => `${size - 1},0`;
 const sizeOf = (window: unknown): number | null =>
   typeof window === 'string' ? Number.parseInt(window, 10) + 1 : null;
 
-/** The window of all layers of a Mistral: 4096 where nothing is said, none where it is null. */
+/** The window of all layers of a Mistral: 4096 if the field is missing, no window if it is null. */
 export const mistralWindow: ConfigField = {
   key: 'windowSize',
   names: ['sliding_window'],
@@ -121,7 +121,7 @@ export const mistralWindow: ConfigField = {
   write: sizeOf,
 };
 
-/** The window of all layers of a Mixtral: none where nothing is said. */
+/** The window of all layers of a Mixtral: no window if the field is missing. */
 export const mixtralWindow: ConfigField = {
   ...mistralWindow,
   read: (fields) => usedWindow(fields, 'sliding_window'),
@@ -130,7 +130,7 @@ export const mixtralWindow: ConfigField = {
 /** The window of all layers of a Qwen3-MoE. */
 export const qwen3MoeWindow: ConfigField = {
   key: 'windowSize',
-  // the last does not count
+  // `max_window_layers` has no effect here
   names: ['sliding_window', 'use_sliding_window', 'max_window_layers'],
   read: (fields) => {
     const isUsed = fields.optional('use_sliding_window', 'true or false', false);
@@ -147,7 +147,7 @@ function usedWindow(fields: JsonFields, name: string): string | undefined {
 
 type LayerType = 'full_attention' | 'sliding_attention';
 
-/** The window of a Qwen, which all of its layers must have, or none. */
+/** The window of a Qwen. Either all of its layers have the window, or none has one. */
 export const qwenWindow: ConfigField = {
   key: 'windowSize',
   names: ['sliding_window', 'use_sliding_window', 'max_window_layers', 'layer_types'],
@@ -168,7 +168,7 @@ export const qwenWindow: ConfigField = {
     const type: LayerType = window === undefined ? 'full_attention' : 'sliding_attention';
     return {
       use_sliding_window: window !== undefined,
-      // it does not count without a window
+      // without a window, `max_window_layers` has no effect
       max_window_layers: window === undefined ? undefined : 0,
       layer_types: Array.from({ length: numLayers as number }, () => type),
     };
@@ -191,7 +191,7 @@ export const qwen2MoeWindow: ConfigField = {
     }
     return isUsed ? qwenWindow.read(fields, known) : undefined;
   },
-  // 0 without a window
+  // 0 means that there is no window
   write: (window) => sizeOf(window) ?? 0,
 };
 
@@ -204,7 +204,8 @@ function layerTypes(
   if (listed === undefined) {
     const first = fields.values.max_window_layers ?? 28;
     if (!Number.isSafeInteger(first)) throw fields.refuse('max_window_layers', 'an integer');
-    // each type once: nothing has checked the number of layers yet
+    // each type once: the number of layers has not been checked yet, so a list of all layers might be too
+    // long
     return [
       ...(hasWindow && (first as number) < numLayers ? (['sliding_attention'] as const) : []),
       ...(!hasWindow || (first as number) > 0 ? (['full_attention'] as const) : []),

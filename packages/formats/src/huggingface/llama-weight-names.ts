@@ -82,8 +82,8 @@ function layerMappings(
 
 /**
  * Returns the name map of transformers' Llama, Mistral, Qwen2, Qwen3 and their mixtures of experts, names
- * without the prefix `model.` (`lm_head.weight` has none there). Rows of queries, keys and values are apart
- * there, as are gates and values of SwiGLU.
+ * without the prefix `model.` (`lm_head.weight` never has it). Queries, keys and values are separate tensors
+ * in these files, and so are gates and values of SwiGLU.
  */
 function llamaWeightMappings(
   model: GptModelConfiguration,
@@ -104,10 +104,10 @@ function llamaWeightMappings(
 const ignored = /^layers\.\d+\.self_attn\.rotary_emb\.inv_freq$|^lm_head\.weight$/;
 
 /**
- * Returns the names in files of a Llama, or of a model after it.
+ * Returns the names in files of a Llama, or of a model derived from it.
  *
- * @param options.experts how experts are, of a model that has some
- * @param options.canonical the name of today for one that is not written
+ * @param options.experts how files store experts, for a model that has experts
+ * @param options.canonical the name in today's files for a tensor name that is no longer written
  */
 export function llamaWeightNames(
   model: GptModelConfiguration,
@@ -132,7 +132,9 @@ interface ExpertNames {
   readonly gate: string;
   readonly up: string;
   readonly down: string;
-  /** True where all experts of a layer are one tensor, as transformers 5 has them in memory. */
+  /**
+   * True if all experts of a layer are stored as one tensor, which is the layout of transformers 5 in memory.
+   */
   readonly isFused: boolean;
 }
 
@@ -152,15 +154,15 @@ export const expertNamesOf = (modelType: GptTypeName, tensors: Iterable<string> 
 });
 
 /**
- * Returns the name in files of today for one of transformers 5 in memory, which calls the layers of a Mixtral
- * `mlp`.
+ * Returns the name in today's files for a name that transformers 5 uses in memory, where the feed-forward
+ * layers of a Mixtral are called `mlp`.
  */
 export const canonicalOfMixtral = (name: string): string =>
   name.replace(/^(layers\.\d+\.)mlp\./, `$1${mixtralNames.block}.`);
 
 /**
  * Returns the name map of a layer with experts: router, experts, shared experts. Files store gates and values
- * of experts one after another, as we do, with tensors for each expert or one tensor for all.
+ * of experts one after another, as we do: separate tensors for each expert, or one tensor for all experts.
  *
  * @param options.ours prefix of our names, such as `decoder.layers.0.mlp.`
  * @param options.theirs prefix of the layer in files, such as `layers.0.`

@@ -13,7 +13,7 @@ import {
 import { termsOf, type WeightFiles, weightsRefused } from './weight-files.js';
 import type { WeightMapping } from './weight-mapping.js';
 
-/** The names of the tensors of a family of models in files. */
+/** The names that files use for the tensors of a family of models. */
 export interface WeightNames {
   readonly mappings: readonly WeightMapping[];
   /**
@@ -25,9 +25,15 @@ export interface WeightNames {
    * Returns whether files may also contain a name (without prefix): buffers of older versions, tied weights.
    */
   isIgnored(name: string): boolean;
-  /** Names (without prefix) of tensors that are others as well: a file that has them has the same values. */
+  /**
+   * Names (without prefix) of tensors that repeat another tensor, mapped to that tensor's name. If a file
+   * contains both, their values must be equal.
+   */
   readonly copies?: Readonly<Record<string, string>>;
-  /** The name (without prefix) of today for one that older versions wrote. Default: the same. */
+  /**
+   * Returns the name (without prefix) in today's files for a name that older versions wrote. Default: the
+   * same name.
+   */
   canonical?(name: string): string;
 }
 
@@ -36,8 +42,8 @@ const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
   a.length === b.length && a.every((size, dim) => size === b[dim]);
 
 /**
- * Returns the names in files by the mappings' names. Everything is checked here, before anything is written:
- * each tensor is there, in its shape and a readable dtype, and nothing is left over.
+ * Returns a map from the mappings' names to the names in the files. Everything is checked here, before
+ * anything is written: each tensor is there, in its shape and a readable dtype, and nothing is left over.
  */
 export function resolveNames(
   weights: Pick<WeightFiles, 'path' | 'tensors' | 'terms'>,
@@ -50,7 +56,7 @@ export function resolveNames(
   const inFile = new Map([...weights.tensors.keys()].map((name) => [stripped(name), name]));
   const wanted = new Map<string, string>();
   for (const { name, shape } of mappings.flatMap(({ sources }) => sources)) {
-    // of tied tensors a file may hold either
+    // a file may hold either tensor of a tied pair
     const fileName = inFile.get(name) ?? inFile.get(copyOf.get(name) ?? '');
     if (fileName === undefined) {
       const missing = nameInFile(name, { weights, prefix });
@@ -117,7 +123,10 @@ async function checkCopies(weights: WeightFiles, { prefix, copies = {} }: Weight
   }
 }
 
-/** Copies the box `slices` out of a row-major tensor; the tensor itself where the box is all of it. */
+/**
+ * Copies the box `slices` out of a row-major tensor; returns the tensor without a copy if the box is all of
+ * it.
+ */
 function boxOf(
   values: Float32Array,
   { globalShape, slices }: Pick<LogicalTensor, 'globalShape' | 'slices'>,
@@ -161,13 +170,13 @@ const writableDtype = (tensor: LogicalTensor): WritableDtype => {
 };
 
 /**
- * Returns the bytes of all copies of a tensor while it is read: its bytes in the file, its values, the values
- * in our order, and our box.
+ * Returns the total bytes of all copies of a tensor that exist while it is read: its bytes in the file, its
+ * values, the values in our order, and this rank's box.
  */
 const bytesOnTheWay = ({ globalShape }: Pick<LogicalTensor, 'globalShape'>): number =>
   globalShape.reduce((product, size) => product * size, Float64Array.BYTES_PER_ELEMENT + 3 * 4) + 64;
 
-/** Returns whether a finite number of a dtype may be infinite in another. */
+/** Returns whether a finite number of dtype `from` may become infinite in dtype `to`. */
 function overflows(from: string, to: WritableDtype): boolean {
   const maxima: Readonly<Record<string, number>> = { F16: 1, BF16: 2, F32: 3, F64: 4 };
   return maxima[from]! > maxima[to]!;
@@ -190,7 +199,10 @@ function checkOverflow(
   });
 }
 
-/** A part that is read and put in our order at once: a tensor, or an entry of its first dimension. */
+/**
+ * A part of a tensor that is read and converted to our order in one step: the whole tensor, or one entry of
+ * its first dimension.
+ */
 interface Part {
   readonly globalShape: readonly number[];
   readonly slices: LogicalTensor['slices'];
@@ -221,8 +233,8 @@ const isSameMemory = (one: Uint8Array, other: Uint8Array): boolean =>
   one.buffer === other.buffer && one.byteOffset === other.byteOffset;
 
 /**
- * Fills `target` with our box of a part. Values that are float32 in the file and here are read directly into
- * `target`, or put into it without a further copy.
+ * Fills `target` with this rank's box of a part. Values that are float32 in the file and here are read
+ * directly into `target`, or copied into it once.
  */
 async function readPart(
   { globalShape, slices, sources }: Part,
@@ -239,7 +251,7 @@ async function readPart(
   for (const { name } of sources) {
     const fileName = fileNames.get(name)!;
     const { dtype: stored, bytes } = weights.tensors.get(fileName)!;
-    // resolveNames has refused all others
+    // resolveNames has already rejected the other dtypes
     if (!isReadableDtype(stored)) continue;
     const isInPlace = isWhole && mapping.startsWithSource === true && stored === 'F32' && dtype === 'F32';
     const memory = isInPlace ? target.subarray(0, bytes) : scratch.bytes(bytes);
@@ -302,12 +314,12 @@ export function mappedWeightSources(options: {
   readonly names: WeightNames;
   readonly tensors: readonly LogicalTensor[];
   readonly dtype: WritableDtype;
-  /** Returns the name in the file of a name without prefix. */
+  /** Returns a tensor's name in the file, given its name without prefix. */
   fileName(name: string): string;
 }): TensorSource[] {
   const { names, dtype, fileName } = options;
   const byName = new Map(names.mappings.map((mapping) => [mapping.name, mapping]));
-  // a tied embedding may be there twice, on the first and the last stage
+  // a tied embedding may occur twice: on the first and on the last pipeline stage
   const given = new Map(options.tensors.map((tensor) => [tensor.name, tensor]));
   for (const tensor of given.values()) {
     mappingOf(tensor, byName);

@@ -22,19 +22,22 @@ export type HuggingFaceModelKind = 'gpt' | 'bert';
 /** The models of a `model_type` of the transformers library. */
 export interface ModelType {
   readonly kind: HuggingFaceModelKind;
-  /** The class of transformers that predicts tokens with it. */
+  /** The class of transformers that has this model with the heads of its pretraining. */
   readonly className: string;
   /** Name of such a model in messages. */
   readonly name: string;
-  /** The programs that train the model, and the options to pass instead. */
+  /** The programs that train the model, and the options that replace its directory there. */
   readonly trainedWith: string;
-  /** Fields that have no key in our models, and must have values of these kinds where they are there. */
+  /**
+   * Fields of config.json that match no property of our models. If present, each must have a value of the
+   * given kind.
+   */
   readonly typed: Readonly<Record<string, 'true or false' | 'a string'>>;
   /** The properties of a model that config.json states, in the order in which they are read. */
   readonly fields: readonly ConfigField[];
   /** Properties that all models of the type have, and config.json does not state. */
   readonly fixed: Readonly<Record<string, unknown>>;
-  /** Keys of properties that other files of a directory state: which weights there are. */
+  /** Keys of properties that are not in config.json, but follow from the names of the weights. */
   readonly inWeights: readonly string[];
 }
 
@@ -106,8 +109,9 @@ const bertFields: readonly ConfigField[] = [
 ];
 
 /**
- * The positions of a RoFormer (Su et al. 2021): pairs of neighbouring features are rotated, with the first
- * frequencies that there were. It states no property of ours that a BERT has otherwise.
+ * The fields of the position embeddings of a RoFormer (Su et al. 2021): pairs of neighbouring features are
+ * rotated, with the frequencies of the original rotary embeddings. In every other property a RoFormer equals
+ * a BERT.
  */
 const roformerFields: readonly ConfigField[] = [
   {
@@ -348,7 +352,7 @@ export const modelTypes = {
       tie_word_embeddings: 'true or false',
     },
     fields: [...bertFields, ...roformerFields],
-    // it has no pooler either
+    // a RoFormer has no pooler either
     fixed: { layerNormPlacement: 'post', sentenceOrderHead: false },
     inWeights: [],
   },
@@ -359,10 +363,10 @@ export type ModelTypeName = keyof typeof modelTypes;
 /** The types of causal language models. */
 export type GptTypeName = Exclude<ModelTypeName, BertTypeName>;
 
-/** The types of models that see all tokens. */
+/** The model types whose attention sees the tokens on both sides. */
 export type BertTypeName = 'bert' | 'roformer';
 
-/** Returns the types of a kind, the first ones first where several can state a model. */
+/** Returns the model types of a kind. If several types can describe a model, the first is preferred. */
 export const modelTypesOf = (kind: HuggingFaceModelKind): readonly ModelTypeName[] =>
   (Object.keys(modelTypes) as ModelTypeName[]).filter((name) => modelTypes[name].kind === kind);
 

@@ -15,10 +15,11 @@ interface HuggingFaceDirectory {
   /** config.json */
   readonly fields: JsonFields;
   /**
-   * The dtype that config.json names (`float32`, `bfloat16` ...), if it does; the weights carry their own.
+   * The dtype that config.json names (`float32`, `bfloat16` ...), if it names one. Weights may have another
+   * dtype, which their files state.
    */
   readonly dtype: string | undefined;
-  /** The tokenizer's files that are there: name to path. */
+  /** The tokenizer's files in the directory: name to path. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
 }
 
@@ -82,6 +83,6 @@ export async function loadHuggingFaceWeights(options: {
 export async function huggingFaceModelKind(directory: string): Promise<HuggingFaceModelKind> {
   const { fields } = await openHuggingFaceDirectory(directory);
   checkSupported(fields);
-  // checked above
+  // `model_type` was checked above
   return modelTypeOf(fields.required('model_type', 'a string'))!.kind;
 }

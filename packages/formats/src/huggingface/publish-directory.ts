@@ -5,13 +5,13 @@ import { CheckpointError, MtlError } from '@mtl/errors';
 /** A directory to write, and the codes of errors about it. Default: the codes of Hugging Face directories. */
 interface PublishedDirectory {
   readonly directory: string;
-  /** It holds something. */
+  /** The error code if the directory is not empty. */
   readonly exists?: `MTL_${string}`;
-  /** It cannot be written. */
+  /** The error code if the directory cannot be written. */
   readonly failed?: `MTL_${string}`;
 }
 
-/** Refuses a target that holds something: its files would mix with ours. */
+/** Rejects a target directory that is not empty: its files would mix with ours. */
 async function checkTarget(directory: string, exists: `MTL_${string}`): Promise<void> {
   const present = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [];

@@ -12,12 +12,13 @@ import type { JsonFields } from './json-fields.js';
 import { modelTypes } from './model-types.js';
 import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
 
-/** A directory with a BERT or a RoFormer that was opened. */
+/** An opened directory with a BERT or a RoFormer. */
 export interface HuggingFaceBert {
   readonly directory: string;
   readonly configuration: BertModelConfiguration;
   /**
-   * The dtype that config.json names (`float32`, `bfloat16` ...), if it does; the weights carry their own.
+   * The dtype that config.json names (`float32`, `bfloat16` ...), if it names one. Weights may have another
+   * dtype, which their files state.
    */
   readonly dtype: string | undefined;
   /** The tokenizer's files in the directory: name to path, as `writeHuggingFaceBert` takes them. */
@@ -98,8 +99,9 @@ interface HuggingFaceBertForTask extends HuggingFaceBert {
 }
 
 /**
- * Reads a BERT directory of the transformers library to fine-tune it: one of pretraining, a bare BertModel,
- * or one that was fine-tuned. Pooler and head are taken where they are there for this very task.
+ * Reads a BERT directory of the transformers library to fine-tune it: a pretrained model with its heads, a
+ * bare BertModel, or a model that was fine-tuned. Pooler and head are loaded only if the directory has them
+ * for this task.
  *
  * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
  * @throws CheckpointError as `readHuggingFaceBert` does

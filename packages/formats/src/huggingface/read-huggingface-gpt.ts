@@ -10,14 +10,15 @@ import { JsonFields } from './json-fields.js';
 import { type GptTypeName, modelTypes } from './model-types.js';
 import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
 
-/** A directory with a GPT-2, a Llama or a model after it that was opened. */
+/** An opened directory with a GPT-2, a Llama or a model derived from it. */
 export interface HuggingFaceGpt {
   readonly directory: string;
   /** Name of the kind of model in transformers: `gpt2`, `llama` ... */
   readonly modelType: GptTypeName;
   readonly configuration: GptModelConfiguration;
   /**
-   * The dtype that config.json names (`float32`, `bfloat16` ...), if it does; the weights carry their own.
+   * The dtype that config.json names (`float32`, `bfloat16` ...), if it names one. Weights may have another
+   * dtype, which their files state.
    */
   readonly dtype: string | undefined;
   /** Tokens that end a text, from generation_config.json or else config.json. */
@@ -31,8 +32,8 @@ export interface HuggingFaceGpt {
   /** Notes for the user. */
   readonly notices: readonly string[];
   /**
-   * Fills tensors from the weights: any of the model's, any slices. For training these are the master weights
-   * (`weightTensors` of @mtl/trainer; then `refreshModel`), for inference
+   * Fills tensors from the weights; any tensors and slices of the model are valid. For training pass the
+   * master weights (`weightTensors` of @mtl/trainer; then `refreshModel`), for inference
    * `parameterTensors(stage.parameters)`.
    *
    * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, before anything is written, when names, shapes or

@@ -56,7 +56,7 @@ describe.each(fixture.frequencies)('transformers computes $parameters with heads
   it('as it is computed here', () => {
     const specification = rotarySpecification(model, known.headSize)!;
     rotaryFrequencies(specification).forEach((frequency, i) => {
-      // float32: powers of two libraries, and a few roundings
+      // float32: two libraries compute the powers, and a few values are rounded
       expect(Math.abs(frequency / known.frequencies[i]! - 1), `${i}`).toBeLessThan(5e-7);
     });
     expect(known.frequencies).toHaveLength(known.headSize / 2);
@@ -77,7 +77,7 @@ describe('the concentration of a model with yarn', () => {
   it.each<[Values, number, Values]>([
     [{}, 1.3688879, {}],
     [{ mscale: 1, mscale_all_dim: 1 }, 1, { mscale: 1, mscale_all_dim: 1 }],
-    // a weight of 0 is as none: both are left out
+    // a weight of 0 has the same effect as a missing one, so both are left out
     [{ mscale: 0.7, mscale_all_dim: 0 }, 1.3688879, {}],
     [{ mscale: 0, mscale_all_dim: 0.7 }, 1.3688879, {}],
     [{ mscale: 0.7 }, 1.3688879, {}],
@@ -92,7 +92,7 @@ describe('the concentration of a model with yarn', () => {
   });
 
   it.each<[PositionVariants, number]>([
-    // Megatron-LM's weights count at 0 too: a factor states them
+    // Megatron-LM uses its weights even if one is 0, so the file states the resulting factor
     [{ mscale: 0.7, mscaleAllDim: 0 }, 1 + 0.07 * Math.log(40)],
     [{ mscale: 0, mscaleAllDim: 1 }, 1 / (1 + 0.1 * Math.log(40))],
     [{ mscale: 0, mscaleAllDim: 0 }, 1],
@@ -109,7 +109,7 @@ describe('further parameters of yarn', () => {
     const others = { beta_fast: 16, beta_slow: 2, truncate: false };
     expect(writtenYarn(readYarn(others))).toEqual(others);
     expect(writtenYarn(readYarn({ beta_fast: 32, beta_slow: null, truncate: true }))).toEqual({});
-    // 0 is as none
+    // 0 has the same effect as a missing value
     expect(readYarn({ beta_fast: 0, beta_slow: 0 })).toMatchObject({ yarnBetaFast: 32, yarnBetaSlow: 1 });
   });
 

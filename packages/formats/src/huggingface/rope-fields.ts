@@ -5,7 +5,9 @@ import type { JsonFields } from './json-fields.js';
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** Names of parameters that some type reads; the other types ignore them, as transformers does. */
+/**
+ * Names of parameters that at least one rope type reads; the other types ignore them, as transformers does.
+ */
 const knownNames = [
   ...[
     'rope_theta',
@@ -25,10 +27,10 @@ const originalKey = 'original_max_position_embeddings';
 /** The numbers of rotary position embeddings in a config.json; null counts as missing. */
 class RopeParameters {
   readonly values: Values;
-  /** Positions of the model. */
+  /** The number of positions of the model. */
   readonly maxPositions: number;
   readonly #fields: JsonFields;
-  /** The field that holds them. */
+  /** The field of config.json that holds the parameters. */
   readonly #name: string;
 
   constructor(
@@ -53,32 +55,35 @@ class RopeParameters {
     return (this.values[name] ?? undefined) !== undefined;
   }
 
-  /** Returns a number above 0. */
+  /** Returns the parameter `name`, which must be a number above 0. */
   positive(name: string): number {
     const value = this.values[name];
     if (typeof value === 'number' && value > 0 && Number.isFinite(value)) return value;
     throw this.refuse(`a number above 0 as ${name}`);
   }
 
-  /** Returns a number of 0 or more; 0 where it is missing. */
+  /** Returns the parameter `name`, which must be a number of 0 or more; 0 if it is missing. */
   number(name: string): number {
     return this.isStated(name) && this.values[name] !== 0 ? this.positive(name) : 0;
   }
 
   truth(name: string, otherwise: boolean): boolean {
-    // null, which is false in transformers, is refused
+    // null is rejected, although transformers treats it as false
     const value = name in this.values ? this.values[name] : otherwise;
     if (typeof value === 'boolean') return value;
     throw this.refuse(`true or false as ${name}`);
   }
 
-  /** Returns the positions of pretraining: the model's positions if the file does not state them. */
+  /**
+   * Returns the number of positions in pretraining; if the file does not state it, the number of positions of
+   * the model.
+   */
   originalPositions(): number {
     return this.isStated(originalKey) ? this.positive(originalKey) : this.maxPositions;
   }
 
   /**
-   * Refuses parameters that nothing here computes with any type.
+   * Rejects parameters that no supported rope type reads.
    *
    * @throws CheckpointError
    */
@@ -114,9 +119,9 @@ class RopeParameters {
 
 /**
  * Returns the parameters in `rope_scaling` and `rope_theta`, as transformers wrote them before version 5, or
- * in `rope_parameters`; a file may have both where they agree.
+ * in `rope_parameters`; a file may have both if they are equal.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG where they do not
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if they differ
  */
 function ropeParametersOf(fields: JsonFields, known: KnownProperties): RopeParameters {
   const [older, newer] = ['rope_scaling', 'rope_parameters'].map((name) => {
@@ -143,7 +148,8 @@ function ropeParametersOf(fields: JsonFields, known: KnownProperties): RopeParam
 }
 
 /**
- * Returns the positions of pretraining from outside the parameters: they count if angles are scaled by them.
+ * Returns the number of positions in pretraining if a field outside the rope parameters states it. It counts
+ * only for types that scale angles by it.
  */
 function positionsApart({ values }: JsonFields, { rope_type, type }: Values): Values {
   const positions = values[originalKey] ?? undefined;
@@ -161,7 +167,7 @@ const unscaled = {
   ropeScalingFactor: 8,
 } as const;
 
-/** Reads the properties of a model of a rope type, but for the base. */
+/** Reads the properties of a model from the parameters of a rope type, except for the base. */
 type RopeType = (parameters: RopeParameters) => KnownProperties;
 
 const types: Readonly<Record<string, RopeType>> = {
@@ -228,7 +234,7 @@ function unknownType(parameters: RopeParameters): CheckpointError {
 function baseOf(fields: JsonFields, known: KnownProperties, defaultBase: number): number {
   const parameters = ropeParametersOf(fields, known);
   const base = parameters.values.rope_theta ?? fields.optional('rope_theta', 'a number', defaultBase);
-  // frequencies of yarn fall with their index
+  // yarn's frequencies must fall as their index grows, so its base must be above 1
   const lowest = parameters.type === 'yarn' ? 1 : 0;
   if (typeof base === 'number' && base > lowest) return base;
   throw parameters.refuse(`a rope_theta above ${lowest}`);
@@ -272,7 +278,7 @@ export const ropeFieldsOf = ({
       const scaling = scalingOf(model);
       const own = { rope_theta: base ?? usualBase };
       return {
-        // transformers 4 reads this, and 5 the other
+        // transformers 4 reads this field, transformers 5 reads `rope_parameters`
         rope_scaling: scaling ?? null,
         rope_parameters: { ...(scaling ?? { rope_type: 'default' }), ...own },
       };
@@ -309,7 +315,7 @@ function yarnProperties(parameters: RopeParameters): YarnVariants {
   const factor = parameters.isStated('factor')
     ? parameters.positive('factor')
     : parameters.maxPositions / originalPositions;
-  // 0 is the default as well
+  // transformers treats 0 as the default as well
   const [betaFast, betaSlow] = [parameters.number('beta_fast') || 32, parameters.number('beta_slow') || 1];
   if (betaFast < betaSlow) throw parameters.refuse('a beta_fast of beta_slow or more');
   return {

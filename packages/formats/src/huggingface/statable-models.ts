@@ -44,7 +44,8 @@ export function asStatedBy<Model extends TransformerConfiguration>(
 }
 
 /**
- * Returns `stated` with groups in the notation of `model`: groups of one head each are the same as no groups.
+ * Returns `stated` with its groups of heads written as `model` writes them: groups of one head each are the
+ * same as no groups.
  */
 function withGroupsOf(model: object, stated: Readonly<Record<string, unknown>>): object {
   const { groupQueryAttention, numQueryGroups } = model as Partial<GptModelConfiguration>;
@@ -58,8 +59,8 @@ function withGroupsOf(model: object, stated: Readonly<Record<string, unknown>>):
 }
 
 /**
- * Returns `stated` with the factor of YaRN's cosines in the notation of `model`, so that equal models are
- * equal objects.
+ * Returns `stated` with the factor of YaRN's cosines written as `model` writes it, so that models that
+ * compute the same are equal objects.
  */
 function withWeightsOf(model: object, stated: object): object {
   const [own, other] = [model, stated] as [PositionVariants, PositionVariants];
@@ -76,8 +77,9 @@ function withWeightsOf(model: object, stated: object): object {
 }
 
 /**
- * Returns `stated` with the layers that have experts in the notation of `model`, and with the unused width of
- * `model` if there are no dense layers, so that equal models are equal objects.
+ * Returns `stated` with the list of layers that have experts written as `model` writes it, and with the
+ * unused width of `model` if there are no dense layers, so that models that compute the same are equal
+ * objects.
  */
 function withLayersOf(model: object, stated: object): object {
   const [own, other] = [model, stated] as [GptModelConfiguration, GptModelConfiguration];
@@ -132,8 +134,8 @@ export function unstatedProperties(model: GptModelConfiguration): {
 }
 
 /**
- * Returns the architecture as text; undefined for properties that no model has together, as heads that do not
- * divide the hidden size.
+ * Returns the architecture as text; undefined if no model can have these properties together, for example
+ * heads that do not divide the hidden size.
  */
 function architectureOrNone(model: GptModelConfiguration): string | undefined {
   try {
@@ -144,7 +146,7 @@ function architectureOrNone(model: GptModelConfiguration): string | undefined {
   }
 }
 
-/** Returns the computation of a GPT, as text. */
+/** Returns a text that describes the computation of a GPT: equal texts mean equal computations. */
 function architectureOf(model: GptModelConfiguration): string {
   const { positionEmbeddingType = 'learned_absolute', tieEmbeddings } = model;
   const blocks = gptBlocks(model);
@@ -155,7 +157,7 @@ function architectureOf(model: GptModelConfiguration): string {
   return JSON.stringify([positionEmbeddingType, tieEmbeddings, layers]);
 }
 
-/** Returns the parts of a block that determine its computation, each in one notation. */
+/** Returns the properties of a block that determine its computation, each in only one notation. */
 function computedBy(block: BlockSpecification): readonly unknown[] {
   const { initialization: _, hiddenDropout: __, attention, feedForward, ...others } = block;
   const { numHeads, numGroups = numHeads, bias, qkvBias = bias, dropout: ___, ...rest } = attention;

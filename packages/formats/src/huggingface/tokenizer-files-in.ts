@@ -19,7 +19,7 @@ const fileNames = [
   'chat_template.json',
 ];
 
-/** The folder of a tokenizer's chat templates, apart from the one called `default`: NAME.jinja. */
+/** The folder with a tokenizer's chat templates, as NAME.jinja, except for the template called `default`. */
 const templateFolder = 'additional_chat_templates';
 
 /**

@@ -2,7 +2,7 @@ import { CheckpointError } from '@mtl/errors';
 import type { JsonFields } from './json-fields.js';
 import { type HuggingFaceModelKind, modelTypeOf, modelTypes, modelTypesOf } from './model-types.js';
 
-/** Features that the models of a `model_type` need and that fields of config.json need not show. */
+/** Features that the models of a `model_type` need although no field of config.json may show it. */
 const needsOfTypes: Readonly<Record<string, string>> = {
   albert: 'weights that all layers share, and embeddings of another width',
   bloom: 'ALiBi position biases',
@@ -40,9 +40,9 @@ type Values = Readonly<Record<string, unknown>>;
 /** A feature that a model needs and that is not supported. */
 interface UnsupportedFeature {
   readonly what: string;
-  /** The field of config.json that asks for it; undefined where `model_type` does. */
+  /** The field of config.json that requests the feature; undefined if `model_type` does. */
   readonly field?: string;
-  /** The value that the field would have to have. */
+  /** The value that would make the model supported. */
   readonly expected?: string;
 }
 
@@ -51,11 +51,11 @@ interface Feature {
   readonly fields: readonly string[];
   /** Returns whether a value other than null and false requests the feature. Default: every value does. */
   readonly asks?: (value: unknown, values: Values) => boolean;
-  /** The value that does not ask for it. Default: none, or false. */
+  /** The value of the field that does not request the feature. Default: a missing field, or false. */
   readonly expected?: string;
   /**
-   * True where models of other types have it here: the reason why a GPT-2 or a BERT with it is refused, not
-   * why an unknown type is. Default: false
+   * True if models of other types support the feature here. It is then the reason to reject a GPT-2 or a BERT
+   * that has it, but not the reason to reject an unknown type. Default: false
    */
   readonly isKnown?: true;
 }
@@ -131,7 +131,7 @@ const features: readonly Feature[] = [
   { what: 'attention scaled by the number of its layer', fields: ['scale_attn_by_inverse_layer_idx'] },
 ];
 
-/** Switches that must not be turned off. */
+/** Switches that a supported model must leave on. */
 const onSwitches: readonly Feature[] = [
   { what: 'attention without scaling', fields: ['scale_attn_weights'] },
   {
@@ -145,10 +145,10 @@ const onSwitches: readonly Feature[] = [
 export const checkedFields: readonly string[] = [...features, ...onSwitches].flatMap(({ fields }) => fields);
 
 /**
- * Returns the features that the model of a config.json needs and nothing here computes; none for one that is
- * supported.
+ * Returns the features that the model of a config.json needs and that are not supported; an empty list for a
+ * supported model.
  *
- * @param read fields that are read for its type, and checked then; undefined for an unknown type
+ * @param read fields that are read, and so checked, for the model's type; undefined for an unknown type
  */
 function unsupportedFeatures(
   { values }: JsonFields,
@@ -224,8 +224,8 @@ function refused(
 }
 
 /**
- * Fields that do not change the computation of any model: files, tokens, generation, other heads, older
- * names, the loss that balances experts (a run states its own).
+ * Fields that do not change the computation of any model: fields about files, tokens, generation, other
+ * heads, older names, and the loss that balances experts (each run states its own).
  */
 const harmless =
   /^(_|model_type$|architectures$|auto_map$|transformers|(torch_)?dtype$|.*_token(_id)?$|use_cache$|n_ctx$|pretraining_tp$)|^(is_llama_config|rope_interleaved|unsloth|task_specific_params|summary_|output_|return_dict|torchscript|(id2label|label2id)$|num_labels$|problem_type$|gradient_checkpointing$|tokenizer_class$|finetuning_task$|prefix$|embd_pdrop$|router_aux_loss_coef$)/;

@@ -8,17 +8,17 @@ export interface WeightFiles {
     string,
     { readonly shape: readonly number[]; readonly dtype: Dtype; readonly bytes: number }
   >;
-  /** Returns the row-major, little-endian bytes of a tensor, in `target` where it is given. */
+  /** Returns the row-major, little-endian bytes of a tensor, in `target` if it is given. */
   read(options: {
     readonly name: string;
     readonly target?: Uint8Array;
     readonly requireFinite?: boolean;
   }): Promise<Uint8Array>;
-  /** Words of errors about the weights. Default: the words for Hugging Face directories. */
+  /** Wording of error messages about the weights. Default: the wording for Hugging Face directories. */
   readonly terms?: WeightTerms;
 }
 
-/** Words of errors about files of weights. */
+/** Wording of error messages about files of weights. */
 export interface WeightTerms {
   readonly code: `MTL_${string}`;
   /** The file that states the architecture. */
@@ -35,7 +35,7 @@ const huggingFaceTerms: WeightTerms = {
   untied: 'tie_word_embeddings false',
 };
 
-/** Returns the words of errors about files of weights. */
+/** Returns the wording of error messages about files of weights. */
 export const termsOf = ({ terms = huggingFaceTerms }: Pick<WeightFiles, 'terms'>): WeightTerms => terms;
 
 /** Returns the error for weights that do not match the architecture. */

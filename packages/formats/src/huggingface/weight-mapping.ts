@@ -26,7 +26,10 @@ export interface WeightMapping {
    * `toLogical` allocates.
    */
   readonly startsWithSource?: boolean;
-  /** Dtype that it is stored as, whatever other tensors are. Absent: as the others. */
+  /**
+   * The dtype in which the tensor is stored, whatever the dtype of the other tensors. Absent: the dtype of
+   * the others.
+   */
   readonly dtype?: 'F32';
   /**
    * Converts the values of the sources, in their order and row-major, to the values of the logical tensor;
@@ -88,7 +91,7 @@ export function stacked(
   };
 }
 
-/** Maps a table [V, H] that we hold with rows of zeros below, up to `paddedRows`. */
+/** Maps a table [V, H]. Our table has rows of zeros after it, `paddedRows` rows in all. */
 export function paddedTable(name: string, source: HuggingFaceTensor, paddedRows: number): WeightMapping {
   const [rows, columns] = source.shape as [number, number];
   return {
@@ -106,7 +109,10 @@ export function paddedTable(name: string, source: HuggingFaceTensor, paddedRows:
   };
 }
 
-/** Maps a bias [O] whose outputs have another order: our output `r` is their output `columnOf[r]`. */
+/**
+ * Maps a bias [O] whose outputs have another order in the file: our output `r` is the file's output
+ * `columnOf[r]`.
+ */
 export function reorderedBias(
   name: string,
   source: HuggingFaceTensor,
@@ -127,7 +133,10 @@ export function reorderedBias(
   };
 }
 
-/** Maps a matrix [O, r] whose rows have another order: our row `row` is their row `rowOf[row]`. */
+/**
+ * Maps a matrix [O, r] whose rows have another order in the file: our row `row` is the file's row
+ * `rowOf[row]`.
+ */
 export function reorderedRows(
   name: string,
   source: HuggingFaceTensor,
@@ -158,7 +167,7 @@ export function reorderedRows(
 }
 
 /**
- * Maps a weight of transformers' Conv1D, [I, O], which we hold as [O, I] with outputs in the order of
+ * Maps a weight of transformers' Conv1D, [I, O]. Our weight is [O, I], with its outputs in the order of
  * `columnOf`.
  */
 export function transposedWeight(
@@ -194,7 +203,7 @@ function inverseOf(order: Int32Array): Int32Array {
   return inverse;
 }
 
-/** Maps a vector [V] that we hold with zeros after it, up to `paddedSize`. */
+/** Maps a vector [V]. Our vector has zeros after it, `paddedSize` values in all. */
 export function paddedVector(name: string, source: HuggingFaceTensor, paddedSize: number): WeightMapping {
   const [size] = source.shape as [number];
   const table = paddedTable(name, { name: source.name, shape: [size, 1] }, paddedSize);
@@ -202,8 +211,8 @@ export function paddedVector(name: string, source: HuggingFaceTensor, paddedSize
 }
 
 /**
- * Maps tensors [groups * size, ...] of one or of several sizes that we hold as one: the parts of each group
- * side by side, as query, key and value of a head.
+ * Maps tensors [groups * size, ...], whose sizes may differ, to our single tensor: the parts of each group
+ * follow each other, like query, key and value of a head.
  */
 export function sideBySide(
   name: string,

@@ -16,10 +16,13 @@ import {
 /** A BERT or a RoFormer, and the directory to write. */
 export interface WriteHuggingFaceBertOptions extends SaveHuggingFaceOptions {
   readonly model: BertModelConfiguration;
-  /** The token of padding, which transformers keeps in config.json. Default 0, as in BERT's vocabularies. */
+  /**
+   * The id of the padding token, which transformers stores in config.json. Default 0, as in BERT's
+   * vocabularies.
+   */
   readonly paddingToken?: number;
   /**
-   * True where the vocabulary knows small letters only: written into tokenizer_config.json. Default: not
+   * True if the vocabulary has lower-case letters only: written into tokenizer_config.json. Default: not
    * written.
    */
   readonly lowersCase?: boolean;
@@ -51,9 +54,7 @@ function classNameOf(model: BertModelConfiguration): string {
 
 interface WriteHuggingFaceBertForTaskOptions extends WriteHuggingFaceBertOptions {
   readonly task: BertTask;
-  /**
-   * Names of the classes of a classification, in order. Default: LABEL_0 and so on, as transformers has it.
-   */
+  /** Names of the classes of a classification, in order. Default: LABEL_0 and so on, as in transformers. */
   readonly labels?: readonly string[] | undefined;
 }
 
@@ -63,13 +64,11 @@ const classNames: Readonly<Record<BertTypeName, Readonly<Partial<Record<BertTask
     'multiple-choice': 'BertForMultipleChoice',
     span: 'BertForQuestionAnswering',
   },
-  // its other heads are other layers than a BERT's
+  // the layers of RoFormer's other heads differ from BERT's
   roformer: { span: 'RoFormerForQuestionAnswering' },
 };
 
-/**
- * Returns the class of transformers that computes a fine-tuned BERT; undefined where none does.
- */
+/** Returns the class of transformers that computes a fine-tuned BERT; undefined if no class does. */
 export const huggingFaceTaskClass = (model: BertModelConfiguration, task: BertTask): string | undefined =>
   classNames[bertTypeOf(model)][task.kind];
 
@@ -171,8 +170,9 @@ function isStated(model: BertModelConfiguration): boolean {
 }
 
 /**
- * Returns the sines of the angles of a RoFormer, [P, D], and in the second half of each row their cosines:
- * transformers computes them itself, and still reports them as missing where a file lacks them.
+ * Returns a table [P, D] of the rotation angles of a RoFormer: each row has the sines in its first half, and
+ * the cosines in its second. transformers computes the table itself, but reports it as missing if a file
+ * lacks it.
  */
 function roformerAngles(
   { maxPositionEmbeddings, hiddenSize, numAttentionHeads }: BertModelConfiguration,

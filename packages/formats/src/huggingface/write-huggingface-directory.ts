@@ -21,37 +21,42 @@ export type TokenizerFileSource = string | { readonly contents: string };
 
 /** Options for saving any model. */
 export interface SaveHuggingFaceOptions {
-  /** Must not exist yet, or be empty. It is written atomically, by one rename. */
+  /**
+   * The directory to write. It must not exist yet, or must be empty. It is written atomically, by one rename.
+   */
   readonly directory: string;
   /**
-   * All tensors of the model: master weights, `parameterTensors`, or tensors of a checkpoint; complete, or
-   * sharded over `group`.
+   * All tensors of the model: master weights, `parameterTensors`, or tensors of a checkpoint. They are
+   * complete, or sharded over `group`.
    */
   readonly tensors: readonly LogicalTensor[];
   /**
-   * The tensor-parallel ranks over which the tensors are sharded. All ranks call; the first one writes, the
-   * others send their slices and return when it is done. It gathers one tensor at a time.
+   * The tensor-parallel ranks over which the tensors are sharded. All ranks must call; the first rank writes,
+   * the others send their slices and return when the directory is written. One tensor at a time is gathered.
    */
   readonly group?: ProcessGroup | undefined;
-  /** Dtype that weights are stored as. Default F32. */
+  /** Dtype in which weights are stored. Default F32. */
   readonly dtype?: WritableDtype;
   /**
    * tokenizer.json and others by their names in the directory (`tokenizerFilesIn`): paths of files to copy,
    * or the contents of a file.
    */
   readonly tokenizerFiles?: Readonly<Record<string, TokenizerFileSource>>;
-  /** Above it the weights are split into several files with an index. Default 5 GB. */
+  /**
+   * Maximum bytes of a file of weights: larger weights are split into several files with an index. Default 5
+   * GB.
+   */
   readonly maxShardBytes?: number;
 }
 
-/** The part that a family of models adds. */
+/** The data about a model that its family (GPT or BERT) supplies. */
 interface HuggingFaceFamily {
   readonly names: WeightNames;
-  /** Returns the name in the file of a name without prefix. */
+  /** Returns a tensor's name in the file, given its name without prefix. */
   fileName(name: string): string;
   /** Tensors of the files that are no parameters of the model. */
   readonly constants?: readonly TensorSource[];
-  /** config.json and others, by their names. */
+  /** The contents of config.json and of other JSON files, by file name. */
   readonly jsonFiles: Readonly<Record<string, Record<string, unknown>>>;
 }
 
@@ -84,7 +89,7 @@ export async function writeHuggingFaceDirectory(
   if (group === undefined || group.rank === 0) {
     await publishDirectory(options, (directory) => writeFiles(directory, options, family));
   }
-  // all tensors have one dtype in the file, so the first process reads them in this order
+  // all tensors have the same dtype in the file, so the first rank reads them in this order
   else for (const source of weightSources(options, family)) await source.read();
   group?.barrier().wait();
 }
@@ -111,14 +116,17 @@ async function writeFiles(
   }
 }
 
-/** Fields that transformers refuses as integers: `0` is one for it, and JavaScript writes 0.0 as that. */
+/**
+ * Matches fields that transformers rejects if they are integers: JavaScript writes 0.0 as `0`, which is an
+ * integer to transformers.
+ */
 const integersOfFloats =
   /^( *"(?:initializer_range|layer_norm_eps|layer_norm_epsilon|rms_norm_eps|router_aux_loss_coef|router_jitter_noise)": -?\d+)(,?)$/gm;
 
 const jsonText = (value: Readonly<Record<string, unknown>>): string =>
   JSON.stringify(value, null, 2).replace(integersOfFloats, '$1.0$2');
 
-/** Returns a name that does not leave the directory. */
+/** Returns `name` after checking that it is a path inside the directory. */
 function nameWithin(name: string): string {
   const normal = normalize(name);
   if (!isAbsolute(normal) && normal !== '..' && !normal.startsWith('../')) return normal;
@@ -178,8 +186,8 @@ function checkCut({ name, globalShape, slices }: LogicalTensor, dim: number, gro
 }
 
 /**
- * Concatenates the parts of all processes into `whole`, row by row. `part` holds this process's part first,
- * then the parts of the others.
+ * Concatenates the parts of all ranks into `whole`, row by row. `part` holds this rank's part first, then the
+ * parts of the others.
  */
 function gather(
   part: Uint8Array,

@@ -12,14 +12,14 @@ import {
   writeHuggingFaceDirectory,
 } from './write-huggingface-directory.js';
 
-/** A GPT-2, a Llama or a model after it, and the directory to write. */
+/** A GPT-2, a Llama or a model derived from it, and the directory to write. */
 export interface WriteHuggingFaceGptOptions extends SaveHuggingFaceOptions {
   readonly model: GptModelConfiguration;
-  /** Tokens that end a text; in a GPT-2 the first also begins one. */
+  /** Tokens that end a text; for a GPT-2 the first of these tokens also begins a text. */
   readonly endTokens?: readonly number[];
   /**
-   * The origin of the model (`readHuggingFaceGpt`). Its model type and the configuration fields that do not
-   * describe the architecture are written again.
+   * The fields of the directory that the model was read from (`readHuggingFaceGpt`). Its model type and the
+   * configuration fields that do not describe the architecture are written again.
    */
   readonly origin?: HuggingFaceOrigin | undefined;
 }
@@ -55,7 +55,10 @@ export async function writeHuggingFaceGpt(options: WriteHuggingFaceGptOptions): 
   });
 }
 
-/** Returns the tokens that begin and end texts; nothing if the tokens of the origin are right. */
+/**
+ * Returns the tokens that begin and end texts; nothing if the tokens of the original directory are still
+ * right.
+ */
 function tokenFields(
   modelType: GptTypeName,
   { origin, endTokens = [] }: Pick<WriteHuggingFaceGptOptions, 'origin' | 'endTokens'>,

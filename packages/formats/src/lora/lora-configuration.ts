@@ -1,8 +1,8 @@
 import type { WeightTerms } from '../huggingface/weight-files.js';
 
-/** Low-rank adapters as users ask for them and PEFT's adapter_config.json states them. */
+/** Low-rank adapters as users configure them and as PEFT's adapter_config.json describes them. */
 export interface LoraConfiguration {
-  /** r */
+  /** The LoRA rank r. */
   readonly rank: number;
   readonly alpha: number;
   /** True where adapters are scaled by alpha / sqrt(r) (Kalajdzievski 2023) instead of alpha / r. */
@@ -17,15 +17,15 @@ export const loraConfigName = 'adapter_config.json';
 export const loraWeightsName = 'adapter_model.safetensors';
 
 /**
- * The first version of PEFT that stores the factors of experts as they are here: versions before it have A
- * where B is, of transposed matrices.
+ * The first version of PEFT that stores the factors of experts as we do. Earlier versions swap A and B, with
+ * transposed matrices.
  */
 export const versionOfParameters = '0.19.1';
 
 /** Returns whether a tensor of a model is a factor of a low-rank adapter, by its logical name. */
 export const isAdapter = (name: string): boolean => /\.lora_[ab]\.weight$/.test(name);
 
-/** Words of errors about files of adapters. */
+/** Wording of error messages about files of adapters. */
 export const loraWeightTerms: WeightTerms = {
   code: 'MTL_HUGGING_FACE_WEIGHTS',
   configuration: loraConfigName,
@@ -33,6 +33,6 @@ export const loraWeightTerms: WeightTerms = {
   untied: 'tie_word_embeddings false',
 };
 
-/** Remedy for adapters that are not computed here. */
+/** Advice in errors about adapters that are not supported. */
 export const mergeRemedy =
   'merge them into their model with PEFT (merge_and_unload, then save_pretrained), and pass that directory as --load-hf';

@@ -4,14 +4,17 @@ import { checkAdapterDropout, hasExperts } from '@mtl/models/internal';
 import { gptTypeOf } from '../huggingface/statable-models.js';
 import type { LoraConfiguration } from './lora-configuration.js';
 
-/** A linear layer of a block of the transformers library, and which of our layers, or part of one, it is. */
+/**
+ * A linear layer of a block of the transformers library, and the layer of ours, or part of a layer, that it
+ * corresponds to.
+ */
 interface LoraModule {
-  /** Its name within the block: `self_attn.q_proj`. */
+  /** The layer's path within the block, for example `self_attn.q_proj`. */
   readonly path: string;
   readonly target: LoraTarget;
   /**
-   * True where it is no layer there but a parameter, which has the matrices of all experts: PEFT names it
-   * among its `target_parameters`. Absent: it is a layer.
+   * True if it is not a layer in transformers but a parameter with the matrices of all experts: PEFT lists
+   * its name in `target_parameters`. Absent: it is a layer.
    */
   readonly isParameter?: true;
 }
@@ -36,13 +39,13 @@ const ofGated: readonly LoraModule[] = [
   { path: 'mlp.down_proj', target: 'fc2' },
 ];
 
-/** Modules of blocks that no model there has: the names of a Llama, without a gate. */
+/** Modules of blocks without a gate that no model of transformers has, under the names of a Llama. */
 const ofUngated: readonly LoraModule[] = [
   { path: 'mlp.up_proj', target: 'fc1' },
   { path: 'mlp.down_proj', target: 'fc2' },
 ];
 
-/** Returns the modules of routed experts, in memory of version 5. */
+/** Returns the modules of routed experts, named as transformers 5 has them in memory. */
 const expertsOf = (isGated: boolean): readonly LoraModule[] => [
   { path: `mlp.experts.${isGated ? 'gate_up_proj' : 'up_proj'}`, target: 'expertsFc1', isParameter: true },
   { path: 'mlp.experts.down_proj', target: 'expertsFc2', isParameter: true },
@@ -74,7 +77,7 @@ export function loraModules(model: GptModelConfiguration): readonly LoraModule[]
   ];
 }
 
-/** The name for every linear layer of the blocks, as in PEFT. */
+/** The name that stands for every linear layer of the blocks, as in PEFT. */
 const allLinear = 'all-linear';
 
 /**
@@ -95,7 +98,7 @@ export function loraSpecificationOf(
     rank,
     scale: alpha / (useRslora ? Math.sqrt(rank) : rank),
     dropout,
-    // in the order of the model, not of the names
+    // in the order of the model's layers, not in the order in which the user names them
     targets: modules.filter((module) => wanted.has(module)).map(({ target }) => target),
   };
   checkAdapterDropout(specification);

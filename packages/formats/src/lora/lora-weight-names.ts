@@ -15,9 +15,9 @@ import { loraModules, loraSpecificationOf } from './lora-modules.js';
 
 /**
  * Returns the names of the adapters of a model in PEFT's files. The model must be a model of the transformers
- * library. A and B of a layer are `lora_A.weight` [r, I] and `lora_B.weight` [O, r] there, also for GPT-2's
- * transposed layers. A of all experts together is [E r, I], expert by expert; B is [O, r E], whose columns
- * are the first LoRA rank of all experts, then the second, and so on.
+ * library. In these files, A and B of a layer are `lora_A.weight` [r, I] and `lora_B.weight` [O, r], also for
+ * GPT-2's transposed layers. A of all experts together is [E r, I], expert by expert; B is [O, r E], whose
+ * columns are the first LoRA rank of all experts, then the second, and so on.
  */
 export function loraWeightNames(model: GptModelConfiguration, lora: LoraConfiguration): WeightNames {
   const isGpt2 = gptTypeOf(model) === 'gpt2';
@@ -80,7 +80,7 @@ function upMapping(
 /** An adapter of a model, on no device and unsharded. */
 export interface AdaptedWeight extends BlockAdapter {
   readonly layer: number;
-  /** In the transformers library, within the layer: `self_attn.q_proj`. */
+  /** The layer's path in the transformers library within the block, for example `self_attn.q_proj`. */
   readonly path: string;
   /** True if it belongs to all routed experts, with separate factors for each expert. */
   readonly isOfExperts: boolean;

@@ -6,11 +6,11 @@ import { loraSpecificationOf } from './lora-modules.js';
 import { type AdaptedWeight, adaptedWeights } from './lora-weight-names.js';
 
 /**
- * Returns the weights of a model with its adapters merged: weights of a model without adapters that computes
+ * Returns the weights of a model with its adapters merged into them: the model without adapters then computes
  * the same up to rounding. A weight is merged in float32 when it is read; weights without adapters are passed
  * through.
  *
- * @param tensors of the whole model and its adapters, complete and in float32
+ * @param tensors the tensors of the whole model and its adapters, complete and in float32
  * @throws ConfigurationError MTL_LORA_TARGETS
  */
 export function mergedWeights(
@@ -44,23 +44,23 @@ export function mergedWeights(
     });
 }
 
-/** Returns a copy, which may be changed. */
+/** Returns a copy of the bytes as floats, which the caller may change. */
 function floatsOf(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
 
-/** An addition to a weight. */
+/** One adapter's addition to a weight. */
 interface Addition {
   /** The shape of the weight. */
   readonly weight: readonly number[];
-  /** The adapter's box of its outputs. Default: all. */
+  /** The range of the weight's outputs that the adapter changes. Default: all outputs. */
   readonly outputs: AdaptedWeight['outputs'];
   readonly down: Float32Array;
   readonly up: Float32Array;
   readonly factor: number;
 }
 
-/** Adds factor B A to the weight, of each expert its own. */
+/** Adds factor B A to the weight, separately for each expert. */
 function addToExperts(values: Float32Array, { weight, down, up, ...others }: Addition): void {
   const [numExperts, ...shape] = weight as [number, ...number[]];
   const partOf = (all: Float32Array, expert: number): Float32Array => {
@@ -73,7 +73,7 @@ function addToExperts(values: Float32Array, { weight, down, up, ...others }: Add
   }
 }
 
-/** Adds factor B A to the weight, in the adapter's box of it. */
+/** Adds factor B A to the part of the weight that the adapter changes. */
 function addTo(values: Float32Array, { weight: shape, outputs, down, up, factor }: Addition): void {
   const inputs = shape.at(-1)!;
   const rank = down.length / inputs;

@@ -13,12 +13,12 @@ import {
   versionOfParameters,
 } from './lora-configuration.js';
 
-/** PEFT's. */
+/** PEFT's default for `lora_alpha`. */
 const defaultAlpha = 8;
 
-/** A field of adapter_config.json that asks for more than is computed here. */
+/** A field of adapter_config.json that may request an unsupported feature. */
 interface UnsupportedField {
-  /** Values that ask for nothing. */
+  /** Values with which the field requests nothing. */
   readonly neutral: readonly unknown[];
   readonly needs: string;
   /** True where PEFT cannot merge such adapters either. Default: it can. */
@@ -95,7 +95,10 @@ export async function readLoraConfiguration(directory: string): Promise<LoraConf
 
 const adapterName = /\.(?:layers|h)\.\d+\.(.+)\.lora_([AB])\.weight$/;
 
-/** Layers within blocks that choose experts, and transformers 4's layers of each expert. */
+/**
+ * Layers within blocks that cannot have adapters here: routers, and the separate layers of each expert in
+ * transformers 4.
+ */
 const unsupportedTargets = [
   [
     /(?:^|\.)(?:gate|router|shared_expert_gate)$/,
@@ -167,7 +170,7 @@ function unsupportedAdapter(path: string, name: string): CheckpointError {
 /** A or B of an adapter in a file. */
 interface FoundFactor {
   readonly name: string;
-  /** Within the block. */
+  /** The layer's path within the block. */
   readonly target: string;
   readonly isDown: boolean;
   readonly shape: readonly number[];

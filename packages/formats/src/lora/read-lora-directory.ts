@@ -7,7 +7,7 @@ import { type LoraConfiguration, loraWeightsName, loraWeightTerms } from './lora
 import { loraWeightNames } from './lora-weight-names.js';
 import { readLoraConfiguration } from './read-lora-configuration.js';
 
-/** A directory of adapters that was opened. */
+/** An opened directory of adapters. */
 export interface LoraDirectory {
   readonly directory: string;
   readonly configuration: LoraConfiguration;

@@ -18,13 +18,15 @@ import { loraWeightNames } from './lora-weight-names.js';
 
 /** Adapters of a model, and the directory to write. */
 export interface WriteLoraDirectoryOptions {
-  /** Must not exist yet, or be empty. It is written atomically, by one rename. */
+  /**
+   * The directory to write. It must not exist yet, or must be empty. It is written atomically, by one rename.
+   */
   readonly directory: string;
   readonly model: GptModelConfiguration;
   readonly lora: LoraConfiguration;
-  /** Complete; of these the adapters are written. */
+  /** Complete tensors of the model; only the adapters among them are written. */
   readonly tensors: readonly LogicalTensor[];
-  /** The base model that PEFT loads for the adapters. Default: none, and the user names it. */
+  /** The base model that PEFT loads for the adapters. Default: not recorded, so the user must name it. */
   readonly baseModel?: string | undefined;
 }
 
@@ -98,8 +100,8 @@ function targetParameters(model: GptModelConfiguration, lora: LoraConfiguration)
 }
 
 /**
- * Returns names of layers. If another part of the block has a layer of the same name without adapters, the
- * name includes the part.
+ * Returns names of layers for `target_modules`. If another part of the block has a layer of the same name
+ * without adapters, the name includes the part, for example `attn.c_proj`.
  */
 function targetNames(model: GptModelConfiguration, lora: LoraConfiguration): readonly string[] {
   const { targets } = loraSpecificationOf(lora, model);

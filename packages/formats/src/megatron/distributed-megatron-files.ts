@@ -17,16 +17,19 @@ import { type LayersName, nameOfMegatron } from './megatron-names.js';
 /** A part of our tensor: rows of a stored tensor, or of one layer in a stored tensor of all layers. */
 interface StoredPart {
   readonly source: string;
-  /** The index in the first dimension, of a tensor with one entry for each layer. */
+  /** The layer's index in the first dimension, if the stored tensor has one entry for each layer. */
   readonly layer?: number;
   readonly shape: readonly number[];
 }
 
 const optimizerState = /^(chained_\d+\.)?optimizer\./;
-/** A state of one weight; states of flat buffers have other names. */
+/** Matches the name of one weight's optimizer state; states in flat buffers have other names. */
 const weightState = /^(?:chained_\d+\.)?optimizer\.state\.(\w+)\.(.+)$/;
 const stacked = /^(decoder|encoder)\.layers\.(?!\d+\.)/;
-/** Gates and values of SwiGLU, if each layer has separate tensors for them. */
+/**
+ * Matches the names of SwiGLU's gates and values, which are separate tensors if each layer has its own
+ * tensors.
+ */
 const halves = /^(.*\.mlp\.linear_fc1\.(?:weight|bias))_(w|v)$/;
 
 /**
@@ -133,7 +136,7 @@ function distributedWeights(
   });
 }
 
-/** Returns the parts that our tensors are stored as: one, or gates and values. */
+/** Returns the stored tensors that make up one of our tensors: one tensor, or gates and values. */
 function storedParts(
   directory: DistributedTorchDirectory,
   { layers, state }: { readonly layers: LayersName; readonly state?: MegatronOptimizerState },
@@ -161,7 +164,7 @@ function storedParts(
       continue;
     }
     const [numLayers = 0, ...rest] = shape;
-    // every layer has bytes in the file, so the stored size bounds their number
+    // each layer takes bytes in the file, so the file's size bounds the number of layers
     for (let layer = 0; layer < numLayers; layer++) {
       add(
         name.replace(stacked, (start) => `${start}${layer}.`),
@@ -179,7 +182,7 @@ function weightOf(name: string, state: MegatronOptimizerState | undefined): stri
   return stored === state ? weight : undefined;
 }
 
-/** Gates and values must both be there, in one shape and data type. */
+/** Returns gates and values after checking that both are present, with the same shape and data type. */
 function checkedHalves(
   { path, tensors }: DistributedTorchDirectory,
   parts: ReadonlyMap<string, readonly StoredPart[]>,

@@ -9,10 +9,10 @@ import type { TensorSplit } from './merge-shards.js';
 interface ExpertsOfRank {
   readonly path: string;
   readonly numExperts: number;
-  /** Shape of one expert. */
+  /** The shape of one expert's tensor. */
   readonly shape: readonly number[];
   readonly dtype: Dtype;
-  /** Gives the bytes of each expert, which the next call overwrites. */
+  /** Calls `use` with the bytes of each expert in turn; the next call overwrites them. */
   read(use: (bytes: Uint8Array, expert: number) => void): Promise<void>;
 }
 
@@ -31,7 +31,7 @@ export function expertsOfRank(
     readonly file: TorchFile;
     readonly tensors: ReadonlyMap<string, TorchTensor>;
     readonly split: TensorSplit;
-    /** The number of experts of the rank, which a tensor of all experts does not determine. */
+    /** The number of experts of the rank: the shape of a tensor of all experts does not determine it. */
     readonly numExperts: number;
   },
 ): ExpertsOfRank {
@@ -47,7 +47,7 @@ export function expertsOfRank(
   return separateExperts(name, { file, own });
 }
 
-/** Reads experts that have a tensor each. */
+/** Reads experts from separate tensors, one for each expert. */
 function separateExperts(
   name: string,
   {
@@ -82,7 +82,7 @@ function separateExperts(
   };
 }
 
-/** Reads experts that are one tensor [E, ...]. */
+/** Reads experts from one tensor [E, ...]. */
 function stackedExperts(
   name: string,
   { file, tensor }: { readonly file: TorchFile; readonly tensor: TorchTensor },

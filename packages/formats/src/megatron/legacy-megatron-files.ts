@@ -16,7 +16,8 @@ import { expertTensorOf, layerOf, nameOfMegatron } from './megatron-names.js';
 import { flattenedTensors, mergeShard, splitOf, wholeShape } from './merge-shards.js';
 
 /**
- * The place of a file in the model: `mp_rank_TT`, `mp_rank_TT_PPP`, `mp_rank_TT_EEE` or `mp_rank_TT_PPP_EEE`.
+ * The ranks that wrote a file, from its name: `mp_rank_TT`, `mp_rank_TT_PPP`, `mp_rank_TT_EEE` or
+ * `mp_rank_TT_PPP_EEE`.
  */
 interface Rank {
   readonly tensorParallel: number;
@@ -25,7 +26,7 @@ interface Rank {
   readonly folder: string;
 }
 
-/** A file, and for each model chunk of the rank the tensors by their names in it. */
+/** An open file, with the tensors of each of the rank's model chunks, by their names in the file. */
 interface RankFile {
   readonly rank: Rank;
   readonly file: TorchFile;
@@ -42,8 +43,8 @@ interface MergedTensor {
 const fileName = 'model_optim_rng.pt';
 
 /**
- * Opens a checkpoint of the format `torch`: a file for each rank of tensor, pipeline and expert parallelism.
- * All are open until `close`.
+ * Opens a checkpoint of the format `torch`: one file for each rank of tensor, pipeline and expert
+ * parallelism. All files stay open until `close`.
  *
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when files are missing or do not belong together,
  *   MTL_TORCH_FILE_INVALID
@@ -78,8 +79,8 @@ export async function openLegacyMegatron(path: string): Promise<MegatronFiles> {
 const axes = ['tensorParallel', 'pipelineParallel', 'expertParallel'] as const;
 
 /**
- * Returns all ranks of a directory, in the order of pipeline, of expert, then of tensor parallelism; none is
- * missing.
+ * Returns all ranks of a directory, sorted by pipeline, then expert, then tensor parallelism. An error is
+ * thrown if one is missing.
  */
 async function ranksIn(path: string): Promise<readonly Rank[]> {
   const folders = (await readdir(path)).flatMap((folder) => {
@@ -88,7 +89,7 @@ async function ranksIn(path: string): Promise<readonly Rank[]> {
       ? []
       : [{ folder, numbers: match.slice(1).flatMap((text) => (text ? [Number(text)] : [])) }];
   });
-  // the second of two numbers is the stage's, or the experts' in a model without stages
+  // the second of two numbers is the pipeline stage, or, in a model without stages, the expert-parallel rank
   const isOfExperts =
     folders.every(({ numbers }) => numbers.length === 2) && (await hasExpertsOnly(path, folders[0]?.folder));
   const ranks = folders.map(({ folder, numbers: [tensorParallel = 0, second = 0, third = 0] }): Rank => {
@@ -134,7 +135,7 @@ async function openRank(path: string, rank: Rank): Promise<RankFile> {
   const file = await TorchFile.open(join(path, rank.folder, fileName));
   try {
     const content = contentOf(file);
-    // with a virtual pipeline: model0, model1 ...
+    // with a virtual pipeline, the keys are model0, model1 ...
     const models: unknown[] = [];
     while (content.has(`model${models.length}`)) models.push(content.get(`model${models.length}`));
     if (models.length === 0) models.push(content.get('model'));
@@ -197,7 +198,7 @@ function mergedTensors(options: {
   const numChunks = Math.max(...files.map(({ chunks }) => chunks.length));
   const tensors = new Map<string, MergedTensor>();
   let firstLayer = 0;
-  // the chunks of a virtual pipeline are dealt to its stages in turn
+  // the chunks of a virtual pipeline are assigned to its stages in turn
   for (let chunk = 0; chunk < numChunks; chunk++) {
     for (const ranksOfStage of stages) {
       const ranks = ranksOfStage.map(({ rank, file, chunks }) => ({
@@ -209,7 +210,7 @@ function mergedTensors(options: {
       const add = (name: string, merge: () => MergedTensor): void => {
         const layer = layerOf(name);
         const whole = layer === undefined ? name : `${layer.start}${layer.layer + firstLayer}${layer.rest}`;
-        // the embedding is on the last stage again where it is tied
+        // a tied embedding occurs again on the last stage
         if (!tensors.has(whole)) tensors.set(whole, merge());
       };
       for (const name of new Set(ranks.flatMap((rank) => [...rank.tensors.keys()]))) {
@@ -224,7 +225,7 @@ function mergedTensors(options: {
   return tensors;
 }
 
-/** Returns the tensors of a chunk by our names, layers numbered as in the chunk. */
+/** Returns a rank's tensors of a chunk by our names, layers numbered as in the chunk. */
 function namedTensors(
   chunk: ReadonlyMap<string, TorchTensor> | undefined,
   { layers }: StoredArchitecture,
@@ -264,7 +265,7 @@ function shardedTensor(name: string, { ranks, version, architecture }: Merging):
     }
   }
   const shape = withoutPadding(name, wholeShape(first.shape, split, shards.length), architecture);
-  // a replicated tensor is read once
+  // a replicated tensor is read from one rank only
   const read = split === 'none' ? shards.slice(0, 1) : shards;
   const qkv = { version, headSize: architecture.headSize };
   return {
@@ -279,7 +280,7 @@ function shardedTensor(name: string, { ranks, version, architecture }: Merging):
   };
 }
 
-/** The part of a tensor that a rank has. */
+/** One rank's part of a tensor. */
 interface OwnTensor {
   readonly file: TorchFile;
   readonly tensor: TorchTensor;
@@ -294,8 +295,8 @@ function checkAlike(name: string, { file, tensor }: OwnTensor, first: OwnTensor)
 }
 
 /**
- * Returns all experts of a layer. Each expert-parallel rank has the same number of experts; the first rank
- * has the first ones.
+ * Returns all experts of a layer. Each expert-parallel rank has the same number of experts; rank 0 has the
+ * first experts.
  */
 function expertTensor(name: string, { ranks, architecture, version }: Merging): MergedTensor {
   const split = splitOf(name, architecture);

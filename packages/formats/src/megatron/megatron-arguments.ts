@@ -9,7 +9,7 @@ const namespaces = new Set(['argparse.Namespace', 'types.SimpleNamespace']);
  * and lists of numbers or strings; classes by their names. Other objects are left out.
  *
  * @param path of the checkpoint, for errors
- * @throws CheckpointError MTL_MEGATRON_CHECKPOINT where there are none
+ * @throws CheckpointError MTL_MEGATRON_CHECKPOINT if the checkpoint has no arguments
  */
 export function megatronArguments(pickled: unknown, path: string): JsonFields {
   const isNamespace = pickled instanceof PickledObject && namespaces.has(pickled.path);

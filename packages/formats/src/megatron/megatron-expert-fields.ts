@@ -11,7 +11,7 @@ import type { JsonFields } from '../huggingface/json-fields.js';
 
 const positive = checkedNumber({ isValid: (value) => value > 0, expected: 'a number above 0' });
 
-/** Returns a property of experts, of a model that has some; undefined where args do not state it. */
+/** Returns a number, string, boolean or list of these; undefined for any other value. */
 const ofExperts = (field: ConfigField): ConfigField => ({
   ...field,
   read: (fields, known) => {
@@ -47,14 +47,17 @@ const flag = (key: string, name: string): ConfigField =>
 const numExperts: ConfigField = {
   key: 'numExperts',
   names: ['num_experts'],
-  // 0 means none
+  // 0 means no value
   read: (fields) =>
     (fields.values.num_experts ?? 0) === 0 ? undefined : fields.required('num_experts', 'a positive integer'),
 };
 
 const isLayer = (layer: unknown): boolean => layer === 0 || layer === 1;
 
-/** Every Nth layer from the first on, or a list of 0 and 1. */
+/**
+ * The layers that have experts: every Nth layer beginning with the first, or a list with 0 or 1 for each
+ * layer.
+ */
 const moeLayerFreq: ConfigField = ofExperts({
   key: 'moeLayerFreq',
   names: ['moe_layer_freq'],
@@ -82,7 +85,10 @@ export function layersWithExperts(model: KnownProperties | ExpertVariants): 1 | 
 
 const balancingTypes = ['aux_loss', 'seq_aux_loss', 'global_aux_loss', 'none'];
 
-/** A word or a list of words; other words, such as sinkhorn, select another kind of routing. */
+/**
+ * The kind of load balancing: a word or a list of words. Words such as sinkhorn select another kind of
+ * routing, which is not supported.
+ */
 const loadBalancing: ConfigField = ofExperts({
   key: 'moeRouterLoadBalancingType',
   names: ['moe_router_load_balancing_type'],
@@ -116,7 +122,7 @@ function numbersOf(fields: JsonFields, name: string): readonly number[] {
   throw fields.refuse(name, 'a number, 0 or more, or a list of them');
 }
 
-/** The mixture of experts of a model, by Megatron-LM's args. */
+/** The fields of a model's mixture of experts in Megatron-LM's args. */
 export const expertFields: readonly ConfigField[] = [
   numExperts,
   moeLayerFreq,
@@ -129,7 +135,7 @@ export const expertFields: readonly ConfigField[] = [
   flag('moeRouterPreSoftmax', 'moe_router_pre_softmax'),
   ofExperts({
     ...positive('moeRouterTopkScalingFactor', 'moe_router_topk_scaling_factor', 1),
-    // 0 means none
+    // 0 means no value
     read: (fields) => fields.required<number>('moe_router_topk_scaling_factor', 'a number') || undefined,
   }),
   count('moeRouterNumGroups', 'moe_router_num_groups'),

@@ -21,7 +21,7 @@ interface MegatronModelType {
   readonly fields: readonly ConfigField[];
   /** Properties that all models of the kind have. */
   readonly fixed: Readonly<Record<string, unknown>>;
-  /** Args that have the same value for all models, where ours have no such property. */
+  /** Args that are written with the same value for every model, since our models have no such property. */
   readonly alwaysStated: Readonly<Record<string, unknown>>;
 }
 
@@ -36,14 +36,17 @@ const share = checkedNumber({
   expected: 'a number above 0, at most 1',
 });
 
-/** Real tokens; where args do not state them, the padding counts as tokens, as in Megatron-LM's softmax. */
+/**
+ * The number of real tokens. If args do not state it, the rows of padding count as tokens, as in
+ * Megatron-LM's softmax.
+ */
 const vocabulary: ConfigField = {
   key: 'vocabularySize',
   names: ['vocab_size', 'padded_vocab_size'],
   read: (fields) => fields.required(['vocab_size', 'padded_vocab_size'], 'a positive integer'),
 };
 
-/** tanh in the fused kernel, and in OpenAI's formula; else the error function. */
+/** The kind of GELU: tanh if args choose the fused kernel or OpenAI's formula, else the error function. */
 const geluKind: ConfigField = {
   key: 'geluKind',
   names: ['bias_gelu_fusion'],
@@ -58,7 +61,7 @@ const geluKind: ConfigField = {
 const isTrue = (fields: JsonFields, name: string, otherwise: boolean): boolean =>
   fields.optional(name, 'true or false', otherwise);
 
-/** Rows of padding that a model may have: more would be memory for nothing. */
+/** The most rows of vocabulary padding that a model may have: more would only waste memory. */
 const mostPadding = 2 ** 20;
 
 const commonFields: readonly ConfigField[] = [
@@ -109,7 +112,7 @@ const queryGroups: ConfigField = {
   write: (value, { groupQueryAttention }) => (groupQueryAttention === true ? (value ?? 1) : 1),
 };
 
-/** Returns a property that is left out of a model that does not have it. */
+/** Returns the field of a switch that is left out of models in which it is off. */
 const whereTrue = (key: string, name: string): ConfigField => ({
   ...truth(key, name, false),
   write: (value) => value ?? false,
@@ -126,7 +129,7 @@ const normalization: ConfigField = {
   write: (kind) => kind ?? 'LayerNorm',
 };
 
-/** A list of two sizes, of positions before and after a query. */
+/** The attention window: a list of two sizes, the positions before and after a query. */
 const windowSize: ConfigField = {
   key: 'windowSize',
   names: ['window_size'],
@@ -164,7 +167,7 @@ const positionEmbeddingType = (kind: keyof typeof positionTypes): ConfigField =>
   writeOthers: (type) => ({ add_position_embedding: (type ?? 'learned_absolute') === 'learned_absolute' }),
 });
 
-/** Returns a field that only models with some positions have. */
+/** Returns a field that only models with certain position embeddings have. */
 const onlyWith =
   (has: (type: PositionEmbeddingType | undefined) => boolean) =>
   (field: ConfigField): ConfigField => ({
@@ -235,7 +238,7 @@ const gptFields: readonly ConfigField[] = [
   },
   {
     ...geluKind,
-    // with another activation the kind has no effect, and gets its usual value
+    // with another activation, the kind of GELU has no effect and gets its usual value
     read: (fields, known) =>
       known.swiglu === true || known.squaredRelu === true ? 'tanh' : geluKind.read(fields, known),
   },
@@ -243,7 +246,8 @@ const gptFields: readonly ConfigField[] = [
 ];
 
 /**
- * Properties of a model that are not written: nothing in Megatron-LM, or nothing that is read here, has them.
+ * Properties of a model that are not written, because Megatron-LM, or the part of it that is read here, has
+ * no such property.
  */
 export const unwrittenProperties: readonly string[] = [
   'qkNormWholeWidth',
@@ -270,7 +274,7 @@ export const megatronModelTypes: Readonly<Record<MegatronModelKind, MegatronMode
   bert: {
     layers: 'encoder',
     fields: bertFields,
-    // norms come before the sublayers (Shoeybi et al. 2019, figure 7b)
+    // layer norms come before the sublayers (Shoeybi et al. 2019, figure 7b)
     fixed: { layerNormPlacement: 'pre', tokenTypeVocabularySize: 2 },
     alwaysStated: {
       add_bias_linear: true,
@@ -281,7 +285,7 @@ export const megatronModelTypes: Readonly<Record<MegatronModelKind, MegatronMode
   },
 };
 
-/** Returns whether weights of norms are stored less 1. */
+/** Returns whether the weights of layer norms are stored minus 1. */
 export const hasNormsLessOne = (fields: JsonFields): boolean => isTrue(fields, 'apply_layernorm_1p', false);
 
 /** Args that change the computation of a model, and their values without the feature. */
@@ -327,6 +331,6 @@ export function checkMegatronFeatures(fields: JsonFields): void {
   }
 }
 
-/** Returns the properties of a model that are there. */
+/** Returns the properties of a model that have a value. */
 export const statedProperties = (properties: KnownProperties): KnownProperties =>
   Object.fromEntries(Object.entries(properties).filter(([, value]) => value !== undefined));

@@ -9,37 +9,39 @@ import type { LayersName } from './megatron-names.js';
 export interface StoredArchitecture {
   readonly layers: LayersName;
   readonly isGated: boolean;
-  /** E; undefined where there are none. */
+  /** The number of experts E; undefined for a model without experts. */
   readonly numExperts: number | undefined;
-  /** D */
+  /** The size of a head, D. */
   readonly headSize: number;
-  /** Rows beyond it are padding, and left out. */
+  /** The number of real tokens. Rows of the vocabulary from this number on are padding, and are left out. */
   readonly vocabularySize: number;
 }
 
 /** A checkpoint of Megatron-LM, in one of its formats. */
 export interface MegatronFiles {
   readonly path: string;
-  /** Its args, as they were pickled. */
+  /** The checkpoint's args, as they were unpickled. */
   readonly arguments: unknown;
   readonly iteration: number;
-  /** Names of tensors of the model, as the files have them. */
+  /** Names of the model's tensors, as they are in the files. */
   readonly names: readonly string[];
   /** Returns the complete tensors of the model by our names. */
   weights(architecture: StoredArchitecture): WeightFiles;
-  /** The state of its optimizer, if the format stores it in separate tensors. */
+  /** The optimizer's state, if the format stores it in separate tensors. */
   readonly optimizer?: MegatronOptimizerFiles | undefined;
   close(): Promise<void>;
 }
 
-/** States of AdamW by the names of Megatron-LM: its moments, and the weights that it updates. */
+/**
+ * The states of AdamW by Megatron-LM's names: the two moments, and the float32 weights that AdamW updates.
+ */
 export type MegatronOptimizerState = 'exp_avg' | 'exp_avg_sq' | 'fp32_param';
 
 /** Tensors of an optimizer, one for each weight. */
 export interface MegatronOptimizerFiles {
   readonly steps: number;
   has(state: MegatronOptimizerState): boolean;
-  /** Returns the values of a state, by the names of the weights. */
+  /** Returns the values of one state as tensors with the names of the weights. */
   state(state: MegatronOptimizerState, architecture: StoredArchitecture): WeightFiles;
 }
 
@@ -63,7 +65,7 @@ export function withoutPadding(
   return [Math.min(rows, vocabularySize), ...rest];
 }
 
-/** Returns an integer of a checkpoint, such as its iteration; 0 if the value is no such integer. */
+/** Returns a count in a checkpoint, such as its iteration; 0 if the value is not a valid count. */
 export const countOf = (value: unknown): number =>
   Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0;
 
@@ -73,9 +75,10 @@ interface WholeTensor {
 }
 
 /**
- * Returns the weights of a checkpoint as complete tensors, which `fill` merges.
+ * Returns the weights of a checkpoint as complete tensors; `fill` merges each from its shards when it is
+ * read.
  *
- * @param options.tensors by our names
+ * @param options.tensors the tensors, by our names
  */
 export function wholeWeights(options: {
   readonly path: string;

@@ -11,7 +11,7 @@ const renamed: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
   // layers of Transformer Engine
   [/\.self_attention\.linear_qkv\.layer_norm_/, '.input_layernorm.'],
   [/\.mlp\.linear_fc1\.layer_norm_/, '.pre_mlp_layernorm.'],
-  // layers of before Megatron-Core
+  // names of layers from before Megatron-Core
   [/\.input_norm\./, '.input_layernorm.'],
   [/\.post_attention_(layer)?norm\./, '.pre_mlp_layernorm.'],
   [/\.(self_)?attention\.query_key_value\./, '.self_attention.linear_qkv.'],
@@ -19,23 +19,27 @@ const renamed: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
   [/\.mlp\.dense_h_to_4h\./, '.mlp.linear_fc1.'],
   [/\.mlp\.dense_4h_to_h\./, '.mlp.linear_fc2.'],
   [/^(decoder|encoder)\.final_norm\./, '$1.final_layernorm.'],
-  // a layer of experts that holds them in a nested list
+  // experts that are held in a nested list
   [/\.mlp\.experts\.experts\./, '.mlp.experts.'],
   [/^lm_head\.layernorm\./, 'lm_head.layer_norm.'],
   [/^lm_head\.bias$/, 'output_layer.bias'],
   [/^lm_head\.norm\./, 'lm_head.layer_norm.'],
 ];
 
-/** State of fp8 kernels, and tensors that are computed from the arguments. */
+/**
+ * Matches tensors that are skipped: the state of fp8 kernels, and tensors that can be computed from the
+ * arguments.
+ */
 const ignored = /(^|\.)_extra_state(\/|$)|(^|\.)rotary_(pos_)?emb\.inv_freq$|\.attention\.(masked_)?bias$/;
 
 /** Names of the layers in models of Megatron-LM: `decoder` in a GPT, `encoder` in a BERT. */
 export type LayersName = 'decoder' | 'encoder';
 
 /**
- * Returns our name of a tensor in a checkpoint; its layers may have local numbers.
+ * Returns our name for a tensor in a checkpoint; its layer numbers are as in the file, so they may be local
+ * to a chunk.
  *
- * @param layers the model's name for its layers: GPTs before Megatron-Core had an `encoder`
+ * @param layers the model's name for its layers: GPTs before Megatron-Core called them `encoder`
  * @returns undefined if the tensor is not a weight
  */
 export function nameOfMegatron(name: string, layers: LayersName): string | undefined {
@@ -86,8 +90,8 @@ const ofExperts: ReadonlyArray<readonly [pattern: RegExp, read: (match: RegExpEx
 ];
 
 /**
- * Returns the experts that a tensor has, by its name (`nameOfMegatron`) in the format `torch`; undefined for
- * others.
+ * Returns which experts a tensor holds, by its name (`nameOfMegatron`) in the format `torch`; undefined for a
+ * tensor without experts.
  */
 export function expertTensorOf(name: string): ExpertTensor | undefined {
   for (const [pattern, read] of ofExperts) {

@@ -7,12 +7,13 @@ import { paddedTable, paddedVector, sameLayout, type WeightMapping } from '../hu
 import type { MegatronModelKind } from './megatron-fields.js';
 
 /**
- * Returns the name map of Megatron-LM: names (`nameOfMegatron`) and order of values are ours. Rows have one
- * dimension there, also the rows of heads and of SwiGLU's halves.
+ * Returns the name map of Megatron-LM: the names (`nameOfMegatron`) and the order of values are the same as
+ * ours. The outputs of a linear layer are one dimension there, even if ours are several (heads, halves of
+ * SwiGLU).
  *
  * @param options.vocabularySize rows of the vocabulary in the checkpoint
- * @param options.normsLessOne whether weights of norms are stored less 1 (`apply_layernorm_1p`). Default:
- *   false
+ * @param options.normsLessOne whether the weights of layer norms are stored minus 1 (`apply_layernorm_1p`).
+ *   Default: false
  */
 export function megatronWeightNames(options: {
   readonly kind: MegatronModelKind;
@@ -35,7 +36,7 @@ export function megatronWeightNames(options: {
 
 const isNormWeight = (name: string): boolean => /layer_?norm\.weight$/.test(name);
 
-/** Returns the mapping of weights that are stored less 1. */
+/** Returns the mapping of weights that are stored minus 1. */
 const storedLessOne = (mapping: WeightMapping): WeightMapping => ({
   ...mapping,
   toLogical: (sources, allocate) =>

@@ -1,11 +1,11 @@
 import { TorchTensor } from '@mtl/checkpoint';
 import { megatronError } from './megatron-files.js';
 
-/** The places of queries, keys and values of a head among the outputs of their layer. */
+/** The layout of queries, keys and values in the rows of their linear layer. */
 interface QkvOrder {
   /** `checkpoint_version`: 0 has [3, heads, D], 1 has [heads, D, 3], 2 and later [groups, A / G + 2, D]. */
   readonly version: number;
-  /** D */
+  /** The size of a head, D. */
   readonly headSize: number;
 }
 
@@ -39,7 +39,7 @@ interface ShardSizes {
   readonly qkv: QkvOrder;
 }
 
-/** Returns the shape of a complete tensor, given the shape of its shards. */
+/** Returns the shape of a complete tensor from the shape of one shard and the number of shards. */
 export function wholeShape(
   shape: readonly number[],
   split: TensorSplit,
@@ -53,7 +53,7 @@ export function wholeShape(
  * Copies a shard to its position in the complete tensor. Rows from `target.length` on, the padding of a
  * vocabulary, are left out.
  *
- * @param options.shape of the shard
+ * @param options.shape the shape of the shard
  */
 export function mergeShard(options: {
   readonly target: Uint8Array;
@@ -86,13 +86,13 @@ export function mergeShard(options: {
  *
  * - `rows`: outputs of a column-parallel layer, rows of the vocabulary
  * - `gated-rows`: outputs of a SwiGLU layer: each rank has its gates, then its values
- * - `qkv-rows`: outputs for queries, keys and values, in an order that depends on the version
+ * - `qkv-rows`: outputs for queries, keys and values, in an order that depends on `checkpoint_version`
  * - `columns`: inputs of a row-parallel layer
- * - `none`: all ranks have the same
+ * - `none`: all ranks have the same values
  */
 export type TensorSplit = 'rows' | 'gated-rows' | 'qkv-rows' | 'columns' | 'none';
 
-/** Returns how a tensor with one of our names is sharded; for experts, how each expert is. */
+/** Returns how a tensor is sharded, by our name for it; for experts, how each expert is sharded. */
 export function splitOf(name: string, { isGated }: { readonly isGated: boolean }): TensorSplit {
   if (/\.self_attention\.linear_qkv\./.test(name)) return 'qkv-rows';
   if (/\.mlp\.(experts\.|shared_experts\.)?linear_fc1\./.test(name)) return isGated ? 'gated-rows' : 'rows';
@@ -102,7 +102,7 @@ export function splitOf(name: string, { isGated }: { readonly isGated: boolean }
   return 'none';
 }
 
-/** Deeper than any model of Megatron-LM nests its parts. */
+/** The deepest nesting that is searched; no model of Megatron-LM nests its parts this deep. */
 const maxDepth = 12;
 
 /**
@@ -120,7 +120,7 @@ export function flattenedTensors(model: unknown, path: string): ReadonlyMap<stri
   const add = (values: ReadonlyMap<unknown, unknown>, prefix: string, depth: number): void => {
     if (depth > maxDepth) throw megatronError(path, `its model is nested deeper than ${maxDepth} levels`);
     for (const [key, value] of values) {
-      // a dictionary may be contained many times in one file
+      // one dictionary may occur many times in a file, so the number of values is limited
       if (++numValues > 1_000_000) throw megatronError(path, 'its model has more than a million parts');
       const name = `${prefix}${String(key)}`;
       if (value instanceof TorchTensor) tensors.set(name, value);

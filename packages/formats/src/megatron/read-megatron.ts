@@ -32,7 +32,7 @@ import { isBuffer, megatronWeightNames } from './megatron-weight-names.js';
 /** `torch_dist`, the default of Megatron-Core, or `torch`: a file for each rank of a model. */
 type MegatronFormat = 'torch_dist' | 'torch';
 
-/** A checkpoint of Megatron-LM that was opened; files are open until `close`. */
+/** An opened checkpoint of Megatron-LM; its files stay open until `close`. */
 export interface MegatronModel {
   /** Path of the checkpoint. */
   readonly path: string;
@@ -44,13 +44,13 @@ export interface MegatronModel {
    * AdamW's state, if the format stores it for each weight. `load` then loads the weights that AdamW updates.
    */
   readonly optimizer?: MegatronOptimizer | undefined;
-  /** Samples of its training run so far. */
+  /** Number of samples that the training run had consumed. */
   readonly consumedSamples: number;
   readonly consumedTokens: number;
   /** Messages for the user. */
   readonly notices: readonly string[];
   /**
-   * Fills tensors from the weights: any of the model's, any slices.
+   * Fills tensors from the weights; any tensors and slices of the model are valid.
    *
    * @throws CheckpointError MTL_MEGATRON_WEIGHTS, MTL_NOT_FINITE, MTL_TORCH_FILE_INVALID
    */
@@ -95,18 +95,18 @@ export async function readMegatron(options: {
   }
 }
 
-/** The checkpoint of one iteration. */
+/** The directory of one iteration's checkpoint. */
 interface MegatronDirectory {
   readonly path: string;
   readonly format: MegatronFormat;
 }
 
-/** Size limit of files that are read completely: each has a line of text. */
+/** Maximum bytes of the small text files, which are read completely; each normally has one line. */
 const maxTextBytes = 1 << 16;
 
 /**
- * Returns the checkpoint in a directory: the directory itself, the directory of the requested iteration in
- * it, or else the one that its tracker file names.
+ * Returns the checkpoint in a directory: the directory itself, its subdirectory of the requested iteration,
+ * or else the subdirectory that its tracker file names.
  *
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT
  */
@@ -228,7 +228,7 @@ function describe(
   const architecture = { layers, isGated, numExperts, headSize, vocabularySize };
   const weights = files.weights(architecture);
   const layout = { kind, model: configuration, vocabularySize };
-  // moments are never stored less 1, even if weights are
+  // moments are stored unchanged, even if weights are stored minus 1
   const names = () => megatronWeightNames(layout);
   const normsLessOne = hasNormsLessOne(fields);
   const embedding = 'embedding.word_embeddings.weight';
@@ -266,7 +266,7 @@ function describe(
 }
 
 type States = Readonly<Record<'exp_avg' | 'exp_avg_sq', WeightFiles>> & {
-  /** Absent where the model itself is in float32. */
+  /** The weights in float32; absent if the model itself is in float32. */
   readonly fp32_param?: WeightFiles;
 };
 
@@ -297,7 +297,7 @@ function optimizerStates(options: {
   return isWhole ? (Object.fromEntries(states) as unknown as States) : undefined;
 }
 
-/** Returns the weights of an optimizer, with the buffers that it does not update. */
+/** Returns the weights that an optimizer updates, together with the buffers, which it does not update. */
 function withBuffersOf(weights: WeightFiles, updated: WeightFiles): WeightFiles {
   const buffers = [...weights.tensors].filter(([name]) => isBuffer(name));
   return {

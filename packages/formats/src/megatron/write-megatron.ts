@@ -24,16 +24,20 @@ import { layerOf, megatronNameOf } from './megatron-names.js';
 import { megatronWeightNames } from './megatron-weight-names.js';
 
 interface WriteMegatronOptions {
-  /** Must not exist yet, or be empty. It is written atomically, by one rename. */
+  /**
+   * The directory to write. It must not exist yet, or must be empty. It is written atomically, by one rename.
+   */
   readonly directory: string;
   readonly kind: MegatronModelKind;
   readonly model: GptModelConfiguration | BertModelConfiguration;
-  /** All tensors of the model, complete. */
+  /** All tensors of the model; each must be complete. */
   readonly tensors: readonly LogicalTensor[];
-  /** 0 is written as a release, as Megatron-LM calls weights without an iteration. */
+  /**
+   * The number of optimizer steps. 0 writes a `release`, Megatron-LM's word for weights without an iteration.
+   */
   readonly iteration: number;
   readonly consumedSamples: number;
-  /** Dtype that weights are stored as. Default F32. */
+  /** Dtype in which weights are stored. Default F32. */
   readonly dtype?: WritableDtype | undefined;
 }
 
@@ -71,7 +75,7 @@ const format = {
   common_backend_version: 1,
 };
 
-/** Refuses a model with a property that all models of Megatron-LM have otherwise. */
+/** Rejects a model if all models of Megatron-LM have another value of one of its properties. */
 function checkExpressible({ kind, model, directory }: WriteMegatronOptions): void {
   const { fixed } = megatronModelTypes[kind];
   const absent = Object.fromEntries(unwrittenProperties.map((key) => [key, undefined]));
@@ -90,14 +94,14 @@ function checkExpressible({ kind, model, directory }: WriteMegatronOptions): voi
 }
 
 /**
- * Returns whether layers are stacked in one tensor: all layers have the same parts, so Megatron-LM counts
- * them as a dimension.
+ * Returns whether the layers are stored as one tensor with a dimension for layers: only if all layers have
+ * the same parts.
  */
 const isStacked = (model: WriteMegatronOptions['model']): boolean =>
   !('numExperts' in model) || model.numExperts === undefined || layersWithExperts(model) === 1;
 
 /**
- * Makes the tensors to write. The same parameter of all layers is one tensor, with a box for each layer; if
+ * Returns the tensors to write. A parameter that all layers have is one tensor, with a box for each layer; if
  * only some layers have experts, each layer has separate tensors.
  */
 function tensorSources({
@@ -155,7 +159,7 @@ function commonState(options: WriteMegatronOptions): PickleValue {
   const args = new PickledObject('argparse.Namespace', []);
   const values = Object.entries(written).map(([name, value]): [string, PickleValue] => [
     name,
-    // a window is a tuple, and lists of experts are lists
+    // a window is a tuple in Megatron-LM, and a list of layers with experts is a list
     Array.isArray(value) && name === 'window_size'
       ? new PickledTuple(value as number[])
       : (value as PickleValue),

@@ -2,7 +2,10 @@ import type { Parameter } from '@mtl/autograd';
 import { SafetensorsFile } from '@mtl/checkpoint';
 import type { Tensor } from '@mtl/kernels';
 
-/** Float32 values of the tensors of a safetensors file under a prefix, by the rest of their names. */
+/**
+ * Float32 values of the tensors of a safetensors file whose names begin with `prefix`, by the rest of their
+ * names.
+ */
 export async function readTensors(path: string, prefix: string): Promise<Map<string, Float32Array>> {
   const file = await SafetensorsFile.open(path);
   const tensors = new Map<string, Float32Array>();
@@ -21,7 +24,7 @@ export function padded({ size }: Parameter, values: Float32Array): Float32Array 
   return result;
 }
 
-/** A step of gradient descent. */
+/** One step of gradient descent. */
 export function descend(parameter: Tensor, gradient: Tensor, rate: number): void {
   const values = parameter.read<'float32'>();
   const gradients = gradient.read<'float32'>();

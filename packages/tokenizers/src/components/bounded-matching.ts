@@ -1,22 +1,22 @@
 import { createContext, Script } from 'node:vm';
 
-// The engine of JavaScript checks for the end of the time while it backtracks. Both are made at the first
-// search that is bounded.
+// While a JavaScript regular expression backtracks, only a time limit of node:vm can stop it. The context is
+// created at the first bounded search.
 let context: { run: (() => unknown) | undefined } | undefined;
 let script: Script | undefined;
 
 /** Limits of a search: milliseconds, and milliseconds for each UTF-16 unit of the text. Tests lower them. */
 export const searchLimits = { start: 1000, perUnit: 0.01 };
 
-/** A match that took too long. */
+/** The error about a match that took too long. */
 export class SlowPatternError extends Error {
   override readonly name = 'SlowPatternError';
 }
 
 /**
  * Runs a search in a text, and stops it after a second and a hundredth of a millisecond for each UTF-16 unit
- * of the text; ordinary searches take a thousandth of that. It tries twice, because a suspended process
- * exceeds the limit without computing.
+ * of the text; ordinary searches take a thousandth of that. A search that exceeds the limit is run once more,
+ * because a suspended process exceeds it without computing.
  *
  * @throws SlowPatternError when both attempts took too long
  */

@@ -57,8 +57,8 @@ function firstSymbols(
   const fuses = model.fuse_unk === true;
   return (word) => {
     const symbols: (number | undefined)[] = [];
-    // The tokenizers library adds an unknown token when the next token is added or unknown, but bytes before
-    // it.
+    // The tokenizers library adds an unknown token only when the next token is added or unknown, but adds
+    // bytes at once. So `isPending` delays it.
     let isPending = false;
     const endUnknown = (): void => {
       if (isPending) symbols.push(unknownId);
@@ -93,7 +93,8 @@ function mergeAll(symbols: number[], merges: Merges): readonly number[] {
   const size = symbols.length;
   if (size < 2) return symbols;
   const heap: number[] = [];
-  // a linked list of symbols; a symbol is identified by the position of its first one; -1 for merged symbols
+  // a linked list of symbols; a symbol is identified by the position of its first original symbol; merged
+  // symbols have -1
   const nexts = new Int32Array(size);
   const previous = new Int32Array(size);
   const look = (position: number): void => {
@@ -110,7 +111,7 @@ function mergeAll(symbols: number[], merges: Merges): readonly number[] {
     const id = merges.made[(key - position) / rankRadix]!;
     const next = nexts[position]!;
     if (symbols[position] === -1 || next >= size) continue;
-    // Merges since it was pushed can have changed the pair; another that makes the same token is as good.
+    // Later merges may have changed the pair, but another pair that makes the same token is equally good.
     const rank = merges.rankOf(symbols[position]!, symbols[next]!);
     if (rank < 0 || merges.made[rank] !== id) continue;
     const after = nexts[next]!;

@@ -12,12 +12,12 @@ export class Component {
   readonly #file: string;
   readonly #where: string;
   readonly #fields: Readonly<Record<string, unknown>>;
-  /** Names the kind, as `NFC`. */
+  /** The kind of the component, for example `NFC`. */
   readonly type: string;
 
   /**
-   * @param place the file, and where in it the part is, as `normalizer.normalizers[1]`
-   * @throws DataError MTL_DATA_TOKENIZER when it is not an object with a type
+   * @param place the file, and the place of the component in it, for example `normalizer.normalizers[1]`
+   * @throws DataError MTL_DATA_TOKENIZER if the value is not an object with a type
    */
   constructor(value: unknown, place: { readonly file: string; readonly where: string }) {
     this.#file = place.file;
@@ -56,7 +56,7 @@ export class Component {
     return typeof value === 'string' ? value : this.refuse(field, 'a text');
   }
 
-  /** One code point. */
+  /** Returns a field that is one code point. */
   character(field: string, fallback?: string): string {
     const value = this.text(field, fallback);
     return Array.from(value).length === 1 ? value : this.refuse(field, 'one character');
@@ -68,14 +68,14 @@ export class Component {
     return typeof value === 'boolean' ? value : this.refuse(field, 'true or false');
   }
 
-  /** True, false, or undefined for null and for a field that is missing. */
+  /** Returns a field that is true or false; undefined for null and for a missing field. */
   optionalBoolean(field: string): boolean | undefined {
     const value = this.#fields[field] ?? undefined;
     if (value === undefined || typeof value === 'boolean') return value;
     return this.refuse(field, 'true, false or null');
   }
 
-  /** A whole number from `minimum` to 2^32 - 1. */
+  /** Returns a field that is a whole number from `minimum` to 2^32 - 1. */
   count(field: string, { minimum, fallback }: { minimum: number; fallback?: number }): number {
     const value = this.#fields[field];
     if (value === undefined && fallback !== undefined) return fallback;
@@ -96,14 +96,14 @@ export class Component {
     return Array.isArray(value) ? value : this.refuse(field, 'a list');
   }
 
-  /** A list of parts. */
+  /** Returns a field that is a list of components. */
   parts(field: string): Component[] {
     return this.list(field).map(
       (value, i) => new Component(value, { file: this.#file, where: `${this.#where}.${field}[${i}]` }),
     );
   }
 
-  /** A pattern; either a text or an expression of Oniguruma. */
+  /** Returns a field that is a pattern: a literal text or a regular expression of Oniguruma. */
   pattern(field: string): PatternSettings {
     const value = this.#fields[field];
     if (isJsonObject(value) && Object.keys(value).length === 1) {
@@ -131,7 +131,7 @@ export class Component {
   }
 }
 
-/** Returns a component of a tokenizer.json; undefined for null and for one that is missing. */
+/** Returns a component of a tokenizer.json; undefined if the value is null or missing. */
 export function componentOf(
   json: Readonly<Record<string, unknown>>,
   field: string,

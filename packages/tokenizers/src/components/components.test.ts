@@ -6,11 +6,11 @@ import type { Tokenizer } from '../tokenizer.js';
 
 interface Case {
   readonly json: Readonly<Record<string, unknown>>;
-  /** Its own texts; a sweep has the same for all. */
+  /** Texts of this case; the cases of a sweep share their texts. */
   readonly texts?: readonly string[];
   /** Null for texts that the tokenizers library rejects. */
   readonly encoded: readonly (readonly number[] | null)[] | null;
-  /** The ids of `a` with special tokens, and without. */
+  /** The ids of `a` with special tokens; the next field has them without. */
   readonly special?: readonly number[] | null;
   readonly plain?: readonly number[] | null;
   readonly decoded?: readonly (readonly [number[], string | null])[];
@@ -35,18 +35,18 @@ const open = (json: object): Tokenizer =>
     options: undefined,
   });
 
-/** Any token can end a document here. */
+/** Returns a token that may end a document: in these cases any token will do. */
 function eodOf({ model }: Case['json']): string {
   const { vocab } = (model ?? {}) as { vocab?: Record<string, number> | [string, number][] };
   return String(Array.isArray(vocab) ? vocab[0]?.[0] : Object.keys(vocab ?? {})[0]);
 }
 
-/** Counts of comparisons, and the cases that differ. */
+/** Numbers of comparisons, and the cases with differences. */
 interface Compared {
   equal: number;
   refused: number;
   refusedByBoth: number;
-  /** Tokenizers that the library accepts and that are rejected here. */
+  /** Number of tokenizers that the library accepts and that are rejected here. */
   refusedTokenizers: number;
   readonly unequal: unknown[];
 }
@@ -80,7 +80,7 @@ function compare(cases: readonly Case[], texts: readonly string[]): Compared {
         refusedOr(() => tokenizer.decode(ids)),
         { number, ids },
       );
-    // the special tokens before the ids of a text, if it is clear where they end
+    // the special tokens at the start of an encoded text, if it is clear where they end
     if (special != null && plain != null && plain.length > 0 && !plain.some((id) => id < 3)) {
       const length = special.findIndex((_, at) => plain.every((id, i) => special[at + i] === id));
       note(special.slice(0, length), tokenizer.startIds ?? [], { number, post: json.post_processor });
@@ -104,7 +104,7 @@ describe('components of a tokenizer.json', () => {
     const { unequal, ...counts } = compare(cases, texts);
     if (texts.length > 0) console.log(cases.length, 'tokenizers:', counts, unequal.length, 'unequal');
     expect(unequal.slice(0, 10)).toEqual([]);
-    // refused: an unknown character without an unknown token, which the library leaves out
+    // 18 are rejected: they have an unknown character without an unknown token, which the library leaves out
     if (sweep === undefined) {
       expect(counts).toEqual({ equal: 829, refused: 18, refusedByBoth: 0, refusedTokenizers: 0 });
       return;

@@ -63,7 +63,7 @@ const decoderTypes = [
   'WordPiece',
 ];
 
-/** Replaces a text everywhere; an empty one is before, between and after all characters. */
+/** Replaces a text everywhere; an empty searched text occurs before, between and after all characters. */
 function replaceText(text: string, searched: string, content: string): string {
   return searched === '' ? text.replace(/(?:)/gu, () => content) : text.replaceAll(searched, () => content);
 }
@@ -85,8 +85,8 @@ function decodeByteLevel(tokens: readonly string[]): string {
 }
 
 /**
- * Joins runs of byte tokens, as `<0xE5>`. A run that is not UTF-8 becomes one U+FFFD for each of its bytes,
- * valid ones included.
+ * Joins runs of byte tokens, such as `<0xE5>`. A run that is not valid UTF-8 becomes one U+FFFD for each of
+ * its bytes, including the valid bytes.
  */
 function joinBytes(tokens: readonly string[]): string[] {
   const texts: string[] = [];
@@ -113,7 +113,7 @@ function textOfBytes(bytes: readonly number[]): string[] {
   try {
     return [strictUtf8.decode(Uint8Array.from(bytes))];
   } catch {
-    // Not UTF-8.
+    // The bytes are not valid UTF-8.
     return bytes.map(() => '\ufffd');
   }
 }
@@ -135,7 +135,7 @@ function strip(component: Component): Decoder {
     });
 }
 
-/** Artifacts around English punctuation and contractions that the library removes, in this order. */
+/** Replacements for English punctuation and contractions, which the library applies in this order. */
 const artifacts: readonly (readonly [string, string])[] = [
   [' .', '.'],
   [' ?', '?'],
@@ -163,7 +163,9 @@ function wordPiece(prefix: string, cleans: boolean): Decoder {
     });
 }
 
-/** Connectionist temporal classification: equal neighbours are one, padding is nothing. */
+/**
+ * Decodes connectionist temporal classification: equal neighbours become one token, and padding is removed.
+ */
 function ctc(component: Component): Decoder {
   const padding = component.text('pad_token');
   const delimiter = component.text('word_delimiter_token');

@@ -4,9 +4,9 @@ import type { Fail } from '../tokenizer-files.js';
 const none = -1;
 
 /**
- * The merges of a byte-pair encoding: the rank of a pair of tokens, and the token that it makes. A table with
- * open addressing: pairs are looked up for every character of a text, and tens of thousands are added while a
- * tokenizer is opened.
+ * The merges of a byte-pair encoding: the rank of a pair of tokens, and the token that it makes. They are in
+ * a hash table with open addressing, since pairs are looked up for every character of a text, and tens of
+ * thousands are added when a tokenizer is opened.
  */
 export class Merges {
   /** The ids of the tokens that merges make, by their rank. */
@@ -17,7 +17,7 @@ export class Merges {
   readonly #shift: number;
 
   constructor(numMerges: number) {
-    // at most half of the places are taken
+    // at most half of the entries are used
     const bits = Math.max(1, Math.ceil(Math.log2(2 * numMerges + 1)));
     this.#shift = 32 - bits;
     this.made = new Int32Array(numMerges);
@@ -82,7 +82,7 @@ export function readMerges(
   return merges;
 }
 
-/** Returns the two tokens of a merge, which is a text with a space between them or a pair. */
+/** Returns the two tokens of a merge, given as a text with a space between them, or as a pair. */
 function partsOf(merge: unknown): readonly [string, string] | undefined {
   if (typeof merge === 'string') {
     const space = merge.indexOf(' ');

@@ -10,7 +10,7 @@ export type Model = (word: string) => readonly (number | undefined)[];
 /**
  * Returns a checked model, with the ids of its tokens, as tokenizers 0.23 has it.
  *
- * @param fail called where merges are wrong: they are read here
+ * @param fail called for wrong merges, which are read here
  */
 export function makeModel(
   model: TokenizerJson['model'],

@@ -2,8 +2,8 @@
 export interface Normalizer {
   normalize(text: string): string;
   /**
-   * Normalizes a text and returns how much at its start comes from the first character of the original. A
-   * Metaspace needs this to find where a word begins.
+   * Normalizes a text, and also returns how many units at its start come from the first character of the
+   * original. A Metaspace needs this to find where a word begins.
    */
   trace(traced: TracedText): TracedText;
 }
@@ -15,7 +15,10 @@ export interface TracedText {
   readonly front: number;
 }
 
-/** Makes a normalizer from a function, and from one that returns the start of the normalized text. */
+/**
+ * Makes a normalizer from a function that normalizes a text, and a function that returns the length of the
+ * part that comes from the first character.
+ */
 export function tracedNormalizer(
   normalize: (text: string) => string,
   front: (traced: TracedText) => number,

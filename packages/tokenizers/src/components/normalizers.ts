@@ -66,7 +66,7 @@ function sequence(normalizers: readonly Normalizer[]): Normalizer {
   };
 }
 
-/** A normalizer that keeps, changes or drops characters where they are. */
+/** Makes a normalizer that keeps, changes or drops each character without moving it. */
 function byPrefix(normalize: (text: string) => string): Normalizer {
   return tracedNormalizer(normalize, ({ text, front }) => normalize(text.slice(0, front)).length);
 }
@@ -92,13 +92,14 @@ const combiningMarks = new RegExp(`[${combiningMark}]`, 'gv');
 const nonSpacingMarks = new RegExp(`[${nonSpacingMark}]`, 'gv');
 
 // Control characters that SentencePiece's rules for machine translation drop, and those that become spaces.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern searches for them
 const nmtControls = /[\u0001-\u0008\u000b\u000e-\u001f\u007f\u008f\u009f]/g;
 const nmtSpaces = /[\t\n\f\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]/g;
 
 const controls = new RegExp(`[${control}]`, 'gu');
 const spaces = /\p{White_Space}/gu;
-// CJK ideographs as BERT counts them: the unified blocks, some of their extensions, compatibility ones.
+// CJK ideographs as BERT defines them: the unified blocks, some of their extensions, and the compatibility
+// blocks.
 const ideographs =
   /[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\u{2f800}-\u{2fa1f}]/gu;
 

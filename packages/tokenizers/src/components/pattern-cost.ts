@@ -8,17 +8,20 @@ import type {
 } from 'oniguruma-parser/parser';
 import { toRegExpDetails } from 'oniguruma-to-es';
 
-/** More ways through a pattern than these at one place of a text count as too many. */
+/** The most ways that a pattern may match at one place of a text; more count as too many. */
 const maximumWays = 1000;
 const anyCharacter = '[^]';
 
 /** The cost of a part of a pattern when the part after it fails. */
 interface Cost {
-  /** In how many ways it can match at one place, loops aside. */
+  /** Number of ways in which the part can match at one place, not counting loops. */
   readonly ways: number;
-  /** Loops inside each other's way: each multiplies the ways by the length of a run of its characters. */
+  /**
+   * Number of loops that compete for the same characters: each multiplies the ways by the length of a run of
+   * its characters.
+   */
   readonly depth: number;
-  /** Expressions of JavaScript (flag `v`) for the characters of loops. */
+  /** JavaScript expressions (flag `v`) for the characters that the loops match. */
   readonly loops: readonly string[];
 }
 
@@ -46,7 +49,7 @@ export function mayBacktrack(source: string): (text: string) => boolean {
 
 interface Surroundings {
   readonly ignoresCase: boolean;
-  /** False if nothing after it can fail, so that the first match stays. */
+  /** False if nothing after the part can fail, so that its first match is final. */
   readonly canFail: boolean;
 }
 
@@ -93,12 +96,12 @@ function costOf(node: AlternativeElementNode, around: Surroundings): Cost {
     case 'CapturingGroup':
       return alternatives(node.body, around);
     case 'LookaroundAssertion':
-      // the first match stays, but each start of a search runs the look-around again
+      // the first match is final, but each start of a search runs the look-around again
       return alternatives(node.body, { ...around, canFail: true });
     case 'Quantifier':
       return quantified(node, around);
     default:
-      // Backreferences, subroutines and the like.
+      // Backreferences, subroutines and other constructs are not analysed.
       return unbounded;
   }
 }
@@ -107,7 +110,7 @@ function quantified(node: QuantifierNode, around: Surroundings): Cost {
   const { body, min, max } = node;
   const isEndless = !Number.isFinite(max);
   if (isOneCharacter(body)) {
-    // A possessive loop does not go back, but each start of a search runs to its end.
+    // A possessive loop does not backtrack, but each start of a search runs to the loop's end.
     const staysShort = node.kind === 'possessive' && !isEndless;
     if (staysShort || max === min || !around.canFail) return free;
     return isEndless
@@ -130,7 +133,7 @@ function isOneCharacter(node: QuantifierNode['body']): boolean {
   return node.type === 'CharacterSet' && node.kind !== 'text_segment' && node.kind !== 'newline';
 }
 
-/** True for one or more characters without a choice. */
+/** Returns whether a part matches one or more characters of a fixed number, without a choice. */
 function hasOneLength(node: QuantifierNode['body']): boolean {
   if (isOneCharacter(node)) return true;
   if (node.type !== 'Group' && node.type !== 'CapturingGroup') return false;

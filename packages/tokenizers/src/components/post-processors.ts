@@ -4,7 +4,7 @@ import type { Component } from './component.js';
 /** Represents the tokens of the text. */
 const theText = Symbol('text');
 type Encoding = readonly (number | typeof theText)[];
-/** Puts special tokens around one text, or around the two parts that an earlier one has made. */
+/** Adds special tokens to an encoded text, or to the two parts that an earlier post-processor has made. */
 type PostProcessor = (encodings: readonly Encoding[]) => readonly Encoding[];
 
 /**
@@ -58,7 +58,7 @@ function classification(component: Component): PostProcessor {
     });
 }
 
-/** Reads a token and its id. */
+/** Reads a field with a token and its id; returns the id. */
 function namedId(component: Component, field: string): number {
   const value = component.value(field);
   if (Array.isArray(value) && value.length === 2 && typeof value[0] === 'string' && isId(value[1]))

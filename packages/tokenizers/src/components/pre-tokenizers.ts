@@ -11,7 +11,7 @@ export interface PreTokenizer {
   /** True if words depend on whether the text begins with the first character of the original. */
   readonly asksForFront: boolean;
   split(text: string, front: number): string[];
-  /** Splits as `split`, and marks the words that begin with the first character of the original. */
+  /** Splits like `split`, and marks the words that begin with the first character of the original. */
   trace(text: TracedText): TracedText[];
 }
 
@@ -93,7 +93,9 @@ export function refuseUnknownFront(
   }
 }
 
-/** Lists the components of a sequence, and of sequences in it; a component of another type alone. */
+/**
+ * Lists the components of a sequence, and of sequences inside it; returns a component of another type alone.
+ */
 function typesOf(component: Component | undefined, field: string): Component[] {
   if (component?.type !== 'Sequence') return component === undefined ? [] : [component];
   return component.parts(field).flatMap((part) => typesOf(part, field));
@@ -105,7 +107,7 @@ function sequence(preTokenizers: readonly PreTokenizer[]): PreTokenizer {
     for (const preTokenizer of preTokenizers) words = words.flatMap((word) => preTokenizer.trace(word));
     return words;
   };
-  // All but the first would have to know which word is at the front.
+  // Pre-tokenizers after the first would need to know which word is at the front.
   const asksForFront = preTokenizers.some((preTokenizer) => preTokenizer.asksForFront);
   return {
     asksForFront,
@@ -175,7 +177,7 @@ function fixedLength(length: number): PreTokenizer {
   });
 }
 
-/** Words as GPT-2 finds them, spelt in the alphabet of bytes. */
+/** Makes a pre-tokenizer that finds words as GPT-2 does, and writes their bytes in the byte alphabet. */
 function byteLevel(component: Component): PreTokenizer {
   const addsSpace = component.boolean('add_prefix_space', false);
   const splits = component.boolean('use_regex', true);
@@ -189,7 +191,7 @@ function byteLevel(component: Component): PreTokenizer {
     split: (text) => {
       const whole = spaced(text);
       if (!splits) return whole === '' ? [] : [spell(whole)];
-      // Characters that only newer versions of Unicode have are rare.
+      // Characters of newer versions of Unicode are rare, so the text is checked for them first.
       const isKnown = withoutNewerCharacters(whole) === whole;
       return (isKnown ? (whole.match(gpt2WordPattern) ?? []) : words.split(whole, 0)).map(spell);
     },
@@ -227,7 +229,7 @@ function metaspace(component: Component): PreTokenizer {
       if (text === '') return [];
       const whole = marked(text, front);
       const replaced = text.replaceAll(' ', replacement);
-      // The replacement can have another length than a space.
+      // The replacement may be longer than a space.
       const ahead = text.slice(0, front).replaceAll(' ', replacement).length;
       const traced = { text: whole, front: front > 0 ? ahead + whole.length - replaced.length : 0 };
       return splits ? words.trace(traced) : [traced];
@@ -235,7 +237,9 @@ function metaspace(component: Component): PreTokenizer {
   };
 }
 
-/** The fields of a Metaspace, which is a decoder too; old files have `add_prefix_space` alone. */
+/**
+ * Returns the settings of a Metaspace, which may also be a decoder; old files have only `add_prefix_space`.
+ */
 export function metaspaceSettings(component: Component): {
   readonly replacement: string;
   readonly scheme: 'always' | 'never' | 'first';

@@ -24,12 +24,13 @@ export function precompiledNormalizer(component: Component): Normalizer {
 
 type Replacement = (part: string) => string | undefined;
 
-// Signs that belong to the next character, such as the Arabic number sign.
+// Signs that form a grapheme with the next character, such as the Arabic number sign.
 const prepended =
   '\\u0600-\\u0605\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u0d4e\\u{110bd}\\u{110cd}\\u{111c2}\\u{111c3}\\u{113d1}\\u{1193f}' +
   '\\u{11941}\\u{11a84}-\\u{11a89}\\u{11d46}\\u{11f02}';
 const [ascii, other] = ['[\\0-\\x7f]', '[^\\0-\\x7f]'];
-// Pieces that no grapheme crosses: two neighbours of ASCII are separate graphemes, except for `\r\n`.
+// Pieces that no grapheme crosses: two neighbouring ASCII characters are separate graphemes, except for
+// `\r\n`.
 const pieces = new RegExp(
   `\\r\\n(?!${other})|\\r?${ascii}?${other}+(?:(?<=[${prepended}])${ascii}${other}*)*|${ascii}`,
   'gu',
@@ -119,7 +120,7 @@ function readCharsmap(component: Component): Replacement {
   };
 }
 
-/** How far the children of a unit are away. */
+/** Returns the distance from a unit to its children. */
 function offsetOf(unit: number): number {
   return ((unit >>> 10) << ((unit & (1 << 9)) >>> 6)) >>> 0;
 }

@@ -9,7 +9,7 @@ import { mayBacktrack } from './pattern-cost.js';
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** A tokenizer with this pre-tokenizer. */
+/** Opens a tokenizer with this pre-tokenizer. */
 function open(preTokenizer: object) {
   const tokenizerModel = join(directory, 'tokenizer.json');
   const model = { type: 'BPE', vocab: { '<eos>': 0, a: 1, '\n': 2, '\n\n': 3 }, merges: [['\n', '\n']] };

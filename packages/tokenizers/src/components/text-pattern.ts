@@ -9,7 +9,7 @@ export interface PatternSettings {
   readonly Regex?: string;
 }
 
-/** Finds all matches in a text: the start and the end of each, one after the other. */
+/** Finds all matches in a text: returns the start and the end of each match, one match after the other. */
 export type TextPattern = (text: string) => number[];
 
 /** Treatments of the matches of a Split, as tokenizer.json names them. */
@@ -30,10 +30,10 @@ interface Part {
 }
 
 /**
- * Returns a search for a pattern. Texts that could make an expression slow are searched with a limit
+ * Returns a search for a pattern. Texts on which an expression could be slow are searched with a time limit
  * (`runBounded`).
  *
- * @throws SyntaxError for an invalid expression of Oniguruma, or one without a counterpart in JavaScript
+ * @throws SyntaxError for an expression of Oniguruma that is invalid, or has no counterpart in JavaScript
  */
 export function textPattern({ String: text, Regex: expression }: PatternSettings): TextPattern {
   if (expression === undefined) return findAll(new RegExp(escaped(text ?? ''), 'gu'));
@@ -186,7 +186,10 @@ function onigurumaExpression(pattern: string): RegExp {
   }
 }
 
-/** Spells out where oniguruma-to-es 4.3.6 reads a pattern differently: `\w`, `\b`, and `{n}?`, an option. */
+/**
+ * Rewrites the parts of a pattern that oniguruma-to-es 4.3.6 reads differently from Oniguruma: `\w`, `\b`,
+ * and `{n}?`, which makes a repetition optional.
+ */
 function asOnigurumaReads(pattern: string): string {
   let depth = 0;
   return pattern.replace(/\\.|\[\^?\]?|\]|\{\d+\}\?/gsu, (found) => {

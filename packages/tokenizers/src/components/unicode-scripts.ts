@@ -1,6 +1,6 @@
 import { newerThanUnicode9 } from './unicode-versions.js';
 
-// The scripts of Unicode 9. Japanese mixes kana and kanji in one word, so they are one.
+// The scripts of Unicode 9. Kana and kanji count as one script, since a Japanese word may mix them.
 const scripts = `
 Adlam Ahom Anatolian_Hieroglyphs Arabic Armenian Avestan Balinese Bamum Bassa_Vah Batak Bengali Bhaiksuki
 Bopomofo Brahmi Braille Buginese Buhid Canadian_Aboriginal Carian Caucasian_Albanian Chakma Cham Cherokee
@@ -20,7 +20,9 @@ Vai Warang_Citi Yi
   .split(/\s+/);
 
 const han = scripts.indexOf('Han');
-/** Numbers of scripts that the table of Unicode 9 gives to other characters than the engine of JavaScript. */
+/**
+ * Ranges of characters, with their script in Unicode 9, if the JavaScript engine gives them another script.
+ */
 const exceptions: ReadonlyMap<string, number> = new Map([
   ['\u061c', scripts.indexOf('Common')],
   ['\u0589', scripts.indexOf('Common')],

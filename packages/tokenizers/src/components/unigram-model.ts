@@ -47,8 +47,8 @@ export function unigramModel(
 }
 
 /**
- * Returns a search for the most likely tokens: their starts and ids, alternating; -1 for an unknown
- * character.
+ * Returns a function that finds the most likely tokens of a word. Its result alternates the start and the id
+ * of each token; the id is -1 for an unknown character.
  */
 function pathFinder(ids: ReadonlyMap<string, number>, scores: Float64Array): (word: string) => number[] {
   const trie = new Trie(ids);
@@ -88,7 +88,7 @@ function pathFinder(ids: ReadonlyMap<string, number>, scores: Float64Array): (wo
   };
 }
 
-/** Tokens by their UTF-16 units. */
+/** A trie of tokens, by their UTF-16 units. */
 class Trie {
   readonly #children = new Map<number, number>();
   readonly #ids: number[] = [-1];

@@ -4,17 +4,20 @@ const radix = 2 ** 26;
 
 /** The words to learn from, and the size at which to stop. */
 interface LearnMergesOptions {
-  /** Symbols of every distinct word; changed in place. */
+  /** For each distinct word its symbols, which are changed in place. */
   readonly words: Int32Array[];
   /** Number of occurrences of each word. */
   readonly counts: readonly number[];
   /** Texts of the symbols so far, by id; merged symbols are appended. */
   readonly symbols: string[];
-  /** Stop when there are this many symbols. */
+  /** The number of symbols at which to stop. */
   readonly vocabularySize: number;
-  /** Pairs must occur at least this often. */
+  /** The fewest occurrences of a pair that is merged. */
   readonly minFrequency: number;
-  /** Prefix of symbols that continue a word ("##"), taken off inside a merged symbol. */
+  /**
+   * Prefix of symbols that continue a word ("##"); when two symbols are merged, it is removed from the
+   * second.
+   */
   readonly continuingPrefix?: string;
   readonly onProgress?:
     | ((progress: { readonly symbols: number; readonly vocabularySize: number }) => void)
@@ -41,7 +44,7 @@ export function learnMerges(options: LearnMergesOptions): [left: number, right: 
     if (top === undefined) break;
     const count = total.get(top.key)!;
     if (top.count !== count) {
-      // Merges since it was pushed have changed its count.
+      // Later merges have changed the count of the pair since it was pushed.
       top.count = count;
       if (count > 0) heap.push(top);
       continue;
@@ -134,7 +137,7 @@ function applyMerge(options: {
 
 /** A pair of symbols that may be merged. */
 interface PairCandidate {
-  /** left x 2^26 + right: also the order among pairs that are equally frequent. */
+  /** left x 2^26 + right; among pairs that are equally frequent, the smaller key comes first. */
   readonly key: number;
   count: number;
   /** Numbers of the words that may contain the pair. */
@@ -220,7 +223,7 @@ export function checkVocabularySize(vocabularySize: number, smallest: number, ho
   );
 }
 
-/** Refuses a text without words. */
+/** Rejects texts without a single word. */
 export function checkWords(words: ReadonlyMap<string, number>): void {
   if (words.size > 0) return;
   throw new DataError('MTL_DATA_EMPTY_CORPUS', 'the files contain no text to train a tokenizer on', {

@@ -13,11 +13,11 @@ import {
 /** Settings of a byte-level BPE training. */
 interface TrainByteLevelBpeOptions {
   readonly texts: TrainingTexts;
-  /** Ids in all: special tokens, 256 bytes and merges. */
+  /** Number of ids: special tokens, 256 bytes and merges. */
   readonly vocabularySize: number;
   /** Merge only pairs that occur at least this often (default 2). */
   readonly minFrequency?: number;
-  /** First ids (default: only `<|endoftext|>`). */
+  /** Tokens that get the first ids (default: only `<|endoftext|>`). */
   readonly specialTokens?: readonly string[];
   readonly onProgress?: (progress: TrainingProgress) => void;
 }

@@ -20,15 +20,20 @@ const continuation = '##';
 /** Settings of a WordPiece training. */
 interface TrainWordPieceOptions {
   readonly texts: TrainingTexts;
-  /** Ids in all: special tokens, characters (alone and continuing a word) and merges. */
+  /** Number of ids: special tokens, characters (at the start of a word and continuing a word) and merges. */
   readonly vocabularySize: number;
   /** Merge only pairs that occur at least this often (default 2). */
   readonly minFrequency?: number;
-  /** Lower-case and strip accents (default true, as bert-base-uncased). */
+  /** True to lower-case texts and strip accents (default true, as in bert-base-uncased). */
   readonly lowercase?: boolean;
-  /** Ids right after BERT's own five, such as `[BOS]` and `[EOS]` (default: none). */
+  /**
+   * Special tokens that get the ids right after BERT's own five, such as `[BOS]` and `[EOS]` (default: none).
+   */
   readonly additionalSpecialTokens?: readonly string[];
-  /** Keep only the most frequent characters, the rest become [UNK] (default 1000, as BERT's trainer). */
+  /**
+   * Number of characters to keep, the most frequent ones; the others become [UNK] (default 1000, as in BERT's
+   * trainer).
+   */
   readonly limitAlphabet?: number;
   readonly onProgress?: (progress: TrainingProgress) => void;
 }
@@ -101,8 +106,8 @@ export async function trainWordPiece(options: TrainWordPieceOptions): Promise<To
 }
 
 /**
- * Returns first symbols (special tokens, characters, continuing characters, each in code point order) and the
- * words in them.
+ * Returns the initial symbols (special tokens, characters, continuing characters, each in code point order),
+ * and the words as lists of symbols.
  */
 function spell(options: {
   words: ReadonlyMap<string, number>;
@@ -155,8 +160,8 @@ function bertTemplate() {
 }
 
 /**
- * Writes the vocabulary of a WordPiece tokenizer as BERT's `vocab.txt` (atomically): one token a line, its
- * number the id. Hugging Face's BertTokenizer and `BertWordPieceLowerCase` read it.
+ * Writes the vocabulary of a WordPiece tokenizer as BERT's `vocab.txt` (atomically): one token per line; the
+ * line number, from 0, is the id. Hugging Face's BertTokenizer and `BertWordPieceLowerCase` read it.
  */
 export function writeVocabularyText(path: string, tokenizer: TokenizerJson): void {
   const { type, vocab } = tokenizer.model;

@@ -5,22 +5,22 @@ import type { TrackedRun, TrackingService } from './tracking-settings.js';
 
 /** The state of a delivery that is kept in the run folder. */
 export interface DeliveryState {
-  /** Rows of metrics.jsonl that the service has. */
+  /** Number of rows of metrics.jsonl that the service has received. */
   rows: number;
-  /** True once the service knows how the run ended. */
+  /** True if the service has been told how the run ended. */
   isEnded: boolean;
 }
 
 /** The state of a service when a delivery is over. */
 export interface DeliveryResult {
   readonly title: string;
-  /** Rows that the service has. */
+  /** Number of rows that the service has received. */
   readonly sent: number;
-  /** Rows that are kept in the run folder only. */
+  /** Number of rows that only the run folder has. */
   readonly kept: number;
-  /** True once the service knows how the run ended. */
+  /** True if the service has been told how the run ended. */
   readonly isEnded: boolean;
-  /** The reason why rows are kept: the service's last answer. */
+  /** The reason for which rows were not sent: the service's last answer. */
   readonly problem: string | undefined;
   readonly page: string | undefined;
 }
@@ -29,7 +29,7 @@ export interface DeliveryResult {
 export interface DeliveryTimes {
   /** The wait between checks for new rows. */
   readonly interval: number;
-  /** The time without rows after which the service is informed that the run continues. */
+  /** The time without new rows after which the service is told that the run continues. */
   readonly keepAlive: number;
   /** The wait after the first failure; it doubles with each further failure. */
   readonly firstRetry: number;
@@ -79,7 +79,7 @@ export class Delivery {
     this.#times = options.times ?? deliveryTimes;
   }
 
-  /** Delivers until the run has ended and everything is sent, or until it is given up. */
+  /** Delivers rows until the run has ended and everything is sent, or until `giveUp` is called. */
   async run(): Promise<DeliveryResult> {
     const { rows, state, service } = this.#options;
     state.rows = await rows.skip(state.rows);
@@ -93,26 +93,26 @@ export class Delivery {
     return { title: service.title, sent, kept, isEnded, problem, page: service.page };
   }
 
-  /** Sends the remaining rows, after the run has ended. */
+  /** Tells the delivery that the run has ended; it then sends the remaining rows. */
   finish(outcome: RunOutcome): void {
     this.#outcome = outcome;
     this.#wake();
   }
 
-  /** Stops sending; unsent rows are kept. */
+  /** Stops sending; rows that were not sent remain in the run folder. */
   giveUp(): void {
     this.#isGivenUp = true;
     this.#wake();
   }
 
-  /** Sends at most one request; returns the wait before the next. */
+  /** Sends at most one request; returns the wait before the next request, in milliseconds. */
   async #turn(): Promise<number> {
     const isOver = this.#outcome !== undefined;
     try {
       const isMore = await this.#deliver();
       this.#hasWorked();
       if (isMore || isOver) return 0;
-      // the end may have come meanwhile
+      // the run may have ended during the request
       return this.#outcome === undefined ? this.#times.interval : 0;
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
@@ -120,7 +120,7 @@ export class Delivery {
     }
   }
 
-  /** Delivers rows; returns true if more rows may be ready at once. */
+  /** Sends the next rows; returns true if more rows may be ready at once. */
   async #deliver(): Promise<boolean> {
     const { service, rows, run, state, save } = this.#options;
     if (!this.#isOpen) {
@@ -129,7 +129,7 @@ export class Delivery {
       this.#sentAt = Date.now();
       save();
     }
-    // read before the rows: rows may be added until the run has ended
+    // this is read before the rows, since rows may be added until the run has ended
     const outcome = this.#outcome;
     if (this.#batch.length === 0)
       this.#batch = await rows.read({ limit: service.mostRows, isOver: outcome !== undefined });
@@ -176,7 +176,7 @@ export class Delivery {
       onMessage(`${service.title} cannot be reached: ${error.message}; metrics are kept and sent later`);
     const backoff = Math.min(lastRetry, firstRetry * 2 ** this.#numFailures);
     this.#numFailures += 1;
-    // not all runs of a cluster at once
+    // a random factor, so that not all runs of a cluster try again at the same time
     const wait = backoff * (0.75 + 0.5 * Math.random());
     return Math.max(wait, Math.min(error.answer.retryAfterMs ?? 0, lastRetry));
   }

@@ -8,11 +8,11 @@ const blockBytes = 1 << 20;
 
 interface ReadRowsOptions {
   readonly limit: number;
-  /** True once nothing is added to the last row any more. */
+  /** True if nothing will be added to the last row any more. */
   readonly isOver: boolean;
 }
 
-/** A part of the file, from the start of a row on. */
+/** A part of the file that begins at the start of a row. */
 interface Block {
   readonly bytes: Buffer;
   readonly isEnd: boolean;
@@ -25,7 +25,7 @@ interface Block {
 export class MetricsRows {
   readonly #path: string;
   readonly #blockBytes: number;
-  /** The byte at which the next row begins. */
+  /** The byte offset in the file at which the next row begins. */
   #position = 0;
   #count = 0;
 
@@ -34,7 +34,7 @@ export class MetricsRows {
     this.#blockBytes = block;
   }
 
-  /** Rows that have been read. */
+  /** Number of rows that have been read. */
   get count(): number {
     return this.#count;
   }
@@ -62,7 +62,7 @@ export class MetricsRows {
     }
   }
 
-  /** Skips rows, fewer at the end of the file; returns the number of skipped rows. */
+  /** Skips rows, fewer if the file ends before; returns the number of skipped rows. */
   async skip(numRows: number): Promise<number> {
     let skipped = 0;
     while (skipped < numRows) {
@@ -83,7 +83,7 @@ async function readBlock(
   return { bytes: buffer.subarray(0, bytesRead), isEnd: bytesRead < size };
 }
 
-/** Returns the complete rows of a block, and their number of bytes. */
+/** Returns the complete rows of a block, and the number of bytes that they take. */
 function rowsOf({ bytes, isEnd }: Block, { limit, isOver }: ReadRowsOptions) {
   const rows: MetricsRow[] = [];
   let last: MetricsRow | undefined;
@@ -121,13 +121,13 @@ function rowsOf({ bytes, isEnd }: Block, { limit, isOver }: ReadRowsOptions) {
  */
 export interface MetricsRow {
   readonly iteration: number;
-  /** When the record of the step was written, in milliseconds since 1970. */
+  /** The time at which the record of the step was written, in milliseconds since 1970. */
   readonly time: number;
-  /** By Megatron-LM's names, as in TensorBoard. */
+  /** Values by Megatron-LM's names, as in TensorBoard. */
   readonly values: Readonly<Record<string, number>>;
 }
 
-/** Megatron-LM's names, if they differ from the names in metrics.jsonl in more than underscores. */
+/** Megatron-LM's names for keys of metrics.jsonl, if the names differ in more than underscores. */
 const namesOfKeys: Readonly<Record<string, string>> = {
   consumed_samples: 'samples vs steps',
   consumed_tokens: 'consumed-tokens',
@@ -141,7 +141,7 @@ const namesOfKeys: Readonly<Record<string, string>> = {
   tokens_per_s: 'tokens-per-second',
 };
 
-/** Tells if a record of metrics.jsonl is part of a row: other types are skipped. */
+/** Returns whether a record of metrics.jsonl is part of a row: records of other types are skipped. */
 function isPartOfRow(
   record: unknown,
 ): record is { type?: 'validation' | 'experts'; iteration: number; time?: unknown } {
@@ -151,8 +151,8 @@ function isPartOfRow(
 }
 
 /**
- * Returns the row of one line of metrics.jsonl; undefined for an invalid line or another type. `isAddition`:
- * its step already has a line before it.
+ * Returns the row of one line of metrics.jsonl; undefined for an invalid line or another type. `isAddition`
+ * is true if an earlier line is about the same step.
  */
 function rowOfLine(line: string): (MetricsRow & { readonly isAddition: boolean }) | undefined {
   let record: unknown;
@@ -172,10 +172,10 @@ function rowOfLine(line: string): (MetricsRow & { readonly isAddition: boolean }
   const isValidation = type === 'validation';
   const values: Record<string, number> = {};
   for (const [key, value] of Object.entries(others)) {
-    // null: it was not finite
+    // null means that the value was not finite
     if (typeof value !== 'number') continue;
     const name = namesOfKeys[key] ?? key.replaceAll('_', ' ');
-    // Megatron-LM reports seconds
+    // Megatron-LM reports this time in seconds
     values[isValidation ? `${name} validation` : name] = key === 'step_ms' ? value / 1000 : value;
   }
   return { ...row, values, isAddition: isValidation };

@@ -4,14 +4,19 @@ import { requestJson, ServiceError } from './request-json.js';
 import type { TrackedRun, TrackingService } from './tracking-settings.js';
 import type { MlflowState } from './tracking-state.js';
 
-/** Limits of MLflow's REST interface: of runs/log-batch, and of the bytes in the value of a parameter. */
+/**
+ * Limits of MLflow's REST interface: metrics in one request of runs/log-batch, and bytes in the value of a
+ * parameter.
+ */
 const mostMetrics = 1000;
 const mostParameters = 100;
 const mostValueBytes = 6000;
 
 const statusOf = { finished: 'FINISHED', stopped: 'KILLED', failed: 'FAILED' } as const;
 
-/** Authorization of requests to MLflow, and the texts that errors about them must not contain. */
+/**
+ * The authorization of requests to MLflow, and the texts that errors about these requests must not contain.
+ */
 export interface MlflowCredentials {
   /** The value of the header `authorization`. */
   readonly authorization: string | undefined;
@@ -20,13 +25,14 @@ export interface MlflowCredentials {
 }
 
 /**
- * A run of MLflow, by version 2.0 of its REST interface
+ * A run at MLflow, which is sent by version 2.0 of its REST interface
  * (https://mlflow.org/docs/latest/rest-api.html).
  */
 export class MlflowService implements TrackingService {
   readonly title = 'MLflow';
   /**
-   * With this number of rows a request stays below the limit of metrics: a row has 11 metrics and the losses.
+   * The most rows of a request, with which it stays below the limit of metrics: a row has 11 metrics and the
+   * losses.
    */
   readonly mostRows = 50;
   readonly #state: MlflowState;
@@ -105,7 +111,7 @@ export class MlflowService implements TrackingService {
       };
       if (created.experiment_id !== undefined) return created.experiment_id;
     } catch (error) {
-      // another run may have created it meanwhile
+      // another run may have created the experiment in the meantime
       const meanwhile = await this.#experimentOfName();
       if (meanwhile === undefined) throw error;
       return meanwhile;
@@ -133,9 +139,9 @@ export class MlflowService implements TrackingService {
   }
 }
 
-/** Returns a value as text, cut where it is longer than MLflow allows. */
+/** Returns a value as text, truncated if it is longer than MLflow allows. */
 function textOf(value: unknown): string {
   const text = Array.isArray(value) ? value.join(' ') : String(value);
-  // at a boundary of a character
+  // truncated between two characters
   return new TextDecoder().decode(Buffer.from(text).subarray(0, mostValueBytes)).replace(/\uFFFD$/, '');
 }

@@ -8,23 +8,23 @@ import { WandbService } from './wandb-service.js';
 export interface OpenDeliveriesOptions {
   /** The run folder. */
   readonly directory: string;
-  /** Its metrics.jsonl. */
+  /** The path of the run's metrics.jsonl. */
   readonly metricsPath: string;
-  /** Changed while rows are sent. */
+  /** The state of the services, which is updated while rows are sent. */
   readonly state: TrackingState;
   readonly run: TrackedRun;
   readonly credentials: TrackingCredentials;
   readonly times?: DeliveryTimes | undefined;
 }
 
-/** Deliveries of a run folder to services. */
+/** The open deliveries from a run folder to services. */
 interface OpenedDeliveries {
   readonly deliveries: readonly Delivery[];
-  /** Ends requests and keeps what is not sent by now. */
+  /** Ends requests; rows that were not sent remain in the run folder. */
   giveUp(): void;
 }
 
-/** Returns a delivery to each service of the state; to wandb with a key only. */
+/** Returns a delivery for each service of the state; for wandb only if there is a key. */
 export function openDeliveries(
   options: OpenDeliveriesOptions & { readonly onMessage: (text: string) => void },
 ): OpenedDeliveries {
@@ -60,7 +60,7 @@ export function openDeliveries(
   };
 }
 
-/** Keys that open tracking services; from the environment, and never written anywhere. */
+/** Keys for tracking services. They come from the environment, and are never written anywhere. */
 export interface TrackingCredentials {
   readonly wandbKey: string | undefined;
   readonly mlflow: MlflowCredentials;
@@ -81,7 +81,7 @@ function mlflowCredentials(given: (name: string) => string | undefined): MlflowC
   const user = given('MLFLOW_TRACKING_USERNAME');
   const password = given('MLFLOW_TRACKING_PASSWORD');
   const token = given('MLFLOW_TRACKING_TOKEN');
-  // in this order, as the client of MLflow
+  // the token counts only without user and password, as in MLflow's client
   if (user !== undefined && password !== undefined) {
     const encoded = Buffer.from(`${user}:${password}`).toString('base64');
     return { authorization: `Basic ${encoded}`, secrets: [password, encoded] };

@@ -5,7 +5,7 @@ import { RecordingServer } from '../../test/support/recording-server.js';
 import { proxiesOf } from './proxies.js';
 import { requestJson } from './request-json.js';
 
-/** The requests of the proxy: their line and authorization. */
+/** The first line and the authorization of each request that the proxy received. */
 let asked: string[];
 let proxy: Server;
 let address: string;
@@ -58,7 +58,7 @@ describe('requests to tracking services', () => {
   it.each(['NO_PROXY', 'no_proxy'])(
     'leave the proxy out for hosts of %s, and for this host',
     async (name) => {
-      // a host without a port, as curl takes it
+      // a host without a port, which curl accepts
       vi.stubEnv('HTTP_PROXY', address);
       vi.stubEnv(name, 'other.invalid, .service.invalid');
       await expect(request('http://a.service.invalid/')).rejects.toThrow(/ENOTFOUND|EAI_AGAIN/);
@@ -94,7 +94,7 @@ describe('the error of a request', () => {
     proxy.on('connection', () => {
       numConnections += 1;
     });
-    // tunnels are refused
+    // this proxy rejects tunnels
     proxy.removeAllListeners('request').on('request', (_, response) => response.destroy());
     for (const [name, value] of Object.entries(given))
       vi.stubEnv(name, typeof value === 'string' ? value : `http://user:word@${address}`);

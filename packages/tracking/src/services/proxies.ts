@@ -2,20 +2,21 @@ import { ConfigurationError } from '@mtl/errors';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The proxies of an environment, as undici's `EnvHttpProxyAgent` takes them. */
+/** The proxies of an environment, in the form that undici's `EnvHttpProxyAgent` takes. */
 interface Proxies {
   readonly httpProxy: string;
   readonly httpsProxy: string;
   readonly noProxy: string;
 }
 
-/** Names of this host: requests to them do not leave it and use no proxy. */
+/** Names of this host: requests to them stay on the host, so they use no proxy. */
 const ownHosts = ['localhost', '127.0.0.1', '[::1]'];
 const protocols = ['http:', 'https:', 'socks5:'];
 
 /**
- * Returns the proxies that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name, lower case first; undefined where there
- * is none. Without HTTPS_PROXY the proxy of HTTP_PROXY serves https, too; requests to this host use no proxy.
+ * Returns the proxies that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name, lower-case names first; undefined if
+ * there is no proxy. Without HTTPS_PROXY the proxy of HTTP_PROXY serves https, too; requests to this host use
+ * no proxy.
  *
  * @throws ConfigurationError MTL_PROXY
  */
@@ -27,15 +28,15 @@ export function proxiesOf(environment: Environment): Proxies | undefined {
   return { httpProxy, httpsProxy, noProxy: noProxy === '*' ? '*' : [noProxy, ...ownHosts].join(',') };
 }
 
-/** Returns the address of a proxy, with its protocol; '' where the variable is not set. */
+/** Returns the address of a proxy, with its protocol; '' if the variable is not set. */
 function proxyOf(environment: Environment, name: string): string {
   const from = spelling(environment, name);
   const given = environment[from]?.trim() ?? '';
   if (given === '') return '';
-  // a host with a port, as curl and Python take it
+  // a host with a port but without a protocol, which curl and Python accept
   const address = given.includes('://') ? given : `http://${given}`;
   if (URL.canParse(address) && isUsable(new URL(address))) return address;
-  // the address may hold a password
+  // the message does not show the address, which may contain a password
   throw new ConfigurationError('MTL_PROXY', `${from} is not the address of a proxy`, {
     expected:
       'http://HOST:PORT, or https:// or socks5:// in its place; in a user or password % is %25, @ is %40, ' +
@@ -44,13 +45,13 @@ function proxyOf(environment: Environment, name: string): string {
   });
 }
 
-/** Returns the name of a variable as it is set: lower case comes first. */
+/** Returns the name under which a variable is set; the lower-case name comes first. */
 function spelling(environment: Environment, name: string): string {
   const lower = name.toLowerCase();
   return environment[lower] === undefined ? name : lower;
 }
 
-/** Tells whether undici, which decodes user and password, can take the address. */
+/** Returns whether undici, which decodes user and password, accepts the address. */
 function isUsable({ protocol, username, password }: URL): boolean {
   try {
     decodeURIComponent(username);
@@ -74,12 +75,15 @@ export type SendRequest = (
   Pick<Response, 'ok' | 'status' | 'statusText' | 'text'> & { readonly headers: Pick<Headers, 'get'> }
 >;
 
-/** Senders by their proxies: connections are kept open between requests. */
+/**
+ * Functions that send requests, by their proxies. They are shared, since each keeps connections open between
+ * requests.
+ */
 const senders = new Map<string, Promise<SendRequest>>();
 
 /**
- * Returns a function that sends requests through the proxies of the process's environment; `fetch` without a
- * proxy.
+ * Returns a function that sends requests through the proxies of the process's environment; without a proxy,
+ * this is `fetch`.
  *
  * @throws as `proxiesOf`
  */
@@ -93,10 +97,10 @@ export async function requestSender(): Promise<SendRequest> {
 }
 
 /**
- * Returns the proxy that a request went through and its variable, for the message of a failed request. The
- * text omits the password, and is empty without a proxy.
+ * Returns a text with the proxy that a request went through and the proxy's variable, for the message of a
+ * failed request. The text omits the password, and is empty without a proxy.
  *
- * @param url of the request
+ * @param url the URL of the request
  */
 export function proxyNote(url: string): string {
   const proxies = proxiesOf(process.env);
@@ -108,7 +112,10 @@ export function proxyNote(url: string): string {
   return ` (by the proxy ${new URL(proxy).host} of ${variable}; NO_PROXY names hosts without one)`;
 }
 
-/** Tells whether NO_PROXY names a host, or a domain around it, as undici's `EnvHttpProxyAgent` reads it. */
+/**
+ * Returns whether NO_PROXY names a host, or a domain that contains it, as undici's `EnvHttpProxyAgent` reads
+ * it.
+ */
 function isWithoutProxy({ protocol, hostname, port }: URL, noProxy: string): boolean {
   if (noProxy === '*') return true;
   const portOfHost = port === '' ? (protocol === 'https:' ? '443' : '80') : port;
@@ -120,7 +127,8 @@ function isWithoutProxy({ protocol, hostname, port }: URL, noProxy: string): boo
 }
 
 async function openSender(proxies: Proxies): Promise<SendRequest> {
-  // Node's own `fetch` takes no agent of another version of undici, and costs runs without a proxy nothing
+  // Node's own `fetch` accepts no agent from another version of undici. Undici is loaded only here, so that
+  // it costs runs without a proxy nothing
   const { EnvHttpProxyAgent, fetch: fetchOfUndici } = await import('undici');
   // proxies refuse tunnels to ports other than the https ports
   const dispatcher = new EnvHttpProxyAgent({ ...proxies, proxyTunnel: false });

@@ -1,25 +1,25 @@
 import { proxyNote, requestSender, type SendRequest } from './proxies.js';
 
 interface JsonRequest {
-  /** Default: POST with a body, GET without one. */
+  /** The HTTP method. Default: POST with a body, GET without one. */
   readonly url: string;
   readonly body?: unknown;
-  /** The value of the header; never part of an error. */
+  /** The value of the header `authorization`; errors never contain it. */
   readonly authorization: string | undefined;
   /** Texts that no error may contain. */
   readonly secrets: readonly string[];
-  /** Ends the request. */
+  /** Ends the request when it is aborted. */
   readonly signal?: AbortSignal | undefined;
 }
 
 const timeoutMs = 20_000;
-/** Characters of an answer in an error. */
+/** The most characters of an answer that an error shows. */
 const mostCharacters = 200;
 
 /**
  * Sends a request to a tracking service and returns the JSON of its answer.
  *
- * @throws ServiceError when there is no answer, or the answer is an error
+ * @throws ServiceError if there is no answer, or the answer is an error
  */
 export async function requestJson(request: JsonRequest): Promise<unknown> {
   const { url, body, authorization, signal } = request;
@@ -39,7 +39,7 @@ export async function requestJson(request: JsonRequest): Promise<unknown> {
     });
     text = await response.text();
   } catch (error) {
-    // the end of the run, not the proxy, ended it
+    // the proxy is not the cause: the end of the run aborted the request
     const note = (error as Error).name === 'AbortError' ? '' : proxyNote(url);
     throw new ServiceError(without(`${reasonOf(error)}${note}`, request.secrets));
   }
@@ -49,7 +49,7 @@ export async function requestJson(request: JsonRequest): Promise<unknown> {
   const said = messageOf(parsed) ?? text;
   const message = `HTTP ${response.status} ${response.statusText} ${said}`.replaceAll(/\s+/g, ' ').trim();
   throw new ServiceError(without(message, request.secrets).slice(0, mostCharacters), {
-    // an answer that is no JSON comes from an intermediary
+    // an answer that is not JSON comes from an intermediary, such as a proxy
     status: response.ok ? 502 : response.status,
     retryAfterMs: Number.isNaN(seconds) ? undefined : seconds * 1000,
   });
@@ -81,7 +81,7 @@ function reasonOf(error: unknown): string {
   const { name, message } = error as Error;
   if (name === 'AbortError') return 'no answer before the run ended';
   if (name === 'TimeoutError') return `no answer within ${timeoutMs / 1000} s`;
-  // a tunnel that a proxy refuses is the cause of a cause
+  // if a proxy rejects a tunnel, this is the cause of the error's cause
   let cause = (error as Error).cause as ErrorCause | undefined;
   while (cause?.cause !== undefined) cause = cause.cause;
   const { code, message: why } = cause ?? {};
@@ -93,8 +93,8 @@ function without(text: string, secrets: readonly string[]): string {
 }
 
 /**
- * Control characters, and characters that change the order of text: an answer must not steer the terminal
- * that shows it.
+ * Matches control characters, and characters that change the direction of text: an answer must not control
+ * the terminal that shows it.
  */
 const controls = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu;
 

@@ -8,20 +8,20 @@ import type { TrackedRun } from './tracking-settings.js';
 import { readTrackingState, trackingPath } from './tracking-state.js';
 
 export interface SendKeptMetricsOptions {
-  /** The folder of a run that has ended. */
+  /** The run folder of a run that has ended. */
   readonly directory: string;
   readonly metricsPath: string;
   readonly run: TrackedRun;
   readonly outcome: RunOutcome;
   readonly credentials: TrackingCredentials;
   readonly onMessage: (text: string) => void;
-  /** The time for which services may be away, in milliseconds. Default: a minute. */
+  /** The time for which services may be unavailable, in milliseconds. Default: a minute. */
   readonly graceMs?: number;
   readonly times?: DeliveryTimes;
 }
 
 /**
- * Sends the metrics of a run that services did not take while it ran.
+ * Sends the metrics of a run that services did not accept while it ran.
  *
  * @returns a result for each service
  * @throws ConfigurationError MTL_TRACKING_NONE for a run that reported to no service; MTL_WANDB_API_KEY;
@@ -39,7 +39,7 @@ export async function sendKeptMetrics(options: SendKeptMetricsOptions): Promise<
   }
   const total = await new MetricsRows(options.metricsPath).skip(Number.POSITIVE_INFINITY);
   for (const sent of [state.wandb, state.mlflow]) {
-    // the run went on without the service
+    // there are rows that the service does not have, so it has to be told the end of the run again
     if (sent !== undefined && sent.rows < total) sent.isEnded = false;
   }
   if (state.wandb?.isEnded === false && credentials.wandbKey === undefined) throw missingWandbKey(directory);

@@ -4,11 +4,11 @@ import type { MetricsRow } from './metrics-rows.js';
 /** A project of Weights & Biases. */
 export interface WandbSettings {
   readonly project: string;
-  /** A user or a team. Default: the entity of the API key. */
+  /** The user or team that owns the project. Default: the entity of the API key. */
   readonly entity?: string | undefined;
   /** Name of the run at the service. */
   readonly name: string;
-  /** Address of the interface, such as `https://api.wandb.ai`. */
+  /** Address of the service's interface, such as `https://api.wandb.ai`. */
   readonly baseUrl: string;
 }
 
@@ -28,22 +28,22 @@ export interface TrackingSettings {
 
 /** The facts that services get about a run in addition to its metrics. */
 export interface TrackedRun {
-  /** Its flags with their values. */
+  /** The run's flags with their values. */
   readonly flags: Readonly<Record<string, unknown>>;
   readonly host: string;
-  /** The time of its first start, in milliseconds since 1970. */
+  /** The time of the run's first start, in milliseconds since 1970. */
   readonly startedAt: number;
 }
 
 /** A service that receives rows of metrics. Every method may throw a `ServiceError`. */
 export interface TrackingService {
-  /** The name in messages. */
+  /** The service's name in messages. */
   readonly title: string;
-  /** Rows of one `send` at most. */
+  /** The most rows of one call of `send`. */
   readonly mostRows: number;
   /** The address of the run's page, once it is known. */
   readonly page: string | undefined;
-  /** Creates the run or continues it. */
+  /** Creates the run, or continues it. */
   open(run: TrackedRun): Promise<void>;
   /** Sends rows, starting with row `first` of the run; the same rows may be sent again. */
   send(rows: readonly MetricsRow[], first: number): Promise<void>;

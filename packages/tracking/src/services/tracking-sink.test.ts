@@ -49,7 +49,7 @@ afterEach(async () => {
 const openMetrics = (resumeIteration = 0): Promise<MetricsJsonlWriter> =>
   MetricsJsonlWriter.open({ path: metricsPath, resumeIteration, now: () => new Date(60_000) });
 
-/** Writes a whole metrics.jsonl: steps, and an evaluation after the last. */
+/** Writes a whole metrics.jsonl: steps, and an evaluation after the last step. */
 async function writeSteps(iterations: readonly number[]): Promise<void> {
   const writer = await openMetrics();
   for (const iteration of iterations) writer.step(exampleStep(iteration));
@@ -60,7 +60,7 @@ async function writeSteps(iterations: readonly number[]): Promise<void> {
 const wandb = () => ({ project: 'gpt', name: 'tiny', baseUrl: server.url });
 const mlflow = () => ({ trackingUri: server.url, experiment: 'An experiment', name: 'tiny' });
 
-/** Sends as the thread of a sink does. */
+/** Sends rows in the same way as the thread of a sink. */
 async function deliver({ tracked = run, ...settings }: TrackingSettings & { tracked?: TrackedRun }) {
   const state = await beginTracking({ directory, metricsPath, settings });
   const options = { directory, metricsPath, state, credentials, times, onMessage };
@@ -76,7 +76,7 @@ async function deliver({ tracked = run, ...settings }: TrackingSettings & { trac
 const sendKept = (outcome: RunOutcome = 'finished') =>
   sendKeptMetrics({ directory, metricsPath, run, outcome, credentials, times, onMessage });
 
-/** Lines of wandb-history.jsonl, with where each goes. */
+/** Returns the lines of wandb-history.jsonl in requests, with the offset that each line is written to. */
 const historyOf = (requests: readonly RecordedRequest[]) =>
   requests.flatMap(({ body }) => {
     const { offset, content = [] } = body?.files?.['wandb-history.jsonl'] ?? {};
@@ -103,7 +103,7 @@ describe('TrackingSink', () => {
     const writer = await openMetrics();
     const sink = await open({ isWandbOffline: false });
     for (const iteration of [1, 2]) writer.step(exampleStep(iteration));
-    // the last step may still be evaluated
+    // the last step is not sent yet, since an evaluation may follow it
     await until(() => historyOf(server.requests).length === 1);
     writer.step(exampleStep(3));
     writer.validation({ iteration: 3, loss: 2 });
@@ -161,13 +161,13 @@ describe('TrackingSink', () => {
       server.answer = answer;
       await writeSteps([1, 2]);
       const settings = { wandb: wandb(), mlflow: mlflow() };
-      // the end waits for services that try again a few times, not a hundred
+      // the end of the run waits while services try again a few times, not a hundred times
       const patient = { ...times, lastRetry: 500 };
       const sink = await open({ isWandbOffline: false, settings, times: patient });
       await until(() => server.requests.length >= 2);
       const start = performance.now();
       const rows = await sink.close('finished');
-      // two seconds, and what a busy machine adds
+      // two seconds, and a margin for a busy machine
       expect(performance.now() - start).toBeLessThan(4000);
       const text = new RegExp(`^0 steps sent, 2 kept \\(.+\\): mtl runs send ${directory}$`);
       expect(rows).toEqual([
@@ -251,7 +251,7 @@ describe('openDeliveries', () => {
     expect(losses[0]).toEqual({ key: 'lm loss', value: 4, timestamp: 60_000, step: 1 });
     const end = { run_id: 'run-of-mlflow', status: 'FINISHED', end_time: expect.any(Number) };
     expect(bodiesAt('/runs/update')).toEqual([end]);
-    // a resumed run is the same one
+    // a resumed run continues the same run at the service
     await (await deliver({ mlflow: mlflow() })).finish('finished');
     expect(bodiesAt('/runs/create')).toHaveLength(1);
     expect(bodiesAt('/runs/update')[1]).toEqual({ run_id: 'run-of-mlflow', status: 'RUNNING' });

@@ -16,27 +16,28 @@ import {
 import type { TrackingReply, TrackingRequest, TrackingWorkerData } from './tracking-worker.js';
 
 export interface OpenTrackingOptions extends BeginTrackingOptions {
-  /** True if nothing is sent to wandb now; kept rows can be sent later. */
+  /** True if nothing is sent to wandb during the run; its rows can be sent later. */
   readonly isWandbOffline: boolean;
   readonly credentials: TrackingCredentials;
   readonly run: TrackedRun;
-  /** Called when a service becomes unavailable, refuses, or is available again. */
+  /** Called if a service becomes unavailable, rejects the run, or is available again. */
   readonly onMessage: (text: string) => void;
   /** Waits between requests. Default: `deliveryTimes`. */
   readonly times?: DeliveryTimes;
 }
 
 /**
- * The time for which the end of a run waits for services; rows that they have not accepted by then are kept.
+ * The maximum time for which the end of a run waits for services, in milliseconds; rows that they have not
+ * accepted by then stay in the run folder.
  */
 const mostWaitMs = 2000;
-/** The part of this time in which the thread reports the state of the services. */
+/** The last part of this time, in which the thread reports the state of the services, in milliseconds. */
 const marginMs = 250;
 
 /**
- * Sends the metrics of a run to tracking services, from its own thread that follows metrics.jsonl: a step
- * costs the training run nothing, and rows that a service does not accept are still in the file, for the next
- * start of the run or for `sendKeptMetrics`.
+ * Sends the metrics of a run to tracking services, from a separate thread that reads metrics.jsonl while it
+ * grows. Training steps are not slowed down, and rows that a service does not accept are still in the file,
+ * for the next start of the run or for `sendKeptMetrics`.
  */
 export class TrackingSink implements MetricsSink {
   readonly #options: OpenTrackingOptions;
@@ -51,7 +52,7 @@ export class TrackingSink implements MetricsSink {
   }
 
   /**
-   * Begins or continues, and starts to send.
+   * Begins or continues the run at its services, and starts to send rows.
    *
    * @throws as `beginTracking`
    */
@@ -77,8 +78,8 @@ export class TrackingSink implements MetricsSink {
     this.#worker?.postMessage({ outcome, graceMs: mostWaitMs - marginMs } satisfies TrackingRequest);
     const { directory, metricsPath } = this.#options;
     const sent = await within(mostWaitMs, this.#results);
-    // connections, and a thread that hangs on a file system that does not answer, must not hold up the
-    // process
+    // the process must not wait for connections, or for a thread that hangs because a file system does not
+    // respond
     void this.#worker?.terminate();
     const kept = await keptResults(readTrackingState(directory) ?? {}, metricsPath);
     const problem = sent === undefined ? noAnswer : undefined;
@@ -100,7 +101,7 @@ export class TrackingSink implements MetricsSink {
           `metrics are no longer sent: ${error.message}; they are kept in the run folder`,
         );
       });
-      // also after an error
+      // this event also follows an error
       worker.on('exit', () => resolve([]));
     });
   }
@@ -108,7 +109,7 @@ export class TrackingSink implements MetricsSink {
 
 const noAnswer = `no answer within ${mostWaitMs / 1000} s of the end of the run`;
 
-/** Returns the value of a promise; undefined if it takes longer. */
+/** Returns the value of a promise; undefined if it takes longer than `milliseconds`. */
 async function within<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {
@@ -121,7 +122,7 @@ async function within<Result>(milliseconds: number, promise: Promise<Result>): P
   }
 }
 
-/** Returns the state of services from the run folder alone. */
+/** Returns the state of services as the run folder records it, without asking the thread. */
 async function keptResults(
   { wandb, mlflow }: TrackingState,
   metricsPath: string,
@@ -135,8 +136,8 @@ async function keptResults(
 }
 
 /**
- * Starts the thread. Built, it is JavaScript in `services/` next to this code; inside the repository this
- * file is TypeScript, and so is the thread's, which then needs a loader.
+ * Starts the thread. In the published build, its code is JavaScript in `services/` next to this file. Inside
+ * the repository both files are TypeScript, so the thread needs a loader.
  */
 function startWorker(workerData: TrackingWorkerData): Worker {
   if (!import.meta.url.endsWith('.ts')) {
@@ -151,14 +152,15 @@ function startWorker(workerData: TrackingWorkerData): Worker {
 interface BeginTrackingOptions {
   /** The run folder, which keeps rows that services do not accept. */
   readonly directory: string;
-  /** Its metrics.jsonl, which another sink writes. */
+  /** The path of the run's metrics.jsonl, which another sink writes. */
   readonly metricsPath: string;
   readonly settings: TrackingSettings;
 }
 
 /**
  * Returns the state of a run that starts or continues, from tracking.json in its folder: runs named there are
- * continued, others are new. A run that is resumed must have dropped the rows that it writes again.
+ * continued, others are new. Before a resumed run calls this, it must drop the rows that it will write again
+ * from metrics.jsonl.
  *
  * @throws ConfigurationError MTL_TRACKING_STATE; the error of a file that cannot be written
  */
@@ -168,7 +170,7 @@ export async function beginTracking(options: BeginTrackingOptions): Promise<Trac
   const state = continuedState(known, { settings, newId: () => randomBytes(4).toString('hex') });
   const total = await new MetricsRows(metricsPath).skip(Number.POSITIVE_INFINITY);
   for (const sent of [state.wandb, state.mlflow]) {
-    // dropped rows that were already sent are sent again
+    // rows that were sent, but have been dropped since, are sent again
     if (sent !== undefined) sent.rows = Math.min(sent.rows, total);
   }
   writeTrackingState(directory, state);

@@ -7,20 +7,23 @@ import type { MlflowSettings, TrackingSettings, WandbSettings } from './tracking
 export type WandbState = WandbSettings & DeliveryState & { readonly id: string; entity?: string | undefined };
 export type MlflowState = MlflowSettings & DeliveryState & { experimentId?: string; runId?: string };
 
-/** The state of tracking services in a run folder: where the run is there, and how much they have. */
+/**
+ * The state of tracking services in a run folder: for each service its settings, the run's identity there,
+ * and how many rows it has.
+ */
 export interface TrackingState {
   wandb?: WandbState;
   mlflow?: MlflowState;
 }
 
-/** Format of the contents of tracking.json. */
+/** The value by which tracking.json is recognized. */
 const format = 'mtl-tracking';
 
-/** Returns the file in a run folder. It never contains a key or a password. */
+/** Returns the path of tracking.json in a run folder. The file never contains a key or a password. */
 export const trackingPath = (directory: string): string => join(directory, 'tracking.json');
 
 /**
- * Reads what a run folder keeps; undefined where its run reported to no service.
+ * Reads the tracking state in a run folder; undefined if its run reported to no service.
  *
  * @throws ConfigurationError MTL_TRACKING_STATE
  */
@@ -47,9 +50,9 @@ export function readTrackingState(directory: string): TrackingState | undefined 
 }
 
 /**
- * Writes it, whole or not at all.
+ * Writes the tracking state atomically.
  *
- * @throws an error that names the file where it cannot be written
+ * @throws an error that names the file, if it cannot be written
  */
 export function writeTrackingState(directory: string, { wandb, mlflow }: TrackingState): void {
   const path = trackingPath(directory);
@@ -61,8 +64,8 @@ export function writeTrackingState(directory: string, { wandb, mlflow }: Trackin
 }
 
 /**
- * Returns the state of a run that reports to services: it goes on where the same run of the same place is
- * known.
+ * Returns the state of a run that reports to services. It continues the known state of a service if the
+ * settings name the same place.
  */
 export function continuedState(
   known: TrackingState | undefined,

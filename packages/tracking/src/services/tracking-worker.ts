@@ -6,13 +6,16 @@ import { type OpenDeliveriesOptions, openDeliveries } from './open-deliveries.js
 /** Data for the thread that sends metrics. */
 export type TrackingWorkerData = OpenDeliveriesOptions;
 
-/** To the thread: the run has ended, and how long it may take to send what is left, in milliseconds. */
+/**
+ * A message to the thread: the run has ended. It also states how long sending the remaining rows may take, in
+ * milliseconds.
+ */
 export interface TrackingRequest {
   readonly outcome: RunOutcome;
   readonly graceMs: number;
 }
 
-/** From the thread: texts for the user, and once the results. */
+/** Messages from the thread: texts for the user, and at the end the results. */
 export type TrackingReply = { readonly message: string } | { readonly results: readonly DeliveryResult[] };
 
 const port = parentPort!;

@@ -12,7 +12,10 @@ interface StreamedFile {
   readonly content: ReadonlyArray<Readonly<Record<string, unknown>>>;
 }
 
-/** A request of the real client, with the types of what depends on the machine; see tooling/fixtures. */
+/**
+ * A request of the real client, in which values that depend on the machine are replaced by their types; see
+ * tooling/fixtures.
+ */
 interface RealRequest {
   readonly path: string;
   readonly authorization: string;
@@ -34,7 +37,7 @@ let directory: string;
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'mtl-wandb-'));
   const metricsPath = join(directory, 'metrics.jsonl');
-  // the real client was given these
+  // the records that the real client was given
   const records = [
     { iteration: 1, lm_loss: 4, learning_rate: 0.001 },
     { iteration: 2, lm_loss: 3, learning_rate: 0.001 },
@@ -74,7 +77,7 @@ it('creates a run as the client of wandb does', () => {
   expect(authorization!.split(' ')[0]).toBe(theirs!.authorization);
   expect(Object.keys(body).sort()).toEqual(theirs!.keys);
   expect(body.operationName).toBe(theirs!.operation);
-  // fewer of the same fields, with values of the same types
+  // our requests have a part of the client's fields, with values of the same types
   const input = Object.fromEntries(
     [...body.query.matchAll(/(\w+): \$(\w+)/g)].map(([, field, name]) => [field, name]),
   );
@@ -85,7 +88,7 @@ it('creates a run as the client of wandb does', () => {
   expect(JSON.parse(body.variables.config)).toEqual(theirs!.config);
 });
 
-/** The lines of a file that posts to the stream leave, and how they end the run. */
+/** Returns the lines of the file that results from posts to the stream, and how the posts end the run. */
 function streamed(posts: readonly RealRequest[]) {
   const files: Record<string, Array<Readonly<Record<string, unknown>>>> = {};
   let end = {};

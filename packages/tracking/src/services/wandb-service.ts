@@ -4,7 +4,7 @@ import { requestJson, ServiceError } from './request-json.js';
 import type { TrackedRun, TrackingService } from './tracking-settings.js';
 import type { WandbState } from './tracking-state.js';
 
-/** Creates the run, or takes up the one of that name in the project. */
+/** Creates the run, or continues the run of that name in the project. */
 const upsertBucket = `mutation UpsertBucket(
   $name: String, $project: String, $entity: String, $displayName: String, $config: JSONString, $host: String
 ) {
@@ -25,18 +25,18 @@ interface UpsertedBucket {
   readonly errors?: ReadonlyArray<{ readonly message?: string }>;
 }
 
-/** The body that is posted to the stream of a run's files. */
+/** The body of a request that posts to the stream of a run's files. */
 interface StreamedFiles {
-  /** Lines of a file from line `offset` on, each as text. */
+  /** Lines of a file by its name: each line is a text, and the first is written at line `offset`. */
   readonly files?: Readonly<Record<string, { readonly offset: number; readonly content: readonly string[] }>>;
   readonly complete?: boolean;
   readonly exitcode?: number;
 }
 
 /**
- * A run of Weights & Biases: its GraphQL interface for the run itself, its stream of files for metrics. A row
- * is a line of wandb-history.jsonl at the offset of its number, so that a row which is sent again replaces
- * itself.
+ * A run at Weights & Biases. It uses the GraphQL interface for the run itself, and the stream of files for
+ * metrics. A row is the line of wandb-history.jsonl with the row's number, so a row that is sent again
+ * replaces itself.
  */
 export class WandbService implements TrackingService {
   readonly title = 'wandb';

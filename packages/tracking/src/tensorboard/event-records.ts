@@ -7,21 +7,23 @@
  *   session_log: 1 status enum, of which 1 is START      source_metadata: 1 writer string
  */
 export interface TensorboardEvent {
-  /** Seconds since 1970. */
+  /** Time of the event, in seconds since 1970. */
   readonly wallTime: number;
   readonly step: number;
-  /** `brain.Event:2`, in the first event of a file only. */
+  /** `brain.Event:2`, only in the first event of a file. */
   readonly fileVersion?: string;
-  /** The program that wrote the file, in its first event only. */
+  /** The program that wrote the file, only in the first event of a file. */
   readonly writer?: string;
-  /** A session starts at `step`: TensorBoard drops its points of this step and later steps. */
+  /**
+   * True if a session starts at `step`: TensorBoard then drops its points of this step and of later steps.
+   */
   readonly isSessionStart?: true;
   readonly scalars?: ReadonlyArray<{ readonly tag: string; readonly value: number }>;
 }
 
 const frameOverhead = 16;
 
-/** Returns the bytes of one event, framed. */
+/** Returns the bytes of one event, with its frame. */
 export function encodeEventRecord(event: TensorboardEvent): Buffer {
   const data = encodeEvent(event);
   const record = Buffer.alloc(data.length + frameOverhead);
@@ -32,13 +34,16 @@ export function encodeEventRecord(event: TensorboardEvent): Buffer {
   return record;
 }
 
-/** An event and the place in the file where its record ends. */
+/** An event, and the position in the file at which its record ends. */
 export interface EventRecord {
   readonly event: TensorboardEvent;
   readonly end: number;
 }
 
-/** Yields the records of a file, up to its end or to the first that is torn or has a wrong checksum. */
+/**
+ * Yields the records of a file, up to the end of the file or to the first record that is incomplete or has a
+ * wrong checksum.
+ */
 export function* readEventRecords(file: Buffer): Generator<EventRecord> {
   let offset = 0;
   while (offset + frameOverhead <= file.length) {
@@ -72,7 +77,7 @@ function encodeEvent(event: TensorboardEvent): Buffer {
   return Buffer.concat(parts);
 }
 
-/** `SessionLog.START` of tensorflow/core/util/event.proto. */
+/** The value of `SessionLog.START` in tensorflow/core/util/event.proto. */
 const sessionStart = 1;
 
 function encodeScalar(tag: string, value: number): Buffer {
@@ -90,8 +95,8 @@ function bytesField(field: number, content: Buffer): Buffer {
 }
 
 /**
- * Encodes a number in seven bits a byte, lowest first; division instead of shifts, since steps may need more
- * than 32 bits.
+ * Encodes a number with seven bits in each byte, the lowest bits first. It divides instead of shifting, since
+ * steps may need more than 32 bits.
  */
 function varint(value: number): Buffer {
   const bytes: number[] = [];
@@ -105,7 +110,7 @@ function varint(value: number): Buffer {
 
 interface Field {
   readonly number: number;
-  /** A number for a varint, the bytes of everything else. */
+  /** A number for a varint; otherwise the bytes. */
   readonly value: number | Buffer;
 }
 
@@ -163,7 +168,10 @@ function decodeScalar({ value: message }: Field): { tag: string; value: number }
   return { tag, value: scalar };
 }
 
-/** CRC-32C (Castagnoli, reflected polynomial 0x82F63B78), one table look-up a byte: records are small. */
+/**
+ * Table of CRC-32C (Castagnoli, reflected polynomial 0x82F63B78) for one look-up per byte, which is fast
+ * enough for small records.
+ */
 const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
   let crc = byte;
   for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0x82f63b78 : crc >>> 1;
@@ -171,8 +179,8 @@ const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * Returns TFRecord's checksum: rotated by 15 and shifted by a constant, so that a CRC of data with a CRC in
- * it is sound.
+ * Returns TFRecord's checksum: the CRC is rotated by 15 bits and a constant is added, so that checksums stay
+ * reliable for data that contain CRCs.
  */
 function maskedCrc32c(data: Buffer): number {
   let crc = 0xffffffff;

@@ -43,7 +43,7 @@ function train(
   return writer.path;
 }
 
-/** Every point in the folder as `tag@step`, with its value. */
+/** Returns every point in the folder: `tag@step`, with its value. */
 function points(): Map<string, number> {
   const all = new Map<string, number>();
   for (const name of readdirSync(directory).sort()) {
@@ -58,8 +58,8 @@ function points(): Map<string, number> {
 }
 
 /**
- * Returns what a TensorBoard shows that has read `shown` and then reads a file: the start of a session drops
- * the points from its step on.
+ * Returns the points that a TensorBoard shows if it has shown `shown` and then reads a file: the start of a
+ * session drops the points from its step on.
  */
 function shownAfter(path: string, shown: ReadonlyMap<string, number> = new Map()): Map<string, number> {
   const kept = new Map(shown);
@@ -144,7 +144,7 @@ describe('TensorboardWriter', () => {
     expect(all.get('lm loss validation@3')).toBe(3);
     expect(all.get('total loss validation@3')).toBe(5);
     expect(all.get('lm loss validation ppl vs samples@12')).toBe(Math.fround(Math.exp(3)));
-    // e^loss is the perplexity of a mean over tokens, of no sum and no loss of samples
+    // e^loss is the perplexity only if the loss is a mean over tokens, not for a sum or a loss of samples
     for (const name of ['sop loss', 'total loss']) expect(all.has(`${name} validation ppl@3`)).toBe(false);
     expect(all.get('lm loss validation@1')).toBe(0);
     expect(all.get('lm loss validation ppl@1')).toBe(1);
@@ -184,7 +184,7 @@ describe('TensorboardWriter', () => {
     train([], { iteration: 3, consumedSamples: 12 });
     writeFileSync(first, before);
     train([4], { iteration: 3, consumedSamples: 12 });
-    // fails where a point is there twice
+    // fails if a point occurs twice
     expect([...points().keys()].filter((point) => point.startsWith('lm loss vs'))).toHaveLength(4);
   });
 

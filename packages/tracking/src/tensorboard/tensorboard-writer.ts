@@ -18,38 +18,38 @@ import { validationMetrics } from '@mtl/trainer/internal';
 import { expertScalars } from '../expert-scalars.js';
 import { encodeEventRecord, readEventRecords, type TensorboardEvent } from './event-records.js';
 
-/** Begins the name of the writer in the first event of a file. */
+/** The beginning of the writer's name in the first event of a file. */
 const writerName = 'mtl.trainer.metrics.tensorboard_writer';
 /** Megatron-LM's suffix for the curve over consumed samples, next to the one over iterations. */
 const samplesSuffix = ' vs samples';
 
 export interface TensorboardWriterOptions {
-  /** The folder of the run (--tensorboard-dir); made when missing. */
+  /** The folder of the run (--tensorboard-dir); it is created if it is missing. */
   readonly directory: string;
   /**
-   * The point at which training resumes: points of later steps, which will be written again, are removed from
-   * the older files of this run, and a TensorBoard that has read them is told to drop them
+   * The progress at which training resumes: points of later steps, which will be written again, are removed
+   * from the older files of this run, and a TensorBoard that has read them is told to drop them
    * (`SessionLog.START`).
    */
   readonly resume?: ResumePoint | undefined;
   /**
-   * Distinguishes files of this run from files of other runs in the same folder, which a resume leaves alone;
-   * for example the run folder. Default: empty.
+   * Name that distinguishes the files of this run from files of other runs in the same folder, which a resume
+   * does not change; for example the run folder. Default: empty.
    */
   readonly run?: string | undefined;
-  /** Seconds since 1970; the clock unless given. */
+  /** Returns the time in seconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
-  /** Part of the file's name; this machine's unless given. */
+  /** The host in the file's name. Default: this machine's name. */
   readonly host?: string;
 }
 
 /**
  * Writes scalars as TensorBoard event files, with Megatron-LM's tag names, so that existing dashboards work.
- * Every run adds its own file to the folder, which TensorBoard shows as one curve. A call's events are in the
- * file when it returns.
+ * Every start of a run adds its own file to the folder; TensorBoard joins the files to one curve. When a call
+ * returns, its events are in the file.
  */
 export class TensorboardWriter implements MetricsSink {
-  /** The file this writer appends to. */
+  /** The path of the file that this writer appends to. */
   readonly path: string;
   readonly #now: () => number;
   #descriptor: number | undefined;
@@ -64,7 +64,7 @@ export class TensorboardWriter implements MetricsSink {
     this.#append({ wallTime: this.#now(), step: 0, fileVersion: 'brain.Event:2', writer });
     if (resume === undefined || older === undefined) return;
     this.#append({ wallTime: this.#now(), step: resume.iteration + 1, isSessionStart: true }, ...older.moved);
-    // in this file before they leave the others
+    // events must be durable in this file before they are removed from the others
     this.flush();
     for (const file of older.changed) rewriteFile(directory, file);
   }
@@ -74,7 +74,7 @@ export class TensorboardWriter implements MetricsSink {
     this.#append({ wallTime: this.#now(), step, scalars: [{ tag, value }] });
   }
 
-  /** Writes the metrics of a training step, each curve over iterations and over samples. */
+  /** Writes the metrics of a training step, each as one curve over iterations and one over samples. */
   step(metrics: StepMetrics): void {
     const { decoupledLearningRate } = metrics;
     const scalars = [
@@ -108,7 +108,7 @@ export class TensorboardWriter implements MetricsSink {
     );
   }
 
-  /** Writes the losses on held-out data, and the perplexity of losses that are means over tokens. */
+  /** Writes the losses of an evaluation, and the perplexity for losses that are means over tokens. */
   validation(result: ValidationLoss & { readonly consumedSamples: number }): void {
     const { iteration, consumedSamples } = result;
     const scalars = validationMetrics(result).flatMap(({ key, value, perplexity }) => {
@@ -125,14 +125,14 @@ export class TensorboardWriter implements MetricsSink {
     );
   }
 
-  /** Writes what `expertScalars` finds in a record of experts; other events have no curves. */
+  /** Writes the numbers that `expertScalars` returns for a record of experts; other events have no curves. */
   event({ type, iteration, fields }: TrainingEvent): void {
     if (type !== 'experts') return;
     const scalars = expertScalars(fields).map(({ name, value }) => ({ tag: name, value }));
     this.#append({ wallTime: this.#now(), step: iteration, scalars });
   }
 
-  /** Makes all events durable. */
+  /** Makes all events so far durable. */
   flush(): void {
     if (this.#descriptor !== undefined) fsyncSync(this.#descriptor);
   }
@@ -166,8 +166,8 @@ function versusSamples(
 }
 
 /**
- * Opens a file that no other process writes: TensorBoard orders the files of a run by name, so the time comes
- * first.
+ * Opens a file that no other process writes. Its name begins with the time, since TensorBoard orders the
+ * files of a run by name.
  */
 function openNewFile(directory: string, now: number, host: string): [path: string, descriptor: number] {
   for (let number = 0; ; number++) {
@@ -187,7 +187,7 @@ interface ResumePoint {
   readonly consumedSamples: number;
 }
 
-/** A file that a resume changes, with the events that stay. */
+/** A file that a resume rewrites, with the events that it keeps. */
 interface ChangedFile {
   readonly name: string;
   readonly kept: Buffer;
@@ -206,14 +206,14 @@ interface OlderFiles {
 
 interface OlderFilesOptions {
   readonly resume: ResumePoint;
-  /** In the first event of the files of this run: only files that carry it are ever changed. */
+  /** The writer in the first event of this run's files: only files with this writer are ever changed. */
   readonly writer: string;
 }
 
-/** Finds the event files of a run before it was resumed, and the events that the resume keeps. */
+/** Finds the event files that a run wrote before it was resumed, and the events that the resume keeps. */
 function olderFiles(directory: string, { resume, writer }: OlderFilesOptions): OlderFiles {
   const changed: ChangedFile[] = [];
-  // by step: a resume that was killed may have left a point in two files
+  // by step, since a resume that was killed may have left a point in two files
   const moved = new Map<string, TensorboardEvent>();
   for (const name of readdirSync(directory).sort()) {
     if (!name.startsWith('events.out.tfevents.')) continue;
@@ -226,7 +226,7 @@ function olderFiles(directory: string, { resume, writer }: OlderFilesOptions): O
 
 const keyOf = ({ step, scalars = [] }: TensorboardEvent): string => `${step} ${scalars[0]?.tag}`;
 
-/** Returns the events that stay in a file, or undefined for a file of another run. */
+/** Returns the events that are kept in a file; undefined for a file of another run. */
 function keptOf(
   file: Buffer,
   options: OlderFilesOptions & { readonly move: (event: TensorboardEvent) => void },
@@ -244,9 +244,9 @@ function keptOf(
   return start === 0 ? undefined : Buffer.concat(kept);
 }
 
-/** Replaces a file by its kept events, in one rename. */
+/** Replaces a file by a file with only its kept events, in one rename. */
 function rewriteFile(directory: string, { name, kept }: ChangedFile): void {
-  // No "tfevents" in this name: TensorBoard must not take it for a file of the run.
+  // The name has no "tfevents", so that TensorBoard does not read the temporary file.
   const temporary = join(directory, `.cut.${process.pid}.tmp`);
   try {
     writeFileSync(temporary, kept, { flush: true });

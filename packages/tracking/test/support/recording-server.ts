@@ -12,13 +12,13 @@ export interface RecordedRequest {
 export interface Answer {
   readonly status?: number;
   readonly body?: unknown;
-  /** It never answers. */
+  /** True if the server never answers. */
   readonly hangs?: boolean;
-  /** It closes the connection in place of an answer. */
+  /** True if the server closes the connection instead of answering. */
   readonly closes?: boolean;
 }
 
-/** A service on loopback that keeps the requests it receives; `answer` may be replaced at any time. */
+/** A server on loopback that records the requests it receives; `answer` may be replaced at any time. */
 export class RecordingServer {
   readonly requests: RecordedRequest[] = [];
   readonly #server: Server;
@@ -61,7 +61,7 @@ export class RecordingServer {
   }
 }
 
-/** Answers as wandb does: creates any run, in the requested project. */
+/** Answers like wandb: creates any run, in the requested project. */
 export function wandbAnswer({ path, body }: RecordedRequest): Answer {
   if (path !== '/graphql') return {};
   const { name, displayName, project, entity } = body.variables;
@@ -69,7 +69,7 @@ export function wandbAnswer({ path, body }: RecordedRequest): Answer {
   return { body: { data: { upsertBucket: { bucket, inserted: true } } } };
 }
 
-/** Answers as MLflow does where the experiment does not exist yet. */
+/** Answers like MLflow if the experiment does not exist yet. */
 export function mlflowAnswer({ path }: RecordedRequest): Answer {
   if (path.includes('/experiments/get-by-name'))
     return { status: 404, body: { error_code: 'RESOURCE_DOES_NOT_EXIST', message: 'no such experiment' } };

@@ -11,12 +11,13 @@ import { corpusSquad } from './write-corpus-tasks.js';
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** A word of four small letters, another one for each number below 26^3. */
+/** Returns a word of four small letters, a different word for each number below 26^3. */
 const word = (n: number): string =>
   `q${[676, 26, 1].map((unit) => String.fromCharCode(97 + (Math.floor(n / unit) % 26))).join('')}`;
 
 // Every sentence states its position: "... work 3 ... sentence 17 ...". Works with closer numbers share more
-// words: each uses 180 words, from twelve times its number on, and most of 270 words that all works use.
+// words: each uses 180 consecutive words of a list, beginning at twelve its number, and most of 270 words
+// that all works use.
 const works = Array.from({ length: 80 }, (_, work) =>
   Array.from({ length: 60 }, (_, i) => {
     const own = [0, 1, 2].map((k) => word(12 * work + 3 * i + k));
@@ -34,7 +35,7 @@ const path = (...names: string[]): string => join(directory, 'tasks', ...names);
 
 beforeAll(() => writeCorpusTasks({ ...settings, directory: join(directory, 'tasks') }));
 
-/** Returns the files with the digests of their contents. */
+/** Returns the files of a folder, with the digests of their contents. */
 function digests(folder: string): string[] {
   const names = readdirSync(folder, { recursive: true, withFileTypes: true });
   return names
@@ -75,15 +76,17 @@ describe('writeCorpusTasks', () => {
     const examples = read('train.tsv');
     for (const { first, second, label } of examples) {
       const [a, b] = [place(first), place(second)];
-      // Two sentences each.
+      // Each text has two sentences.
       for (const text of [first, second]) expect(text.match(/sentence/g)).toHaveLength(2);
       const strange = [...second.matchAll(/q[a-z]{3}/g)].filter(([text]) => !usesWord(b.work, text));
       expect(strange).toHaveLength(label === 0 ? 3 : 0);
       if (label !== 2) expect(b).toEqual({ work: a.work, sentence: a.sentence + 2 });
-      // works whose numbers are 15 apart share only common words: the third least similar one is farther away
+      // works whose numbers are 15 or more apart share only common words; the least similar third of the
+      // works is farther away than that
       else expect(Math.abs(b.work - a.work)).toBeGreaterThanOrEqual(15);
     }
-    // 90 examples of three equally likely classes: 12 is four standard deviations below 30.
+    // Among 90 examples of three equally likely classes, 30 are expected: 12 is four standard deviations
+    // below that.
     for (const label of [0, 1, 2]) {
       expect(examples.filter((one) => one.label === label).length).toBeGreaterThan(12);
     }
@@ -115,7 +118,7 @@ describe('writeCorpusTasks', () => {
       const { work, sentence } = place(context);
       const strange = [...context.matchAll(/q[a-z]{3}/g)].filter(([text]) => !usesWord(work, text));
       expect(strange.map(({ 0: text }) => text)).toEqual([answers[0]!.text]);
-      // nothing else was changed, and the changed word is not a common one
+      // nothing but that word was changed, and the changed word is not a common one
       const two = works[work]!.split(/(?<=[.]) /)
         .slice(sentence, sentence + 2)
         .join(' ');
@@ -125,7 +128,7 @@ describe('writeCorpusTasks', () => {
     }
     const second = readSquadFile(path('SQuAD', 'dev-v2.0.json'));
     const unanswerable = second.examples.filter(({ answers }) => answers.length === 0);
-    // 30 examples, a third unanswerable: 1 and 20 are four standard deviations from 10.
+    // Among 30 examples, a third are unanswerable: 1 and 20 are about four standard deviations from 10.
     expect(unanswerable.length).toBeGreaterThan(1);
     expect(unanswerable.length).toBeLessThan(20);
     for (const { context } of unanswerable) expect(works[place(context).work]).toContain(context);

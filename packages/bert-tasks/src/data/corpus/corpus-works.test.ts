@@ -21,7 +21,8 @@ describe('CorpusWords', () => {
   });
 
   it('orders other works by the words they share, of which those that all use do not count', () => {
-    // By hand, idf ln 4/3 = 0.29 for sails, ln 2 = 0.69 for ships, bread, butter, ln 4 = 1.39 for oars, salt.
+    // Idf computed by hand: ln 4/3 = 0.29 for sails; ln 2 = 0.69 for ships, bread, butter; ln 4 = 1.39 for
+    // oars, salt.
     expect(words.othersByLikeness(0)).toEqual([3, 2, 1]);
     expect(words.othersByLikeness(1)).toEqual([2, 0, 3]);
     expect(words.othersByLikeness(2)).toEqual([1, 3, 0]);

@@ -1,18 +1,18 @@
 import { createSentenceSplitter, type RandomState } from '@mtl/data/internal';
 import { DataError } from '@mtl/errors';
 
-/** A sentence and its place. */
+/** A sentence, by its work and its position in the work. */
 interface CorpusPlace {
   readonly work: number;
   readonly sentence: number;
 }
 
-// shorter sentences do not show where they come from; longer ones fill a sequence alone
+// shorter sentences do not show which work they come from; longer sentences fill a sequence alone
 const shortest = 40;
 const longest = 240;
-// Sentences of one work that are at least so far apart do not follow each other in any sense.
+// Two sentences of one work that are at least this far apart do not continue each other.
 const farApart = 12;
-// Works shorter than this have no two sentences far apart.
+// Fewest sentences of a work: shorter works have no two sentences that are far apart.
 const fewestSentences = 2 * farApart + 8;
 
 /** Works (documents of a corpus) as sentences, from which tasks draw. */
@@ -40,14 +40,14 @@ export class CorpusSentences {
     }
   }
 
-  /** Returns a sentence of fair length in the same work, far from a place. */
+  /** Returns a sentence of acceptable length from the same work, far from a position. */
   farFrom({ work, sentence }: CorpusPlace): string {
     const sentences = this.works[work]!;
     const far = sentences.filter((text, i) => Math.abs(i - sentence) >= farApart && isFair(text));
     return far[this.#random.randint(0, far.length)]!;
   }
 
-  /** Returns a sentence of fair length in another work. */
+  /** Returns a sentence of acceptable length from another work. */
   elsewhere({ work }: CorpusPlace): string {
     for (;;) {
       const other = this.run({ before: 0, after: 0 });
@@ -55,7 +55,7 @@ export class CorpusSentences {
     }
   }
 
-  /** Words of the works; counted when first asked for. */
+  /** The words of the works; they are counted at the first use. */
   get words(): CorpusWords {
     this.#words ??= new CorpusWords(this.works);
     return this.#words;
@@ -67,7 +67,10 @@ export class CorpusSentences {
     return others[this.#random.randint(Math.ceil((2 * others.length) / 3), others.length)]!;
   }
 
-  /** Returns a place of `count` sentences of a work that all have a fair length. */
+  /**
+   * Returns the position of a run of `count` consecutive sentences of a work that all have an acceptable
+   * length.
+   */
   runOf(work: number, count: number): CorpusPlace {
     const sentences = this.works[work]!;
     for (;;) {
@@ -76,7 +79,7 @@ export class CorpusSentences {
     }
   }
 
-  /** Returns `count` sentences from a place on. */
+  /** Returns `count` sentences from a position on, as one text. */
   textAt({ work, sentence }: CorpusPlace, count: number): string {
     return this.works[work]!.slice(sentence, sentence + count).join(' ');
   }
@@ -114,7 +117,10 @@ export function splitWorks(documents: readonly string[], fewestWorks: number): s
 // The longest run that a task draws: an article of five sentences with one on each side.
 const longestRun = 7;
 
-/** Returns whether there is a fair run to draw, and from each of its places a fair sentence far away. */
+/**
+ * Returns whether a work has a run of sentences of acceptable length, and, for every position, a sentence of
+ * acceptable length far away.
+ */
 function hasFairRuns(sentences: readonly string[]): boolean {
   const fair = sentences.map(isFair);
   const run = fair.some(
@@ -123,16 +129,19 @@ function hasFairRuns(sentences: readonly string[]): boolean {
   return run && fair.every((_, place) => fair.some((isOne, i) => isOne && Math.abs(i - place) >= farApart));
 }
 
-/** The words of works: which are how common, and which works use the same ones. */
+/** The words of works: how common each word is, and which works use the same words. */
 export class CorpusWords {
-  /** Words by their number in all works, the commonest (0) first, equal ones by the alphabet. */
+  /**
+   * Each word's rank by its number of occurrences in all works: the most common word has rank 0; equally
+   * common words are in alphabetical order.
+   */
   readonly rankOf: ReadonlyMap<string, number>;
   readonly #counts: readonly ReadonlyMap<string, number>[];
   readonly #vectors: readonly Float64Array[];
   readonly #sorted = new Map<number, readonly string[]>();
   readonly #alike = new Map<number, readonly number[]>();
 
-  /** Works as sentences. */
+  /** @param works the sentences of each work */
   constructor(works: readonly (readonly string[])[]) {
     this.#counts = works.map((sentences) => countWords(sentences));
     const totals = new Map<string, number>();
@@ -144,7 +153,10 @@ export class CorpusWords {
     this.#vectors = this.#weigh();
   }
 
-  /** Returns words of a work whose ranks are in an inclusive range, each once, the most common first. */
+  /**
+   * Returns the words of a work whose ranks are in an inclusive range, without repetition, the most common
+   * first.
+   */
   wordsOf(work: number, range: { readonly first: number; readonly last: number }): string[] {
     let words = this.#sorted.get(work);
     if (words === undefined) {
@@ -154,7 +166,7 @@ export class CorpusWords {
     return words.slice(this.#numBelow(words, range.first), this.#numBelow(words, Math.floor(range.last) + 1));
   }
 
-  /** Returns whether a work uses a word (lower case). */
+  /** Returns whether a work uses a word, given in lower case. */
   has(work: number, word: string): boolean {
     return this.#counts[work]!.has(word);
   }
@@ -176,7 +188,7 @@ export class CorpusWords {
     return this.rankOf.get(word)!;
   }
 
-  /** Returns the number of some sorted words that have a rank below `rank`. */
+  /** Returns how many of `words`, which are sorted by rank, have a rank below `rank`. */
   #numBelow(words: readonly string[], rank: number): number {
     let [low, high] = [0, words.length];
     while (low < high) {
@@ -187,7 +199,10 @@ export class CorpusWords {
     return low;
   }
 
-  /** Returns float64 vectors of length 1 (0 for a work of words that all use), one entry for each word. */
+  /**
+   * Returns a float64 tf-idf vector of length 1 for each work, with one entry for each word. A work that has
+   * only words that all works use gets zeros.
+   */
   #weigh(): Float64Array[] {
     const numWorksWith = new Float64Array(this.rankOf.size);
     for (const counts of this.#counts) {
@@ -221,16 +236,16 @@ function countWords(sentences: readonly string[]): Map<string, number> {
   return counts;
 }
 
-// More common words do not show what a text is about; rarer ones become several tokens in a small vocabulary,
-// which would reveal them without any knowledge of their meaning.
+// More common words do not show what a text is about; rarer words become several tokens in a small
+// vocabulary, so a model could find them without knowing their meaning.
 const ranks = { first: 150, behind: 2500 };
-// The distance in rank that the old word and the new one may have: the rarer is not the answer.
-// Tenths: their bounds are exact.
+// Limits for the ratio of ranks of the old word and the new word, in tenths so that they are exact: a model
+// must not find the answer by choosing the rarer word.
 const equallyCommon = { least: 7, most: 14 };
-// Texts without a word to replace are rare in prose. After this number of attempts there is none.
+// Number of attempts before a text without a replaceable word is given up; such texts are rare in prose.
 const mostAttempts = 1000;
 
-/** A text in which a word was replaced, and the position of the new one (UTF-16 units). */
+/** A text in which a word was replaced, and the position of the new word (UTF-16 units). */
 interface ReplacedWord {
   readonly text: string;
   readonly word: string;
@@ -238,8 +253,8 @@ interface ReplacedWord {
 }
 
 /**
- * Replaces a word of a work's text by an about equally common word, which the whole work does not use and
- * which one of the least similar works does. Undefined if no word can be replaced.
+ * Replaces a word of a work's text by an about equally common word, that the work does not use, but one of
+ * the least similar works does. Undefined if no word can be replaced.
  */
 export function replaceWord(options: {
   readonly text: string;
@@ -249,7 +264,8 @@ export function replaceWord(options: {
 }): ReplacedWord | undefined {
   const { text, place, sentences, random } = options;
   const { words } = sentences;
-  // Words of lower case that are not first: how a word is written does not give it away.
+  // Words in lower case that are not the first of a sentence, so that capital letters do not reveal the
+  // replaced word.
   const holes = [...text.matchAll(/(?<=\p{Ll}[,;]? )\p{Ll}{4,}(?=[ ,;.])/gu)].filter(
     ([hole]) => words.has(place.work, hole) && hasRank(words.rankOf.get(hole)!),
   );
@@ -263,7 +279,7 @@ export function replaceWord(options: {
 }
 
 /**
- * Calls a function until a draw succeeds; it returns undefined for a draw in vain. Throws
+ * Calls a function until it returns a result; undefined means that its random draw had none. Throws
  * `MTL_DATA_TOO_FEW_DOCUMENTS`.
  */
 export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
@@ -281,7 +297,10 @@ export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
   );
 }
 
-/** Returns words about as common as one of a work, which the work does not use and an unlike one does. */
+/**
+ * Returns words that are about as common as a word of a work, and that a dissimilar work uses but the work
+ * does not.
+ */
 function strangersFor(options: {
   readonly place: CorpusPlace;
   readonly word: string;

@@ -3,21 +3,21 @@ import { RandomState } from '@mtl/data/internal';
 import { writeFileAtomically } from '@mtl/errors/files';
 import { CorpusSentences, drawUntilReplaced, replaceWord, splitWorks } from './corpus-works.js';
 
-/** From which works, how much, where to. */
+/** The corpus, the sizes of the files, and the folder to write to. */
 interface WriteCorpusTasksOptions {
-  /** Complete works: at least 64 of 32 or more sentences. */
+  /** Complete works: at least 64 works of 32 or more sentences. */
   readonly documents: readonly string[];
-  /** Gets the folders MNLI, QQP, RACE and SQuAD. */
+  /** The folder to write to; it gets the folders MNLI, QQP, RACE and SQuAD. */
   readonly directory: string;
   readonly seed: number;
-  /** Examples of each training file (2,000); for RACE the number of questions. */
+  /** Number of examples in each training file (default 2,000); for RACE the number of questions. */
   readonly numTraining?: number;
-  /** Examples of each other file (400). */
+  /** Number of examples in each other file (default 400). */
   readonly numEvaluation?: number;
 }
 
-// A part has at least an eighth of the works, MNLI halves it, and a work needs three others, including the
-// least similar one.
+// Fewest works: a part has at least an eighth of the works, MNLI halves the part, and each work needs three
+// others, including the least similar one.
 const fewestWorks = 64;
 const parts = ['train', 'dev', 'test'] as const;
 type Part = (typeof parts)[number];
@@ -25,8 +25,8 @@ type Part = (typeof parts)[number];
 /**
  * Writes small tasks in the official formats of MNLI, QQP, RACE and SQuAD 1.1 and 2.0, made from a corpus. A
  * model that was trained on such text solves them better than one that was not. Training, dev and test files
- * draw from separate works (6 : 1 : 1), MNLI's mismatched files from other works of the same part than its
- * matched ones. The same documents, sizes and seed give the same bytes. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ * draw from separate works (6 : 1 : 1), and MNLI's matched and mismatched files from separate works of a
+ * part. The same documents, sizes and seed give the same bytes. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
  */
 export function writeCorpusTasks(options: WriteCorpusTasksOptions): void {
   const { documents, directory, seed, numTraining = 2000, numEvaluation = 400 } = options;
@@ -40,7 +40,7 @@ export function writeCorpusTasks(options: WriteCorpusTasksOptions): void {
     test: works.slice(eighth, 2 * eighth),
     train: works.slice(2 * eighth),
   };
-  // A stream for each file: the size of one does not change another.
+  // Each file has its own stream of random numbers, so that the size of one file does not change another.
   let streams = 0;
   const draw = (ofWorks: readonly string[][]) => {
     const random = new RandomState((seed + ++streams) % 4294967296);
@@ -55,7 +55,7 @@ export function writeCorpusTasks(options: WriteCorpusTasksOptions): void {
     writeMnli({ part, works: worksOf[part], count, draw, write });
     for (const level of ['high', 'middle'] as const) {
       const drawn = draw(worksOf[part]);
-      // Two questions a passage, two levels.
+      // A passage has two questions, and there are two levels.
       for (let number = 0; number < Math.ceil(count / 4); number++) {
         write(['RACE', part, level, `${number}.txt`], corpusPassage({ ...drawn, level, number }));
       }
@@ -102,13 +102,15 @@ const mnliColumns = [
   'sentence2',
 ];
 
-// One sentence does not show what a work is about; three of each do not fit into 128 tokens.
+// Number of sentences of a text: one does not show what a work is about, and two texts of three do not fit
+// into 128 tokens.
 const sentencesOfText = 2;
 const mnliLabels = ['entailment', 'neutral', 'contradiction'] as const;
 const wordsReplaced = 3;
 
 /**
- * Returns a file of QQP: is the second sentence the next one of the same work (1), or of another work (0)?
+ * Returns a file of QQP. The label is 1 if the second sentence follows the first one in the same work, and 0
+ * if it is from another work.
  */
 function corpusQqp(options: {
   readonly sentences: CorpusSentences;
@@ -130,10 +132,10 @@ function corpusQqp(options: {
 }
 
 /**
- * Returns a file of MNLI: two sentences, and two that follow them (entailment), or of one of the works least
- * like theirs (neutral), or that follow them, with three words replaced by words that the work does not use
- * (contradiction). Parses are left empty. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` where works use too much the
- * same words.
+ * Returns a file of MNLI: each premise is two sentences. The hypothesis is the next two sentences
+ * (entailment), two sentences of one of the least similar works (neutral), or the next two sentences with
+ * three words replaced by words that the work does not use (contradiction). Parses are left empty. Throws
+ * `MTL_DATA_TOO_FEW_DOCUMENTS` if the works' words are too similar.
  */
 function corpusMnli(options: {
   readonly sentences: CorpusSentences;
@@ -153,7 +155,10 @@ function corpusMnli(options: {
   return `${rows.join('\n')}\n`;
 }
 
-/** Draws two texts of MNLI; undefined where the second one has too few words to replace. */
+/**
+ * Draws the two texts of an example of MNLI; returns undefined if the second text has too few replaceable
+ * words.
+ */
 function drawPair(options: {
   readonly sentences: CorpusSentences;
   readonly random: RandomState;
@@ -237,7 +242,7 @@ export function corpusSquad(options: {
       return { context: original, qas: [{ question, id, answers: [], is_impossible: true }] };
     }
     const { text: context, word, start } = replaced;
-    // The format counts code points.
+    // The format counts code points, not UTF-16 units.
     const answers = [{ text: word, answer_start: [...context.slice(0, start)].length }];
     const possible = version === '2.0' ? { is_impossible: false } : {};
     return { context, qas: [{ question, id, answers, ...possible }] };

@@ -1,8 +1,8 @@
-/** A flag of Megatron-LM that this project has no use for, or no code for yet. */
+/** A flag of Megatron-LM that has no purpose in this project, or is not implemented yet. */
 export interface MegatronFlag {
   /** A few words about the flag's function in Megatron-LM. */
   readonly what: string;
-  /** Why it is refused, or why leaving it out changes nothing. */
+  /** The reason why the flag is rejected, or why leaving it out changes nothing. */
   readonly why: string;
   /** The advice for a user who needs the flag's function. */
   readonly instead?: string;
@@ -11,19 +11,22 @@ export interface MegatronFlag {
    * behaviour here. Absent for a flag that is always rejected.
    */
   readonly harmless?: 'always' | readonly string[];
-  /** A flag of the schema next to which it changes nothing. */
+  /** Another flag, in the schema, that makes this flag harmless if both are given. */
   readonly harmlessWith?: {
     readonly flag: string;
-    /** The values of that flag for which this holds. Default: all. */
+    /** The values of the other flag for which this is true. Default: all values. */
     readonly values?: readonly unknown[];
     /** The reason. Default: the other flag has the same meaning. */
     readonly why?: string;
   };
-  /** Values that follow it; `many` up to the next flag. Matters only where it may stay. */
+  /**
+   * The number of values that follow the flag; `many`: all up to the next flag. It matters only if the flag
+   * may be accepted.
+   */
   readonly takes: 'nothing' | 'one' | 'many';
 }
 
-/** Makes entries for flags that share the reason why they are refused. */
+/** Makes entries for flags that are rejected for the same reason. */
 export function refused(
   why: string,
   instead: string,
@@ -34,7 +37,7 @@ export function refused(
   );
 }
 
-/** Switches that change nothing here, for one reason. */
+/** Makes entries for switches that have no effect here, for one reason. */
 export function idle(why: string, flags: Readonly<Record<string, string>>): Record<string, MegatronFlag> {
   return Object.fromEntries(
     Object.entries(flags).map(([name, what]) => [
@@ -44,7 +47,7 @@ export function idle(why: string, flags: Readonly<Record<string, string>>): Reco
   );
 }
 
-/** Settings with a value that change nothing here, for one reason. */
+/** Makes entries for settings with a value that have no effect here, for one reason. */
 export function idleSetting(
   why: string,
   flags: Readonly<Record<string, string>>,

@@ -80,7 +80,7 @@ export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
   },
 };
 
-/** Everything known of Megatron-LM's flags that are not in the schema, by name. */
+/** All known flags of Megatron-LM that are not in the schema, by name. */
 export const megatronFlags: Readonly<Record<string, MegatronFlag>> = {
   ...megatronModelFlags,
   ...megatronExpertFlags,
@@ -93,7 +93,7 @@ export const megatronFlags: Readonly<Record<string, MegatronFlag>> = {
 
 /** Returns the entry of a Megatron-LM flag, by its name with dashes; undefined for an unknown one. */
 export function findMegatronFlag(written: string): MegatronFlag | undefined {
-  // --DDP-impl
+  // Megatron-LM has flags with capital letters: --DDP-impl
   const name = written.toLowerCase();
   if (Object.hasOwn(megatronFlags, name)) return megatronFlags[name];
   const beginnings = Object.keys(megatronFlagFamilies).filter((beginning) => name.startsWith(beginning));
@@ -102,17 +102,17 @@ export function findMegatronFlag(written: string): MegatronFlag | undefined {
 }
 
 /**
- * Decides about a flag of Megatron-LM that is not in the schema.
+ * Decides whether a flag of Megatron-LM that is not in the schema can be ignored.
  *
- * @returns a message for the user if the flag has no effect, or `MTL_FLAG_UNSUPPORTED` with the reason if
- *   leaving it out would change the training run.
+ * @returns a message for the user if the flag has no effect; an unusable flag with the code
+ *   `MTL_FLAG_UNSUPPORTED` and the reason if leaving it out would change the training run
  */
 export function judgeMegatronFlag(options: {
   readonly name: string;
   readonly megatron: MegatronFlag;
   readonly values: readonly string[];
   readonly where: string;
-  /** The values of other flags in the same place. */
+  /** Returns the value of another flag in the same command line or file. */
   readonly valueOfFlag: (flag: FlagName) => unknown;
 }): string | UnusableFlag {
   const { name, megatron, values, where, valueOfFlag } = options;

@@ -1,6 +1,6 @@
 import { idle, idleSetting, type MegatronFlag, only, refused } from './megatron-flag.js';
 
-/** Low precision, and how numbers are kept. */
+/** Flags about low precision, and about the formats in which numbers are stored. */
 const precision: Record<string, MegatronFlag> = {
   ...Object.fromEntries(
     ['main-grads-dtype', 'main-params-dtype', 'exp-avg-dtype', 'exp-avg-sq-dtype'].map((name) => [

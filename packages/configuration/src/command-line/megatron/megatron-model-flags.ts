@@ -1,6 +1,6 @@
 import { idle, type MegatronFlag, only, refused } from './megatron-flag.js';
 
-/** Block variants. */
+/** Flags about variants of blocks. */
 const architecture: Record<string, MegatronFlag> = {
   'softmax-type': only(['vanilla'], 'the kind of softmax in attention', 'attention has the usual softmax'),
   'no-position-embedding': {
@@ -101,7 +101,7 @@ const architecture: Record<string, MegatronFlag> = {
 /** Megatron-LM's flags about other models. */
 export const megatronModelFlags: Readonly<Record<string, MegatronFlag>> = { ...architecture };
 
-/** Flags of how experts are computed, where the result is the same. */
+/** Flags about the implementation of experts that do not change the results. */
 const implementation: Record<string, MegatronFlag> = {
   ...idle('the experts of a layer are always computed together', {
     'moe-grouped-gemm': 'grouped GEMMs of experts',
@@ -128,7 +128,7 @@ const implementation: Record<string, MegatronFlag> = {
   ),
 };
 
-/** Flags that ask for something that is not here. */
+/** Flags for features that this project does not have. */
 const missing: Record<string, MegatronFlag> = {
   ...refused('the router sees what the experts see', 'leave it out', {
     'moe-input-jitter-eps': 'noise in the input of the router',

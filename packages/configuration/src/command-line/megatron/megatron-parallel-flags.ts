@@ -1,6 +1,6 @@
 import { idle, idleSetting, type MegatronFlag } from './megatron-flag.js';
 
-/** Processes and their communication. */
+/** Flags about processes and their communication. */
 const parallelism: Record<string, MegatronFlag> = {
   'lazy-mpu-init': {
     what: 'late set-up of process groups',

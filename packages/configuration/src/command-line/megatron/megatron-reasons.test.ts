@@ -48,7 +48,7 @@ describe('the reason of an unsupported Megatron flag', () => {
 
   it('names only flags that exist', () => {
     const known = new Set([...Object.keys(flagSchema.shape), ...Object.keys(flagAliases)]);
-    // of mtl eval, of mtl data prepare's programs and of node
+    // flags of other programs: mtl eval, the programs of mtl data prepare, and node
     const ofOthers = ['task', 'cpu-prof', 'config', 'dry-run'];
     for (const [name, { why, instead = '', harmlessWith }] of Object.entries({
       ...megatronFlags,

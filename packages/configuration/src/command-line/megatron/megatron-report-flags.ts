@@ -1,6 +1,6 @@
 import { idle, idleSetting, type MegatronFlag, only, refused } from './megatron-flag.js';
 
-/** Checkpoints. */
+/** Flags about checkpoints. */
 const checkpoints: Record<string, MegatronFlag> = {
   ...refused('the flag has another name', 'use --save-interval', {
     'persistent-save-interval': 'steps between two checkpoints',
@@ -57,7 +57,7 @@ const checkpoints: Record<string, MegatronFlag> = {
   }),
 };
 
-/** Reports, profiles and recovery. */
+/** Flags about reports, profiles and recovery. */
 const reports: Record<string, MegatronFlag> = {
   'error-injection-rate': only(['0'], 'injected errors', 'errors are injected by tests only'),
   'config-logger-dir': only(

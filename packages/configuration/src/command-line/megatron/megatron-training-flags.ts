@@ -1,6 +1,6 @@
 import { idle, idleSetting, type MegatronFlag, only, refused } from './megatron-flag.js';
 
-/** The recipe of training. */
+/** Flags about the recipe of training. */
 const recipe: Record<string, MegatronFlag> = {
   'weight-decay-incr-style': only(
     ['constant'],
@@ -117,7 +117,7 @@ const recipe: Record<string, MegatronFlag> = {
   }),
 };
 
-/** Corpora and tokenizers. */
+/** Flags about corpora and tokenizers. */
 const data: Record<string, MegatronFlag> = {
   'data-impl': only(
     ['mmap', 'infer'],

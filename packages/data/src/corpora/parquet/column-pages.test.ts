@@ -15,7 +15,7 @@ interface Page {
   readonly encoding: keyof typeof encodings;
   readonly numValues: number;
   readonly bytes: readonly number[];
-  /** Default: the bytes that it has. */
+  /** The length that the header states. Default: the actual number of bytes. */
   readonly length?: number;
   readonly isDictionary?: boolean;
 }
@@ -67,9 +67,10 @@ const dictionary: Page = {
   bytes: [...a, 1, 0, 0, 0, 98],
   isDictionary: true,
 };
-// Two lengths 1 and 1: blocks of 128 values in 4 miniblocks, 2 values, the first is 1, differences of 0.
+// Two lengths, 1 and 1: blocks of 128 values in 4 miniblocks, 2 values, the first value is 1, the differences
+// are 0.
 const ones = [128, 1, 4, 2, 2, 0, 0, 0, 0, 0];
-// one 0 and one 1, in a miniblock of one bit
+// two lengths, 0 and 1, in a miniblock of one bit per value
 const zeroAndOne = [128, 1, 4, 2, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0];
 
 describe('readColumnPages', () => {
@@ -190,8 +191,8 @@ describe('readColumnPages', () => {
     expect(() => textsOf(pages, isOptional)).toThrow(message);
   });
 
-  // a sequence: its literals, and 4 bytes or more that are copies from a distance; the last has literals
-  // alone
+  // Each sequence of a block has literals and a copy of at least 4 earlier bytes; the last sequence has
+  // literals only.
   it('refuses LZ4 blocks that end early, which the decoder fills up with zeros', () => {
     const page = (bytes: readonly number[], length: number): Page[] => [
       { encoding: 'plain', numValues: 1, bytes, length },

@@ -15,12 +15,12 @@ import { decompressZstd } from './zstd.js';
 
 /** The part of a column in one row group. */
 export interface ColumnChunk {
-  /** Offset of its first page in the file. */
+  /** Offset in the file of the chunk's first page. */
   readonly start: number;
-  /** Bytes of its pages. */
+  /** Number of bytes of all pages of the chunk. */
   readonly length: number;
   readonly codec: CompressionCodec;
-  /** Its rows: one value each, null or not. */
+  /** Number of rows of the chunk; each has one value, which may be null. */
   readonly numValues: number;
   /** True if a value may be null. */
   readonly isOptional: boolean;
@@ -30,19 +30,23 @@ export interface ColumnChunk {
 interface TextPage {
   /** Bytes of each text; undefined for null. */
   readonly values: readonly (Uint8Array | undefined)[];
-  /** Bytes of the file up to the end of this page. */
+  /** Number of bytes from the start of the file to the end of this page. */
   readonly end: number;
 }
 
-/** The place where hyparquet's functions read next. */
+/** A buffer and the position at which hyparquet's functions read next. */
 interface Reader {
   readonly view: DataView;
   offset: number;
 }
 
-// A header with its statistics is short; it is read with more bytes when it turns out to be longer.
+// Bytes that are read for a header, which is short even with statistics; a longer header is read again with
+// more bytes.
 const headerBytes = 1 << 12;
-/** Above the size that any writer makes; a damaged header can claim this much without allocating memory. */
+/**
+ * Upper limit for the size of a page, above the size that any writer makes: memory is not allocated for a
+ * damaged header that claims more.
+ */
 const maximumPageBytes = 1 << 30;
 const maximumPageValues = 1 << 26;
 // A block of lengths is usually 128 values in 4 miniblocks; a block of millions is damage.
@@ -161,7 +165,7 @@ const remaining = ({ view, offset }: Reader): number => view.byteLength - offset
 interface DataPage {
   readonly header: PageHeader;
   readonly bytes: Uint8Array;
-  /** Bytes of the page when it is decompressed. */
+  /** Number of bytes of the page after decompression. */
   readonly length: number;
   readonly numValues: number;
   readonly chunk: ColumnChunk;
@@ -203,7 +207,7 @@ function openPageV2({ header, bytes, length, numValues, chunk }: DataPage): Open
   const nullLevels = numValues - numPresent(levels, numValues);
   if (nullLevels !== numNulls) throw new Error(`it has ${nullLevels} nulls, its header gives ${numNulls}`);
   const rest = bytes.subarray(levelBytes);
-  // A page of nulls may leave out the compressed nothing.
+  // A page that has only nulls may lack the compressed empty block of values.
   if (rest.length === 0 && length === levelBytes) return { levels, reader: readerOf(rest) };
   const codec = settings.is_compressed === false ? 'UNCOMPRESSED' : chunk.codec;
   return { levels, reader: readerOf(decompress(rest, length - levelBytes, codec)) };
@@ -219,7 +223,7 @@ function numPresent(levels: Uint8Array | undefined, numValues: number): number {
   return levels === undefined ? numValues : levels.reduce((sum, level) => sum + level, 0);
 }
 
-/** Puts texts at the positions that are not null. */
+/** Returns one entry for each row: texts at the positions that are not null, undefined at the others. */
 function withNulls(
   texts: readonly Uint8Array[],
   levels: Uint8Array | undefined,
@@ -271,7 +275,7 @@ function lookUp(options: {
 }): readonly Uint8Array[] {
   const { reader, count, dictionary } = options;
   if (dictionary === undefined) throw new Error('it has no dictionary');
-  // A page of nulls may have nothing here.
+  // A page of nulls may have no bytes here.
   if (count === 0) return [];
   const bitWidth = reader.view.getUint8(reader.offset++);
   if (bitWidth > maximumIndexBits) throw new Error(`it has integers of ${bitWidth} bits`);
@@ -296,7 +300,7 @@ function readIntegers(reader: Reader, bitWidth: number, integers: Uint8Array | U
     const length = isPacked ? (header >>> 1) * 8 : header >>> 1;
     if (length === 0) throw new Error('it has a run of no values');
     seen += length;
-    // The last group is filled up to eight; its padding counts no value.
+    // The last group is padded to eight; its padding is not counted as values.
     if (seen - integers.length > (isPacked ? 7 : 0)) {
       throw new Error(`it has a run of ${length} values beyond its end`);
     }
@@ -347,7 +351,9 @@ function readLengths(reader: Reader, count: number): Int32Array {
   return lengths;
 }
 
-/** Checks the header of lengths in DELTA_BINARY_PACKED, which blocks of no values would never leave. */
+/**
+ * Checks the header of lengths in DELTA_BINARY_PACKED: with blocks of no values, decoding would never end.
+ */
 function checkLengths({ view, offset }: Reader, count: number): void {
   const header = { view, offset };
   const blockValues = readVarInt(header);
@@ -385,8 +391,8 @@ const boundedCompressors: Compressors = {
 };
 
 /**
- * Decompresses a block, which must hold exactly the bytes of the page: the decoder fills up one that ends
- * early with zeros.
+ * Decompresses an LZ4 block, which must hold exactly the bytes of the page. The length is checked first,
+ * since the decoder pads a block that ends early with zeros.
  */
 function lz4Block(bytes: Uint8Array, length: number): Uint8Array {
   const held = lengthOfLz4Block(bytes);
@@ -394,7 +400,7 @@ function lz4Block(bytes: Uint8Array, length: number): Uint8Array {
   return compressors.LZ4_RAW!(bytes, length);
 }
 
-/** Adds up the literals and the copies of a block's sequences. */
+/** Returns the decompressed length of a block: the sum of the literals and copies of its sequences. */
 function lengthOfLz4Block(bytes: Uint8Array): number {
   let [offset, length] = [0, 0];
   const lengthFrom = (start: number): number => {
@@ -416,7 +422,10 @@ function lengthOfLz4Block(bytes: Uint8Array): number {
   return length;
 }
 
-/** Decompresses bytes whose preamble is their decompressed length, which the decompressor trusts. */
+/**
+ * Decompresses bytes that begin with their decompressed length. The length is checked first, since the
+ * decompressor trusts it.
+ */
 function snappy(bytes: Uint8Array, length: number): Uint8Array {
   const announced = readVarInt(readerOf(bytes));
   if (announced !== length) {

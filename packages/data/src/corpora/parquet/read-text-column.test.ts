@@ -83,7 +83,7 @@ describe('readTextColumn', () => {
       }),
     );
     const footer = bytes.length - 8 - Buffer.from(bytes).readUInt32LE(bytes.length - 8);
-    // zigzag 25: rows of the file, values of the chunk, rows of the group
+    // counts in the footer: rows of the file, values of the chunk, rows of the group; 25 in zigzag encoding
     const counts = [...bytes.keys()].filter((i) => i >= footer && bytes[i] === 50 && bytes[i - 1] === 0x16);
     expect(counts).toHaveLength(3);
     for (const less of [2, 50]) {
@@ -97,8 +97,8 @@ describe('readTextColumn', () => {
 });
 
 /**
- * Bytes of a file changed, one at a time. Texts without a checksum may change; the number of documents may
- * not, unless an error explains why. (`npm run dev -- fuzz` tries many more.)
+ * Changes the bytes of a file one at a time. Texts without a checksum may change; the number of documents may
+ * not change unless an error explains why. (`npm run dev -- fuzz` tries many more.)
  */
 describe('a damaged file', () => {
   const flips = [0x01, 0x80, 0xff];
@@ -148,11 +148,11 @@ describe('a damaged file', () => {
   });
 });
 
-/** Bits of small files of every codec, flipped one at a time, and pyarrow's result for each. */
+/** Flips the bits of small files of every codec one at a time, and compares the result with pyarrow's. */
 describe('a flipped bit', () => {
   const folder = new URL('../../../fixtures/parquet-damage/', import.meta.url);
   const damage = JSON.parse(readFileSync(new URL('damage.json', folder), 'utf8')) as Record<string, string>;
-  // primes, so that the step reaches every bit of a byte
+  // prime steps, so that every bit of a byte is reached
   const step = numberInRuns({ whole: 13, fast: 251 });
 
   it.each(Object.entries(damage))(
@@ -167,7 +167,7 @@ describe('a flipped bit', () => {
         bytes[at]! ^= mask;
         try {
           const isOther = String(await readBytes(bytes)) !== String(valid);
-          // a page with a checksum has no other texts
+          // if a page has a checksum, a flipped bit must never give other texts
           if (isOther && (name.endsWith('-crc') || (accepted[at]! & mask) === 0)) wrong.push(`bit ${bit}`);
         } catch (error) {
           if (!MtlError.isInstance(error)) wrong.push(`bit ${bit}: ${String(error)}`);

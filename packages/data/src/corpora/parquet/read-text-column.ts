@@ -25,7 +25,7 @@ interface ColumnText {
   readonly bytes: number;
 }
 
-/** A column to read, and how. */
+/** A column to read, and settings for reading it. */
 interface ReadTextColumnOptions {
   readonly path: string;
   readonly key: string;
@@ -111,8 +111,8 @@ function textOf(options: {
 }
 
 /**
- * Makes a decoder that keeps a view of the page: making a view for every text would take longer than decoding
- * short texts.
+ * Returns a decoder that keeps its view of the page from text to text: making a view for every text would
+ * take longer than decoding short texts.
  */
 function utf8Decoder(): (text: Uint8Array) => string {
   let page: Buffer = Buffer.alloc(0);
@@ -140,7 +140,7 @@ function attempt<T>(path: string, step: () => T, what: (error: unknown) => strin
   }
 }
 
-/** A file that is open, and the column that is wanted of it. */
+/** An open file, and the column to read from it. */
 interface TextColumnOptions {
   readonly descriptor: number;
   readonly size: number;
@@ -205,7 +205,10 @@ function readFooter({ descriptor, size }: TextColumnOptions): {
   return { metadata: parquetMetadata(footer, { geoparquet: false }), footerStart };
 }
 
-/** Names the kind of values of a column without children, or nothing for texts. */
+/**
+ * Returns the kind of values of a column that does not hold texts; undefined for a column of texts. The
+ * column must not have children.
+ */
 function kindOf({ type, repetition_type, converted_type, logical_type }: SchemaElement): string | undefined {
   if (repetition_type === 'REPEATED') return 'a list';
   if (repetition_type !== 'REQUIRED' && repetition_type !== 'OPTIONAL') {
@@ -257,7 +260,7 @@ function columnChunk(options: {
   const dataStart = countOf(data_page_offset, 'data page offset');
   const start = countOf(dictionary_page_offset ?? 0, 'dictionary page offset') || dataStart;
   const length = countOf(meta_data!.total_compressed_size, 'compressed size');
-  // without rows pyarrow writes a dictionary alone, and 0 for the data page that there is not
+  // if there are no rows, pyarrow writes only a dictionary page, and 0 as the offset of the missing data page
   const isBeforeData = start <= dataStart || numValues === 0;
   const isInFile = start >= magic.length && start + length <= footerStart;
   if (!(isBeforeData && isInFile) && (numValues > 0 || length > 0)) {

@@ -1,11 +1,14 @@
 import type { ZSTDDecoder } from 'zstddec';
 
-/** Above this size the decoder, whose addresses have 32 bits, may have no room for a page and its frames. */
+/**
+ * Largest page that is decompressed: the decoder has 32-bit addresses, so a larger page and its frames may
+ * not fit.
+ */
 const maximumBytes = 3 * 2 ** 29;
 
 let decoder: ZSTDDecoder | undefined;
 
-/** Loads the decoder, which takes a tenth of a second; only files with Zstandard pages need it. */
+/** Loads the decoder. This takes 0.1 seconds, so it is done only for files with Zstandard pages. */
 export async function loadZstd(): Promise<void> {
   const { ZSTDDecoder } = await import('zstddec');
   const loaded = new ZSTDDecoder();
@@ -25,9 +28,9 @@ export function decompressZstd(bytes: Uint8Array, length: number): Uint8Array {
       `it has a page of ${bytes.length} bytes that decompress to ${length}; at most ${maximumBytes} together`,
     );
   }
-  // for a size of 0 the decoder would allocate the size that the frame announces
+  // a size of 1 at least: for 0, the decoder would allocate the size that the frame announces
   const page = decoder.decode(bytes, Math.max(1, length));
-  // It returns no bytes for an error.
+  // For an error, the decoder returns no bytes.
   if (page.length === length) return page;
   const held = page.length === 0 ? 'are damaged' : `hold ${page.length} bytes`;
   throw new Error(`its frames of Zstandard ${held}, its header gives ${length} bytes`);

@@ -6,9 +6,9 @@ import { parameterTensors, readHuggingFaceGpt, writeHuggingFaceGpt } from '../..
 
 export interface ShardedLanguageModelOptions {
   readonly sequenceParallel: boolean;
-  /** A Hugging Face directory to load the model from. */
+  /** The Hugging Face directory to load the model from. */
   readonly load: string;
-  /** The directory to save it to as one. */
+  /** The directory to save the complete model to. */
   readonly save: string;
 }
 
