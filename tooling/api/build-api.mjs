@@ -16,7 +16,7 @@ import * as typedoc from 'typedoc';
 import { root } from '../bootstrap/bootstrap.mjs';
 import { errorCodes, errorCodesPage } from './error-codes.mjs';
 
-/** Every entry point of every package: its source file and the name that users import. */
+/** Returns every entry point of every package: its source file and the name that users import. */
 export function entryPoints(repository) {
   const folders = readdirSync(join(repository, 'packages')).map((name) => join(repository, 'packages', name));
   return folders.flatMap((folder) => {
@@ -28,12 +28,15 @@ export function entryPoints(repository) {
   });
 }
 
-/** A README whose links to files of the repository are plain text: the reference has no such files. */
+/**
+ * Returns a README in which links to files of the repository are plain text, since the reference has no such
+ * files.
+ */
 function withoutRelativeLinks(markdown) {
   return markdown.replaceAll(/\[([^\]]+)\]\((?!https?:|#)[^)]*\)/g, '$1');
 }
 
-/** A README as TypeDoc shows it on the page of a package. */
+/** Returns a README as TypeDoc shows it on the page of a package. */
 function readmeOf(app, folder) {
   const text = withoutRelativeLinks(readFileSync(join(folder, 'README.md'), 'utf8'));
   const file = new typedoc.MinimalSourceFile(text, join(folder, 'README.md'));
@@ -43,7 +46,7 @@ function readmeOf(app, folder) {
 /**
  * Writes the reference into `out`.
  *
- * @returns whether TypeDoc had nothing to warn of
+ * @returns true if TypeDoc printed no warning
  */
 export async function buildApi({ repository, out, tsconfig, logLevel = 'Warn' }) {
   const points = entryPoints(repository);

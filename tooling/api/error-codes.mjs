@@ -8,11 +8,14 @@ import ts from 'typescript';
 import { parseSource } from '../checks/parse-source.mjs';
 
 const codePattern = /^MTL_[A-Z0-9_]+$/;
-/** Functions of native sources that make an error of a code and a format. */
+/** Matches calls in native sources that make an error from a code and a format. */
 const nativeError =
   /\b(?:error_status|fail)\(\s*(?:\w+\.get\(\),\s*)?"(MTL_[A-Z0-9_]+)",\s*(?:-?\w+,\s*)?((?:"[^"]*"\s*)*)/g;
 
-/** Returns a message as its source has it, each value in it by its name or, for an expression, as dots. */
+/**
+ * Returns the text of a message in a source. A value in it is written as its name, or as dots if it is an
+ * expression.
+ */
 function messageOf(node) {
   if (node === undefined) return undefined;
   if (ts.isStringLiteral(node) || ts.isNoSubstitutionTemplateLiteral(node)) return node.text;
@@ -25,9 +28,9 @@ function messageOf(node) {
 }
 
 /**
- * Returns the code that a literal hands on to where an error is made: as a field, a constant, a default, one
- * of two or an argument of `fail`; or that it prints. Comparisons and names of environment variables have
- * other parents.
+ * Returns the error code in a literal if an error is made from it or it is printed: the literal is a field, a
+ * constant, a default, one branch of a condition or an argument of `fail`. Literals in comparisons, and names
+ * of environment variables, have other parents.
  */
 function handedCode(node) {
   if (ts.isTemplateHead(node)) return /^error\[(MTL_[A-Z0-9_]+)\]/.exec(node.text)?.[1];
@@ -51,7 +54,7 @@ function baseOf(node) {
 
 function errorsOfSource(path) {
   const text = readFileSync(path, 'utf8');
-  // half of the sources: parsing takes most of the time
+  // half of the sources have no code: not parsing these saves most of the time
   if (!text.includes('MTL_')) return [];
   const source = parseSource(path, text);
   const errors = [];
@@ -79,14 +82,14 @@ function errorsOfNative(path) {
   const made = [...text.matchAll(nativeError)].map(([, code, message]) => ({
     code,
     className,
-    // neighbouring literals are one; values are written by the format
+    // adjacent literals are one text; placeholders of the format become dots
     message: message.replaceAll(/"\s*"?/g, '').replaceAll(/%[-.\d]*(?:ll|z)?[a-z]/g, '...'),
   }));
   const handed = [...text.matchAll(/\bcode = "(MTL_[A-Z0-9_]+)"/g)].map(([, code]) => ({ code, className }));
   return [...made, ...handed];
 }
 
-/** Returns the files in a folder whose names match, without those of tests. */
+/** Returns the files in a folder whose names match, without tests. */
 function filesIn(folder, pattern) {
   if (!existsSync(folder)) return [];
   const paths = readdirSync(folder, { recursive: true }).sort();

@@ -1,6 +1,6 @@
 /**
- * Prints `text` and ends the program where --help (or -h) is among the arguments: to be called before
- * anything is installed, built or changed.
+ * Prints `text` and ends the program if --help (or -h) is among the arguments. Call it before anything is
+ * installed, built or changed.
  */
 export function answerHelp(text, words = process.argv.slice(2)) {
   if (!asksForHelp(words)) return;

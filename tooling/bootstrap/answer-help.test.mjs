@@ -10,7 +10,7 @@ const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const { path: folder, write, writeProgram, remove } = testFolder('help');
 const called = join(folder, 'called');
 
-/** The scripts of a fresh clone: no packages, no builds, and tools that note that they were called. */
+/** Makes a fresh clone with the scripts: no packages, no builds, and fake tools that record their calls. */
 beforeAll(() => {
   cpSync(join(root, 'tooling'), join(folder, 'tooling'), {
     recursive: true,
@@ -46,7 +46,7 @@ describe('--help of the commands of package.json, and of those of npm run dev', 
   );
 
   it('npm run gpt-train: prints its flags from the sources', { tags: ['whole'] }, () => {
-    // the checkout of this test, in which everything that builds fails
+    // in the checkout of this test, everything that builds fails
     const fails = '() => { throw new Error("builds"); }';
     const bootstrap = [
       `export const root = ${JSON.stringify(root)};`,

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Makes a checkout ready without having any dependency itself: system libraries, packages, builds. Does only
- * what is not done yet, so that calling it again costs a second or two.
+ * Makes a checkout ready: installs system libraries and packages, and builds. This program has no
+ * dependencies itself. It does only what is not done yet, so that another call takes a second or two.
  *   node tooling/bootstrap/bootstrap.mjs [turbo task ...]       default: build build:native
  */
 import { spawnSync } from 'node:child_process';
@@ -17,7 +17,10 @@ export const root = fileURLToPath(new URL('../..', import.meta.url));
 const minimumNode = [20, 19];
 const showProgress = fileURLToPath(new URL('./show-progress.mjs', import.meta.url));
 
-/** The environment of everything started here: the checkout's own tools first, telemetry off. */
+/**
+ * Returns the environment of all commands that the bootstrap starts: the checkout's own tools first on PATH,
+ * telemetry off.
+ */
 export function toolEnvironment() {
   return {
     ...process.env,
@@ -46,7 +49,7 @@ function step(name, command, args, variables = {}) {
     env: { ...toolEnvironment(), ...variables },
     encoding: 'utf8',
     maxBuffer: 1 << 28,
-    // a fourth descriptor for progress, which show-progress.mjs writes
+    // descriptor 3 is for progress, which show-progress.mjs writes
     stdio: verbose ? 'inherit' : ['ignore', 'pipe', 'pipe', 1],
   });
   if (result.status !== 0) {
@@ -76,7 +79,7 @@ function hasOneDnn() {
   );
 }
 
-/** Tells what this machine has, and who we are on it. */
+/** Functions that tell which commands and libraries this machine has, and if this user is root. */
 const thisMachine = {
   hasCommand: (command) => succeeds(command, ['--version']),
   hasOneDnn,
@@ -84,8 +87,8 @@ const thisMachine = {
 };
 
 /**
- * Compiler, CMake and oneDNN: the Debian packages that are missing, and what has to happen: nothing, that we
- * install them (as root on Debian or Ubuntu), or an error with the one command for everybody else.
+ * Returns the missing Debian packages (compiler, CMake, oneDNN), and how to get them: nothing to do, an
+ * installation by the bootstrap (as root on Debian or Ubuntu), or an error with the command to run.
  */
 export function planSystemPackages({ hasCommand, hasOneDnn, isRoot } = thisMachine) {
   const missing = [
@@ -112,8 +115,8 @@ function ensureSystemPackages() {
 }
 
 /**
- * Finds the packages and apps in the checkout `root` that have no node_modules, as after `git clean` in one
- * of them: pnpm installs these again when it is called.
+ * Finds the packages and apps in the checkout `root` that have no node_modules, for example after `git clean`
+ * in a package. pnpm installs their dependencies again when it is called.
  */
 export function foldersWithoutPackages(root) {
   return ['packages', 'apps']
@@ -123,7 +126,10 @@ export function foldersWithoutPackages(root) {
     );
 }
 
-/** Installs the workspace with the pnpm that package.json names, unless the lock file's is installed. */
+/**
+ * Installs the workspace with the pnpm that package.json names, unless the packages of the lock file are
+ * installed already.
+ */
 export function ensurePackages() {
   checkNode();
   const lock = readFileSync(join(root, 'pnpm-lock.yaml'));
@@ -147,7 +153,7 @@ export function ensurePackages() {
   writeFileSync(stamp, hash);
 }
 
-/** The commands that npx finds at the root, and what they run. */
+/** The commands that npx finds at the root, and the paths of their programs. */
 const commandPaths = {
   mtl: 'packages/cli/bin/mtl.mjs',
   'gpt-train': 'packages/cli/bin/gpt-train.mjs',
@@ -156,8 +162,8 @@ const commandPaths = {
 };
 
 /**
- * npx mtl and npx gpt-train from the root. A dependency of the root would do it too, but then every package
- * would seem to depend on it.
+ * Links commands, so that `npx mtl` and `npx gpt-train` work in the root. A dependency of the root package
+ * would do this too, but then every package would seem to depend on the command.
  */
 function linkCommands() {
   for (const [command, path] of Object.entries(commandPaths)) {
@@ -168,11 +174,11 @@ function linkCommands() {
 }
 
 /**
- * Brings the checkout to where the turbo tasks have run. Builds are without declarations, which a first
- * training run does not need, unless asked for. Nothing is
- * compiled, and no compiler needed, where the platform packages were compiled from the native sources of this
- * checkout, unless `compiles` asks for it. `isForThisMachine`: kernels are compiled for the instruction set
- * of this machine alone, unless the build has others already.
+ * Runs the given turbo tasks in the checkout, after installing their needs. Builds have declarations only if
+ * `declarations` is true: a first training run needs none. Native code is not compiled if the platform
+ * packages were compiled from the same native sources, unless `compiles` is true. `isForThisMachine`: kernels
+ * are compiled only for the instruction set of this machine, unless the build already contains other
+ * instruction sets.
  */
 export function bootstrap(
   wanted = ['build', 'build:native'],

@@ -56,7 +56,10 @@ describe('installed packages', () => {
 });
 
 describe('the commands of package.json', () => {
-  /** Lists what a script imports, and what those import, that is neither Node's nor in the repository. */
+  /**
+   * Lists the modules that a script imports, directly or indirectly, that are neither part of Node.js nor in
+   * the repository.
+   */
   function importsOf(path, seen = new Set()) {
     if (seen.has(path)) return [];
     seen.add(path);
@@ -67,13 +70,14 @@ describe('the commands of package.json', () => {
     });
   }
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  // what dev.mjs makes nothing ready for
+  // commands for which dev.mjs prepares nothing
   const unprepared = Object.values(commands).filter(({ prepare }) => prepare === undefined);
   const programs = [...Object.values(scripts), ...unprepared.map(({ command }) => command)].flatMap(
     (words) => words.match(/^node (\S+)/)?.[1] ?? [],
   );
 
-  // CI runs one of them first, and its other commands meet what that one has installed
+  // CI runs one of these programs first, when nothing is installed; its later programs find what the first
+  // one has installed
   it.each([...new Set(programs)])('%s imports nothing that is still to be installed', (program) => {
     expect(importsOf(join(root, program))).toEqual([]);
   });
@@ -133,7 +137,7 @@ describe('test.mjs', () => {
     ],
     [['--required-engines', '/no/such/file'], '--required-engines /no/such/file names no file'],
   ])('%s: one error before anything is done, status 2', (words, message) => {
-    // one that began to test would start itself again
+    // with a time limit: a program that began to run tests would start itself again
     const how = { encoding: 'utf8', timeout: 20_000 };
     const { status, stdout, stderr } = spawnSync(process.execPath, [script, ...words], how);
     expect(stderr).toBe(`error[MTL_FLAG_VALUE]: ${message}\n`);
@@ -146,7 +150,7 @@ describe('the script, started by a user without root', () => {
   let script;
 
   beforeAll(() => {
-    // a place that everybody can read, whatever the permissions of the checkout
+    // a folder that all users can read, whatever the permissions of the checkout
     folder = testFolder('bootstrap');
     script = join(folder.path, 'tooling', 'bootstrap', 'bootstrap.mjs');
     const files = [
@@ -162,13 +166,13 @@ describe('the script, started by a user without root', () => {
   });
   afterAll(() => folder.remove());
 
-  /** Puts commands that do nothing but succeed where the script looks for its tools. */
+  /** Puts fake commands, which only succeed, in the folder in which the script looks for its tools. */
   function provide(commands) {
     rmSync(join(folder.path, 'tools'), { recursive: true, force: true });
     for (const command of commands) folder.writeProgram(`tools/${command}`, 'exit 0');
   }
 
-  /** Runs it as an unprivileged user, with the headers of oneDNN hidden in a mount namespace of its own. */
+  /** Runs the bootstrap as an unprivileged user, in a mount namespace that hides the headers of oneDNN. */
   function bootstrapWithoutRights() {
     const hide =
       'for d in /usr/include/oneapi /usr/local/include/oneapi; do [ ! -d $d ] || mount -t tmpfs none $d || exit 99; done';
@@ -177,9 +181,7 @@ describe('the script, started by a user without root', () => {
     return spawnSync('unshare', ['--mount', 'sh', '-c', `${hide}; ${start}`], { encoding: 'utf8' });
   }
 
-  /**
-   * Tells whether this machine lets us become another user and mount over a folder, both of which need root.
-   */
+  /** True if this machine lets the test become another user and mount over a folder, which needs root. */
   const isPossible =
     spawnSync('unshare', [
       '--mount',

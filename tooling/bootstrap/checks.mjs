@@ -16,14 +16,18 @@ const commands = {
     [process.execPath, 'tooling/checks/check-repository.mjs'],
   ],
   boundaries: [[process.execPath, 'tooling/checks/boundaries.mjs']],
-  // sources of lower packages would be checked once more for each package above; a page is for browsers
+  // all packages are one program: separate programs would check sources of lower packages again and again.
+  // The page is a second program, since it is for browsers
   typecheck: [
     ['tsc', '-p', '.', '--incremental', '--tsBuildInfoFile', 'tooling/build/types.tsbuildinfo'],
     ['tsc', '-p', 'packages/dashboard/page'],
   ],
 };
 
-/** Names of the command line. Ends the program with 2 when one is no check, or none is given. */
+/**
+ * Returns the names of checks on the command line. Ends the program with status 2 if a name is not a check,
+ * or if none is given.
+ */
 function checkedNames(names) {
   const unknown = names.filter((name) => !Object.hasOwn(commands, name));
   if (names.length > 0 && unknown.length === 0) return names;
@@ -34,7 +38,10 @@ function checkedNames(names) {
   return process.exit(2);
 }
 
-/** Runs checks, whatever becomes of those before; whether all passed. Their output goes where ours does. */
+/**
+ * Runs all checks, also after one has failed, and returns true if all passed. Their output goes to the output
+ * of this process.
+ */
 export function runChecks(names) {
   const results = names
     .flatMap((name) => commands[name])

@@ -15,7 +15,7 @@ const builds =
   () =>
     bootstrap(['build', 'build:native'], filters);
 
-/** The programs of tooling/measure, which have their help at their tops. */
+/** The programs of tooling/measure, whose help is the comment at the top of each file. */
 const measurements = Object.fromEntries(
   Object.entries(programs).map(([name, program]) => [
     name,
@@ -133,7 +133,7 @@ packages/cli/fixtures/compatibility/VERSION (docs/compatibility.md). Run it once
   ...measurements,
 };
 
-/** How many letters the longest common subsequence of two names has. */
+/** Returns the number of letters of the longest common subsequence of two names. */
 function numCommonLetters(a, b) {
   let lengths = Array(b.length + 1).fill(0);
   for (const letter of a) {
@@ -148,7 +148,8 @@ function numCommonLetters(a, b) {
 }
 
 /**
- * The command that `name` resembles most; undefined when it shares less than 60 % of its letters with any.
+ * Returns the command that `name` resembles most; undefined if no command shares at least 60 % of the
+ * letters.
  */
 function nearestCommand(name) {
   const [best] = Object.keys(commands)

@@ -10,8 +10,9 @@ const readJson = (path) => (existsSync(path) ? JSON.parse(readFileSync(path, 'ut
 
 /**
  * Tells whether nothing needs to be compiled in the checkout `root`: each native package has no local build,
- * and its platform package is there, or can be downloaded, compiled from the same sources. What is downloaded
- * is checked by platforms/NAME/released.json, which the release has written: no registry is trusted.
+ * and its platform package is there, or can be downloaded, compiled from the same sources. A download is
+ * checked against platforms/NAME/released.json, which the release has written, so that registries need not be
+ * trusted.
  */
 export function usePlatformAddons({ root, say = console.log }) {
   const platforms = addonFoldersHere(root);
@@ -48,7 +49,7 @@ function download({ platform, sources, say }) {
       say(`${name} ${released.version} is not what was released (${released.integrity}): compiling`);
       return false;
     }
-    // what the checkout has of the package stays as it is
+    // files of the package that the checkout already has are kept
     const kept = ['package.json', 'README.md', 'LICENSE'].map((each) => `--exclude=package/${each}`);
     const unpacked = spawnSync('tar', ['xzf', tarball, ...kept, '--strip-components=1', '-C', directory]);
     return unpacked.status === 0 && isBuiltFrom(platform, sources);

@@ -8,15 +8,16 @@ import { bootstrap, ensurePackages, root } from './bootstrap.mjs';
 
 const [app, ...flags] = process.argv.slice(2);
 if (asksForHelp(flags)) {
-  // which needs packages, but nothing that is compiled
+  // help needs installed packages, but no builds
   ensurePackages();
   process.exit(runSources(join(root, 'apps', app, 'src', 'main.ts'), flags));
 }
-// and the command mtl, for all that comes after a training run
+// also builds the command mtl, for the next commands after a training run
 bootstrap(['build', 'build:native'], [`@mtl/${app}`, '@mtl/cli'], { isForThisMachine: true });
 const program = join(root, 'apps', app, 'dist', 'main.js');
 const child = spawn(process.execPath, [program, ...flags], { stdio: 'inherit' });
-// A terminal sends Ctrl-C to both of us; the training run saves and ends, and we wait for it.
+// A terminal sends Ctrl-C to this process and to the training run; the run saves and ends, and this process
+// waits for it.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
   process.on(signal, () => {
     if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal);

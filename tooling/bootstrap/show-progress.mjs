@@ -13,13 +13,13 @@ import { fileURLToPath } from 'node:url';
 
 const progressDescriptor = 3;
 
-/** The share of all native builds that is done, from the files that they write. */
+/** Returns the finished share of all native builds, from their progress files in a folder. */
 function shareDone(folder) {
   const shares = readdirSync(folder).map((name) => Number(readFileSync(join(folder, name), 'utf8')) || 0);
   return shares.length === 0 ? 0 : Math.min(...shares); // the longest build decides when all are done
 }
 
-/** Returns what is printed at a share; undefined where it is too little more than what is shown. */
+/** Returns the text to print for a share; undefined if the share is hardly larger than the shown one. */
 export function progressText({ share, shown, isTerminal, seconds }) {
   const percent = Math.floor(100 * share);
   const step = isTerminal ? 1 : 25;

@@ -33,7 +33,7 @@ const take = (flag) => {
   return at >= 0 && args.splice(at, 1).length > 0;
 };
 
-/** The status of a command; its output goes where ours does. */
+/** Runs a command and returns its status; its output goes to the output of this process. */
 function run(words, { cwd = root, env = {} } = {}) {
   const [command, ...rest] = words;
   const how = { cwd, env: { ...toolEnvironment(), ...env }, stdio: 'inherit' };
@@ -50,17 +50,17 @@ const ofOperations = onlyRanks ? 0 : run(operations, { cwd: kernels });
 if (isSanitizing) process.exit(ofOperations);
 const isEmulationOnly = take('--emulation');
 
-/** Builds; what does not build is not tested. */
+/** Builds a target; ends the program if the build fails. */
 function build(words, cwd) {
   const status = run(['node', join(root, 'tooling/native/build-native.mjs'), ...words], { cwd });
   if (status !== 0) process.exit(status);
 }
-// a fake of NCCL, which reports itself where nccl.h is not found; and the addon, which may have been built
-// before that header was there
+// build the fake of NCCL, which prints a message if nccl.h is not found, and the addon, which may have been
+// built before that header was installed
 for (const target of [[], ['--target', 'nccl_process_fake']]) build(target, join(root, 'packages/comm'));
 
 const trainingsOfRanks = ['test/cuda/ranks'];
-/** Trainings that do not take minutes where every thread of a kernel is a fiber. */
+/** Training tests that are fast enough under emulation: others take minutes there. */
 const shortTrainings = [...trainingsOfRanks, 'test/cuda/one-rank'];
 
 /** The tests of ranks and some training runs, with the CUDA library that `env` names. */
@@ -76,7 +76,7 @@ function testRanks(title, { env = {}, ofTrainings }) {
 
 async function testUnderEmulation() {
   if (onlyRanks) {
-    // else the tests of operations have built them
+    // otherwise the tests of operations have built the emulation
     const words = ['node', 'test/cuda/run-tests.mjs', '--emulation', '--build-only'];
     if (run(words, { cwd: kernels }) !== 0) return 1;
   }
@@ -92,6 +92,6 @@ function testOnGpu() {
   return testRanks(title, { ofTrainings: onlyRanks ? trainingsOfRanks : ['test/cuda'] });
 }
 
-if (args.includes('--build-only')) process.exit(ofOperations); // they have built what there is to build
+if (args.includes('--build-only')) process.exit(ofOperations); // everything is built by now
 const onGpu = isEmulationOnly ? 0 : testOnGpu();
 process.exit(ofOperations || onGpu || (await testUnderEmulation()));

@@ -3,7 +3,10 @@ import { existsSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { delimiter, join } from 'node:path';
 
-/** Names of commands that tests start where they are there: without one they skip, or take another way. */
+/**
+ * Names of commands that tests start if they are installed. Tests skip, or do something else, without these
+ * commands.
+ */
 const commands = [
   'mpirun',
   'srun',
@@ -19,8 +22,9 @@ const commands = [
 const files = ['/usr/include/gloo', '/usr/include/nccl.h', '/dev/nvidiactl'];
 
 /**
- * A digest of what decides the outcome of tests next to the sources: version of Node.js, processors, programs
- * that tests start, and the variables of this project. Results that are kept count for it alone.
+ * Returns a digest of everything except sources that determines the results of tests: version of Node.js,
+ * processors, programs that tests start, and the environment variables of this project. Cached results are
+ * valid only for the same digest.
  */
 export function machineDigest({ environment = process.env, processors = cpus() } = {}) {
   const folders = (environment.PATH ?? '').split(delimiter);

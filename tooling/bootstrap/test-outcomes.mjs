@@ -2,7 +2,10 @@ import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 
-/** Files next to the JSON report of a package: what native test programs, and tests of ranks, noted. */
+/**
+ * Names of files next to the JSON report of a package, to which native test programs and tests of ranks add
+ * notes.
+ */
 const noteNames = {
   engines: 'engines-used.txt',
   instructionSets: 'instruction-sets.txt',
@@ -12,17 +15,17 @@ const noteNames = {
 
 const linesOf = (file) => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []);
 
-/** Adds the first line of an error to the name of a test: a log may be all that is left of a run. */
+/** Adds the first line of an error to the name of a test, for readers who only have the log of a run. */
 function withReason(name, [message = '']) {
   const [line] = stripVTControlCharacters(message).trim().split('\n');
   return line === '' ? name : `${name}\n    ${line.slice(0, 300)}`;
 }
 
 /**
- * Reads what the tests of all packages, apps and the tooling have left in their `build` folders. `clear`
- * removes what an earlier run left; `read` counts passed tests, names failed ones with their errors, skipped
- * ones and those with the tag `whole` that the run left out, as `path: name`, and lists by folder the engines
- * that ranks communicated over, and the instruction sets whose kernels ran on this processor.
+ * Reads the results of tests of all packages, apps and the tooling from their `build` folders. `clear`
+ * removes the results of an earlier run; `read` counts passed tests, names failed ones with their errors,
+ * skipped ones and those with the tag `whole` that the run left out, as `path: name`, and lists by folder the
+ * engines that ranks communicated over, and the instruction sets whose kernels ran on this processor.
  */
 export function testOutcomes(root) {
   const folders = [
@@ -47,7 +50,7 @@ export function testOutcomes(root) {
       if (existsSync(reportOf(folder)))
         addReport(outcomes, JSON.parse(readFileSync(reportOf(folder), 'utf8')));
       for (const kind of ['skipped', 'failed']) {
-        // a program that runs under several sanitizers skips in each
+        // a program that runs under several sanitizers skips the same test under each
         const lines = new Set(linesOf(noteOf(folder, kind)));
         outcomes[kind].push(...[...lines].map((line) => `${relative(root, folder)}: ${line}`));
       }
@@ -67,7 +70,7 @@ export function testOutcomes(root) {
       for (const { status, fullName, tags = [], failureMessages = [] } of file.assertionResults) {
         if (status === 'passed') outcomes.numPassed += 1;
         else if (status === 'failed') failed.push(withReason(`${name}: ${fullName}`, failureMessages));
-        // an import or a hook failed, and with it what this file would have tested
+        // an import or a hook failed, so that no test of this file ran
         else if (endedOutsideOfTests) continue;
         else (tags.includes('whole') ? left : skipped).push(`${name}: ${fullName}`);
       }

@@ -34,7 +34,7 @@ suites, tests with the tag "whole", and the native tests under sanitizers.
 The tests of one package: npx vitest run, in its folder.`);
 const { all: areAll, ci: isCi, force, checked, 'required-engines': engineFile } = readFlags();
 const requiredEngines = engineFile === undefined ? undefined : readEngines(engineFile);
-/** All skipped tests by name. */
+/** Path of the list of all skipped tests. */
 const skipList = 'tooling/build/skipped-tests.txt';
 
 function fail(message) {
@@ -76,12 +76,12 @@ const turbo = (...args) =>
 const nativeTests = areAll ? ['test:native'] : isCi ? ['test:native:few'] : [];
 const statuses = {
   'lint and boundaries': haveChecksPassed ? 0 : 1,
-  // compilers, and tests that wait: side by side
+  // the compiler, and native tests, which mostly wait, run at the same time
   ...(nativeTests.length > 0
     ? { 'types and native tests': turbo('//#typecheck', ...nativeTests, '--concurrency=3') }
     : { types: turbo('//#typecheck') }),
-  // two packages at a time, each of which says itself how many of its files run at once; on the builds just
-  // made
+  // two packages at a time, on the fresh builds; each package's configuration sets how many of its test files
+  // run at once
   'tests of packages, apps and tooling': turbo('test', '--concurrency=2', ...(force ? ['--force'] : [])),
 };
 

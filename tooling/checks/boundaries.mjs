@@ -10,7 +10,10 @@ import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import typescript from 'typescript';
 
-/** The layers: each package with those that it may import. It may import what those may, and @mtl/tooling. */
+/**
+ * The layers: for each package, the packages that it may import directly. It may also import everything that
+ * those packages may import, and @mtl/tooling.
+ */
 const mayImport = {
   errors: [],
   kernels: ['errors'],
@@ -42,7 +45,7 @@ const mayImport = {
   'bert-train': ['bert-tasks', 'dashboard'],
 };
 
-/** Everything that the layers let `name` depend on, by way of others too. */
+/** Returns everything that the layers let `name` depend on, directly or indirectly. */
 function allowed(name, found = new Set()) {
   for (const lower of mayImport[name]) {
     if (found.has(lower)) continue;
@@ -54,12 +57,14 @@ function allowed(name, found = new Set()) {
 
 const short = (name) => name.replace(/^@mtl\//, '');
 
-/** The names of the packages that a manifest lists, whatever for. */
+/** Returns the names of all dependencies in a manifest, of any kind. */
 function listedIn({ dependencies, devDependencies, peerDependencies, optionalDependencies }) {
   return Object.keys({ ...dependencies, ...devDependencies, ...peerDependencies, ...optionalDependencies });
 }
 
-/** Problems of the place of one package in the layers. `manifests` has those of the workspace by name. */
+/**
+ * Returns the problems of one package with the layers. `manifests`: the manifests of the workspace by name.
+ */
 function checkLayer({ folder, manifest }, manifests) {
   const name = short(manifest.name);
   if (!/^(packages|apps)\//.test(folder)) return [];
@@ -74,7 +79,8 @@ function checkLayer({ folder, manifest }, manifests) {
 }
 
 /**
- * Problems of the imports of one source: packages that the manifest does not list, and paths that leave it.
+ * Returns the problems of the imports of one source: packages that the manifest does not list, and paths that
+ * lead out of the package.
  */
 function checkImports(path, text, { folder, manifest }) {
   const listed = new Set([manifest.name, ...listedIn(manifest)]);
@@ -83,7 +89,7 @@ function checkImports(path, text, { folder, manifest }) {
     const line = text.slice(0, pos).split('\n').length;
     if (name.startsWith('.')) {
       const isInside = join(dirname(path), name).startsWith(`${folder}/`);
-      // what measures may reach into sources and tests
+      // programs that measure may import sources and tests of packages
       return isInside || folder === 'tooling/measure'
         ? []
         : [`${path}:${line}: ${name} is a file of another package: import its name`];
@@ -112,7 +118,7 @@ const packages = files
     manifest: JSON.parse(readFileSync(join(root, path), 'utf8')),
   }));
 const manifests = new Map(packages.map((each) => [each.manifest.name, each]));
-/** The package of a file: the deepest folder that has a manifest. */
+/** Returns the package of a file: the deepest folder with a manifest above the file. */
 const packageOf = (path) =>
   packages
     .filter(({ folder }) => path.startsWith(`${folder}/`))

@@ -18,7 +18,9 @@ import { basename, join } from 'node:path';
  */
 const harmless = /^DW\.ref\./;
 
-/** Symbols of an object file that are weak functions (W), weak data (V) or unique (u), demangled. */
+/**
+ * Returns the demangled symbols of an object file that are weak functions (W), weak data (V) or unique (u).
+ */
 function sharedSymbols(object) {
   const result = spawnSync('nm', ['--defined-only', '--demangle', object], {
     encoding: 'utf8',
@@ -39,8 +41,8 @@ function objectsUnder(directory) {
 }
 
 /**
- * Compiles an inline function as the kernels are compiled and looks whether the check sees it; and that it
- * spares ours.
+ * Compiles an inline function with the flags of the kernels, and tests that the check finds it, and that the
+ * check accepts our kernels.
  */
 function selfTest() {
   const directory = mkdtempSync(join(tmpdir(), 'isa-symbols-'));

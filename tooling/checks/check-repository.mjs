@@ -18,11 +18,11 @@ const sourcePattern = /\.(ts|mts|mjs|cc|h|cu|cuh|py)$/;
 /** Files in which phrases are looked for: documents, and the comments, strings and names of sources. */
 const phrasePattern = /\.(md|ts|mts|mjs|cc|h|cu|cuh|sh)$/;
 const markerPattern = /\.(md|json|jsonc|yaml|yml)$/;
-// a formatter makes of a marker a quotation seven deep
+// a formatter turns a marker in Markdown into seven nested quotations
 const conflictMarker = /^(<{7}|(> ?){7})/;
 const packageFiles = ['package.json', 'README.md', 'vitest.config.ts', 'src/index.ts'];
 
-/** Problems of one file: its length and its name. */
+/** Returns the problems of one file: its length and its name. */
 function checkFile(path, text) {
   const problems = [];
   const lines = text.split('\n').length - 1;
@@ -38,7 +38,7 @@ function checkFile(path, text) {
   return problems;
 }
 
-/** Problems of the names of folders: tools and ignore files skip some. */
+/** Returns the problems of the names of folders: tools and ignore files skip folders with certain names. */
 function checkFolders(paths) {
   return paths
     .filter((path) =>
@@ -50,14 +50,14 @@ function checkFolders(paths) {
     .map((path) => `${path}: tools and ignore files skip folders of this name`);
 }
 
-/** Lines of one file that a merge left for someone to decide. */
+/** Returns the problems of conflict markers in one file, which a merge has left. */
 function checkConflicts(path, text) {
   return text
     .split('\n')
     .flatMap((line, index) => (conflictMarker.test(line) ? [`${path}:${index + 1}: marker of a merge`] : []));
 }
 
-/** Comments of one file that are wider than the formatter's lines. */
+/** Returns the problems of comments of one file that are wider than the formatter's lines. */
 function checkComments(path, text) {
   if (!wrappedPattern.test(path)) return [];
   return longComments(text).map(
@@ -65,7 +65,7 @@ function checkComments(path, text) {
   );
 }
 
-/** Objects of one file that are spread where they are written, which only pleases the formatter. */
+/** Returns the problems of object literals of one file that are spread without need. */
 function checkSpreads(path, text) {
   if (!/\.(ts|mts|mjs|md)$/.test(path)) return [];
   return text
@@ -75,14 +75,17 @@ function checkSpreads(path, text) {
     );
 }
 
-/** Functions of one file that are longer than a reader follows. */
+/** Returns the problems of functions of one file that are too long for readers. */
 function checkFunctions(path, text) {
   return longFunctions(path, text).map(
     ({ line, name, lines, most }) => `${path}:${line}: ${name} has ${lines} lines, at most ${most}`,
   );
 }
 
-/** Classes of one file that hold memory, files or connections and cannot be declared with `using`. */
+/**
+ * Returns the problems of classes of one file that hold memory, files or connections and cannot be declared
+ * with `using`.
+ */
 function checkDisposables(path, text) {
   if (!/^packages\/[^/]+\/src\/.*\.ts$/.test(path) || path.startsWith('packages/cli/')) return [];
   const classes = text.matchAll(
@@ -96,7 +99,7 @@ function checkDisposables(path, text) {
   });
 }
 
-/** Problems of a package's README: its first example is what a user reads before anything else. */
+/** Returns the problems of a package's README: its first example must be short, since users read it first. */
 function checkExample(path, text) {
   if (!/^packages\/[^/]+\/README\.md$/.test(path)) return [];
   const example = /^```ts\b[^\n]*\n([\s\S]*?)^```$/m.exec(text)?.[1];
@@ -105,7 +108,7 @@ function checkExample(path, text) {
   return [`${path}: its first example has ${lines} lines, at most ${maximumExampleLines}`];
 }
 
-/** Problems of one package: files it lacks. */
+/** Returns the problems of one package: the files it lacks. */
 function checkPackage(folder, files) {
   return packageFiles
     .filter((file) => !files.has(`${folder}/${file}`))
@@ -113,8 +116,9 @@ function checkPackage(folder, files) {
 }
 
 /**
- * Problems of the package.json of a published package: what a user of npm finds it and its makers by. Its
- * addresses follow from the `repository` of the root (an URL), and are absent until that is known.
+ * Returns the problems of the package.json of a published package: the fields by which users of npm find the
+ * package and its authors. Its addresses follow from the `repository` of the root (a URL), and are absent
+ * until the root has one.
  */
 function checkManifest(path, text, rootText) {
   const folder = path.replace(/\/package\.json$/, '');
@@ -137,7 +141,7 @@ function checkManifest(path, text, rootText) {
   ];
 }
 
-/** Problems of a changeset: at the release those are refused that name what is not published. */
+/** Returns the problems of a changeset: a release refuses changesets that name unpublished packages. */
 function checkChangeset(path, text, folders) {
   const published = new Set([...folders].map((folder) => `@mtl/${basename(folder)}`));
   const named = [...text.split(/^---$/m)[1].matchAll(/@mtl\/[\w-]+/g)].map(([name]) => name);
@@ -146,21 +150,23 @@ function checkChangeset(path, text, folders) {
     .map((name) => `${path}: ${name} is not published, and changesets name what is`);
 }
 
-/** Problems of a test that needs a GPU: CI has none, and allows the skips that it has been told of. */
+/** Returns the problems of a test that needs a GPU: CI has none, and allows only the skips in its list. */
 function checkSkips(path, allowedSkips) {
   if (!/\/test\/cuda\/.*\.test\.ts$/.test(path)) return [];
   const isKnown = allowedSkips.split('\n').some((line) => line.trim().startsWith(`${path}:`));
   return isKnown ? [] : [`${path}: .ci/allowed-skips does not name it, and CI has no GPU`];
 }
 
-/** Problems of a native file: kernels reach threads through one file. */
+/** Returns the problems of a native file: kernels must use threads through one file only. */
 function checkThreads(path, text) {
   const isNative = path.startsWith('packages/kernels/native/backends/cpu/') && !path.endsWith('/threads.cc');
   if (!isNative || !/^\s*#\s*(include\s*<omp\.h>|pragma\s+omp\b)/m.test(text)) return [];
   return [`${path}: OpenMP is used by threads.cc alone`];
 }
 
-/** Manifests for the self-test: one that may be anywhere, and one of a repository with an address. */
+/**
+ * Manifests for the self-test: one that is valid in any repository, and one of a repository with an address.
+ */
 const author = 'The authors';
 const url = 'https://example.org/mtl';
 const described = { author, keywords: ['a', 'b', 'c'] };

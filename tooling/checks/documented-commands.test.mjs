@@ -18,8 +18,8 @@ const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclud
   encoding: 'utf8',
 }).split('\n');
 
-// the parsers of the command itself, from its sources: no hook, as the time that it takes to read them has no
-// bound
+// loads the parsers of the command from its sources; not in a hook, since loading may take longer than a
+// hook's time-out
 const real = await import(join(root, 'packages/cli/test/support/documented/command-problems.ts'));
 const checker = { ...real, linkFlags: new Set(['--help']), isFlagOfDevelopers: flagsOfDevelopers(files) };
 

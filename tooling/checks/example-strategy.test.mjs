@@ -19,7 +19,7 @@ function run(command, args, options = {}) {
   return stdout;
 }
 
-/** Returns the files that a patch changes and that were there before it; its tests aside. */
+/** Returns the existing files that a patch changes, without tests. */
 function changedFiles(name) {
   const args = ['apply', '--numstat', '--summary', patchOf(name)];
   const lines = run('git', args, { cwd: root }).trim().split('\n');
@@ -28,14 +28,14 @@ function changedFiles(name) {
   return all.filter((path) => !created.includes(path) && !path.includes('/test/'));
 }
 
-/** Copies the packages with what they resolve, without what is built but the native libraries. */
+/** Copies the packages with their dependencies and native libraries, without other build outputs. */
 function copyPackages(to) {
   const listed = ['ls-files', '--cached', '--others', '--exclude-standard', 'packages'];
   const files = run('git', listed, { cwd: root, maxBuffer: 2 ** 26 })
     .trim()
     .split('\n');
   for (const file of files) {
-    // deleted, but not yet for git; large, and read by no test of the example
+    // skips files that are deleted but still known to git, and large files that no test of the example reads
     if (!existsSync(join(root, file)) || /^packages\/[^/]+\/(native|fixtures)\//.test(file)) continue;
     mkdirSync(dirname(join(to, file)), { recursive: true });
     cpSync(join(root, file), join(to, file));
@@ -67,7 +67,7 @@ describe('what a strategy costs, by an example', () => {
   beforeAll(() => {
     copy = mkdtempSync(join(root, 'tooling', 'build', 'example-strategy-'));
     copyPackages(copy);
-    // outside of the repository, as git sees it
+    // git must not find the repository above the copy
     const env = { ...process.env, GIT_CEILING_DIRECTORIES: dirname(copy) };
     for (const name of ['strategy', 'option']) run('git', ['apply', patchOf(name)], { cwd: copy, env });
   }, 60_000);
@@ -81,7 +81,7 @@ describe('what a strategy costs, by an example', () => {
 
   it('has flags, groups, a dry run, a plan and a search; trained, the curve of one process', () => {
     const vitest = join(root, 'tooling', 'node_modules', '.bin', 'vitest');
-    // the copy has sources alone
+    // the copy only has sources, no builds
     const env = { ...process.env, MTL_TEST_BUILDS: undefined };
     const cwd = join(copy, 'packages', 'planning');
     const output = run(vitest, ['run', 'test/example-strategy.test.ts'], { cwd, env });

@@ -1,7 +1,7 @@
 import ts from 'typescript';
 import { parseSource } from './parse-source.mjs';
 
-/** The most lines of a function, from its first to its last, by the language of its file. */
+/** The largest number of lines of a function, by the language of its file. */
 const mostLines = { script: 100, native: 150 };
 
 /**
@@ -41,11 +41,14 @@ function nameOf(node, source) {
   return named === undefined ? 'a function without a name' : named.getText(source);
 }
 
-/** Words before a block that is no function: its end is not where one ends. */
+/** Matches the words before a block that is not a function. */
 const scopes =
   /^\s*(?:template\s*<.*>\s*)?(?:inline\s+)?(namespace|class|struct|union|enum|extern "C")\b[^()]*$/s;
 
-/** Follows braces: the outermost block that is neither a scope nor a list of values is a function. */
+/**
+ * Finds long functions in native code by its braces: the outermost block that is neither a scope nor a list
+ * of values is a function.
+ */
 function longNativeFunctions(text) {
   const code = withoutTexts(text);
   const found = [];
@@ -78,7 +81,10 @@ function longNativeFunctions(text) {
 
 const lineOf = (text, position) => text.slice(0, position).split('\n').length;
 
-/** Blanks comments, texts and lines of the preprocessor, whose braces need not match; lines stay. */
+/**
+ * Replaces comments, texts and preprocessor lines with blanks, since their braces need not match; line
+ * numbers stay the same.
+ */
 function withoutTexts(text) {
   const blank = (part) => part.replace(/[^\n]/g, ' ');
   return text

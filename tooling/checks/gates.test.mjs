@@ -100,7 +100,7 @@ describe('the gates of the repository', () => {
       return new Map(tasks.filter(({ task }) => task === 'test').map((each) => [each.package, each]));
     };
     const before = hashes();
-    expect(before.get('@mtl/tooling').resolvedTaskDefinition.cache).toBe(false); // they read everything
+    expect(before.get('@mtl/tooling').resolvedTaskDefinition.cache).toBe(false); // these tests read all files
     const outdatedBy = (path) => {
       let outdated;
       planted(
@@ -138,6 +138,6 @@ describe('the gates of the repository', () => {
     copy.git('rm', '--quiet', '--cached', 'packages/errors/README.md');
     rmSync(join(copy.directory, 'packages/errors/README.md'));
     expect(check().output).toContain('packages/errors: README.md is missing');
-    // seconds of two free cores, minutes of busy ones
+    // takes seconds on two free cores, minutes on busy ones
   }, 600_000);
 });

@@ -1,6 +1,8 @@
 import ts from 'typescript';
 
-/** Parses a source without its docstrings, which take much of the time; nodes know their parents. */
+/**
+ * Parses a source. Docstrings are not parsed, which saves much time. Nodes have a reference to their parent.
+ */
 export function parseSource(path, text) {
   const how = {
     languageVersion: ts.ScriptTarget.Latest,

@@ -10,7 +10,7 @@ const phrases = [
   ['doubles? of', 'a mock of'],
   ['what came', 'results'],
   ['on purpose', 'deliberately, or injected faults'],
-  // a key of results that scripts read may have the name
+  // the word may be a key of results that scripts read
   ['cards?(?!:)', 'GPU'],
   ['mend(?:s|ed|ing)?', 'fix'],
   ['comes? along', 'bundled'],
@@ -33,7 +33,7 @@ function expressionOf(pattern) {
 /** Files without a check: the list itself, and its tests. */
 const exempt = ['tooling/checks/phrases.mjs', 'tooling/checks/check-repository.mjs'];
 
-/** Problems of a document or a source: the phrases of the list in its words, each with its line. */
+/** Returns the problems of a document or a source: phrases of the list that it uses, each with its line. */
 export function checkPhrases(path, text) {
   if (exempt.includes(path)) return [];
   return phrases.flatMap(({ pattern, instead }) =>
@@ -46,11 +46,14 @@ export function checkPhrases(path, text) {
 
 const ownLine = /^\s*(?:\/\/|#) /;
 const openings = ['Of', 'Those', 'What'].join('|');
-/** Matches a comment that begins with such a word, in a line of its own, at the end of one, or in a block. */
+/**
+ * Matches a comment that begins with one of these words: on its own line, at the end of a line, or in a
+ * block.
+ */
 const opening = new RegExp(String.raw`(?:\/\*\*?|\/\/|^\s*#) (${openings}) `);
 const openingOfBlock = new RegExp(String.raw`^\s*\* (${openings}) `);
 
-/** Problems of a source: comments that begin without a subject. */
+/** Returns the problems of a source: comments that begin without a subject. */
 export function checkOpenings(path, text) {
   if (path.endsWith('.md') || exempt.includes(path)) return [];
   const lines = text.split('\n');

@@ -1,7 +1,7 @@
 /**
  * Reads the list of reasons why tests may skip: a line for each reason, then, indented, how the names of its
  * tests (`path: name`) begin. Lines that begin with # are comments.
- * @throws Error where names stand below no reason
+ * @throws Error for names without a reason above
  */
 export function readSkipReasons(text) {
   const reasons = [];
@@ -13,7 +13,7 @@ export function readSkipReasons(text) {
   return reasons;
 }
 
-/** Skipped tests by reason, and those of no reason, whose names say why. */
+/** Returns the skipped tests by reason, and the skipped tests without a listed reason. */
 export function skipsByReason(skipped, reasons) {
   const reasonOf = (name) =>
     reasons.find(({ beginnings }) => beginnings.some((beginning) => name.startsWith(beginning)))?.reason;
@@ -28,8 +28,8 @@ export function skipsByReason(skipped, reasons) {
 }
 
 /**
- * Writes what `npm test` prints of skips, a line for each reason, and each skip of no reason; `list` names
- * the file of all.
+ * Returns the text about skips that `npm test` prints: a line for each reason, and a line for each skip
+ * without a reason. `list`: path of the file with all skipped tests.
  */
 export function textOfSkips({ byReason, others }, list) {
   const counts = [...byReason].map(([reason, names]) => [names.length, reason]);

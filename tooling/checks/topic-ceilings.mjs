@@ -1,6 +1,7 @@
 /**
- * The number of source files of other topics that name a topic, where it is more than a new one may have.
- * Each slice that takes a topic out of a file lowers its number here; none rises.
+ * For existing topics, the largest allowed number of source files of other topics that name the topic; new
+ * topics have a lower limit. A change that removes a topic from a file lowers its number here. Numbers never
+ * rise.
  */
 export const ceilings = {
   'strategy tensor': 31,

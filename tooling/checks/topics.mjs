@@ -17,7 +17,10 @@ const kindsFile = 'packages/models/src/stages/block-kinds.ts';
 const fieldsFolder = 'packages/configuration/src/architecture/';
 const modelTypesFile = 'packages/formats/src/huggingface/model-types.ts';
 
-/** The folders and files of a topic besides the one that lists it, which may name it as they like. */
+/**
+ * The folders and files that belong to a topic, in addition to the file that lists it. They may name the
+ * topic freely.
+ */
 const ownFolders = {
   tensor: ['packages/tensor-parallel/'],
   context: ['packages/context-parallel/'],
@@ -29,7 +32,8 @@ const ownFolders = {
 };
 
 /**
- * Features that no list of a package has, with their words: files of their name, and folders of their kind.
+ * Features that are in no list of a package, with the words that name them. Files with the feature's name,
+ * and folders of its kind, belong to the feature.
  */
 const features = [
   {
@@ -51,7 +55,7 @@ export function wordsOf(text) {
     .join(' ');
 }
 
-/** Returns the words of every name and text in a source, comments aside. */
+/** Returns the words of every name and text in a source, without comments. */
 export function textsOf(path, text) {
   const found = new Set();
   const visit = (node) => {
@@ -68,7 +72,7 @@ const isText = (node) =>
   ts.isTemplateMiddle(node) ||
   ts.isTemplateTail(node);
 
-/** Returns the sources of a checkout with their texts; tests may name what they like. */
+/** Returns the sources of a checkout with their texts, without tests, which may name any topic. */
 export function readSources(root) {
   const patterns = ['packages/*/src/*.ts', 'apps/*/src/*.ts'];
   const { stdout } = spawnSync(
@@ -134,7 +138,7 @@ function importsOf(source, path) {
   return new Map(entries);
 }
 
-/** A strategy is known by its name, by its axes and by its flags. */
+/** Returns the strategies as topics; their words are the name, the axes and the flags. */
 function readStrategies(parse) {
   const list = parse(strategiesFile);
   const files = importsOf(list, strategiesFile);
@@ -165,7 +169,7 @@ function readStrategies(parse) {
   });
 }
 
-/** A store is known by its name and by its class, which are in a file of its own. */
+/** Returns the stores as topics; their words are the name and the class, which is in a separate file. */
 function readStores(parse) {
   const list = parse(storesFile);
   const files = importsOf(list, storesFile);
@@ -186,7 +190,7 @@ function readKinds(parse) {
     .map((name) => ({ kind: 'layer', name, words: [wordsOf(name)], isOwn: (path) => path === kindsFile }));
 }
 
-/** A field is known by its flag and by its key in the configuration of a model. */
+/** Returns the fields as topics; their words are the flag and the key in the configuration of a model. */
 function readFields(parse) {
   const hasKey = (node) =>
     ts.isPropertyAssignment(node) &&
@@ -212,7 +216,7 @@ function readModelTypes(parse) {
     kind: 'model type',
     name,
     words: [wordsOf(name)],
-    // packages/bert-tasks and packages/models/src/bert are bert's own
+    // for example packages/bert-tasks and packages/models/src/bert belong to the topic bert
     isOwn: (path) => path === modelTypesFile || hasFolderOf(name, path),
   }));
 }

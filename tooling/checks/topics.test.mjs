@@ -3,7 +3,7 @@ import { root } from '../bootstrap/bootstrap.mjs';
 import { ceilings } from './topic-ceilings.mjs';
 import { filesThatName, readSources, readTopics, textsOf } from './topics.mjs';
 
-/** The files of other topics that may name a topic which is new. */
+/** The largest number of files of other topics that may name a new topic. */
 const ceilingOfNewTopics = 10;
 
 describe('what a topic costs: the source files of other topics that name it', () => {

@@ -16,23 +16,28 @@ export const wrappedPattern = /\.(ts|mts|mjs|cc|h|cu|cuh)$/;
 const maximumWidth = 110;
 
 /**
- * A line that is nothing but a comment: what precedes its text, and the text. A star without a space is
+ * Matches a line that contains only a comment. Groups: the prefix, and the text. A star without a space is
  * code: `*pointer = 1;`.
  */
 const commentLine = /^(\s*(?:\/\/|\*(?= |$)) ?)(.*)$/;
-/** A comment in one line that could be several: indentation and text. */
+/** Matches a block comment in one line. Groups: the indentation, and the text. */
 const blockInOneLine = /^(\s*)\/\*\*? (.*) \*\/$/;
 const listItem = /^(?:[-*] |\d+\. )/;
 /** Names of packages begin with @ as well. */
 const tag = /^@\w+(?!\S)/;
-/** Before a tag of its own line, which tools that read comments do not find within another. */
+/**
+ * Matches the blank before a tag that must begin a new line: tools that read comments do not find tags within
+ * a line.
+ */
 const beforeTag = / (?=@(?:param|returns|throws) )/;
-/** How rules, tables and usage begin: flags it may have, or a command and no sentence on it. */
+/**
+ * Matches the beginning of rules, tables and usage lines: flags, or a command that is not part of a sentence.
+ */
 const drawnStart = /^(?:[-=]{3,}|\||\[--|(?:node|npm|npx|mtl) (?!.*[^.][:.] ))/;
-/** Columns and the like: lines that mean something as they stand. */
+/** Tells if a line is preformatted, for example in columns, and must not be wrapped. */
 const isDrawn = (text) => /\S {2,}\S/.test(text) || drawnStart.test(text);
 
-/** A line of a comment, or undefined for any other. */
+/** Returns the parts of a line of a comment; undefined for any other line. */
 function parse(line) {
   const found = commentLine.exec(line);
   if (found === null) return undefined;
@@ -45,22 +50,25 @@ function parse(line) {
   };
 }
 
-/** How far the lines are indented that go on with this one. */
+/** Returns the indentation of lines that continue this one. */
 function continuation({ indentation, text }) {
   const item = listItem.exec(text);
   if (item !== null) return indentation + item[0].length;
   return tag.test(text) ? indentation + 2 : indentation;
 }
 
-/** Tells whether `next` goes on with the paragraph of `line`. */
+/** Tells if `next` continues the paragraph of `line`. */
 function isContinued(line, next) {
   if (next === undefined || next.prefix !== line.prefix || next.text === '' || isDrawn(next.text))
     return false;
-  if (/[.;]$/.test(line.text) && /^(?:--\w|\w+\??: )/.test(next.text)) return false; // says what another name means
+  if (/[.;]$/.test(line.text) && /^(?:--\w|\w+\??: )/.test(next.text)) return false; // explains another name
   return next.indentation === continuation(line) && !listItem.test(next.text) && !tag.test(next.text);
 }
 
-/** Where the last word that fits ends, or -1 when one fills the line; code in backticks counts as a word. */
+/**
+ * Returns the end of the last word that fits into a line, or -1 if a single word fills it. Code in backticks
+ * counts as one word.
+ */
 function lastBreak(line, start) {
   const isInCode = (position) => line.slice(0, position).split('`').length % 2 === 0;
   let end = line.lastIndexOf(' ', maximumWidth);
@@ -68,7 +76,7 @@ function lastBreak(line, start) {
   return end > start ? end : -1;
 }
 
-/** Tells whether the line is part of a comment that can be broken. */
+/** Tells if the line is too wide, and part of a comment that can be broken. */
 function isTooLong(line) {
   if (line.length <= maximumWidth) return false;
   if (blockInOneLine.test(line)) return true;
@@ -77,12 +85,12 @@ function isTooLong(line) {
   return lastBreak(line, parsed.prefix.length + parsed.indentation) > 0;
 }
 
-/** Numbers, from 1, of the lines that `wrapComments` would break. */
+/** Returns the numbers, from 1, of the lines that `wrapComments` would break. */
 export function longComments(text) {
   return text.split('\n').flatMap((line, index) => (isTooLong(line) ? [index + 1] : []));
 }
 
-/** The text with comments no wider than the formatter's lines. */
+/** Returns the text with comments that are no wider than the formatter's lines. */
 export function wrapComments(text) {
   const lines = text.split('\n');
   for (let index = 0; index < lines.length; index++) {
@@ -114,7 +122,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     .split('\n')
     .filter((path) => wrappedPattern.test(path))
     .map((path) => join(root, path))
-    .filter((path) => existsSync(path)); // deleted ones are listed until they are staged
+    .filter((path) => existsSync(path)); // git lists deleted files until their deletion is staged
   for (const path of paths) {
     const text = readFileSync(path, 'utf8');
     const wrapped = wrapComments(text);

@@ -3,7 +3,7 @@ import { longComments, wrapComments } from './wrap-comments.mjs';
 
 const words = (count) => Array.from({ length: count }, (_, index) => `word${index}`).join(' ');
 
-/** Wraps a comment, and checks that nothing but line ends and their prefixes has changed. */
+/** Wraps a comment, and checks that only line breaks and prefixes of lines have changed. */
 function wrapped(text) {
   const result = wrapComments(text);
   expect(longComments(result)).toEqual([]);

@@ -17,7 +17,7 @@ bootstrap(['build', 'build:native']);
 if (!args.includes('--emulation')) bootstrap(['build:cuda']);
 const options = { cwd: root, env: toolEnvironment(), stdio: 'inherit' };
 const results = ['kernels', 'bench'].map((stage) => {
-  // arguments after -- are the second's: models, steps
+  // arguments after -- go to the second benchmark: models, steps
   const script = [
     join(root, 'tooling/cuda/run-on-gpu.mjs'),
     stage,

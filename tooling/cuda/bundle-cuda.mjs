@@ -39,13 +39,16 @@ import { digestsOf } from './take-sources.mjs';
 import { testFolders } from './test-folders.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-/** Limits of a bundle that holds everything, and of one that travels with a checkout (bundle.test.mjs). */
+/**
+ * Largest sizes in bytes: of a bundle that holds everything, and of a bundle that is copied with a checkout
+ * (bundle.test.mjs).
+ */
 const mostBytes = { whole: 60e6, forCheckout: 42e6 };
 const leftOutFiles = [
   ...['*.map', '*.d.ts', '*.d.cts', '*.flow', '.files'],
   '*/node_modules/zod/src/*', // its sources
   '*/node_modules/esbuild/bin/esbuild', // the command; its package of this platform has the same program
-  '*/datasets-sotu/data/*.json', // the corpus is read from the texts next to them
+  '*/datasets-sotu/data/*.json', // the corpus is read from the texts next to these files
 ];
 const name = 'mtl-cuda';
 const { values } = parseArgs({
@@ -90,11 +93,14 @@ const workspace = ['packages', 'apps'].flatMap((group) =>
 );
 const comm = 'packages/comm/build/Release';
 const kernelsRelease = 'packages/kernels/build/Release';
-// opened at run time, where it was built: Debian's libgloo is optional
+// opened at run time, if it was built: Debian's libgloo is optional
 const glooLibrary = `${comm}/libmtl_comm_gloo.so`;
 const engines = { local: true, gloo: existsSync(join(root, glooLibrary)), nccl: false };
 if (!engines.gloo) console.log(`without the engine gloo: ${glooLibrary} is not built`);
-/** Native programs and libraries by their place in the bundle, which is that of a checkout's, and here. */
+/**
+ * Native programs and libraries: the path in the bundle, which is the path in a checkout, and the path on
+ * this machine.
+ */
 const natives = new Map([
   ...[
     `${kernelsRelease}/mtl_kernels.node`,
@@ -113,7 +119,7 @@ for (const path of [...builds, ...natives.values()]) {
   fail(`${path} is not built`, 'npm run dev -- bundle:cuda builds it; libmtl_cuda.so needs nvcc');
 }
 
-/** Tells whether the engine nccl was compiled; NCCL itself may be missing here. */
+/** Tells if the engine nccl was compiled; NCCL itself may be missing on this machine. */
 function hasNcclEngine() {
   const index = JSON.stringify(join(root, 'packages/comm/dist/index.js'));
   const script = `import { ncclInformation } from ${index};
@@ -126,7 +132,7 @@ if (!engines.nccl && !values['without-nccl']) {
   fail('@mtl/comm was built without nccl.h: ranks could not use NCCL there', remedy);
 }
 
-// sources that tests run from; documents and the set-up of CI stay behind
+// the bundle has the sources that tests need; documents and files of CI are left out
 const isLeftOut = (path) => /^(docs|\.changeset|\.ci|tooling\/(fixtures\/make|packaging))/.test(path);
 const sources = run('git', ['ls-files'])
   .trim()
@@ -135,28 +141,26 @@ const sources = run('git', ['ls-files'])
 const without =
   /^(esbuild|tsup|tsx|typescript|typedoc|lightningcss|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/;
 const nameOf = (folder) => JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')).name;
-/**
- * Packages of the workspace, on which tests and benchmarks depend in development: links, and nothing more.
- */
+/** Packages of the workspace on which tests and benchmarks depend: node_modules has only links to them. */
 const ownPackages = [...workspace.map(nameOf), '@mtl/tooling', '@mtl/cuda-emulation'];
 const modules = new Set([
   ...moduleClosure({ root, workspace, without, alsoNeeded: ownPackages }),
-  // those whose tests run there: with the test runner and its configuration
+  // packages whose tests run on the GPU machine, with the test runner and its configuration
   ...moduleClosure({
     root,
     without,
     workspace: [...testFolders.map(({ folder }) => folder), 'tooling', 'tooling/measure'],
     alsoNeeded: [...ownPackages, 'vitest', 'fast-check'],
   }),
-  // by which ranks of tests run TypeScript: tooling's alone, the test runner brings others that it does not
-  // need
+  // esbuild, with which ranks of tests run TypeScript: only tooling's copy, since the test runner brings
+  // further ones that are not needed
   ...moduleClosure({ root, workspace: ['tooling'], without: /^(?!esbuild$|@esbuild\/)/ }),
 ]);
 
 const stage = mkdtempSync(join(tmpdir(), 'mtl-bundle-'));
 const out = resolve(values.out);
 try {
-  /** Copies a file into the bundle, under a name of its own. */
+  /** Copies a file into the bundle, under the given name. */
   const put = (path, as) => {
     mkdirSync(dirname(join(stage, as)), { recursive: true });
     cpSync(realpathSync(path), join(stage, as));
@@ -194,11 +198,11 @@ try {
   const list = join(stage, '.files');
   writeFileSync(list, [...(values['for-checkout'] ? [] : sources), ...builds, ...modules].join('\n'));
   run('tar', [
-    // a window of 64 MB: some modules are there twice, for packages with other neighbours; half is machine
-    // code
+    // compresses with a window of 64 MB, since some modules occur twice, and with the filter for machine
+    // code, which is half of the bundle
     ...['--create', '--use-compress-program', 'xz --x86 --lzma2=preset=9e', '--file', out],
-    // the flags leave the targets of symbolic links alone; hard links of pnpm's store would point nowhere
-    // there
+    // the flags keep the targets of symbolic links unchanged; hard links of pnpm's store would be broken in
+    // the bundle
     `--transform=flags=rH;s,^\\./,,;s,^,${name}/,`,
     ...['--hard-dereference', '--owner=0', '--group=0'],
     ...leftOutFiles.map((pattern) => `--exclude=${pattern}`),

@@ -29,7 +29,7 @@ const link = (from, to) => {
   mkdirSync(dirname(join(root, from)), { recursive: true });
   symlinkSync(relative(dirname(join(root, from)), join(root, to)), join(root, from));
 };
-/** A package in pnpm's store, and links to those that it needs. */
+/** Writes a package into pnpm's store, with links to its dependencies. */
 function store(name, needs = []) {
   write(`node_modules/.pnpm/${name.replace('/', '+')}@1/node_modules/${name}/package.json`, '{}');
   for (const need of needs) {
@@ -88,7 +88,7 @@ describe('the shared libraries of a program', () => {
   it('need a glibc, by the newest version of a symbol', () => {
     const { GLIBC } = requiredVersions([process.execPath]);
     expect(GLIBC).toMatch(/^2\.\d+/);
-    // not 2.5 for 2.34: versions are numbers
+    // versions are compared by numbers: 2.34 is above 2.5
     expect(Number(GLIBC.split('.')[1])).toBeGreaterThanOrEqual(17);
   });
 });
@@ -106,12 +106,12 @@ describe('the steps that run on a GPU', () => {
     expect(onGpu.sanitizer.some(({ problem }) => problem !== undefined)).toBe(false);
     const without = stagesOf({ ...options, emulation: false });
     expect(without.sanitizer[0].problem).toContain('compute-sanitizer is not here');
-    // vitest's preset writes its report there, and skipped tests are read from it
+    // vitest's preset writes its report to this path, and the skipped tests are read from it
     const reports = onGpu.tests.filter(({ report }) => report !== undefined);
     expect(reports.map(({ env }) => env.MTL_TEST_REPORT)).toEqual(reports.map(({ report }) => report));
     expect(reports).toHaveLength(testFolders.length);
     const emulated = stagesOf({ ...options, emulation: true });
-    // the same programs, by themselves
+    // the same programs, without compute-sanitizer
     const programs = emulated.sanitizer.map(({ command, args }) => [command, ...args]);
     expect(programs).toEqual(onGpu.sanitizer.slice(0, 2).map(({ args }) => args.slice(4)));
     expect(emulated.bench[1].args).toContain('--dry-run');
@@ -156,7 +156,7 @@ describe('steps', () => {
     minutes: 1,
     ...more,
   });
-  /** The results of each, and their output. */
+  /** Runs steps; returns the result of each step, and the output. */
   async function run(steps, minutes = Number.POSITIVE_INFINITY) {
     const [came, said] = [[], []];
     const log = { write: (text) => said.push(String(text)) };
@@ -167,7 +167,7 @@ describe('steps', () => {
 
   it('run although one before has failed or was ended, each within its share of the time', async () => {
     const hanging = shell('hangs', 'sleep 600 & wait');
-    // the others, which take next to nothing, have a lot of time on a machine that does much else
+    // the other steps take almost no time, and have a large limit for busy machines
     const more = { weight: 14 };
     const others = [shell('fails', 'exit 3', more), shell('passes', 'exit 0', more)];
     const { came, statuses } = await run([hanging, ...others], 1);
@@ -181,7 +181,7 @@ describe('steps', () => {
     const asks = (weight) => shell('asks', 'echo "limit $0"', { weight, limited, minutes: 1000 });
     const { said } = await run([asks(4), asks(undefined), asks(2)], 70);
     const limits = [...said.matchAll(/limit ([\d.]+)/g)].map(([, seconds]) => Number(seconds));
-    // the programs take next to nothing of it; a minute is left for a machine that does much else
+    // the programs take almost none of it; allows a minute for busy machines
     for (const [index, expected] of [2400, 1400, 4200].entries()) {
       expect(limits[index]).toBeLessThanOrEqual(expected);
       expect(limits[index]).toBeGreaterThan(expected - 60);
@@ -290,7 +290,7 @@ describe('run-on-gpu.mjs', () => {
     expect(stderr).toContain('device cuda cannot be opened');
     expect(stdout).not.toContain('== tests');
     const { card: gpu, steps } = JSON.parse(readFileSync(join(out, 'results-tests.json'), 'utf8'));
-    // what is missing and what to do about it, and nothing of where in the program that was found
+    // the message has what is missing and the remedy, but no stack
     expect(gpu.error).toMatch(/^error\[MTL_\w+\]: .*\n {2}remedy: .*$/);
     expect(steps).toEqual([]);
   });
@@ -319,7 +319,7 @@ describe('flags of run-on-gpu.mjs', () => {
 describe('run-on-gpu.sh', () => {
   const script = fileURLToPath(new URL('run-on-gpu.sh', import.meta.url));
 
-  /** A bundle whose node is this script of the shell. */
+  /** Makes a bundle whose node is the given shell script. */
   function bundleWith(node) {
     copyFileSync(script, join(root, 'run-on-gpu.sh'));
     write('bundle.json', '{\n "commit": "0123abcd",\n "cuda": true\n}\n');

@@ -3,7 +3,7 @@ import { join, relative, sep } from 'node:path';
 
 const isLink = (path) => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 
-/** Packages in a folder of modules, `@scope/name` for those in a scope. */
+/** Returns the packages in a folder of modules; a package in a scope is `@scope/name`. */
 function packagesIn(modules) {
   return readdirSync(modules).flatMap((name) =>
     name.startsWith('@') ? readdirSync(join(modules, name)).map((inner) => join(name, inner)) : [name],
@@ -11,9 +11,9 @@ function packagesIn(modules) {
 }
 
 /**
- * Lists what a set of workspace packages needs of `node_modules` to run: the links of their dependencies (and
- * of `alsoNeeded`, where a package has them), and pnpm's folder of every package that these reach. Paths are
- * relative to `root`.
+ * Lists the files in `node_modules` that a set of workspace packages needs to run: the links of their
+ * dependencies (and of `alsoNeeded`, if a package has these), and pnpm's folder of every package that they
+ * reach. Paths are relative to `root`.
  * @param {{ root: string, workspace: readonly string[], alsoNeeded?: readonly string[], without?: RegExp }}
  *   options `workspace`: folders of packages; `without`: packages, by name, to leave out with all that only
  *   they reach
@@ -23,8 +23,7 @@ export function moduleClosure({ root, workspace, alsoNeeded = [], without = /^$/
   const store = join(root, 'node_modules', '.pnpm') + sep;
 
   /**
-   * Adds pnpm's folder of the package that a link leads to, and what is next to that package: its
-   * dependencies.
+   * Adds pnpm's folder of the package that a link leads to, and the packages next to it: its dependencies.
    */
   function follow(link) {
     const target = realpathSync(link);

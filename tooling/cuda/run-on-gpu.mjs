@@ -41,7 +41,7 @@ function fail(message) {
   process.exit(2);
 }
 
-/** compute-sanitizer: on PATH, or in a toolkit. */
+/** Returns the path of compute-sanitizer: on PATH, or in a CUDA toolkit. */
 function findSanitizer() {
   const installed = existsSync('/usr/local')
     ? readdirSync('/usr/local').filter((name) => name.startsWith('cuda'))
@@ -98,9 +98,9 @@ if (values.peer !== undefined) {
 const out = resolve(values.out);
 mkdirSync(out, { recursive: true });
 
-process.env.NO_COLOR = '1'; // what is printed is kept as a log
+process.env.NO_COLOR = '1'; // without colours: the output is kept as a log
 const kernels = join(root, 'packages/kernels');
-// cuBLASLt and NCCL of the PyTorch that we are compared with are found through the python3 on PATH
+// cuBLASLt and NCCL of the peer's PyTorch are found through the python3 on PATH
 const { MTL_PEER_PYTHON } = process.env;
 if (MTL_PEER_PYTHON?.includes('/')) {
   process.env.MTL_PEER_PYTHON = resolve(MTL_PEER_PYTHON);
@@ -118,7 +118,7 @@ if (values.emulation) {
 } else {
   process.env.MTL_CUDA_LIBRARY ??= join(kernels, 'build/Cuda/libmtl_cuda.so');
 }
-/** The GPU and its libraries; where there is none, openCuda's error. */
+/** Returns the GPU and its libraries; without a GPU, the error of openCuda. */
 function describeGpu() {
   const script = join(root, 'tooling/measure/kernels/cuda/describe-gpu.mjs');
   const options = { encoding: 'utf8', timeout: 120_000, killSignal: 'SIGKILL' };
@@ -131,8 +131,7 @@ function describeGpu() {
 }
 
 const gpu = describeGpu();
-// Programs without JavaScript look for cuBLASLt by name alone, which does not find that of a Python
-// environment.
+// Native programs look for cuBLASLt only by name, which does not find the library of a Python environment.
 if (gpu.cublasLtPath?.startsWith('/')) {
   const folders = [dirname(gpu.cublasLtPath), process.env.MTL_CUDA_LIBS];
   process.env.MTL_CUDA_LIBS = folders.filter(Boolean).join(delimiter);
@@ -158,7 +157,7 @@ if (gpu.error !== undefined) {
   process.exit(1);
 }
 if (gpu.isEmulated !== values.emulation) {
-  // results would claim a GPU, or the library of one would be slow for nothing
+  // otherwise results of the emulation would look like results of a GPU, or the reverse
   console.error(
     gpu.isEmulated
       ? 'error[MTL_ON_CARD]: MTL_CUDA_LIBRARY names the emulation, which is no GPU\n  remedy: pass --emulation, or unset the variable'
@@ -184,7 +183,8 @@ await runSteps({
       status,
       seconds,
       isInformation,
-      // emulation skips what needs a GPU, and --only everything else
+      // skipped tests are not recorded under emulation, which skips tests that need a GPU, or with --only,
+      // which skips all other tests
       ...(values.emulation || values.only !== undefined ? {} : { skipped: skippedTests(report) }),
     });
     results.otherwise = otherwise;

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 
-/** How long a program has to end after SIGTERM. */
+/** Milliseconds that a program has to end after SIGTERM. */
 const graceMs = 10_000;
 
 /**
@@ -20,7 +20,7 @@ export function runStep({ command, args, cwd, env, minutes, problem }, log) {
     return Promise.resolve(127);
   }
   return new Promise((done) => {
-    // a group of its own, so that its children end with it
+    // a separate process group, so that its children end with it
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, detached: true });
     const end = (signal) => {
       try {

@@ -1,11 +1,10 @@
 import { runStep } from './run-step.mjs';
 
 /**
- * Runs steps one after the other, whether those before have failed or not. Each gets its own limit at most
- * and, of the `minutes` for all of them (Infinity where there is no limit), a share of what is left: equal
- * ones, or in proportion to their `weight` (default 1). A step that hangs costs its share, and what quick
- * steps leave goes to those behind. A step with `otherwise`
- * that fails gives these variables to all behind it.
+ * Runs steps one after the other, also after one has failed. Each gets its own limit at most and, of the
+ * `minutes` for all of them (Infinity where there is no limit), a share of what is left: equal ones, or in
+ * proportion to their `weight` (default 1). A step that hangs costs its share, and what quick steps leave
+ * goes to those behind. A step with `otherwise` that fails gives these variables to all behind it.
  *
  * @param logOf - the stream that a step's output is kept in, in addition to the terminal
  * @param keep - called after each step with it and the result: `status` of run-step.mjs, or 'no time left',

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 
-// those of the native tests that work on the GPU: the others' kernels are linked in, for the emulation
+// the native tests that use the GPU; the kernels of all other tests are linked in, for the emulation
 const nativeTestsOfGpu = ['cuda_kernels', 'device_api_orders_streams', 'device_memory_is_counted'];
 
 /**
- * Programs that are run under compute-sanitizer, and alone under emulation; `tools` are those that
- * look at each, the one that finds most first. Node is slow under them: the native tests have all operations,
- * a few are called as training runs call them, and recorded as graphs.
+ * Returns the programs that run under compute-sanitizer, or without it under emulation. `tools`: the tools of
+ * compute-sanitizer for each program, the most useful first. Node is slow under these tools, so the native
+ * tests cover all operations, and Node calls only a few, as training runs do, and records them as graphs.
  */
 export function sanitizedPrograms({ kernels, nativeTests }) {
   return [

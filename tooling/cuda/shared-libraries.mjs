@@ -1,9 +1,12 @@
 import { spawnSync } from 'node:child_process';
 import { basename } from 'node:path';
 
-// Libraries of every system; their versions are what a bundle requires.
+// Matches libraries that every system has; a bundle requires their versions.
 const ofTheSystem = /^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|util|resolv)\.so)/;
-/** A machine's own are better, when they are new enough: other libraries there may need them. */
+/**
+ * Matches libraries of the compiler. If the machine has new enough ones, they are preferred, since other
+ * libraries of the machine may need them.
+ */
 const ofTheCompiler = /^lib(stdc\+\+|gcc_s)\.so/;
 
 function run(command, args) {
@@ -16,9 +19,9 @@ function run(command, args) {
 }
 
 /**
- * The shared libraries that programs and addons need, and those need, but for the C library: name, file, and
- * whether it is the compiler's own, which a machine may have newer.
- * @throws Error when one of them is not on this machine
+ * Returns the shared libraries that programs and addons need, directly or indirectly, except the C library:
+ * name, file, and whether the library belongs to the compiler (a machine may have a newer version of it).
+ * @throws Error when a library is not on this machine
  */
 export function neededLibraries(files) {
   const found = new Map();
@@ -34,8 +37,8 @@ export function neededLibraries(files) {
 const isNewer = (a, b) => a.localeCompare(b, 'en', { numeric: true }) > 0;
 
 /**
- * The newest version of the C and C++ libraries' symbols that files need: { GLIBC: '2.34', GLIBCXX: '3.4.30',
- * ... }.
+ * Returns the newest versions of symbols of the C and C++ libraries that files need: { GLIBC: '2.34',
+ * GLIBCXX: '3.4.30', ... }.
  */
 export function requiredVersions(files) {
   const newest = {};

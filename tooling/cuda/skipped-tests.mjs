@@ -3,8 +3,8 @@ import { existsSync, readFileSync } from 'node:fs';
 const isRun = (status) => status === 'passed' || status === 'failed';
 
 /**
- * The full names of the tests that were not run according to a report of vitest (reporter json); without a
- * report none.
+ * Returns the full names of the tests that were not run, from a report of vitest (reporter json); empty
+ * without a report.
  */
 export function skippedTests(report) {
   if (report === undefined || !existsSync(report)) return [];

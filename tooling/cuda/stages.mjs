@@ -3,8 +3,8 @@ import { sanitizedPrograms } from './sanitized-programs.mjs';
 import { testFolders } from './test-folders.mjs';
 
 /**
- * The steps of each stage that run-on-gpu.mjs runs: name, program, arguments, working directory, and the
- * minutes that it may take, which are several times what is expected. `report` is vitest's, `weight`
+ * Returns the steps of each stage that run-on-gpu.mjs runs: name, program, arguments, working directory, and
+ * the minutes that it may take, which are several times what is expected. `report` is vitest's, `weight`
  * run-steps.mjs's; `isInformation` cannot fail a run. `sanitizer` is compute-sanitizer's program: without it
  * (and without emulation) the steps of that stage have a `problem` instead. `guards` come before the stages
  * that compute: where one fails, or hangs, what follows gets the variables of its `otherwise`. `limited` are
@@ -17,7 +17,7 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
   return {
     guards: guardSteps({ kernels, nativeTests }),
     tests: testSteps({ root, out, only, kernels, nativeTests, programs }),
-    // the sanitizers check the machine code of a GPU; the programs that they would run are run here
+    // the sanitizers check machine code of a GPU; under emulation, their programs run without them
     sanitizer: emulation
       ? programs.map(({ name, command, args }) => ({
           name: `${name}, without a sanitizer`,
@@ -40,7 +40,7 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
           out,
           ...(emulation ? ['--dry-run'] : []),
         ],
-        // a little less than it has, in which it writes the table
+        // a little less than the limit of the step, so that it can write the table
         limited: (seconds) => ['--seconds', String(Math.ceil(0.95 * seconds))],
       },
     ],
@@ -48,10 +48,13 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
   };
 }
 
-// which epilogues this GPU's cuBLASLt offers goes to the logs
+// cuBLASLt's epilogues on this GPU are written to the logs
 const env = { MTL_CUBLASLT_REPORT: '1' };
 
-/** Checks the parts that no other GPU's kernels resemble: a bug there may be an endless wait. */
+/**
+ * Returns the steps that check kernels specific to this GPU's architecture: a bug in these may be an endless
+ * wait.
+ */
 function guardSteps({ kernels, nativeTests }) {
   return [
     {
@@ -81,7 +84,7 @@ function testSteps({ root, out, only, kernels, nativeTests, programs }) {
       name: 'native tests',
       command: nativeTests,
       args: programs[0].args,
-      // the GPU's work and the reference's, in plain loops
+      // the time of the GPU, and of the reference, which computes in plain loops
       cwd: kernels,
       minutes: 30,
       env,
@@ -94,7 +97,7 @@ function testSteps({ root, out, only, kernels, nativeTests, programs }) {
       args: [
         join(root, folder, 'node_modules/vitest/vitest.mjs'),
         ...['run', 'test/cuda'],
-        '--reporter=verbose', // the log then shows where a run hangs
+        '--reporter=verbose', // the log then shows the test in which a run hangs
         '--reporter=json',
         ...(only === undefined ? [] : ['-t', only]),
       ],
@@ -106,7 +109,10 @@ function testSteps({ root, out, only, kernels, nativeTests, programs }) {
   ];
 }
 
-/** Runs a tool after the other, so that a run that is cut off has what finds most for all programs. */
+/**
+ * Returns the steps of the sanitizers, tool by tool: a run that is cut off has then run the most useful tool
+ * on all programs.
+ */
 function sanitizerSteps({ kernels, programs, sanitizer }) {
   const problem =
     sanitizer === undefined
@@ -152,7 +158,7 @@ function benchSteps({ root, out, emulation, benchArguments }) {
         ...(emulation ? ['--dry-run'] : []),
         ...benchArguments,
       ],
-      // a measurement that hangs costs a part of the time, not all
+      // a measurement that hangs takes only a part of the time
       limited: (seconds) =>
         benchArguments.includes('--seconds') ? [] : ['--seconds', String(Math.ceil(seconds / 3))],
     },

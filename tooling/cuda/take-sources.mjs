@@ -9,7 +9,7 @@ import { cpSync, existsSync, mkdirSync, readFileSync, realpathSync } from 'node:
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Returns the digest of each of `files`, which are named from `root`. */
+/** Returns the digest of each file in `files`, whose paths are relative to `root`. */
 export function digestsOf(root, files) {
   const digestOf = (file) =>
     createHash('sha256')
@@ -21,7 +21,7 @@ export function digestsOf(root, files) {
 
 /**
  * Copies the files that `digests` names from a checkout into a bundle.
- * @returns the files that the checkout lacks, of which nothing is then copied, and those that differ
+ * @returns the files that the checkout lacks (then nothing is copied), and the files that differ
  */
 export function takeSources({ checkout, bundle, digests }) {
   const files = Object.keys(digests);

@@ -2,10 +2,13 @@
 // memory.
 import { crc32 } from 'node:zlib';
 
-/** The values that each count becomes: 2^53 is the first that JavaScript cannot tell from its neighbour. */
+/**
+ * The values that replace each count: 2^53 is the first integer that JavaScript cannot distinguish from the
+ * next.
+ */
 export const largeCounts = [1e6, 3e7, 1e12, 2 ** 53];
 
-/** So many are changed of many numbers in a row, such as the ids of a vocabulary. */
+/** Largest number of changed numbers in a sequence of numbers, such as the ids of a vocabulary. */
 const mostOfRow = 3;
 const longRow = 24;
 
@@ -28,7 +31,7 @@ function placesOf(bytes, file) {
   if (file.endsWith('.safetensors')) return placesInSafetensors(bytes);
   if (file.endsWith('.idx')) return placesInIndex(bytes);
   if (file.endsWith('.jinja')) return placesInText(bytes.toString('utf8'));
-  // several archives one after another, whose pickles are of single tensors
+  // the file has several archives one after another, each with the pickle of a single tensor
   if (file.endsWith('.distcp')) return [];
   if (bytes.subarray(0, 4).toString('latin1') === 'PK\x03\x04') return placesInZip(bytes);
   return bytes[0] === 0x80 ? placesInPickle(bytes, (pickle) => pickle) : [];
@@ -69,7 +72,7 @@ function placesInSafetensors(bytes) {
   return [wide(bytes, 0, 'header bytes'), ...placesInJson(header, withHeader)];
 }
 
-/** An integer of 64 bits. */
+/** Makes a place in a file with an integer of 64 bits. */
 const wide = (bytes, at, where) => ({
   where,
   replaced: (count) => {
@@ -79,7 +82,10 @@ const wide = (bytes, at, where) => ({
   },
 });
 
-/** Version, sequences and documents in the header of an indexed dataset, and its first pointers. */
+/**
+ * Returns the places of version, number of sequences and number of documents in the header of an indexed
+ * dataset, and of its first pointers.
+ */
 function placesInIndex(bytes) {
   const numSequences = Number(bytes.readBigUInt64LE(18));
   const pointers = 34 + 4 * numSequences;
@@ -99,9 +105,9 @@ function placesInText(text) {
   }));
 }
 
-/** Bytes of the argument of a pickle's opcode; of the others there is none. */
+/** Number of bytes of the argument of a pickle's opcode; other opcodes have no argument. */
 const fixedArguments = { 128: 1, 149: 8, 75: 1, 77: 2, 74: 4, 71: 8, 104: 1, 106: 4, 113: 1, 114: 4 };
-/** Bytes of the length that an opcode's argument begins with. */
+/** Number of bytes of the length with which an opcode's argument begins. */
 const lengths = { 138: 1, 139: 4, 88: 4, 140: 1, 141: 8, 85: 1, 84: 4, 66: 4, 67: 1, 142: 8 };
 const integerOpcodes = new Set([0x4b, 0x4d, 0x4a]);
 
@@ -141,7 +147,7 @@ function spliced(bytes, cuts) {
   return Buffer.concat([...parts, bytes.subarray(from)]);
 }
 
-/** The pickle of a file of PyTorch, a zip archive whose entries are not compressed. */
+/** Returns the places in the pickle of a file of PyTorch, a zip archive whose entries are not compressed. */
 function placesInZip(bytes) {
   const end = bytes.lastIndexOf(Buffer.from('PK\x05\x06', 'latin1'));
   const entries = [];
@@ -159,7 +165,10 @@ function placesInZip(bytes) {
   return pickle === undefined ? [] : placesInPickle(pickle.content, archive);
 }
 
-/** An archive of entries that are not compressed, each at a multiple of 64 as PyTorch writes them. */
+/**
+ * Makes a zip archive of entries that are not compressed, each at a multiple of 64 bytes, as PyTorch writes
+ * them.
+ */
 function zipOf(entries) {
   const files = [];
   const directory = [];
@@ -191,7 +200,7 @@ function zipOf(entries) {
       ]),
     );
     const file = Buffer.concat([local, Buffer.from(name), extra, content]);
-    // the length of the extra field, which the directory has not
+    // the length of the extra field, which the directory does not have
     file.writeUInt16LE(extra.length, 28);
     files.push(file);
     offset += file.length;

@@ -9,7 +9,7 @@ import { largeCounts, withLargeCounts } from './counts.mjs';
 import { formats } from './formats.mjs';
 
 const here = fileURLToPath(new URL('.//', import.meta.url));
-/** The limit is that of a machine that does much else; a case takes some milliseconds. */
+/** Largest number of seconds of a case, for a busy machine; a case takes some milliseconds. */
 const mostSeconds = 20;
 const mostBytes = 900e6;
 
@@ -52,14 +52,14 @@ async function outcomeOf(message) {
   return { outcome, seconds: (performance.now() - started) / 1000, bytes: peakBytes(reader.pid) };
 }
 
-/** The most memory that a process has had, where Linux tells. */
+/** Returns the peak memory of a process in bytes, if Linux reports it. */
 function peakBytes(pid) {
   const path = `/proc/${pid}/status`;
   const line = existsSync(path) ? /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(path, 'latin1')) : null;
   return line === null ? 0 : 1024 * Number(line[1]);
 }
 
-/** Formats, and which of their cases `npm test` runs: every one, every third ... */
+/** Formats, and the step between their cases that `npm test` runs: 1 for every case, 3 for every third ... */
 const counted = {
   indexed: 1,
   'tokenizer-json': 3,

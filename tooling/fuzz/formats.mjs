@@ -24,7 +24,7 @@ const anything = () => undefined;
  * A format of files that is read.
  *
  * - `make(directory)` writes a valid example, the same each time
- * - `files(directory)`: those that are damaged, one at a time
+ * - `files(directory)` returns the files to damage, one at a time
  * - `mutate(bytes, random)`
  * - `read(directory, file)` reads all of it with the public readers
  * - `invariant(result)`: what must be equal to that of the untouched example where no error is raised: what
@@ -37,7 +37,7 @@ export const formats = {
       readdirSync(directory).filter((name) => /\.parquet$/.test(name) && !/nulls/.test(name)),
     mutate: mutateBytes,
     read: (directory, file) => documentsOf(join(directory, file)),
-    // rows are counted by the file, its row groups, chunks and pages
+    // the number of rows is stored in the file, its row groups, chunks and pages
     invariant: (documents) => documents.length,
   },
   jsonl: {
@@ -213,7 +213,7 @@ export const formats = {
       for (const [index, text] of chatTemplates.entries()) write(directory, `${index}.jinja`, text);
       write(directory, 'chats.jsonl', chats.map((one) => `${JSON.stringify(one)}\n`).join(''));
     },
-    // most damage belongs to templates, whose size is that of a line
+    // templates are listed twice, so that they get most of the damage
     files: (directory) => [...readdirSync(directory), ...readdirSync(directory).slice(0, -1)],
     mutate: (bytes, random, file) =>
       file.endsWith('.jinja') ? mutateTemplate(bytes, random) : mutateBytes(bytes, random),
@@ -332,7 +332,7 @@ async function readAdapters(directory, name) {
   await adapters.load(float32Tensors(parameters));
 }
 
-/** Memory for the values of parameters, or for a state of theirs. */
+/** Returns tensors for the values of parameters, or for a state of the optimizer. */
 const float32Tensors = (parameters, prefix = '') =>
   parameters.map(({ name, globalShape, size }) => {
     const memory = new Uint8Array(4 * size);
@@ -408,7 +408,7 @@ const chats = [
   },
 ];
 
-/** Every conversation by every template, some of which refuse some. */
+/** Renders every conversation with every template; some templates refuse some conversations. */
 async function readChats(directory) {
   const names = readdirSync(directory).filter((name) => name.endsWith('.jinja'));
   const templates = names.map((name) => {
@@ -422,7 +422,7 @@ async function readChats(directory) {
   }
 }
 
-/** Returns what a function gives; undefined where a template is refused. */
+/** Returns the result of a function; undefined if it refuses the template. */
 function attempt(run) {
   try {
     return run();
@@ -446,7 +446,7 @@ async function makeCheckpoint(directory) {
   await checkpoint.saveCheckpoint({ directory, iteration: 1, tensors, state: { step: 1 } });
 }
 
-/** Damages the content and gives it the checksum that belongs to it, as only a program could. */
+/** Damages the content and updates its checksum, which only a program would do. */
 function mutateManifest(bytes, random) {
   const manifest = JSON.parse(bytes);
   const damaged = mutateJson(Buffer.from(JSON.stringify(manifest.content)), random);

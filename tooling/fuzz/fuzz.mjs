@@ -23,7 +23,7 @@ const help = `usage: npm run dev -- fuzz [flags]: damages files of every format 
 `;
 const here = fileURLToPath(new URL('.//', import.meta.url));
 const maximumBytes = 2e9;
-// loading all packages, on a machine that does much else
+// time to load all packages, on a busy machine
 const startSeconds = 300;
 const found = fileURLToPath(new URL('../build/fuzz/', import.meta.url));
 
@@ -53,7 +53,7 @@ const caseSeconds = numberOf('case-seconds');
 const seconds = values.seconds === undefined ? undefined : numberOf('seconds');
 const numCases = seconds === undefined ? numberOf('cases', '200') : Number.POSITIVE_INFINITY;
 
-/** The process that reads; a case that kills it starts another. */
+/** The process that reads files; after a case that kills it, another process is started. */
 class Reader {
   #folder = mkdtempSync(join(tmpdir(), 'mtl-fuzz-'));
   #child;
@@ -76,7 +76,7 @@ class Reader {
     if (this.formats === undefined) throw new Error(`the reader did not start: ${this.output}`);
   }
 
-  /** Runs a case; the reader is another process after one that ended it. */
+  /** Runs a case; if the previous case ended the reader, a new process is started first. */
   async run(message) {
     if (this.#child === undefined) await this.start();
     let path;
@@ -90,7 +90,7 @@ class Reader {
     return { ...outcome, input, file };
   }
 
-  /** The first reply that will do, or how the process ended before it. */
+  /** Returns the first awaited reply, or the end of the process if it comes before. */
   #until(isAwaited, seconds = caseSeconds) {
     const child = this.#child;
     return new Promise((resolve) => {
@@ -112,7 +112,7 @@ class Reader {
       };
       const receive = (reply) => {
         if (!isAwaited(reply)) return;
-        // A short case may be over before memory is looked at.
+        // A short case may end before its memory is measured.
         const bytes = reply.done ? peakBytes(child.pid) : 0;
         if (bytes <= maximumBytes) settle(reply);
         else end('memory', `took ${bytes} bytes`);

@@ -20,7 +20,7 @@ function fuzz(...flags) {
   return { status, output: stdout + stderr };
 }
 
-/** A reader that goes wrong in every way, whatever the damage. */
+/** Formats whose readers fail in every way, whatever the damage. */
 const brokenFormats = `
   import { writeFileSync } from 'node:fs';
   import { join } from 'node:path';

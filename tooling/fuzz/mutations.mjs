@@ -67,7 +67,7 @@ const byteMutations = [
   },
 ];
 
-// what makes a template take more than it should, and what its syntax is made of
+// pieces that make a template take much time or memory, and pieces of its syntax
 const templatePieces = [
   ...['1000000000', '99999', '0', '-1', '1e308', "'x'", '[]', '{}', 'none', 'loop', 'messages', 'self', 'ns'],
   ...[
@@ -126,7 +126,10 @@ const templatePieces = [
   ],
 ];
 
-/** A damaged copy of a template: pieces of templates in it, pieces of itself twice, or damage of any file. */
+/**
+ * Returns a damaged copy of a template: with inserted pieces of templates, with repeated pieces of itself, or
+ * with the damage of any file.
+ */
 export function mutateTemplate(bytes, random) {
   let text = bytes.toString('utf8');
   for (let round = random.below(4); round >= 0; round--) {
@@ -143,7 +146,7 @@ export function mutateTemplate(bytes, random) {
   return random.below(4) === 0 ? mutateBytes(Buffer.from(text), random) : Buffer.from(text);
 }
 
-/** A damaged copy of bytes. Half of the damage is near the ends, where headers and footers are. */
+/** Returns a damaged copy of bytes. Half of the damage is near the ends, where headers and footers are. */
 export function mutateBytes(bytes, random) {
   let damaged = Buffer.from(bytes);
   for (let round = random.pick([0, 0, 0, 1, 2]); round >= 0 && damaged.length > 0; round--) {
@@ -178,7 +181,7 @@ const jsonMutations = [
   },
 ];
 
-/** A damaged copy of a JSON text; now and then as bytes. */
+/** Returns a damaged copy of a JSON text; sometimes its bytes are damaged instead of its values. */
 export function mutateJson(bytes, random) {
   if (random.below(4) === 0) return mutateBytes(bytes, random);
   const root = { value: JSON.parse(bytes) };

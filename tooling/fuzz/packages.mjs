@@ -5,7 +5,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 /** The repository. */
 export const root = fileURLToPath(new URL('../../', import.meta.url));
 
-// The package that builds on all that read files.
+// @mtl/runs depends on all packages that read files.
 const { resolve } = createRequire(join(root, 'packages/runs/package.json'));
 
 /** The exports of an entry point of a package of this repository, as built. */

@@ -13,7 +13,10 @@ const { formats } = await import(pathToFileURL(formatsFile).href);
 const { MtlError } = await importPackage('@mtl/errors');
 const examples = new Map();
 
-/** The valid example of a format: its files, those to damage, and what reading each of those gives. */
+/**
+ * Returns the valid example of a format: its files, the files to damage, and the result of reading each of
+ * these.
+ */
 async function exampleOf(name) {
   const known = examples.get(name);
   if (known !== undefined) return known;
@@ -34,7 +37,7 @@ async function exampleOf(name) {
   return example;
 }
 
-/** Everything as it was: a reader may have written, too. */
+/** Restores all files: a reader may have changed some, too. */
 function restore({ directory, content }) {
   for (const entry of readdirSync(directory, { recursive: true })) {
     const path = join(directory, entry);
@@ -66,7 +69,7 @@ async function runCase({ format, seed, index, input }) {
     if (MtlError.isInstance(error)) return { kind: 'refused', code: error.code };
     return { kind: 'uncoded', what: error instanceof Error ? error.stack : String(error) };
   } finally {
-    // what the parent keeps of a failed case
+    // the parent keeps this file if the case fails
     writeFileSync(join(folder, 'input'), bytes);
     restore(example);
   }

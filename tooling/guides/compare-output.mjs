@@ -1,8 +1,8 @@
-/** How far a number may be from the one shown behind a mark, as a share of it. */
+/** The allowed relative difference of a printed number from the number after a mark. */
 const tolerances = {
   // instruction sets round differently
   '≈': 0.02,
-  // libraries lay operands out differently: oneDNN takes 4 % less memory on a CPU without AVX-512
+  // libraries use other layouts of operands: oneDNN takes 4 % less memory on a CPU without AVX-512
   '≃': 0.1,
 };
 
@@ -10,7 +10,7 @@ const numberPattern = String.raw`[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?`;
 const isMarked = (part, mark) => new RegExp(`^${mark}${numberPattern}$`).test(part);
 const asNumber = (text) => Number(text.replaceAll(',', ''));
 
-/** A shown line as a function that reports whether a printed line matches it. */
+/** Returns a function that tells if a printed line matches a shown line. */
 function lineMatcher(shown) {
   const approximate = [];
   const source = shown
@@ -41,7 +41,7 @@ const linesOf = (text) =>
     .split('\n')
     .map((line) => line.trimEnd());
 
-/** Where `matchers` match consecutive lines, not before `from`; -1 if nowhere. */
+/** Returns the index, from `from` on, at which `matchers` match consecutive lines; -1 if there is none. */
 function findRun({ matchers, lines, from }) {
   for (let start = from; start + matchers.length <= lines.length; start++) {
     if (matchers.every((matches, index) => matches(lines[start + index]))) return start;
@@ -77,7 +77,7 @@ export function outputDifference({ shown, printed }) {
   return undefined;
 }
 
-/** The first shown line that the output does not have where it should be. */
+/** Describes the first shown line that the output lacks at its position. */
 function describe({ run, matchers, lines, from }) {
   const start = Math.max(
     from,

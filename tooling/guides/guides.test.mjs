@@ -11,7 +11,7 @@ const maximumLines = 200;
 describe.each(files)('docs/guides/%s', (name) => {
   const path = join(folder, name);
 
-  // seconds of two free cores, minutes of busy ones
+  // takes seconds on two free cores, minutes on busy ones
   it('does what it shows', () => runGuide({ path }), 600_000);
 
   it('is short, states its time and is listed', () => {

@@ -14,7 +14,7 @@ export class GuideError extends Error {
   }
 }
 
-/** The fenced blocks of a Markdown text: info string, text, and the line of the opening fence. */
+/** Returns the fenced blocks of a Markdown text: info string, text, and the line of the opening fence. */
 function fencedBlocks({ path, text }) {
   const blocks = [];
   let open;
@@ -36,7 +36,7 @@ function fencedBlocks({ path, text }) {
   return blocks;
 }
 
-/** The language and the marks of an info string: `js file=own.mjs` and so on. */
+/** Returns the language and the marks of an info string, such as `js file=own.mjs`. */
 function readInfo({ path, line, info }) {
   const [, language, rest] = /^(\S*)(.*)$/.exec(info);
   const marks = {};
@@ -54,10 +54,9 @@ function readInfo({ path, line, info }) {
 }
 
 /**
- * The steps of a guide in order: `{ kind: 'file', name, text }`,
- * `{ kind: 'command', command, status, output }` (`output` is undefined where the guide shows none) and
- * `{ kind: 'not-run', reason }`, each with its `line`. Throws a GuideError for a block that is neither run
- * nor marked as not run with a reason.
+ * Returns the steps of a guide in order: `{ kind: 'file', name, text }`, `{ kind: 'command', command, status,
+ * output }` (`output` is undefined where the guide shows none) and `{ kind: 'not-run', reason }`, each with
+ * its `line`. Throws a GuideError for a block that is neither run nor marked as not run with a reason.
  */
 export function parseGuide({ path, text }) {
   const steps = [];

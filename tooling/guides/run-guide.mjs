@@ -32,7 +32,7 @@ const environmentOf = (mark) => ({
   [markName]: mark,
 });
 
-/** The processes that have the mark in their environment and are not zombies. */
+/** Returns the processes that have the mark in their environment and are not zombies. */
 function markedProcesses(mark) {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -46,7 +46,9 @@ function markedProcesses(mark) {
     .map(Number);
 }
 
-/** Waits until no process has the mark, for at most `milliseconds`; returns those that still have it. */
+/**
+ * Waits until no process has the mark, for at most `milliseconds`; returns the processes that still have it.
+ */
 async function waitForEnd(mark, milliseconds) {
   const deadline = Date.now() + milliseconds;
   let left = markedProcesses(mark);
@@ -71,7 +73,7 @@ async function endLeftovers(mark) {
   return left.length;
 }
 
-/** Runs the text of one block by bash; returns its exit status and what it printed, in order. */
+/** Runs the text of one block with bash; returns its exit status and its output, in order. */
 function runCommand({ command, folder, mark, timeoutMs }) {
   return new Promise((resolve, reject) => {
     const child = spawn('bash', ['-euo', 'pipefail', '-c', `exec 2>&1\n${command}`], {
@@ -102,7 +104,7 @@ function runCommand({ command, folder, mark, timeoutMs }) {
   });
 }
 
-/** Runs one command of a guide and throws a GuideError where it does something else than the guide shows. */
+/** Runs one command of a guide, and throws a GuideError if its result differs from the guide. */
 async function runStep({ path, step, folder, timeoutMs, isCompared, onOutput }) {
   const mark = randomUUID();
   const started = Date.now();
@@ -126,7 +128,7 @@ async function runStep({ path, step, folder, timeoutMs, isCompared, onOutput }) 
   if (difference !== undefined) fail(step.output.line, difference);
 }
 
-/** Throws a GuideError where a file in TypeScript that the guide shows has wrong types. */
+/** Throws a GuideError if a TypeScript file that the guide shows has wrong types. */
 function checkTypes({ path, steps, folder }) {
   const files = steps.filter(({ kind, name = '' }) => kind === 'file' && /\.m?ts$/.test(name));
   if (files.length === 0) return;

@@ -9,11 +9,11 @@ import { runGuide } from './run-guide.mjs';
 const folder = testFolder('guides');
 afterAll(() => folder.remove());
 
-/** A time to sleep that no other process sleeps. */
+/** Seconds to sleep, a number that no other process uses. */
 const long = `1000.${process.pid}`;
 
 let numGuides = 0;
-/** A guide with these blocks: info string and text of each. */
+/** Writes a guide with these blocks: info string and text of each. */
 function guideOf(...blocks) {
   numGuides += 1;
   const path = join(folder.path, `guide-${process.pid}-${numGuides}.md`);
@@ -21,7 +21,7 @@ function guideOf(...blocks) {
   return path;
 }
 
-/** The temporary folders of a guide that exist. */
+/** Returns the existing temporary folders of a guide. */
 const foldersOf = (path) =>
   readdirSync(join(folder.path, '..')).filter((name) =>
     name.startsWith(`mtl-guide-${basename(path, '.md')}-`),

@@ -23,10 +23,12 @@ import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { bootstrap, root } from '../bootstrap/bootstrap.mjs';
 import { publishedPackages } from '../packaging/packed-packages.mjs';
 
-/** Where the small packages are, in the folder that uses them. */
+/** Name of the folder with the small packages, within the folder that uses them. */
 const folderName = 'mtl-packages';
 
-/** The first line of the .gitignore in that folder, which tells our folder from one of the user. */
+/**
+ * The first line of the .gitignore in that folder, by which it is distinguished from a folder of the user.
+ */
 const mark = '# made by mtl-link';
 
 /** The packages of the checkout that are published: { folder, manifest }. */
@@ -37,8 +39,8 @@ const packagesOfCheckout = () =>
   }));
 
 /**
- * The entry points of a package: { name of the export, names without extension, built code and declarations
- * }.
+ * Returns the entry points of a package: { name of the export, names without extension, built code and
+ * declarations }.
  */
 function entriesOf({ folder, manifest }) {
   return Object.entries(manifest.publishConfig.exports).map(([exported, { default: code, types }]) => ({
@@ -60,7 +62,7 @@ function writeForwarder(target, { folder, manifest }) {
   const entries = entriesOf({ folder, manifest });
   for (const { name: entry, code, types } of entries) {
     write(join(target, `${entry}.js`), `export * from ${JSON.stringify(pathToFileURL(code).href)};\n`);
-    // a declaration is found by the name of its code
+    // TypeScript finds a declaration by the name of its code
     const declared = types.replace(/\.d\.ts$/, '.js');
     write(join(target, `${entry}.d.ts`), `export * from ${JSON.stringify(declared)};\n`);
   }
@@ -90,7 +92,7 @@ function writeForwarder(target, { folder, manifest }) {
   write(join(target, 'package.json'), `${JSON.stringify(forwarder, null, 2)}\n`);
 }
 
-/** Reads the manifest of the folder that uses the packages; a new one where there is none. */
+/** Reads the manifest of the folder that uses the packages; returns a new one if the folder has none. */
 function readManifest(path) {
   if (!existsSync(path)) return { private: true, type: 'module' };
   const correct = 'correct the file, then call mtl-link again';
@@ -104,7 +106,9 @@ function readManifest(path) {
   return isObject ? manifest : refuse(`${path} is not a JSON object`, correct);
 }
 
-/** Removes the small packages of an earlier call; refuses a folder of that name that is another one. */
+/**
+ * Removes the small packages of an earlier call; refuses a folder of that name that mtl-link did not make.
+ */
 function removeForwarders(folder) {
   const path = join(folder, folderName);
   if (!existsSync(path)) return;
@@ -119,7 +123,7 @@ function refuse(problem, remedy) {
   return process.exit(2);
 }
 
-/** Takes away a link to the packages of a checkout, and never what it leads to. */
+/** Removes links to the packages of a checkout, but never the packages. */
 function removeDirectLinks(folder) {
   const scope = join(folder, 'node_modules', '@mtl');
   const isLink = (path) => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
@@ -128,7 +132,7 @@ function removeDirectLinks(folder) {
   for (const name of readdirSync(scope)) if (isLink(join(scope, name))) unlinkSync(join(scope, name));
 }
 
-/** Options of TypeScript for programs that tsx or Node.js run as they are, where the folder has none. */
+/** Writes a tsconfig.json for programs that tsx or Node.js run without a build, if the folder has none. */
 function writeTypeScriptOptions(folder) {
   const path = join(folder, 'tsconfig.json');
   if (existsSync(path)) return;
@@ -144,7 +148,8 @@ function writeTypeScriptOptions(folder) {
 }
 
 /**
- * npm of the folder, without what an npm that started us has put into the environment: its prefix, above all.
+ * Returns the environment for npm in the folder, without variables of an npm that started this process, above
+ * all its prefix.
  */
 function environmentOfNpm() {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_|^INIT_CWD$/i.test(name)));

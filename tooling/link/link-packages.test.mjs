@@ -30,8 +30,8 @@ const run = (command, args) => {
 };
 
 /**
- * Lists what npm could take away of the packages of the checkout: sources, builds, and the packages that they
- * use. Other tests write and remove files there meanwhile, which do not count.
+ * Lists the files of the checkout's packages that npm could remove: sources, builds, and dependencies. Files
+ * that other tests write and remove meanwhile are not listed.
  */
 function filesOfPackages() {
   const { stdout } = spawnSync('git', ['ls-files', 'packages'], { cwd: root, encoding: 'utf8' });
@@ -46,10 +46,12 @@ function filesOfPackages() {
   return [...stdout.trim().split('\n'), ...others].filter((path) => existsSync(join(root, path)));
 }
 
-/** Lists which of `paths` are gone. */
+/** Lists the paths in `paths` that no longer exist. */
 const missingOf = (paths) => paths.filter((path) => !existsSync(join(root, path)));
 
-/** A package of another project, in a folder of its own: npm installs it without a registry. */
+/**
+ * Writes a package of another project into a separate folder, from which npm installs it without a registry.
+ */
 function writeOther(name) {
   write(
     `${name}/package.json`,
@@ -74,7 +76,7 @@ beforeAll(() => {
   );
   for (const name of ['first', 'second']) writeOther(name);
   write('program.mjs', program);
-  // as guides once said, which is what npm followed
+  // links as older guides described them, which npm follows
   mkdirSync(join(folder, 'node_modules'));
   symlinkSync(join(root, 'packages'), join(folder, 'node_modules', '@mtl'));
   linkPackages(folder);

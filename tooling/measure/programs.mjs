@@ -7,9 +7,9 @@ const measure = 'tooling/measure';
 const onSources = 'node --conditions=@mtl/source --import ./tooling/vitest/typescript-loader.mjs';
 
 /**
- * By name: what the list says, where the program is, and how it is run; `target` is a native program that it
- * needs. `inBench` ones are what `npm run bench` runs, one after the other. The comment at the top of a
- * program has its flags.
+ * The programs by name: the description for the list, the path, and the way to run it. `target`: a native
+ * program that it needs. `npm run bench` runs programs with `inBench`, one after the other. The comment at
+ * the top of a program has its flags.
  */
 export const programs = {
   'step-against-pytorch': {
@@ -160,7 +160,7 @@ export function commandOf({ command, file, isOnSources }) {
   return `${isOnSources || file.endsWith('.ts') ? onSources : 'node'} ${measure}/${file}`;
 }
 
-/** Returns what a program says of itself: the comment at its top. */
+/** Returns the help of a program: the comment at its top. */
 export function helpOf({ file = 'kernels/run-op-benchmarks.ts' }) {
   const lines = readFileSync(new URL(file, import.meta.url), 'utf8')
     .split('\n')

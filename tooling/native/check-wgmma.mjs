@@ -18,7 +18,7 @@ const header = join(sources, 'backends/cuda/instructions/hopper.h');
 
 const registersIn = (list) => list.split(',').map((register) => register.trim());
 
-/** Says what is wrong with one matmul; undefined where nothing is. */
+/** Returns the problem of one matmul; undefined if it is correct. */
 function problemOf([text, columns, types, accumulators, left, immediates]) {
   const sums = registersIn(accumulators);
   const expected = Number(columns) / 2;
@@ -31,14 +31,14 @@ function problemOf([text, columns, types, accumulators, left, immediates]) {
   const count = registersIn(immediates).length;
   const wanted = isInRegisters ? 3 : 4;
   if (count !== wanted) return `${count} immediates, expected ${wanted}: ${text}`;
-  // both by rows, or B by columns
+  // immediates of the layouts: both operands by rows, or B by columns
   const expectedImmediates = isInRegisters ? '1,1,1' : '1,1,0,0';
   return registersIn(immediates).join(',') === expectedImmediates
     ? undefined
     : `immediates ${immediates}, expected ${expectedImmediates}: ${text}`;
 }
 
-/** The matmuls in PTX: how many, and what is wrong with them. */
+/** Returns the number of matmuls in PTX, and their problems. */
 export function checkWgmma(ptx) {
   const pattern =
     /wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32([.\w]*)\s*\{([^}]*)\},\s*(\{[^}]*\}|%\w+),\s*%\w+,\s*\w+,\s*([^;]*);/g;
@@ -49,7 +49,7 @@ export function checkWgmma(ptx) {
   return { count: found.length, problems };
 }
 
-/** A kernel that uses each form of hopper.h once. */
+/** Returns the source of a kernel that uses each form of hopper.h once. */
 export function kernelOfAllForms() {
   const columns = [...readFileSync(header, 'utf8').matchAll(/^MTL_WGMMAS\((\d+),/gm)].map(([, one]) => one);
   const uses = columns.flatMap((count) =>
@@ -75,7 +75,10 @@ __global__ void all_forms(float* values, uint64_t a, uint64_t b, uint64_t* barri
 `;
 }
 
-/** PTX of a source file for Hopper; undefined with the compiler's output printed if it does not compile. */
+/**
+ * Returns the PTX of a source file for Hopper. If it does not compile, prints the compiler's output and
+ * returns undefined.
+ */
 export function ptxOf(file, definitions = []) {
   const folder = mkdtempSync(join(tmpdir(), 'check-wgmma-'));
   try {

@@ -21,7 +21,7 @@ const sources = resolve(dirname(fileURLToPath(import.meta.url)), '../../packages
 // registers. HMMA, HGMMA and UTMALDG were checked by counting: a kernel has as many as its source unrolls to.
 const opcodes = { HMMA: [0x23c], LDSM: [0x83b], LDGSTS: [0xfae], HGMMA: [0x9f0, 0xdf0], UTMALDG: [0x5b4] };
 
-/** Names of C++ symbols, readable: without namespaces and parameters. */
+/** Returns readable names of C++ symbols, without namespaces and parameters. */
 function demangle(names) {
   const result = spawnSync('c++filt', { input: names.join('\n'), encoding: 'utf8' });
   const lines = result.status === 0 ? result.stdout.split('\n') : names;
@@ -33,7 +33,9 @@ function demangle(names) {
   );
 }
 
-/** Instructions by kind of each kernel in a cubin (64-bit ELF, one .text section for each kernel). */
+/**
+ * Counts the instructions of each kernel in a cubin by kind (64-bit ELF, one .text section for each kernel).
+ */
 function countInstructions(cubin) {
   const headers = Number(cubin.readBigUInt64LE(0x28));
   const size = cubin.readUInt16LE(0x3a);
@@ -135,7 +137,10 @@ function spilledBytes(report) {
   return Math.max(Number(stored), Number(loaded));
 }
 
-/** Compiles one file for one architecture: its kernels, or ends the process with the compiler's output. */
+/**
+ * Compiles one file for one architecture and returns its kernels; if it fails, ends the process with the
+ * compiler's output.
+ */
 function compile({ file, architecture, folder }) {
   const cubin = join(folder, `${basename(file)}.${architecture}.cubin`);
   const nvcc = spawnSync(

@@ -10,7 +10,7 @@ const instructionSets = {
 };
 const names = Object.keys(instructionSets);
 
-/** The best instruction set of the machine that a /proc/cpuinfo describes. */
+/** Returns the best instruction set of the machine that a /proc/cpuinfo describes. */
 export function instructionSetOf(cpuinfo) {
   const flags = new Set(/^flags\s*:(.*)$/m.exec(cpuinfo)?.[1].trim().split(/\s+/));
   return names.findLast((name) => instructionSets[name].every((flag) => flags.has(flag)));

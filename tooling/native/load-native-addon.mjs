@@ -71,7 +71,7 @@ function remedyOf(reason, compile) {
   return `the platform package needs glibc ${lowestGlibc} (${systems}); compile it here: ${compile}`;
 }
 
-/** The path of the addon in the platform package of this machine, or why there is none. */
+/** Returns the path of the addon in the platform package of this machine, or why there is none. */
 function findPlatformPackage({ require, directory, file }) {
   const { name, version } = readManifest(join(directory, 'package.json'));
   const platformPackage = `${name}-${process.platform}-${process.arch}`;

@@ -24,7 +24,7 @@ function run(command, args) {
   return result.stdout;
 }
 
-/** Ends the process where a command failed, with the end of what it printed and a remedy. */
+/** Ends the process if a command failed, with the end of its output and a remedy. */
 function checkEnd({ command, status, output }) {
   if (status !== 0) {
     const missing = /(oneDNN|OpenMP|OpenMP_CXX)[^\n]*(was not found|Could NOT find)[^\n]*/.exec(output)?.[0];
@@ -36,7 +36,10 @@ function checkEnd({ command, status, output }) {
   }
 }
 
-/** The share of a build that a line of Ninja (`[12/96]`) or Make (`[ 12%]`) prints; undefined for others. */
+/**
+ * Returns the finished share of a build from a line of Ninja (`[12/96]`) or Make (`[ 12%]`); undefined for
+ * other lines.
+ */
 export function progressOf(line) {
   const [, done, all] = /^\[(\d+)\/(\d+)\]/.exec(line) ?? /^\[\s*(\d+)(%)\]/.exec(line) ?? [];
   if (done === undefined) return undefined;
@@ -44,8 +47,8 @@ export function progressOf(line) {
 }
 
 /**
- * Where progress goes: the file that `MTL_BUILD_PROGRESS` names a folder for, which the bootstrap reads; else
- * a line of the terminal, where there is one.
+ * Returns the function that reports progress: to a file in the folder `MTL_BUILD_PROGRESS`, which the
+ * bootstrap reads, else to a line of the terminal, if there is one.
  */
 function progressReporter(directory) {
   const { MTL_BUILD_PROGRESS: folder } = process.env;
@@ -102,7 +105,10 @@ function isSameFolder(path, other) {
   return existsSync(path) && realpathSync(path) === realpathSync(other);
 }
 
-/** An entry of the cache of a build folder; undefined where it was not configured, or has none. */
+/**
+ * Returns an entry of the CMake cache of a build folder; undefined if the folder was not configured or the
+ * entry does not exist.
+ */
 function cacheEntry(buildDirectory, name) {
   const path = join(buildDirectory, 'CMakeCache.txt');
   if (!existsSync(path)) return undefined;
@@ -144,14 +150,14 @@ function writeLinkAside(buildDirectory) {
 }
 
 /**
- * Takes away what CMake configured elsewhere: in a checkout that was copied or moved, its cache names the
- * folder where that was, and CMake refuses to go on. The cache of another project stays, which is an error.
+ * Removes the CMake configuration of a checkout that was copied or moved: its cache names the old folder, and
+ * CMake would refuse to continue. The cache of another project is kept, and leads to an error.
  */
 function forgetOtherPlace({ directory, buildDirectory }) {
   const entryOf = (name) => cacheEntry(buildDirectory, name);
   const source = entryOf('CMAKE_HOME_DIRECTORY');
   const build = entryOf('CMAKE_CACHEFILE_DIR');
-  // a configuration that was interrupted names nothing yet
+  // an interrupted configuration has no names of folders yet
   if (source === undefined || build === undefined) return;
   if (isSameFolder(source, directory) && isSameFolder(build, buildDirectory)) return;
   const project = entryOf('CMAKE_PROJECT_NAME');
@@ -184,7 +190,7 @@ export async function buildNative({ directory, args, command = 'build-native.mjs
     fail('no C++ compiler was found', 'sudo apt-get install g++');
   process.chdir(directory);
   const options = [...args];
-  /** The value of a flag, taken out of the arguments. */
+  /** Removes a flag from the arguments and returns its value. */
   const take = (flag) => {
     const at = options.indexOf(flag);
     return at < 0 ? undefined : options.splice(at, 2)[1];
@@ -204,7 +210,7 @@ export async function buildNative({ directory, args, command = 'build-native.mjs
     `-DCMAKE_PROJECT_INCLUDE=${writeLinkAside(buildDirectory)}`,
     ...options,
   ]);
-  // what an optional part reports about itself
+  // prints the messages of optional parts, for example that an engine is left out
   for (const [, line] of output.matchAll(/^-- (\w+ (?:engine|library): .*)$/gm)) console.log(line);
   const build = ['--build', buildDirectory, '--parallel', String(availableParallelism())];
   await runBuild(

@@ -10,7 +10,7 @@ const { path: folder, remove } = testFolder('native-build');
 afterAll(remove);
 afterEach(() => vi.unstubAllEnvs());
 
-/** A package that takes no compiler: its one target writes where it was built. */
+/** Makes a package that needs no compiler: its single target writes the folder in which it was built. */
 function makePackage(name, project = 'made') {
   const path = join(folder, name);
   mkdirSync(path);
@@ -64,7 +64,7 @@ describe('build-native.mjs', () => {
         'set_target_properties(made PROPERTIES PREFIX "" SUFFIX ".node")',
       ];
       writeFileSync(join(path, 'CMakeLists.txt'), `${lines.join('\n')}\n`);
-      // a linker that takes its output away, and its time
+      // a linker that first removes its output, and is slow
       const compiler = join(path, 'slow-compiler');
       const script = `#!/bin/sh
 case " $* " in *" -shared "*) for word; do [ "$last" = -o ] && rm -f "$word" && sleep 1; last=$word; done ;; esac

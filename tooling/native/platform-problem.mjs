@@ -1,5 +1,5 @@
 /**
- * A platform, by what decides whether the native code can run there.
+ * The properties of a platform that decide if the native code can run on it.
  *
  * @typedef {object} Platform
  * @property {string} platform `process.platform`
@@ -20,8 +20,8 @@ export function thisPlatform() {
 }
 
 /**
- * Says why the native code cannot run on a platform, with the remedy; undefined on Linux, x86-64, glibc, the
- * only platform that is built and tested.
+ * Returns the reason why the native code cannot run on a platform, with the remedy; undefined for Linux on
+ * x86-64 with glibc, the only platform that is built and tested.
  *
  * @param {Platform} [given] this platform unless given
  * @returns {{ readonly message: string, readonly expected: string, readonly remedy: string } | undefined}

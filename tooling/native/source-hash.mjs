@@ -9,9 +9,9 @@ const isLeftOut = (path) => path.startsWith('tests/') || path === 'build-addon.m
 const otherHeaders = { comm: ['packages/kernels/native/include'] };
 
 /**
- * A hash of what the addon of `name` (kernels or comm) is compiled from, in the checkout `root`:
- * CMakeLists.txt, the native sources, headers of other packages, and the versions of Node-API's headers. A
- * platform package records it, so that a checkout of the same sources need not compile.
+ * Returns a hash of the inputs from which the addon of `name` (kernels or comm) is compiled in the checkout
+ * `root`: CMakeLists.txt, the native sources, headers of other packages, and the versions of Node-API's
+ * headers. A platform package records it, so that a checkout of the same sources need not compile.
  */
 export function sourceHash({ root, name }) {
   const folder = join(root, 'packages', name);

@@ -59,7 +59,7 @@ describe('changesets', () => {
       const changelog = join(copy.directory, 'packages', name.slice('@mtl/'.length), 'CHANGELOG.md');
       expect(existsSync(changelog), changelog).toBe(true);
     }
-    // those of prereleases stay until the release, and are listed as used
+    // changesets of prereleases stay until the release, and are listed as used
     const used = usedInPrereleases();
     for (const file of pending) {
       const stays = existsSync(join(copy.directory, '.changeset', file));

@@ -7,7 +7,7 @@ import { addonFoldersHere } from '../release/platform-folders.mjs';
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const binaries = join(root, 'node_modules', '.bin');
 
-/** How commands run: with the checkout's tools first on PATH. */
+/** Returns the options of commands: the checkout's tools are first on PATH. */
 const optionsOf = ({ cwd = root, env = {} } = {}) => ({
   cwd,
   encoding: 'utf8',
@@ -31,7 +31,7 @@ export function run(command, args, options) {
   return { status, stdout, output: `${stdout}${stderr}${error === undefined ? '' : error.message}` };
 }
 
-/** The same, asynchronously, so that several can run at once. */
+/** Does as `run`, but asynchronously, so that several commands can run at once. */
 export function runConcurrently(command, args, options) {
   return new Promise((resolve) => {
     const child = execFile(command, args, optionsOf(options), (error, stdout, stderr) => {
@@ -41,7 +41,7 @@ export function runConcurrently(command, args, options) {
   });
 }
 
-/** The manifests of all packages that are published, by name. */
+/** Returns the manifests of all published packages, by name. */
 export function publishedPackages() {
   const manifests = readdirSync(join(root, 'packages'))
     .map((folder) => JSON.parse(readFileSync(join(root, 'packages', folder, 'package.json'), 'utf8')))
@@ -49,7 +49,7 @@ export function publishedPackages() {
   return new Map(manifests.map((manifest) => [manifest.name, manifest]));
 }
 
-/** `name` and every published package that it depends on, directly or not. */
+/** Returns `name` and every published package that it depends on, directly or indirectly. */
 export function withDependencies(name, packages = publishedPackages()) {
   const found = new Set([name]);
   for (const each of found) {
@@ -60,7 +60,7 @@ export function withDependencies(name, packages = publishedPackages()) {
   return [...found];
 }
 
-/** Where pnpm packs a package. */
+/** Returns the path of the tarball that pnpm packs for a package. */
 export const tarballOf = ({ name, version }, directory) =>
   join(directory, `${name.replace('@', '').replace('/', '-')}-${version}.tgz`);
 
@@ -81,8 +81,8 @@ export function packPackages(directory, { hasTypes = true } = {}) {
 
 /**
  * Packs, for the platform of this machine, packages of the names and versions of the platform packages into
- * `directory`, with the addons of the local build; returns the tarballs by name. They load on this machine
- * only: the release builds those that load elsewhere.
+ * `directory`, with the addons of the local build; returns the tarballs by name. They load only on this
+ * machine: the release builds addons that load on others.
  */
 export function packLocalBuilds(directory) {
   const platforms = addonFoldersHere(root);
@@ -102,7 +102,7 @@ export function packLocalBuilds(directory) {
   return new Map(platforms.map(({ name, manifest }) => [name, tarballOf(manifest, directory)]));
 }
 
-/** The platform packages that `names` may have. */
+/** Returns the platform packages that packages in `names` may depend on. */
 const platformPackagesOf = (names, packages = publishedPackages()) =>
   names.flatMap((name) => Object.keys(packages.get(name).optionalDependencies ?? {}));
 
@@ -127,7 +127,7 @@ export async function installPackage({ name, tarballs, directory, withPlatform =
   return join(directory, 'node_modules', name);
 }
 
-/** Tells whether packages that are not ours can be had: from npm's cache or from the registry. */
+/** Tells if third-party packages are available, from npm's cache or from the registry. */
 export function canInstall() {
   const flags = ['--prefer-offline', '--fetch-retries=0', '--fetch-timeout=10000'];
   return run('npm', ['view', 'node-addon-api', 'version', ...flags]).status === 0;

@@ -46,7 +46,7 @@ describe.concurrent('a packed package', () => {
   it.each(names)('%s passes are-the-types-wrong', async (name) => {
     const { status, output } = await checkTypes(tarballs.get(name));
     expect(status, output).toBe(0);
-    expect(output).toContain('OK (ESM)'); // a package without types would pass as well
+    expect(output).toContain('OK (ESM)'); // without this check, a package without types would pass, too
   });
 
   it.each(names)('%s holds no trace of the workspace', (name) => {
@@ -92,7 +92,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   let addon;
   const installs = new Map();
 
-  /** Where a package is installed alone, once for all tests that leave it as it is. */
+  /** Installs a package alone, once for all tests that do not change it; returns the folder. */
   function installedAlone(name) {
     const folder = join(directory, 'alone', name.slice('@mtl/'.length));
     const install = installs.get(name) ?? installPackage({ name, tarballs, directory: folder });
@@ -100,7 +100,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     return install.then(() => folder);
   }
 
-  /** Compiled once, by the command that users run. */
+  /** Compiles the addon once, with the command that users run. */
   function compiledAddon() {
     addon ??= compileAddon();
     return addon;
@@ -214,7 +214,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
       expect(readFileSync(join(installed, 'README.md'), 'utf8')).toBe(
         readFileSync(join(folderOf(name), 'README.md'), 'utf8'),
       );
-      // addons are those of the platform packages
+      // addons must come from the platform packages
       const env = { MTL_KERNELS_ADDON: undefined, MTL_COMM_ADDON: undefined };
       const programs = Object.keys(packages.get(name).bin ?? {});
       for (const program of programs) {

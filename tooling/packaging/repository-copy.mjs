@@ -4,9 +4,9 @@ import { dirname, join } from 'node:path';
 import { root, run } from './packed-packages.mjs';
 
 /**
- * A copy of the repository's tracked files (as they are now, or only those that `wanted` accepts),
- * committed on the branch main of a repository of its own, with the tools of this checkout. The caller
- * removes it.
+ * Copies the repository's tracked files (with uncommitted changes; only files that `wanted` accepts), and
+ * commits them on the branch main of a new repository, with the tools of this checkout. The caller removes
+ * the copy.
  */
 export function copyRepository({ wanted = () => true } = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'mtl-copy-'));

@@ -33,8 +33,8 @@ function compilerHost() {
 const host = compilerHost();
 
 /**
- * The type errors of the files `paths`, as strict as our own packages are checked, one line for each error;
- * imports are resolved from their folders.
+ * Returns the type errors of the files `paths`, as strict as our own packages are checked, one line for each
+ * error; imports are resolved from their folders.
  *
  * @param how `checksDeclarations` also finds errors in declarations, which are taken as they are otherwise
  */

@@ -1,6 +1,6 @@
 /**
  * Starts `job` for every item, in their order, at most `limit` of them at once.
- * @returns their promises by item; those after one that fails need no handler
+ * @returns the promises by item; promises after one that fails need no handler
  */
 export function atMostAtOnce({ limit, items }, job) {
   const waiting = [];

@@ -3,8 +3,8 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * A digest of the names and bytes of all files of a directory and its folders. It stands for bytes that
- * another program has read, so that a test tells when they change.
+ * Returns a digest of the names and bytes of all files in a directory and its subfolders. A test compares it
+ * with the digest of the files that another program has read, to notice changes.
  *
  * @param {string} directory
  * @returns {string} SHA-256, hexadecimal

@@ -11,7 +11,7 @@ function must(problem) {
   if (problem !== undefined) throw new Error(problem);
 }
 /**
- * Says why this machine cannot play two hosts; undefined where it can.
+ * Returns the reason why this machine cannot simulate two hosts; undefined if it can.
  *
  * @returns {string | undefined}
  */
@@ -20,7 +20,8 @@ export function networkHostsProblem() {
   return ip('netns', 'add', name) ?? ip('netns', 'delete', name);
 }
 /**
- * The kernel says a moment later that a cable has two ends; before that, programs do not see the interface.
+ * Waits until the kernel reports an interface as up, a moment after its cable was made; before that, programs
+ * do not see it.
  */
 function waitUntilUp(name) {
   const deadline = Date.now() + 10_000;

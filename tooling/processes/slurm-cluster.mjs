@@ -10,7 +10,7 @@ import { until } from './until.mjs';
 const commands = ['srun', 'sbatch', 'sinfo', 'munged', 'slurmctld', 'slurmd'];
 
 /**
- * Says why this machine cannot run a Slurm of its own; undefined where it can.
+ * Returns the reason why this machine cannot run its own Slurm; undefined if it can.
  *
  * @returns {string | undefined}
  */

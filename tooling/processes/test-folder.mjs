@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
-/** A folder of its own for a test file, with what tests put there; `remove` ends it. */
+/** Makes a separate folder for a test file, with functions that write files into it; `remove` deletes it. */
 export function testFolder(name) {
   const path = mkdtempSync(join(tmpdir(), `mtl-${name}-`));
   const write = (file, text, options) => {
@@ -12,7 +12,7 @@ export function testFolder(name) {
   return {
     path,
     write,
-    /** A program of the shell. */
+    /** Writes an executable shell script. */
     writeProgram: (file, lines) => write(file, `#!/bin/sh\n${lines}\n`, { mode: 0o755 }),
     remove: () => rmSync(path, { recursive: true, force: true }),
   };

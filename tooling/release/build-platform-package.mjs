@@ -44,7 +44,7 @@ const parts = {
 
 const compiler = process.env.CXX ?? 'c++';
 
-/** The licences of what GCC's runtime libraries bring into every package. */
+/** Returns the licences of what GCC's runtime libraries bring into every package. */
 function runtimeLicenses() {
   return {
     'GCC-RUNTIME-COPYRIGHT': '/usr/share/doc/libgomp1/copyright', // with the runtime library exception
@@ -52,7 +52,10 @@ function runtimeLicenses() {
   };
 }
 
-/** The licence of NVIDIA's runtime, which is linked into the CUDA library: of a toolkit, or of its wheel. */
+/**
+ * Returns the licence of NVIDIA's runtime, which is linked into the CUDA library: of a toolkit, or of its
+ * wheel.
+ */
 function cudaLicenses() {
   const toolkits = [process.env.CUDA_HOME, process.env.CUDA_PATH, '/usr/local/cuda'].filter(Boolean);
   const found = toolkits.flatMap((toolkit) => {

@@ -4,7 +4,7 @@ import { lowestGlibc } from '../native/lowest-glibc.mjs';
 import { isAbove, readDynamic } from './read-dynamic.mjs';
 
 const mebibyte = 1 << 20;
-/** A person waits for a download of at most 40 MB in all. */
+/** Largest number of bytes of a package: users wait for its download. */
 const maximumBytes = 40e6;
 /** Libraries that every machine with glibc and Node.js has: Node.js itself needs libgcc. */
 const ofEveryMachine = [
@@ -47,7 +47,7 @@ export function libraryProblems(path, { bundled = [], isOurs = true } = {}) {
   ];
 }
 
-/** Says what is wrong with the manifest of a platform package. */
+/** Returns the problems of the manifest of a platform package. */
 export function manifestProblems({ name, version, os, cpu, libc, scripts = {}, ...rest }, versionOfPackage) {
   const [, platform, arch] = /-(\w+)-(\w+)$/.exec(name);
   return [
@@ -64,7 +64,10 @@ export function manifestProblems({ name, version, os, cpu, libc, scripts = {}, .
   ];
 }
 
-/** Ends the process with what is wrong with a platform package that was built; prints its size otherwise. */
+/**
+ * Checks a built platform package: ends the process with its problems if there are any, otherwise prints its
+ * size.
+ */
 export function checkPlatformPackage({ name, directory, manifest }) {
   const missing = manifest.files.filter((file) => !existsSync(join(directory, file)));
   const libraries = manifest.files.filter(

@@ -5,12 +5,12 @@ import { runStep } from './run-step.mjs';
 
 const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
 
-/** A field of /etc/os-release. */
+/** Returns a field of /etc/os-release. */
 export function osRelease(field) {
   return new RegExp(`^${field}="?([^"\n]*)`, 'm').exec(readFileSync('/etc/os-release', 'utf8'))?.[1];
 }
 
-/** Where this machine gets the packages of its own release of Debian from. */
+/** Returns the mirror from which this machine gets packages of its release of Debian. */
 export function mirrorOfMachine() {
   const release = osRelease('VERSION_CODENAME');
   const format = ['--format', '$(SITE)', 'Created-By: Packages', `Codename: ${release}`];
@@ -20,8 +20,8 @@ export function mirrorOfMachine() {
 }
 
 /**
- * The options with which apt uses a list of sources of its own below `directory` and leaves the lists and
- * caches of the machine alone.
+ * Returns the options with which apt uses a list of sources of its own below `directory` and leaves the lists
+ * and caches of the machine alone.
  */
 function aptOptions({ directory, release }) {
   const lists = join(directory, `lists-${release}`);

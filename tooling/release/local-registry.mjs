@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 
-/** The package.json of a tarball, which is in its one folder, whatever that is called. */
+/** Returns the package.json of a tarball, which is in its one folder, whatever that is called. */
 export function manifestOf(tarball) {
   const { stdout, status } = spawnSync(
     'tar',

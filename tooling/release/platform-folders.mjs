@@ -2,9 +2,9 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * The platform packages of the checkout `root`: { name, directory, manifest, part, packageOf, isAddon } of
- * each. `part` is what it holds: kernels or comm for the addon of a package, or kernels-cuda. `packageOf` is
- * the folder of packages/ with its sources.
+ * Returns the platform packages of the checkout `root`: { name, directory, manifest, part, packageOf, isAddon
+ * } of each. `part` is what it holds: kernels or comm for the addon of a package, or kernels-cuda.
+ * `packageOf` is the folder of packages/ with its sources.
  */
 export function platformFolders(root) {
   const folder = join(root, 'platforms');
@@ -18,14 +18,14 @@ export function platformFolders(root) {
   });
 }
 
-/** Platform packages that are for the machine at hand. */
+/** Returns the platform packages for this machine. */
 export function platformFoldersHere(root) {
   return platformFolders(root).filter(
     ({ manifest: { os, cpu } }) => os.includes(process.platform) && cpu.includes(process.arch),
   );
 }
 
-/** Platform packages with an addon, which a checkout does without compiling. */
+/** Returns the platform packages with an addon: a checkout uses them instead of compiling. */
 export function addonFoldersHere(root) {
   return platformFoldersHere(root).filter(({ isAddon }) => isAddon);
 }

@@ -28,7 +28,9 @@ export function readDynamic(path) {
   return parseDynamic(runStep('readelf', ['--dynamic', '--version-info', '--dyn-syms', '--wide', path]));
 }
 
-/** Tells whether the version '2.4' of a library is above '2.34': part by part, as numbers. */
+/**
+ * Tells if a version of a library is above another one. Parts are compared as numbers: '2.4' is below '2.34'.
+ */
 export function isAbove(version, limit) {
   const [parts, limits] = [version, limit].map((text) => text.split('.').map(Number));
   const at = parts.findIndex((part, index) => part !== (limits[index] ?? 0));

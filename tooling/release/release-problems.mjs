@@ -1,6 +1,6 @@
 /**
- * Says what is wrong with the versions of packages that are released together, from the tag `tag` if there is
- * one.
+ * Returns the problems of the versions of packages that are released together, compared with the tag `tag` if
+ * it is given.
  */
 export function versionProblems({ versions, tag }) {
   const distinct = [...new Set(versions)];
@@ -11,14 +11,14 @@ export function versionProblems({ versions, tag }) {
     : [`the tag is ${tag}, the changesets make ${expected}: tag that`];
 }
 
-/** The tag of npm under which a version is found: that of a prerelease (`alpha`) is its own. */
+/** Returns the tag of npm for a version: a prerelease has its own tag, such as `alpha`. */
 export function distTagOf(version) {
   return /-([a-z]+)/.exec(version)?.[1] ?? 'latest';
 }
 
 /**
- * Says what would stop npm at one of the packages of these manifests, or leave half of them published.
- * `changes` is what is not committed.
+ * Returns the problems that would make npm refuse a package of these manifests, after others may have been
+ * published. `changes`: uncommitted changes.
  */
 export function releaseProblems({ manifests, isDry, changes }) {
   const problems = changes === '' ? [] : [`the checkout has changes, commit them:\n${changes}`];

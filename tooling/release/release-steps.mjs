@@ -23,10 +23,10 @@ const platformsHere = () => (withCuda ? platformFoldersHere(root) : addonFolders
 const cache = process.env.MTL_RELEASE_CACHE ?? join(root, '.cache', 'release');
 const env = toolEnvironment();
 const tarballs = join(root, '.cache', 'tarballs');
-/** From the tarballs to the first step, in seconds: what README promises. */
+/** Seconds from the tarballs to the end of the first step, as README promises. */
 const promisedSeconds = 15;
 
-/** The manifests of all that this machine publishes. */
+/** Returns the manifests of all packages that this machine publishes. */
 const everything = () => [
   ...publishedPackages().values(),
   ...platformsHere().map(({ manifest }) => manifest),

@@ -18,7 +18,7 @@ afterAll(folder.remove);
 const platforms = platformFolders(root);
 const packages = publishedPackages();
 
-/** A shared library of one C file. */
+/** Compiles a C source to a shared library, and returns its path. */
 function compiled(name, source, flags = []) {
   folder.write(`${name}.c`, source);
   const path = join(folder.path, `${name}.so`);

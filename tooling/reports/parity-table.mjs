@@ -15,7 +15,7 @@ const meshOf = ({ sizes }) => {
 /** 1F1B is what a pipeline has that names none. */
 const scheduleOf = ({ traits }) => traits.find((trait) => schedule.test(trait)) ?? '1f1b';
 
-/** The largest differences of each group of layouts, as a table in Markdown. */
+/** Returns the largest differences of each group of layouts, as a table in Markdown. */
 function table(results, { title, groupOf }) {
   const groups = groupBy(results, groupOf);
   const head = [

@@ -23,7 +23,10 @@ const asideName = 'dist-aside-';
 
 /** Folders that no build reads. */
 const unread = new Set(['node_modules', 'dist', 'build', 'test', 'bench', 'fixtures']);
-/** Nor hidden ones, such as turbo's logs of the tasks of a package, nor what builds make aside. */
+/**
+ * Tells if no build reads a file or folder: an unread folder, a hidden one, such as turbo's logs, or a build
+ * in progress.
+ */
 const isUnread = (name) => unread.has(name) || name.startsWith('.') || name.startsWith(asideName);
 
 function addFiles(hash, folder) {
@@ -49,8 +52,8 @@ function hashOf(folders, others = []) {
 }
 
 /**
- * A digest of what is in dist/: the files that run, or the declarations; without what earlier builds left
- * there.
+ * Returns a digest of what is in dist/: the files that run, or the declarations; without what earlier builds
+ * left there.
  */
 function outputsOf(folder, isWanted, superseded = {}) {
   const dist = join(folder, 'dist');
@@ -91,7 +94,7 @@ function packagesOf(root) {
   return [...ordered.values()];
 }
 
-/** Takes away what builds left that were killed. */
+/** Removes folders that killed builds have left. */
 function removeOldAsides(folder) {
   for (const name of readdirSync(folder).filter((each) => each.startsWith(asideName))) {
     if (!existsSync(`/proc/${name.slice(asideName.length)}`)) rmSync(join(folder, name), { recursive: true });
@@ -168,7 +171,7 @@ export async function buildPackages({ root, stamps, declarations = false }) {
     return declared !== 'none' && declared === outputsOf(folder, isDeclaration);
   };
   const all = packagesOf(root);
-  // those that were made once are kept true: editors and linked folders read them
+  // declarations that exist are kept up to date, since editors and linked folders read them
   const wantsDeclarations =
     declarations || Object.values(written).some(({ declared = 'none' }) => declared !== 'none');
   const withoutCode = all.filter((each) => !hasCode(each));

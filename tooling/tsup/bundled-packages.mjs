@@ -23,7 +23,7 @@ export const ownUrls = () => ({
 });
 
 /**
- * The folder of the package in node_modules that a bundled file is from; undefined for files of the
+ * Returns the folder of the package in node_modules that a bundled file is from; undefined for files of the
  * workspace.
  */
 function thirdPartyOf(path) {

@@ -1,7 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The entry points of the package in `folder`: the sources that it exports, and its program, src/main.ts. */
+/**
+ * Returns the entry points of the package in `folder`: the sources that it exports, and its program,
+ * src/main.ts.
+ */
 export function entryPoints(folder = process.cwd()) {
   const { exports = {} } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
   const exported = Object.values(exports).flatMap((conditions) => conditions['@mtl/source'] ?? []);

@@ -8,10 +8,10 @@ import { dirname, join, relative } from 'node:path';
  */
 const keptMs = 3_600_000;
 
-/** Where build-packages.mjs notes what it has built in a checkout. */
+/** Returns the path of the file in which build-packages.mjs records its builds of a checkout. */
 export const stampsOf = (root) => join(root, 'tooling', 'build', 'packages.json');
 
-/** The files in a folder, as paths relative to it. */
+/** Lists the files in a folder, as paths relative to the folder. */
 export function filesOf(folder) {
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -19,7 +19,10 @@ export function filesOf(folder) {
     .map((entry) => relative(folder, join(entry.parentPath ?? entry.path, entry.name)));
 }
 
-/** Declarations are read by nothing that runs, and must not be those of other sources. */
+/**
+ * Tells if a path is a declaration. No running program reads declarations, and they must match the current
+ * sources.
+ */
 export const isDeclaration = (path) => /\.d\.m?ts$/.test(path);
 
 function isSame(path, other) {

@@ -6,8 +6,8 @@ const viewOf = (array) => Buffer.from(array.buffer, array.byteOffset, array.byte
 const isTypedArray = (value) => ArrayBuffer.isView(value) && !(value instanceof DataView);
 
 /**
- * True of the same bytes, undefined otherwise: then elements are compared, which also names those that
- * differ.
+ * Returns true for the same bytes, otherwise undefined: vitest then compares the elements and names the
+ * different ones.
  */
 export function equalBytes(left, right) {
   if (!isTypedArray(left) || !isTypedArray(right) || left.constructor !== right.constructor) return undefined;

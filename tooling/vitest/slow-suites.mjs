@@ -61,16 +61,16 @@ export const slowSuites = {
   },
 };
 
-/** The seconds of a suite of the package in `folder` by its path there; 0 unless it is slow. */
+/** Returns the seconds of a suite by its path in the package in `folder`; 0 for a suite that is not slow. */
 export function secondsOf(suite, folder = process.cwd()) {
   return slowSuites[relative(root, folder)]?.[suite] ?? 0;
 }
 
-/** The slow suites of the package in `folder` where `npm test` runs without --all; otherwise none. */
+/** Returns the slow suites of the package in `folder` if `npm test` runs without --all; otherwise none. */
 export function suitesLeftOut(folder = process.cwd()) {
   return process.env.MTL_TEST_SUITES === 'fast' ? Object.keys(slowSuites[relative(root, folder)] ?? {}) : [];
 }
 
-/** How many suites `npm test` without --all leaves out. */
+/** Returns the number of suites that `npm test` without --all leaves out. */
 export const numSuitesLeft = () =>
   Object.values(slowSuites).reduce((sum, suites) => sum + Object.keys(suites).length, 0);

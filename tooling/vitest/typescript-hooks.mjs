@@ -40,7 +40,8 @@ async function compile(path, source) {
 
 async function compiledOf(path) {
   const source = readFileSync(path, 'utf8');
-  // what lies elsewhere, as the folders that tests make, is not met again: its files would pile up
+  // files outside of the repository, such as in folders of tests, are not compiled again, so caching them
+  // would only fill the disk
   if (!path.startsWith(repository)) return await compile(path, source);
   const how = JSON.stringify({ ...options, ...mapOptions });
   const mark = `//# ${digest(compiler, process.version, how, path, source)}\n`;

@@ -20,16 +20,16 @@ import {
 
 /** Opens the run and trains its model: on every rank, once the processes have joined. */
 async function trainBert(run: OpenedRun): Promise<void> {
-  // World and mesh: the processes of the job are `run.world`, undefined for one alone. `run.processes` says
-  // which place this one has in the mesh of tp x dp x pp, and has its groups: with tp it shares layers, with
-  // dp the samples of a step, with pp the order of the layers.
+  // World and mesh: the processes of the job are `run.world`, undefined for one alone. `run.processes` has
+  // the coordinates of this process in the mesh of tp x dp x pp, and its process groups: tp ranks share every
+  // layer, dp ranks share the samples of a step, pp ranks have consecutive layers.
 
   // Data: documents as sentences of token ids. A sample has two runs of sentences, swapped half of the time,
   // and 15 % of its tokens masked, in the order and with the masks of Megatron-LM; and the WordPiece
-  // tokenizer that made them.
+  // tokenizer that made the token ids.
   const data = await openData(run);
 
-  // Architecture: a BERT in the sizes of the flags, or what --load or --load-hf names.
+  // Architecture: a BERT in the sizes of the flags, or in the sizes of the model in --load or --load-hf.
   const model = await describeModel(run, { data });
 
   // Stages: the layers of this rank (embedding and heads on the first and the last stage), and the pipeline
@@ -38,8 +38,8 @@ async function trainBert(run: OpenedRun): Promise<void> {
   const profiler = trainingProfiler(run);
   const part = buildStages(run, { model, recorder: profiler });
 
-  // Optimizer: AdamW or Muon over the stores of the parameters. They have the memory of values and gradients,
-  // whole or sharded over dp, and reduce the gradients.
+  // Optimizer: AdamW or Muon over the stores of the parameters. Stores own the memory of values and
+  // gradients, replicated or sharded over dp, and reduce the gradients.
   const optimizer = createOptimizer(run, { part });
 
   // Loop: the weights that the run begins with (initial ones, or --load, --load-hf; a resumed run also takes

@@ -13,7 +13,7 @@ const program = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 let directory: string;
 let data: readonly string[];
 
-/** A training run of a second: a tiny model on tiny sentences, in steps of 8 samples. */
+/** Flags of a training run that takes a second: a tiny model on tiny sentences, in steps of 8 samples. */
 const tiny = [
   ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '2'],
   ...['--seq-length', '32', '--max-position-embeddings', '32'],
@@ -22,10 +22,10 @@ const tiny = [
   ...['--eval-iters', '2', '--eval-interval', '100', '--log-interval', '1', '--split', '90,10,0'],
 ];
 
-/** The tiny recipe with some flags in place of its own. */
+/** Returns the flags of the tiny recipe, with the given flags in place of the recipe's values. */
 const recipeWith = (given: readonly string[]) => [...withoutFlags([...tiny, ...data], given), ...given];
 
-// in this process, which takes half a second less
+// runs the program in this process: starting a separate one takes half a second more
 const start = (flags: readonly string[]) => runProgramHere({ program, flags, directory });
 const train = (given: readonly string[]) => start(recipeWith(given));
 const pathOf = (name: string): string => join(directory, name);
@@ -62,7 +62,10 @@ describe('the preset of a command line that asks for nothing of its own', () => 
 
 describe('a training run', () => {
   let run: Awaited<ReturnType<typeof train>>;
-  /** Where the run writes its model, in the one placement of layer norms that Hugging Face has. */
+  /**
+   * Returns the folder in which the run writes its model, which has the only placement of layer norms that
+   * Hugging Face supports.
+   */
   const huggingFace = () => pathOf('hugging-face');
   beforeAll(async () => {
     const saves = ['--save', pathOf('learns'), '--save-hf', huggingFace()];
@@ -72,7 +75,7 @@ describe('a training run', () => {
   it('learns, and ends with both losses and a few filled masks', () => {
     expect(run.code).toBe(0);
     const masked = Number(/^ {2}lm loss +([\d.]+)/m.exec(run.output)?.[1]);
-    // ln 100 is 4.6; within these sentences one word tells the other
+    // guessing among 100 words has a loss of ln 100 = 4.6; in these sentences one word predicts the other
     expect(masked).toBeLessThan(3);
     for (const name of ['sop loss', 'total loss'])
       expect(run.output).toMatch(new RegExp(`^ {2}${name} +[\\d.]+`, 'm'));
@@ -87,7 +90,7 @@ describe('a training run', () => {
       const percent = [...line.matchAll(/ ([\d.]+) %/g)].map(([, number]) => Number(number));
       expect(percent).toEqual(percent.toSorted((a, b) => b - a));
       const sum = percent.reduce((total, each) => total + each, 0);
-      // five of a hundred words, after it has learnt; each number is rounded to a tenth
+      // the probabilities of five of a hundred words, after training; each number is rounded to a tenth
       expect(sum).toBeGreaterThan(20);
       expect(sum).toBeLessThanOrEqual(100.25);
     }
@@ -122,7 +125,7 @@ describe('a training run', () => {
     expect(readdirSync(huggingFace()).sort()).toEqual([
       ...['config.json', 'model.safetensors', 'tokenizer_config.json', 'vocab.txt'],
     ]);
-    // sizes and tokenizer are the directory's
+    // sizes and tokenizer come from the directory
     const ofRun = [...data.slice(0, 2), '--split', '90,10,0', '--micro-batch-size', '4', '--threads', '1'];
     const again = await start([
       ...['--load-hf', huggingFace(), '--save', `${huggingFace()}-more`, '--metrics-jsonl', metrics],
@@ -131,7 +134,7 @@ describe('a training run', () => {
     expect(again.output).toContain('loaded the weights of');
     expect(again.output).toMatch(/^ {4}layer-norm-placement +post +Hugging Face directory /m);
     expect(again.code).toBe(0);
-    expect(readMetrics(metrics)[0]!.lm_loss).toBeLessThan(3.5); // ln 100 is 4.6: it goes on from what it learnt
+    expect(readMetrics(metrics)[0]!.lm_loss).toBeLessThan(3.5); // an untrained model has ln 100 = 4.6
   });
 });
 

@@ -20,15 +20,16 @@ import {
 
 /** Opens the run and trains its model: on every rank, once the processes have joined. */
 async function trainGpt(run: OpenedRun): Promise<void> {
-  // World and mesh: the processes of the job are `run.world`, undefined for one alone. `run.processes` says
-  // which place this one has in the mesh of tp x dp x pp, and has its groups: with tp it shares layers, with
-  // dp the samples of a step, with pp the order of the layers.
+  // World and mesh: the processes of the job are `run.world`, undefined for one alone. `run.processes` has
+  // the coordinates of this process in the mesh of tp x dp x pp, and its process groups: tp ranks share every
+  // layer, dp ranks share the samples of a step, pp ranks have consecutive layers.
 
-  // Data: documents as token ids, cut into samples of --seq-length + 1 tokens in a shuffled order, or
-  // conversations packed into samples; and the tokenizer that made them.
+  // Data: documents as token ids, split into samples of --seq-length + 1 tokens in a shuffled order, or
+  // conversations packed into samples; and the tokenizer that made the token ids.
   const data = await openData(run);
 
-  // Architecture: GPT-2 or the Llama family in the sizes of the flags, or what --load or --load-hf names.
+  // Architecture: GPT-2 or the Llama family in the sizes of the flags, or in the sizes of the model in --load
+  // or --load-hf.
   const model = await describeModel(run, { data });
 
   // Stages: the layers of this rank (embedding and head on the first and the last stage), and the pipeline
@@ -36,8 +37,8 @@ async function trainGpt(run: OpenedRun): Promise<void> {
   const profiler = trainingProfiler(run);
   const part = buildStages(run, { model, recorder: profiler });
 
-  // Optimizer: AdamW or Muon over the stores of the parameters. They have the memory of values and gradients,
-  // whole or sharded over dp, and reduce the gradients.
+  // Optimizer: AdamW or Muon over the stores of the parameters. Stores own the memory of values and
+  // gradients, replicated or sharded over dp, and reduce the gradients.
   const optimizer = createOptimizer(run, { part });
 
   // Loop: the weights that the run begins with (initial ones, or --load, --load-hf; a resumed run also takes

@@ -5,7 +5,7 @@ import { readMetrics, runGptTrain } from './run-gpt-train.js';
 
 export const numSteps = 30;
 export const toTheEnd = ['--train-iters', String(numSteps)];
-/** A GPT with dropout that trains in moments. */
+/** Flags of a small GPT with dropout that trains within seconds. */
 export const recipe = [
   ...['--preset', 'gpt2-4m', '--num-layers', '2', '--hidden-size', '64', '--num-attention-heads', '4'],
   ...['--seq-length', '32'],
@@ -20,7 +20,9 @@ export const everything = [
 
 export type Curve = ReadonlyMap<number, { readonly loss: number; readonly norm: number }>;
 
-/** Losses and norms by iteration; of one that was repeated after a failure, the last. */
+/**
+ * Returns losses and norms by iteration. An iteration that was repeated after a failure has its last values.
+ */
 export function curveOf(path: string): Curve {
   return new Map(
     readMetrics(path).map((step) => [step.iteration!, { loss: step.lm_loss!, norm: step.grad_norm! }]),
@@ -37,11 +39,11 @@ export function expectSameCurve(curve: Curve, expected: Curve): void {
   }
 }
 
-/** How far a training run has come that writes its metrics there. */
+/** Returns the number of lines that a training run has written to its metrics file so far. */
 export const linesOf = (path: string): number =>
   existsSync(path) ? readFileSync(path, 'utf8').split('\n').length : 0;
 
-/** The curve of one process, which trains in `directory` as `one`. */
+/** Trains in one process, as run `one` in `directory`, and returns its curve. */
 export async function undisturbedCurve(directory: string): Promise<Curve> {
   const metrics = join(directory, 'one.jsonl');
   const flags = [...recipe, ...toTheEnd, '--save', 'one', '--metrics-jsonl', metrics];

@@ -22,7 +22,7 @@ import { gptTrain, readMetrics, runGptTrain, runGptTrainHere } from './run-gpt-t
 let directory: string;
 let data: readonly string[];
 
-/** A training run of a second: a tiny model on a tiny dataset, in steps of 4 samples. */
+/** Flags of a training run that takes a second: a tiny model on a tiny dataset, in steps of 4 samples. */
 const tiny = [
   ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '2'],
   ...[
@@ -50,12 +50,12 @@ const tiny = [
   ],
 ];
 
-/** The tiny recipe with some flags in place of its own. */
+/** Returns the flags of the tiny recipe, with the given flags in place of the recipe's values. */
 const recipeWith = (given: readonly string[]) => [...withoutFlags([...tiny, ...data], given), ...given];
 
 const train = (given: readonly string[]) => runGptTrainHere({ flags: recipeWith(given), directory });
 
-/** A run of the tiny recipe that several tests look at, and go on from in a copy; it ends at step 12. */
+/** A run of the tiny recipe up to step 12. Several tests check it, and continue it in a copy. */
 const whole = {
   get path(): string {
     return join(directory, 'whole');
@@ -67,7 +67,7 @@ const whole = {
     return join(directory, 'hugging-face');
   },
   output: '',
-  /** Copies its folder to one of another name. */
+  /** Copies the run's folder to a folder with another name, and returns its path. */
   copy(name: string): string {
     const path = join(directory, name);
     cpSync(this.path, path, { recursive: true });
@@ -105,7 +105,7 @@ describe('the default preset', () => {
       // 1e-6
       expect(Math.abs(lm_loss! - golden.lmLosses[step]!), `step ${step + 1}`).toBeLessThan(2e-5);
     });
-    // seconds of two free cores, minutes of busy ones
+    // takes seconds on two free cores, minutes on busy ones
   }, 600_000);
 });
 
@@ -114,9 +114,9 @@ describe('resuming', () => {
     const parts = join(directory, 'parts');
     await train(['--save', parts, '--metrics-jsonl', `${parts}.jsonl`, '--exit-interval', '5']);
     const resumed = await train([
-      // in its own folder it goes on with its --metrics-jsonl, too
+      // a run that continues in its own folder also continues its file of --metrics-jsonl
       ...['--load', parts],
-      // another schedule, in place of which that of the checkpoint is used
+      // another schedule: the schedule of the checkpoint is used instead
       ...['--lr', '5e-3', '--lr-decay-style', 'linear', '--weight-decay', '0.5'],
       '--use-checkpoint-opt_param-scheduler',
     ]);
@@ -161,7 +161,7 @@ describe('resuming', () => {
       child.on('close', (code) => resolve([code, errors]));
     });
     expect(stderr).toBe('');
-    // 128 + SIGPIPE, as of any program in front of a pipe without a reader
+    // 128 + SIGPIPE, like any program that writes to a pipe without a reader
     expect(status).toBe(141);
     expect(readdirSync(save).filter((name) => name.startsWith('iter_'))).toHaveLength(1);
   });
@@ -242,8 +242,8 @@ describe('fp16', () => {
     // 2^32 times any gradient of this model is beyond 65,504, the largest fp16 number; 2^8 times is not
     expect(numSkipped).toBeGreaterThanOrEqual(1);
     expect(numSkipped).toBeLessThanOrEqual(24);
-    // every skip halves the scale for the next step (gradients grow while a model learns: one more may come
-    // later)
+    // every skip halves the scale for the next step (gradients grow while a model learns, so another skip may
+    // come later)
     const scales = steps.map(({ loss_scale }) => loss_scale!);
     expect(scales[0]).toBe(2 ** 32);
     isSkipped.slice(0, -1).forEach((skipped, step) => {
@@ -274,8 +274,8 @@ describe('Hugging Face directories', () => {
     expect(again.output).toContain('loaded the weights of');
     expect(again.output).toMatch(/^ {4}num-layers +2 +Hugging Face directory /m);
     expect(again.code).toBe(0);
-    expect(readMetrics(metrics)[0]!.lm_loss).toBeLessThan(5.3); // ln 257 is 5.55: it goes on from what it learnt
-    // and from the checkpoint with its flags alone
+    expect(readMetrics(metrics)[0]!.lm_loss).toBeLessThan(5.3); // an untrained model has ln 257 = 5.55
+    // continues from the checkpoint with the checkpoint's flags only
     const resumed = await runGptTrainHere({
       flags: ['--load', save, '--train-iters', '3', '--lr-decay-iters', '2', '--threads', '1', '--verbose'],
       directory,
@@ -348,7 +348,7 @@ describe('where a training run saves and what it loads is looked at before its f
       ['--load', save, '--lr', '2e-3'],
       /error\[MTL_CHECKPOINT_SCHEDULE\]: .*--lr 0.001, and this run has --lr 0.002.*remedy: .*\n +\S.* --lr 2e-3 \S*.*--use-checkpoint-opt_param-scheduler\n/s,
     );
-    // the same directory by another name goes on
+    // the same directory under another path continues the run
     const run = await train(['--save', save, '--load', `${save}/../whole`]);
     expect(run.output).toContain('12 iterations are done and --train-iters is 12: nothing is left to train');
     expect(run.code).toBe(0);

@@ -15,7 +15,7 @@ import {
 } from './curves.js';
 import { runRanks } from './run-ranks.js';
 
-// `npm run dev -- kills` says 20
+// `npm run dev -- kills` sets it to 20
 const numKills = Number(process.env.MTL_TEST_KILLS ?? 3);
 
 describe('gpt-train on processes that fail', () => {
@@ -46,8 +46,8 @@ describe('gpt-train on processes that fail', () => {
           const rank = (numDone * 7) % 4;
           const isAtStart = numDone % 3 === 1;
           const seen = linesOf(metrics('killed'));
-          // some work is done between two deaths, so that the run comes to an end; but every third comes on
-          // the way to it
+          // the run makes progress between two kills, so that it ends; but every third kill hits ranks while
+          // they start
           const isReady = (): boolean =>
             isAtStart
               ? ![undefined, killed.get(rank)].includes(processIds().get(rank))
@@ -58,7 +58,7 @@ describe('gpt-train on processes that fail', () => {
           const victim = processes.get(rank);
           if (victim === undefined || isOver) continue;
           process.kill(victim, 'SIGKILL');
-          // fewer, where a restarted run has dropped those that it repeats
+          // fewer lines than before: a restarted run has dropped the steps that it repeats
           if (linesOf(metrics('killed')) <= seen) numAtStart += 1;
           killed = processes;
           numDone += 1;
@@ -89,7 +89,7 @@ describe('gpt-train on processes that fail', () => {
 
   it.each([
     { signal: 'SIGKILL', what: 'is killed', says: /rank 3 ended with signal SIGKILL/ },
-    // of a process that stands still there is silence, which is noticed after 15 s
+    // a stopped process sends nothing, which is noticed after 15 s
     { signal: 'SIGSTOP', what: 'hangs', says: /rank 3 .*has been silent for/ },
   ] as const)(
     'goes on in a pipeline after a stage $what, as if nothing had happened',
@@ -107,7 +107,7 @@ describe('gpt-train on processes that fail', () => {
         maxRestarts: 1,
         onStart: (processIds) => {
           hurting = (async () => {
-            // between two checkpoints: some steps are done again
+            // kill between two checkpoints, so that some steps are repeated
             while (linesOf(metrics(name)) < 9 && !isOver) await sleep(5);
             const victim = processIds().get(3);
             if (victim !== undefined && !isOver) process.kill(victim, signal);

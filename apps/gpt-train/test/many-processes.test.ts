@@ -31,7 +31,8 @@ const launcherWords = {
 };
 const mpirunAsRoot = { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' };
 
-// two hosts made of network namespaces, and Debian's libgloo to connect them
+// reason why tests on two hosts are skipped: they need network namespaces, and Debian's libgloo to connect
+// them
 const cannotPlayTwoHosts = glooProblem() !== undefined || networkHostsProblem() !== undefined;
 
 describe('gpt-train on several processes', () => {
@@ -67,7 +68,7 @@ describe('gpt-train on several processes', () => {
       for (const [iteration, step] of curveOf(metrics(name))) curve.set(iteration, step);
     }
     expectSameCurve(curve, undisturbed);
-    // two pipelines side by side, each of which ran its step in the order of 1F1B
+    // two data-parallel pipelines; both ran their step in the order of 1F1B
     const trace = readFileSync(join(directory, 'layouts/trace.json'), 'utf8');
     const traced = readTrace(trace, { name: 'trace.json' });
     expect(traced.map(({ pipeline, steps }) => [pipeline, steps.length])).toEqual([
@@ -120,7 +121,7 @@ describe('gpt-train on several processes', () => {
               : {
                   onStart: (processIds) => {
                     killing = (async () => {
-                      // between two checkpoints: some steps are done again
+                      // kill between two checkpoints, so that some steps are repeated
                       while (linesOf(metrics(name)) < 9 && !areOver) await sleep(5);
                       const victim = processIds().get(3);
                       if (victim !== undefined) process.kill(victim, 'SIGKILL');
@@ -147,7 +148,7 @@ describe('gpt-train on several processes', () => {
     180_000,
   );
 
-  // shorter than the others: the curve of one process as far as it goes
+  // these runs are shorter than the others, and are compared with the beginning of the curve of one process
   describe.each(['mpirun', 'srun'] as const)('started by %s', (launcher) => {
     const isMissing =
       launcher === 'srun' ? slurmProblem() !== undefined : commandPath(launcher) === undefined;

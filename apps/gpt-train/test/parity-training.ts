@@ -30,8 +30,8 @@ export interface Curve {
 }
 
 /**
- * PyTorch's side, made by tooling/fixtures/gpt_parity.py: on a processor, or where MTL_PARITY_CURVES says so,
- * on the same GPU.
+ * Curves of PyTorch, made by tooling/fixtures/gpt_parity.py: on a CPU, or, in the file that MTL_PARITY_CURVES
+ * names, on the same GPU.
  */
 export const fixture = JSON.parse(
   readFileSync(
@@ -68,7 +68,7 @@ export const model: GptModelConfiguration = {
   numAttentionHeads: recipe.numHeads,
   maxPositionEmbeddings: recipe.sequenceLength,
   vocabularySize: recipe.vocabularySize,
-  // padded rows must change nothing: PyTorch's model has none
+  // the padded vocabulary rows must not change the results: PyTorch's model has none
   makeVocabularySizeDivisibleBy: 128,
   tieEmbeddings: true,
   layerNormEpsilon: 1e-5,
@@ -78,7 +78,7 @@ export const model: GptModelConfiguration = {
   initMethodStd: 0.02,
 };
 
-/** The hash of tooling/fixtures/gpt_parity.py. */
+/** Returns the hash of a number, as tooling/fixtures/gpt_parity.py computes it. */
 function mixed(value: number): number {
   let x = value >>> 0;
   x = Math.imul(x ^ (x >>> 16), 0x7feb352d) >>> 0;
@@ -86,7 +86,9 @@ function mixed(value: number): number {
   return (x ^ (x >>> 16)) >>> 0;
 }
 
-/** The values that a parameter starts with, in the order of the script's list. */
+/**
+ * Returns the initial values of a parameter, which the script draws in the order of its list of parameters.
+ */
 function initialValues({ name }: Parameter, size: number, seed: number): Float32Array {
   const isGain = name.endsWith('layernorm.weight');
   const isMatrix = name.endsWith('weight') && !name.includes('layernorm');
@@ -128,7 +130,7 @@ async function* batches(): AsyncGenerator<TokenBatch> {
   for (let step = 0; ; step++) yield batchOf(step);
 }
 
-/** A model of the recipe with its first weights, and its optimizer. */
+/** A model of the recipe with its initial weights, and its optimizer. */
 export interface Run {
   stage: GptStage;
   optimizer: ModelOptimizer;
@@ -137,13 +139,16 @@ export interface Run {
 
 export interface Where {
   readonly dtype: 'float32' | 'bfloat16';
-  /** Default: cpu. */
+  /** The device to train on. Default: cpu. */
   readonly device?: Device;
   /** Dropout of the hidden states and of the attention. Default: 0, as in PyTorch's runs. */
   readonly dropout?: number;
-  /** Default: those of the recipe. */
+  /** Number of steps. Default: the recipe's. */
   readonly steps?: number;
-  /** For the matrices of layers, with AdamW for everything else. Default: AdamW for everything. */
+  /**
+   * Options of Muon, which updates the matrices of layers; AdamW updates everything else. Default: AdamW
+   * updates everything.
+   */
   readonly muon?: MuonOptions;
 }
 
@@ -182,10 +187,10 @@ export function build({ dtype, device = 'cpu', dropout = 0, muon }: Where): Run 
 
 export type Tamper = (run: Run) => void;
 
-/** The curve of a run; `tamper` runs before each step's update. */
+/** Trains, and returns the curve of the run; `tamper` runs before each step's update. */
 export async function train(where: Where, tamper?: Tamper): Promise<Curve> {
   const { dtype, device = 'cpu' } = where;
-  // more threads wait for each other, in a model of 32 channels
+  // one thread: in a model of 32 channels, more threads would only wait for each other
   setNumThreads(1);
   const run = build(where);
   const schedule = new LearningRateSchedule({
@@ -227,10 +232,10 @@ export async function train(where: Where, tamper?: Tamper): Promise<Curve> {
 }
 
 const largest = (values: number[]): number => values.reduce((most, value) => Math.max(most, value), 0);
-/** Largest difference of the losses of two runs. */
+/** Returns the largest difference of the losses of two runs. */
 export const lossDistance = (a: Curve, b: Curve): number =>
   largest(a.losses.map((loss, step) => Math.abs(loss - b.losses[step]!)));
-/** Largest relative difference of their gradient norms. */
+/** Returns the largest relative difference of the gradient norms of two runs. */
 export const normDistance = (a: Curve, b: Curve): number =>
   largest(a.gradientNorms.map((norm, step) => Math.abs(norm / b.gradientNorms[step]! - 1)));
 

@@ -15,7 +15,10 @@ import {
   train,
 } from './parity-training.js';
 
-/** |gradient - PyTorch's| / |PyTorch's| of every parameter after one forward and backward in float32. */
+/**
+ * Returns the distance |gradient - PyTorch's| / |PyTorch's| of every parameter, after one forward and
+ * backward in float32.
+ */
 async function gradientDistances(tamper?: Tamper): Promise<Map<string, number>> {
   const run = build({ dtype: 'float32' });
   const batch = batchOf(0);
@@ -46,7 +49,7 @@ async function gradientDistances(tamper?: Tamper): Promise<Map<string, number>> 
   return distances;
 }
 
-/** Multiplies the main gradients of the parameters whose name ends so. */
+/** Multiplies the main gradients of the parameters whose name ends with the suffix. */
 function scaleGradients(suffix: string, factor: number): Tamper {
   return ({ stage }) => {
     for (const { name, mainGradient } of stage.parameters) {

@@ -6,7 +6,7 @@ import { runProgramHere } from '@mtl/tooling/run-program-here';
 export { readMetrics };
 export type Run = ProgramRun;
 
-/** The built program. */
+/** Path of the built program. */
 export const gptTrain = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
 /** Starts the built program as a user would and waits for its end. */
@@ -15,8 +15,8 @@ export function runGptTrain(options: Omit<RunProgramOptions, 'program'>): Promis
 }
 
 /**
- * Runs the built program in this process, which takes half a second less. Signals, streams that fail, and an
- * end without help need one of its own.
+ * Runs the built program in this process, which takes half a second less. Tests of signals, of failing
+ * streams, and of a process that must end without help need a separate process (`runGptTrain`).
  */
 export function runGptTrainHere(options: Omit<RunProgramOptions, 'program'>): Promise<Run> {
   return runProgramHere({ program: gptTrain, ...options });

@@ -4,14 +4,17 @@ import { fileURLToPath } from 'node:url';
 import { reportEngine } from '@mtl/tooling/report-engine';
 import type { Run } from './run-gpt-train.js';
 
-/** The command mtl. */
+/** Path of the command mtl. */
 export const mtl = fileURLToPath(new URL('../../../packages/cli/bin/mtl.mjs', import.meta.url));
 const app = fileURLToPath(new URL('..', import.meta.url));
 
-/** The built program. */
+/** Path of the built program. */
 export const program = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
-/** Longer than most runs of a test, shorter than the test's own limit. */
+/**
+ * Milliseconds after which a run is killed: longer than most runs of a test, shorter than the limit of the
+ * test.
+ */
 const defaultDeadlineMs = 170_000;
 
 export interface RankRunOptions {
@@ -22,12 +25,15 @@ export interface RankRunOptions {
   readonly maxRestarts?: number;
   /** More flags of the launcher. */
   readonly launcherFlags?: readonly string[];
-  /** A command that runs another in its place, on a test host. */
+  /** A command that runs the launcher in its place, on a test host. */
   readonly prefix?: readonly string[];
   readonly variables?: Readonly<Record<string, string>>;
-  /** When the run is given up. */
+  /** Milliseconds after which the run is killed. */
   readonly deadlineMs?: number;
-  /** Called once the launcher runs, with the ids of its ranks by rank, which change with every restart. */
+  /**
+   * Called once the launcher runs, with a function that returns the process ids by rank, which change with
+   * every restart.
+   */
   readonly onStart?: (processIds: () => ReadonlyMap<number, number>) => void;
 }
 
@@ -46,7 +52,7 @@ export type LauncherRunOptions = Pick<
   'numProcesses' | 'directory' | 'variables' | 'deadlineMs' | 'onStart'
 >;
 
-/** Starts the words of any launcher and waits for its end. */
+/** Starts the command line of any launcher and waits for its end. */
 export function runLauncher(
   [command, ...words]: readonly string[],
   options: LauncherRunOptions,
@@ -72,14 +78,14 @@ export function runLauncher(
   });
 }
 
-/** Rank 0 says, at every start, over which engine all of them communicate. */
+/** Reports the engines of a run: at every start, rank 0 prints the engine that all ranks communicate over. */
 function reportEngines(output: string, numProcesses: number): void {
   for (const [, engine] of output.matchAll(/ranks communicate over (\S+)/g)) {
     for (let rank = 0; rank < numProcesses; rank++) reportEngine(engine!);
   }
 }
 
-/** The processes that a launcher has started, by the rank in their environment. */
+/** Returns the ids of the processes that a launcher has started, by the rank in their environment. */
 function rankProcesses(launcher: number): ReadonlyMap<number, number> {
   const ranks = new Map<number, number>();
   for (const entry of readdirSync('/proc')) {
@@ -90,7 +96,7 @@ function rankProcesses(launcher: number): ReadonlyMap<number, number> {
       const rank = /(?:^|\0)RANK=(\d+)/.exec(readFileSync(`/proc/${entry}/environ`, 'utf8'))?.[1];
       if (rank !== undefined) ranks.set(Number(rank), Number(entry));
     } catch {
-      // it ended while being looked at
+      // the process ended while its environment was read
     }
   }
   return ranks;

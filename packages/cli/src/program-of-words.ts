@@ -42,12 +42,12 @@ const operands: Partial<Readonly<Record<Name, string>>> = {
 };
 
 /**
- * Returns the command `mtl` as `createProgram` does, with all of those subcommands that `words` may name; the
- * others are there by name, summary and operands, as the list of commands shows them.
+ * Returns the command `mtl` as `createProgram` does, but with only the subcommands that `words` may name.
+ * Other subcommands only have name, summary and operands, for the list of commands.
  */
 export async function programOfWords(words: readonly string[]): Promise<Command> {
   const program = newProgram();
-  // whose script completes all others
+  // the script of `completion` completes all commands
   const isAll = words.includes('completion');
   for (const [name, load] of Object.entries(commands) as [Name, () => Promise<Command>][]) {
     program.addCommand(isAll || words.includes(name) ? await load() : shownCommand(name));

@@ -47,7 +47,7 @@ async function runCommand(argv: readonly string[]): Promise<number> {
 }
 
 /**
- * Returns the command whose help is asked for: `program` itself without any word, or the command that
+ * Returns the command whose help the user requests: `program` itself without any word, or the command that
  * `help NAME...`, after the names of its parent commands, asks about. Undefined when the words ask for no
  * help, for the help of `program` itself, or with `--help` for an existing command.
  *

@@ -10,7 +10,7 @@ const folder = fileURLToPath(new URL('../fixtures/compatibility/', import.meta.u
 
 const asJson = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
-/** The names that are gone. */
+/** Returns the names that no longer exist. */
 const missing = (before: readonly string[], now: readonly string[]): string[] =>
   before.filter((name) => !now.includes(name));
 

@@ -65,7 +65,7 @@ const zshOf = (words: readonly string[]): string => `
   words=(${words.map((word) => `'${word}'`).join(' ')}) CURRENT=${words.length} wanted='${words.at(-1)}'
   _mtl`;
 
-/** How a shell is started and reads its script, and asks for what a line can go on with. */
+/** For each shell: how to start it, how it reads its script, and how it lists the completions of a line. */
 const shells = {
   bash: { flags: ['-c'], source: 'source mtl.bash', ask: (line: string) => bashOf(line.split(' ')) },
   zsh: {

@@ -18,7 +18,7 @@ async function mtl(...argv: string[]): Promise<{ stdout: string; stderr: string 
   return written;
 }
 
-/** All tensors of a Hugging Face directory, as text that shows every bit. */
+/** Returns all tensors of a Hugging Face directory, as text that shows every bit. */
 async function weightsOf(path: string): Promise<Readonly<Record<string, string>>> {
   await using weights = await SafetensorsDirectory.open(path);
   const values: Record<string, string> = {};

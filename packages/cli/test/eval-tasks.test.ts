@@ -40,7 +40,7 @@ const expected = JSON.parse(readFileSync(join(fixtures, 'expected.json'), 'utf8'
   readonly lambada_test: Lambada;
 };
 
-/** The first 400 lines of a public file, which the script took. */
+/** Returns the first 400 lines of a public file, which the script took. */
 function beginningOf(name: string): string {
   const path = join(cwd, name);
   const lines = readFileSync(join(publicFiles, name), 'utf8').split('\n').slice(0, 400);

@@ -21,7 +21,7 @@ describe('a model with experts', () => {
   }, 120_000);
   afterAll(() => directory.dispose());
 
-  /** The JSON that `mtl eval` prints, of one process or of several. */
+  /** Returns the JSON that `mtl eval` prints, of one process or of several. */
   async function evaluate(words: readonly string[], numProcesses = 1) {
     const own = ['eval', '--json', '--load', 'run', '--threads', '1', '--max-tokens', '400', ...words];
     const argv =

@@ -134,7 +134,7 @@ describe('mtl plan', () => {
     expect(stdout).toMatch(
       /^predicted, not measured: steps that papers published, [^:]+ 24 % at most\s\(80 steps\)$/m,
     );
-    // what all have stands once, then what each adds
+    // the common flags are printed once, then the flags that each layout adds
     const start = '   mtl run --nnodes 8 --node-rank 0 --master-addr HOST --nproc-per-node 8 gpt-train -- ';
     const [common, ...rest] = joined.split('\n').filter((line) => line.startsWith(start));
     expect(common).toBe(`${start}${flags.join(' ')} --sequence-parallel --device cuda`);

@@ -151,7 +151,8 @@ describe('mtl schedule --compare', () => {
       (await mtl('--compare', 'real.json', '--communication-time', '1', '--json')).stdout,
     );
     expect(json.pipelines[0]).toMatchObject({ pipeline: 0, shownStep: 0, steps: [{ makespan: 130 }] });
-    // one hop there and one back for the first and for the last micro-batch, and those between hide theirs
+    // the first and the last micro-batch each add one message forward and one back; messages of the others
+    // are hidden
     expect(json.pipelines[0].simulated.makespan).toBeGreaterThan(120);
   });
 

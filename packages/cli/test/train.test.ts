@@ -26,7 +26,7 @@ beforeAll(async () => {
   data = { gpt: await prepareCorpus(directory.path), bert: await prepareSentences(directory.path) };
 });
 
-/** The losses in the folder of a run, step by step. */
+/** Returns the losses in the folder of a run, step by step. */
 function lossesOf(name: string): number[] {
   const text = readFileSync(join(directory.path, name, 'metrics.jsonl'), 'utf8');
   const records = text

@@ -28,7 +28,7 @@ beforeAll(async () => {
   truncateSync(join(template, 'torn_text_document.bin'), 5);
 });
 
-/** A copy of the template. */
+/** Makes a copy of the template folder, and returns its path. */
 function ownDirectory(): string {
   const path = mkdtempSync(join(directory.path, 'case-'));
   cpSync(template, path, { recursive: true });

@@ -11,11 +11,11 @@ interface EstimateSecondsOptions {
   readonly chunks: readonly number[];
   readonly pipeline: number;
   readonly numMicroBatches: number;
-  /** Share of a micro-batch that the bubble of the schedule counts: 1, or less with halves of backward. */
+  /** Factor for the time of the pipeline's bubble: 1, or less for schedules with halves of backward. */
   readonly bubble: number;
   /** Seconds of a message from one stage to the next. */
   readonly message: number;
-  /** Seconds after the passes. */
+  /** Seconds from the last pass to the end of the step. */
   readonly end: number;
 }
 

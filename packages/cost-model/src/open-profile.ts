@@ -53,10 +53,11 @@ export function calibratedProfilePath(variables: Readonly<Record<string, string 
 
 interface OpenProfileOptions {
   /**
-   * A shipped profile, or a file, whose name ends in .json. Default: the calibrated profile of this machine.
+   * Name of a shipped profile, or path of a file, which ends in .json. Default: the calibrated profile of
+   * this machine.
    */
   readonly name?: string | undefined;
-  /** The environment. */
+  /** The environment variables: process.env. */
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
@@ -66,7 +67,8 @@ export function isProfileKnown({ name, variables }: OpenProfileOptions): boolean
 }
 
 /**
- * Opens the profile of that name or in that file, or the calibrated profile of this machine.
+ * Opens the named profile: a shipped one or one in a file; without a name, the calibrated profile of this
+ * machine.
  *
  * @throws ConfigurationError `MTL_PROFILE_NAME` for a name that does not exist, or without a name and a
  *   calibration; `MTL_PROFILE` for a file that cannot be read or is no profile

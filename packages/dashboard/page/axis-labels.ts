@@ -7,7 +7,7 @@ const secondSteps = [
   ...[1, 2, 3, 6, 12, 24, 48, 96, 192, 384, 768].map((hours) => 3600 * hours),
 ];
 
-/** Whole steps, and what a count has: 1, 2, 5, 10 and so on. */
+/** Distances of marks on an axis of steps or counts: 1, 2, 5, 10 and so on. */
 const countSteps = Array.from(
   { length: 40 },
   (_, index) => [1, 2, 5][index % 3]! * 10 ** Math.floor(index / 3),
@@ -15,7 +15,7 @@ const countSteps = Array.from(
 
 export const stepsOfAxis = (axis: Axis): number[] => (axis === 'seconds' ? secondSteps : countSteps);
 
-/** A mark on the axis. */
+/** Returns the label of a mark on the axis. */
 export function markOf(axis: Axis, value: number, greatest: number): string {
   if (axis === 'tokens') return formatCount(value);
   if (axis === 'iteration') return greatest >= 1e5 ? formatCount(value) : formatNumber(value);
@@ -23,7 +23,7 @@ export function markOf(axis: Axis, value: number, greatest: number): string {
   return greatest >= 120 ? `${formatNumber(value / 60)} min` : `${formatNumber(value)} s`;
 }
 
-/** A place on the axis in words: "step 1,200". */
+/** Returns a position on the axis in words: "step 1,200". */
 export function placeOf(axis: Axis, value: number): string {
   if (axis === 'iteration') return `step ${formatNumber(value)}`;
   return axis === 'tokens' ? `${formatCount(value)} tokens` : formatSeconds(value);

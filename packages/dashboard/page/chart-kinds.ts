@@ -7,7 +7,7 @@ export interface ChartKind {
   readonly title: string;
   readonly unit: string;
   readonly format: (value: number | null | undefined) => string;
-  /** Distances of marks: 1, 2, 5 and so on where absent. */
+  /** Distances of marks on the vertical axis. Default: 1, 2, 5, 10 and so on. */
   readonly marks?: number[];
   /** True if it begins at zero: amounts whose size matters, not only their change. */
   readonly isFromZero: boolean;
@@ -25,7 +25,7 @@ export interface ChartKind {
 
 type KnownKind = Partial<Omit<ChartKind, 'name'>> & { readonly title: string };
 
-/** Without its coefficient, as runs write it. */
+/** The unit of the balancing loss, which runs write without its coefficient. */
 const balancingUnit = '1 where loads are even';
 
 /** Name of the loss of the language model everywhere on the page. */
@@ -84,7 +84,7 @@ const companions = Object.entries(known).flatMap(([of, { companion }]) =>
 
 export const isBand = (name: string): boolean => known[name]?.isBand === true;
 
-/** The charts for curves of these names: the known ones first, in their order. */
+/** Returns the charts for curves of these names: charts of known names first, in their order. */
 export function chartKinds(names: ReadonlySet<string>): readonly ChartKind[] {
   const order = Object.keys(known);
   const rank = (name: string): number => (order.includes(name) ? order.indexOf(name) : order.length);

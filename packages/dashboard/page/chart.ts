@@ -220,7 +220,7 @@ export class Chart {
     );
   }
 
-  /** The companion of a run's value at a place, or the last one. */
+  /** Returns the text of a run's companion metric at a position, or its last value. */
   #companionText(id: string, x = Infinity): string {
     const { companion } = this.#kind;
     const series = this.#curves.find((curve) => curve.id === id)?.companion;
@@ -308,7 +308,7 @@ export class Chart {
     this.#valueList.replaceChildren(...rows);
   }
 
-  /** The value of each run where the cursor is, else its last one. */
+  /** Shows the value of each run at the cursor; without a cursor, its last value. */
   #showValues(): void {
     const plot = this.#plot;
     if (plot === undefined) return;
@@ -354,7 +354,9 @@ function withMargin(least: number, most: number): uPlot.Range.MinMax {
 const runColour = ({ colour }: RunColour, part: Line['part']): string =>
   `--run-${colour}${part === 'faint' ? '-faint' : ''}`;
 
-/** The value of a curve at a place, or the one before, where only other curves have a point. */
+/**
+ * Returns the value of a curve at an index, or its previous value if only other curves have a point there.
+ */
 function valueNear(values: ArrayLike<number | null | undefined>, at: number): number | null {
   for (let index = at; index >= 0; index--) if (values[index] !== undefined) return values[index]!;
   return null;

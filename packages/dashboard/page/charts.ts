@@ -20,7 +20,7 @@ export class Charts {
     });
   }
 
-  /** The number of points that a curve needs: two for each pixel. */
+  /** The number of points to request for a curve: two for each pixel. */
   get numPoints(): number {
     const [first] = this.#charts.values();
     return Math.min(2400, 2 * (first?.width ?? 600));

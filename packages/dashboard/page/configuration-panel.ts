@@ -5,7 +5,7 @@ import { textOf } from './value-text.js';
 
 /** The configuration of the last start: flags, conditions and the command line. */
 export class ConfigurationPanel {
-  /** Stays while a run trains, so that what is typed into it is kept. */
+  /** The filter of flags. The element stays when the panel is drawn again, so that its typed text is kept. */
   readonly #filter = element('input', {
     class: 'filter',
     attributes: { type: 'search', placeholder: 'Filter flags', 'aria-label': 'Filter flags' },

@@ -25,7 +25,7 @@ export class Differences {
     this.#section.hidden = ids.length < 2;
     if (ids.length < 2) return;
     const compared = ids.map((id) => data.details.get(id)!.comparable ?? withoutRecord);
-    // what an older run does not tell may follow from other flags
+    // values that an older run does not record may follow from its other flags
     const inAll = compared.some(({ isResolved }) => !isResolved);
     const flags = differing(
       compared.map((one) => one.flags),
@@ -82,12 +82,12 @@ function tableOf(
   );
 }
 
-/** The key of a switch that is off: not to give it means the same. */
+/** The key of a switch that is off: a switch that is not given has the same meaning. */
 const off = 'false';
 
 const withoutRecord: ComparableOfRun = { isResolved: true, flags: {}, conditions: {} };
 
-/** The names whose values are not the same in all; `inAll`: of those that all have. */
+/** Returns the names whose values differ between runs; with `inAll`, only names that all runs have. */
 function differing(
   all: readonly Readonly<Record<string, ComparableValueOfRun>>[],
   { inAll }: { readonly inAll: boolean },

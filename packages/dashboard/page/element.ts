@@ -6,9 +6,7 @@ export interface ElementOptions {
   readonly on?: Readonly<Record<string, (event: Event) => void>>;
 }
 
-/**
- * A new element. Strings become text nodes, so that what a run is called is never markup.
- */
+/** Makes a new element. Strings become text nodes, so that names of runs are never markup. */
 export function element<Name extends keyof HTMLElementTagNameMap>(
   name: Name,
   options: ElementOptions = {},

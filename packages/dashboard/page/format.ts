@@ -5,7 +5,7 @@ const prefixes = [
   [1e3, 'k'],
 ] as const;
 
-/** A number with few digits: 5.418, 0.0123, 1.2e-5, 12,345. */
+/** Returns a number with few digits: 5.418, 0.0123, 1.2e-5, 12,345. */
 export function formatNumber(value: number | null | undefined, digits = 4): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return '–';
   const size = Math.abs(value);
@@ -14,7 +14,7 @@ export function formatNumber(value: number | null | undefined, digits = 4): stri
   return value.toLocaleString('en-US', { maximumSignificantDigits: digits });
 }
 
-/** A count with a decimal prefix: 12.3k, 4M. */
+/** Returns a count with a decimal prefix: 12.3k, 4M. */
 export function formatCount(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return '–';
   const [size, prefix] = prefixes.find(([least]) => Math.abs(value) >= least) ?? [1, ''];
@@ -23,7 +23,7 @@ export function formatCount(value: number | null | undefined): string {
 
 const binary = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
-/** Bytes in binary units: 1.5 GiB. */
+/** Returns bytes in binary units: 1.5 GiB. */
 export function formatBytes(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return '–';
   let [size, unit] = [value, 0];
@@ -34,7 +34,7 @@ export function formatBytes(value: number | null | undefined): string {
   return `${size.toLocaleString('en-US', { maximumSignificantDigits: 3 })} ${binary[unit]}`;
 }
 
-/** Seconds as the two largest units of time: 1 h 5 min, 12.3 s. */
+/** Returns seconds as the two largest units of time: 1 h 5 min, 12.3 s. */
 export function formatSeconds(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return '–';
   if (value < 1) return `${formatNumber(1000 * value, 3)} ms`;
@@ -45,7 +45,7 @@ export function formatSeconds(value: number | null | undefined): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-/** A time of ISO 8601 as the reader's clock shows it. */
+/** Returns a time of ISO 8601 as the reader's clock shows it. */
 export function formatTime(time: string | null): string {
   const date = new Date(time ?? '');
   if (Number.isNaN(date.getTime())) return '–';

@@ -1,6 +1,6 @@
 import type { RunsEvent } from '../src/api-types.js';
 
-/** Between two looks of a hidden page. */
+/** Milliseconds between two requests of a hidden page. */
 export const glanceMs = 15_000;
 
 /** The part of a document that is needed here. */
@@ -13,15 +13,15 @@ export interface Listening {
   readonly page: Visibility;
   /** Opens the stream of events. */
   readonly open: () => { close(): void };
-  /** Asks once for all runs. */
+  /** Requests all runs once. */
   readonly look: () => Promise<Pick<RunsEvent, 'directory' | 'runs'>>;
-  /** Gets what `look` returned. */
+  /** Called with the answer of `look`. */
   readonly onRuns: (event: RunsEvent) => void;
 }
 
 /**
  * Keeps the stream of events open while the page is visible: a browser has few connections, and a hidden page
- * keeps none. It looks at the runs now and then instead, as the title of its tab stays in sight.
+ * keeps none. A hidden page requests the runs now and then instead, since the title of its tab stays visible.
  */
 export function listenWhileVisible({ page, open, look, onRuns }: Listening): void {
   let stream: { close(): void } | undefined;
@@ -31,7 +31,7 @@ export function listenWhileVisible({ page, open, look, onRuns }: Listening): voi
       const { directory, runs } = await look();
       if (page.hidden) onRuns({ directory, runs, removed: [], isAll: true });
     } catch {
-      // the stream tells that the server is away as soon as the page is visible
+      // ignored: the stream reports a lost server as soon as the page is visible
     }
   };
   const update = (): void => {

@@ -28,7 +28,7 @@ const details = new RunDetailsView(main, state);
 const data = new RunData(state, { numPoints: () => charts.numPoints, onData: drawSoon });
 let isDrawing = false;
 
-/** Once for all changes until the next picture of the browser. */
+/** Draws the page once for all changes until the next frame of the browser. */
 function drawSoon(): void {
   if (isDrawing) return;
   isDrawing = true;
@@ -40,12 +40,12 @@ function drawSoon(): void {
 
 state.onChange(drawSoon);
 state.onChange(showAddress);
-// at once: a hidden page draws no pictures, but its tab is seen
+// immediately, not with the next frame: a hidden page has no frames, but its tab is visible
 state.onChange(() => {
   document.title = titleOf(state.focus === undefined ? undefined : state.runs.get(state.focus));
 });
 
-/** The address names what is shown, so that it can be sent and opened again. */
+/** Writes the current view into the address of the page, so that the address can be sent and opened again. */
 function showAddress(): void {
   const query = addressOf(state.view);
   if (query !== location.search)

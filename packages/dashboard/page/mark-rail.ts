@@ -10,7 +10,7 @@ const ownWidth = 16;
 /** Marks at one position of the rail. */
 export interface MarkGroup {
   readonly marks: readonly MarkOfRun[];
-  /** Its middle: pixels from the left of the plot. */
+  /** The middle of the group, in pixels from the left of the plot. */
   readonly left: number;
 }
 
@@ -40,7 +40,8 @@ export function groupMarks(plot: uPlot, marks: readonly MarkOfRun[]): readonly M
   let before = -Infinity;
   return groups.map(({ marks: all }) => {
     const [first, last] = [all[0]!, all.at(-1)!].map(({ x }) => plot.valToPos(x, 'x')) as [number, number];
-    // in the middle of its marks, or where the one before ends: at most half its width farther to the right
+    // the group is in the middle of its marks or, if the previous group ends later, directly after that
+    // group: at most half a width farther to the right
     const left = Math.max((first + last) / 2, before + ownWidth);
     before = all.length === 1 ? -Infinity : left;
     return { marks: all, left: all.length === 1 ? first : left };

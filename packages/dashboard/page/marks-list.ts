@@ -3,10 +3,10 @@ import { lineOf } from './mark-label.js';
 import { marksOfFocus, type RunData } from './run-data.js';
 import type { State } from './state.js';
 
-/** The latest are listed. */
+/** Largest number of listed marks: the latest ones. */
 const mostItems = 200;
 
-/** In words what is marked below the curves: for screen readers and without a pointer. */
+/** The list of the marks below the curves in words, for screen readers and for use without a pointer. */
 export class MarksList {
   readonly #state: State;
   readonly #summary = element('summary');

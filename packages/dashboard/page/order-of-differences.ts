@@ -1,6 +1,6 @@
 /**
- * Flags that decide about a training run, from what most explains a loss: of the optimizer, then of the
- * model.
+ * Flags that decide the losses of a training run, the most decisive first: flags of the optimizer, then flags
+ * of the model.
  */
 export const decisiveFlags: readonly string[] = [
   ...['lr', 'num-layers', 'hidden-size', 'global-batch-size', 'train-iters', 'seq-length'],
@@ -20,13 +20,13 @@ export const decisiveFlags: readonly string[] = [
 export interface Difference {
   /** The name of a flag or a condition. */
   readonly name: string;
-  /** One of each run, as text. */
+  /** The value of each run, as text. */
   readonly values: readonly string[];
 }
 
 /**
- * Returns differences between runs, those that explain most first: decisive flags, then others with numbers,
- * then the rest. Of each kind those with the most values come first.
+ * Returns differences between runs, the most decisive first: decisive flags, then other flags with numbers,
+ * then the rest. Within each kind, differences with the most distinct values come first.
  */
 export function mostDecisiveFirst<One extends Difference>(differences: readonly One[]): One[] {
   return differences.toSorted(

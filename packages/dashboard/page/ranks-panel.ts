@@ -6,7 +6,8 @@ const columns = ['Rank', 'Host', 'Step', 'Computing', 'Waiting', 'Peak memory', 
 const isNumber = (column: number): boolean => column > 1 && column < 6;
 
 /**
- * Shows the time of each rank, and the one that the others wait for; nothing where the run does not write it.
+ * Returns a panel with the time of each rank, and the rank that the others wait for; undefined if the run
+ * does not record these times.
  */
 export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
   if (ranks === null) return undefined;
@@ -47,7 +48,7 @@ export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
   );
 }
 
-/** Which rank the others wait for. */
+/** Returns a text that names the rank that the others wait for. */
 function verdictOf({ computeMs, hosts, slow }: RanksOfRun): string {
   const named = (rank: number): string => `Rank ${rank}${hosts[rank] == null ? '' : ` on ${hosts[rank]}`}`;
   if (slow.length > 0) {
@@ -59,7 +60,10 @@ function verdictOf({ computeMs, hosts, slow }: RanksOfRun): string {
 
 const seconds = (ms: number | null): string => formatSeconds(ms === null ? null : ms / 1000);
 
-/** Parts of the longest step; widths are attributes of SVG, which the page's policy allows. */
+/**
+ * Returns a bar whose parts are fractions of the longest step. Widths are attributes of SVG, which the page's
+ * policy allows.
+ */
 function barOf({
   computing,
   waiting,

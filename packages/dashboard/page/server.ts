@@ -1,7 +1,9 @@
 import type { ExpertsAnswer, RunDetails, RunsEvent, SeriesAnswer, TraceAnswer } from '../src/api-types.js';
 import { listenWhileVisible } from './listen.js';
 
-/** Addresses are relative: they begin with the token where one is needed. */
+/**
+ * Requests a path of the server. Paths are relative, so that the token stays in the address if one is needed.
+ */
 async function get<Answer>(path: string): Promise<Answer> {
   const response = await fetch(path);
   if (!response.ok) throw new Error((await response.text()).trim());
@@ -25,7 +27,7 @@ export interface EventListeners {
   readonly onConnected: (isConnected: boolean) => void;
 }
 
-/** Listens to the server. The browser connects again by itself when the server was away. */
+/** Listens to the server. If the connection is lost, the browser connects again automatically. */
 export function listen({ onRuns, onConnected }: EventListeners): void {
   const open = (): EventSource => {
     const source = new EventSource('api/events');

@@ -7,7 +7,7 @@ export interface SmallCurveContent {
   readonly format: (value: number | null | undefined) => string;
 }
 
-/** A curve without axes, with its last value, its least and its largest. */
+/** Returns a curve without axes, with its last, least and largest value. */
 export function smallCurve({ title, unit, y, format }: SmallCurveContent): HTMLElement {
   const known = y.filter((value) => value !== null);
   const [least, most] = [Math.min(...known), Math.max(...known)];
@@ -22,7 +22,7 @@ export function smallCurve({ title, unit, y, format }: SmallCurveContent): HTMLE
   );
 }
 
-/** Its lines, broken where values are missing. */
+/** Returns the lines of the curve, broken where values are missing. */
 function drawingOf(
   y: readonly (number | null)[],
   { least, most }: { readonly least: number; readonly most: number },

@@ -3,14 +3,14 @@ import { numColours, type RunColour, RunColours } from './run-colours.js';
 
 export type Range = readonly [from: number, to: number];
 
-/** Heights of the charts: of what most values are, of all values, or logarithmic. */
+/** The vertical scale of the charts: the range of most values, the range of all values, or logarithmic. */
 export type Scale = 'typical' | 'all' | 'log';
 
 /** The view that the reader chose, which the address of the page describes. */
 export interface View {
-  /** Runs with curves; undefined until the reader chooses: then the latest. */
+  /** Runs whose curves are shown; undefined until the reader chooses: then the latest runs are shown. */
   chosen: readonly string[] | undefined;
-  /** The run that the reader chose to look at. */
+  /** The run whose details the reader chose; undefined before a choice. */
   chosenFocus: string | undefined;
   axis: Axis;
   /** Weight of the past in moving averages. */
@@ -18,7 +18,7 @@ export interface View {
   scale: Scale;
   /** True if events are marked below the curves. */
   showsMarks: boolean;
-  /** True if spikes are marked too whose update was kept. */
+  /** True if spikes whose update was kept are marked, too. */
   showsReported: boolean;
   /** A part of the names of the runs that are listed and shown; empty for all. */
   filter: string;
@@ -30,7 +30,7 @@ export interface View {
   layer: number | undefined;
 }
 
-/** The state of the page. Each change is told to all who asked for it. */
+/** The state of the page. It calls its listeners after each change. */
 export class State {
   readonly runs = new Map<string, RunSummary>();
   directory = '';
@@ -56,7 +56,7 @@ export class State {
     };
   }
 
-  /** The runs that the filter leaves, newest first. */
+  /** The runs whose names match the filter, newest first. */
   get listed(): readonly RunSummary[] {
     const wanted = this.view.filter.trim().toLowerCase();
     return newestFirst(this.runs.values()).filter(({ id }) => id.toLowerCase().includes(wanted));
@@ -69,7 +69,7 @@ export class State {
     return chosen === undefined ? ids.slice(0, numColours) : ids.filter((id) => chosen.includes(id));
   }
 
-  /** The run whose details and events are shown; undefined where none is listed. */
+  /** The run whose details and events are shown; undefined if no run is listed. */
   get focus(): string | undefined {
     const { chosenFocus } = this.view;
     const { listed } = this;
@@ -81,7 +81,10 @@ export class State {
     return this.#colours.of(id);
   }
 
-  /** `listener` is told which runs have changed, and of any change of what is shown with no runs. */
+  /**
+   * Adds a listener, which is called with the runs that have changed; after a change of the view, with no
+   * runs.
+   */
   onChange(listener: (changed: ReadonlySet<string>) => void): void {
     this.#listeners.push(listener);
   }
@@ -92,7 +95,7 @@ export class State {
   }
 
   show(id: string, isShown: boolean): void {
-    // those that the filter hides stay chosen: before the first choice, the latest of all
+    // runs that the filter hides stay chosen; before the first choice, the latest of all runs are chosen
     const latest = newestFirst(this.runs.values()).slice(0, numColours);
     const before = this.view.chosen ?? new Set([...this.shown, ...latest.map((run) => run.id)]);
     const others = [...before].filter((other) => other !== id);

@@ -4,7 +4,7 @@ import { formatNumber } from './format.js';
 
 const ofPage = 'mtl watch';
 
-/** Returns the title of the browser's tab: what the focused run has come to, the figures first. */
+/** Returns the title of the browser's tab: the progress of the focused run, its numbers first. */
 export function titleOf(run: RunSummary | undefined): string {
   if (run === undefined) return ofPage;
   const { id, state, iteration, loss } = run;

@@ -35,7 +35,7 @@ export function addToolbar(parent: HTMLElement, state: State): void {
     element(
       'div',
       { class: 'toolbar', attributes: { role: 'toolbar', 'aria-label': 'Curves' } },
-      // another axis has other numbers, so that a range of this one means nothing there
+      // a new axis removes the zoom: a range of the old axis is meaningless on it
       segments({ name: 'axis', title: 'Horizontal axis', choices: axes, chosen: axis }, (chosen) =>
         state.update({ axis: chosen, range: undefined }),
       ),
@@ -110,6 +110,6 @@ function smoothingSlider(state: State): HTMLElement {
 /** Slider steps for each factor of ten in 1 - weight: weights close to 1 can be set finely. */
 const stepsToTenth = 33.4;
 
-/** The weight of the past for a place of the slider. */
+/** Returns the weight of the past for a position of the slider. */
 const weightOf = (place: number): number => (place === 0 ? 0 : 1 - 10 ** (-place / stepsToTenth));
 const placeOf = (weight: number): number => Math.round(-stepsToTenth * Math.log10(1 - weight));

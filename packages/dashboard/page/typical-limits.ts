@@ -7,8 +7,8 @@ const mostSpans = 5;
 const mostTimesOfPart = 30;
 const mostSpansOfPart = 50;
 /**
- * The parts of such a curve that may be shown, from the largest. The last part is shown of every curve in
- * sight.
+ * The parts of such a curve that may be shown, the largest first. Every curve in sight shows at least the
+ * last part.
  */
 const parts = [0.75, 0.5, 0.25] as const;
 /** Limits that would leave out at most this share of the height leave out nothing. */

@@ -5,7 +5,7 @@ export function textOf(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
-/** Between words of a value: behind the separators of paths, lists and names. */
+/** Matches the positions between words of a value: behind separators of paths, lists and names. */
 const betweenWords = /(?<=[/\\,;:=_.|])(?=[^/\\,;:=_.|\d\s])/u;
 
 /** Returns the parts of a value that a line may end after: words, and numbers with their point. */

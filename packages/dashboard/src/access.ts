@@ -6,16 +6,16 @@ import { HttpProblem } from './respond.js';
 
 const loopbackNames = ['localhost', '127.0.0.1', '::1'];
 
-/** Returns whether only this machine reaches an address. */
+/** Tells if an address can be reached from this machine only. */
 export const isLoopback = (host: string): boolean => loopbackNames.includes(host);
 
 /**
- * Decides who may read: on loopback all users of this machine; otherwise those who know the token, which is
- * the first part of every path.
+ * Decides which requests are answered: on loopback, requests of all users of this machine; on other
+ * addresses, requests with the token, which is the first part of every path.
  *
- * A page of another site whose name was made to resolve to this machine (DNS rebinding) is told apart by the
- * Host header, which must name this machine: by an address, or by a name that it is known to have. Ports are
- * not compared, so that a tunnel may use another one.
+ * A page of another site whose name was made to resolve to this machine (DNS rebinding) is detected by the
+ * Host header, which must name this machine: by an address, or by one of its known names. Ports are not
+ * compared, so that a tunnel may use another port.
  */
 export class Access {
   /** The random part of all paths; undefined on loopback. */
@@ -27,7 +27,7 @@ export class Access {
     this.token = isLoopback(host) ? undefined : randomBytes(24).toString('base64url');
   }
 
-  /** The part that all paths begin with. */
+  /** The prefix of all paths: the token, if one is needed. */
   get base(): string {
     return this.token === undefined ? '/' : `/${this.token}/`;
   }
@@ -35,12 +35,13 @@ export class Access {
   /**
    * Returns the path and the query of a request behind the base.
    *
-   * @throws HttpProblem 405 for anything but GET, 400 for several Host headers, 403 for a wrong one or a
-   *   wrong token
+   * @throws HttpProblem 405 for any method but GET, 400 for several Host headers, 403 for a wrong Host header
+   *   or a wrong token
    */
   check({ method, rawHeaders, url = '/' }: Pick<IncomingMessage, 'method' | 'rawHeaders' | 'url'>): URL {
     if (method !== 'GET') throw new HttpProblem(405, `${method} is not allowed: this page only reads`);
-    // the raw headers: Node.js keeps only the first of several, and a proxy may have checked another
+    // reads the raw headers: of several Host headers, Node.js keeps only the first, and a proxy may have
+    // checked another one
     const names = rawHeaders.filter(
       (_, at) => rawHeaders[at - (at % 2)]!.toLowerCase() === 'host' && at % 2 === 1,
     );

@@ -18,7 +18,7 @@ const json = (value: unknown): Answer => ({ type: 'application/json', body: JSON
  * Answers a request for data:
  *
  * - `/api/runs`: all runs
- * - `/api/runs/ID`: everything of one but its curves
+ * - `/api/runs/ID`: all information about one run except its curves
  * - `/api/runs/ID/series?names=...`: curves, see `readSeriesQuery`
  * - `/api/runs/ID/experts?layer=N`: loads of experts, over time of one layer
  * - `/api/runs/ID/trace`, `/api/runs/ID/trace/N.svg`: its profiled steps; their picture for pipeline N

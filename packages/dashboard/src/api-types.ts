@@ -1,6 +1,6 @@
 /**
- * Types of the answers of the server to the page, as JSON, and nothing else: the page is compiled for
- * browsers and takes nothing else from here. A number that was not finite, or is not known, is null.
+ * Types of the server's JSON answers to the page. This file contains only types: the page is compiled for
+ * browsers and imports nothing else of the server. A number that was not finite, or is not known, is null.
  */
 
 /** See `RunState` of @mtl/runs. */
@@ -8,27 +8,27 @@ export type StateOfRun = 'running' | 'finished' | 'stopped' | 'failed' | 'unknow
 
 /** A run as the list shows it. */
 export interface RunSummary {
-  /** The name of its folder. */
+  /** The name of the run's folder. */
   readonly id: string;
   readonly state: StateOfRun;
-  /** Such as `gpt`; null for a run without a record. */
+  /** The kind of model, such as `gpt`; null for a run without a record. */
   readonly model: string | null;
   readonly worldSize: number | null;
-  /** The last step. */
+  /** The number of the last step. */
   readonly iteration: number;
   readonly trainIterations: number | null;
-  /** Nats a token. */
+  /** The loss of the last step, in nats per token. */
   readonly loss: number | null;
   readonly validationLoss: number | null;
   readonly tokensPerSecond: number | null;
   readonly stepMs: number | null;
   /** ISO 8601. */
   readonly startedAt: string | null;
-  /** The number of its starts: more than one after it was resumed or restarted. */
+  /** The number of starts of the run: more than one after it was resumed or restarted. */
   readonly numStarts: number;
-  /** The error that ended it. */
+  /** The error that ended the run. */
   readonly error: string | null;
-  /** Another number after every change of its folder. */
+  /** A number that changes with every change of the run's folder. */
   readonly revision: number;
 }
 
@@ -37,9 +37,9 @@ export interface StartOfRun {
   readonly time: string;
   readonly host: string;
   readonly pid: number;
-  /** The iteration that it went on from. */
+  /** The iteration that the start continued from. */
   readonly iteration: number;
-  /** Null while it runs, and where its process was killed. */
+  /** The end of the start; null while it runs, and if its process was killed. */
   readonly end: {
     readonly time: string;
     readonly reason: string;
@@ -52,7 +52,7 @@ export interface StartOfRun {
 
 export interface CheckpointOfRun {
   readonly iteration: number;
-  /** ISO 8601: when its folder was last written to. */
+  /** The time at which the checkpoint's folder was last written, as ISO 8601. */
   readonly time: string;
   readonly bytes: number;
 }
@@ -61,9 +61,9 @@ export interface CheckpointOfRun {
 export interface SampleOfRun {
   readonly time: string | null;
   readonly iteration: number;
-  /** With its label. */
+  /** The whole sample, with its label. */
   readonly text: string;
-  /** Its kind in words, such as `A sample`; null in files of older versions. */
+  /** The kind of sample in words, such as `A sample`; null in files of older versions. */
   readonly label: string | null;
   /**
    * The text that a GPT was given, and the text that it wrote; null for other models, and in files of older
@@ -79,7 +79,7 @@ export interface EventOfRun {
   readonly time: string | null;
   readonly iteration: number;
   readonly kind: MarkKind;
-  /** In words. */
+  /** The event in words. */
   readonly text: string;
 }
 
@@ -92,9 +92,9 @@ export interface RanksOfRun {
   readonly computeMs: readonly (number | null)[];
   readonly waitedMs: readonly (number | null)[];
   readonly peakBytes: readonly (number | null)[];
-  /** Empty if the run does not record them. */
+  /** The host name of each rank; empty if the run does not record host names. */
   readonly hosts: readonly (string | null)[];
-  /** The ranks that the run has found to be slow, and not fast again. */
+  /** The ranks that the run reports as slow and has not reported as fast again. */
   readonly slow: readonly number[];
 }
 
@@ -110,7 +110,7 @@ export interface ExpertsAnswer {
   /** The numbers of the layers that have experts. */
   readonly layers: readonly number[];
   readonly numExperts: number;
-  /** Figures of the last steps; lists have an element for each layer. */
+  /** Metrics of the last steps; lists have an element for each layer. */
   readonly newest: {
     readonly first: number;
     readonly last: number;
@@ -145,22 +145,22 @@ export interface ComparableOfRun {
 /** All information about a run except its curves. */
 export interface RunDetails {
   readonly id: string;
-  /** The path of its folder. */
+  /** The path of the run's folder. */
   readonly directory: string;
   readonly revision: number;
-  /** Flags of the last start. */
+  /** Flags of the last start, by name. */
   readonly flags: Readonly<Record<string, unknown>>;
   /** Commit, versions, threads, layout and datasets of the last start. */
   readonly conditions: Readonly<Record<string, unknown>>;
-  /** The values that tell it from other runs; null without a record. */
+  /** The values in which the run may differ from other runs; null without a record. */
   readonly comparable: ComparableOfRun | null;
   readonly command: string | null;
-  /** Flags of its command, without dashes, that `--load` of its own folder replaces. */
+  /** Flags of the run's command, without dashes, that `--load` with the run's own folder replaces. */
   readonly flagsOfStart: readonly string[];
   readonly starts: readonly StartOfRun[];
-  /** Oldest first. */
+  /** The checkpoints, oldest first. */
   readonly checkpoints: readonly CheckpointOfRun[];
-  /** The evaluation with the lowest loss; null where there is none. */
+  /** The evaluation with the lowest loss; null for a run without evaluations. */
   readonly best: { readonly iteration: number; readonly loss: number } | null;
   /** The last ones, newest first. */
   readonly samples: readonly SampleOfRun[];
@@ -168,13 +168,15 @@ export interface RunDetails {
   readonly events: readonly EventOfRun[];
   readonly ranks: RanksOfRun | null;
   readonly experts: ExpertsOfRun | null;
-  /** Another text whenever the trace of profiled steps is written; null where the folder has none. */
+  /** A text that changes whenever the trace of profiled steps is written; null if the folder has no trace. */
   readonly traceRevision: string | null;
-  /** Names of its curves: `lm_loss`; names of evaluations begin with `validation.`. */
+  /**
+   * Names of the run's curves, such as `lm_loss`; names of curves of evaluations begin with `validation.`.
+   */
   readonly series: readonly string[];
-  /** Notes on its curves in words, such as a validation loss that has been rising for long. */
+  /** Notes on the run's curves in words, such as a validation loss that has been rising for long. */
   readonly notes: readonly string[];
-  /** The files that could not be read, and why. */
+  /** Messages about files that could not be read, with the reasons. */
   readonly problems: readonly string[];
 }
 
@@ -187,20 +189,23 @@ export interface Points {
   readonly y: readonly (number | null)[];
 }
 
-/** The 10th and the 90th percentile of the values that a point is the median of. */
+/** The 10th and the 90th percentile of the values whose median is a point of the curve. */
 export interface Band {
   readonly low: readonly (number | null)[];
   readonly high: readonly (number | null)[];
 }
 
 export interface Series extends Points {
-  /** The spread, where it was asked for and there are enough values: then `y` are medians. */
+  /**
+   * The spread of values, if it was requested and there are enough values: then `y` has medians. Otherwise
+   * null.
+   */
   readonly band: Band | null;
-  /** The exponential moving average of all its values, where it was asked for. */
+  /** The exponential moving average of all values, if it was requested; otherwise null. */
   readonly smoothed: Points | null;
 }
 
-/** `reported`: a spike whose update was kept. */
+/** The kind of a mark. `reported`: a loss spike whose update was kept. */
 export type MarkKind =
   | 'checkpoint'
   | 'restart'
@@ -215,7 +220,7 @@ export type MarkKind =
 export interface MarkOfRun {
   readonly kind: MarkKind;
   readonly iteration: number;
-  /** On the axis of the curves. */
+  /** The position on the horizontal axis of the curves. */
   readonly x: number;
   readonly text: string;
 }
@@ -224,9 +229,9 @@ export interface MarkOfRun {
 export interface SeriesAnswer {
   readonly id: string;
   readonly revision: number;
-  /** The curves asked for that the run has. */
+  /** The requested curves, as far as the run has them. */
   readonly series: Readonly<Record<string, Series>>;
-  /** In the order of `x`; of each kind the last ones. */
+  /** The last marks of each kind, in the order of `x`. */
   readonly marks: readonly MarkOfRun[];
 }
 
@@ -241,12 +246,12 @@ export interface TraceAnswer {
   }[];
 }
 
-/** An event of the stream: all runs when it begins, and then those that changed. */
+/** An event of the stream: the first one has all runs, later ones the runs that changed. */
 export interface RunsEvent {
   /** The folder that is watched. */
   readonly directory: string;
   readonly runs: readonly RunSummary[];
-  /** The names of runs that are gone. */
+  /** The names of runs whose folders no longer exist. */
   readonly removed: readonly string[];
   /** True if `runs` are all runs: the page forgets any other. */
   readonly isAll: boolean;

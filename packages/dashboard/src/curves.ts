@@ -8,7 +8,7 @@ export interface DecimateOptions {
   /** The limits of the shown range, both included. Default: all. */
   readonly from?: number;
   readonly to?: number;
-  /** About how many points are wanted. */
+  /** The approximate number of points to return. */
   readonly numPoints: number;
 }
 
@@ -72,7 +72,7 @@ export interface MedianBandOptions {
 
 export interface MedianBand extends Band {
   readonly x: readonly number[];
-  /** Medians. */
+  /** The medians, one for each `x`. */
   readonly y: readonly (number | null)[];
 }
 

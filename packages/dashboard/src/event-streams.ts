@@ -3,12 +3,15 @@ import type { RunsEvent } from './api-types.js';
 import { beginEvents } from './respond.js';
 import type { RunsFolder } from './runs-folder.js';
 
-/** A line that means nothing, so often that nothing between server and browser takes the stream for dead. */
+/**
+ * Milliseconds between lines without meaning, which keep proxies between server and browser from closing an
+ * idle stream.
+ */
 const keepAliveMs = 15_000;
 
 /**
- * Tells pages what changes in a folder of runs, as server-sent events. The folder is looked at while a page
- * listens, and only then.
+ * Sends the changes in a folder of runs to pages, as server-sent events. The folder is polled only while a
+ * page listens.
  */
 export class EventStreams {
   readonly #folder: RunsFolder;
@@ -25,7 +28,7 @@ export class EventStreams {
     );
   }
 
-  /** Sends all runs, and from then on those that change, until the other end closes. */
+  /** Sends all runs and, from then on, each run that changes, until the page closes the connection. */
   async add(response: ServerResponse): Promise<void> {
     beginEvents(response);
     response.on('close', () => this.#remove(response));
@@ -62,7 +65,7 @@ export class EventStreams {
     }, this.#pollMs);
   }
 
-  /** A folder that cannot be read now may be readable later: what is known stays. */
+  /** Polls the folder. If it cannot be read now, it may be readable later, so the known runs stay. */
   async #poll(): Promise<void> {
     try {
       await this.#folder.refresh();

@@ -5,7 +5,7 @@ type Fields = Readonly<Record<string, unknown>>;
 /** A record of metrics.jsonl in words. */
 export interface EventWords {
   readonly kind: MarkKind;
-  /** For people, in one line. */
+  /** The event in one line, for readers. */
   readonly text: string;
 }
 
@@ -25,7 +25,7 @@ const known: Readonly<Record<string, (fields: Fields) => EventWords>> = {
   }),
 };
 
-/** Returns an event in words; the fields of a type that is not known follow its name as they are. */
+/** Returns an event in words; an event of an unknown type is its name, followed by its fields unchanged. */
 export function wordsOfEvent(type: string, fields: Fields): EventWords {
   const words = known[type];
   if (words !== undefined) return words(fields);

@@ -13,7 +13,7 @@ export interface MarksOfRunOptions {
 
 type Mark = Omit<MarkOfRun, 'x'>;
 
-/** More ticks than a chart has room for. */
+/** Largest number of marks of one kind: more ticks than a chart has room for. */
 const mostOfKind = 200;
 const mostText = 300;
 

@@ -10,13 +10,13 @@ import { HttpProblem, respond } from './respond.js';
 import { RunsFolder } from './runs-folder.js';
 
 export interface OpenDashboardOptions {
-  /** A directory of runs, or the folder of one. */
+  /** A directory of runs, or the folder of a single run. */
   readonly directory: string;
-  /** The address to listen on. Default: 127.0.0.1. Any but loopback needs the token in the address. */
+  /** The address to listen on. Default: 127.0.0.1. On any address but loopback, requests need the token. */
   readonly host?: string;
-  /** Default: 4242; 0 for one that is free. */
+  /** The port to listen on; 0 for any free port. Default: 4242. */
   readonly port?: number;
-  /** Milliseconds between two looks at the folder while a page is open. Default: 1000. */
+  /** Milliseconds between two polls of the folder while a page is open. Default: 1000. */
   readonly pollMs?: number;
 }
 
@@ -24,7 +24,7 @@ export interface OpenDashboardOptions {
 export interface Dashboard {
   /** The address of the page, with the token where one is needed. */
   readonly url: string;
-  /** The runs that were there at the start. */
+  /** The number of runs that were found at the start. */
   readonly numRuns: number;
   /** Ends the server and all connections to it. */
   close(): Promise<void>;
@@ -54,7 +54,7 @@ export async function openDashboard(options: OpenDashboardOptions): Promise<Dash
   const close = async (): Promise<void> => {
     streams.close();
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    // answers under way are sent to their end where the other side reads them
+    // answers in progress have 500 ms to finish, if clients read them
     const limit = setTimeout(() => server.closeAllConnections(), 500);
     await closed;
     clearTimeout(limit);
@@ -136,13 +136,13 @@ const files = new Map([
 ]);
 
 /**
- * The folder of the built page, seen from sources and from the build, which are both one folder below the
- * package.
+ * The folder of the built page. The path holds for sources and for the build, since both are one folder below
+ * the package.
  */
 const folder = new URL('../dist/page/', import.meta.url);
 
 /**
- * Reads a file of the page; undefined for a path that is none.
+ * Reads a file of the page; returns undefined for a path that is not a file of the page.
  *
  * @throws HttpProblem 503 in a checkout where the page is not built
  */

@@ -6,7 +6,7 @@ type Numbers = readonly (number | null)[];
 /** Collects records of types `ranks` and `slow_rank`: metrics of the ranks of a run. */
 export class RankRecords {
   #last: Omit<RanksOfRun, 'hosts' | 'slow'> | undefined;
-  /** Named by the first record of each start only. */
+  /** The host names; only the first record of each start has them. */
   #hosts: readonly (string | null)[] = [];
   readonly #slow = new Set<number>();
 
@@ -42,18 +42,21 @@ export class RankRecords {
   }
 }
 
-/** More intervals are merged in pairs, so that a long run takes no more memory than a short one. */
+/**
+ * Largest number of kept intervals: more are merged in pairs, so that a long run takes no more memory than a
+ * short one.
+ */
 const mostIntervals = 240;
-/** Layers times experts: a damaged file must not fill the memory. */
+/** Largest number of layers times experts: a damaged file must not fill the memory. */
 const mostCells = 1 << 16;
 
 /** The tokens of the experts in the steps from `first` to `last`. */
 interface Interval {
   readonly first: number;
   readonly last: number;
-  /** Rows by layer, then by expert. */
+  /** Numbers of rows by layer, then by expert. */
   readonly counts: Float32Array;
-  /** By layer. */
+  /** The dropped share of choices, by layer. */
   readonly dropped: Numbers;
   readonly entropy: Numbers;
 }
@@ -63,7 +66,7 @@ export class ExpertRecords {
   #layers: readonly number[] = [];
   #numExperts = 0;
   #intervals: Interval[] = [];
-  /** As it was recorded. */
+  /** The newest record, not merged with others. */
   #newest: Interval | undefined;
   #idle = '';
 
@@ -163,7 +166,7 @@ function numbersIn(value: unknown): Numbers {
   return Array.isArray(value) ? value.map((item) => (typeof item === 'number' ? item : null)) : [];
 }
 
-/** Returns counts relative to an even load, to three digits; all 0 where there are none. */
+/** Returns counts relative to an even load, to three digits; all are 0 if the counts are. */
 function relative(counts: Float32Array): readonly number[] {
   const even = counts.reduce((sum, count) => sum + count, 0) / counts.length;
   return Array.from(counts, (count) => (even === 0 ? 0 : Number((count / even).toPrecision(3))));

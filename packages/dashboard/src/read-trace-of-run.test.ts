@@ -5,7 +5,7 @@ import { readTraceOfRun } from './read-trace-of-run.js';
 /** Milliseconds that a forward pass takes in each of three steps; a backward pass takes twice as long. */
 const msOfSteps = [5, 1, 2];
 
-/** The trace of a pipeline of two ranks. */
+/** Returns the trace of a pipeline of two ranks. */
 function traceOfSteps(): string {
   const schedule = buildSchedule('1f1b', { numStages: 2, numMicroBatches: 4 });
   const { ranks, makespan } = simulateSchedule({ schedule });

@@ -1,10 +1,10 @@
 import { comparisonSvg, predictStep, readTrace, type Simulation } from '@mtl/pipeline/schedules';
 import type { TraceAnswer } from './api-types.js';
 
-/** The profiled steps of a run: figures, and a picture for each pipeline. */
+/** The profiled steps of a run: metrics, and a picture for each pipeline. */
 export interface TraceOfRun {
   readonly answer: TraceAnswer;
-  /** A picture of each pipeline: the step of the median time above the one that the simulator predicts. */
+  /** A picture of each pipeline: the measured step of median time, and below it the simulated step. */
   readonly pictures: readonly string[];
 }
 

@@ -2,8 +2,9 @@ import type { ServerResponse } from 'node:http';
 import type { MtlError } from '@mtl/errors';
 
 /**
- * Sent with every response: only what this server serves is loaded, nothing runs that stands in a page, no
- * other page shows or reads this one, and the address, which may hold a token, is not passed on.
+ * Headers of every response: browsers load files of this server only and run no inline scripts, other pages
+ * can neither embed nor read this one, and the address, which may contain a token, is not sent to other
+ * sites.
  */
 const headers = {
   'Content-Security-Policy':
@@ -34,14 +35,14 @@ export function respond(
   response.end(body);
 }
 
-/** Begins a response that goes on: server-sent events. */
+/** Begins a response of server-sent events, which stays open. */
 export function beginEvents(response: ServerResponse): void {
   const type = { 'Content-Type': 'text/event-stream; charset=utf-8', Connection: 'close' };
   response.writeHead(200, { ...headers, ...type });
   response.flushHeaders();
 }
 
-/** A request that is answered with an error; `message` is shown to the one who sent it. */
+/** The error that a request is answered with; the client gets `message`. */
 export class HttpProblem extends Error {
   readonly status: 400 | 403 | 404 | 405 | 500 | 503;
 
@@ -51,7 +52,7 @@ export class HttpProblem extends Error {
   }
 }
 
-/** Returns what is wrong and what to do, in one line for the page. */
+/** Returns the message and the remedy of an error, in one line for the page. */
 export function textOfError({ code, message, remedy }: MtlError): string {
   return `${code}: ${message}${remedy === undefined ? '' : `. What to do: ${remedy}`}`;
 }

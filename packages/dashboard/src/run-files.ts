@@ -1,8 +1,8 @@
 import { constants, type FileHandle, open } from 'node:fs/promises';
 
 /**
- * Error codes of a path that is no file of the run: missing, a link that may lead elsewhere, a folder, not
- * ours to read.
+ * Error codes for a path that is not a readable file of the run: it is missing, a link that may lead
+ * elsewhere, in something that is not a folder, or not permitted.
  */
 const absent = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM'];
 
@@ -24,7 +24,8 @@ export async function openRunFile(path: string): Promise<FileHandle | undefined>
 }
 
 /**
- * Reads the text of a file of a run; undefined where there is none, or where it has more than `mostBytes`.
+ * Reads the text of a file of a run; returns undefined if the file does not exist or has more than
+ * `mostBytes`.
  */
 export async function readRunFile(
   path: string,
@@ -40,19 +41,22 @@ export async function readRunFile(
 }
 
 const blockBytes = 1 << 20;
-/** A longer line is no record of a run. */
+/** Largest number of bytes in a line: a longer line is not a record of a run. */
 const mostLineBytes = 16 << 20;
-/** Bytes before the place that was read up to: what was rewritten does not end in the same ones. */
+/**
+ * Number of remembered bytes before the position that was read up to. If they have changed, the file was
+ * rewritten.
+ */
 const remembered = 128;
 
 export interface LineListener {
   /** Takes a whole line, without its end. */
   line(text: string): void;
-  /** Learns that the file is another one, or was cut: its lines follow from the first on. */
+  /** Called if the file was replaced or truncated: its lines follow, from the first one. */
   restart(): void;
 }
 
-/** Follows a file of lines: each read tells of the lines that were appended since the one before. */
+/** Follows a file of lines: each read passes on the lines that were appended since the previous read. */
 export class AppendedLines {
   readonly #path: string;
   #offset = 0;
@@ -63,7 +67,7 @@ export class AppendedLines {
     this.#path = path;
   }
 
-  /** Reads to the last whole line. A file that is gone counts as empty. */
+  /** Reads to the last whole line. A file that no longer exists counts as empty. */
   async read(listener: LineListener): Promise<void> {
     const file = await openRunFile(this.#path);
     if (file === undefined) {

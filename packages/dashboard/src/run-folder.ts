@@ -25,7 +25,7 @@ const mostRecordBytes = 64 << 20;
 const mostSamples = 50;
 const checkpointPattern = /^iter_(\d{7,15})$/;
 
-/** The metrics that are known of a run without its curves. */
+/** The last metrics of a run, which are known without reading its curves. */
 interface LastFigures {
   readonly iteration: number;
   readonly loss: number | null;
@@ -48,7 +48,7 @@ export class RunFolder {
   #problem: string | undefined;
   #summary: RunSummary | undefined;
 
-  /** `id`: the name of its folder */
+  /** `id`: the name of the run's folder */
   constructor(path: string, id: string) {
     this.#path = path;
     this.#id = id;
@@ -264,7 +264,7 @@ function sampleIn(line: string): SampleOfRun | undefined {
   }
 }
 
-/** Returns another text whenever a file has changed; empty where there is none. */
+/** Returns a text that changes whenever the file changes; empty if the file does not exist. */
 async function stampOf(path: string): Promise<string> {
   try {
     const { size, mtimeMs, ino } = await lstat(path);

@@ -37,7 +37,7 @@ describe('RunIndex', () => {
     );
     const bytes = results.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
     read.mockRestore();
-    // the new line, and the few bytes before it that show that the file went on
+    // the read covers the new line, and the few bytes before it that show that the file was only appended to
     expect(bytes).toBeLessThan(half.length + 200);
     expect(statSync(path).size).toBeGreaterThan(1_000_000);
   });
@@ -62,7 +62,7 @@ describe('RunIndex', () => {
     );
     read.mockRestore();
     const bytes = results.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
-    // of the line, and those before it that show that the file went on
+    // bytes of the line, and the bytes before it that show that the file was only appended to
     expect(bytes).toBeLessThan(1000);
     const { x, y, smoothed } = index.series({ ...all, name: 'lm_loss', smoothing: 0.9 })!;
     // the least and the greatest value of neighbours
@@ -79,7 +79,7 @@ describe('RunIndex', () => {
     renameSync(`${path}.new`, path);
     await index.update();
     expect(index.steps.length).toBe(10);
-    // of the same size, and the same at its end
+    // a file of the same size, with the same end
     writeFileSync(`${path}.new`, lines([step(1, { lm_loss: 9 }), ...steps(2, 10)]));
     renameSync(`${path}.new`, path);
     await index.update();

@@ -7,23 +7,23 @@ import { AppendedLines } from './run-files.js';
 import { SeriesTable } from './series-table.js';
 
 export interface SeriesQuery {
-  /** `lm_loss`; of evaluations `validation.lm_loss`. */
+  /** The name of the curve, such as `lm_loss`; the loss of evaluations is `validation.lm_loss`. */
   readonly name: string;
   readonly axis: Axis;
-  /** On the axis; default all. */
+  /** The beginning and the end of the range on the axis. Default: the whole curve. */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
   readonly numPoints: number;
   /** Weight of the past in the moving average, from 0 to below 1; 0 for none. */
   readonly smoothing: number;
-  /** True if its median and band are asked for. */
+  /** True to return the median of the values with a band. */
   readonly isBand?: boolean;
 }
 
 type Fields = Readonly<Record<string, unknown>> & { readonly iteration: number };
 
 const ofValidation = 'validation.';
-/** Records other than steps and evaluations: the last ones are kept. */
+/** Largest number of kept records that are neither steps nor evaluations; the last ones are kept. */
 const mostEvents = 200;
 
 /**
@@ -57,7 +57,7 @@ export class RunIndex {
     return [...this.steps.names, ...this.validations.names.map((name) => `${ofValidation}${name}`)];
   }
 
-  /** Newest first. */
+  /** The events, newest first. */
   get events(): readonly EventOfRun[] {
     return this.#events.toReversed();
   }
@@ -123,7 +123,7 @@ export class RunIndex {
     return ascending(this.steps.column('consumed_tokens') ?? this.steps.iterations);
   }
 
-  /** Seconds that the steps up to each one took. */
+  /** Returns, for each step, the seconds of all steps up to it. */
   #elapsed(): Float64Array {
     const milliseconds = this.steps.column('step_ms');
     if (milliseconds === undefined) return new Float64Array(this.steps.length);

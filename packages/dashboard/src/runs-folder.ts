@@ -4,13 +4,16 @@ import { isRun } from '@mtl/run-records';
 import type { RunSummary } from './api-types.js';
 import { RunFolder } from './run-folder.js';
 
-/** The runs that have changed since the look before, and the names of those that are gone. */
+/** The runs that have changed since the previous refresh, and the names of runs that no longer exist. */
 export interface RunChanges {
   readonly changed: readonly RunSummary[];
   readonly removed: readonly string[];
 }
 
-/** The runs in a directory, or the one that it is. Links are not followed out of it. */
+/**
+ * The runs in a directory, or the single run whose folder the directory is. Links out of the directory are
+ * not followed.
+ */
 export class RunsFolder {
   readonly directory: string;
   readonly #runs = new Map<string, RunFolder>();
@@ -21,7 +24,7 @@ export class RunsFolder {
     this.directory = resolve(directory);
   }
 
-  /** By their names. */
+  /** The summaries of all runs, by name. */
   get summaries(): readonly RunSummary[] {
     return [...this.#runs.keys()].sort().map((id) => this.#runs.get(id)!.summary);
   }
@@ -32,14 +35,17 @@ export class RunsFolder {
   }
 
   /**
-   * `listener` is told what each look finds, also one that a caller asked for: a change is found by one look
-   * only. It is not told of looks without changes.
+   * Calls `listener` with the changes that each refresh finds, also a refresh that a caller requested, since
+   * each change is found only once. It is not called after a refresh without changes.
    */
   onChange(listener: (changes: RunChanges) => void): void {
     this.#listeners.push(listener);
   }
 
-  /** Looks at all run folders again, and tells all listeners what has changed; calls follow one another. */
+  /**
+   * Reads the changes of all run folders, and calls all listeners with them; concurrent calls run one after
+   * the other.
+   */
   async refresh(): Promise<void> {
     const refresh = this.#refresh.then(() => this.#look());
     this.#refresh = refresh.catch(() => undefined);
@@ -58,7 +64,7 @@ export class RunsFolder {
         this.#runs.set(id, run);
       }
     } finally {
-      // what was found before a folder that could not be read is not found again
+      // tell the changes even after a folder could not be read: they are not found again
       if (changed.length + removed.length > 0) {
         for (const listener of this.#listeners) listener({ changed, removed });
       }

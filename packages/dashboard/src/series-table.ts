@@ -1,6 +1,9 @@
 import { lowerBound } from './curves.js';
 
-/** More names than any run has; a damaged file must not fill the memory with them. */
+/**
+ * Largest number of columns: more than any run has, but few enough that a damaged file does not fill the
+ * memory.
+ */
 const mostColumns = 256;
 
 /** The numbers of records by name, in the order of their iterations. */
@@ -21,8 +24,8 @@ export class SeriesTable {
   }
 
   /**
-   * Returns the values of a name, NaN where a record has none or one that was not finite; undefined for no
-   * column.
+   * Returns the values of a name; undefined for an unknown name. A value is NaN if a record has none, or if
+   * it was not finite.
    */
   column(name: string): Float64Array | undefined {
     return this.#columns.get(name)?.values;
@@ -35,8 +38,8 @@ export class SeriesTable {
   }
 
   /**
-   * Adds the numbers and truth values of a record. An iteration that is not above the last one replaces
-   * what was there from it on, as the resumed run computes those steps again.
+   * Adds the numbers and truth values of a record. If its iteration is not above the last one, the records
+   * from this iteration on are removed first: a resumed run computes these steps again.
    */
   add(record: Readonly<Record<string, unknown>> & { readonly iteration: number }): void {
     const { iteration } = record;
@@ -67,7 +70,7 @@ export class SeriesTable {
   }
 }
 
-/** Numbers that are added at the end, in memory that doubles. */
+/** A list of numbers that grows at the end; its memory doubles when it is full. */
 class GrowingColumn {
   #values = new Float64Array(256);
   #length = 0;

@@ -31,7 +31,7 @@ it('looks at the runs now and then while the page is hidden, and keeps no connec
   };
   const events: RunsEvent[] = [];
   listenWhileVisible({ page, open, look, onRuns: (event) => events.push(event) });
-  // at once, so that the tab of a page that was opened in the background has a title
+  // the page requests the runs at once, so that its tab has a title even if it was opened in the background
   expect([numOpen, numLooks]).toEqual([0, 1]);
   await vi.advanceTimersByTimeAsync(2.5 * glanceMs);
   const event = { directory: '/runs', runs: [], removed: [], isAll: true };
@@ -47,6 +47,6 @@ it('looks at the runs now and then while the page is hidden, and keeps no connec
   expect(numLooks).toBe(4);
   page.hidden = true;
   update();
-  // it knows the runs that the stream sent last
+  // no further request: the page knows the runs that the stream sent last
   expect([numOpen, numLooks]).toEqual([0, 4]);
 });

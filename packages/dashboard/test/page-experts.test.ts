@@ -31,7 +31,7 @@ describe.skipIf(!hasChromium)(`experts on the page, in Chromium${whySkipped}`, (
     }`);
   }
 
-  /** The parts of a colour of the style sheet. */
+  /** Returns the parts of a colour of the style sheet. */
   const property = async (name: string): Promise<string> =>
     await browser.page.evaluate(`
       [1, 3, 5].map((at) => Number.parseInt(

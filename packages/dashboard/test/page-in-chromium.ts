@@ -59,7 +59,7 @@ export class PageInChromium {
       viewport: { width: 1300, height: 900 },
     });
     const page = this.#browser.pages()[0]!;
-    // as long as the polls of expect: Playwright waits for half of it by itself
+    // the same limit as the polls of expect; Playwright's default is half of it
     page.setDefaultTimeout(60_000);
     page.on('console', (message) => {
       if (message.type() === 'error') this.#problems.push(message.text());
@@ -97,7 +97,7 @@ export class PageInChromium {
     return this.page.locator('.run', { hasText: name });
   }
 
-  /** The property of the colour that a run has in the list. */
+  /** Returns the CSS property of the colour that a run has in the list. */
   async colourOf(name: string): Promise<string> {
     const classes = await this.run(name).getByRole('checkbox').getAttribute('class');
     return `--run-${/colour-(\d)/.exec(classes ?? '')?.[1]}`;

@@ -14,7 +14,7 @@ const sizes = [
   ['390x844', phone],
 ] as const;
 
-/** Four runs in all states that the page shows. */
+/** Writes four runs, which cover all states that the page shows. */
 function writeRuns(folders: RunFolders): void {
   const error = `MTL_NOT_FINITE: iteration 60: the loss is NaN in ${'/a/long/path'.repeat(8)}`;
   const ends = [
@@ -68,7 +68,7 @@ describe.skipIf(!hasChromium)(`the layout of the page in Chromium${whySkipped}`,
       .filter((one) => !one.matches('.visually-hidden'))
       .map((one) => one.textContent)`;
     expect(await page.evaluate(cut)).toEqual([]);
-    // nothing of a panel is outside of it
+    // no part of a panel is outside of the panel
     const outside = `[...document.querySelectorAll('.chart')].flatMap((panel) => {
       const { left, right } = panel.getBoundingClientRect();
       return [...panel.querySelectorAll('figcaption *, .values *, canvas')]
@@ -80,7 +80,7 @@ describe.skipIf(!hasChromium)(`the layout of the page in Chromium${whySkipped}`,
 
   it.each(sizes)('of %s shows the numbers at the ends of axes whole', async (_, size) => {
     await open(size);
-    // numbers that are cut reach the last pixel of the canvas
+    // numbers that are cut off reach the last pixel of the canvas
     const inkAtEdges = `[...document.querySelectorAll('.chart canvas')].map((canvas) => {
       const context = canvas.getContext('2d');
       const ink = (left) => context.getImageData(left, 0, 1, canvas.height).data.some((value) => value > 0);

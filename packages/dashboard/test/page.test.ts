@@ -140,7 +140,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     expect(await rows.first().textContent()).toMatch(/^102 KiB((?!best).)*$/);
     expect(await rows.last().textContent()).toMatch(/^21 KiB.*best validation loss: 2$/);
     await tab('Samples').click();
-    // twice the same is there once
+    // a repeated sample appears once
     await expect
       .poll(() => details.locator('.part li > h4').allTextContents())
       .toEqual(['Steps 10, 20A sample', 'Step 15A sample']);
@@ -291,7 +291,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
       argument,
       ...rankThreads(new URL('./ranks/train-in-stages.ts', import.meta.url)),
     });
-    // while the run is in its thirteenth step, until the file is there
+    // the run stays in its thirteenth step until the file exists
     await expect.poll(() => browser.run('stages').textContent()).toContain('step12 / 14');
     await expect.poll(() => browser.pixelsOf('lm_loss', 'stages')).toBeGreaterThan(50);
     expect(await browser.run('stages').textContent()).toMatch(/running.*step12 \/ 14/);
@@ -311,7 +311,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     for (const name of ['measured', 'simulated']) expect(drawn).toContain(name);
     const { pipelines } = (await (await fetch(url)).json()) as TraceAnswer;
     expect(pipelines).toMatchObject([{ pipeline: 0, numSteps: 2 }]);
-    // the trace was written once, and the run went on for eleven steps
+    // the trace was requested once, although the run continued for eleven steps
     browser.page.off('request', note);
     expect(asked.filter((path) => path.endsWith('/trace'))).toEqual(['/api/runs/stages/trace']);
   });

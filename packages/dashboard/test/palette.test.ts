@@ -39,7 +39,7 @@ const white: Triple = [0.9505, 1, 1.089];
 const times = (matrix: readonly Triple[], vector: Triple): Triple =>
   matrix.map((row) => row.reduce((sum, value, at) => sum + value * vector[at]!, 0)) as unknown as Triple;
 
-/** Linear RGB of `#rrggbb`. */
+/** Returns the linear RGB of `#rrggbb`. */
 function linear(colour: string): Triple {
   return [1, 3, 5].map((at) => {
     const value = Number.parseInt(colour.slice(at, at + 2), 16) / 255;
@@ -54,7 +54,7 @@ function contrast(one: string, other: string): number {
   return (light + 0.05) / (dark + 0.05);
 }
 
-/** CIE L*a*b* as an eye sees a colour: a distance of 2 is just visible. */
+/** Returns the CIE L*a*b* of a colour as an eye sees it: a distance of 2 is just visible. */
 function lab(colour: string, seenBy: readonly Triple[]): Triple {
   const seen = times(seenBy, linear(colour)).map((value) => Math.min(1, Math.max(0, value)));
   const [x, y, z] = times(toXyz, seen as unknown as Triple).map((value, at) => {

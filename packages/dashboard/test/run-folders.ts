@@ -66,7 +66,7 @@ export class RunFolders {
   }
 }
 
-/** The record of a step; `more` replaces figures. */
+/** Returns the record of a step; `more` replaces figures. */
 export function step(iteration: number, more: Readonly<Record<string, unknown>> = {}): object {
   return {
     time: new Date(Date.UTC(2026, 10, 22, 10, 11, 12) + 500 * iteration).toISOString(),

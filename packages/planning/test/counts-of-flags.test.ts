@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 interface Outcome {
   readonly name: string;
   readonly value: number;
-  /** Absent in the message that starts a case. */
+  /** Result of the case; absent in the message that announces its start. */
   readonly outcome?: string;
   readonly seconds?: number;
   readonly peakBytes?: number;

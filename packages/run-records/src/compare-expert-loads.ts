@@ -33,7 +33,7 @@ interface LoadReport {
   readonly firstStep: number;
   readonly lastStep: number;
   readonly layers: readonly string[];
-  /** By layer, then by expert. */
+  /** Number of rows, by layer and then by expert. */
   readonly loads: ReadonlyArray<readonly number[]>;
 }
 

@@ -30,7 +30,7 @@ const taskDataSchema = z.object({
 });
 
 const startSchema = z.object({
-  /** ISO 8601, UTC. */
+  /** Time of the start in UTC, as ISO 8601. */
   time: text,
   host: text,
   pid: count,
@@ -52,7 +52,7 @@ const startSchema = z.object({
   contents: z.record(text, text).optional(),
   /** SHA-256 of all bytes of the files that were read whole. Absent in records of older versions. */
   contentsSha256: z.record(text, text).optional(),
-  /** The iteration that it continued from; 0 for the first step. */
+  /** The iteration that the start continued from; 0 for a new run. */
   iteration: count,
   trainIterations: count,
   /**

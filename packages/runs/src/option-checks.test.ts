@@ -8,7 +8,7 @@ import { type TrainOptions, train } from './training/train.js';
 
 const probed: readonly ProbedOptions[] = [
   {
-    // the options of every flag: option-checks.test.ts of @mtl/configuration
+    // the options of flags are tested in option-checks.test.ts of @mtl/configuration
     name: 'train',
     call: (options) => train(options as TrainOptions),
     last: 'extensions',

@@ -17,7 +17,7 @@ const rotary: RunOptions = {
 };
 
 let runs: TrainingRuns;
-/** The single-process run. */
+/** Output of the single-process run. */
 let alone: string;
 beforeAll(async () => {
   // evaluations of several micro-batches
@@ -138,7 +138,7 @@ describe('a BERT on several ranks', () => {
   it('trains as in one process with rotary positions in two stages', async () => {
     await runs.run(2, [{ name: 'rotary-stages', options: mergeOptions(rotary, stages) }]);
     expectSame('rotary-stages', 'alone-rotary');
-    // and they are another model's
+    // rotary positions have an effect: the losses differ from a model without them
     expect(runs.differences('rotary-stages', 'alone-post').loss).toBeGreaterThan(1e-3);
   });
 

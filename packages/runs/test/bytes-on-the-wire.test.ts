@@ -38,7 +38,7 @@ const recipe: RunOptions = {
   layout: { threads: 1 },
 };
 
-/** The options in which training runs differ, and where they are compared. */
+/** The kinds of training runs: the options in which they differ. */
 const kinds = {
   float32: {},
   bfloat16: { training: { bf16: true } },
@@ -178,7 +178,8 @@ describe.each([
       });
     });
 
-    // with more than two members, engines send small tensors whole to all members, in one trip instead of two
+    // with more than two members, engines send a small tensor completely to all members: one round of
+    // messages instead of two
     if (t > 2) return;
     it.skipIf(problem)(`sends B S numbers for the loss, not B S V${needs}`, () => {
       // in addition to two layers: the sum of embeddings, the sum of the head's input gradients, and for each

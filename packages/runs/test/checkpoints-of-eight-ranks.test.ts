@@ -73,7 +73,7 @@ const pathOf = (name: string): string => join(at(name), `iter_000000${numSteps}`
 
 const contentOf = (name: string): Promise<ReadonlyMap<string, string>> => contentOfCheckpoint(pathOf(name));
 
-/** Hashes of the shards: equal where the same ranks hold the same bits of the same boxes. */
+/** Returns hashes of the shards: they are equal if the same ranks hold the same bits of the same boxes. */
 const shardsOf = (name: string): readonly string[] =>
   readdirSync(pathOf(name))
     .filter((file) => file.endsWith('.safetensors'))
@@ -93,10 +93,10 @@ describe('a checkpoint of 8 processes with a distributed optimizer', () => {
   it(
     'goes to other layouts, to 1 process and back, exactly: fp32 and bf16',
     async () => {
-      // both precisions in the same processes, which take longer to start than to train
+      // run both precisions in the same processes, which take longer to start than to train
       const inBoth = (stepsOf: (options: RunOptions, at: (name: string) => string) => readonly Step[]) =>
         precisions.flatMap(({ precision, options }) => stepsOf(options, (name) => `${name}-${precision}`));
-      // tp 2 x dp 4, tp 4 x dp 2 of the same, and back
+      // tp 2 x dp 4, then tp 4 x dp 2 from its checkpoint, and back
       const [wide, tall] = [tensor(2), tensor(4)];
       await run(
         8,
@@ -152,7 +152,7 @@ describe('a checkpoint of 8 processes with a distributed optimizer', () => {
         {
           save: 'still',
           options: mergeOptions(tensor(4), { checkpoint: { loadHf: at('first'), saveHf: at('second') } }),
-          // so small that no weight changes in float32: the loaded weights are written again
+          // a rate so small that no weight changes in float32: the loaded weights are saved again
           learningRate: 1e-30,
         },
       ]);

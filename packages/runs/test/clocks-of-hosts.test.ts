@@ -67,7 +67,7 @@ describe.skipIf(cannot)(
               ({ action }) => action.kind === kind && action.microBatch === microBatch,
             )!;
           for (let microBatch = 0; microBatch < 4; microBatch++) {
-            // one bounds the second clock from below, the other from above
+            // the forward pass bounds the second clock from below, the next pass from above
             const [forward, next] = [pass(0, 'F', microBatch), pass(1, 'F', microBatch)];
             expect(next.start).toBeGreaterThan(forward.end - toleranceMs);
             const [backward, before] = [pass(1, 'B', microBatch), pass(0, 'B', microBatch)];

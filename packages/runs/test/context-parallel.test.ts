@@ -59,7 +59,7 @@ describe('sequences that two ranks share', () => {
 
   it.each<[string, number, RunOptions]>([
     ['whole', 1, {}],
-    // p2p is how the run before was divided
+    // the previous run was divided with p2p
     [
       'in another way for each layer',
       2,

@@ -109,7 +109,7 @@ describe('fine-tuning on conversations', () => {
         return Array.from(scores.subarray(given.length - 1), (score) => -score);
       });
       const mean = losses.reduce((sum, loss) => sum + loss, 0) / losses.length;
-      // rounding of float32, and of seven digits
+      // tolerance: rounding of float32, and of seven printed digits
       expect(Math.abs(validationLosses(output).at(-1)! / mean - 1)).toBeLessThan(
         tolerances.fp32.loss + printedTwice,
       );
@@ -149,7 +149,7 @@ describe('fine-tuning on conversations', () => {
   it.each([
     ['tensor-parallel', { layout: { tensorModelParallelSize: 2, sequenceParallel: true } }],
     ['data-parallel', { layout: { useDistributedOptimizer: true } }],
-    // every conversation is divided over both
+    // every conversation is divided over both ranks
     ['context-parallel', { layout: { contextParallelSize: 2 } }],
   ])('has the curve of one process on two %s ranks', async (name, layout) => {
     const exitInterval = stepsInSecondEpoch();

@@ -17,7 +17,7 @@ const at = (name: string): string => join(directory, name);
 const fixtures = fileURLToPath(new URL('../../formats/fixtures/', import.meta.url));
 const onNotice = (): void => {};
 
-/** The bytes of all tensors of a directory, by name. */
+/** Returns the bytes of all tensors of a directory, by name. */
 async function tensorsOf(folder: string): Promise<Readonly<Record<string, string>>> {
   const weights = await SafetensorsDirectory.open(folder);
   const all: Record<string, string> = {};

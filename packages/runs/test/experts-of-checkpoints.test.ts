@@ -74,7 +74,7 @@ describe('a checkpoint of experts that two processes share', () => {
     await runs.run(2, [{ name: 'saved', options: mergeOptions(experts, { layout }) }]);
     const saved = await contentOfCheckpoint(checkpointOf('saved'));
     const bias = 'decoder.layers.1.mlp.router.expert_bias';
-    // moved by both steps
+    // both steps have moved the biases
     expect(Buffer.from(saved.get(bias)!, 'base64').some((byte) => byte !== 0)).toBe(true);
     for (const [worldSize, name, layoutOfOther] of layouts) {
       const options = mergeOptions(experts, {
@@ -106,7 +106,7 @@ describe('upcycling', () => {
         : mergeOptions(
             takenFromDirectory,
             { checkpoint: { loadHf: huggingFace } },
-            // the directory has them
+            // flags that the directory gives
             { model: Object.fromEntries(Object.keys(recipe.model!).map((key) => [key, undefined])) },
           );
     if (from === 'load') await runs.run(1, [{ name: 'dense' }]);
@@ -118,7 +118,7 @@ describe('upcycling', () => {
     expect(results[1]![0]!.output).toMatch(/of whose feed-forward layers the experts are copies/);
     // sums of two experts are rounded once more than the one layer: float32 through two layers
     expect(Math.abs(firstLoss(sparse) / firstLoss(same) - 1)).toBeLessThan(tolerances.fp32.loss);
-    // experts learn apart
+    // after a step, the experts differ
     expect(runs.metricsOf(sparse)[1]!.grad_norm).not.toBe(runs.metricsOf(same)[1]!.grad_norm);
     for (const [worldSize, layout] of [
       [2, { expertModelParallelSize: 2, useDistributedOptimizer: true }],

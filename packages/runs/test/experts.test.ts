@@ -61,7 +61,7 @@ afterAll(() => runs.remove());
 const at = (name: string, iteration: number): string =>
   `${runs.pathOf(name)}/iter_${String(iteration).padStart(7, '0')}`;
 
-/** Values of a tensor of a checkpoint. */
+/** Returns the values of a tensor in a checkpoint. */
 async function valuesOf(name: string, tensor: string, iteration: number): Promise<readonly number[]> {
   const checkpoint = await Checkpoint.open(at(name, iteration));
   const { globalShape } = checkpoint.tensors.get(tensor)!;
@@ -72,7 +72,7 @@ async function valuesOf(name: string, tensor: string, iteration: number): Promis
   return [...values];
 }
 
-/** Runs of two ranks that must write the same bits. */
+/** Expects that two runs of two ranks have saved the same bits. */
 function expectSameBits(name: string, expected: string, iteration: number): void {
   expect(checkpointBytes(at(name, iteration))).toEqual(checkpointBytes(at(expected, iteration)));
 }
@@ -135,7 +135,7 @@ describe('experts on two ranks', () => {
       expect(Math.abs(lm_loss / expected[index]!.lm_loss - 1)).toBeLessThan(tolerances.fp32.loss);
       expect(Math.abs(grad_norm / expected[index]!.grad_norm - 1)).toBeLessThan(tolerances.fp32.norm);
     });
-    // steps of one size: choices are the same
+    // all biases move in steps of one size, and both runs chose the same experts
     const [biases, others] = [await valuesOf(name, bias, 8), await valuesOf('spread', bias, 8)];
     biases.forEach((value, expert) => {
       expect(value).toBeCloseTo(others[expert]!, 6);
@@ -190,7 +190,7 @@ describe('experts on two ranks', () => {
       .filter(({ type, skipped: isSkipped }) => type === undefined && isSkipped !== true);
     expect(skipped.length).toBeGreaterThan(1);
     const { iteration } = first!;
-    // moved by the first step that counts alone
+    // only the first step that was not skipped has moved the biases
     const moved = new Set((await valuesOf('overflow', bias, iteration)).map((value) => Math.abs(value)));
     expect(Math.max(...moved)).toBeCloseTo(0.01, 6);
   });

@@ -94,7 +94,7 @@ function batchOf(rows: readonly (readonly number[])[]): TokenBatch {
   });
 }
 
-/** The tensors of a file whose names begin with `prefix`, by the rest of their names. */
+/** Returns the tensors of a file whose names begin with `prefix`, by the rest of their names. */
 async function readTensors(name: Name, prefix: string): Promise<Map<string, Float32Array>> {
   const file = await SafetensorsFile.open(`${directory}/${name}.safetensors`);
   const tensors = new Map<string, Float32Array>();
@@ -106,7 +106,7 @@ async function readTensors(name: Name, prefix: string): Promise<Map<string, Floa
   return tensors;
 }
 
-/** A model with the first weights of the fixture, and AdamW. */
+/** Returns a model with the first weights of the fixture, and AdamW. */
 function build(name: Name, initial: ReadonlyMap<string, Float32Array>) {
   const { beta1, beta2, epsilon, weightDecay, clip } = fixture.recipe;
   const stage = new GptStage({ model: models[name], device: 'cpu', dtype: 'float32', seed: 1 });
@@ -129,7 +129,7 @@ function build(name: Name, initial: ReadonlyMap<string, Float32Array>) {
   return { stage, optimizer, dispose };
 }
 
-/** The values of a parameter, padded with zeros as the vocabulary is. */
+/** Returns the values of a parameter, padded with zeros as the vocabulary is. */
 function padded({ name, size }: Parameter, tensors: ReadonlyMap<string, Float32Array>): Float32Array {
   const result = new Float32Array(size);
   result.set(tensors.get(name)!);

@@ -296,7 +296,7 @@ describe("Megatron-LM's example for Llama 3 8B at 1/64 of the width", () => {
     const losses = steps.map(({ lm_loss: loss }) => loss);
     expect(losses.length).toBe(numSteps);
     expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.2);
-    // after warm-up, the peaks
+    // after warm-up, the rates are at their peaks
     expect(steps[1]).toMatchObject({ learning_rate: 2e-3, decoupled_learning_rate: 5e-4 });
   });
 

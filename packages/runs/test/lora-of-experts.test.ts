@@ -43,7 +43,7 @@ const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParal
 let runs: TrainingRuns;
 let output: string;
 beforeAll(async () => {
-  // a Qwen2-MoE, whose first layer is dense
+  // the base model: a Qwen2-MoE whose first layer is dense
   await writeTinyLlama({
     directory: base,
     changes: {
@@ -234,7 +234,7 @@ describe('what is saved of ranks with different experts', () => {
       await scoresOf({ loadHuggingFace: pathOf('merged') }),
     ];
     expect(merged).not.toEqual(original);
-    // all merge in float32 in the same way
+    // all commands merge in float32 in the same way
     expect(await scoresOf({ load: runs.pathOf('spread') })).toEqual(merged);
     const [fromCheckpoint, later] = [pathOf('from checkpoint'), pathOf('merged later')];
     await checkpointToLora({ load: runs.pathOf('spread'), directory: fromCheckpoint, onNotice });
@@ -253,7 +253,7 @@ describe('what is saved of ranks with different experts', () => {
       number[],
       number[],
     ];
-    // a weight with its adapter, and both one after the other, in float32
+    // rounding of float32: merged weights against weights and adapters computed separately
     expect(Math.abs(loss! / merged! - 1)).toBeLessThan(tolerances.fp32.loss);
   });
 

@@ -192,7 +192,7 @@ describe('what is saved', () => {
     const [[loss], [merged]] = [numbersOf(runs.metricsOf('on')), numbersOf(runs.metricsOf('whole'))].map(
       (lines) => lines[0]!,
     ) as [number[], number[]];
-    // a weight with its adapter, and both one after the other, in float32
+    // rounding of float32: merged weights against weights and adapters computed separately
     expect(Math.abs(loss! / merged! - 1)).toBeLessThan(tolerances.fp32.loss);
   });
 

@@ -12,10 +12,11 @@ import {
 } from './support/training-runs.js';
 
 let runs: TrainingRuns;
-/** The single-process runs. */
+/** Outputs of the single-process runs. */
 const written = { alone: '', 'alone-bf16': '', 'alone-12': '' };
 /**
- * A dozen steps: faults of a layout all show by then (parity.mjs), and the parity command trains for longer.
+ * Options for a dozen steps: by then all faults of a layout are visible (parity.mjs). The parity command
+ * trains longer.
  */
 const dozen: RunOptions = { training: { exitInterval: 12 } };
 beforeAll(async () => {

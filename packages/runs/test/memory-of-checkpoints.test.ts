@@ -11,7 +11,10 @@ const MiB = 1024 * 1024;
  * up to 5 MiB.
  */
 const besides = 8 * MiB;
-/** A load reads blocks of 4 MiB that do not lie in its target as they are, four at a time. */
+/**
+ * Bytes of blocks that a load reads at a time: four blocks of 4 MiB, for data that is laid out differently in
+ * the target.
+ */
 const readBlocks = 16 * MiB;
 
 const plain = { tensorParallelSize: 1, distributed: false };
@@ -54,7 +57,7 @@ const moves: readonly {
     worldSize: 1,
     layout: plain,
     directory: 'checkpoints',
-    // the tensor as stored, and in the other layout
+    // memory for the tensor as stored, and in the other layout
     bound: ({ largestTensor }) => 2 * largestTensor + readBlocks,
     all: ({ allWeights }) => allWeights,
   },
@@ -64,7 +67,8 @@ const moves: readonly {
     worldSize: 2,
     layout: tensor,
     directory: 'hugging-face',
-    // the tensor whole, and in the other layout; its own slice, the slice of the other process, and a copy
+    // memory for the whole tensor, and in the other layout; the own slice, the slice of the other process,
+    // and a copy
     bound: ({ largestTensor, largestBox }) => 2 * largestTensor + 3 * largestBox,
     all: ({ allWeights }) => allWeights,
   },
@@ -74,7 +78,7 @@ const moves: readonly {
     worldSize: 2,
     layout: tensor,
     directory: 'hugging-face',
-    // the tensor as stored, in the other layout, and the box
+    // memory for the tensor as stored, in the other layout, and for the box
     bound: ({ largestTensor, largestBox }) => 2 * largestTensor + largestBox,
     all: ({ allWeights }) => allWeights,
   },

@@ -17,7 +17,7 @@ const [batchSize, sequenceLength, numMicroBatches] = [4, 256, 6];
 const sizes = { numLayers: 8, hiddenSize: 64, ffnHiddenSize: 256, numAttentionHeads: 4 };
 
 interface Case {
-  /** A BERT with this position of norms. Default: a GPT. */
+  /** Position of layer norms of a BERT. Default: the model is a GPT. */
   readonly bert?: LayerNormPlacement;
   readonly schedule: string;
   readonly numStages: number;

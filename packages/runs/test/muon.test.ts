@@ -21,7 +21,9 @@ const distributed: RunOptions = {
 };
 const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
 const pipeline: RunOptions = { layout: { pipelineModelParallelSize: 2 } };
-/** Grouped queries, gates and values in one weight, a separate output layer, no biases. */
+/**
+ * A model like Llama: grouped queries, gates and values in one weight, a separate output layer, no biases.
+ */
 const llama: RunOptions = {
   model: {
     groupQueryAttention: true,

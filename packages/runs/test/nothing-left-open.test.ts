@@ -15,7 +15,7 @@ const directory = mkdtempSync(join(tmpdir(), 'mtl-left-open-'));
 const pathOf = (name: string): string => join(directory, name);
 const onNotice = (): void => {};
 
-/** On a corpus whose indices are read quickly. */
+/** Options of a tiny run, on a corpus whose indices are read quickly. */
 const tiny = {
   preset: 'char-10m',
   model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 16 },
@@ -46,7 +46,7 @@ beforeAll(async () => {
   ];
   writeFileSync(pathOf('train.jsonl'), `${JSON.stringify({ messages })}\n`.repeat(4));
   await trained({ ...tiny, checkpoint: { save: pathOf('saved') } });
-  // damaged where only its values are
+  // a checkpoint with damaged values and an intact manifest
   cpSync(pathOf('saved'), pathOf('damaged'), { recursive: true });
   const shard = pathOf('damaged/iter_0000001/shard-00000-000.safetensors');
   const bytes = readFileSync(shard);
@@ -64,7 +64,7 @@ async function trained(options: TrainOptions, { steps = true } = {}): Promise<vo
   if (steps) await training.run();
 }
 
-/** Throws when a loop uses it. */
+/** Returns an extension that throws when the loop calls it. */
 const failing = (part: 'beforeStep' | 'onGradients' | 'afterStep'): TrainerExtension => ({
   name: part,
   [part]: () => {
@@ -166,5 +166,5 @@ it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
   expect({ descriptors: openFiles(), numTensors: numLiveTensors() }).toEqual(before);
 });
 
-/** The number of this process's descriptors. */
+/** Returns the number of open file descriptors of this process. */
 const openFiles = (): number => readdirSync('/proc/self/fd').length;

@@ -4,8 +4,8 @@ import { datasetFingerprints } from '../src/data-changes/fingerprints.js';
 import { openTrainingData } from '../src/parts/data/training-data.js';
 
 /**
- * The made-up documents are 200 million tokens: with sequences as short as in other tests, they are millions
- * of samples.
+ * Sequence length. The made-up documents have 200 million tokens: with sequences as short as in other tests,
+ * they would have millions of samples.
  */
 const seqLength = 1024;
 const run: RunOptions = {
@@ -21,7 +21,7 @@ it.each<RunOptions['data']>([
   const configuration = configure({ ...run, data: { seqLength, mockData: true, ...tokenizer } });
   const messages: string[] = [];
   const { datasets, dataPath, ...data } = await openTrainingData(configuration, {
-    // nothing is prepared there
+    // a directory that cannot exist: nothing is prepared in it
     corpusDirectory: '/dev/null/corpus',
     onMessage: (text) => void messages.push(text),
   });

@@ -26,7 +26,10 @@ const recipe: RunOptions = {
   optimizer: { lr: 5e-3, lrDecayStyle: 'constant', clipGrad: 1, initialLossScale: initialScale },
   layout: { threads: 1 },
 };
-/** The first is forgiven (--hysteresis 2), the second halves the scale. */
+/**
+ * Iterations with an overflow. The first one leaves the loss scale unchanged (--hysteresis 2), the second one
+ * halves it.
+ */
 const iterations = [2, 4];
 const stages = (p: number): RunOptions => ({ layout: { pipelineModelParallelSize: p } });
 const schedule = (name: string): RunOptions => ({ layout: { pipelineSchedule: name } });
@@ -66,7 +69,7 @@ describe('an overflow in one stage of a pipeline', () => {
       stage: 1,
       options: mergeOptions(stages(2), { layout: { tensorModelParallelSize: 2, sequenceParallel: true } }),
     },
-    // overflows on one data-parallel rank, and then in the slice of the one that sums
+    // overflows on one data-parallel rank, and then in the slice of the rank that sums it
     {
       worldSize: 4,
       stage: 0,

@@ -12,7 +12,10 @@ import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js'
 const blocks = fileURLToPath(new URL('./support/own-blocks.mjs', import.meta.url));
 const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
 const stages: RunOptions = { layout: { pipelineModelParallelSize: 2 } };
-/** The second goes on from a checkpoint of one rank; in whole runs, both are on four ranks. */
+/**
+ * Number of ranks and the layouts. The second layout continues from a checkpoint of one rank; in whole runs,
+ * both use four ranks.
+ */
 const [numRanks, layouts] =
   inWholeRuns('four').length === 0
     ? ([2, [tensor, stages]] as const)

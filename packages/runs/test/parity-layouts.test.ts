@@ -2,14 +2,14 @@ import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { describe, expect, it } from 'vitest';
 import { allLayouts, faults, layouts, type ParityLayout } from '../parity/layouts.mjs';
 
-/** The value of every choice that a layout makes. */
+/** Returns the value of every choice that a layout makes. */
 function choicesOf({ sizes, traits }: ParityLayout): readonly string[] {
   const chosen = (name: string): string => (traits.includes(name) ? name : `no ${name}`);
   const recomputation = traits.find((trait) => trait.endsWith('recomputation')) ?? 'no recomputation';
   return [JSON.stringify(sizes), chosen('sequence parallel'), chosen('distributed optimizer'), recomputation];
 }
 
-/** Each two values that meet in a layout. */
+/** Returns every pair of values that occur together in a layout. */
 function pairsOf(layout: ParityLayout): readonly string[] {
   const choices = choicesOf(layout);
   return choices.flatMap((one, index) => choices.slice(index + 1).map((other) => `${one} with ${other}`));
@@ -28,8 +28,8 @@ const ofWholeSequences = allLayouts.filter(({ sizes }) => sizes.cp === undefined
 
 describe('the layouts of npm run dev -- parity', () => {
   it('are crossed completely with --all', () => {
-    // two meshes along one axis of tensor, two of data parallelism with 2 x 3 each,
-    // two of both with 2 x 2 x 3
+    // meshes: two of tensor parallelism and two of data parallelism, with 2 x 3 combinations each, and two of
+    // both, with 2 x 2 x 3
     const numEach = 4 * 6 + 2 * 12;
     expect(ofPrecision(allLayouts, 'fp32').length).toBe(numEach);
     expect(ofPrecision(allLayouts, 'bf16').length).toBe(numEach);
@@ -108,7 +108,7 @@ describe('the layouts of npm run dev -- parity', () => {
         model,
       ).toEqual([]);
     }
-    // tensor parallelism without sequence parallelism, where ranks share out rows
+    // layouts with tensor parallelism but without sequence parallelism, in which ranks divide the rows
     expect(
       sparse.some(({ sizes, traits }) => sizes.tp !== undefined && !traits.includes('sequence parallel')),
     ).toBe(true);

@@ -21,7 +21,7 @@ it('a tie of biased scores is one of scores and biases, however far logits are f
 it('a tie of groups is one of the sums of their largest scores', () => {
   const logits = [0.5, 0.25, 0.7, 0.06, 0.1, 0.1, 0.1, 0.1].map(sigmoid);
   const selection = { topK: 2, scoreFunction: 'sigmoid', numGroups: 4, groupTopK: 1 };
-  // 0.5 + 0.25 and 0.7 + 0.06, whose experts are 0.2 and 0.19 apart
+  // the groups score 0.5 + 0.25 and 0.7 + 0.06; their experts are 0.2 and 0.19 apart
   expect(gapOf({ experts: [2, 3], logits, selection }, [0, 1])).toBeCloseTo(0.01, 12);
 });
 
@@ -38,7 +38,8 @@ it('steps with ties are found by the first layer of each sample, whose followers
         choice(token in flipped ? experts : [0], flipped[token] ?? 1),
       ]),
     );
-  // in step 2 a tie in layer a sends a token of layer b elsewhere; in step 3 one of two is no tie
+  // in step 2, a tie in layer a changes the choice of a token in layer b; in step 3, one of two flips is not
+  // a tie
   const flipped = { '2/a/0/0': 1e-8, '2/b/0/0': 0.5, '3/a/0/0': 1e-8, '3/a/0/1': 0.25, '3/b/0/0': 1e-8 };
   const flips = flipsOf(tokens(flipped, [1]), tokens(flipped, [0]));
   expect(flips).toEqual([
@@ -62,7 +63,7 @@ it('steps with ties are found by the first layer of each sample, whose followers
     'step 2: 1 token of a (sample 0 position 0)',
     'step 3: 2 tokens of a (sample 0 position 0, sample 0 position 1)',
   ]);
-  // the first layer of the same sample is not a later flip
+  // only flips in later layers of the same sample are left out
   const apart = { '2/a/0/0': 1e-8, '2/a/1/0': 0.5 };
   expect(flipsOf(tokens(apart, [1]), tokens(apart, [0]))).toMatchObject([
     { iteration: 2, gap: 0.5, isNearTie: false },

@@ -23,7 +23,8 @@ it('a state differs by what the step changed of the worst tensor, over all ranks
     [{ ...part, name: 'shared' }, other],
     [{ ...part, name: 'shared', difference: 7e-8 }],
   );
-  // sqrt(8e-8), less a rounding of sqrt(2), of sqrt(8e-4)
+  // the difference sqrt(8e-8), minus the rounding of values of norm sqrt(2), relative to the change
+  // sqrt(8e-4)
   expect(steps[1]!.name).toBe('shared');
   expect(steps[1]!.difference).toBeCloseTo(1e-2, 4);
 });

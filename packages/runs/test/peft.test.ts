@@ -38,7 +38,7 @@ const expectedOf = (name: string): Expected =>
 const directory = mkdtempSync(join(tmpdir(), 'mtl-peft-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-/** A base model with adapters, as --load-hf and --load-lora load them, and its optimizer. */
+/** Returns a base model with adapters, as --load-hf and --load-lora load them, and its optimizer. */
 async function openAdapted(base: string, adapters: string) {
   const source = await readHuggingFaceGpt({ directory: fixture(base), makeVocabularySizeDivisibleBy: 16 });
   const model = { ...source.configuration, hiddenDropout: 0, attentionDropout: 0 };
@@ -62,7 +62,7 @@ async function openAdapted(base: string, adapters: string) {
   return { model, configuration: found.configuration, stage, optimizer, tensors, learningRate, dispose };
 }
 
-/** The logits after each token of a sample. */
+/** Returns the logits after each token of a sample. */
 function logitsOf(stage: GptStage, tokens: readonly number[]): number[][] {
   const model = new GptLanguageModel(stage);
   const cache = model.newCache({ batchSize: tokens.length, capacity: tokens.length });
@@ -110,7 +110,7 @@ describe.each(bases)('%s', (name, base, checked) => {
       const logits = logitsOf(adapted.stage, tokens);
       // float32 in two libraries, logits up to 20
       expect(largestDifference(logits, expected.logits[sample]!)).toBeLessThan(1e-4);
-      // float32, where adapters are rounded into weights or not
+      // float32 rounding of merged adapters
       expect(largestDifference(logits, logitsOf(merged, tokens))).toBeLessThan(1e-4);
     });
     adapted.dispose();
@@ -132,7 +132,7 @@ describe.each(bases)('%s', (name, base, checked) => {
         batchSize,
         sequenceLength,
         tokens: Int32Array.from(rows.flat()),
-        // of the next token; the last one of a sample has none
+        // labels are the next tokens; the last token of a sample has none
         labels: Int32Array.from(rows.flatMap((row) => [...row.slice(1), 0])),
         lossMask: Float32Array.from({ length: size }, (_, at) => Number((at + 1) % sequenceLength !== 0)),
         positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
@@ -168,7 +168,7 @@ describe.each(bases)('%s', (name, base, checked) => {
     expect(ours).toEqual(theirs);
     const config = (folder: string): Record<string, unknown> =>
       JSON.parse(readFileSync(join(folder, 'adapter_config.json'), 'utf8')) as Record<string, unknown>;
-    // lists in any order; a version that knows parameters of experts
+    // lists may have any order; the version must know parameters of experts
     const {
       target_modules: layers,
       target_parameters: parameters,
@@ -198,7 +198,7 @@ async function contents(path: string): Promise<Record<string, string>> {
   return all;
 }
 
-/** A copy of adapters of PEFT with other fields; undefined ones are left out. */
+/** Makes a copy of adapters of PEFT with changed fields; undefined fields are left out. */
 function changedAdapters(fields: Readonly<Record<string, unknown>>, name = 'lora-llama'): string {
   const changed = join(directory, 'changed');
   rmSync(changed, { recursive: true, force: true });

@@ -58,7 +58,7 @@ function expectSameOutcome(results: readonly TrainGptResult[]): void {
   const [first, ...others] = results;
   expect(validationDifference(first!.output, alone.output)).toBeLessThan(tolerances.fp32.loss + printedTwice);
   expect(first!.sample).toMatch(/^A sample:\n.*(Line|says|ends)/);
-  // drawn by the same random numbers from probabilities that differ by rounding alone
+  // both samples use the same random numbers, and probabilities that differ only by rounding
   expect(first!.sample).toBe(alone.sample);
   for (const { output, sample } of others) {
     expect(output).toBe('');
@@ -88,7 +88,7 @@ describe('a GPT in a pipeline', () => {
 
   it.each([
     { what: 'with a head of its own', options: { model: { untieEmbeddingsAndOutputWeights: true } } },
-    // stages between the ends read data for where documents end
+    // middle stages read data if attention stops at the ends of documents
     {
       what: 'with attention within documents',
       options: { data: { resetAttentionMask: true, resetPositionIds: true } },
@@ -147,7 +147,8 @@ describe('a GPT in a pipeline', () => {
 
   it('trains by a schedule function of the user, whatever the number of micro-batches', async () => {
     const path = runs.pathOf('own.mjs');
-    // backward in halves, the second halves at the end; the first layers on the last rank
+    // splits backward in halves, with the second halves at the end, and puts the first layers on the last
+    // rank
     writeFileSync(
       path,
       `export default ({ numStages, numMicroBatches }) => {
@@ -205,7 +206,7 @@ describe('a GPT in a pipeline', () => {
   });
 });
 
-/** The bytes of all tensors of a checkpoint, weights and optimizer state, whole. */
+/** Returns the bytes of all tensors of a checkpoint, weights and optimizer state, each as a whole tensor. */
 async function tensorsOf(path: string): Promise<Map<string, Uint8Array>> {
   const checkpoint = await Checkpoint.open(path);
   const values = new Map<string, Uint8Array>();

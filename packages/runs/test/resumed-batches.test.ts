@@ -24,7 +24,7 @@ beforeAll(async () => {
   });
   await runs.run(1, [
     start('fours', { training: { globalBatchSize: 4, exitInterval: 7 } }),
-    // steps of 2 2 2 2 4 4 6, which are 22 samples, then of 8
+    // steps of 2, 2, 2, 2, 4, 4 and 6 samples, 22 in all, then of 8 samples
     start('growing', mergeOptions(ramp, { training: { exitInterval: 3 } })),
     start('grown', mergeOptions(ramp, { training: { exitInterval: 8 } })),
     start('grown alone', ramp),
@@ -32,7 +32,10 @@ beforeAll(async () => {
 });
 afterAll(() => runs.remove());
 
-/** Goes on from a run, with the options of its checkpoint but for some. */
+/**
+ * Returns a training run that continues another run, with the options of its checkpoint except the given
+ * ones.
+ */
 const resumed = (from: string, name: string, options: RunOptions = {}): Training => ({
   name,
   options: mergeOptions(
@@ -42,7 +45,7 @@ const resumed = (from: string, name: string, options: RunOptions = {}): Training
   ),
 });
 
-/** Consumed samples after each step. */
+/** Returns the consumed samples after each step. */
 const samplesOf = (name: string) =>
   runs
     .recordsOf(name)
@@ -67,7 +70,7 @@ describe('a training run counted in samples', () => {
     {
       from: 'fours',
       options: { training: { rampupBatchSize: [2, 2, 40], globalBatchSize: 10 } },
-      // intervals of 10 samples: 6 from 20 on, 8 from 30 on, 10 from 40 on
+      // the batch size grows every 10 samples: 6 from sample 20 on, 8 from 30 on, 10 from 40 on
       samples: [34, 42, 52, 62],
       iteration: 11,
     },
@@ -115,7 +118,7 @@ describe('a training run counted in samples', () => {
 
 describe('a ramp-up of the batch that is over', () => {
   it('asks for no more of the layout than the batches that are left', async () => {
-    // neither 2 nor 4 nor 6 samples could be shared out
+    // 2, 4 or 6 samples could not be divided over the ranks
     const [results] = await runs.run(2, [resumed('grown', 'on two', { training: { microBatchSize: 4 } })]);
     expect(results!.map(({ reason }) => reason)).toEqual(Array(2).fill('done'));
     expect(samplesOf('on two')).toEqual([38, 46, 54, 62]);

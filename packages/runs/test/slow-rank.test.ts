@@ -13,7 +13,7 @@ afterAll(() => runs.remove());
 it('names the process that computes longer than the others, with its host', {
   timeout: processTestMs,
 }, async () => {
-  // a step of this model takes some ten milliseconds
+  // a step of this model takes about ten milliseconds
   const [results] = await runs.runInProcesses(3, [
     { name: 'slow', options: { training: { globalBatchSize: 9 } }, slowRank: { rank: 1, ms: 200 } },
   ]);

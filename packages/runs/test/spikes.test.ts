@@ -148,7 +148,7 @@ describe('steps that are left out on 2 x 2 ranks', () => {
 describe('the ranks of a run', () => {
   it('tell what each of them computes, waits and holds, at the start, at the end, and in between', () => {
     const records = runs.recordsOf('ranks').filter(({ type }) => type === 'ranks');
-    // in between by the time that steps take
+    // the reports in between depend on the time that steps take
     expect([records[0]!.iteration, records.at(-1)!.iteration]).toEqual([1, 12]);
     expect(records[0]!.hosts).toEqual(Array(4).fill(hostname()));
     for (const { compute_ms, waited_ms, peak_bytes } of records) {

@@ -12,7 +12,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Ranks on two hosts. */
+/** Runs ranks on two hosts. */
 const run = (worldSize: number, change: Partial<WaitForOthersArgument>): Promise<WaitForOthersResult[]> =>
   runInMemoryRanks<WaitForOthersResult>({
     worldSize,
@@ -29,7 +29,7 @@ describe('TrainingProcesses', () => {
     for (const { agreed, nothing, numContacts } of results) {
       expect(agreed).toEqual({ rank: 0, text: 'äöü', numbers: [Number.NaN, -Infinity] });
       expect(nothing).toBeUndefined();
-      // after every 100 ms of a second, on a busy machine later: more than once in any case
+      // a contact every 100 ms of a second, less often on a busy machine, but more than one in any case
       expect(numContacts).toBeGreaterThan(1);
     }
     const order = readFileSync(log, 'utf8');

@@ -11,18 +11,18 @@ import { ownCommand, shellCommands, withoutUsageMarks } from './shell-commands.m
 const commandInText = /(?<![\w@/.$-])(?:npx )?(mtl|gpt-train|bert-train) (?=[a-z-])/g;
 const flagInText = /(?<![\w-])--[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*(?![\w-]*-[*A-Z])(?!-)/g;
 
-/** Words that follow the name of a program in a sentence, and are no commands of it. */
+/** Matches words that follow the name of a program in a sentence and are not commands of the program. */
 const words =
   /^(a|and|are|as|bert-train|can|command|does|gpt-train|has|in|is|of|or|that|the|to|was|which|with|writes?|wrote|prints|shows)$/;
 
 /** Names of file formats. */
 const namesOfFormats = /^mtl pipeline trace \d/;
 
-/** Programs of others, whose flags are not ours. */
+/** Matches names of third-party programs, whose flags are not checked. */
 const otherPrograms =
   /^(apt-get|cmake|ctest|curl|cuobjdump|git|ln|ncu|nsys|node|nvcc|nvidia-smi|pip|pip3|pnpm|python3?|srun|sbatch|mpirun|torchrun|turbo|tsx|vitest|npx|yarn|biome|tsc|perf|taskset|numactl|docker|ip|corepack|compute-sanitizer)\b/;
 
-/** Flags of others that texts name alone: with the program they are of. */
+/** Flags of third-party programs that texts name without the program. The comments name the program. */
 export const flagsOfOthers = new Set([
   ...['--map-by', '--rank-by', '--bind-to', '--oversubscribe', '--report-bindings'], // mpirun
   ...['--mpi', '--ntasks', '--ntasks-per-node', '--nodes', '--gpus-per-task', '--gpu-bind', '--export'], // srun
@@ -40,10 +40,10 @@ export const flagsOfOthers = new Set([
   ...['--save-dev', '--ignore-scripts', '--no-save', '--omit', '--prefix', '--offline', '--provenance'], // npm
 ]);
 
-/** Replaces what a shell fills in by a placeholder. */
+/** Replaces words that a shell expands with a placeholder. */
 const withoutVariables = (list) => list.map((word) => (/[$~]/.test(word) ? 'VALUE' : word));
 
-/** Problems of one command, whose words begin with the name of a program. */
+/** Returns the problems of one command, whose words begin with the name of a program. */
 function problemsOf(list, { path, isWhole, checker, paragraph }) {
   const own = ownCommand(list);
   if (own === undefined) return [];
@@ -64,7 +64,7 @@ function problemsOf(list, { path, isWhole, checker, paragraph }) {
   return checker.commandProblems(withoutVariables(own), { isWhole });
 }
 
-/** The parts of a Markdown text: fenced blocks with their language, spans of code, and the rest. */
+/** Returns the parts of a Markdown text: fenced blocks with their language, spans of code, and the rest. */
 function partsOf(text) {
   const blocks = [];
   const spans = [];
@@ -85,7 +85,7 @@ function partsOf(text) {
   });
   const prose = rest.join('\n');
   for (const { 1: ticks, 2: code, index } of prose.matchAll(/(?<!`)(`+)(?!`)([\s\S]+?)(?<!`)\1(?!`)/g)) {
-    // a span does not go beyond its paragraph
+    // a span of code ends within its paragraph
     if (ticks.length > 2 || code.includes('\n\n')) continue;
     const [before, after] = [prose.slice(0, index), prose.slice(index)];
     const paragraph = before.split('\n\n').at(-1) + after.split('\n\n', 1)[0];
@@ -94,12 +94,12 @@ function partsOf(text) {
   return { blocks, spans, prose };
 }
 
-/** Problems of the commands and flags of a document: `path:line: what`. */
+/** Returns the problems of the commands and flags of a document, as `path:line: what`. */
 export function documentProblems(path, text, checker) {
   const problems = [];
   const { blocks, spans, prose } = partsOf(text);
   for (const { info, line, lines } of blocks) {
-    // a guide that shows an error is run with it
+    // blocks that show an error are left out: guides are run, which tests the error
     if (!/^(sh\b|$)/.test(info) || /status=[^0]/.test(info)) continue;
     for (const { words: list, line: offset } of shellCommands(lines.join('\n'))) {
       // a block without a language may be output
@@ -132,7 +132,8 @@ function flagProblems(path, text, isKnown) {
 }
 
 /**
- * The texts of a source: string literals, joined where they are added up, with a placeholder for each value.
+ * Returns the texts of a source: string literals, concatenated ones as one text, with a placeholder for each
+ * value.
  */
 function textsOf(path, text) {
   const source = parseSource(path, text);
@@ -152,7 +153,7 @@ function textsOf(path, text) {
     const value = writtenText(node);
     if (value !== undefined) {
       const line = source.getLineAndCharacterOfPosition(node.getStart()).line + 1;
-      // a value that is glued to a word may be more words
+      // a value directly after a word may contain further words
       texts.push({ text: value.replaceAll(/([a-z])VALUE/g, '$1 VALUE'), line });
     }
     // values of a template have texts of their own
@@ -166,7 +167,7 @@ function textsOf(path, text) {
   return texts;
 }
 
-/** Problems of the commands and flags that the texts of a TypeScript source name. */
+/** Returns the problems of the commands and flags in the texts of a TypeScript source. */
 export function sourceProblems(path, text, checker) {
   if (!/--[a-z]|\b(mtl|gpt-train|bert-train) /.test(text)) return [];
   return textsOf(path, text).flatMap(({ text: message, line }) => {
@@ -195,18 +196,21 @@ export function sourceProblems(path, text, checker) {
   });
 }
 
-/** A sentence without the commands of others in it. */
+/** Removes the commands of third-party programs from a sentence. */
 const withoutOthers = (text) =>
   text.replaceAll(
     /(?<![\w-])(npm (?:install|ci)|npx|mpirun|srun|torchrun|cmake|pip|node|git|vitest|curl)\b[^;,)]*/g,
     '',
   );
 
-/** Problems of a command at the beginning of a sentence: its names, and the flags up to the next comma. */
+/**
+ * Returns the problems of a command at the beginning of a sentence: of its names, and of the flags up to the
+ * next comma.
+ */
 function sentenceProblems(sentence, checker) {
   const [phrase] = sentence.split(/[;,:()"`]|\.(?:\s|$)/);
   const all = phrase.trim().split(/\s+/);
-  // what follows -- is a command line of its own; `mtl run mtl -- ...` begins with the first mtl
+  // the words after -- are a separate command line; `mtl run mtl -- ...` begins with the first mtl
   if (all[1] === '--') return [];
   if (all.includes('--')) {
     const found = checker.commandProblems(all, { isWhole: false });
@@ -233,14 +237,14 @@ function sentenceProblems(sentence, checker) {
   );
 }
 
-/** Problems of the commands of npm anywhere in a text, comments of sources included. */
+/** Returns the problems of the commands of npm anywhere in a text, including comments of sources. */
 export function npmProblemsOfText(path, text) {
   return text.split('\n').flatMap((content, index) =>
     [...content.matchAll(/(?<![\w-])npm run (?:--silent )?([^`'")\]|;]*)/g)].flatMap(([, command]) => {
-      // a sentence goes on after the words of a command
+      // take the words of the command only: the sentence may continue after it
       const [part] = command.split(/[.,:]+(?:\s|$)|\\| #| {2,}/);
       const list = ['npm', 'run', ...part.trim().split(/\s+/)];
-      // what a program fills in, or a pattern that a test looks for
+      // a name that a program fills in, or a pattern of a test
       if (/[^\w:-]/.test(list[2] ?? '') || /[$(]/.test(list.join(''))) return [];
       const found = npmProblems(list, { path, paragraph: text });
       return found.map((what) => `${path}:${index + 1}: ${list.join(' ')}: ${what}`);
@@ -248,12 +252,12 @@ export function npmProblemsOfText(path, text) {
   );
 }
 
-/** Words before the name of a test that are no package. */
+/** Words before the name of a test that are not the name of a package. */
 const joining = new Set(['and', 'is', 'of', 'see', 'in', 'by', 'also', 'both', 'alone']);
 
 /**
- * Tests that a document names (`models \`megatron.test\``) and that are not there: in the package named
- * before one, or in any.
+ * Returns the problems of tests that a document names (`models \`megatron.test\``) but that do not exist in
+ * the package named before the test or, without a package, in any package.
  */
 export function testProblems(path, text, files) {
   return text.split('\n').flatMap((content, index) =>

@@ -8,10 +8,10 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 /** Flags that turbo, vitest and biome take. */
 const flagsOfRunners = /^--(filter|force|concurrency|all|write|reporter)\b/;
 
-/** Scripts by folder: documents name the same ones again and again. */
+/** Cache of scripts by folder: documents name the same folders again and again. */
 const knownScripts = new Map();
 
-/** The scripts of the package in a folder of the repository; none where there is no package. */
+/** Returns the scripts of the package in a folder of the repository; none if the folder has no package. */
 function scriptsOf(folder) {
   if (!knownScripts.has(folder)) {
     const manifest = join(root, folder, 'package.json');
@@ -23,13 +23,13 @@ function scriptsOf(folder) {
   return knownScripts.get(folder) ?? {};
 }
 
-/** The folders of packages that a paragraph names: `packages/kernels`, `@mtl/kernels`. */
+/** Returns the folders of packages that a paragraph names: `packages/kernels`, `@mtl/kernels`. */
 function packagesNamed(paragraph) {
   const names = [...paragraph.matchAll(/(?:\b(?:packages|apps)\/|@mtl\/)([\w-]+)/g)].map(([, name]) => name);
   return names.flatMap((name) => [`packages/${name}`, `apps/${name}`]);
 }
 
-/** The folder of the package that a file is in; undefined in the root. */
+/** Returns the folder of the package that contains a file; undefined for a file of the root package. */
 function packageOf(path) {
   for (let folder = dirname(path); folder !== '.'; folder = dirname(folder)) {
     if (existsSync(join(root, folder, 'package.json'))) return folder;
@@ -37,7 +37,9 @@ function packageOf(path) {
   return undefined;
 }
 
-/** The text of the files that a script names, and of those next to them, which may read its flags. */
+/**
+ * Returns the text of the files that a script names, and of the files next to them, which may read its flags.
+ */
 function textOfProgram(script, folder) {
   const files = script
     .split(' ')
@@ -59,7 +61,10 @@ const reads = (text, flag) => {
   return new RegExp(`${flag}(?![\\w-])|(?<![\\w-])['"]?${name}['"]?: \\{`).test(text);
 };
 
-/** Flags among `args` that a program does not read, by the text of its sources. */
+/**
+ * Returns the flags among `args` that do not occur in the sources of a program, so that the program does not
+ * read them.
+ */
 function unknownFlags(args, { text }) {
   return args
     .filter((word) => word.startsWith('--') && word.length > 2 && !flagsOfRunners.test(word))
@@ -114,8 +119,7 @@ const developers =
   /^(tooling|(packages|apps)\/[^/]+\/(bench|parity|study|validation))\/.*(?<!\.test)\.(mjs|ts|py)$/;
 
 /**
- * Returns a function that tells if some program of developers reads a flag, out of the files of the
- * repository.
+ * Returns a function that tells if any program for developers among the files of the repository reads a flag.
  */
 export function flagsOfDevelopers(files) {
   const texts = files

@@ -4,8 +4,8 @@
 const programs = new Set(['mtl', 'gpt-train', 'bert-train', 'mtl-link', 'npm']);
 
 /**
- * The simple commands of a shell text: without comments, redirections and variables set before them, quotes
- * removed, and those within `$(...)` apart. `line` counts from the first line, as 0.
+ * Returns the simple commands of a shell text, without comments, redirections, quotes, and variables set
+ * before a command. Commands within `$(...)` are separate. `line` is the number of the line, from 0.
  */
 export function shellCommands(text) {
   const commands = [];
@@ -51,7 +51,7 @@ export function shellCommands(text) {
       at += 1;
     } else if (';&|()'.includes(char)) endCommand();
     else if (char === '<' || char === '>') {
-      // of 2>FILE the number is no word
+      // in 2>FILE, the number is not a word
       if (/^\d$/.test(word ?? '')) word = undefined;
       endWord();
       words.push(char);
@@ -62,15 +62,16 @@ export function shellCommands(text) {
   return commands.map(({ words: all, line: at }) => ({ words: withoutRedirections(all), line: at }));
 }
 
-/** Words up to the first redirection: what follows names files. */
+/** Returns the words up to the first redirection; the words after it name files. */
 function withoutRedirections(words) {
   const at = words.findIndex((word) => word === '<' || word === '>');
   return at < 0 ? words : words.slice(0, at);
 }
 
 /**
- * The words of a command from the first name of a program of this repository on, behind launchers and
- * variables: `srun npx gpt-train ...` is `gpt-train ...`. Undefined for a command of other programs.
+ * Returns the words of a command from the first name of a program of this repository on, without launchers
+ * and variables before it: `srun npx gpt-train ...` is `gpt-train ...`. Undefined for a command of other
+ * programs.
  */
 export function ownCommand(words) {
   const at = words.findIndex((word) => programs.has(word));
@@ -82,7 +83,8 @@ export function ownCommand(words) {
 }
 
 /**
- * A usage as a command: what is optional, in brackets, is read as given, and of choices (`A|B`) the first is.
+ * Returns a usage text as a command: with everything in brackets, which is optional, and with the first of
+ * choices (`A|B`).
  */
 export function withoutUsageMarks(text) {
   return text

@@ -1,4 +1,4 @@
-/** Steps whose losses are averaged: one batch's loss says little. */
+/** Number of steps whose losses are averaged, since the loss of a single batch varies much. */
 export const window = 50;
 
 /**
@@ -30,7 +30,7 @@ export function smoothed(losses) {
   return points;
 }
 
-/** How far a curve climbs above the lowest point before, at most. */
+/** Returns the largest rise of a curve above its lowest earlier point. */
 function largestRise(points) {
   let [lowest, rise] = [Number.POSITIVE_INFINITY, 0];
   for (const { loss } of points) {

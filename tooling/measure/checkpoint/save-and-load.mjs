@@ -22,7 +22,10 @@ const layers = 12;
 const hidden = 768;
 const directory = await mkdtemp(join(process.argv[2] ?? tmpdir(), 'mtl-checkpoint-bench-'));
 
-/** Parameters and two AdamW moments of a GPT of 12 layers and 768 hidden, reduced to about 500 MB of fp32. */
+/**
+ * Makes the parameters and two AdamW moments of a GPT with 12 layers of width 768, reduced to about 500 MB of
+ * fp32.
+ */
 function makeTensors(fill) {
   const shapes = {};
   for (let layer = 0; layer < layers / 2; layer++) {
@@ -54,7 +57,7 @@ function randomize(memory) {
   }
 }
 
-/** Drops the pages of one file from the page cache; false where that cannot be asked for. */
+/** Drops the pages of one file from the page cache; returns false if this is not possible. */
 function dropPages(path) {
   const { status } = spawnSync('dd', [`if=${path}`, 'iflag=nocache', 'count=0', 'status=none']);
   return status === 0;
@@ -111,7 +114,7 @@ try {
   const saver = new BackgroundSaver();
   let canDrop = true;
   for (let round = 0; round < rounds; round++) {
-    // Turn by turn, so that a slow spell of the machine hits both sides.
+    // The sides take turns, so that a slow period of the machine affects both.
     const iteration = round + 1;
     await rm(rawPath, { force: true });
     await rm(checkpoints, { recursive: true, force: true });
@@ -125,7 +128,7 @@ try {
     await keep('save', async () => {
       ({ path } = await saveCheckpoint({ directory: checkpoints, iteration, tensors: saved, state: {} }));
     });
-    // what the caller of a save in the background waits for; the first round makes its memory
+    // the time that the caller of a background save waits; the first round allocates its memory
     await keep('begin', () =>
       saver.begin({ directory: checkpoints, iteration: iteration + rounds, tensors: saved, state: {} }),
     );

@@ -8,7 +8,7 @@ import { GlooWorld } from '../../../packages/comm/test/support/gloo-world.js';
 
 const [rank, size, directory] = [Number(process.argv[2]), Number(process.argv[3]), process.argv[4]!];
 const numSamples = 40;
-// the host of every rank, for the gloo engine over the loopback
+// number of the host that each rank pretends to be on, for the gloo engine over the loopback
 const hosts = process.argv[5] === undefined ? undefined : (JSON.parse(process.argv[5]) as number[]);
 const limits = { rank, timeoutMs: 60_000, joinTimeoutMs: 60_000, abortGraceMs: 10_000 };
 const world: World =
@@ -17,7 +17,7 @@ const world: World =
     : new GlooWorld({ ...limits, hosts, directory, socketInterface: '127.0.0.1' });
 const { group } = world;
 
-/** Microseconds of a call, sorted. */
+/** Returns the sorted microseconds of repeated calls. */
 function sample(repetitions: number, call: () => void): number[] {
   const samples = Array.from({ length: numSamples }, () => {
     const started = performance.now();

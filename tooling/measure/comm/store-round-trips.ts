@@ -9,7 +9,7 @@ function median(values: readonly number[]): number {
   return [...values].sort((left, right) => left - right)[Math.floor(values.length / 2)]!;
 }
 
-/** Microseconds of one `set` of so many bytes; the median of `count`. */
+/** Returns the median microseconds of `count` calls of `set` with `numBytes` bytes. */
 function microsecondsOfSet(numBytes: number, count: number): number {
   const server = new StoreServer({ secret, worldSize: 1 });
   const job = new NativeJob(0);
@@ -29,7 +29,7 @@ function microsecondsOfSet(numBytes: number, count: number): number {
   return median(times);
 }
 
-/** Prints them for a small value and the largest one. */
+/** Prints the times of `set` for a small value and for the largest value. */
 export function printStoreRoundTrips(): void {
   const small = microsecondsOfSet(64, 2000);
   const large = microsecondsOfSet(1 << 20, 50);

@@ -12,7 +12,7 @@ import {
   setConstant,
 } from '../../../packages/cost-model/test/support/fits.js';
 
-/** Constants of GPUs without measured rows are those of A100. */
+/** GPUs without measured rows get copies of the A100's constants. */
 const copies = {
   from: 'hardware/a100-80gb',
   keys: [

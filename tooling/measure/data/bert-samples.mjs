@@ -51,7 +51,7 @@ for (let document = 0; document < 3000; document++) {
 }
 writer.finish();
 
-/** Samples a second: of the fastest of three runs, by the clock and by the processor's time. */
+/** Returns samples per second of the fastest of three runs, by the clock and by processor time. */
 function measure(dataset, numSamples) {
   let clock = 0;
   let processor = 0;

@@ -24,7 +24,7 @@ const directory = mkdtempSync(join(tmpdir(), 'mtl-bench-'));
 const report = (name, value, unit) =>
   console.log(`${name.padEnd(58)} ${value.toFixed(1).padStart(10)} ${unit}`);
 
-/** Seconds of the fastest of `runs`. */
+/** Returns the seconds of the fastest of `runs` runs. */
 async function fastest(runs, run) {
   let best = Number.POSITIVE_INFINITY;
   for (let i = 0; i < runs; i++) {

@@ -14,7 +14,7 @@ export const benchmarkPresets = {
   // Shoeybi 2019, table 1: one GPU each, the second here without its model parallelism
   'megatron-1.2b': [40, 1536, 16, 1024, 51200, 8],
   'megatron-4.2b': [64, 2304, 24, 1024, 51200, 4],
-  // Llama 3.2's smallest model (`llamaWidths`), on sequences as long as those of the models above
+  // Llama 3.2's smallest model (`llamaWidths`), with the same sequence length as the models above
   'llama-1.2b': [16, 2048, 32, 2048, 128256, 4],
   'llama-dry-run': [2, 64, 4, 32, 128, 2],
   // small enough for every part of `bench:cuda` to be tried where there is no GPU

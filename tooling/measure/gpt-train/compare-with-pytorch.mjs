@@ -28,7 +28,7 @@ const { values } = parseArgs({
 const peer = yardstickOf(process.env);
 const python = process.env.MTL_PEER_PYTHON ?? 'python3';
 const threads = values.threads;
-/** Steps timed and micro-batches tried per preset; what is asked for, from the issue that set the goal. */
+/** For each preset: the number of timed steps, the micro-batches to try, and the goal. */
 const plans = {
   'char-10m': {
     iters: 8,

@@ -28,7 +28,7 @@ const presets = ['gpt2-4m', 'default'];
 
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 
-/** The addresses that --split 95,5,0 validates on, as datasets split them. */
+/** Returns the files of the addresses in the validation part of --split 95,5,0. */
 function validationFiles() {
   const files = defaultCorpusFiles();
   return files.slice(Math.round(0.95 * files.length));
@@ -79,7 +79,7 @@ function qualityOf(place, evaluation) {
   };
 }
 
-/** The character model at a learning rate, for so many seconds of steps. */
+/** Trains the character model with a learning rate for the given seconds of steps. */
 function trainPeer(lr, seconds) {
   const files = defaultCorpusFiles();
   const place = join(out, 'characters');

@@ -36,7 +36,10 @@ const numMicroBatches = 8;
 const inSteps = ['--micro-batches', String(numMicroBatches)];
 const one = `one process, ${ranks} threads`;
 const accumulating = `${one}, ${numMicroBatches} micro-batches`;
-/** Each next to the one that it is compared with, and the share of its work that its bubble leaves. */
+/**
+ * The layouts, each with the layout that it is compared with, and the share of time that its bubble leaves
+ * for work.
+ */
 const allLayouts = [
   { name: one, numProcesses: 1, flags: ['--threads', ranks] },
   { name: `tp ${ranks}`, flags: ['--tp', ranks] },

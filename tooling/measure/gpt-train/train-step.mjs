@@ -200,7 +200,7 @@ const trainer = new Trainer({
 
 const kernelSeconds = () => operationStatistics().reduce((sum, { seconds }) => sum + seconds, 0);
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
-/** Seconds that this rank has waited for others, and bytes that it has given to them. */
+/** Returns the seconds that this rank has waited for others, and the bytes that it has sent to others. */
 function communication() {
   const all = new Set(Object.values(groups));
   const counts = [...all].flatMap((group) => Object.values(group.statistics()));

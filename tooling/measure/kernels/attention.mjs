@@ -46,7 +46,7 @@ function random(shape, dtype, device = 'cpu') {
   return Tensor.from(values, { shape, dtype, device });
 }
 
-/** Milliseconds of the fastest run. */
+/** Returns the milliseconds of the fastest run. */
 function fastest(run) {
   run();
   let best = Number.POSITIVE_INFINITY;
@@ -84,7 +84,7 @@ function problem([sequence, batch, heads, size], { dtype, causal, probability = 
   };
 }
 
-/** All of the backward pass, by the output. */
+/** Runs the whole backward pass, from the gradient of the output. */
 function differentiate(call) {
   attentionRowSums(call);
   attentionBackward(call);

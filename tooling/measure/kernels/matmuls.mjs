@@ -37,7 +37,7 @@ const forward = (rows, columns, inner) => ({ rows, columns, inner, transposes: [
 /** Returns the matmuls of `batch` pairs of matrices. */
 const grouped = (batch, shape) => ({ ...shape, batch, name: `${batch} x ${shape.name}` });
 
-/** The three matmuls of a linear layer. */
+/** Returns the three matmuls of a linear layer. */
 function linear(name, tokens, inputs, outputs, calls) {
   return [
     { name: `${name} forward`, calls, ...forward(tokens, outputs, inputs) },

@@ -25,7 +25,7 @@ export interface Timing {
   readonly best: number;
 }
 
-/** Times at least `minimumRuns` runs and `minimumSeconds`, after one that warms up. */
+/** Times at least `minimumRuns` runs, for at least `minimumSeconds`, after a warm-up run. */
 export function time(
   body: () => void,
   {
@@ -33,7 +33,7 @@ export function time(
     minimumSeconds = isDryRun ? 0 : 0.15,
   }: { minimumRuns?: number; minimumSeconds?: number } = {},
 ): Timing {
-  /** Seconds of a call, of so many between two waits for the GPU. */
+  /** Returns the seconds of a call, from `calls` calls between two waits for the GPU. */
   const run = (calls: number): number => {
     const start = process.hrtime.bigint();
     for (let call = 0; call < calls; call++) body();
@@ -68,7 +68,7 @@ export function copyRate(bytes: number): number {
   return (8 * size) / best;
 }
 
-/** FLOP/s of the library's matmul of a size that no cache or start of threads limits. */
+/** Returns the FLOP/s of the library's matmul, at a size so large that starting threads costs nothing. */
 export function matmulRate(dtype: 'float32' | 'bfloat16'): number {
   const n = isDryRun ? 32 : device === 'cuda' ? 8192 : 1024;
   const [output, left, right] = [0, 1, 2].map(() => Tensor.zeros({ shape: [n, n], dtype, device }));

@@ -166,7 +166,7 @@ function measure(opCase: OpCase, dtype: BenchmarkDType): Row {
   };
 }
 
-/** After every row, so that a run that is cut off has what it had. */
+/** Saves all rows after each new one, so that an interrupted run keeps its results. */
 function keep(row: Row): void {
   rows.push(row);
   const { MTL_BENCH_JSON: file } = process.env;

@@ -23,7 +23,10 @@ const numSteps = Number(process.argv[3] ?? 3);
  * micro-batches.
  */
 const [mostOff, leastGain] = [0.1, 0.1];
-/** Ranks run first when they wake, as they would on cores of their own, where this user may set that. */
+/**
+ * True if this user may raise the priority of ranks: they then run as soon as they wake, as on separate
+ * cores.
+ */
 const isFirst = mayRunFirst();
 const missed: string[] = [];
 const kinds: readonly (readonly [schedule: string, numChunks?: number])[] = [

@@ -36,7 +36,7 @@ export function errorsOf(predicted, measured) {
 const percent = (part) => `${(100 * part).toFixed(1)} %`;
 const mebibytes = (bytes) => (bytes / 2 ** 20).toFixed(1);
 
-/** A table in Markdown, with the errors of all rows below it. */
+/** Returns a table in Markdown, with the errors of all rows below it. */
 export function comparisonTable(rows) {
   const lines = rows.map(({ name, predicted, measured }) => {
     const { time, memory } = errorsOf(predicted, measured);

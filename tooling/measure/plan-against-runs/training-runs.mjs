@@ -8,7 +8,7 @@ const tensor = ['--tensor-model-parallel-size', '2'];
 const pipeline = (schedule) => ['--pipeline-model-parallel-size', '2', '--pipeline-schedule', schedule];
 const chunks = ['--num-virtual-stages-per-pipeline-rank', '2'];
 
-/** Runs that are predicted and measured; none of these shapes is among those that a calibration times. */
+/** Runs that are predicted and measured; a calibration times none of these shapes. */
 const layouts = [
   ['gpt', 'small', 1, 'one process', []],
   ['gpt', 'medium', 1, 'one process', []],
@@ -30,7 +30,7 @@ const layouts = [
   ['bert', 'medium', 2, 'dp 2', []],
 ];
 
-/** Their names, processes and flags; those of a BERT have samples that nearly fill their sequences. */
+/** The runs with name, number of processes and flags. A BERT's samples nearly fill their sequences. */
 export const trainingRuns = layouts.map(([model, size, numProcesses, layout, flags]) => ({
   name: `${model} ${size}, ${layout}`,
   model,

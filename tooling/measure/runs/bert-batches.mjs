@@ -10,8 +10,8 @@ const vocabularySize = 8192;
 
 /**
  * Opens BERT samples with the padding that they have in a training run. `corpus`: a text file whose documents
- * are its paragraphs, so short that most samples end early; default: the addresses, which fill all samples
- * but those that the mapping draws short.
+ * are its paragraphs, so short that most samples end early. Default: the addresses, which fill all samples
+ * except the ones that the mapping makes short at random.
  */
 export async function openBertSamples({ directory, sequenceLength, numSamples, corpus }) {
   const files = corpus === undefined ? defaultCorpusFiles() : [corpus];

@@ -80,7 +80,7 @@ export class BertSide {
   }
 }
 
-/** Seconds by operation since the last call. */
+/** Returns the seconds by operation since the last call. */
 export function operationSeconds(before = new Map()) {
   const now = new Map(operationStatistics().map(({ name, calls, seconds }) => [name, { calls, seconds }]));
   return [...now]

@@ -13,9 +13,9 @@ const launchedAsGraphs = 'passes over micro-batches are launched as graphs';
 
 interface RunOptions {
   readonly device: 'cpu' | 'cuda';
-  /** The last step. */
+  /** Number of the last step. */
   readonly until?: number;
-  /** A run to go on from. */
+  /** Folder of the run to continue. */
   readonly load?: string;
   readonly flags?: readonly string[];
 }
@@ -72,16 +72,16 @@ describe.skipIf(problem !== undefined)(`gpt-train alone on one GPU (${title})`, 
     const distances = (steps: typeof exact) =>
       steps.map(({ lm_loss }, step) => Math.abs(lm_loss! / onHost[step]!.lm_loss! - 1));
     expect(Math.max(...distances(exact))).toBeLessThan(bounds.loss);
-    // 10 bits of mantissa: no further than bfloat16 may come with 8
+    // TF32 has 10 bits of mantissa: at most the difference that is allowed for bfloat16, which has 8
     expect(Math.max(...distances(rounded))).toBeLessThan(bounds.bfloat16Loss);
-    // that the flag arrives: a GPU's library may compute matmuls as small as these without TF32 all the
-    // same, and packages/kernels/test/cuda/tf32.test.ts has those that it does not
+    // the flag has an effect; on a GPU this cannot be tested, since its library may compute such small
+    // matmuls without TF32 anyway: packages/kernels/test/cuda/tf32.test.ts tests larger ones
     const losses = (steps: typeof exact) => steps.map(({ lm_loss }) => lm_loss);
     if (isEmulated) expect(losses(rounded)).not.toEqual(losses(exact));
   });
 
   it('launches passes as graphs with the same losses and norms to the bit', async () => {
-    // masks and data that differ from micro-batch to micro-batch, which a recorded pass must not keep
+    // masks and data differ from micro-batch to micro-batch: a recorded pass must not repeat old ones
     const dropout = ['--attention-dropout', '0.1', '--hidden-dropout', '0.1'];
     const flags = ['--bf16', '--global-batch-size', '6', ...dropout];
     const plain = await train('plain', { device: 'cuda', flags });

@@ -68,13 +68,13 @@ const graphed: Readonly<Record<string, Layout>> = {
   'dp 2': { flags: overlapping },
   // up to two micro-batches in flight, layers computed again
   'pp 2': { flags: [...pipeline, ...recomputed] },
-  // and two model chunks in each process: one receives while passes of the other are recorded
+  // two model chunks in each process: one receives while passes of the other are recorded
   'pp 2, interleaved': { flags: interleaved, numLayers: 4 },
   // all forward passes first
   'pp 2, breadth-first': { flags: [...interleaved, '--pipeline-schedule', 'breadth-first'], numLayers: 4 },
-  // the halves of backward apart
+  // the halves of backward run separately
   'pp 2, zb-h1': { flags: [...pipeline, '--pipeline-schedule', 'zb-h1'] },
-  // the same, and both ends of the model, which share their table, on one rank
+  // the same, with embedding and head, which share their weight, on one rank
   'pp 2, zb-v': { flags: [...pipeline, '--pipeline-schedule', 'zb-v'], numLayers: 4 },
   // reductions of one chunk end while passes of the other are recorded
   'dp 2, pp 2, interleaved': {
@@ -104,7 +104,7 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
     expect(output.slice(-2000)).toContain(`${numSteps}/`);
     expect(code).toBe(0);
     alone = readMetrics(join(directory, 'alone.jsonl'));
-    // the last of two devices counts
+    // the last --device on a command line counts
     const onCpu = [...flagsOf('sparse', { flags: experts }), '--device', 'cpu'];
     const { output: printed } = await runGptTrain({ flags: onCpu, directory });
     expect(printed.slice(-2000)).toContain(`${numSteps}/`);
@@ -114,7 +114,7 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
 
   const runs = new Map<string, ReturnType<typeof readMetrics>>();
 
-  /** Trains in two processes or more, once. */
+  /** Trains in two or more processes; later calls for the same run do nothing. */
   async function train(run: string, layout: Layout, engine: string) {
     const before = runs.get(run);
     if (before !== undefined) return before;
@@ -130,7 +130,7 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
     expect(output.includes('passes over micro-batches are launched as graphs')).toBe(
       layout.flags.includes('--cuda-graphs'),
     );
-    // of any rank
+    // the message of any rank
     expect(output).not.toContain('operations are launched one by one');
     const steps = readMetrics(join(directory, `${run}.jsonl`));
     expect(steps).toHaveLength(numSteps);
@@ -138,7 +138,7 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
     return steps;
   }
 
-  /** Every step of two processes with those of one. */
+  /** Compares every step of several processes with the same step of one process. */
   async function compare(run: string, layout: Layout, engine: string, one = alone): Promise<void> {
     const steps = await train(run, layout, engine);
     steps.forEach(({ lm_loss, grad_norm }, step) => {
@@ -149,7 +149,7 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
     });
   }
 
-  /** Every step with graphs, and the weights after the last one, with those without. */
+  /** Compares runs with and without graphs: every step, and the weights after the last one. */
   async function compareGraphs(run: string, layout: Layout, engine: string): Promise<void> {
     const withGraphs = { ...layout, flags: [...layout.flags, '--cuda-graphs'] };
     const plain = await train(run, layout, engine);

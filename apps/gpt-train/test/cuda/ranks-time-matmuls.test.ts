@@ -17,8 +17,8 @@ const layouts = {
   'dp 2': { numProcesses: 2, flags: [...timed, '--use-distributed-optimizer'] },
 } as const;
 /**
- * Bytes of what stages send each other: one that its receiver has not taken yet is in memory when the next
- * pass begins, and whether it has depends on the ranks' timing.
+ * Bytes of a message between stages. A message that its receiver has not taken yet is still in memory when
+ * the next pass begins; this depends on the timing of the ranks.
  */
 const messageBytes = 16 * 32 * 4;
 const without = (flags: readonly string[]): string[] => flags.filter((flag) => !timed.includes(flag));
@@ -26,7 +26,7 @@ const without = (flags: readonly string[]): string[] => flags.filter((flag) => !
 interface RunOptions {
   readonly flags?: readonly string[];
   readonly numProcesses?: number;
-  /** Where the choices are kept. Default: `cache`. */
+  /** Folder in which the choices are kept. Default: `cache`. */
   readonly cache?: string;
   readonly isRefused?: boolean;
 }
@@ -57,7 +57,8 @@ describe.skipIf(problem !== undefined)(`gpt-train --time-matmuls (${title})`, ()
       directory,
       variables: {
         XDG_CACHE_HOME: join(directory, cache),
-        // of the emulation: the second of three candidates is the fastest, and sums in another order
+        // times of the emulation in ms: the second of three candidates is the fastest, and sums in another
+        // order
         MTL_EMULATION_MATMUL_MS: '3,1,2',
       },
     });
@@ -70,7 +71,7 @@ describe.skipIf(problem !== undefined)(`gpt-train --time-matmuls (${title})`, ()
     };
   }
 
-  /** The one file of choices in a cache directory. Its lines are sorted. */
+  /** Returns the single file of choices in a cache directory, with its lines sorted. */
   function fileIn(cache: string): { readonly path: string; readonly lines: readonly string[] } {
     const folder = join(directory, cache, 'mtl/matmuls');
     const names = readdirSync(folder);
@@ -101,8 +102,8 @@ describe.skipIf(problem !== undefined)(`gpt-train --time-matmuls (${title})`, ()
   it('chooses on the first rank for the matmuls of all stages', async () => {
     const alone = await train('alone', { flags: timed, cache: 'alone' });
     const together = await train('pipeline', { ...layouts['pp 2'], cache: 'pipeline' });
-    // stages split the layers: the matmuls of both are those of a process alone, and so are the bits of the
-    // first loss. Gradients of the tied embedding and their norm are sums over stages, in another order.
+    // stages split the layers: together they run the same matmuls as one process, so the first loss has the
+    // same bits. Gradients of the tied embedding and their norm are sums over stages, in another order.
     expect(together.numbers[0]![0]).toBe(alone.numbers[0]![0]);
     expect(Math.abs(together.numbers[1]![0]! / alone.numbers[1]![0]! - 1)).toBeLessThan(bounds.loss);
     expect(fileIn('pipeline').lines).toEqual(fileIn('alone').lines);

@@ -3,8 +3,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { bounds, fixture, lossDistance, normDistance, train } from '../parity-training.js';
 
 const { title, problem, isEmulated } = findGpu();
-// A step takes seconds where every thread of a kernel is a fiber. The first has a learning rate of 0: the
-// third sees an update.
+// Number of steps. Under emulation a step takes seconds. The first step has a learning rate of 0, so the
+// third step is the first with changed weights.
 const steps = isEmulated ? 3 : 100;
 
 /** The first steps of a curve. */
@@ -32,7 +32,7 @@ describe.skipIf(problem !== undefined)(`${steps} steps on device cuda (${title})
     const options = { dtype: 'float32', dropout: 0.1, steps } as const;
     const [onCard, onHost] = [await train({ ...options, device: 'cuda' }), await train(options)];
     expect(lossDistance(onCard, onHost)).toBeLessThan(bounds.loss);
-    // what another mask does: dropout alone moves the losses further than that
+    // other masks change the losses more: dropout alone moves them by over 10 times the bound
     expect(lossDistance(onHost, begin(fixture.float32))).toBeGreaterThan(10 * bounds.loss);
   }, 600_000);
 

@@ -13,7 +13,7 @@ const codes: Readonly<Record<string, `MTL_${string}`>> = {
   'commander.invalidArgument': 'MTL_FLAG_VALUE',
 };
 
-/** Returns the coded error for what commander found wrong with a command line. */
+/** Returns the coded error for an error of commander about a command line. */
 export function commandLineError(error: CommanderError, at: Command): ConfigurationError {
   const command = pathOf(at);
   if (error.code === 'commander.help') {
@@ -34,9 +34,9 @@ export function commandLineError(error: CommanderError, at: Command): Configurat
 
 /** A flag or an operand that a command line lacks. */
 export interface MissingWord {
-  /** The flag or operand, with what may take its place: `--load (or --load-hf)`, `PREFIX`. */
+  /** The flag or operand, with its alternatives: `--load (or --load-hf)`, `PREFIX`. */
   readonly name: string;
-  /** As it is written: `--load DIR`, `PREFIX...`. */
+  /** The flag or operand as a user writes it: `--load DIR`, `PREFIX...`. */
   readonly usage: string;
 }
 

@@ -7,7 +7,10 @@ import { Option } from 'commander';
 export const skipBadLinesOption = (): Option =>
   new Option('--skip-bad-lines', 'Leaves out lines and rows that hold no usable text, and counts them.');
 
-/** Says how many lines and rows --skip-bad-lines left out, and why; nothing where there are none. */
+/**
+ * Writes a warning with the number of lines and rows that --skip-bad-lines left out, and the reasons; writes
+ * nothing if there are none.
+ */
 export function warnOfBadLines({
   count,
   first,
@@ -36,11 +39,11 @@ export function folderLine({ input, isFolder, files, skipped }: CorpusFiles): st
   return `${input}: ${read}${others}\n`;
 }
 
-/** How a command names what `inWordsOfFlags` advises. */
+/** The flags of a command that `inWordsOfFlags` names in its advice. */
 interface CorpusFlags {
   /** The flag that names the key of the text. */
   readonly keyFlag: '--json-key' | '--json-keys';
-  /** True where --skip-bad-lines was given. */
+  /** True if --skip-bad-lines was given. */
   readonly skipsBadLines: boolean;
 }
 
@@ -59,7 +62,7 @@ export function inWordsOfFlags(error: unknown, { keyFlag, skipsBadLines }: Corpu
       ? 'or leave out all such lines and rows with --skip-bad-lines'
       : undefined,
   ].filter((text) => text !== undefined);
-  // without any it has none of its own either
+  // without advice from here the error has no remedy, and is returned unchanged
   return remedies.length === 0
     ? error
     : changedError(error, { remedy: remedies.join('; ').replace(/^or /, '') });

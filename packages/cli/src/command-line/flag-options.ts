@@ -12,10 +12,10 @@ import type { MtlCommand } from './new-command.js';
 import { suggestValues } from './option-values.js';
 
 /**
- * Gives a command the options that flags describe: names, help, checks and defaults are theirs. A switch has
- * a `--no-NAME` that help leaves out. Values that were given are the command's by their names in camel case.
+ * Adds options to a command, with the names, help, checks and defaults of flags. A switch also gets a
+ * `--no-NAME`, which help does not show. The values of the command have the names of flags in camel case.
  *
- * @param how.filled whether values that were not given have their defaults. Default: they are absent
+ * @param how.filled true to fill in defaults of flags that were not given. Default: their values are absent
  */
 export function addFlags(
   command: MtlCommand,

@@ -24,11 +24,11 @@ export const newModelCommand = (name: string, description: string): MtlCommand =
   addFlags(newCommand(name, description), inferenceFlags, { filled: true });
 
 /**
- * Returns the flag of a model that is named by its directory alone: `load-hf` for one of the transformers
- * library, which has a config.json, `load` for checkpoints.
+ * Returns the flag for a model that is given only as a directory: `load-hf` for a directory of the
+ * transformers library, which has a config.json, `load` for a directory of checkpoints.
  *
- * @param directory as it was given with `flag`, which is empty for an operand
- * @throws ConfigurationError MTL_MODEL_NONE where there is no such directory
+ * @param directory the value of `flag`, or of an operand if `flag` is empty
+ * @throws ConfigurationError MTL_MODEL_NONE if the directory does not exist
  */
 export function flagOfModel(directory: string, flag: string): 'load' | 'load-hf' {
   if (existsSync(join(directory, 'config.json'))) return 'load-hf';
@@ -41,7 +41,7 @@ export function flagOfModel(directory: string, flag: string): 'load' | 'load-hf'
   });
 }
 
-/** Returns the flags with the model in a directory that was named alone. @throws MTL_FLAG_CONFLICT */
+/** Returns the flags, with a model that was given only as a directory filled in. @throws MTL_FLAG_CONFLICT */
 export function withModelDirectory<Values extends ModelFlagValues>(
   flags: Values,
   directory: string | undefined,
@@ -63,7 +63,7 @@ export const modelOperand = [
   'The model: the --save of a run (as --load), or a transformers directory (as --load-hf).',
 ] as const;
 
-/** Returns the missing operand that names a model; empty where it or a flag in its place is given. */
+/** Returns the missing operand that names a model; empty if the operand, or a flag in its place, is given. */
 export function missingModelOrDirectory(
   { load, loadHf }: Partial<ModelFlagValues>,
   directory: string | undefined,
@@ -72,16 +72,16 @@ export function missingModelOrDirectory(
   return [{ name: '--load (or --load-hf, or the directory alone)', usage: 'DIR' }];
 }
 
-/** Returns the missing flag that names a model; empty where one is given. */
+/** Returns the missing flag that names a model; empty if such a flag is given. */
 export function missingModel({ load, loadHf }: Partial<ModelFlagValues>): readonly MissingWord[] {
   if (load !== undefined || loadHf !== undefined) return [];
   return [{ name: '--load (or --load-hf)', usage: '--load DIR' }];
 }
 
 /**
- * Loads the model that the flags name; what is worth hearing goes to standard error.
+ * Loads the model that the flags name; notices go to standard error.
  *
- * @param sharing the processes that share it; default: this one alone
+ * @param sharing the processes that share the model; default: this process alone
  */
 export async function loadModelOfFlags(
   flags: ModelFlagValues,
@@ -94,7 +94,7 @@ export async function loadModelOfFlags(
   }
   const dtype: DType = flags.bf16 === true ? 'bfloat16' : flags.fp16 === true ? 'float16' : 'float32';
   setNumThreads(flags.threads ?? Math.max(1, Math.floor(availableParallelism() / numLocal)), {
-    // processes of a host would all pin theirs to the same cores
+    // several processes of a host would all pin their threads to the same cores
     pin: numLocal === 1,
   });
   return await loadGptForInference({
@@ -114,7 +114,7 @@ export async function loadModelOfFlags(
 
 /**
  * Returns the tokenizer of a model.
- * @throws ConfigurationError MTL_TOKENIZER_MISSING when it came without one
+ * @throws ConfigurationError MTL_TOKENIZER_MISSING if the model has no tokenizer
  */
 export function requiredTokenizer({ tokenizer, path }: Pick<LoadedGpt, 'tokenizer' | 'path'>): Tokenizer {
   if (tokenizer !== undefined) return tokenizer;
@@ -132,7 +132,7 @@ export interface SamplingFlagValues {
   readonly seed: number;
 }
 
-/** Adds the flags that say how tokens are chosen. */
+/** Adds the flags of sampling: temperature, top-k and top-p. */
 export function addSamplingFlags<Kind extends Command>(
   command: Kind,
   defaults: { readonly temperature: number; readonly topP: number },
@@ -157,7 +157,7 @@ export function addSamplingFlags<Kind extends Command>(
     );
 }
 
-/** Returns how tokens are chosen, by the values of the flags. */
+/** Returns the sampling settings from the values of the flags. */
 export function samplingOf({ temperature, topK, topP }: SamplingFlagValues): Sampling {
   return { temperature, topP, ...(topK === undefined ? {} : { topK }) };
 }

@@ -22,7 +22,7 @@ export class MtlCommand extends Command {
   }
 
   #allowsUnknown = false;
-  /** `--name` and `--no-name` are one. */
+  /** Names of the options given so far; `--name` and `--no-name` count as one. */
   readonly #given = new Set<string>();
 
   override allowUnknownOption(allow = true): this {

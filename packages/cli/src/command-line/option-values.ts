@@ -58,19 +58,17 @@ export function choiceOption(flags: string, description: string, names: readonly
 
 const suggestions = new WeakMap<Option, readonly string[]>();
 
-/** Gives an option that takes other values, too, names that shells complete. */
+/** Sets names that shells complete for an option, which also takes other values. */
 export function suggestValues(option: Option, names: readonly string[]): Option {
   suggestions.set(option, names);
   return option;
 }
 
-/**
- * Returns the values of an option that shells complete: its choices, or those that `suggestValues` has named.
- */
+/** Returns the values of an option that shells complete: its choices, or the names set by `suggestValues`. */
 export function suggestedValues(option: Option): readonly string[] {
   return option.argChoices ?? suggestions.get(option) ?? [];
 }
 
-/** Returns the option that replaces what an earlier command wrote, which is refused without it. */
+/** Returns the option --overwrite. Without it, a command refuses to replace output of an earlier command. */
 export const overwriteOption = (what: string): Option =>
   new Option('--overwrite', `Replaces ${what} that an earlier command wrote.`);

@@ -20,9 +20,9 @@ export const sharingSizes = (values: object): Readonly<Record<string, number | u
 
 /** This process among the processes that share a model. */
 export interface SharingProcesses {
-  /** Undefined for a process alone. */
+  /** The processes that share the model; undefined for a single process. */
   readonly processes: TrainingProcesses | undefined;
-  /** Processes on this host. */
+  /** Number of processes on this host. */
   readonly numLocal: number;
   /** True for the process that reports for all. */
   readonly isFirst: boolean;

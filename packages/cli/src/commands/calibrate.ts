@@ -85,7 +85,7 @@ async function calibrate(flags: CalibrateFlags): Promise<void> {
   }
 }
 
-/** Returns the GPUs of this machine. @throws KernelError of `openCuda` where there is none */
+/** Returns the GPUs of this machine. @throws KernelError of `openCuda` if there is none */
 function findGpus(): CudaProbe {
   const { probe, device, error } = findGpu();
   if (probe !== undefined && device !== undefined) return probe;
@@ -159,7 +159,10 @@ function publish(path: string, text: string): void {
   }
 }
 
-/** Spreads above it come from other work on the machine. */
+/**
+ * Largest relative spread of measurements without a note: a larger spread comes from other work on the
+ * machine.
+ */
 const tolerableSpread = 0.1;
 
 /** Formats the measured rates as a short table. */

@@ -88,8 +88,8 @@ export interface ConverseOptions {
 }
 
 /**
- * Holds a conversation line by line until the input ends. Ctrl-C (SIGINT) stops an answer; where none is
- * being given it ends the conversation.
+ * Holds a conversation line by line until the input ends. Ctrl-C (SIGINT) stops the answer in progress;
+ * without one, it ends the conversation.
  *
  * @returns the exit status: 0, or 130 when SIGINT ended it
  */
@@ -162,14 +162,14 @@ export interface ChatSessionOptions {
   readonly sampling: Sampling;
   readonly maxNewTokens: number;
   readonly seed: number;
-  /** Gets what had to be dropped. */
+  /** Called with a notice about messages that had to be dropped. */
   readonly onNotice: (text: string) => void;
 }
 
-/** A conversation with a model, whose context bounds what of it the model still sees. */
+/** A conversation with a model. The model sees only the newest messages that fit its context. */
 export class ChatSession {
   readonly #options: ChatSessionOptions;
-  /** The messages that are still seen. */
+  /** The messages that the model still sees. */
   readonly #messages: ChatMessage[];
   #numTurns = 0;
 
@@ -179,8 +179,8 @@ export class ChatSession {
   }
 
   /**
-   * Says something to the model, and yields its answer in parts. An answer that is aborted is kept as far as
-   * it came.
+   * Sends a message to the model, and yields the answer in parts. Of an aborted answer, the generated part is
+   * kept.
    *
    * @throws DataError MTL_CONTEXT for a message that alone fills the context, MTL_CHAT_TEMPLATE; neither is
    *   kept. The signal's reason when aborted
@@ -216,19 +216,19 @@ export class ChatSession {
   }
 
   /**
-   * Returns the tokens of the conversation with a message more; the oldest turns give way where it is too
-   * long.
+   * Returns the tokens of the conversation with one more message; if it is too long, the oldest turns are
+   * dropped.
    */
   #promptWith(message: ChatMessage): readonly number[] {
     const { model, maxNewTokens, onNotice } = this.#options;
     const kept = [...this.#messages, message];
     const first = kept[0]!.role === 'system' ? 1 : 0;
-    // an answer has some room
+    // leaves some room for the answer
     const most = model.maximumContext - Math.min(maxNewTokens, Math.ceil(model.maximumContext / 4));
     let prompt = this.#tokensOf(kept);
     let numDropped = 0;
     while (prompt.length > most) {
-      // a question goes with its answer
+      // drops a question together with its answer
       const next = kept.findIndex(({ role }, index) => index > first && role === 'user');
       if (next < 0) {
         throw new DataError('MTL_CONTEXT', `the message and what precedes it have ${prompt.length} tokens`, {

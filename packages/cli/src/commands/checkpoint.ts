@@ -135,7 +135,7 @@ async function verify(directory: string, { json }: { json?: true }): Promise<voi
 const indexName = 'model.safetensors.index.json';
 
 /**
- * Returns whether it is a directory of the transformers library, and not our own directory, which may have
+ * Tells if a directory is a directory of the transformers library, not one of our checkpoints, which may have
  * the same index.
  */
 function isHuggingFace(directory: string): boolean {

@@ -130,7 +130,7 @@ complete -c bert-train -w 'mtl train bert'
 
 function linesOf({ path, commands, flags, operands }: CompletedCommand): readonly string[] {
   const here = `complete -c mtl -n ${quoted(`__mtl_at ${quoted(path)}`)}`;
-  // fish takes everything behind -- for an operand
+  // fish treats all words after -- as operands
   const isBehindDashes = path.endsWith('--');
   return [
     ...commands.map(([name, text]) => `${here} -a ${name} -d ${quoted(text)}`),
@@ -146,7 +146,7 @@ function flagLine(here: string, { words, text, value }: CompletedFlag): string {
   return `${here} ${names.join(' ')} -d ${quoted(text)}${taken}`;
 }
 
-/** Completes the second and further values of a flag, which fish takes for operands. */
+/** Completes the second and further values of a flag, which fish treats as operands. */
 function furtherValues(path: string, { words, value }: CompletedFlag): readonly string[] {
   if (value?.isVariadic !== true) return [];
   return [`complete -c mtl -n ${quoted(`__mtl_more ${quoted(path)} ${words[0]}`)} ${valueWords(value)}`];
@@ -212,7 +212,7 @@ ${values.join('\n')}
 `;
 }
 
-/** `data prepare` as `data/prepare`. */
+/** Returns the path of a command with slashes: `data/prepare` for `data prepare`. */
 function stepTo(path: string): string {
   const at = path.lastIndexOf(' ');
   return `${path.slice(0, Math.max(0, at))}/${path.slice(at + 1)}`;
@@ -258,30 +258,30 @@ const readWords = `  local command='' flag='' seen=0 word subcommands='' flags='
   fi
 `;
 
-/** A value as shells complete it: by some names, by files, or not at all. */
+/** The completion of a value: by some names, by files, or none. */
 interface CompletedValue {
   readonly names: readonly string[];
   readonly takesFiles: boolean;
-  /** True where more values may follow the first. */
+  /** True if more values may follow the first. */
   readonly isVariadic: boolean;
 }
 
 interface CompletedFlag {
-  /** `--input`, `-h`. */
+  /** The spellings of the flag, such as `--help` and `-h`. */
   readonly words: readonly string[];
   readonly text: string;
-  /** Undefined for a switch. */
+  /** The completion of the flag's value; undefined for a switch. */
   readonly value: CompletedValue | undefined;
 }
 
 /** A command, or the part of its command line behind `--`. */
 interface CompletedCommand {
-  /** The words that lead to it behind `mtl`: `data prepare`, or `plan --` for what follows the dashes. */
+  /** The words of the command after `mtl`: `data prepare`, or `plan --` for the words after the dashes. */
   readonly path: string;
   /** Its subcommands with their descriptions. */
   readonly commands: ReadonlyArray<readonly [name: string, text: string]>;
   readonly flags: readonly CompletedFlag[];
-  /** Undefined where it takes no operand. */
+  /** The completion of operands; undefined if the command takes none. */
   readonly operands: CompletedValue | undefined;
 }
 

@@ -149,7 +149,7 @@ const conversions: readonly Conversion[] = [
   },
 ];
 
-/** Gives each flag, and the operand, as a command line has it. */
+/** The usage of each flag, and of the operand, on a command line. */
 const usages: Readonly<Record<string, string>> = {
   load: '--load DIR',
   loadHf: '--load-hf DIR',
@@ -163,8 +163,8 @@ const usages: Readonly<Record<string, string>> = {
 };
 
 /**
- * Lists what each conversion that has all given flags still needs, the nearest first; none where the flags
- * contradict.
+ * Lists, for each conversion that takes all given flags, the flags it still needs, the conversion with the
+ * fewest first; empty if no conversion takes all given flags.
  */
 function missingOfConversions(given: readonly string[]): readonly (readonly string[])[] {
   return conversions
@@ -177,7 +177,7 @@ async function convert(
   directory: string | undefined,
   { debug: _, ...flags }: ConvertFlags & { debug?: boolean },
 ): Promise<void> {
-  // without --no-load-optim it is true
+  // the value is true without --no-load-optim
   const words = Object.entries(flags).filter(([, value]) => value !== true);
   const given = [...words.map(([name]) => name), ...(directory === undefined ? [] : ['directory'])];
   const selected = conversions.find(
@@ -208,8 +208,8 @@ async function convert(
 }
 
 /**
- * Returns a command that trains it on as it is printed, on the bundled corpus; its values are there to be
- * changed.
+ * Returns a command that continues to train the model, on the bundled corpus. It works as printed; users may
+ * change its values.
  */
 function adviceFor(begun: BegunCheckpoint, save: string): string {
   const { kind, tokenizer, vocabularySize, modelType } = begun;
@@ -226,9 +226,9 @@ function adviceFor(begun: BegunCheckpoint, save: string): string {
   return `train it on with ${program} ${load}${own} ${rest}`;
 }
 
-/** The vocabulary size of the tokenizer that is built in. */
+/** The vocabulary size of the built-in tokenizer. */
 const gpt2VocabularySize = 50_257;
 
-/** Quotes a word as a shell takes it. */
+/** Quotes a word for a shell. */
 const quoted = (word: string): string =>
   /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

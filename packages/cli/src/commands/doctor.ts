@@ -189,7 +189,10 @@ function disk(): Finding {
   return { name: 'disk', status: 'ok', value: `${formatBytes(bavail * bsize)} free in ${process.cwd()}` };
 }
 
-/** A GPU is never needed, so nothing here is `missing`: an absent part is a note with the remedy. */
+/**
+ * Returns a note about an absent part, with the remedy. Its status is never `missing`, since a GPU is never
+ * needed.
+ */
 function note(name: string, error: unknown): Finding {
   // Without the kernels there is no CUDA either; the kernels have their own finding.
   if (!MtlError.isInstance(error)) throw error;
@@ -274,7 +277,7 @@ function ncclFindings(): readonly Finding[] {
   return [nccl, engines({ gpus, hasNccl: found !== undefined })];
 }
 
-/** Without the addon no other check can run. */
+/** Returns the finding of a missing addon, without which no other check can run. */
 function noAddon({ message, remedy }: MtlError): Finding {
   const value = message.split('\n')[0]!;
   return { name: 'NCCL', status: 'note', value, ...(remedy === undefined ? {} : { remedy }) };

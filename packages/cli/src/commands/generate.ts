@@ -43,7 +43,7 @@ Examples:
   mtl generate SmolLM2-135M --prompt-file letter.txt --num-samples 3 --top-p 0.9
   mtl run --nproc-per-node 2 mtl -- generate --load runs/large --tensor-model-parallel-size 2`;
 
-/** `mtl generate`: continues a text, and shows it as it comes. */
+/** `mtl generate`: continues a text, and prints each part as soon as it is generated. */
 export function generateCommand(): Command {
   const command = addSharingFlags(newModelCommand('generate', summaries.generate))
     .argument(...modelOperand)
@@ -68,7 +68,7 @@ async function runGenerate(directory: string | undefined, given: GenerateFlags):
   await withSharingProcesses(flags, (sharing) => continueTexts({ flags, prompt, sharing }));
 }
 
-/** Every process that shares the model takes part; the first one writes. */
+/** Continues texts. Every process that shares the model takes part; the first one writes the output. */
 async function continueTexts(options: {
   readonly flags: GenerateFlags;
   readonly prompt: string;
@@ -125,7 +125,7 @@ function encodedPrompt(prompt: string, loaded: LoadedGpt): readonly number[] {
   return [...(tokenizer.startIds ?? []), ...tokenizer.encode(prompt)];
 }
 
-/** The context slides; of a prompt that is longer than it, the model reads only the end. */
+/** Warns if a prompt is longer than the context: the model then reads only its end. */
 function warnOfLongPrompt(numTokens: number, { model }: LoadedGpt): void {
   const { maximumContext } = model;
   if (numTokens <= maximumContext) return;
@@ -159,7 +159,7 @@ async function continueText(options: {
   const { seed, maxNewTokens } = flags;
   for await (const { token, finishReason } of generate({
     model: loaded.model,
-    // a new text begins after the end of another
+    // an empty prompt is the end of another text, after which a new text begins
     prompts: [encoded.length === 0 ? [loaded.endTokens[0] ?? tokenizer.eod] : encoded],
     maxNewTokens,
     sampling: samplingOf(flags),

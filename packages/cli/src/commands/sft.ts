@@ -13,7 +13,7 @@ const description =
   'tokenizer. Conversations are packed into samples and do not see each other. All flags of training hold too. ' +
   'Defaults of this command: --epochs 3, --lr 2e-5, --lr-warmup-fraction 0.03, --micro-batch-size 4.';
 
-/** Values of a fine-tuning run on conversations where nothing else is asked for. */
+/** Default flags of a fine-tuning run on conversations. */
 const defaults: Flags = { epochs: 3, lr: 2e-5, 'lr-warmup-fraction': 0.03, 'micro-batch-size': 4 };
 
 /** `mtl sft`: the training program, on conversations. */
@@ -34,7 +34,7 @@ export function sftCommand(): Command {
 export function checkSftFlags({ values }: Pick<ParsedFlags, 'values'>): void {
   const { load, 'load-hf': loadHuggingFace, finetune, 'train-data': trainData } = values;
   const hasModel = load !== undefined || loadHuggingFace !== undefined;
-  // a run that is gone on with knows its conversations
+  // a resumed run has its conversations in the checkpoint's flags
   const hasData = trainData !== undefined || (load !== undefined && finetune !== true);
   if (hasModel && hasData) return;
   const missing = [

@@ -30,14 +30,14 @@ export function trainCommand(): Command {
 
 export interface TrainingCommandOptions {
   readonly name: string;
-  /** Its line in the list of commands. */
+  /** The command's line in the list of commands. */
   readonly summary: string;
-  /** The text that its help begins with. */
+  /** The text at the beginning of the command's help. */
   readonly description: string;
   readonly model: ModelKind;
   /** The words typed to start it, such as `mtl sft`. */
   readonly program: string;
-  /** Values where no flag, file, checkpoint or preset gives one. */
+  /** Values of flags that no command line, file, checkpoint or preset sets. */
   readonly defaults?: Flags;
   /** Refuses flags of the command line, by throwing. */
   readonly checkFlags?: (flags: ParsedFlags) => void;

@@ -8,9 +8,7 @@ export interface ProgressStream {
 const barWidth = 24;
 const redrawMilliseconds = 100;
 
-/**
- * One line that shows how far a command is. It writes to a terminal only, and is gone once `close` is called.
- */
+/** One line with the progress of a command. It is written only to a terminal, and `close` removes it. */
 export class ProgressBar {
   readonly #stream: ProgressStream;
   readonly #now: () => number;
@@ -23,7 +21,7 @@ export class ProgressBar {
     this.#started = now();
   }
 
-  /** Seconds since it was made. */
+  /** Seconds since the bar was created. */
   get seconds(): number {
     return (this.#now() - this.#started) / 1000;
   }

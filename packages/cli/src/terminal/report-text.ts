@@ -17,7 +17,7 @@ function formatValue(value: string | number): string {
   return typeof value === 'number' ? value.toLocaleString('en-US') : value;
 }
 
-/** Columns that reports fit. */
+/** Largest number of columns of a report. */
 export const reportColumns = 100;
 
 export interface WrapTextOptions {
@@ -50,7 +50,7 @@ export function wrapText(
 
 /** Wraps words of a command line that a shell reads as one line: flags stay with the values behind them. */
 export function wrapCommand(words: string, indent: string): string {
-  // a blank within a flag is one that no line ends at
+  // a blank between a flag and its value must not end a line
   const joined = words.replaceAll(/ (?!-)/g, '\u0000');
   const wrapped = wrapText(
     `${indent}${joined}`.replace(/^ +/, (blanks) => '\u0000'.repeat(blanks.length)),

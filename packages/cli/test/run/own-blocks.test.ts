@@ -7,7 +7,7 @@ import { testDirectory } from '../support/test-directory.js';
 
 const packages = fileURLToPath(new URL('../../../', import.meta.url));
 
-/** The programs of the section, by the names in the text before each. */
+/** Returns the programs of the section, by the names in the text before each. */
 function programsOfReadme(): ReadonlyArray<readonly [name: string, text: string]> {
   const readme = readFileSync(join(packages, 'runs/README.md'), 'utf8');
   const section = /^## Blocks of your own\n[\s\S]*?(?=^## )/m.exec(readme)![0];
@@ -16,7 +16,7 @@ function programsOfReadme(): ReadonlyArray<readonly [name: string, text: string]
   );
 }
 
-/** The folder of packages that a user has installed. */
+/** Makes the folder of packages that a user has after an installation. */
 function installPackages(directory: string): void {
   const scope = join(directory, 'node_modules/@mtl');
   mkdirSync(scope, { recursive: true });

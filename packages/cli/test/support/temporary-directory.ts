@@ -2,13 +2,13 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A directory for one test file; `dispose` removes it. */
+/** Makes a directory for one test file; `dispose` removes it. */
 export function temporaryDirectory(): { readonly path: string; dispose(): void } {
   const path = mkdtempSync(join(tmpdir(), 'mtl-cli-'));
   return { path, dispose: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-/** All files under a directory with their contents, to see what a command wrote. */
+/** Returns all files under a directory with their contents, to see what a command wrote. */
 export function filesUnder(directory: string): Record<string, string> {
   const names = readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort();
   const files = names.filter((name) => statSync(join(directory, name)).isFile());

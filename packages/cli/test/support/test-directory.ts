@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest';
 import { temporaryDirectory } from './temporary-directory.js';
 
-/** A directory for the test that is running. */
+/** Makes a directory for the running test. */
 export function testDirectory(): string {
   const { path, dispose } = temporaryDirectory();
   onTestFinished(dispose);

@@ -14,7 +14,7 @@ export interface TinyGpt {
   readonly printed: string;
 }
 
-/** A corpus that a model of 40,000 parameters learns in seconds. */
+/** Returns a corpus that a model of 40,000 parameters learns in seconds. */
 function corpus(): string {
   const sentence = (document: number, index: number): string =>
     `the cat number ${(document * 7 + index) % 10} sat on the mat. `;

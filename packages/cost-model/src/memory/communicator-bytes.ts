@@ -5,14 +5,14 @@ import type { GpuProfile } from '../profiles/hardware-profile.js';
 export interface GroupUse {
   readonly group: Pick<RankGroup, 'size' | 'perNode'>;
   readonly hasCollectives: boolean;
-  /** Ranks of the group that it sends messages to, and receives messages from. */
+  /** Numbers of ranks of the group that this rank sends messages to, and receives messages from. */
   readonly numReceivers: number;
   readonly numSenders: number;
 }
 
 interface CommunicatorBytesOptions {
   readonly gpu: Pick<GpuProfile, 'communicator'>;
-  /** Channels of a communicator for messages between two ranks. */
+  /** Number of channels of NCCL's communicator for messages between two ranks. */
   readonly messageChannels: number;
 }
 

@@ -43,7 +43,7 @@ describe('listedMemory', () => {
   it.each(figure1)('is that of figure 1 within 5 %%: $name', (row) => {
     const [states, baseline, better] = row.gib;
     const plain = memoryOf(row);
-    // the figure counts no embedding, which stages in the middle do not have
+    // the figure counts no embedding, so take a stage in the middle, which has none
     const { parameters, gradients, optimizer } = plain[Math.min(1, plain.length - 1)]!;
     expect(error(parameters + gradients + optimizer, states)).toBeLessThan(0.05);
     expect(error(plain[0]!.activations, baseline)).toBeLessThan(0.05);
@@ -83,7 +83,7 @@ describe('listedMemory of other models', () => {
     const wide = memoryOfOne({ ffnHiddenSize: 5 * h });
     expect(wide.activations - gpt.activations).toBe(2 * 4 * tokens * h);
     expect(wide.parameters - gpt.parameters).toBe(2 * 2 * (2 * h + 1) * h);
-    // gate, up and their product instead
+    // Llama keeps gate, up and their product instead of the input and output of GELU
     const llama = memoryOfOne({ block: 'llama' });
     expect(llama.activations - gpt.activations).toBe(2 * 2 * tokens * 4 * h);
   });

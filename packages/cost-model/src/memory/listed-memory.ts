@@ -58,7 +58,7 @@ export function listedMemory(given: GivenStepOptions, schedule: PipelineSchedule
         inFlight * (L / numChunks) * activations.layer + (hasFirst ? inFlight * activations.embedding : 0),
       temporary: activations.recomputed + (hasLast ? activations.head : 0) + gathered,
     };
-    // gradients of 16 bits become fp32 ones for the update, when there are no activations
+    // 16-bit gradients are converted to fp32 for the update, which begins after all activations are freed
     const inUpdate = { activations: 0, temporary: gradientBytes === 2 ? 4 * owned : 0 };
     return {
       parameters: 2 * kept,

@@ -218,7 +218,7 @@ function sizes(shape: LayerShape) {
  */
 function fused(shape: LayerShape, name: string, factor: number): Operation {
   const { make, ownHidden } = sizes(shape);
-  // queries and the result, keys and values
+  // read and written: queries and the result, each of hidden size, and keys and values
   const { keysAndValues } = blockSizes(shape);
   const elements = make.numTokens * (2 * ownHidden + keysAndValues / shape.tp);
   const flops = 2 * make.numTokens * shape.sequenceLength * ownHidden * factor;

@@ -9,7 +9,7 @@ interface Block {
   readonly block?: 'gpt' | 'llama';
   /** Number of heads of keys and values. Default: the number of heads of queries. */
   readonly numQueryGroups?: number;
-  /** F. Default: 4 times the hidden size. */
+  /** Hidden size F of the feed-forward network. Default: 4 times the hidden size of the model. */
   readonly ffnHiddenSize?: number;
 }
 
@@ -58,11 +58,11 @@ export interface ModelSize extends Block {
   readonly hiddenSize: number;
   readonly numHeads: number;
   readonly sequenceLength: number;
-  /** Number of words, with padding. */
+  /** Number of tokens in the vocabulary, with padding. */
   readonly vocabularySize: number;
-  /** True if the output head is the embedding of tokens. Default: for `gpt`. */
+  /** True if the output head is the embedding of tokens. Default: true for `gpt`, false for `llama`. */
   readonly tiedEmbeddings?: boolean;
-  /** True if positions have learned embeddings. Default: for `gpt`. */
+  /** True if positions have learned embeddings. Default: true for `gpt`, false for `llama`. */
   readonly positionEmbeddings?: boolean;
 }
 
@@ -79,7 +79,8 @@ interface ParameterCounts {
 }
 
 /**
- * Counts the parameters of a rank, with whole biases: next to the matrices their sharding does not matter.
+ * Counts the parameters of a rank. Biases count as replicated: they are so small next to the matrices that
+ * their sharding does not matter.
  */
 export function parameterCounts(model: ModelSize, tp: number): ParameterCounts {
   const { hiddenSize: h, vocabularySize, sequenceLength } = model;

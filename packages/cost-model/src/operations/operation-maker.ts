@@ -53,7 +53,7 @@ export class OperationMaker {
     return [matmul, this.kernel(`${name} accumulation`, outputs * inputs, 2 + 2 * gradientBytes)];
   }
 
-  /** Makes a collective on activations of all tokens; none on one rank. */
+  /** Makes a collective on the activations of all tokens; returns an empty list for a group of one rank. */
   collective(name: string, collective: CollectiveOperation['collective']): CollectiveOperation[] {
     const { hiddenSize, group } = this.#shape;
     if (group.size === 1) return [];
@@ -61,7 +61,10 @@ export class OperationMaker {
   }
 }
 
-/** Runs a collective behind a matmul if the program overlaps them, else one after the other. */
+/**
+ * Returns a collective that runs at the same time as a matmul if the program overlaps them, else the
+ * collective and then the matmul.
+ */
 export function overlap(
   overlaps: boolean,
   [collective]: readonly CollectiveOperation[],
@@ -71,7 +74,10 @@ export function overlap(
   return overlaps ? [{ kind: 'hidden-collective', collective, behind: matmul }] : [collective, matmul];
 }
 
-/** Runs a collective on the result of a matmul behind it if the program overlaps them, else after it. */
+/**
+ * Returns a matmul and a collective on its result: at the same time if the program overlaps them, else one
+ * after the other.
+ */
 export function overlapResult(
   overlaps: boolean,
   matmul: MatmulOperation,

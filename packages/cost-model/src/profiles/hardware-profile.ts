@@ -35,9 +35,9 @@ const entry = z.strictObject({
 /** Measurements of one process while `numProcesses` processes of the machine measured at the same time. */
 const rates = z.strictObject({
   numProcesses: z.int().positive(),
-  /** Threads of each process. */
+  /** Number of threads of each process. */
   numThreads: z.int().positive(),
-  /** Memory of each process. Absent: the memory in the profile. */
+  /** Memory of each process, in bytes. Absent: the memory in the profile. */
   memoryBytes: z.number().positive().optional(),
   /**
    * Points of matmuls by their name: `matmul`, which is required, and others whose rate differs, such as
@@ -112,9 +112,11 @@ const communicator = z.strictObject({
   channelsInside: constant,
   /** Number of rings of a collective between nodes. */
   channelsBetween: constant,
-  /** Buffers of a connection that a rank receives from, for each channel. */
+  /** Bytes of the buffers of a connection that a rank receives from, for each channel. */
   receiveBytes: constant,
-  /** Buffers that a rank sends from: within a node the receiver's buffers, between nodes its own. */
+  /**
+   * Bytes of the buffers that a rank sends from: within a node the receiver's buffers, between nodes its own.
+   */
   sendBytes: constant,
 });
 
@@ -126,9 +128,9 @@ const measuredProfile = z.strictObject({
   state: z.literal('measured'),
   /** Where the rates were measured. Absent: `cpu`. */
   deviceType: z.enum(['cpu', 'cuda']).optional(),
-  /** Memory of one process. */
+  /** Memory of one process, in bytes. */
   memoryBytes: constant,
-  /** Processes of one machine: further ranks are on another machine. */
+  /** Number of processes on one machine; further ranks are on another machine. */
   gpusPerNode: constant,
   /**
    * Rates for each measured number of processes that share the machine, with their threads; at least one
@@ -136,7 +138,7 @@ const measuredProfile = z.strictObject({
    */
   rates: z.array(rates).min(1),
   linkInside: link,
-  /** Absent if nothing was measured between machines. */
+  /** The link between machines; absent if it was not measured. */
   linkBetween: link.optional(),
   overlapCost: constant,
   communicator: communicator.optional(),

@@ -35,11 +35,11 @@ const listedSoftware = z.strictObject({
    * hide; with `all`, also collectives of a matmul's own operands and result, in parts.
    */
   tensorOverlap: z.enum(['none', 'backward', 'all']),
-  /** Tells if a rank waits for its messages, or computes meanwhile. */
+  /** Messages between stages: `blocking` if a rank waits for them, `overlapped` if it computes meanwhile. */
   pipelineMessages: z.enum(['blocking', 'overlapped']),
   /** True if each tensor-parallel rank sends only its part of a message. */
   scattersMessages: z.boolean(),
-  /** Tells when the reduction of gradients runs behind backward. */
+  /** The runs in which gradients are reduced while backward still computes. */
   dataOverlap: z.enum(['never', 'without-pipeline', 'always']),
   /** True if gradients are reduced in large buckets, false if each tensor is reduced separately. */
   reducesInBuckets: z.boolean(),

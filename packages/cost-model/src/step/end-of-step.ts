@@ -2,7 +2,7 @@ import { parameterCounts } from '../operations/model-size.js';
 import { collectiveSeconds, overlappedSeconds } from '../timing/collective-seconds.js';
 import { dataGroup, type StepOptions } from './layout.js';
 
-/** Seconds after the passes of a step, on the rank with the most parameters. */
+/** Seconds from the last pass of a step to its end, on the rank with the most parameters. */
 interface EndOfStep {
   /**
    * Reduction of gradients and gathering of parameters: the exposed part, and the cost of hiding the rest.
@@ -20,7 +20,7 @@ interface EndOfStep {
  */
 const optimizerBytes = { 2: 62, 4: 58 } as const;
 
-/** Weights and biases of four matmuls and two layer norms. */
+/** Number of parameter tensors of a layer: weights and biases of four matmuls and two layer norms. */
 const tensorsOfLayer = 12;
 
 /** Fraction of a reduction in buckets that remains after backward. */
@@ -78,7 +78,7 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
   };
 }
 
-/** Counts the parameters of the rank that has most, and its part of an embedding. */
+/** Counts the parameters of the rank with the most parameters, and its part of an embedding. */
 function parametersOf(
   model: StepOptions['model'],
   { tp: t, pp: p }: StepOptions['layout'],

@@ -10,21 +10,21 @@ import type { RankGroup } from '../operations/operation.js';
 import type { ListedProfile } from '../profiles/profile.js';
 
 /**
- * The sizes by which GPUs share a step. Ranks of a tensor-parallel group are neighbours, then data, then
- * pipeline.
+ * The parallel sizes of a run. Ranks are numbered along the tensor axis first, so that the ranks of a
+ * tensor-parallel group are neighbours, then along data, then along the pipeline.
  */
 export interface Layout {
-  /** The ranks that share every layer. */
+  /** Number of ranks that share every layer. */
   readonly tp: number;
-  /** The stages of the pipeline. */
+  /** Number of stages of the pipeline. */
   readonly pp: number;
-  /** The copies of the model. */
+  /** Number of copies of the model. */
   readonly dp: number;
   /** The number v of chunks of each rank; with 2 or more the schedule is interleaved. Default 1. */
   readonly numChunks?: number;
   /**
    * The schedule, or its name for `buildSchedule`. Default `1f1b`, or `interleaved` with more than one chunk.
-   * Lists have whole backward passes, not their halves.
+   * Schedules with halves of backward passes are refused: the lists of operations have whole passes only.
    */
   readonly schedule?: ScheduleNameOrOther | PipelineSchedule;
   readonly microBatchSize: number;
@@ -106,8 +106,8 @@ export function checkLayout({ model, layout }: Pick<StepOptions, 'model' | 'layo
 /**
  * Returns the schedule of a layout.
  *
- * @throws ConfigurationError `MTL_PLAN_LAYOUT` for a schedule with halves of backward passes, which have no
- *   lists; errors of `buildSchedule`
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT` for a schedule with halves of backward passes, since
+ *   operations are listed for whole passes only; errors of `buildSchedule`
  */
 export function scheduleOfLayout(layout: Layout): PipelineSchedule {
   const { pp: numStages, numChunks = 1, microBatchSize, dp } = layout;

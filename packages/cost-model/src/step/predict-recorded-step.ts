@@ -27,7 +27,7 @@ export interface RecordedStep {
   readonly chunks: readonly RecordedPasses[];
   /** The operations at the end of the step, for every pipeline rank. */
   readonly ends: readonly RecordedEnd[];
-  /** Absent without a pipeline. */
+  /** The message between stages; absent without a pipeline. */
   readonly message?: RecordedMessage;
 }
 

@@ -80,7 +80,7 @@ export function linkOf(hardware: HardwareProfile, isInside: boolean): Link {
 }
 
 interface OverlappedSecondsOptions {
-  /** Seconds of the computation that can hide it. */
+  /** Seconds of the computation that can hide the communication. */
   readonly behind: number;
   /** Fraction of the communication that begins when the computation has ended. Default 0. */
   readonly last?: number;

@@ -30,7 +30,7 @@ export function localRegression(points: readonly RegressionPoint[], position: re
       rows[row]![numColumns]! += weight * terms[row]! * value;
     }
   });
-  // grows with the distance of the points: points next to the position determine no slope
+  // regularize in proportion to the squared distances of the points, so that it also works on close points
   const scale = position.reduce((sum, _, axis) => sum + rows[axis + 1]![axis + 1]!, 0);
   for (let axis = 1; axis < numColumns; axis++) rows[axis]![axis]! += ridge * scale + 1e-12;
   const values = points.map(({ value }) => value);

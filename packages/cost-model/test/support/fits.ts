@@ -26,7 +26,7 @@ const rowsOf = (profile: string): MeasuredRow[] =>
  */
 const copyEfficiency = 0.92;
 
-/** Most constants: six of a GPU and two of a program. */
+/** The fits of shipped profiles, in order: at most four constants of a GPU, two of a program. */
 export const fits: readonly Fit[] = [
   {
     file: 'hardware/a100-80gb',

@@ -17,7 +17,7 @@ export interface MeasuredRow {
   readonly seconds: number;
   /** Speed of a GPU in the source, if seconds are computed from it. */
   readonly teraflops?: number;
-  /** True if constants are fitted on it. */
+  /** True if constants of profiles are fitted on this row. */
   readonly fitted: boolean;
   /** Settings of the software that differ from the profile's. */
   readonly scattersMessages?: boolean;

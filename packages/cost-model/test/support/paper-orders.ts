@@ -118,7 +118,7 @@ function recomputation(): PaperOrder {
   const full = speed(model, layout);
   const none = speed(model, { ...layout, recomputation: 'none' });
   const predicted = { 'none over full': none / full };
-  // the sources of figures are read within 12 %
+  // predictions for points in figures may be off by 12 %
   const holds = Math.abs(none / full / 1.33 - 1) < 0.12;
   return {
     figure: '17',

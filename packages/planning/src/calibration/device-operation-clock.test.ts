@@ -79,7 +79,7 @@ describe('DeviceOperationClock', () => {
       vi.advanceTimersByTime(9);
       clock.endStep();
     }
-    // of 2 ms for F, then B on the device from 4 to 10 ms while the host goes on until 13 ms
+    // the step ends on the host at 13 ms; F counts for 2 ms, and B for 6 ms of the device, from 4 to 10 ms
     expect(clock.steps[0]!.stepSeconds).toBeCloseTo(0.013 - (0.002 + 0.006), 9);
   });
 });

@@ -13,11 +13,11 @@ import { OperationClock, type OperationSamples, type TimedStep, typicalSteps } f
 import { configurationOfReference, type ReferenceRun } from './reference-runs.js';
 
 export interface MeasureRatesOptions {
-  /** `cuda` must be open. Default `cpu`. */
+  /** The device to measure; `cuda` must be open already. Default `cpu`. */
   readonly device?: 'cpu' | 'cuda';
   /** The processes that share this machine; undefined for a single process. */
   readonly world: World | undefined;
-  /** Threads of each process. */
+  /** Number of threads of each process. */
   readonly numThreads: number;
   readonly runs: readonly ReferenceRun[];
   /** Bytes of whole tensors with which collectives are timed, ascending. */
@@ -116,7 +116,7 @@ async function trainListened(run: ReferenceRun, { device, ...options }: TrainLis
   }
 }
 
-/** Returns the bytes of the GPU that is open. */
+/** Returns the memory of the open GPU, in bytes. */
 function memoryOfGpu(): number {
   const { devices, deviceIndex } = openCuda();
   return devices[deviceIndex]!.memoryBytes;
@@ -166,7 +166,8 @@ function measureCollectives(options: MeasureCollectivesOptions): CollectiveEntry
     }),
     timed('message', (bytes) => {
       const tensor = zeros(bytes);
-      // a round trip is two messages, so half of it is the time of one; pairs of neighbours
+      // neighbours exchange messages in pairs; a round trip is two messages, so half of its time is the time
+      // of one
       const peer = rank % 2 === 0 ? rank + 1 : rank - 1;
       const hasPeer = peer < size;
       const send = (): void => group.send(tensor, { to: peer }).wait();

@@ -34,7 +34,7 @@ export class OperationClock implements DryRunListener {
   /** The steps after the warm-up. */
   readonly steps: TimedStep[] = [];
   readonly #numWarmUpSteps: number;
-  /** Undefined in the warm-up. */
+  /** The current step; undefined in the warm-up. */
   #step: TimedStep | undefined;
   #last = 0;
   #stepStart = 0;

@@ -92,7 +92,7 @@ const tensorParallel = { layout: { tensorModelParallelSize: 2 } };
 
 /** The extent of a calibration. */
 export interface ReferenceRunsOptions {
-  /** Default `cpu`. */
+  /** The device to calibrate. Default `cpu`. */
   readonly device?: 'cpu' | 'cuda';
   /**
    * `quick`: models of one size, which have all operations; other sizes are extrapolated. `smallest`: the
@@ -115,7 +115,7 @@ const smallTensors = [64, 1024, 8192];
 export function collectiveBytesOf({ device, extent }: ReferenceRunsOptions): readonly number[] {
   if (extent === 'smallest') return smallTensors;
   const all = [...smallTensors, 65_536, 524_288, 4_194_304, 33_554_432];
-  // links between GPUs reach their rate later
+  // links between GPUs reach their full rate only with larger tensors
   return device === 'cuda' ? [...all, 268_435_456] : all;
 }
 

@@ -7,7 +7,7 @@ export interface CommunicationScope {
   readonly name: string;
   /** The role of its group. */
   readonly role: string;
-  /** True if passes communicate in it, for each micro-batch. */
+  /** True if the passes of each micro-batch communicate in this scope. */
   readonly isOfPasses: boolean;
 }
 

@@ -93,7 +93,7 @@ export async function dryRun(
   }
   const uneven: number[] = [];
   for (const { rank, coordinates } of ranks) {
-    // each stage once: the first ranks of every stage have the first experts
+    // once for each stage: the first rank of every stage has the first experts
     if (!withUneven || !dependsOnRouting(parallel) || !isFirstOfStage(coordinates)) continue;
     uneven.push((await dryRunRank(run, { rank, model, assumedRouting: 'first' })).peakBytes);
   }

@@ -30,7 +30,7 @@ export interface RecordedRun extends DryRun {
   readonly step: RecordedStep;
   /** Bytes that the forward pass of a micro-batch leaves on its rank, by chunk. */
   readonly keptBytes: readonly number[];
-  /** Bytes of these between the halves of backward; undefined if backward is whole. */
+  /** The part of `keptBytes` that is kept between the halves of backward; undefined if backward is whole. */
   readonly keptForWeightBytes: readonly (number | undefined)[];
   /** The groups that every pipeline rank communicates in on its device. */
   readonly groups: readonly (readonly GroupUse[])[];

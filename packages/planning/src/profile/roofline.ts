@@ -11,7 +11,7 @@ export interface Roofline {
 }
 
 const matmulSize = 1024;
-/** Number of float32 elements: 64 MiB a tensor. */
+/** Number of float32 elements of each tensor in the measured sum: 64 MiB. */
 const sumSize = 2 ** 24;
 const numRepetitions = 5;
 

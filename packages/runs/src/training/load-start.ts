@@ -12,30 +12,27 @@ import { findStart } from '../saved/checkpoints/find-start.js';
 import type { OpenedRun } from './open-run.js';
 import { resumedConfiguration } from './resumed-configuration.js';
 
-/**
- * The start of a run: its first step with the weights that it found, or the step at which a checkpoint
- * stopped.
- */
+/** The start of a run: its first step with loaded or initial weights, or the step after a checkpoint. */
 export interface StartOfRun {
-  /** The configuration in force: that of the run, with what its checkpoint keeps. */
+  /** The configuration in force: the run's configuration, with the settings that its checkpoint keeps. */
   readonly configuration: PretrainingConfiguration;
-  /** Undefined for a run that begins at its first step. */
+  /** The progress to continue from; undefined for a run that begins at its first step. */
   readonly progress: TrainingProgress | undefined;
   /**
    * The checkpoint that training resumes from, with its settings and the states of the trainer's extensions.
    */
   readonly resumed: Checkpoint | undefined;
-  /** Path of the checkpoint where it has everything that training resumes from. */
+  /** Path of the checkpoint if training resumes with its weights and its optimizer state. */
   readonly resumedFrom: string | undefined;
-  /** Fields that came with the model from a Hugging Face directory, through checkpoints too. */
+  /** Fields that came with the model from a Hugging Face directory; checkpoints preserve these fields. */
   readonly origin: HuggingFaceOrigin | undefined;
 }
 
 /**
- * Reads the weights and, where the run goes on, the state of the optimizer: of a run that its launcher has
- * restarted what it has saved itself, otherwise what --load or --load-hf names. All ranks call it.
+ * Loads the weights and, if the run continues, the state of the optimizer: if the launcher has restarted the
+ * run, from the run's own last checkpoint, otherwise from --load or --load-hf. All ranks call it.
  *
- * @throws those of `findStart` and `resumedConfiguration`
+ * @throws errors of `findStart` and `resumedConfiguration`
  */
 export async function loadStart(
   run: OpenedRun,
@@ -43,7 +40,7 @@ export async function loadStart(
     readonly model: TransformerConfiguration;
     readonly optimizer: ModelOptimizer;
     readonly lossScaler: LossScaler;
-    /** Checksums of the data, which are compared with those of the checkpoint. */
+    /** Checksums of the data, which are compared with the checksums in the record of the checkpoint's run. */
     readonly data: { readonly fingerprints: () => RunStart['datasets'] };
   },
 ): Promise<StartOfRun> {
@@ -65,7 +62,7 @@ export async function loadStart(
     restartFrom: job.restartCount > 0 && save !== undefined ? { directory: save, job } : undefined,
   });
   const resumed = found.isResumed ? found.checkpoint : undefined;
-  // refuses a configuration that cannot go on from the checkpoint, before anything is loaded
+  // refuses, before anything is loaded, a configuration that cannot continue from the checkpoint
   const kept =
     resumed === undefined
       ? undefined
@@ -97,8 +94,8 @@ const originOf = ({ state }: Checkpoint): HuggingFaceOrigin | undefined =>
   ((state.configuration ?? {}) as Partial<SavedConfiguration>).huggingFace;
 
 /**
- * Returns a configuration with the steps that its run takes from where it really goes on: the flags know that
- * of the checkpoint of --load alone, while a run that is restarted goes on from what it has saved itself.
+ * Returns the configuration with the number of steps counted from the actual start. The flags only know the
+ * progress of the checkpoint in --load, but a restarted run continues from its own last checkpoint.
  */
 function goingOnFrom(
   configuration: PretrainingConfiguration,

@@ -122,7 +122,7 @@ describe.skipIf(problem !== undefined)(`a training run whose passes are recorded
       expect(graphed.counts.at(-2)).toEqual(after);
       expect(after).toMatchObject({
         graphLaunches: 2 * numMicroBatches,
-        // as without graphs
+        // the same number as without graphs
         synchronizations: 1,
         copiesToHost: 1,
         copiesToDevice: 7 * numMicroBatches,
@@ -140,7 +140,8 @@ describe.skipIf(problem !== undefined)(`a training run whose passes are recorded
   );
 
   it('records the shapes that come again, and launches one by one what comes once', async () => {
-    // 16 in every step, 8 in every second one, one of 9 to 13 in each
+    // lengths of micro-batches: 16 in every step, 8 in every second step, and one length of 9 to 13 in each
+    // step
     const lengthOf = (microBatch: number): number => {
       const step = Math.floor(microBatch / numMicroBatches);
       return [16, step % 2 === 0 ? 16 : 8, 9 + step][microBatch % numMicroBatches]!;
@@ -151,7 +152,8 @@ describe.skipIf(problem !== undefined)(`a training run whose passes are recorded
     expect(graphed.norms).toEqual(plain.norms);
     expect(graphed.said).toEqual([used]);
     const launches = graphed.counts.map(({ graphLaunches }) => graphLaunches);
-    // every 16 but the first is launched, and the 8 of the fourth step, which is recorded there
+    // launched: each micro-batch of length 16 except the first, and the one of length 8 in the fourth step,
+    // which records it
     if (hasEmulationCounts) expect(launches).toEqual([2, 2, 4, 4, 4]);
   });
 
@@ -239,7 +241,7 @@ describe.skipIf(problem !== undefined)(`a training run whose passes are recorded
           [pass]: (call: never) => {
             const result = stage[pass](call);
             numCalls += stage.isLast ? 1 : 0;
-            // one with graphs is recorded by then, in another slot
+            // by then, a pass is recorded in another slot
             const { problem: refused } = numCalls === 3 ? waited(stage) : { problem: undefined };
             if (refused === undefined) return result;
             result?.dispose();

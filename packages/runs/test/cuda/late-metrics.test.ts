@@ -44,7 +44,7 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
       { schedule: onOneRank('apart'), numMicroBatches: 4, onGraphMessage: () => {} },
     ],
   ])('of a model %s wait for nothing until the next step is enqueued, and then once', async (_, how) => {
-    // the fifth step waits: a decision follows it
+    // the fifth step waits for its metrics, since a decision follows it
     const events = await eventsOf({ ...how, steps: 7, waitsAfter: (iteration) => iteration === 5 });
     expect(events.map(({ what }) => what)).toEqual([
       'enqueued 1',
@@ -137,8 +137,8 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
         },
       });
       errors.push(Math.abs(milliseconds / (end - start) - 1));
-      // the device's clock and the host's, which a busy machine may stop between two readings; steps that are
-      // left out or counted twice show in every run
+      // repeats the comparison of the device's clock with the host's clock, since a busy machine may stop
+      // between two readings; steps that are left out or counted twice would be visible in every repetition
     } while (errors.at(-1)! >= 0.1 && errors.length < 5);
     expect(Math.min(...errors), `${errors}`).toBeLessThan(0.1);
   });
@@ -148,7 +148,7 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
     const training = tinyTraining({
       ...cuda,
       waitsAfter: never,
-      // weights that are NaN after the third update: the fourth step is the first with a loss that is
+      // the weights are NaN after the third update, so the fourth step is the first whose loss is NaN
       learningRate: (numUpdates) => (numUpdates === 2 ? Number.NaN : 0.01),
       onStep: ({ iteration }) => yielded.push(iteration),
     });
@@ -189,7 +189,10 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
   });
 });
 
-/** Runs with everything around the loop; returns the reports in order, and the checkpoints' bytes. */
+/**
+ * Trains with reports, evaluations and checkpoints; returns the reports in order, and the bytes of the
+ * checkpoints.
+ */
 async function run(
   options: Partial<RunTrainingOptions<StageBatch>> & {
     readonly isLate: boolean;

@@ -30,7 +30,7 @@ const cases: readonly Case[] = [
   { schedule: 'zb-v', numStages: 2 },
 ];
 
-/** The peak of each rank. */
+/** Returns the peak memory of each rank, in bytes. */
 function peaksOf(
   each: Case,
   { device, isGraphed }: Pick<PeakOfRankOptions, 'device' | 'isGraphed'>,

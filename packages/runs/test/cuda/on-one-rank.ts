@@ -3,8 +3,8 @@ import type { PipelineSchedule } from '@mtl/pipeline/schedules';
 type Action = PipelineSchedule['actions'][number][number];
 
 /**
- * A schedule of two chunks on one rank, each with two micro-batches in flight, so that pipelines can be
- * tested in one process. If the halves of backward are apart, the weight half comes after the next forward
+ * Returns a schedule of two chunks on one rank, each with two micro-batches in flight, so that pipelines can
+ * be tested in one process. If the halves of backward are apart, the weight half comes after the next forward
  * (with three micro-batches). With `in turn`, every second micro-batch has them together.
  */
 export function onOneRank(halves: 'together' | 'apart' | 'in turn') {

@@ -20,7 +20,10 @@ import { expertLosses } from '../../src/parts/models/gpt-recipe.js';
 
 // S sequence, B micro-batch.
 const lengthOfGpt = 16;
-/** Attention computes tiles of 64: samples of a BERT have one or two. */
+/**
+ * Number of positions of a BERT's samples. Attention computes tiles of 64 positions, so samples have one or
+ * two tiles.
+ */
 const lengthOfBert = 72;
 const microBatchSize = 2;
 const vocabularySize = 50;
@@ -38,7 +41,10 @@ export interface TinyModel<Batch, Chunk extends Stage<Batch>> {
     readonly dtype: DType;
     readonly numChunks: number;
   }): Stages<Chunk & { readonly parameters: readonly Parameter[] }>;
-  /** `length`: positions, padded or not; the model's at most. */
+  /**
+   * Returns a micro-batch by its number. `length`: number of positions, including padding, at most the
+   * model's.
+   */
   batchOf(number: number, length: number): Batch;
 }
 
@@ -84,7 +90,7 @@ export const tinyGpt: TinyModel<StageBatch, GptStage> = {
       sequenceLength: length,
       tokens: Int32Array.from({ length: size }, (_, index) => token(number, index)),
       labels: Int32Array.from({ length: size }, (_, index) => token(number, index + 1)),
-      // a few tokens that do not count; different ones in each micro-batch
+      // a few tokens do not count: other tokens in each micro-batch
       lossMask: Float32Array.from({ length: size }, (_, index) => ((index + number) % 11 === 0 ? 0 : 1)),
       positionIds: Int32Array.from({ length: size }, (_, index) => Math.floor(index / microBatchSize)),
       sampleNumbers: sampleNumbers(number),
@@ -93,7 +99,7 @@ export const tinyGpt: TinyModel<StageBatch, GptStage> = {
   },
 };
 
-/** Its matmuls add the residuals. */
+/** A GPT without dropout: its matmuls add the residuals. */
 export const tinyGptWithoutDropout: typeof tinyGpt = {
   ...tinyGpt,
   build: (options) =>
@@ -130,7 +136,7 @@ const sparse = {
   moeSharedExpertGate: true,
 } as const;
 
-/** Experts, and shared ones, in both layers. */
+/** A GPT with experts and shared experts in both layers. */
 export const tinyExperts: TinyModel<StageBatch, GptStage> = {
   ...tinyGpt,
   losses: [...tinyGpt.losses, ...expertLosses(sparse)],

@@ -13,9 +13,9 @@ export interface TinyTrainingOptions<Batch, Chunk extends Stage<Batch>> {
   readonly numMicroBatches: number;
   readonly dtype?: 'float32' | 'float16' | 'bfloat16';
   readonly steps?: number;
-  /** Records passes as graphs; called with the messages of a `GraphedStage`. */
+  /** If given, passes are recorded as graphs, and it is called with the messages of a `GraphedStage`. */
   readonly onGraphMessage?: ((text: string) => void) | undefined;
-  /** Positions of a micro-batch. Default: always the model's. */
+  /** Returns the number of positions of a micro-batch. Default: always the model's. */
   readonly lengthOf?: (microBatch: number) => number;
   /** Stages that replace the model's stages. */
   readonly wrap?: (stage: Chunk) => Stage<Batch>;

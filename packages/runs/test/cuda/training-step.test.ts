@@ -67,8 +67,8 @@ describe.skipIf(!hasEmulationCounts)('a step of a training run on an emulated CU
       expect(settled).toEqual({
         synchronizations: 1,
         copiesToHost: 1,
-        // tokens, position ids, labels, weights, sample numbers, and the position and sample number of every
-        // row, of each micro-batch; nothing for the optimizer
+        // copies of each micro-batch: tokens, position ids, labels, weights, sample numbers, and the position
+        // and the sample number of every row; the optimizer copies nothing
         copiesToDevice: 7 * numMicroBatches,
         memoryCalls: 0,
         graphLaunches: 0,
@@ -94,7 +94,8 @@ describe.skipIf(problem !== undefined)(`a training run on device cuda (${title})
     const cuda = await tinyTraining({ ...options, device: 'cuda' });
     const cpu = await tinyTraining({ ...options, device: 'cpu' });
     for (let step = 0; step < steps; step++) {
-      // float32 in another order: the bound of the design for layouts is 2e-6 and 2e-5 over 100 steps
+      // sums of float32 in another order: the design's bounds for layouts are 2e-6 (loss) and 2e-5 (norm)
+      // over 100 steps
       expect(Math.abs(cuda.losses[step]! / cpu.losses[step]! - 1)).toBeLessThan(2e-6);
       expect(Math.abs(cuda.norms[step]! / cpu.norms[step]! - 1)).toBeLessThan(2e-5);
     }

@@ -6,7 +6,7 @@ import { type TinyTrainingOptions, tinyTraining } from './tiny-training.js';
 
 const { problem, title } = findGpu();
 
-/** The micro-batch with this number has a wrong value, and one as wrong where no loss counts. */
+/** Puts a wrong value into one micro-batch, and another at a position whose loss does not count. */
 function withWrong(what: 'tokens' | 'labels' | 'positionIds', value: number) {
   return {
     ...tinyGpt,
@@ -29,7 +29,7 @@ interface Wrong {
 }
 
 const wrong: readonly Wrong[] = [
-  // 50 is a row of the padded table, and no token
+  // 50 is a row of the padded table, but not a token
   {
     what: 'tokens',
     value: 50,
@@ -87,7 +87,7 @@ describe.skipIf(problem !== undefined)(
       ];
       expect(step.flat().every(Number.isFinite)).toBe(true);
       expect(graphed).toEqual(step);
-      // the next step was running; its update is done
+      // with late metrics, the next step was already running, and its update is finished
       const late = await parametersAfter({ device: 'cuda', of, waitsAfter: () => false });
       expect(late.flat().every(Number.isFinite)).toBe(true);
       expect(late).not.toEqual(step);

@@ -23,12 +23,12 @@ export type Move = 'save' | 'load' | 'export' | 'export from checkpoint' | 'impo
 export interface MeasuredMove {
   /** Peak resident memory of the process, above its memory before, from any allocator. */
   readonly resident: number;
-  /** The share of the allocator of tensors in it. */
+  /** The part of `resident` from the allocator of tensors. */
   readonly allocator: number;
   /** The largest box that this rank holds of a tensor, and the largest tensor of the model. */
   readonly largestBox: number;
   readonly largestTensor: number;
-  /** All that this rank holds, and the weights of the whole model. */
+  /** Bytes of everything that this rank holds, and of the weights of the whole model. */
   readonly everything: number;
   readonly allWeights: number;
 }

@@ -5,7 +5,10 @@ import { MtlError } from '@mtl/errors';
 export interface RunOnRequestArgument {
   /** The name of the broadcast channel. */
   readonly channel: string;
-  /** Its default export runs for every request: (world, argument) to a result, both cloneable. */
+  /**
+   * Path of a module. Its default export, (world, argument) => result, runs for every request; argument and
+   * result must be cloneable.
+   */
   readonly module: string;
 }
 
@@ -16,11 +19,11 @@ export type RankRequest = { readonly argument: unknown } | 'end';
 export interface RankReply {
   readonly rank: number;
   readonly result?: unknown;
-  /** The request failed on a rank without others, which continues to listen. */
+  /** The error of a request in a world of one rank, which continues to listen. */
   readonly failure?: RankFailure;
 }
 
-/** An error, whose clone would lose its code and its details. */
+/** An error as plain data: a cloned error would lose its code and its details. */
 export interface RankFailure {
   readonly error: unknown;
   readonly known: Pick<MtlError, 'code' | 'details'> | undefined;
@@ -47,7 +50,7 @@ export default async (world: World, { channel: name, module }: RunOnRequestArgum
         const { data } = event as { data: RankRequest | RankReply };
         if (data === 'end') resolve();
         else if ('argument' in data) run(world, data.argument).then(reply, world.size === 1 ? fail : reject);
-        // else another rank's reply
+        // otherwise the message is another rank's reply
       };
       reply();
     });

@@ -15,7 +15,7 @@ export interface TrainGptArgument {
   /** The options of single ranks, which replace the common options. */
   readonly optionsOfRank?: Readonly<Record<number, RunOptions>>;
   readonly isRestart?: boolean;
-  /** Default: the same for all training runs. */
+  /** The id of the job. Default: the same for all training runs. */
   readonly job?: string | undefined;
   /** Injected fault: the reduced gradients of an iteration are multiplied by this factor. */
   readonly spike?: { readonly iteration: number; readonly factor: number } | undefined;
@@ -36,7 +36,7 @@ export interface TrainGptResult {
   readonly sample: string | undefined;
   /** The counts of the tensor-parallel group by the end of the training run. */
   readonly tensorParallel: ReturnType<ProcessGroup['statistics']> | undefined;
-  /** And the pipeline's group. */
+  /** The counts of the pipeline's group by the end of the training run. */
   readonly pipeline: ReturnType<ProcessGroup['statistics']> | undefined;
 }
 

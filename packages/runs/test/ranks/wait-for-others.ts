@@ -4,12 +4,12 @@ import type { World } from '@mtl/comm';
 import { TrainingProcesses } from '../../src/parts/ranks/training-processes.js';
 
 export interface WaitForOthersArgument {
-  /** The time that rank 0 needs to prepare. */
+  /** Milliseconds that rank 0 needs to prepare. */
   readonly preparingMs: number;
   readonly intervalMs: number;
   /** The rank whose task fails. */
   readonly failingRank?: number;
-  /** Every rank writes its number into this file when it prepares. */
+  /** Path of a file into which every rank writes its number when it prepares. */
   readonly log: string;
 }
 

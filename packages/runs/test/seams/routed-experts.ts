@@ -18,7 +18,10 @@ export const routedExperts: FeedForwardSpecification = {
   bias: false,
 };
 
-/** The processes over which experts are spread; a sublayer reads this. Undefined: all experts are here. */
+/**
+ * The processes over which experts are sharded; a sublayer reads this. Undefined: this process has all
+ * experts.
+ */
 let processes: ProcessGroup | undefined;
 
 /** Sets the processes for experts of models that are built later. */
@@ -33,7 +36,7 @@ export function spreadExpertsOver(group: ProcessGroup | undefined): void {
 const expertOf = (position: number, sample: number): number =>
   ((position * position + 3 * sample) % 7) % numExperts;
 
-/** Rows [N, 1, H], with the number of rows to and from each process. */
+/** The number of rows [N, 1, H] that a process sends to, and receives from, each process. */
 interface Exchange {
   readonly group: ProcessGroup;
   readonly inputSplits: readonly number[];
@@ -75,7 +78,7 @@ interface Run {
   readonly expert: number;
 }
 
-/** Every run of rows times the transposed matrix of its expert: a weight [experts, H, H]. */
+/** Multiplies every run of rows by the transposed matrix of its expert. The weight is [experts, H, H]. */
 function expertLinear(tape: Tape, input: Variable, weight: Parameter, runs: readonly Run[]): Variable {
   const [, outputs, inputs] = weight.shape as [number, number, number];
   const { dtype, device } = input.tensor;
@@ -172,7 +175,7 @@ class RoutedExperts implements Sublayer {
     return biasDropoutResidual(tape, { input: output, residual, dropout });
   }
 
-  /** Number of rows from each process to each process, and the runs of the received rows. */
+  /** Returns the number of rows from each process to each process, and the runs of the received rows. */
   #plan(counts: readonly number[]): { readonly how: Exchange | undefined; readonly runs: readonly Run[] } {
     const { rank, size } = this.#group ?? { rank: 0, size: 1 };
     const ofRank = (all: readonly number[], at: number): readonly number[] =>

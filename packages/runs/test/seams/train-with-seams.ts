@@ -33,7 +33,7 @@ export interface TrainWithSeams {
   readonly communication?: ContextCommunication | undefined;
 }
 
-/** Values depend only on the global sample number, so that any rank can have the samples. */
+/** Returns a sample. Its values depend only on the global sample number, so that any rank can make it. */
 function sampleOf(sample: number): TokenBatch {
   const token = (index: number): number => (index * 37 + sample * 11 + (index % 3)) % model.vocabularySize;
   return {
@@ -41,7 +41,7 @@ function sampleOf(sample: number): TokenBatch {
     sequenceLength,
     tokens: Int32Array.from({ length: sequenceLength }, (_, index) => token(index)),
     labels: Int32Array.from({ length: sequenceLength }, (_, index) => token(index + 1)),
-    // unevenly, a sample with one token that counts among them
+    // the number of tokens that count differs between samples; one sample has a single such token
     lossMask: Float32Array.from({ length: sequenceLength }, (_, index) =>
       sample === 2 ? Number(index === 6) : Number(index % 5 !== sample),
     ),

@@ -10,10 +10,13 @@ import { rankModule, workspaceFlags } from '@mtl/tooling/typescript-threads';
 
 export interface RunProcessesOptions {
   readonly worldSize: number;
-  /** Its default export runs in every process: (world, argument) to a result, both JSON. */
+  /**
+   * URL of a module. Its default export, (world, argument) => result, runs in every process; argument and
+   * result must be JSON.
+   */
   readonly module: URL;
   readonly argument: unknown;
-  /** `gloo`: every process reports a different host. Default: shared memory. */
+  /** The engine of collectives. `gloo`: every process reports a different host. Default: shared memory. */
   readonly engine?: 'local' | 'gloo';
   /** The command that runs a rank's program; default none, the program itself. */
   readonly prefixOf?: (rank: number) => readonly string[];
@@ -24,7 +27,7 @@ export interface RunProcessesOptions {
  */
 export const processTestMs = 240_000;
 
-/** The order for a process, as JSON in a file. */
+/** The task of a process, as JSON in a file. */
 export interface ProcessOrder {
   readonly module: string;
   readonly argument: unknown;

@@ -32,7 +32,7 @@ const small: RunOptions = {
   },
   data: { seqLength: 32, split: '90,10,0' },
   training: {
-    // half of the passes of a step; layouts of whole runs need all micro-batches
+    // fast runs take half of the passes per step; layouts of whole runs need all micro-batches
     microBatchSize: numberInRuns({ whole: 1, fast: 2 }),
     globalBatchSize: 8,
     trainIters: 24,
@@ -66,7 +66,7 @@ export type Line = {
   readonly iteration: number;
   readonly lm_loss: number;
   readonly grad_norm: number;
-  /** The losses of a BERT. */
+  /** The loss of the order of sentences, only of a BERT. */
   readonly sop_loss?: number;
   readonly total_loss?: number;
 };
@@ -124,7 +124,7 @@ export class TrainingRuns {
     return trainings.map((_, index) => results.map((ofRank) => ofRank[index]!));
   }
 
-  /** As `run`, with processes instead of threads and shared memory instead of messages. */
+  /** Does as `run`, with processes instead of threads and shared memory instead of messages. */
   async runInProcesses(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
     const results = await runProcesses<TrainGptResult[]>({
       worldSize,
@@ -134,7 +134,7 @@ export class TrainingRuns {
     return trainings.map((_, index) => results.map((ofRank) => ofRank[index]!));
   }
 
-  /** All records of a run. */
+  /** Returns all records of a run's metrics. */
   recordsOf(name: string): (Line & { readonly type?: string; readonly [key: string]: unknown })[] {
     const text = readFileSync(`${this.pathOf(name)}.jsonl`, 'utf8');
     return text

@@ -12,7 +12,7 @@ import type { RankFailure, RankReply, RankRequest, RunOnRequestArgument } from '
  */
 export class WaitingRanks<Argument, Result> {
   readonly #module: URL;
-  /** By world size. */
+  /** The waiting ranks of each world, by world size. */
   readonly #worlds = new Map<number, WaitingWorld>();
 
   /** @param module its default export runs on every rank: (world, argument) to a result, both cloneable */

@@ -5,7 +5,7 @@ import type { GptModelConfiguration } from '@mtl/models';
 import { gptParameters } from '@mtl/models/internal';
 import { exportTokenizer } from '@mtl/tokenizers';
 
-/** With groups of heads, and tokens for all bytes and more. */
+/** The architecture: grouped heads, and a vocabulary of all bytes and some further tokens. */
 const llama: GptModelConfiguration = {
   numLayers: 2,
   hiddenSize: 24,

@@ -99,7 +99,7 @@ function describeOurs() {
     commit: bundled ?? (commit.status === 0 ? commit.stdout.trim() : 'unknown'),
     node: process.version,
     processor: cpus()[0]?.model,
-    // in a process of its own: a context on the GPU takes memory from what is measured
+    // in a separate process: a context on the GPU would reduce the memory for the measurements
     ...(device === 'cuda'
       ? {
           cuda: runMeasurement({
@@ -159,7 +159,7 @@ function say(result) {
   console.log(`    micro-batch ${result.micro_batch}: ${text}`);
 }
 
-/** A failure is a result, too: the rest of the table is worth having. */
+/** Measures, and returns a failure as a result, so that the rest of the table is still made. */
 function measureOrError(measure, microBatch) {
   try {
     return measure(microBatch);
@@ -168,7 +168,7 @@ function measureOrError(measure, microBatch) {
   }
 }
 
-/** `keep` gets the results of a side, and then more of them. */
+/** Searches the best micro-batch of a side; `keep` is called with the results so far. */
 function search(name, preset, { measure, keep }) {
   console.log(`  ${name}`);
   const sofar = [];
@@ -188,7 +188,7 @@ function search(name, preset, { measure, keep }) {
   });
 }
 
-/** Predicts our best step; undefined without a profile or a step, and where the planner fails. */
+/** Predicts our best step; returns undefined without a profile or a step, or if the planner fails. */
 async function predict(preset, best) {
   if (profile === undefined || best === undefined) return undefined;
   const { micro_batch: microBatch } = best;
@@ -214,7 +214,7 @@ const report = {
   searches: [],
 };
 const { cuda } = report.ours;
-/** As the driver names it. */
+/** The name of the GPU, from the driver. */
 const gpu = cuda?.devices[cuda.deviceIndex];
 const peakTflops = gpuDataSheet(gpu?.name)?.peakTflops;
 function save() {

@@ -12,7 +12,7 @@ import { runMeasurement } from './run-measurement.mjs';
 import { largestCommon, searchMicroBatch } from './search-micro-batch.mjs';
 
 const outOfMemory = { out_of_memory: true };
-/** Rates by micro-batch; memory is full where there is none. */
+/** Returns a fake measurement with rates by micro-batch; a micro-batch without a rate runs out of memory. */
 const rates = (byMicroBatch) => (microBatch) =>
   byMicroBatch[microBatch] === undefined
     ? outOfMemory
@@ -172,7 +172,7 @@ describe('a measurement', () => {
   });
 
   it('ends after its time though it hears no signal that could be heard', () => {
-    // would end without help after half a minute
+    // a program that ignores SIGTERM; it ends by itself after half a minute
     const deaf = "trap '' TERM; i=0; while [ $i -lt 30 ]; do sleep 1; i=$((i + 1)); done";
     const start = performance.now();
     expect(() => runMeasurement({ command: 'sh', args: ['-c', deaf], seconds: 1 })).toThrow('ETIMEDOUT');

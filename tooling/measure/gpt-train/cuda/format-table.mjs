@@ -5,7 +5,10 @@ const number = (value, digits) =>
 const percent = (share) => (share === undefined ? '-' : `${number(100 * share, 1)} %`);
 const mark = (row, name) => (row.checks.find((one) => one.name === name)?.reached ? '' : ' (missed)');
 
-/** The rows of `judge` as a table in Markdown, and what the columns mean; `peakTflops` as `judge` had it. */
+/**
+ * Returns the rows of `judge` as a table in Markdown, and what the columns mean; `peakTflops` as `judge` had
+ * it.
+ */
 export function formatTable(rows, peakTflops) {
   const header = [
     ...['model', 'ours, tokens/s', 'micro-batch', 'PyTorch, tokens/s', 'micro-batch', 'ratio'],

@@ -14,7 +14,7 @@ const dataSheets = [
 ];
 
 /**
- * The data sheet of a GPU, undefined for an unknown one: a share of another GPU's peak would mean
+ * Returns the data sheet of a GPU, undefined for an unknown one: a share of another GPU's peak would mean
  * nothing.
  */
 export function gpuDataSheet(name) {

@@ -4,7 +4,7 @@ import { largestCommon } from './search-micro-batch.mjs';
 const tflops = (tokensPerSecond, flops) => (tokensPerSecond * flops) / 1e12;
 
 /**
- * How far two first losses may lie apart that come from other tokens and other weights of the same
+ * Largest difference between first losses of runs with different tokens and different weights of the same
  * distribution.
  */
 const firstLossBound = 0.1;

@@ -6,7 +6,7 @@ import { peerEnvironment } from './run-measurement.mjs';
 
 const app = fileURLToPath(new URL('../../../../apps/gpt-train', import.meta.url));
 
-/** PyTorch's curves on `device`, written to a file; its name, or what went wrong. */
+/** Makes PyTorch's curves on `device`; returns the path of the file, or the problem. */
 function makeCurves({ python, device, directory, seconds }) {
   const curves = join(directory, 'parity-curves.json');
   const script = join(app, '../../tooling/fixtures/gpt_parity.py');
@@ -22,10 +22,11 @@ function makeCurves({ python, device, directory, seconds }) {
 }
 
 /**
- * Whether trainings of the parity recipe on device cuda have PyTorch's losses on the same GPU (float32 1e-5,
- * bfloat16 2e-3: test/parity-training.ts), ours of the host, and the same bits twice. `device` is where
- * PyTorch runs. Without a Python that has torch, or where it cannot run the recipe, they are compared with
- * PyTorch's of a processor, which is said. Each side gets `seconds`, beyond which ours differ.
+ * Tells if training runs of the parity recipe on device cuda match PyTorch's losses on the same GPU (bounds:
+ * float32 1e-5, bfloat16 2e-3, see test/parity-training.ts) and our losses on the host, and give the same
+ * bits twice. `device` is PyTorch's device. Without a Python that has torch, or if it cannot run the recipe,
+ * losses are compared with PyTorch's on a CPU, and a message states this. Each side has `seconds` to finish;
+ * if ours takes longer, the losses count as different.
  * @returns `agree`; `numCompared` tests, 0 where there is no device; `against` what; `problem`, why not
  *   PyTorch on `device`
  */

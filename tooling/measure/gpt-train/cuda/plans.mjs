@@ -2,13 +2,13 @@ import { gptMatmuls } from '@mtl/models/internal';
 import { modelFlops } from '@mtl/trainer';
 import { modelOfPreset } from '../benchmark-presets.mjs';
 
-/** The goals of every model: tokens/s and peak memory as multiples of the yardstick's. */
+/** The goals of every model; tokens/s and peak memory are multiples of the yardstick's. */
 export const goals = {
   speed: 1.15,
   memory: 0.8,
-  /** The host's time of a step as a share of it: beyond, the GPU has waited for the host. */
+  /** Largest share of a step that the host is busy: above it, the GPU has waited for the host. */
   host: 0.95,
-  /** How far the planner's step may be from the measured one, as a share of it. */
+  /** Largest difference of the planner's step time from the measured one, as a share of the measured one. */
   prediction: 0.1,
 };
 
@@ -32,8 +32,8 @@ export const plans = {
 export const comparedPresets = Object.keys(plans).filter((name) => !name.endsWith('dry-run'));
 
 /**
- * Model FLOPs of a token, forward and backward: attention in full, and the half of it that a causal mask
- * leaves.
+ * Returns the model FLOPs of a token, forward and backward: with full attention, and with the half of it that
+ * a causal mask leaves.
  */
 export function flopsPerToken(preset) {
   const model = modelOfPreset(preset);

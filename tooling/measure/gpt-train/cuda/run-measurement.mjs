@@ -1,6 +1,9 @@
 import { spawnSync } from 'node:child_process';
 
-/** The environment of PyTorch: without libraries that a bundle puts before the machine's own for our side. */
+/**
+ * Returns the environment of PyTorch, without the libraries that a bundle puts before the machine's own for
+ * our programs.
+ */
 export function peerEnvironment() {
   const { MTL_HOST_LIBRARY_PATH, ...environment } = process.env;
   if (MTL_HOST_LIBRARY_PATH === undefined) return environment;
@@ -20,7 +23,8 @@ const outOfMemory =
  * does a run of more than `seconds`.
  */
 export function runMeasurement({ command, args, env = process.env, seconds = 900 }) {
-  // a program that waits for a GPU, or has children that compile, may hear no other signal
+  // SIGKILL, since a program that waits for a GPU, or has children that compile, may not react to other
+  // signals
   const ending = { timeout: seconds * 1000, killSignal: 'SIGKILL' };
   const options = { encoding: 'utf8', env, maxBuffer: 1 << 26, ...ending };
   const { status, signal, stdout, stderr, error } = spawnSync(command, args, options);

@@ -22,7 +22,7 @@ export function searchMicroBatch({ candidates, measure }) {
 
 const isMeasured = ({ out_of_memory, error }) => !out_of_memory && error === undefined;
 
-/** The largest micro-batch that both sides ran, with both results; undefined without one. */
+/** Returns the largest micro-batch that both sides ran, with both results; undefined without one. */
 export function largestCommon(ours, theirs) {
   const fits = theirs.results.filter(isMeasured);
   return ours.results

@@ -41,7 +41,7 @@ const isDryRun = values['dry-run'];
 const file = join(out, 'kernels-ours.json');
 rmSync(file, { force: true });
 
-// attention and random values have checks and sizes of their own, which take minutes where threads are fibers
+// attention and random values have separate checks and sizes, which take minutes under emulation
 const only = values.only ?? (isDryRun ? '^(?!.*(attention|philox))' : undefined);
 const vitest = [
   join(directory, 'node_modules/vitest/vitest.mjs'),
@@ -96,7 +96,7 @@ function measurePeer() {
   return undefined;
 }
 
-/** The GPU by the driver's name, or the emulation. */
+/** Returns the GPU by the driver's name, or the emulation. */
 function describeGpu() {
   const { status, stdout } = spawnSync(process.execPath, [join(here, 'describe-gpu.mjs')], {
     encoding: 'utf8',

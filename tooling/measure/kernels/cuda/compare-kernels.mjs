@@ -51,14 +51,17 @@ export function compareKernels({ rows, peer }) {
   });
 }
 
-/** The kernels for any GPU, timed in addition to those that the device chooses, have a ratio, and no goal. */
+/**
+ * Returns the verdict of a row. Kernels for any GPU, which are timed in addition to the chosen kernels, have
+ * a ratio but no goal.
+ */
 function verdict(row) {
   const goal = goals[row.kind];
   const isJudged = row.ratio !== null && !row.name.includes('mma.sync');
   return { ...row, goal, reached: isJudged ? row.ratio >= goal : null };
 }
 
-/** The comparison as a table in Markdown. */
+/** Returns the comparison as a table in Markdown. */
 export function formatKernels(rows) {
   const line = (cells) => `| ${cells.join(' | ')} |`;
   const header = ['kernel', 'dtype', 'ms', 'rate', 'compared with', 'ratio', 'goal'];

@@ -69,7 +69,10 @@ const unused: Flags = {
   lr: 1,
 };
 
-/** Only an explicitly named preset selects the bundled corpus, which needs no index. */
+/**
+ * Parses the flags of a training run without the default preset: only an explicitly named preset selects the
+ * bundled corpus, which needs no index.
+ */
 function parseTrainingFlags(flags: readonly string[], model: ModelKind): ParsedFlags {
   const parsed = parseFlags(flags, { model, unused });
   const isNamed = parsed.help || parsed.preset === 'none' || parsed.request.preset !== undefined;

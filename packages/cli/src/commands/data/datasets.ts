@@ -11,7 +11,7 @@ import { countOption, overwriteOption } from '../../command-line/option-values.j
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { formatTable } from '../../terminal/report-text.js';
 
-/** `mtl data inspect`: what datasets look like, from their indices alone. */
+/** `mtl data inspect`: describes datasets, reading only their indices. */
 export function inspectCommand(): Command {
   return newCommand('inspect', 'Shows the sizes of datasets, from their .idx files only.')
     .argument('<prefix...>', 'Datasets, with or without .bin or .idx.')
@@ -20,7 +20,7 @@ export function inspectCommand(): Command {
 }
 
 function inspect(prefixes: string[], { json }: { json?: true }): void {
-  // All are read before the first is printed: one error, or the whole answer.
+  // All datasets are read before the first is printed: the output is one error, or complete.
   const inspections: IndexedDatasetInspection[] = prefixes.map((prefix) => inspectIndexedDataset(prefix));
   for (const inspection of inspections) {
     process.stdout.write(json === true ? `${JSON.stringify(inspection)}\n` : formatInspection(inspection));

@@ -104,7 +104,10 @@ function missingFlags(flags: EvalFlags): readonly MissingWord[] {
   return [...missingModel(flags), ...missingData(flags)];
 }
 
-/** A directory of the transformers library does not know what its model was trained on. */
+/**
+ * Returns the missing flag for the data: a directory of the transformers library does not record the training
+ * data of its model.
+ */
 function missingData({
   task,
   validData,
@@ -118,7 +121,7 @@ function missingData({
   if (task !== undefined)
     return validData === undefined ? [{ name: '--valid-data', usage: '--valid-data FILE' }] : [];
   const isNamed = [text, dataPath, split, part].some((value) => value !== undefined);
-  // two models are refused as two
+  // two models have another error
   const isKnown = isNamed || loadHf === undefined || load !== undefined;
   return isKnown ? [] : [{ name: '--text (or --data-path)', usage: '--text FILE' }];
 }

@@ -10,7 +10,7 @@ import { formatTable, wrapText } from '../../terminal/report-text.js';
 export interface FormatPlanOptions {
   readonly configuration: PretrainingConfiguration;
   readonly profile: Profile;
-  /** True if the flags say how long the training is. */
+  /** True if the flags determine the length of the training. */
   readonly isTrainingKnown: boolean;
 }
 
@@ -121,7 +121,7 @@ function libraryKinds(memory: PlannedRanks['memoryOfLibraries']): [string, numbe
   ];
 }
 
-/** More lines than these are drawn together between the first and the last stage. */
+/** Largest number of lines: with more, the stages between the first and the last share a line. */
 const mostLines = 4;
 
 /** Returns a line for stages one after the other that take the same, in a pipeline. */

@@ -8,7 +8,7 @@ import { wrapCommand, wrapText } from '../../terminal/report-text.js';
 import { formatSeconds, nameOfPart } from './format-plan.js';
 
 export interface FormatSearchOptions {
-  /** The words that start the run with the given flags and these. */
+  /** Returns the command that starts the run with the given flags and `words`. */
   readonly commandWith: (words: readonly string[]) => readonly string[];
   /** A note that these are predictions, with the error of earlier predictions. */
   readonly accuracy: string;

@@ -133,7 +133,7 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
   const found = await searchLayouts(options)
     .catch((error: unknown) => {
       const isTooLarge = MtlError.isInstance(error) && error.details?.leastBytes !== undefined;
-      // the status of --check where nothing fits
+      // with --check, the status is 1 if nothing fits
       throw flags.check === true && isTooLarge ? changedError(error, { exitCode: 1 }) : error;
     })
     .finally(() => progress.close());

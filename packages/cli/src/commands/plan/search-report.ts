@@ -1,12 +1,12 @@
 import type { SearchProgress } from '@mtl/planning';
 import { ProgressBar, type ProgressStream } from '../../terminal/progress-bar.js';
 
-/** Seconds between two lines where no bar is drawn. */
+/** Seconds between two lines of progress if the output is not a terminal. */
 const secondsPerLine = 10;
 
 /**
- * Shows how far a search is: as a bar on a terminal, elsewhere as a line every ten seconds, so that the log
- * of a long search shows that it goes on.
+ * Shows the progress of a search: as a bar on a terminal, elsewhere as a line every ten seconds, so that logs
+ * show that a long search is still running.
  */
 export class SearchReport {
   readonly #stream: ProgressStream;

@@ -129,8 +129,8 @@ function launchOptions(program: string, args: readonly string[], flags: RunFlags
 }
 
 /**
- * Returns the secret: on one host a new one for every job; on several the hosts must have the same, so the
- * user gives it.
+ * Returns the secret of the job: on one host a new one for every job; several hosts must use the same secret,
+ * so the user sets it.
  */
 function secretOf(numNodes: number): string {
   const { MTL_JOB_SECRET: secret, MTL_JOB_SECRET_FILE: file } = process.env;

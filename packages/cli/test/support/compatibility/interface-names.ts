@@ -16,7 +16,7 @@ export interface InterfaceNames {
   readonly codes: readonly string[];
 }
 
-/** The names of the present code. */
+/** Returns the names of the present code. */
 export function interfaceNames(): InterfaceNames {
   const { properties } = configFileJsonSchema() as { readonly properties: Readonly<Record<string, unknown>> };
   return {
@@ -34,7 +34,7 @@ function flagsOf(command: Command, words: readonly string[] = []): string[] {
   ];
 }
 
-/** The error codes of the API reference, and the names of the sources that a README describes. */
+/** Returns the error codes of the API reference, and the names of the sources that a README describes. */
 function documentedCodes(): string[] {
   const packages = fileURLToPath(new URL('../../../../', import.meta.url));
   // a folder without a README is what is left of a package of another branch

@@ -103,7 +103,7 @@ function readDataset(): ReadFiles['dataset'] {
   };
 }
 
-/** The settings that a checkpoint keeps and `--config` reads again. */
+/** Returns the settings that a checkpoint keeps and `--config` reads again. */
 function savedFlags(configuration: PretrainingConfiguration): Record<string, unknown> {
   const { resolved: _forReaders, ...read } = configurationJson(configuration);
   return asJson(read);

@@ -17,7 +17,7 @@ import { shardingStrategies, storeOfStrategy } from '@mtl/optimizer';
 
 /** A way in which the processes of a run share its work; `context` is set if sequences are divided. */
 export interface LayoutCandidate extends RecordedSizes, SearchedSettings {
-  /** v: chunks of the model on each rank. */
+  /** Number v of chunks of the model on each rank. */
   readonly chunks: number;
   readonly microBatch: number;
   readonly schedule: 'none' | '1f1b' | 'interleaved' | 'zb-h1' | 'gpipe';
@@ -117,7 +117,7 @@ function schedulesOf(
   { fixed, schedules, leastInterleavedStages }: CandidateSpace,
   { pipeline, chunks }: Pick<LayoutCandidate, 'pipeline' | 'chunks'>,
 ): readonly LayoutCandidate['schedule'][] {
-  // a given schedule has no effect there
+  // a given schedule has no effect without a pipeline
   if (pipeline === 1) return ['none'];
   if (fixed.schedule === 'gpipe') return chunks > 1 ? [] : ['gpipe'];
   const isInterleaved = chunks > 1;
@@ -270,13 +270,13 @@ export function offeredLayouts({ software }: Profile): OfferedLayouts {
     recomputations: layouts.recomputations,
     offered: {
       ...(layouts.sequenceParallel ? {} : { sequenceParallel: [false] }),
-      // other settings that such a program always has are in all its layouts
+      // strategies that shard other states than the program's layouts do are not offered
       dataParallelShardingStrategy: shardingStrategies.filter((strategy) =>
         storeOfStrategy(strategy).divides.every((state) => state === 'optimizer' && distributedOptimizer),
       ),
     },
     fixed: {
-      // the lists only have the mesh of the first papers
+      // the lists of operations only cover tensor, data and pipeline parallelism
       ...Object.fromEntries(
         axesOfMesh.filter(({ key }) => !listedSizes.includes(key)).map(({ key }) => [key, 1]),
       ),

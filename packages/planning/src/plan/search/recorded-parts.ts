@@ -27,7 +27,7 @@ export interface PartCost {
   readonly numBuckets: number;
   /** Bytes that a micro-batch keeps from forward to backward. */
   readonly kept: number;
-  /** The part of it that is kept for the weight half of backward. */
+  /** The part of `kept` that is kept for the weight half of backward. */
   readonly keptForWeight: number;
   readonly parameters: number;
   readonly gradients: number;
@@ -56,7 +56,7 @@ export interface RecordedParts {
 
 interface RecordPartsOptions {
   readonly profile: Profile;
-  /** 2, or 1 for layouts without a pipeline. */
+  /** Number of stages of the recorded runs: 2, or 1 for layouts without a pipeline. */
   readonly numStages: number;
   readonly schedule: '1f1b' | 'zb-h1';
   readonly kind: LayerKind;
@@ -155,7 +155,7 @@ function proxyOf(
   const { rampup: _, ...rest } = training;
   const numMicroBatches = 2;
   const layout = kind === 'expert' ? parallel : withoutExperts(parallel);
-  // sizes of a stage
+  // numbers of ranks of a stage that hold a copy of the model, and a copy of its experts
   const { size } = copyOfModel(parallel);
   const copy = size / parallel.pipelineModelParallelSize;
   const experts = meshOfRun(parallel).numShards('expert') / parallel.pipelineModelParallelSize;
@@ -165,7 +165,7 @@ function proxyOf(
     numLayers: numStages * layersOfStage,
     ...(kind === 'expert' ? { moeLayerFreq: 1 } : { numExperts: undefined }),
   };
-  // a directory has another number of layers; the vocabulary size is in the configuration
+  // the model of --load-hf has another number of layers; the vocabulary size is in the configuration already
   const { loadHuggingFace: __, ...checkpoint } = configuration.checkpoint;
   const adapted = recipeOf(configuration).adapters.amongLayersOf({ ...configuration, model: ofKind });
   return {

@@ -27,7 +27,7 @@ export const gptAdapters: ModelAdapters<GptModelConfiguration> = {
     const isThere = (target: string): boolean =>
       target === 'all-linear' || paths.some((path) => path === target || path.endsWith(`.${target}`));
     const targets = lora.targets.filter(isThere);
-    // something must be trained: the adapter of one layer is small
+    // without targets nothing would be trained, so adapt one layer: its adapter is small
     return { lora: { ...lora, targets: targets.length > 0 ? targets : paths.slice(0, 1) } };
   },
   open: async ({ checkpoint: { loadLora, saveLora }, lora }, model) => {
@@ -36,7 +36,7 @@ export const gptAdapters: ModelAdapters<GptModelConfiguration> = {
     return await readLoraDirectory({ directory: loadLora, model, lora });
   },
   save: async ({ checkpoint: { saveLora: directory, loadHuggingFace: baseModel }, lora }, trained) => {
-    // without adapters the flag is refused
+    // `lora` is set here: without adapters the flag is refused
     if (directory !== undefined) await writeLoraDirectory({ ...trained, lora: lora!, baseModel, directory });
     return directory;
   },

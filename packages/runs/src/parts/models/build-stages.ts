@@ -123,7 +123,8 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
     groups,
     overlapGradientReduction,
     overlapParameterGather,
-    // a CPU's matmuls that overwrite and that add may sum in different orders, so there all of these add
+    // only on GPUs: on CPUs, a matmul that overwrites may sum in another order than a matmul that adds, so
+    // all of these matmuls add
     writesFirstGradients: metaDeviceOf(device) === 'meta-cuda' && !parallel.cudaGraphs,
   });
 }

@@ -36,7 +36,7 @@ export interface SaveHuggingFaceOptions<Model> {
   readonly directory: string;
   readonly model: Model;
   readonly tensors: readonly LogicalTensor[];
-  /** Undefined if the model came without one. */
+  /** The tokenizer of the model; undefined if the model came without one. */
   readonly tokenizer: Tokenizer | undefined;
   readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
   /** Dtype that weights are stored as. Default F32. */
@@ -105,7 +105,7 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   numParameters(model: Model): number;
   /** Returns the number of parameters that a token uses; undefined if it uses all. */
   numActiveParameters(model: Model): number | undefined;
-  /** Adapters included. */
+  /** Returns the names of all parameters, adapters included. */
   parameterNames(model: Model, layers?: LayerFactoryOptions): readonly string[];
   /** Returns the sizes that the model's own part of the FLOPs depends on. */
   matmulsOf(

@@ -2,7 +2,9 @@ import { type GroupOptions, MetaWorld } from '@mtl/comm';
 import { expect, it } from 'vitest';
 import { TrainingProcesses } from './training-processes.js';
 
-/** The communicators that one of 8 ranks opens, without the world communicator, by name and members. */
+/**
+ * Returns the communicators that one of 8 ranks opens, without the world communicator, by name and members.
+ */
 function communicatorsOf(
   rank: number,
   sizes: Readonly<Record<'tensor' | 'pipeline' | 'data', number>>,

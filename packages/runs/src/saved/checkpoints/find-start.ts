@@ -20,26 +20,28 @@ interface FindStartOptions {
   readonly checkpoint: Omit<CheckpointConfiguration, 'asyncSave' | 'schedule'>;
   /** The opened directory of --load-hf. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
-  /** Adapters to begin with. Default: they begin anew. */
+  /** Adapters that the run begins with. Default: adapters have initial values. */
   readonly adapters?: OpenedAdapters | undefined;
-  /** The model, whose flags are named when a checkpoint holds another one. Default: not compared. */
+  /**
+   * The model of the run. An error names its flags if a checkpoint holds another model. Default: models are
+   * not compared.
+   */
   readonly model?: { readonly kind: ModelKind; readonly model: TransformerConfiguration };
-  /** Names of all parameters of the model, those of other stages included. */
+  /** Names of all parameters of the model, including parameters of other stages. */
   readonly parameterNames: readonly string[];
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly processes: TrainingProcesses;
   /**
-   * The place where the interrupted run that this one restarts may have saved: it is looked at before all
-   * others.
+   * The place in which this run may have saved before it was interrupted and restarted; it is searched first.
    */
   readonly restartFrom?: RestartFrom | undefined;
-  /** The message where it has saved nothing. */
+  /** The message if the interrupted run has saved nothing. */
   readonly nothingSaved?: string | undefined;
   readonly onMessage: (text: string) => void;
 }
 
-/** The start that a training run has found: checked, and not loaded yet. */
+/** The start that was found for a training run: checked, but not loaded yet. */
 export interface FoundStart {
   /** The checkpoint that weights are taken from, if any. */
   readonly checkpoint?: Checkpoint;
@@ -48,8 +50,8 @@ export interface FoundStart {
   /** True if the state of the optimizer is taken from the checkpoint, too. */
   readonly withOptimizer: boolean;
   /**
-   * Loads the start into the optimizer, whose weights are initial ones. Every process of the run calls it and
-   * loads what it holds.
+   * Loads the start into the optimizer, which holds initial weights. Every process of the run calls it and
+   * loads its own shards.
    *
    * @returns undefined when training starts at iteration 0: from nothing, or from weights alone
    */
@@ -69,21 +71,21 @@ const atFirstStep = (load: () => Promise<void> = async () => {}): FoundStart => 
 /** The place where an interrupted run may have saved. */
 interface RestartFrom {
   readonly directory: string;
-  /** Whose checkpoints are taken: those of one job (of none where it is unknown), or all. */
+  /** The job whose checkpoints are accepted, or `any`. With an unknown id, no checkpoint is accepted. */
   readonly job: { readonly id: string | undefined } | 'any';
 }
 
-/** Flags that choose what is taken from a directory of checkpoints. */
+/** Flags that choose a checkpoint in a directory, and the parts of it to load. */
 type ResumeSettings = Pick<
   CheckpointConfiguration,
   'checkpointStep' | 'finetune' | 'loadOptimizer' | 'upcycle'
 >;
 
 /**
- * Finds what a run begins with: what it has saved itself before it was restarted, or what --load or --load-hf
- * names. Every process of the run calls it.
+ * Finds the start of a run: the checkpoint that the run itself saved before it was restarted, or else the
+ * checkpoint or model in --load or --load-hf. Every process of the run calls it.
  *
- * @throws CheckpointError for a checkpoint that is not there, or of another model or optimizer
+ * @throws CheckpointError for a checkpoint that does not exist, or of another model or optimizer
  */
 export async function findStart(options: FindStartOptions): Promise<FoundStart> {
   const { checkpoint: configuration, huggingFace, restartFrom, onMessage } = options;
@@ -101,7 +103,7 @@ export async function findStart(options: FindStartOptions): Promise<FoundStart> 
   if (load === undefined) return atFirstStep();
   const checkpoint = await openAgreed(options, { directory: load, step: checkpointStep });
   if (checkpoint !== undefined) return await fromCheckpoint(options, checkpoint, configuration);
-  // scripts that are started again name one directory twice, and the first time it is empty
+  // restarted scripts name one directory in --load and --save, which is empty at the first start
   if (isSamePlace(load, save) && checkpointStep === undefined) {
     onMessage(`--load ${load}: there is no checkpoint yet; training starts at iteration 0`);
     return atFirstStep();
@@ -113,7 +115,7 @@ export async function findStart(options: FindStartOptions): Promise<FoundStart> 
   });
 }
 
-/** Fills weights with those of an opened directory, and adapters with theirs. */
+/** Loads weights from an opened Hugging Face directory, and adapters from their directory. */
 async function loadHuggingFace(
   options: FindStartOptions,
   huggingFace: HuggingFaceModel<TransformerConfiguration>,
@@ -126,22 +128,22 @@ async function loadHuggingFace(
   onMessage(beginning(huggingFace.directory, checkpoint));
 }
 
-/** Returns the message of a run that begins with the weights of another one. */
+/** Returns the message of a run that begins with the weights of another run. */
 const beginning = (path: string, { upcycle = false }: ResumeSettings): string =>
   `loaded the weights of ${path}${upcycle ? ', of whose feed-forward layers the experts are copies' : ''}; training starts at iteration 0`;
 
-/** Returns the weights of which this rank holds something. */
+/** Returns the weights that this rank holds, completely or in part. */
 const heldTensors = (optimizer: ModelOptimizer): readonly LogicalTensor[] =>
   weightTensors(optimizer).filter(({ slices }) => slices.every(({ start, end }) => start < end));
 
-/** Fills the adapters with those of an opened directory. */
+/** Loads the adapters from an opened directory. */
 async function loadAdapters({ adapters, optimizer, onMessage }: FindStartOptions): Promise<void> {
   if (adapters === undefined) return;
   await adapters.load(heldTensors(optimizer).filter(({ name }) => isAdapter(name)));
   onMessage(`loaded the adapters of ${adapters.directory}`);
 }
 
-/** Tells if the interrupted run saved the checkpoint: rank 0 looks. */
+/** Tells if the interrupted run saved the checkpoint; rank 0 reads the checkpoint's job for all ranks. */
 async function isOwn(
   { processes }: FindStartOptions,
   { checkpoint, restartFrom: { job } }: { checkpoint: Checkpoint; restartFrom: RestartFrom },
@@ -152,7 +154,8 @@ async function isOwn(
 }
 
 /**
- * Returns the checkpoint that rank 0 finds whole, on all ranks; the others check the bytes that they read.
+ * Returns, on all ranks, the checkpoint that rank 0 finds. Rank 0 checks that it is complete; the other ranks
+ * check the bytes that they read.
  */
 async function openAgreed(
   { processes, onMessage }: FindStartOptions,
@@ -212,7 +215,7 @@ async function loadFrom(
     loadCheckpoint({
       checkpoint,
       tensors: [
-        // a new run may begin with adapters where there were none
+        // a new run may add adapters to a checkpoint without adapters
         ...weights.filter(({ name }) => !finetune || !isAdapter(name) || checkpoint.tensors.has(name)),
         ...(withOptimizer ? optimizerTensors(optimizer) : []),
       ],
@@ -234,7 +237,7 @@ async function loadFrom(
   return state.progress;
 }
 
-/** Refuses a mixture of experts, of which no other one can be made. */
+/** Refuses a checkpoint with a mixture of experts: only a dense model can be converted to a mixture. */
 function checkDense({ path, tensors }: Checkpoint): void {
   if (![...tensors.keys()].some((name) => name.includes('.mlp.experts.'))) return;
   throw new CheckpointError('MTL_CHECKPOINT_MODEL', `${path} holds a mixture of experts already`, {
@@ -244,5 +247,5 @@ function checkDense({ path, tensors }: Checkpoint): void {
   });
 }
 
-/** Returns the kind of the model: without one nothing is compared, and only a GPT has experts. */
+/** Returns the kind of the model. Default: GPT, the only kind with experts. */
 const kindOf = ({ model }: Pick<FindStartOptions, 'model'>): ModelKind => model?.kind ?? 'gpt';

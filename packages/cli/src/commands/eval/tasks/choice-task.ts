@@ -110,7 +110,7 @@ interface ChoiceQuestion {
   readonly gold: number;
 }
 
-/** A row lacks something: the task names the file and the line. */
+/** The error of a row that lacks a field; the task adds the file and the line. */
 class UnusableRowError extends Error {}
 
 /** Returns a question whose answers follow one text, after a space. */
@@ -125,9 +125,10 @@ function questionOf(context: string, answers: readonly string[], gold: number): 
 }
 
 /**
- * `--task hellaswag`, `arc-easy`, `arc-challenge`, `piqa`, `winogrande`: which of the answers is the most
- * probable continuation. `acc` compares the sums of the log-probabilities of their tokens, `acc_norm` these
- * divided by the characters of the answers, as EleutherAI's lm-evaluation-harness does.
+ * `--task hellaswag`, `arc-easy`, `arc-challenge`, `piqa`, `winogrande`: accuracy at choosing the right
+ * answer as the most probable continuation. `acc` compares the sums of log-probabilities of the answers'
+ * tokens; `acc_norm` compares these sums divided by the number of characters of the answers, as EleutherAI's
+ * lm-evaluation-harness does.
  */
 export const choiceTasks: readonly EvaluationTask[] = Object.keys(choiceRows).map((name) => ({
   name,
@@ -170,7 +171,7 @@ interface ChoiceScores {
   readonly acc_norm?: number;
 }
 
-/** The first of equal answers counts as the best. */
+/** Returns the accuracies; of equally probable answers, the first counts as the best. */
 export function accuracies(questions: readonly ChoiceQuestion[], scores: Float64Array): ChoiceScores {
   let [first, numRight, numRightByLength] = [0, 0, 0];
   for (const { contexts, lengths, gold } of questions) {
@@ -205,7 +206,7 @@ function readQuestions(path: string, task: string): readonly ChoiceQuestion[] {
   throw new DataError('MTL_EVALUATION_DATA', `${path} holds no question`);
 }
 
-/** PIQA keeps its labels in a file of their own: valid.jsonl has valid-labels.lst. */
+/** Returns the labels of PIQA, which are in a separate file: valid-labels.lst for valid.jsonl. */
 function labelsNextTo(path: string, numQuestions: number): readonly string[] | undefined {
   const file = path.replace(/\.jsonl$/, '-labels.lst');
   if (file === path || !existsSync(file)) return undefined;

@@ -1,14 +1,14 @@
 import type { LoadedGpt } from '@mtl/runs';
 
-/** The windows through which a model looks at a long text. */
+/** The windows in which a model reads a long text. */
 export interface EvaluationWindows {
-  /** Tokens that it sees at once. */
+  /** Number of tokens in a window. */
   readonly sequenceLength: number;
-  /** By how many the windows move. */
+  /** Number of tokens from the start of a window to the start of the next. */
   readonly stride: number;
 }
 
-/** A report for `--json`, and the same as a table. */
+/** The result of a task: a report for `--json`, and the same report as a table. */
 export interface TaskResult {
   readonly report: object;
   readonly table: string;
@@ -23,10 +23,10 @@ export interface TaskOptions {
   readonly onProgress: (fraction: number) => void;
 }
 
-/** An evaluation that papers report: what its file looks like, how it is scored, how the result is shown. */
+/** An evaluation that papers report: it reads the task's file, scores a model, and formats the result. */
 export interface EvaluationTask {
   readonly name: string;
-  /** The default step from a window to the next; undefined where a task has none. */
+  /** The default stride, in tokens; undefined for a task without windows. */
   readonly defaultStride: number | undefined;
   /** @throws DataError MTL_EVALUATION_DATA when the file is not one of the task */
   run(options: TaskOptions): Promise<TaskResult>;

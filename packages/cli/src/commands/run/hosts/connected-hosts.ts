@@ -11,11 +11,14 @@ import type { LaunchOptions } from '../launcher/launch-options.js';
 import { type HostReport, shortenReport, type Verdict } from '../reports/judge-attempt.js';
 import { type JobHosts, type Judge, type RankFailure, serveStore } from './job-hosts.js';
 
-/** Longer than any training run; the end of the wait is a value, or the loss of a launcher. */
+/**
+ * Milliseconds of a wait without limit, longer than any training run: the wait ends with a value, or with the
+ * loss of a launcher.
+ */
 const noLimitMs = 1e11;
-/** The time that one look for host 0 may block this process. */
+/** Milliseconds that one attempt to find host 0 may block this process. */
 const lookMs = 1_000;
-/** The time that host 0 waits at the end for the others to take its last word. */
+/** Milliseconds that host 0 waits at the end for the others to read its last message. */
 const leaveLimitMs = 5_000;
 const member = 'the launcher of host';
 
@@ -25,7 +28,7 @@ interface Terms {
   readonly maxRestarts: number;
 }
 
-/** Host 0's answer to all: they begin, or why they do not. */
+/** Host 0's answer to all hosts: the job begins, or the problem that prevents it. */
 interface Start {
   readonly problem?: { readonly code: `MTL_${string}`; readonly message: string; readonly exitCode: 1 | 2 };
 }
@@ -48,7 +51,7 @@ export class ConnectedHosts implements JobHosts {
   readonly #job: NativeJob;
   readonly #store: NativeStore;
   readonly #server: StoreServer | undefined;
-  /** Waits of other threads, which must end before the job is closed. */
+  /** Unfinished waits in other threads, which must end before the job is closed. */
   readonly #waits = new Set<Promise<unknown>>();
 
   private constructor(
@@ -109,7 +112,7 @@ export class ConnectedHosts implements JobHosts {
     try {
       this.#store.set(`attempt/${attempt}/failed`, encode(told));
     } catch {
-      // another host was first, or is lost: who waits for it learns that
+      // another host was first, or is lost: hosts that wait for it are told
     }
   }
 
@@ -138,7 +141,7 @@ export class ConnectedHosts implements JobHosts {
     this.#server?.close({ timeoutMs: isFailed ? 0 : leaveLimitMs });
   }
 
-  /** Host 0 looks whether all have come with the same terms, and tells all. */
+  /** Checks, on host 0, that all hosts have joined with the same terms, and sends all hosts the result. */
   async #gather(
     { numProcessesPerNode, maxRestarts, joinTimeoutMs }: LaunchOptions,
     { deadline, signal }: { readonly deadline: number; readonly signal: AbortSignal },
@@ -152,7 +155,7 @@ export class ConnectedHosts implements JobHosts {
         const start: Start = await this.#compare({ terms, deadline, signal, joinTimeoutMs });
         this.#store.set('start', encode(start));
       }
-      // host 0 answers at its own limit, which began when it did
+      // host 0 answers at its own time limit, which began when it started
       ({ problem } = await this.#get<Start>('start', { signal }));
     } finally {
       notices.end();
@@ -195,7 +198,7 @@ export class ConnectedHosts implements JobHosts {
     return { code: 'MTL_TIMEOUT', message, exitCode: 1 };
   }
 
-  /** Hosts that have not come yet, with the ranks that are missing for it. */
+  /** Returns the hosts that have not joined yet, with their missing ranks. */
   #absent({ nprocPerNode }: Terms): string[] {
     return Array.from({ length: this.#numNodes }, (_, host) => host)
       .filter((host) => this.#store.find(`host/${host}`) === undefined)
@@ -218,14 +221,14 @@ export class ConnectedHosts implements JobHosts {
   }
 }
 
-/** Says on standard error for whom this host waits, after a few seconds and then every minute. */
+/** Prints to standard error the hosts that this host waits for, after a few seconds and then every minute. */
 class WaitNotices {
   readonly #host: number;
   readonly #absent: () => string;
   readonly #started = performance.now();
   #timer: NodeJS.Timeout;
 
-  /** @param absent who has not come, in words; empty: all have */
+  /** @param absent returns the hosts that have not joined, in words; empty if all have */
   constructor(host: number, absent: () => string) {
     this.#host = host;
     this.#absent = absent;

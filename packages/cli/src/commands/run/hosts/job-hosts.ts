@@ -16,7 +16,7 @@ export interface RankFailure {
  * failures, and follow the decisions of host 0. Attempts count from 0.
  */
 export interface JobHosts {
-  /** Begins an attempt. Returns the port of its store, which host 0 knows, on all hosts. */
+  /** Begins an attempt. Returns, on all hosts, the port of its store, which only host 0 passes as `port`. */
   begin(attempt: number, port: number | undefined): Promise<number>;
   /** Reports that a process of this host has failed. */
   tellFailure(attempt: number, failure: RankFailure): void;
@@ -26,7 +26,7 @@ export interface JobHosts {
   failure(attempt: number): Promise<RankFailure>;
   /** Sends the report of this host to host 0, where `judge` makes the decision; returns the decision. */
   settle(attempt: number, report: HostReport, judge: Judge): Promise<Verdict>;
-  /** Leaves the others. */
+  /** Leaves the job. */
   close(): Promise<void>;
 }
 

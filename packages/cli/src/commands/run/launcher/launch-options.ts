@@ -4,14 +4,14 @@ export interface LaunchOptions {
   readonly numNodes: number;
   readonly nodeRank: number;
   readonly masterAddress: string;
-  /** 0: any free one (on one host). */
+  /** The port of host 0's store; 0 for any free port (only on one host). */
   readonly masterPort: number;
   readonly maxRestarts: number;
-  /** The time that a rank may be silent before it counts as lost. */
+  /** Milliseconds that a rank may be silent before it counts as lost. */
   readonly heartbeatLimitMs: number;
-  /** The time that hosts and ranks wait for each other at the start. */
+  /** Milliseconds that hosts and ranks wait for each other at the start. */
   readonly joinTimeoutMs: number;
-  /** The time that ranks have to end after SIGTERM before SIGKILL. */
+  /** Milliseconds between SIGTERM and SIGKILL, in which ranks can end. */
   readonly gracePeriodMs: number;
   readonly secret: string;
   /** The name of the job, the same for all its restarts and of no other job. */

@@ -15,20 +15,20 @@ import type { LaunchOptions } from './launch-options.js';
 import { RankProcess, RankShutdown } from './rank-process.js';
 
 const streams = [process.stdout, process.stderr];
-/** The interval at which the store is asked whether a rank has become silent. */
+/** Milliseconds between two checks of the store for silent ranks. */
 const silenceCheckMs = 100;
 const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 /**
- * Starts the ranks of this host and watches them. When a rank of any host fails, it starts them again, as all
- * hosts do.
+ * Starts and watches the ranks of this host. When a rank of any host fails, the launchers of all hosts start
+ * their ranks again.
  */
 export class Launcher {
   readonly #options: LaunchOptions;
   #ranks: readonly RankProcess[] = [];
   #numSignals = 0;
   #hasReader = true;
-  /** Ends waits for other hosts while there are no ranks yet. */
+  /** Ends waits for other hosts before ranks are started. */
   readonly #interruption = new AbortController();
 
   constructor(options: LaunchOptions) {
@@ -190,7 +190,7 @@ export class Launcher {
   };
 
   #onSignal(signal: NodeJS.Signals): void {
-    // a terminal that goes away sends several
+    // a terminal that is closed sends SIGHUP several times
     if (signal === 'SIGHUP' && this.#numSignals > 0) return;
     this.#numSignals += 1;
     const why = `${signal} while waiting for the other hosts`;
@@ -212,7 +212,10 @@ function silentRank(server: StoreServer | undefined): RankFailure | undefined {
   return { rank: failure.details.rank as number, message: failure.message };
 }
 
-/** The launcher of another host is gone, so its ranks cannot be started again. */
+/**
+ * Returns the error of a job whose other host was lost: the launcher of that host has ended, so its ranks
+ * cannot be started again.
+ */
 function lostHost(error: unknown): unknown {
   if (!MtlError.isInstance(error) || ['MTL_CLOSED', 'MTL_STORE_AUTHENTICATION'].includes(error.code))
     return error;
@@ -231,7 +234,7 @@ export interface LaunchOnThisHostOptions {
   readonly args: readonly string[];
 }
 
-/** Runs a program as several ranks on this host, to its end. @throws what `Launcher` throws */
+/** Runs a program as several ranks on this host, to its end. @throws errors of `Launcher.run` */
 export async function launchOnThisHost({
   numProcesses,
   script,

@@ -6,16 +6,16 @@ import { FinalError, LinePrefixer } from '../reports/rank-output.js';
 import type { LaunchOptions } from './launch-options.js';
 import { loadersOf } from './resolve-program.js';
 
-/** The end of a rank, and its last words. */
+/** The end of a rank, and its last output. */
 export interface RankExit {
   readonly rank: number;
   readonly status: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** Its last coded error, else its last line on standard error; empty when it wrote nothing. */
+  /** The rank's last coded error, else its last line on standard error; empty if it wrote nothing. */
   readonly lastMessage: string;
-  /** The whole coded error that it ended with, which was not shown yet; else empty. */
+  /** The whole coded error that the rank ended with, which was not shown yet; else empty. */
   readonly error: string;
-  /** This launcher had sent it a signal. */
+  /** True if this launcher had sent the rank a signal. */
   readonly wasSignalled: boolean;
 }
 
@@ -25,12 +25,15 @@ export interface RankProcessOptions {
   /** The port of the store. */
   readonly port: number;
   readonly restartCount: number;
-  /** Standard output goes to the terminal itself: progress that rewrites its line, without a prefix. */
+  /**
+   * True if standard output goes directly to the terminal, without a prefix, so that progress can rewrite its
+   * line.
+   */
   readonly inheritsOutput: boolean;
 }
 
 /**
- * The time that output may still come after a process has ended: from a child of its own that holds the pipe.
+ * Milliseconds to wait for output after a process has ended: a child of the process may still hold the pipe.
  */
 const outputLimitMs = 1_000;
 
@@ -82,8 +85,8 @@ export class RankProcess {
   }
 
   /**
-   * Returns whether it is stopped by a signal such as SIGSTOP, or by a debugger: it runs nothing until it is
-   * continued.
+   * Tells if the process is stopped by a signal such as SIGSTOP, or by a debugger: it does nothing until it
+   * is continued.
    */
   isStopped(): boolean {
     try {
@@ -94,7 +97,7 @@ export class RankProcess {
     }
   }
 
-  /** Ends it at once, with all that it started; a stopped process too. */
+  /** Kills the process with all its children, also if it is stopped. */
   kill(): void {
     const { pid } = this.#child;
     if (pid === undefined) return;
@@ -102,12 +105,12 @@ export class RankProcess {
     try {
       process.kill(-pid, 'SIGKILL');
     } catch (error) {
-      // the group is gone already
+      // the process group has ended already
       if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
     }
   }
 
-  /** Reads on, and shows no more of it. */
+  /** Continues to read the output, but shows no more of it. */
   dropOutput(): void {
     this.#isForwarding = false;
     for (const source of [this.#child.stdout, this.#child.stderr]) source?.resume();
@@ -144,7 +147,10 @@ export class RankProcess {
   }
 }
 
-/** Returns torchrun's variables, the secret, and the threads that are this process's share of the host. */
+/**
+ * Returns the environment of a rank: torchrun's variables, the secret, and the number of threads, this
+ * process's share of the host's cores.
+ */
 function variablesOf(
   rank: number,
   { launch, localRank, port, restartCount }: RankProcessOptions,
@@ -172,12 +178,15 @@ function variablesOf(
 }
 
 /**
- * The time that ranks have to find out about a failure themselves, which is a second at most on one host, and
- * to say so.
+ * Milliseconds that ranks have to detect a failure of another rank and to report it: on one host, this takes
+ * at most a second.
  */
 const ownWordsMs = 1_000;
 
-/** The end of the ranks of this host after a failure: by themselves, by SIGTERM, by SIGKILL. */
+/**
+ * Ends the ranks of this host after a failure: first they may end on their own, then they get SIGTERM, then
+ * SIGKILL.
+ */
 export class RankShutdown {
   readonly #ranks: () => readonly RankProcess[];
   readonly #gracePeriodMs: number;
@@ -208,7 +217,7 @@ export class RankShutdown {
 
   #terminate(): void {
     for (const rank of this.#ranks()) {
-      // SIGTERM would wait in a stopped process, whatever time it has
+      // a stopped process would never handle SIGTERM
       if (rank.isStopped()) rank.kill();
       else rank.signal('SIGTERM');
     }

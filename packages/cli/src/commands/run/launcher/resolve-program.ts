@@ -62,7 +62,7 @@ export function loadersOf(script: string): string[] {
   );
 }
 
-/** Says what to run in place of a training program that is not on the PATH. */
+/** Returns a remedy that names the command to run instead of a training program that is not on the PATH. */
 function remedyOf(program: string): { readonly remedy?: string } {
   const model = /^(gpt|bert)-train$/.exec(program)?.[1];
   if (model === undefined) return {};
@@ -71,7 +71,7 @@ function remedyOf(program: string): { readonly remedy?: string } {
   };
 }
 
-/** The program here for each script of Megatron-LM. */
+/** The program of this package for each script of Megatron-LM. */
 const namesOfScripts: readonly (readonly [script: RegExp, words: string])[] = [
   [/^pretrain_(gpt|llama|mistral|qwen)/, 'mtl run --nproc-per-node N gpt -- FLAGS'],
   [/^pretrain_bert/, 'mtl run --nproc-per-node N bert -- FLAGS'],

@@ -26,7 +26,7 @@ export function shortenReport(report: HostReport): HostReport {
   const ends = report.ends.map((end) => ({
     ...end,
     lastMessage: end.status === 0 ? '' : end.lastMessage.slice(0, maximumMessageLength),
-    // whole, or not at all
+    // the error is kept completely, or not at all
     error: end.status === wrongInputStatus && end.error.length <= maximumErrorLength ? end.error : '',
   }));
   return { ...report, ends };
@@ -56,22 +56,22 @@ export function formatRankExit({ rank, status, signal, lastMessage }: RankExit):
 
 /** Wrong input of the program, in the words of the ranks that found it. */
 interface WrongInput {
-  /** As they printed it. */
+  /** The error as the ranks printed it. */
   readonly error: string;
-  /** The ranks that found it, where others did not; empty where all did. */
+  /** The ranks that found the error; empty if all ranks found it. */
   readonly onlyRanks: readonly number[];
 }
 
 /** The decision that all launchers carry out after an attempt. */
 export interface Verdict {
   readonly next: 'end' | 'restart' | 'fail';
-  /** Which rank failed, and how; empty at a good end. */
+  /** Message about the failed rank and its failure; empty after success. */
   readonly message: string;
   readonly exitCode: 1 | 2;
-  /** True where every restart would end the same way. */
+  /** True if every restart would end the same way. */
   readonly isRepeated: boolean;
   readonly details: Readonly<Record<string, unknown>>;
-  /** The coded error to end with, where wrong input ends the job. */
+  /** The coded error with which the job ends, if wrong input ends it. */
   readonly input?: WrongInput;
 }
 

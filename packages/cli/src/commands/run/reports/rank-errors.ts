@@ -3,8 +3,9 @@ import { blamesAnotherRank, type Verdict, wrongInputStatus } from './judge-attem
 import { LinePrefixer } from './rank-output.js';
 
 /**
- * Shows the errors that the ranks of an attempt end with, those that are the same once. Wrong input, which
- * all ranks of a program find, and what a rank prints only because another failed wait for the verdict.
+ * Shows the errors that the ranks of an attempt end with; equal errors are shown once. Errors about wrong
+ * input, which all ranks find, and errors caused by the failure of another rank are held back until the
+ * verdict.
  */
 export class RankErrors {
   readonly #show: (lines: Buffer) => void;
@@ -21,7 +22,9 @@ export class RankErrors {
     else this.#showOnce(end);
   }
 
-  /** Shows the errors that waited, without the one that the launcher prints at the end of the job. */
+  /**
+   * Shows the errors that were held back, except the error that the launcher prints at the end of the job.
+   */
   settle({ input }: Pick<Verdict, 'input'>): void {
     for (const end of this.#waiting) {
       const isSaid = input !== undefined && (end.error === input.error || blamesAnotherRank(end));
