@@ -1,5 +1,5 @@
-// Functions that read JavaScript arguments and throw coded errors, for the files of this folder, the only ones
-// that include napi.h. A function that fails leaves a pending exception and returns an empty value.
+// Functions that read JavaScript arguments and throw coded errors, for the files of this folder, the only
+// ones that include napi.h. A function that fails leaves a pending exception and returns an empty value.
 #pragma once
 
 #include <napi.h>

@@ -23,12 +23,12 @@
 //   keyStart?  [B, S] int32: keys before position keyStart[b, s] (the first one of its document)
 //   keyMask?   [B, K] uint8: keys where it is 0 (padding)
 //   starts?    [N + 1] int32: packed samples. Sample n has the rows starts[n] to starts[n + 1] of T, without
-//   padding; keys of other samples are hidden, and positions count from firstQueries and firstKeys. There is no B:
-//   the operands are query [T, A, D] or [T, G, R, D], key and value [T, G, D], output [T, A, D], logSumExp
-//   [A, T], samples [N]; no firstQuery, firstKey, keyStart and keyMask. Rows from starts[N] on belong to no
-//   sample: output and gradients are 0 there; inputs must be finite there, as under a key mask. longest: no
-//   sample has more rows. numScores: scores that count as FLOPs, the sum of the squares of all lengths. Both
-//   are 0 without packed samples.
+//   padding; keys of other samples are hidden, and positions count from firstQueries and firstKeys. There is
+//   no B: the operands are query [T, A, D] or [T, G, R, D], key and value [T, G, D], output [T, A, D],
+//   logSumExp [A, T], samples [N]; no firstQuery, firstKey, keyStart and keyMask. Rows from starts[N] on
+//   belong to no sample: output and gradients are 0 there; inputs must be finite there, as under a key mask.
+//   longest: no sample has more rows. numScores: scores that count as FLOPs, the sum of the squares of all
+//   lengths. Both are 0 without packed samples.
 //   queryStarts?  [N + 1] int32, with starts: sample n has the queries queryStarts[n] to queryStarts[n + 1] of U
 //   rows, any part of the sample: query is [U, A, D] or [U, G, R, D], output [U, A, D], logSumExp [A, U].
 //   longestQueries: no sample has more queries (0 without queryStarts). numScores: the sum over samples of

@@ -15,8 +15,8 @@
 //   rowMaximum, groupMaximum, rowSum, labelLogit, loss  [N] float32 (float64 over float64 logits);  weights [N] float32 (or float64)
 //   firstColumn: global index of column 0;  numColumns: number of real columns; the rest is padding that never
 //   enters the softmax; 0 on a rank with padding only, whose maximum is -infinity and whose sum is 0
-//   vocabularySize: columns over all ranks. A label below 0, or not below vocabularySize, is MTL_INDEX, unless
-//   its weight is 0 or it is ignoreIndex (NaN: none): its loss and gradient are then 0
+//   vocabularySize: columns over all ranks. A label below 0, or not below vocabularySize, is MTL_INDEX,
+//   unless its weight is 0 or it is ignoreIndex (NaN: none): its loss and gradient are then 0
 //   firstRow: the number of row 0 in the message of this error
 #include "ops/cross_entropy.h"
 

@@ -107,7 +107,8 @@ bool values_agree(const char* what, const Case& one, const HostTensor& actual, c
 // The error of sums of up to 16500 exponentials in float32, four to eight running sums in each of hundreds of
 // threads.
 constexpr double kSumTolerance = 2e-6;
-// The relative error of a gradient row, whose elements are rounded to 8 bits (bfloat16: 2^-9) or 11 (float16).
+// The relative error of a gradient row, whose elements are rounded to 8 bits (bfloat16: 2^-9) or 11
+// (float16).
 double gradient_tolerance(DType dtype) {
   return dtype == DType::kFloat32 ? 2e-6 : dtype == DType::kBFloat16 ? 4e-3 : 5e-4;
 }

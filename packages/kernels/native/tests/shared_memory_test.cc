@@ -89,8 +89,8 @@ int op_named(const char* name) {
   return index;
 }
 
-// Returns a view [4, 6] of a tensor of 100 elements, from element `offset` on, with `stride` elements from one
-// row to the next.
+// Returns a view [4, 6] of a tensor of 100 elements, from element `offset` on, with `stride` elements from
+// one row to the next.
 TensorHandle rows_of(const OwnedTensor& base, int64_t offset, int64_t stride) {
   const int64_t shape[] = {4, 6}, strides[] = {stride, 1};
   TensorHandle view = 0;

@@ -2,10 +2,10 @@
 /**
  * Checks the compiler's report on the kernels in a build of the CUDA library: registers, spills and stack.
  * Fails when a kernel spills more than its source allows (`// spills allowed: NUMBER`, followed by the
- * reason): spilled values go through memory, in the innermost loop. Fails also when a kernel has a stack frame
- * without spills: an array with an index that is unknown at compile time goes through memory, too. Fails also
- * when the compiler reports that it has put waits between the matmuls of warp groups (wgmma), or that it
- * ignores a change of the number of registers (setmaxnreg).
+ * reason): spilled values go through memory, in the innermost loop. Fails also when a kernel has a stack
+ * frame without spills: an array with an index that is unknown at compile time goes through memory, too.
+ * Fails also when the compiler reports that it has put waits between the matmuls of warp groups (wgmma), or
+ * that it ignores a change of the number of registers (setmaxnreg).
  *   node native/backends/cuda/check-resources.mjs [--build-dir build/Cuda] [--all] [--self-test]
  */
 import { spawnSync } from 'node:child_process';

@@ -206,8 +206,8 @@ int run_rank(int rank, int num_devices, const std::string& folder) {
   return num_failures == 0 ? 0 : 1;
 }
 
-// Returns the number of GPUs; prints the reason if it is below 1. Counts them in a separate process, because CUDA
-// does not survive a fork.
+// Returns the number of GPUs; prints the reason if it is below 1. Counts them in a separate process, because
+// CUDA does not survive a fork.
 int count_devices() {
   std::fflush(stdout);
   const pid_t child = fork();

@@ -1,5 +1,5 @@
 // Element access for the reference kernels: one element at a time, of any dtype, computed in double. Not
-// optimised, on purpose.
+// optimised, deliberately.
 #pragma once
 
 #include <cstring>
