@@ -4,29 +4,23 @@ import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor, TensorOptions } from '../tensor.js';
 
 /**
- * Options that decide which keys a query sees, and which scores dropout drops. S query positions, K key
- * positions, B micro-batch, D head size, A query heads of this process in G groups: the R = A / G heads of a
- * group share one key and one value (grouped-query attention, Ainslie et al. 2023). With G = A every head has
- * its own key and value, with G = 1 all heads share one.
- *
- * Query s is at position `firstQuery` + s of the sequence, key k at position `firstKey` + k, and a query sees
- * every key that no option hides. Keys that no query sees cost nothing. A call may thus compute a part of a
- * sequence, as context parallelism does: some queries with some of their keys.
+ * The keys that each query sees: every key that nothing here hides. S query positions, K key positions, B
+ * micro-batch. Query s is at position `firstQuery` + s of the sequence, key k at position `firstKey` + k. Keys
+ * that no query sees cost nothing. A call may thus compute a part of a sequence, as context parallelism does:
+ * some queries with some of their keys. Default: every query sees all keys.
  */
-export interface AttentionOptions {
+export interface Visibility {
   /** A query sees keys up to its own position only. Default: false. */
-  readonly causal?: boolean;
+  readonly causal?: boolean | undefined;
   /**
    * A query sees its own position and this number of positions before it (Megatron-LM's --window-size); 0 or
    * more, and causal only. Default: all.
    */
   readonly windowSize?: number | undefined;
   /** Position of query 0 in the sequence. Default: 0. */
-  readonly firstQuery?: number;
+  readonly firstQuery?: number | undefined;
   /** Position of key 0 in the sequence; may be after the position of query 0. Default: 0. */
-  readonly firstKey?: number;
-  /** Factor of the scores; above 0. Default: 1 / sqrt(D). */
-  readonly scale?: number;
+  readonly firstKey?: number | undefined;
   /**
    * [B, S] int32: query s of sample b sees keys from position keyStart[b, s] of the sequence on only (the
    * first one of its document).
@@ -39,6 +33,19 @@ export interface AttentionOptions {
    * query sees only keys of its own sample. Not with `firstQuery`, `firstKey`, `keyStart` and `keyMask`.
    */
   readonly packed?: PackedSamples | undefined;
+}
+
+/**
+ * The computation of attention. D query and key head size, E value head size (E = D in most models), A query
+ * heads of this process in G groups: the R = A / G heads of a group share one key and one value (grouped-query
+ * attention, Ainslie et al. 2023). With G = A every head has its own key and value, with G = 1 all heads share
+ * one.
+ */
+export interface AttentionOptions {
+  /** Default: every query sees all keys. */
+  readonly visibility?: Visibility | undefined;
+  /** Factor of the scores; above 0. Default: 1 / sqrt(D). */
+  readonly scale?: number;
   readonly dropout?: AttentionDropout | undefined;
 }
 
@@ -95,7 +102,7 @@ export interface AttentionDropout {
 
 export interface AttentionForwardOptions extends AttentionOptions {
   /**
-   * [S, B, A, D], packed [T, A, D]; 0 where a query sees no key. May be float32 over operands of 16 bits:
+   * [S, B, A, E], packed [T, A, E]; 0 where a query sees no key. May be float32 over operands of 16 bits:
    * results that are merged with results of other keys (`mergeAttention`) are then rounded only once.
    */
   readonly output: Tensor;
@@ -111,14 +118,13 @@ export interface AttentionForwardOptions extends AttentionOptions {
   readonly query: Tensor;
   /** [K, B, G, D], packed [T, G, D] */
   readonly key: Tensor;
-  /** [K, B, G, D], packed [T, G, D] */
+  /** [K, B, G, E], packed [T, G, E] */
   readonly value: Tensor;
 }
 
-/** Returns the operands of both operations from their options; the default scale needs the query. */
-function commonOperands(query: Tensor, options: AttentionOptions): Operands {
-  const { keyStart, keyMask, packed, scale, dropout } = options;
-  const { causal = false, windowSize, firstQuery = 0, firstKey = 0 } = options;
+/** Returns the operands and attributes of both operations that say who sees whom. */
+function visibilityOperands(visibility: Visibility): Operands {
+  const { causal = false, windowSize, firstQuery = 0, firstKey = 0, keyStart, keyMask, packed } = visibility;
   return {
     keyStart,
     keyMask,
@@ -126,32 +132,40 @@ function commonOperands(query: Tensor, options: AttentionOptions): Operands {
     queryStarts: packed?.queries?.starts,
     firstQueries: packed?.queries === undefined ? packed?.first : packed.queries.first,
     firstKeys: packed?.first,
-    samples: dropout?.samples,
     causal,
     windowSize: windowSize ?? -1,
     firstQuery,
     firstKey,
-    scale: scale ?? 1 / Math.sqrt(query.dim(-1)),
-    dropoutProbability: dropout?.probability ?? 0,
-    keyLow: dropout?.keyLow ?? 0,
-    keyHigh: dropout?.keyHigh ?? 0,
-    headOffset: dropout?.headOffset ?? 0,
     longest: packed?.longest ?? 0,
     longestQueries: packed?.queries?.longest ?? 0,
     numScores: packed?.numScores ?? 0,
   };
 }
 
+/** Returns the operands of both operations from their options; the default scale needs the query. */
+function commonOperands(query: Tensor, { visibility = {}, scale, dropout }: AttentionOptions): Operands {
+  return {
+    ...visibilityOperands(visibility),
+    samples: dropout?.samples,
+    scale: scale ?? 1 / Math.sqrt(query.dim(-1)),
+    dropoutProbability: dropout?.probability ?? 0,
+    keyLow: dropout?.keyLow ?? 0,
+    keyHigh: dropout?.keyHigh ?? 0,
+    headOffset: dropout?.headOffset ?? 0,
+  };
+}
+
 /**
- * Declares the output, [S, B, A, D] or packed [T, A, D], like the query; its heads may be in two dimensions.
+ * Declares the output, [S, B, A, E] or packed [T, A, E]; the heads of the query may be in two dimensions.
  */
-function outputOfAttention(
-  inputs: Pick<AttentionForwardOptions, 'query' | 'packed'>,
-): Required<TensorOptions> {
-  const { query, packed } = inputs;
-  const leading = query.shape.slice(0, packed === undefined ? 2 : 1);
+function outputOfAttention({
+  query,
+  value,
+  visibility,
+}: Pick<AttentionForwardOptions, 'query' | 'value' | 'visibility'>): Required<TensorOptions> {
+  const leading = query.shape.slice(0, visibility?.packed === undefined ? 2 : 1);
   const heads = query.shape.slice(leading.length, -1).reduce((product, size) => product * size, 1);
-  return like(query, [...leading, heads, query.dim(-1)]);
+  return like(query, [...leading, heads, value.dim(-1)]);
 }
 
 /**
@@ -180,7 +194,7 @@ export interface AttentionBackwardOptions extends AttentionOptions {
   readonly valueGradient: Tensor;
   /** Adds to the gradients, which are then float32 (float64 over float64). Default: false. */
   readonly accumulate?: boolean;
-  /** [S, B, A, D], packed [T, A, D] */
+  /** [S, B, A, E], packed [T, A, E] */
   readonly outputGradient: Tensor;
   /**
    * [B, A, S], packed [A, T]: `attentionRowSums` of output and outputGradient. With `rowSums` and `logSumExp`
@@ -324,13 +338,13 @@ function positionsOf(cache: Tensor, numPositions: number): Tensor {
 export const attentionCachedForward = checkedOperation(
   'attentionCachedForward',
   (options: AttentionCachedForwardOptions): void => {
-    const { keyCache, valueCache, key: newKey, value: newValue, position, ...call } = options;
+    const { keyCache, valueCache, key: newKey, value: newValue, position, windowSize, ...call } = options;
     runOperation('append_to_cache', { keyCache, valueCache, key: newKey, value: newValue, position });
     // no new positions and no queries: there is no output
     if (newKey.dim(0) === 0 && call.query.dim(0) === 0) return;
     const numPositions = position + newKey.dim(0);
     using key = positionsOf(keyCache, numPositions);
     using value = positionsOf(valueCache, numPositions);
-    attentionForward({ ...call, key, value, causal: true, firstQuery: position });
+    attentionForward({ ...call, key, value, visibility: { causal: true, windowSize, firstQuery: position } });
   },
 );

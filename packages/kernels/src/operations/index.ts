@@ -33,6 +33,7 @@ export {
   mergeAttention,
   type PackedQueries,
   type PackedSamples,
+  type Visibility,
 } from './attention.js';
 export {
   type BiasDropoutResidualBackwardOptions,
