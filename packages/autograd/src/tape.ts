@@ -2,7 +2,7 @@ import { UsageError } from '@mtl/errors';
 import { add, Tensor } from '@mtl/kernels';
 import type { Parameter } from './parameter.js';
 import type { ParameterUnit } from './parameter-unit.js';
-import { type Activation, type Recipe, SavedTensor, Variable } from './variable.js';
+import { type Activation, type Part, type Recipe, SavedTensor, Variable } from './variable.js';
 
 /**
  * The half of backward that an operation is to do: gradients of its inputs (B), of its parameters (W), or
@@ -117,11 +117,14 @@ export class Tape {
       requiresGradient,
       recipe,
       activation,
-    }: { requiresGradient: boolean; recipe?: Recipe; activation?: Activation },
+      part,
+    }: { requiresGradient: boolean; recipe?: Recipe; activation?: Activation; part?: Part },
   ): Variable {
     const isRecorded = requiresGradient && this.recording;
     // nothing holds the dependencies of unrecorded results, such as an activation after frozen layers
-    const remade = isRecorded ? { recipe: recipe && withUnit(recipe, this.#recordedUnit), activation } : {};
+    const remade = isRecorded
+      ? { recipe: recipe && withUnit(recipe, this.#recordedUnit), activation, part }
+      : {};
     return this.#enter(new Variable(tensor, { requiresGradient: isRecorded, ...remade }));
   }
 

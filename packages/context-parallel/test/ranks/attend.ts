@@ -1,4 +1,4 @@
-import { type AttentionOptions, attention, Tape, Variable } from '@mtl/autograd';
+import { attention, splitProjection, Tape, Variable, type VisibilityOptions } from '@mtl/autograd';
 import type { World } from '@mtl/comm';
 import { type Device, type DType, setNumThreads, Tensor } from '@mtl/kernels';
 import { setPoison } from '@mtl/kernels/internal';
@@ -54,19 +54,17 @@ export function attend(
   const qkv = new Variable(rowsOf(projectionOf(attentionCase), { indices, columns, dtype, device }), {
     requiresGradient: true,
   });
+  const heads = splitProjection(tape, { qkv, numGroups: numGroups ?? numHeads, headSize: sizes.headSize });
   const options = {
-    qkv,
-    numHeads,
-    numGroups,
-    causal,
-    windowSize,
+    ...heads,
     headOffset: 3,
     dropout:
       dropout === undefined
         ? undefined
         : dropoutOf(dropout, numbers((starts?.length ?? 1 + batch) - 1), device),
   };
-  const masks = own === undefined ? masksOf(attentionCase, device) : {};
+  const visibility = { causal, windowSize };
+  const masks: Masks = own === undefined ? masksOf(attentionCase, device) : {};
   const sent = (): number =>
     [world?.group, levels?.heads, levels?.ring]
       .flatMap((group) => Object.values(group?.statistics() ?? {}))
@@ -74,8 +72,8 @@ export function attend(
   const before = sent();
   const output =
     own === undefined
-      ? attention(tape, { ...options, ...masks })
-      : own.attend(tape, { ...options, layer: 0 });
+      ? attention(tape, { ...options, visibility: { ...visibility, ...masks } })
+      : own.attend(tape, { ...options, visibility, layer: 0 });
   const between = sent();
   using outputGradient = rowsOf(outputGradientOf(), { indices, columns, dtype, device });
   tape.backward([output], outputGradient);
@@ -87,7 +85,8 @@ export function attend(
     sentBytes: { forward: between - before, backward: sent() - between },
   };
   tape.dispose();
-  for (const variable of [qkv, output, masks.keyStart, masks.packed?.starts, options.dropout?.samples])
+  for (const variable of [...Object.values(heads), qkv, output]) variable.release();
+  for (const variable of [masks.keyStart, masks.packed?.starts, options.dropout?.samples])
     variable?.release();
   gradient.dispose();
   own?.release();
@@ -120,11 +119,10 @@ function startsOf(lengths: readonly number[]): Int32Array {
   return starts;
 }
 
+type Masks = Pick<VisibilityOptions, 'keyStart' | 'packed'>;
+
 /** Returns the masks that separate samples or documents if one process computes all of the rows. */
-function masksOf(
-  attentionCase: AttentionCase,
-  device: Device,
-): Pick<AttentionOptions, 'keyStart' | 'packed'> {
+function masksOf(attentionCase: AttentionCase, device: Device): Masks {
   const { sequenceLength, batch } = sizes;
   const int32 = (values: Int32Array, shape: readonly number[]): Variable =>
     constant(Tensor.from(values, { shape, dtype: 'int32', device }));

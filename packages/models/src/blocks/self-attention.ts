@@ -3,6 +3,7 @@ import {
   type HeadRotation,
   type Parameter,
   prepareHeads,
+  splitProjection,
   type Tape,
   type Variable,
   type WholeHeadNormOptions,
@@ -13,7 +14,7 @@ import type { Slice } from '@mtl/layout';
 import { type LayerFactory, sumOverShards } from './layer-factory.js';
 import type { ColumnLayer, RowLayer } from './linear-layers.js';
 import { costOfWeights, type MatmulCost } from './matmul-cost.js';
-import type { AttendCall, MicroBatchContext } from './micro-batch-context.js';
+import type { MicroBatchContext } from './micro-batch-context.js';
 import type { PositionTable } from './position-tables.js';
 import { type RotarySpecification, rotaryPositions } from './rotary-positions.js';
 import type { RowCoordinate } from './row-coordinates.js';
@@ -129,20 +130,19 @@ export class SelfAttention implements Sublayer {
   ): Variable {
     const { name, layer, specification } = this.#options;
     const { groups, heads } = this.#groups;
-    const ownHeads = { numHeads: heads.end - heads.start, numGroups: groups.end - groups.start };
-    const qkv = tape.scope(() => {
-      const projected = this.#qkv.forward(tape, input, context);
-      return this.#prepared(tape, { qkv: projected, ...ownHeads }, context);
-    });
+    const { headSize, windowSize } = specification;
+    const numGroups = groups.end - groups.start;
+    const qkv = tape.scope(() => this.#prepared(tape, this.#qkv.forward(tape, input, context), context));
     used();
-    const attended = context.attend(tape, {
-      qkv,
-      layer,
-      ...ownHeads,
-      headOffset: heads.start,
-      windowSize: specification.windowSize,
-      dropout: { site: `${name}.attention_dropout`, probability: specification.dropout },
-    });
+    const attended = tape.scope(() =>
+      context.attend(tape, {
+        ...splitProjection(tape, { qkv, numGroups, headSize }),
+        layer,
+        headOffset: heads.start,
+        windowSize,
+        dropout: { site: `${name}.attention_dropout`, probability: specification.dropout },
+      }),
+    );
     qkv.release();
     const output = this.#projection.forward(tape, { input: attended, dropout, residual }, context);
     attended.release();
@@ -150,12 +150,9 @@ export class SelfAttention implements Sublayer {
   }
 
   /** Normalizes and rotates queries and keys, if the model does so. */
-  #prepared(
-    tape: Tape,
-    { qkv: projected, numGroups }: Pick<AttendCall, 'qkv' | 'numGroups'>,
-    { rows, sharding }: MicroBatchContext,
-  ): Variable {
+  #prepared(tape: Tape, projected: Variable, { rows, sharding }: MicroBatchContext): Variable {
     const { headSize, rotary } = this.#options.specification;
+    const numGroups = this.#groups.groups.end - this.#groups.groups.start;
     const [norm, table] = [this.#headNorm, this.#rotaryTable];
     const qkv =
       this.#wholeNorm === undefined
