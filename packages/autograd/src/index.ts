@@ -26,6 +26,7 @@ export {
   type VisibilityOptions,
 } from './operations/attention.js';
 export type { AttendRows, AttentionCall } from './operations/attention-call.js';
+export { type AttentionSinks, SinksOfCall } from './operations/attention-sinks.js';
 export {
   type BiasDropoutResidualOptions,
   biasDropoutResidual,

@@ -1,5 +1,5 @@
 import type { AttentionCall, Heads } from '@mtl/autograd';
-import { type Tape, Variable } from '@mtl/autograd';
+import { SinksOfCall, type Tape, Variable } from '@mtl/autograd';
 import { attentionRowSums, type DType, Tensor, tidy } from '@mtl/kernels';
 import type { Chunks } from './chunks.js';
 import type { AttendedCall } from './context-attention.js';
@@ -71,6 +71,8 @@ interface AttentionPasses {
     readonly outputGradient: Tensor;
     readonly gradient: Heads<Tensor>;
   }): void;
+  /** The sinks, whose gradient `backward` computes. */
+  readonly sinks?: SinksOfCall | undefined;
 }
 
 /**
@@ -80,12 +82,13 @@ interface AttentionPasses {
 export function recordedAttention(
   tape: Tape,
   heads: Heads<Variable>,
-  { name, forward, backward }: AttentionPasses,
+  { name, forward, backward, sinks }: AttentionPasses,
 ): Variable {
   const inputs = [heads.query, heads.key, heads.value];
   const results = tidy(() => forward(mapHeads(heads, ({ tensor }) => tensor)));
+  const parameters = sinks?.parameters ?? [];
   const output = tape.result(results.output, {
-    requiresGradient: inputs.some(({ requiresGradient }) => requiresGradient),
+    requiresGradient: parameters.length > 0 || inputs.some(({ requiresGradient }) => requiresGradient),
   });
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
   const logSumExp = constant(results.logSumExp);
@@ -100,10 +103,17 @@ export function recordedAttention(
     return {
       name,
       inputs,
-      parameters: [],
-      saved: [...Object.values(savedHeads ?? {}), ...Object.values(saved)].filter((one) => one !== undefined),
-      backward: ({ outputGradient }) => {
+      parameters,
+      saved: [...Object.values(savedHeads ?? {}), ...Object.values(saved), sinks].filter(
+        (one) => one !== undefined,
+      ),
+      backward: ({ parts, outputGradient }) => {
+        if (!parts.input) {
+          sinks?.addGradient();
+          return [];
+        }
         const gradient = mapHeads(heads, (each) => each.newGradient());
+        sinks?.startGradient();
         // not in a tidy scope, because recomputed tensors belong to their variables
         const tensors = {
           heads: savedHeads && mapHeads(savedHeads, ({ tensor }) => tensor),
@@ -113,6 +123,7 @@ export function recordedAttention(
           outputGradient: outputGradient!,
         };
         tidy(() => backward({ ...tensors, gradient }));
+        if (parts.weight) sinks?.addGradient();
         return [gradient.query, gradient.key, gradient.value];
       },
     };
@@ -120,6 +131,37 @@ export function recordedAttention(
   logSumExp.release();
   kept?.release();
   return output;
+}
+
+/** The results of each own chunk: output [rows, ..., A, E], statistics [chunks, ...]. */
+interface ResultsOfChunks {
+  readonly output: Tensor;
+  readonly logSumExp: Tensor;
+}
+
+/** Adds sinks to the results of own chunks over all keys. */
+export function addSinks(sinks: SinksOfCall | undefined, { output, logSumExp }: ResultsOfChunks): void {
+  if (sinks === undefined) return;
+  const perProcess = logSumExp.dim(0);
+  for (let place = 0; place < perProcess; place++) {
+    sinks.addTo({
+      output: rowsOfPlace(output, place, { perProcess }),
+      logSumExp: statisticsOfPlace(logSumExp, place),
+    });
+  }
+}
+
+/** Computes the gradient of sinks from statistics [chunks, ...] of own chunks. */
+export function differentiateSinks(
+  sinks: SinksOfCall | undefined,
+  { rowSums, logSumExp }: { readonly rowSums: Tensor; readonly logSumExp: Tensor },
+): void {
+  for (let place = 0; sinks !== undefined && place < logSumExp.dim(0); place++) {
+    sinks.differentiate({
+      rowSums: statisticsOfPlace(rowSums, place),
+      logSumExp: statisticsOfPlace(logSumExp, place),
+    });
+  }
 }
 
 /** Views activations [own, B, A * E] as [own, B, A, E]. */
@@ -136,17 +178,20 @@ export function contextOperation(
   const { heads: numHeads, valueSize } = sizesOf(mapHeads(call, ({ tensor }) => tensor));
   const statisticsShape = [chunks.perProcess, ...chunks.statisticsShape(numHeads)];
   const statistics = { shape: statisticsShape, dtype: sumsOf(dtype), device };
+  const sinks = call.sinks && new SinksOfCall(call.sinks);
   return recordedAttention(tape, call, {
     name,
+    sinks,
     forward: (given) => {
       const outer = given.query.shape.slice(0, -3);
       const output = Tensor.empty({ shape: [...outer, numHeads * valueSize], dtype, device });
       const logSumExp = Tensor.empty(statistics);
       const heads = mapHeads(given, (each) => chunks.enter(each));
       const sizes = sizesOf(heads);
-      chunks.into(byHead(output, numHeads), (rows) =>
-        forward({ call, chunks, sizes, heads, output: rows, logSumExp }),
-      );
+      chunks.into(byHead(output, numHeads), (rows) => {
+        forward({ call, chunks, sizes, heads, output: rows, logSumExp });
+        addSinks(sinks, { output: rows, logSumExp });
+      });
       return { output, logSumExp };
     },
     backward: (pass) => {
@@ -163,6 +208,7 @@ export function contextOperation(
         });
       }
       const { logSumExp } = pass;
+      differentiateSinks(sinks, { rowSums, logSumExp });
       headsInto(chunks, pass.gradient, (gradient) =>
         backward({ call, chunks, sizes, heads, logSumExp, rowSums, gradient, outputGradient }),
       );

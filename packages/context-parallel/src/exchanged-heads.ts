@@ -1,10 +1,17 @@
-import type { AttentionCall, Heads, Tape, Variable } from '@mtl/autograd';
+import { type AttentionCall, type Heads, SinksOfCall, type Tape, type Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { attentionBackward, attentionForward, cast, rowProducts, sizeOf, Tensor } from '@mtl/kernels';
 import type { Chunks, RowOrder } from './chunks.js';
 import type { AttendedCall } from './context-attention.js';
-import { byHead, type ContextOperation, recordedAttention, sumsOf } from './context-operation.js';
+import {
+  addSinks,
+  byHead,
+  type ContextOperation,
+  differentiateSinks,
+  recordedAttention,
+  sumsOf,
+} from './context-operation.js';
 import { mapHeads, sizesOf } from './heads-of-rows.js';
 
 /** The operands of attention of a process's own heads. Rows are in the order of their sequences. */
@@ -101,8 +108,10 @@ export function exchangedHeads(
   const { dtype, device } = query.tensor;
   const sizes = sizesOf(mapHeads(ofCall, ({ tensor }) => tensor));
   const numHeads = headsOfProcess(sizes, order.group);
-  const call = { ...rest, headOffset: (rest.headOffset ?? 0) + order.group.rank * numHeads };
-  const { size } = order.group;
+  const { rank, size } = order.group;
+  const firstHead = rank * numHeads;
+  const call = { ...rest, headOffset: (rest.headOffset ?? 0) + firstHead };
+  const sinks = rest.sinks && new SinksOfCall(rest.sinks, { start: firstHead, end: firstHead + numHeads });
   const [groups, headsPerGroup] = [sizes.groups / size, sizes.heads / sizes.groups];
   // what a process has of each row after the exchange, one after the other
   const features = {
@@ -117,13 +126,15 @@ export function exchangedHeads(
     { query, key, value },
     {
       name,
+      sinks,
       forward: (given) => {
         const kept = positionsOfHeads(given, features, order);
         const width = numHeads * sizes.valueSize;
         const output = Tensor.empty({ shape: [...kept.shape.slice(0, -1), width], dtype, device });
         const logSumExp = emptyStatistics();
-        const heads = sideBySide(kept, features);
-        forward({ call, heads, output: byHead(output, numHeads), logSumExp });
+        const results = { output: byHead(output, numHeads), logSumExp };
+        forward({ call, heads: sideBySide(kept, features), ...results });
+        addSinks(sinks, results);
         const shape = [...given.query.shape.slice(0, -3), width * size];
         const ofPositions = { whole: Tensor.empty({ shape, dtype, device }) };
         headsOfPositions(output, { whole: [width] }, { order, targets: ofPositions });
@@ -133,6 +144,7 @@ export function exchangedHeads(
         const rowSums = emptyStatistics();
         const sums = rowSumsOf(output, ofPositions, sizes.heads);
         turnRows(positionsOfHeads({ sums }, { sums: [numHeads] }, order), rowSums);
+        differentiateSinks(sinks, { rowSums, logSumExp });
         const width = numHeads * sizes.valueSize;
         using outputGradient = positionsOfHeads({ whole: ofPositions }, { whole: [width] }, order);
         const gradients = Tensor.empty({ shape: kept!.shape, dtype, device });

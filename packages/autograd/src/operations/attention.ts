@@ -11,6 +11,7 @@ import {
 } from '@mtl/kernels';
 import type { Tape } from '../tape.js';
 import { type SavedTensor, Variable } from '../variable.js';
+import { type AttentionSinks, SinksOfCall } from './attention-sinks.js';
 import type { Dropout } from './bias-dropout-residual.js';
 import type { Heads } from './split-projection.js';
 
@@ -37,6 +38,8 @@ export interface AttentionOptions extends Heads<Variable> {
   readonly dropout?: Omit<Dropout, 'positions'> | undefined;
   /** Global number of the first head of this process. Default: 0. */
   readonly headOffset?: number | undefined;
+  /** Default: every query attends to its keys alone. */
+  readonly sinks?: AttentionSinks | undefined;
 }
 
 /** The tensors that a call reads in addition to its heads; some may be absent. */
@@ -106,21 +109,24 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
     key: key!.reshape(shapes.key),
     value: value!.reshape(shapes.value),
   });
+  const sinks = options.sinks && new SinksOfCall(options.sinks);
+  const parameters = sinks?.parameters ?? [];
   const output = tape.result(Tensor.empty({ shape: shapes.flatOutput, dtype, device }), {
-    requiresGradient: heads.some(({ requiresGradient }) => requiresGradient),
+    requiresGradient: parameters.length > 0 || heads.some(({ requiresGradient }) => requiresGradient),
   });
   const statistics = dtype === 'float64' ? 'float64' : 'float32';
   const logSumExp = new Variable(Tensor.empty({ shape: shapes.logSumExp, dtype: statistics, device }), {
     requiresGradient: false,
   });
-  tidy(() =>
+  tidy(() => {
+    const results = { output: output.tensor.reshape(shapes.output), logSumExp: logSumExp.tensor };
     attentionForward({
-      output: output.tensor.reshape(shapes.output),
-      logSumExp: logSumExp.tensor,
+      ...results,
       ...inRows(heads.map(({ tensor }) => tensor)),
       ...callOf(options, masksOf(options)),
-    }),
-  );
+    });
+    sinks?.addTo(results);
+  });
 
   tape.record(output, () => {
     const savedHeads = heads.map((variable) => tape.save(variable));
@@ -137,10 +143,15 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
     return {
       name: 'attention',
       inputs: heads,
-      parameters: [],
-      saved: [...savedHeads, ...Object.values(saved), ...saves],
-      backward: ({ outputGradient }) => {
+      parameters,
+      saved: [...savedHeads, ...Object.values(saved), ...saves, ...(sinks === undefined ? [] : [sinks])],
+      backward: ({ parts, outputGradient }) => {
+        if (!parts.input) {
+          sinks?.addGradient();
+          return [];
+        }
         const gradients = heads.map((variable) => variable.newGradient());
+        sinks?.startGradient();
         // outside of tidy: recomputed tensors belong to their variables
         const [result, lse] = [saved.output.tensor, saved.logSumExp.tensor];
         const kept = savedHeads.map(({ tensor }) => tensor);
@@ -148,20 +159,23 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
         tidy(() => {
           const { query: queryGradient, key: keyGradient, value: valueGradient } = inRows(gradients);
           const ofOutput = outputGradient!.reshape(shapes.output);
+          const rowSums = attentionRowSums({
+            output: result.reshape(shapes.output),
+            outputGradient: ofOutput,
+          });
           attentionBackward({
             queryGradient,
             keyGradient,
             valueGradient,
             outputGradient: ofOutput,
-            rowSums: attentionRowSums({
-              output: result.reshape(shapes.output),
-              outputGradient: ofOutput,
-            }),
+            rowSums,
             logSumExp: lse,
             ...inRows(kept),
             ...call,
           });
+          sinks?.differentiate({ rowSums, logSumExp: lse });
         });
+        if (parts.weight) sinks?.addGradient();
         return gradients.map((gradient, at) => {
           if (heads[at]!.requiresGradient) return gradient;
           gradient.dispose();

@@ -1,4 +1,4 @@
-import { attention, splitProjection, Tape, Variable, type VisibilityOptions } from '@mtl/autograd';
+import { attention, Parameter, splitProjection, Tape, Variable, type VisibilityOptions } from '@mtl/autograd';
 import type { World } from '@mtl/comm';
 import { type Device, type DType, setNumThreads, Tensor } from '@mtl/kernels';
 import { setPoison } from '@mtl/kernels/internal';
@@ -21,6 +21,8 @@ export interface AttendedRows {
   readonly output: readonly number[];
   /** [own, B, (A + 2 G) * D] */
   readonly gradient: readonly number[];
+  /** [A]: the part of these rows in the gradient of the sinks; empty without sinks. */
+  readonly sinksGradient: readonly number[];
   /** The bytes that this process sent to others in each direction. */
   readonly sentBytes: { readonly forward: number; readonly backward: number };
 }
@@ -55,9 +57,11 @@ export function attend(
     requiresGradient: true,
   });
   const heads = splitProjection(tape, { qkv, numGroups: numGroups ?? numHeads, headSize: sizes.headSize });
+  const sinks = attentionCase.sinks && sinksOf(dtype, device);
   const options = {
     ...heads,
     headOffset: 3,
+    sinks: sinks && { weight: sinks },
     dropout:
       dropout === undefined
         ? undefined
@@ -82,9 +86,11 @@ export function attend(
     indices: [...indices],
     output: output.tensor.toArray(),
     gradient: gradient.toArray(),
+    sinksGradient: sinks?.mainGradient.toArray() ?? [],
     sentBytes: { forward: between - before, backward: sent() - between },
   };
   tape.dispose();
+  for (const tensor of [sinks?.data, sinks?.mainGradient]) tensor?.dispose();
   for (const variable of [...Object.values(heads), qkv, output]) variable.release();
   for (const variable of [masks.keyStart, masks.packed?.starts, options.dropout?.samples])
     variable?.release();
@@ -117,6 +123,20 @@ function startsOf(lengths: readonly number[]): Int32Array {
     starts[sample + 1] = starts[sample]! + length;
   });
   return starts;
+}
+
+/** Returns trained scores of sinks, with a gradient of zeros. */
+function sinksOf(dtype: DType, device: Device): Parameter {
+  const shape = [sizes.numHeads];
+  const weight = new Parameter({
+    name: 'sinks',
+    globalShape: shape,
+    initialization: { kind: 'zeros' },
+  });
+  weight.assignData(Tensor.from([0.5, -1, 2, 0.25], { shape, dtype, device }));
+  const gradient = dtype === 'float64' ? 'float64' : 'float32';
+  weight.assignMainGradient(Tensor.zeros({ shape, dtype: gradient, device }));
+  return weight;
 }
 
 type Masks = Pick<VisibilityOptions, 'keyStart' | 'packed'>;

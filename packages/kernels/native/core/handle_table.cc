@@ -59,15 +59,6 @@ Status insert(const TensorRecord& record, Storage* storage, TensorHandle* handle
   return ok_status();
 }
 
-// The number of elements of memory from the first element of a tensor to its last.
-static int64_t extent_of(const TensorView& view) {
-  if (!view.is_strided) return view.size();
-  if (view.size() == 0) return 0;
-  int64_t last = 0;
-  for (int dim = 0; dim < view.rank; ++dim) last += (view.dim(dim) - 1) * view.strides[dim];
-  return last + 1;
-}
-
 Status set_shape(TensorView* view, const int64_t* shape, int rank) {
   if (rank < 0 || rank > kMaxRank) {
     return error_status("MTL_SHAPE", "a tensor of %d dimensions, expected 0 to %d", rank, kMaxRank);
@@ -87,6 +78,15 @@ Status expect_contiguous(const TensorView& view) {
   if (!view.is_strided) return ok_status();
   return error_status("MTL_SHAPE", "a strided view was given where a contiguous tensor was expected: only "
                       "the operations that Tensor.strided lists take strided views");
+}
+
+// The number of elements of memory from the first element of a tensor to its last.
+int64_t reachable_elements(const TensorView& view) {
+  if (!view.is_strided) return view.size();
+  if (view.size() == 0) return 0;
+  int64_t last = 0;
+  for (int dim = 0; dim < view.rank; ++dim) last += (view.dim(dim) - 1) * view.strides[dim];
+  return last + 1;
 }
 
 }  // namespace
@@ -143,7 +143,7 @@ Status create_strided_view(TensorHandle base, int64_t offset, const int64_t* sha
   if (slot == nullptr) return stale(base);
   TensorRecord record = slot->record;
   TensorView& view = record.view;
-  const int64_t available = extent_of(view);
+  const int64_t available = reachable_elements(view);
   MTL_RETURN_IF_ERROR(set_shape(&view, shape, rank));
   double last = static_cast<double>(offset);  // index of the last element of the view
   for (int dim = 0; dim < rank; ++dim) {

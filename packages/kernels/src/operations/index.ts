@@ -36,6 +36,12 @@ export {
   type Visibility,
 } from './attention.js';
 export {
+  type AttentionSinkBackwardOptions,
+  type AttentionSinkForwardOptions,
+  attentionSinkBackward,
+  attentionSinkForward,
+} from './attention-sink.js';
+export {
   type BiasDropoutResidualBackwardOptions,
   type BiasDropoutResidualForwardOptions,
   biasDropoutResidualBackward,
