@@ -304,8 +304,10 @@ export interface AttentionCachedForwardOptions {
   readonly keyCache: Tensor;
   /** `[B, G, M, D]` */
   readonly valueCache: Tensor;
-  /** [S, B, A, D] */
+  /** [S, B, A, E] */
   readonly output: Tensor;
+  /** [B, A, S]: see `attentionForward`. */
+  readonly logSumExp?: Tensor | undefined;
   /**
    * [S, B, A, D] or [S, B, G, R, D]: the new positions. `query`, `key` and `value` may be strided views.
    */

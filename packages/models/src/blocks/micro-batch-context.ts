@@ -1,4 +1,4 @@
-import type { Dropout, Heads, Tape, Variable } from '@mtl/autograd';
+import type { AttentionSinks, Dropout, Heads, Tape, Variable } from '@mtl/autograd';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 import type { EarlierSharding, LayerSharding } from './layer-sharding.js';
 import type { RecomputableModule } from './recomputation.js';
@@ -14,6 +14,8 @@ export interface AttendCall extends Heads<Variable> {
   readonly headOffset: number;
   /** A query sees its own position and this number of positions before it; undefined: all. */
   readonly windowSize?: number | undefined;
+  /** Default: no sinks. */
+  readonly sinks?: AttentionSinks | undefined;
   readonly dropout: DropoutSite;
 }
 

@@ -1,4 +1,4 @@
-import { Tape, type Variable } from '@mtl/autograd';
+import { SinksOfCall, Tape, type Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import { attentionCachedForward, embeddingForward, Tensor, tidy } from '@mtl/kernels';
 import type { AttendCall, MicroBatchContext } from '../blocks/micro-batch-context.js';
@@ -207,7 +207,7 @@ export class GptLanguageModel {
   /** Computes attention [N, 1, A * E] of packed tokens, the heads [N, 1, G, ...] of this process. */
   #attend(
     tape: Tape,
-    { query, key, value, layer, windowSize }: AttendCall,
+    { query, key, value, layer, windowSize, sinks }: AttendCall,
     { cache, spans }: { cache: GptKeyValueCache; spans: readonly TokenSpan[] },
   ): Variable {
     const { dtype, device, shape } = query.tensor;
@@ -216,16 +216,23 @@ export class GptLanguageModel {
     const output = Tensor.empty({ shape: [numTokens, 1, numHeads * valueSize], dtype, device });
     tidy(() => {
       const byHead = output.reshape([numTokens, 1, numHeads, valueSize]);
+      const sinksOfCall = sinks && new SinksOfCall(sinks);
       for (const { slot, start, end, position } of spans) {
+        const results = {
+          output: byHead.rows(start, end),
+          logSumExp:
+            sinksOfCall && Tensor.empty({ shape: [1, numHeads, end - start], dtype: 'float32', device }),
+        };
         attentionCachedForward({
           ...cache.viewOf(this.#cacheIndex.get(layer)!, slot),
-          output: byHead.rows(start, end),
+          ...results,
           query: query.tensor.rows(start, end),
           key: key.tensor.rows(start, end),
           value: value.tensor.rows(start, end),
           position,
           windowSize,
         });
+        if (results.logSumExp !== undefined) sinksOfCall!.addTo({ ...results, logSumExp: results.logSumExp });
       }
     });
     return tape.result(output, { requiresGradient: false });
