@@ -2,7 +2,7 @@ import { allocateParameters, attention, initializeParameter, Tape } from '@mtl/a
 import { matmul, numLiveTensors, Tensor, tidy } from '@mtl/kernels';
 import { GptLanguageModel, GptStage, gptBlock } from '@mtl/models';
 import { smallGpt } from '@mtl/models/testing';
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { fixtureDirectory, fixtureNames, gpt2Names, loadModel, readExpected } from './huggingface-fixture.js';
 
 const largestDifference = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
@@ -204,4 +204,55 @@ it('keeps keys and values of layers whose groups, head sizes and windows differ'
     });
   }
   storage.dispose();
+});
+
+describe('a layer with a window', () => {
+  const model = { ...smallGpt, numLayers: 2, maxPositionEmbeddings: 300, attentionDropout: 0, hiddenDropout: 0 };
+  const standard = gptBlock(model);
+  const windowSize = 5;
+  const stage = new GptStage({
+    model,
+    block: (layer) => ({
+      ...standard,
+      attention: { ...standard.attention, numGroups: 2, ...(layer === 1 && { windowSize }) },
+    }),
+    device: 'cpu',
+    dtype: 'float32',
+    seed: 1,
+  });
+  const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype: 'float32' });
+  for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, 7);
+  const languageModel = new GptLanguageModel(stage);
+  const tokens = Array.from({ length: 299 }, (_, at) => (at * at + 3) % 11);
+  afterAll(() => storage.dispose());
+
+  it.each([1, 68, 69, 200])('keeps what it sees, after a prompt of %i tokens', (promptLength) => {
+    const expected = uncachedLogits(stage, tokens);
+    cachedLogits(languageModel, tokens, promptLength).forEach((actual, step) => {
+      // float32 rounding: sums of attention in another order
+      expect(largestDifference(actual, expected[promptLength - 1 + step]!)).toBeLessThan(1e-5);
+    });
+  });
+
+  it('has rows for its window and for new tokens', () => {
+    const { headSize } = standard.attention;
+    using cache = languageModel.newCache({ batchSize: 3, capacity: 300 });
+    // keys and values of two groups in float32; 64 rows for new tokens
+    expect(cache.bytes).toBe(2 * 4 * 3 * 2 * headSize * (300 + windowSize + 64));
+  });
+
+  it('refuses to go back to positions whose window it no longer has', () => {
+    using cache = languageModel.newCache({ batchSize: 1, capacity: 300 });
+    const append = (from: number, to: number) =>
+      languageModel.forward({ cache, sequences: [{ slot: 0, tokens: Int32Array.from(tokens.slice(from, to)) }] });
+    const first = append(0, 100);
+    cache.lengths[0] = 60;
+    expect(() => append(60, 70)).toThrow(
+      expect.objectContaining({ code: 'MTL_CONTEXT', details: { slot: 0, position: 60, windowSize } }),
+    );
+    cache.lengths[0] = 0;
+    expect(append(0, 100)).toEqual(first);
+    cache.lengths[0] = 99;
+    expect(largestDifference(append(99, 100), first)).toBeLessThan(1e-5);
+  });
 });

@@ -107,6 +107,17 @@ it.each<[ExpertFixture, Fields, Partial<GptModelConfiguration>]>([
   ['huggingface-mixtral', { rope_parameters: undefined }, { rotaryBase: 1e6 }],
   ['huggingface-mixtral', { sliding_window: 4 }, { windowSize: '3,0' }],
   ['huggingface-qwen3-moe', { use_sliding_window: true, sliding_window: 4 }, { windowSize: '3,0' }],
+  // layers 0, 2, 4 ... before max_window_layers
+  [
+    'huggingface-qwen2-moe',
+    { use_sliding_window: true, sliding_window: 4, layer_types: null },
+    { windowSize: '3,0', windowAttnSkipFreq: [1, 0, 1] },
+  ],
+  [
+    'huggingface-qwen2-moe',
+    { use_sliding_window: true, sliding_window: 4, layer_types: null, max_window_layers: 2 },
+    { windowSize: '3,0', windowAttnSkipFreq: [1, 0, 0] },
+  ],
   ['huggingface-qwen3-moe', { norm_topk_prob: undefined }, { moeRouterPreSoftmax: true }],
   // the default of transformers
   ['huggingface-mixtral', { num_experts_per_tok: undefined }, { moeRouterTopk: 2 }],
@@ -133,12 +144,6 @@ it.each<[ExpertFixture, Fields, string, string]>([
   ['huggingface-qwen2-moe', { decoder_sparse_step: 0 }, 'decoder_sparse_step is 0', 'a positive integer'],
   ['huggingface-qwen2-moe', { mlp_only_layers: [1] }, 'decoder_sparse_step is 2', 'one of the layers'],
   ['huggingface-qwen2-moe', { num_hidden_layers: 2 ** 40 }, 'num_hidden_layers is', 'at most 10000'],
-  [
-    'huggingface-qwen2-moe',
-    { use_sliding_window: true, sliding_window: 4, layer_types: null },
-    'every other layer',
-    'all layers alike',
-  ],
   ['huggingface-qwen3-moe', { attention_bias: true }, 'attention_bias is true', 'false'],
 ])('refuses %s with %j, by name', async (name, change, message, expected) => {
   await expect(readChanged(name, change)).rejects.toMatchObject({

@@ -24,6 +24,7 @@ export const llamaNames = [
   'huggingface-mistral',
   'huggingface-qwen2',
   'huggingface-qwen3',
+  'huggingface-smollm3',
 ] as const;
 export const expertNames = [
   'huggingface-mixtral',

@@ -94,10 +94,13 @@ describe.each([...llamaNames, ...expertNames])('%s', (name) => {
 
   it('is read in the spelling of transformers 4', async () => {
     await cp(fixtureDirectory(name), scratch, { recursive: true });
-    const { dtype, rope_parameters, layer_types: _, ...others } = await configOf(scratch);
+    const { dtype, rope_parameters, layer_types, ...others } = await configOf(scratch);
+    // older files list the layers only where their windows follow no rule
+    const listed = name === 'huggingface-smollm3' ? { layer_types } : {};
     const { rope_theta, rope_type, ...scaling } = rope_parameters as Fields;
     const older = {
       ...others,
+      ...listed,
       torch_dtype: dtype,
       rope_theta,
       rope_scaling: rope_type === 'default' ? null : { type: rope_type, ...scaling },
@@ -212,6 +215,23 @@ it.each<[FixtureName, Fields, Partial<GptModelConfiguration>]>([
   ['huggingface-qwen3', { use_sliding_window: false, layer_types: null }, {}],
   ['huggingface-qwen3', { layer_types: ['full_attention', 'full_attention'] }, {}],
   ['huggingface-qwen3', { layer_types: undefined, max_window_layers: 2 }, {}],
+  [
+    'huggingface-qwen3',
+    { layer_types: ['full_attention', 'sliding_attention'] },
+    { windowSize: '5,0', windowAttnSkipFreq: [0, 1] },
+  ],
+  [
+    'huggingface-qwen3',
+    { layer_types: undefined, max_window_layers: 1 },
+    { windowSize: '5,0', windowAttnSkipFreq: [0, 1] },
+  ],
+  // without lists, every fourth layer is not rotated, and has the window
+  [
+    'huggingface-smollm3',
+    { no_rope_layers: undefined, no_rope_layer_interval: undefined, layer_types: undefined },
+    { noRopeFreq: 4, windowSize: '4,0', windowAttnSkipFreq: [0, 0, 0, 1] },
+  ],
+  ['huggingface-smollm3', { no_rope_layers: [1, 1, 1, 1], layer_types: null }, {}],
   ['huggingface-llama', ropeWith({ factor: 8 }), { ropeScalingFactor: 8 }],
   [
     'huggingface-llama',
@@ -295,23 +315,19 @@ it.each<[FixtureName, Fields, string, string]>([
   ['huggingface-llama', { rope_scaling: 8 }, 'rope_scaling is 8', 'an object or null'],
   ['huggingface-llama', { sliding_window: 8 }, 'sliding-window attention', 'sliding_window false'],
   ['huggingface-llama', { num_local_experts: 8 }, 'a mixture of experts', 'num_local_experts false'],
+  ['huggingface-qwen3', { use_sliding_window: false }, 'a window that it does not have', 'full_attention'],
   [
     'huggingface-qwen3',
-    { layer_types: ['full_attention', 'sliding_attention'] },
-    'layer_types is',
-    'or none',
+    { layer_types: undefined, max_window_layers: 1, num_hidden_layers: 1e9 },
+    'num_hidden_layers is 1000000000',
+    'at most 10000',
   ],
-  [
-    'huggingface-qwen3',
-    { layer_types: undefined, max_window_layers: 1 },
-    'max_window_layers is 1',
-    'or none',
-  ],
-  ['huggingface-qwen3', { use_sliding_window: false }, 'a window that it does not have', 'or none'],
+  ['huggingface-smollm3', { no_rope_layers: [1, 0] }, 'no_rope_layers is', '0 or 1 for each of 4 layers'],
+  ['huggingface-smollm3', { no_rope_layers: [1, 0, 1, 2] }, 'no_rope_layers is', '0 or 1'],
   ['huggingface-qwen3', { layer_types: ['linear_attention'] }, 'layer_types is', 'each of 2 layers'],
   ['huggingface-llama', { no_rope_layers: [1, 0] }, 'layers without positions', 'no_rope_layers'],
   ['huggingface-llama', { quantization_config: { bits: 4 } }, 'quantized weights', 'quantization_config'],
-  ['huggingface-llama', { model_type: 'smollm3' }, 'layers without positions', '"llama" or "mistral"'],
+  ['huggingface-llama', { model_type: 'cohere' }, 'LayerNorm without biases', '"llama" or "mistral"'],
   ['huggingface-llama', { model_type: 'own' }, 'model_type is "own"', '"gpt2" or "llama" or "mistral"'],
 ])('refuses %s with %j, by name', async (name, change, message, expected) => {
   await expect(readChanged(name, change)).rejects.toMatchObject({

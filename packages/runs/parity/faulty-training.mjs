@@ -18,6 +18,8 @@ export function faultyTraining(training, fault) {
   if (fault === 'shift-labels-of-chunks') shiftLabelsOfChunks(training);
   if (fault === 'count-tokens-of-copies') countTokensOfCopies(training);
   if (fault === 'drop-by-local-position') dropByLocalPosition(training);
+  if (fault === 'count-layers-of-stages' && isSecond) countLayersOfStages(training);
+  if (fault === 'drop-sink-gradients' && isSecond) dropSinkGradients(training);
 }
 
 /** Shifts the global numbers of this rank's samples, which determine all its dropout masks. */
@@ -90,6 +92,34 @@ function dropByLocalPosition({ part }) {
       return { ...batch, rows: local.rows };
     };
   }
+}
+
+/** Gives each layer of this stage the window of the next one, as if layers were counted from another stage's. */
+function countLayersOfStages({ part }) {
+  for (const { blocks } of part.stages.values()) {
+    const windows = blocks.map(({ specification }) => specification.attention.windowSize);
+    for (const [index, block] of blocks.entries()) {
+      const forward = block.forward.bind(block);
+      const windowSize = windows[(index + 1) % windows.length];
+      block.forward = (tape, input, context) =>
+        forward(tape, input, {
+          ...context,
+          attend: (inner, call) => context.attend(inner, { ...call, windowSize }),
+        });
+    }
+  }
+}
+
+/** Leaves out what this rank adds to the gradients of the sinks. */
+function dropSinkGradients({ optimizer, part }) {
+  const sinks = part.parameters.filter(({ name }) => name.endsWith('softmax_offset'));
+  afterReduction(
+    optimizer,
+    () => {},
+    () => {
+      for (const { mainGradient } of sinks) mainGradient.zero();
+    },
+  );
 }
 
 /** Passes this stage the activations of the previous micro-batch. */

@@ -76,14 +76,24 @@ traits[gatheredKeys] = { layout: { cpCommType: ['all_gather'] } };
 traits[exchangedHeads] = { layout: { cpCommType: ['a2a'] } };
 traits[inBlocks] = { layout: { cpCommType: ['a2a+p2p'], hierarchicalContextParallelSizes: [2, 2] } };
 const [normAfter, window] = ['layer norm after sublayers', 'a window of 9'];
+const [someWindows, sinks, zeroSinks, someRotated] = [
+  'a window in every other layer',
+  'trained sinks',
+  'sinks of score 0',
+  'rotation in every other layer',
+];
 /** Sequences have several documents, which do not see each other. */
 export const documents = 'documents';
 traits[normAfter] = { model: { layerNormPlacement: 'post' } };
 // the number of counted tokens also differs along a sequence
 traits[documents] = { data: { resetAttentionMask: true, resetPositionIds: true, eodMaskLoss: true } };
 traits[window] = { model: { windowSize: '9,0' } };
+traits[someWindows] = { model: { windowSize: '9,0', windowAttnSkipFreq: '2' } };
+traits[sinks] = { model: { softmaxType: 'learnable' } };
+traits[zeroSinks] = { model: { softmaxType: 'off-by-one' } };
+traits[someRotated] = { model: { noRopeFreq: '2' } };
 /** Traits that the single-process reference run of a layout has too. */
-export const traitsOfBoth = [normAfter, documents, window];
+export const traitsOfBoth = [normAfter, documents, window, someWindows, sinks, zeroSinks, someRotated];
 
 /** Layers of the model: enough for eight stages in a pipeline, or for all chunks of a pipeline with more. */
 const numLayersOf = ({ pp }, with_) =>
@@ -303,6 +313,26 @@ const contextLayouts = [
   layout({ tp: 2, cp: 2 }, [sequence, gatheredKeys], 'bf16'),
 ];
 
+/** Layouts whose layers have windows, sinks and rotations of their own: every axis, every way to communicate. */
+const layersOfTheirOwn = [
+  few(layout({ tp: 2 }, [sequence, someWindows, sinks, full])),
+  layout({ tp: 4, dp: 2 }, [distributed, sinks, inPairs]),
+  layout({ dp: 2 }, [distributed, zeroSinks, someWindows]),
+  few(llama(layout({ pp: 2, dp: 2 }, ['interleaved of 2 chunks', someWindows, sinks, someRotated, distributed]))),
+  llama(layout({ pp: 2, tp: 2 }, ['zb-v', sequence, someWindows, sinks, someRotated])),
+  layout({ pp: 4 }, ['1f1b', someWindows, sinks]),
+  layout({ cp: 4 }, [someWindows, sinks]),
+  layout({ cp: 2 }, [someWindows, zeroSinks, documents, inPairs]),
+  layout({ cp: 4 }, [gatheredKeys, someWindows, sinks, documents]),
+  layout({ cp: 4 }, [exchangedHeads, someWindows, sinks, selective]),
+  layout({ cp: 4 }, [inBlocks, sinks, documents]),
+  few(llama(layout({ tp: 2, cp: 2 }, [sequence, exchangedHeads, sinks, someWindows, someRotated]))),
+  llama(layout({ pp: 2, cp: 2 }, ['1f1b', gatheredKeys, sinks, someWindows, full])),
+  few(qwen(layout({ tp: 2, dp: 2, ep: 2 }, [sequence, distributed, sinks, someWindows, full]))),
+  qwen(layout({ cp: 2, ep: 2 }, [sinks, documents, inPairs])),
+  llama(layout({ tp: 2, cp: 2 }, [sequence, sinks, someWindows], 'bf16')),
+];
+
 /**
  * The default layouts of the command. In float32, where bounds are tight, every pair of values of mesh,
  * sequence parallelism, optimizer and recomputation occurs. In bf16 every mesh occurs, and every pair of
@@ -365,6 +395,7 @@ export const layouts = [
   llama(layout({ pp: 2, tp: 2 }, ['1f1b', sequence], 'bf16')),
   ...expertLayouts,
   ...contextLayouts,
+  ...layersOfTheirOwn,
 ];
 
 /** All combinations: 98 runs without pipelines and 210 with pipelines, for each model. */
@@ -394,6 +425,7 @@ export const allLayouts = [
   ...crossed.map(llama),
   ...expertLayouts,
   ...contextLayouts,
+  ...layersOfTheirOwn,
 ];
 
 /**
@@ -514,6 +546,11 @@ export const faults = [
   { fault: 'count-tokens-of-copies', noticedBy: 'loss', ...bert(layout({ cp: 2, dp: 2 })) },
   { fault: 'skip-ring-step', noticedBy: 'loss', ...layout({ cp: 2 }, [documents]) },
   { fault: 'drop-by-local-position', noticedBy: 'loss', ...layout({ cp: 2 }, [exchangedHeads]) },
+  few({ fault: 'count-layers-of-stages', noticedBy: 'loss', ...layout({ pp: 4 }, ['1f1b', someWindows]) }),
+  { fault: 'drop-sink-gradients', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence, sinks]) },
+  few({ fault: 'drop-sink-gradients', noticedBy: 'gradients', ...layout({ cp: 2 }, [sinks]) }),
+  { fault: 'drop-sink-gradients', noticedBy: 'gradients', ...layout({ cp: 4 }, [inBlocks, sinks]) },
+  { fault: 'skip-ring-step', noticedBy: 'loss', ...layout({ cp: 2 }, [sinks]) },
 ];
 
 /**

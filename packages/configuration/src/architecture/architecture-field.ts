@@ -20,6 +20,7 @@ export type KnownValues = Readonly<Record<string, unknown>> & {
   readonly numExperts?: number | undefined;
   readonly moeRouterEnableExpertBias?: boolean | undefined;
   readonly moeExpertCapacityFactor?: number | undefined;
+  readonly windowSize?: string | undefined;
   readonly positionEmbeddingType?: PositionEmbeddingType | undefined;
   readonly useRopeScaling?: boolean | undefined;
   readonly yarnAttentionFactor?: number | undefined;

@@ -4,13 +4,13 @@ import {
   fraction,
   nonNegativeNumber,
   openToggle,
-  patternedText,
   positiveNumber,
   share,
   text,
   toggle,
 } from '../flags/flag-kinds.js';
 import type { ArchitectureField, KnownValues } from './architecture-field.js';
+import { attentionFields, rotationFields } from './attention-fields.js';
 import { expertFields, gateFields } from './expert-fields.js';
 
 /** Returns a function that leaves out the value of Llama 3.1, which models do not state. */
@@ -138,16 +138,6 @@ export const rotaryScalingFields = {
 } as const satisfies Readonly<Record<string, ArchitectureField>>;
 
 /**
- * Reads a window, also in the notations of Megatron-LM's scripts: `(128,0)`, and -1 for a side without a
- * limit.
- */
-function windowText(text: unknown): unknown {
-  if (typeof text !== 'string') return text;
-  const window = text.replace(/^\((.*)\)$/, '$1').replaceAll(' ', '');
-  return window === '-1,0' ? undefined : window;
-}
-
-/**
  * The architecture, by flag, in the order of help. This table determines the flags, help, range checks, the
  * configuration of a run, the fields that checkpoints save, the fields that a resumed run compares, and the
  * fields that a Hugging Face directory fixes.
@@ -209,16 +199,7 @@ export const architectureFields = {
     isSize: true,
     otherwise: ({ groupQueryAttention, numAttentionHeads }) => (groupQueryAttention ? 1 : numAttentionHeads),
   },
-  'window-size': {
-    flag: patternedText(
-      'Lets a query see its own position and L before it, instead of all before it; -1: all.',
-      { pattern: /^\d+,0$/, placeholder: 'L,0', canonical: windowText },
-    ),
-    kind: 'gpt',
-    key: 'windowSize',
-    decides: 'weights',
-    isLeftOpen: true,
-  },
+  ...attentionFields,
   'position-embedding-type': {
     flag: choice(
       ['learned_absolute', 'rope', 'yarn', 'none'],
@@ -245,6 +226,7 @@ export const architectureFields = {
     key: 'rotaryInterleaved',
     decides: 'weights',
   },
+  ...rotationFields,
   'rotary-seq-len-interpolation-factor': {
     flag: positiveNumber(
       'What all angles of rope are divided by, for sequences longer than those of pretraining.',

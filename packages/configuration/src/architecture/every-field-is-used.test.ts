@@ -17,6 +17,7 @@ const lines: Readonly<Record<ModelKind, readonly string[]>> = {
       '--moe-shared-expert-intermediate-size 64 --moe-shared-expert-gate --moe-expert-capacity-factor 1 ' +
       '--moe-aux-loss-coeff 0.01 --moe-z-loss-coeff 0.001',
     '--preset char-10m --num-experts 8 --moe-router-pre-softmax',
+    '--preset char-10m --normalization RMSNorm --qk-layernorm',
     '--preset char-10m --position-embedding-type rope --use-rope-scaling',
     '--preset char-10m --position-embedding-type yarn',
   ],

@@ -29,7 +29,7 @@ const runs = [
   ['gpt', 1, '--preset gpt2-4m --fp16 --data-path a --tokenizer-type GPT2BPETokenizer --load x'],
   ['gpt', 1, '--recompute-granularity full --recompute-method block --profile-steps 1 2'],
   ['gpt', 8, '--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --use-distributed-optimizer'],
-  ['gpt', 1, '--preset gpt2-4m --position-embedding-type yarn'],
+  ['gpt', 1, '--preset gpt2-4m --position-embedding-type yarn --window-size 8,0'],
   ['gpt', 8, experts],
   ['bert', 1, ''],
   ['gpt', 1, `${own} ${mock} --train-iters 8`],
@@ -67,6 +67,8 @@ const runs = [
 const particular: Readonly<Partial<Record<FlagName, readonly unknown[]>>> = {
   'window-size': ['4,0'],
   'moe-layer-freq': ['2'],
+  'window-attn-skip-freq': ['2'],
+  'no-rope-freq': ['2'],
   'rampup-batch-size': [[2, 2, 80]],
   'moe-aux-loss-coeff': [[0.2]],
   'mlflow-tracking-uri': ['http://other'],

@@ -175,6 +175,8 @@ function sampleValue(name: FlagName): unknown {
   const texts: Partial<Record<FlagName, string>> = {
     'window-size': '7,0',
     'moe-layer-freq': '[0]*3+[1]*58',
+    'window-attn-skip-freq': '[0,1]*2',
+    'no-rope-freq': '4',
   };
   if (kind === 'choice') return choices[name] ?? placeholder.split('|').at(-1);
   const samples = {
@@ -221,7 +223,7 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
       '--hybrid-context-parallel',
       /all samples have the same processes.*\n {2}remedy: use --context-parallel-size/,
     ],
-    ['--softmax-type learnable', /attention has the usual softmax.*expected vanilla/],
+    ['--qk-clip', /queries and keys have learned norms or none.*use --qk-layernorm/s],
     ['--one-logger-project gpt', /reports to NVIDIA.*\n {2}remedy: use --wandb-project/],
     ['--fp8-format hybrid', /training in FP8.*\n {2}remedy: use --bf16/],
     ['--yaml-cfg x.yaml', /remedy: use --config FILE/],
@@ -254,7 +256,6 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
     ],
     ['--high-priority-stream-groups a b', '--high-priority-stream-groups a b on'],
     ['--num-distributed-optimizer-instances 1', 'has no effect: that is how it always is here'],
-    ['--softmax-type=vanilla', 'has no effect: that is how it always is here'],
     ['--apply-layernorm-1p', 'has no effect: the weights of norms have no weight decay'],
     ['--grad-reduce-in-bf16', 'has no effect: gradients are reduced in fp32, which is more exact'],
     ['--profile', 'has no effect: profiles change no result; --profile-steps FIRST LAST records one'],

@@ -1,5 +1,6 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
-import { expertFields, readExpertLayers } from '../architecture/expert-fields.js';
+import { expertFields } from '../architecture/expert-fields.js';
+import { checkLayerList } from './check-layer-lists.js';
 import type { FlagReader } from './flag-reader.js';
 
 type ExpertFlag = keyof typeof expertFields;
@@ -41,21 +42,8 @@ const isAsked = (flags: FlagReader, name: ExpertFlag): boolean =>
 
 function checkLayers(flags: FlagReader): void {
   const name = 'moe-layer-freq';
-  const [text, numLayers] = [flags.get(name), flags.required('num-layers')];
-  const layers = text === undefined ? 1 : readExpertLayers(text)!;
-  if (typeof layers === 'number') return;
-  if (layers.length !== numLayers) {
-    throw new ConfigurationError(
-      'MTL_EXPERTS',
-      `${flags.written(name)} is a list of ${layers.length} layers, and ${flags.written('num-layers')}`,
-      {
-        expected: `${numLayers} numbers of 0 or 1`,
-        remedy: `write a list of ${numLayers}, such as "([0]+[1]*${numLayers - 1})"`,
-        details: { flag: name, length: layers.length, numLayers },
-      },
-    );
-  }
-  if (layers.includes(1)) return;
+  const layers = checkLayerList(flags, name, 'MTL_EXPERTS');
+  if (layers === undefined || layers.includes(1)) return;
   throw new ConfigurationError('MTL_EXPERTS', `${flags.written(name)}: no layer has experts`, {
     expected: 'a 1 for each layer that has them',
     remedy: 'leave it out, so that all layers have experts, or leave --num-experts out',

@@ -4,6 +4,7 @@ import { architectureFields } from '../architecture/architecture-fields.js';
 import { type ArchitectureFlag, fieldsOf } from '../architecture/fields-of.js';
 import type { BertConfiguration, ModelConfiguration } from '../pretraining-configuration.js';
 import { checkExperts } from './check-experts.js';
+import { checkAttentionLayers } from './check-layer-lists.js';
 import { checkPositions } from './check-positions.js';
 import type { FlagReader } from './flag-reader.js';
 
@@ -25,6 +26,7 @@ function configuredFields(flags: FlagReader, of: 'bert' | 'others'): Readonly<Re
     numExperts: flags.get('num-experts'),
     moeRouterEnableExpertBias: flags.get('moe-router-enable-expert-bias'),
     moeExpertCapacityFactor: flags.get('moe-expert-capacity-factor'),
+    windowSize: flags.get('window-size'),
     positionEmbeddingType: flags.required('position-embedding-type'),
     useRopeScaling: flags.get('use-rope-scaling'),
     yarnAttentionFactor: flags.get('yarn-attention-factor'),
@@ -96,6 +98,7 @@ export function modelConfiguration(flags: FlagReader, notices: string[] = []): M
   checkQueryGroups(flags, numAttentionHeads);
   checkBlocks(flags);
   checkExperts(flags, notices);
+  checkAttentionLayers(flags);
   const sequenceLength = flags.required('seq-length');
   const maxPositionEmbeddings = flags.get('max-position-embeddings') ?? sequenceLength;
   checkPositions(flags, { headSize, maxPositions: maxPositionEmbeddings }, notices);

@@ -1,6 +1,7 @@
 import { hasExperts } from '@mtl/models/internal';
 import { type ConfigField, size, truth } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
+import { checkNumLayers } from './layer-count.js';
 
 /**
  * Makes the field for the number of experts of a layer. transformers 5 writes either name, earlier versions
@@ -48,12 +49,6 @@ export const olmoeExperts: readonly ConfigField[] = [
   normalizedWeights,
 ];
 
-/**
- * The most layers that a list of layers may name: at this point the number of layers has not been compared
- * with the weights yet.
- */
-const mostLayers = 10_000;
-
 /** The layers of a Qwen that have experts: every Nth, counted from 1, that is not listed as dense. */
 const layersWithExperts: ConfigField = {
   key: 'moeLayerFreq',
@@ -63,9 +58,7 @@ const layersWithExperts: ConfigField = {
     const step = fields.optional('decoder_sparse_step', 'a positive integer', 1);
     const dense = new Set(denseLayers(fields).filter((layer) => layer < numLayers));
     if (step === 1 && dense.size === 0) return undefined;
-    if (numLayers > mostLayers) {
-      throw fields.refuse('num_hidden_layers', `at most ${mostLayers} where some layers have no experts`);
-    }
+    checkNumLayers(fields, known);
     const layers = Array.from({ length: numLayers }, (_, layer): number =>
       (layer + 1) % step === 0 && !dense.has(layer) ? 1 : 0,
     );

@@ -5,16 +5,20 @@ import {
   headSize,
   keyValueHeads,
   llamaBiases,
-  mistralWindow,
-  mixtralWindow,
   noAttentionBiases,
   qkvBiases,
-  qwen2MoeWindow,
-  qwen3MoeWindow,
-  qwenWindow,
   usualHeadSize,
 } from './llama-fields.js';
 import { ropeFieldsOf } from './rope-fields.js';
+import {
+  mistralWindow,
+  mixtralWindow,
+  noRopeLayers,
+  qwen2MoeWindows,
+  qwen3MoeWindow,
+  qwenWindows,
+  smolLm3Windows,
+} from './window-fields.js';
 
 /** The kinds of supported models; the model types of the transformers library are variants of these kinds. */
 export type HuggingFaceModelKind = 'gpt' | 'bert';
@@ -66,20 +70,23 @@ const llamaSizes = llamaSizesWith(size('ffnHiddenSize', ['intermediate_size']));
 /**
  * Fields that a Llama and the models derived from it have in common.
  *
- * @param options the values if a file does not state them. Default: an epsilon of 1e-6 and a base of 10,000
+ * @param options the values if a file does not state them. Default: an epsilon of 1e-6, a base of 10,000 and
+ *   an output layer of its own
  */
 const llamaNumbersOf = ({
   normEpsilon = 1e-6,
   rotaryBase,
+  tieEmbeddings = false,
 }: {
   readonly normEpsilon?: number;
   readonly rotaryBase?: number;
+  readonly tieEmbeddings?: boolean;
 } = {}): readonly ConfigField[] => [
   gatedActivation,
   ...ropeFieldsOf(rotaryBase === undefined ? {} : { defaultBase: rotaryBase }),
   epsilon('layerNormEpsilon', 'rms_norm_eps', normEpsilon),
   deviation('initMethodStd', 'initializer_range', 0.02),
-  truth('tieEmbeddings', 'tie_word_embeddings', false),
+  truth('tieEmbeddings', 'tie_word_embeddings', tieEmbeddings),
   probability('attentionDropout', 'attention_dropout', 0),
 ];
 
@@ -223,7 +230,7 @@ export const modelTypes = {
       ...keyValueHeads({ otherwise: 32 }),
       headSize({ isRare: true }),
       ...llamaSizes,
-      qwenWindow,
+      ...qwenWindows,
       ...llamaNumbers,
     ],
     fixed: { ...llamaFixed, addBiasLinear: false, addQkvBias: true },
@@ -242,10 +249,30 @@ export const modelTypes = {
       headSize({ otherwise: 128 }),
       ...llamaSizes,
       noAttentionBiases,
-      qwenWindow,
+      ...qwenWindows,
       ...llamaNumbers,
     ],
     fixed: { ...llamaFixed, qkLayernorm: true },
+    inWeights: [],
+  },
+  smollm3: {
+    kind: 'gpt',
+    className: 'SmolLM3ForCausalLM',
+    name: 'a SmolLM3',
+    trainedWith: gptCommands,
+    typed: {},
+    fields: [
+      size('hiddenSize', ['hidden_size']),
+      heads(['num_attention_heads']),
+      ...keyValueHeads({ otherwise: 4 }),
+      headSize({ isRare: true }),
+      ...llamaSizes,
+      llamaBiases,
+      noRopeLayers,
+      ...smolLm3Windows,
+      ...llamaNumbersOf({ rotaryBase: 2e6, tieEmbeddings: true }),
+    ],
+    fixed: llamaFixed,
     inWeights: [],
   },
   mixtral: {
@@ -319,7 +346,7 @@ export const modelTypes = {
       headSize({ isRare: true }),
       ...llamaSizes,
       qkvBiases,
-      qwen2MoeWindow,
+      ...qwen2MoeWindows,
       ...qwen2Experts,
       ...llamaNumbers,
     ],

@@ -7,7 +7,7 @@ import {
   type PositionVariants,
   type TransformerConfiguration,
 } from '@mtl/models';
-import { hasExperts, yarnConcentration } from '@mtl/models/internal';
+import { hasExperts, isRotatedLayer, windowOfLayer, yarnConcentration } from '@mtl/models/internal';
 import { type KnownProperties, readConfigFields, writeConfigFields } from './config-fields.js';
 import { JsonFields } from './json-fields.js';
 import {
@@ -36,7 +36,8 @@ export function asStatedBy<Model extends TransformerConfiguration>(
     const read = readConfigFields(new JsonFields(typeName, writeConfigFields(model, fields)), fields);
     const stated = Object.entries({ ...Object.fromEntries(kept), ...fixed, ...read });
     const known = Object.fromEntries(stated.filter(([, value]) => value !== undefined));
-    return withLayersOf(model, withWeightsOf(model, withGroupsOf(model, known))) as unknown as Model;
+    const written = withLayersOf(model, withWeightsOf(model, withGroupsOf(model, known)));
+    return withLayerLists(model, written) as unknown as Model;
   } catch (error) {
     if (error instanceof CheckpointError) return undefined;
     throw error;
@@ -74,6 +75,24 @@ function withWeightsOf(model: object, stated: object): object {
     ...(mscaleAllDim === undefined ? {} : { mscaleAllDim }),
     ...(yarnAttentionFactor === undefined ? {} : { yarnAttentionFactor }),
   };
+}
+
+/**
+ * Returns `stated` with its lists of layers, for windows and for layers without rotation, written as `model`
+ * writes them, where both mean the same layers.
+ */
+function withLayerLists(model: object, stated: object): object {
+  const [own, other] = [model, stated] as [GptModelConfiguration, GptModelConfiguration];
+  const layers = Array.from({ length: other.numLayers }, (_, layer) => layer);
+  const lists = [
+    ['windowAttnSkipFreq', windowOfLayer],
+    ['noRopeFreq', isRotatedLayer],
+  ] as const;
+  return lists.reduce((result, [key, read]) => {
+    if (own[key] === undefined) return result;
+    const isSame = layers.every((layer) => read(own, layer) === read(other, layer));
+    return isSame ? { ...result, [key]: own[key] } : result;
+  }, stated);
 }
 
 /**

@@ -30,7 +30,6 @@ const needsOfTypes: Readonly<Record<string, string>> = {
   phi: 'attention next to the feed-forward layer',
   phi3: 'a reader for its fused projections, and with long texts the rope type longrope',
   roberta: 'positions that begin after the padding token, and no token types',
-  smollm3: 'layers without positions',
   stablelm: 'a reader for gated feed-forward layers behind LayerNorm',
   t5: 'an encoder with a decoder, and relative position biases',
 };
@@ -83,7 +82,7 @@ const features: readonly Feature[] = [
     asks: (value) => value !== 0,
     expected: '0',
   },
-  { what: 'layers without positions', fields: ['no_rope_layers', 'no_rope_layer_interval'] },
+  { what: 'layers without positions', fields: ['no_rope_layers', 'no_rope_layer_interval'], isKnown: true },
   { what: 'soft caps of logits', fields: ['attn_logit_softcapping', 'final_logit_softcapping'] },
   {
     what: 'a scale of embeddings, residuals, attention or logits',

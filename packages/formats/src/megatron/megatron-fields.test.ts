@@ -112,6 +112,42 @@ describe('args of a model with yarn', () => {
   });
 });
 
+describe('args of attention by layer', () => {
+  const sizes = { hidden_size: 32, num_layers: 3, num_attention_heads: 4, vocab_size: 100, seq_length: 64 };
+  const readAll = (args: Values) =>
+    readConfigFields(new JsonFields('args', { ...sizes, ...args }), megatronModelTypes.gpt.fields);
+
+  it.each<[Values, Values]>([
+    [{}, { windowAttnSkipFreq: undefined, softmaxType: undefined, noRopeFreq: undefined }],
+    [{ window_size: [7, 0], window_attn_skip_freq: 2 }, { windowSize: '7,0', windowAttnSkipFreq: 2 }],
+    [{ window_size: [7, 0], window_attn_skip_freq: [1, 0, 1] }, { windowAttnSkipFreq: [1, 0, 1] }],
+    // without a window, the layers that would have it mean nothing
+    [{ window_attn_skip_freq: 2 }, { windowAttnSkipFreq: undefined }],
+    [{ softmax_type: 'vanilla' }, { softmaxType: undefined }],
+    [{ softmax_type: 'learnable' }, { softmaxType: 'learnable' }],
+    [{ position_embedding_type: 'rope', no_rope_freq: [0, 1, 0] }, { noRopeFreq: [0, 1, 0] }],
+    [{ position_embedding_type: 'none', no_rope_freq: 2 }, { noRopeFreq: undefined }],
+  ])('are read of %j, and as they are written', (args, expected) => {
+    const known = readAll(args);
+    expect(known).toMatchObject(expected);
+    expect(readAll(writeConfigFields(known, megatronModelTypes.gpt.fields))).toMatchObject(expected);
+  });
+
+  it.each<[Values, string, string]>([
+    [{ window_size: [7, 0], window_attn_skip_freq: [1] }, 'window_attn_skip_freq is [1]', 'each of 3 layers'],
+    [{ softmax_type: 'sigmoid' }, 'softmax_type is "sigmoid"', 'vanilla, off-by-one or learnable'],
+    [{ position_embedding_type: 'rope', no_rope_freq: [0, 2, 0] }, 'no_rope_freq is', '0 or 1'],
+    [{ position_embedding_type: 'rope', no_rope_freq: 0 }, 'no_rope_freq is 0', 'a positive integer'],
+  ])('are refused of %j', (args, message, expected) => {
+    expect(() => readAll(args)).toThrow(
+      expect.objectContaining({
+        message: expect.stringContaining(message),
+        expected: expect.stringContaining(expected),
+      }),
+    );
+  });
+});
+
 it('refuses padding of the vocabulary that would take all memory', () => {
   const args = { hidden_size: 32, num_layers: 2, num_attention_heads: 4, vocab_size: 100, seq_length: 64 };
   const paddedTo = (rows: number) =>

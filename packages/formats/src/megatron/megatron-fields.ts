@@ -144,6 +144,46 @@ const windowSize: ConfigField = {
   write: (value) => (value === undefined ? undefined : [Number.parseInt(value as string, 10), 0]),
 };
 
+/** Makes the field of layers: every Nth, or 0 or 1 for each. */
+const layerList = (key: string, name: string): ConfigField => ({
+  key,
+  names: [name],
+  read: (fields, { numLayers }) => {
+    const value = fields.values[name] ?? undefined;
+    if (value === undefined || (Number.isSafeInteger(value) && (value as number) > 0)) return value;
+    const isList = Array.isArray(value) && value.length === numLayers && value.every(isZeroOrOne);
+    if (isList) return value as readonly number[];
+    throw fields.refuse(name, `a positive integer, or 0 or 1 for each of ${numLayers as number} layers`);
+  },
+});
+
+const isZeroOrOne = (value: unknown): boolean => value === 0 || value === 1;
+
+/** The layers with a window. Without a window, they mean nothing. */
+const windowLayers: ConfigField = {
+  ...layerList('windowAttnSkipFreq', 'window_attn_skip_freq'),
+  read: (fields, known) =>
+    known.windowSize === undefined
+      ? undefined
+      : layerList('windowAttnSkipFreq', 'window_attn_skip_freq').read(fields, known),
+};
+
+/** The sinks of attention. */
+const softmaxType: ConfigField = {
+  key: 'softmaxType',
+  names: ['softmax_type'],
+  read: (fields) => {
+    const type: string = fields.optional('softmax_type', 'a string', 'vanilla');
+    if (type === 'vanilla') return undefined;
+    if (type === 'off-by-one' || type === 'learnable') return type;
+    throw fields.unsupported('softmax_type', {
+      needs: 'that softmax',
+      expected: 'vanilla, off-by-one or learnable',
+    });
+  },
+  write: (type) => type ?? 'vanilla',
+};
+
 const positionTypes = {
   gpt: ['learned_absolute', 'rope', 'yarn', 'none'],
   bert: ['learned_absolute', 'rope'],
@@ -223,7 +263,10 @@ const gptFields: readonly ConfigField[] = [
   whereTrue('groupQueryAttention', 'group_query_attention'),
   queryGroups,
   windowSize,
+  windowLayers,
+  softmaxType,
   ...positionFieldsOf('gpt'),
+  onlyRotary(layerList('noRopeFreq', 'no_rope_freq')),
   normalization,
   whereTrue('swiglu', 'swiglu'),
   whereTrue('squaredRelu', 'squared_relu'),
@@ -302,7 +345,6 @@ const unsupportedArguments: ReadonlyArray<
   ['heterogeneous_layers_config_encoded_json', 'layers of several kinds'],
   ['apply_residual_connection_post_layernorm', 'residual connections after norms'],
   ['qk_l2_norm', 'L2 norms of queries and keys'],
-  ['softmax_type', 'another softmax', 'vanilla'],
   ['attention_output_gate', 'gated attention'],
   ['quick_geglu', 'another activation'],
   ['geglu', 'another activation'],
@@ -312,8 +354,6 @@ const unsupportedArguments: ReadonlyArray<
   ['moe_latent_size', 'experts of a narrower input'],
   ['moe_apply_probs_on_input', 'weights that multiply the inputs of experts'],
   ['moe_mlp_glu_interleave_size', 'interleaved rows of experts'],
-  ['no_rope_freq', 'layers without positions'],
-  ['window_attn_skip_freq', 'layers without a window'],
   ['use_mup', 'scaled activations'],
 ];
 

@@ -21,10 +21,10 @@ import { type RotarySpecification, rotaryPositions, rotarySpecification } from '
 import type { RowCoordinate } from './row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
 import {
-  type BlockVariants,
   headSizeOf,
-  isListedLayer,
+  isRotatedLayer,
   type ModelOfBlocks,
+  windowOfLayer,
 } from './transformer-configuration.js';
 
 export interface QueryKeyNormSpecification {
@@ -73,8 +73,7 @@ export function selfAttentionOf(model: ModelOfBlocks, layer: number): AttentionS
   const { groupQueryAttention = false, numQueryGroups = 1, addBiasLinear: bias = true } = model;
   const { addQkvBias = false, normalization = 'LayerNorm', softmaxType = 'vanilla' } = model;
   const headSize = headSizeOf(model);
-  const isRotated = model.noRopeFreq === undefined || !isListedLayer(model.noRopeFreq, layer);
-  const rotary = isRotated ? rotarySpecification(model, headSize) : undefined;
+  const rotary = isRotatedLayer(model, layer) ? rotarySpecification(model, headSize) : undefined;
   const windowSize = windowOfLayer(model, layer);
   const kind = normalization === 'RMSNorm' ? 'rms-norm' : 'layer-norm';
   return {
@@ -96,19 +95,6 @@ export function selfAttentionOf(model: ModelOfBlocks, layer: number): AttentionS
     }),
     ...(rotary !== undefined && { rotary }),
   };
-}
-
-/** Returns the number of positions before its own that a query of a layer sees; undefined: all. */
-export function windowOfLayer(
-  { windowSize, windowAttnSkipFreq: list }: BlockVariants,
-  layer: number,
-): number | undefined {
-  if (windowSize === undefined) return undefined;
-  // a number N is of the layers without a window, a list of the layers with one (Megatron-LM)
-  const hasWindow =
-    list === undefined ||
-    (typeof list === 'number' ? !isListedLayer(list, layer) : isListedLayer(list, layer));
-  return hasWindow ? Number.parseInt(windowSize, 10) : undefined;
 }
 
 /**

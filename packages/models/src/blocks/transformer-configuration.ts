@@ -183,6 +183,23 @@ export interface YarnVariants {
   readonly yarnAttentionFactor?: number | undefined;
 }
 
+/** Returns whether a model with rotary positions rotates the queries and keys of a layer. */
+export const isRotatedLayer = ({ noRopeFreq }: PositionVariants, layer: number): boolean =>
+  noRopeFreq === undefined || !isListedLayer(noRopeFreq, layer);
+
+/** Returns the number of positions before its own that a query of a layer sees; undefined: all. */
+export function windowOfLayer(
+  { windowSize, windowAttnSkipFreq: list }: BlockVariants,
+  layer: number,
+): number | undefined {
+  if (windowSize === undefined) return undefined;
+  // a number N is of the layers without a window, a list of the layers with one (Megatron-LM)
+  const hasWindow =
+    list === undefined ||
+    (typeof list === 'number' ? !isListedLayer(list, layer) : isListedLayer(list, layer));
+  return hasWindow ? Number.parseInt(windowSize, 10) : undefined;
+}
+
 /** What decides the blocks of a model, but for its experts. */
 export type ModelOfBlocks = TransformerConfiguration & BlockVariants & PositionVariants;
 

@@ -1,4 +1,5 @@
-import { type Device, type DType, sizeOf, Tensor } from '@mtl/kernels';
+import { UsageError } from '@mtl/errors';
+import { cast, type Device, type DType, sizeOf, Tensor, tidy } from '@mtl/kernels';
 
 /** The keys and values that a layer has for each position. */
 interface KeyValueShape {
@@ -6,11 +7,30 @@ interface KeyValueShape {
   readonly numGroups: number;
   /** D */
   readonly headSize: number;
+  /** The number of positions before its own that a query sees. Default: all. */
+  readonly windowSize?: number | undefined;
 }
 
+/** New tokens of a sequence that a layer computes with one call, and the cache of that call. */
+interface CachedTokens {
+  /** The tokens, counted from the first new one of the sequence. */
+  readonly start: number;
+  readonly end: number;
+  /** The row of the first of these tokens in the cache. */
+  readonly position: number;
+  /** [1, G, rows, D] */
+  readonly keyCache: Tensor;
+  readonly valueCache: Tensor;
+}
+
+/** The fewest rows that a layer with a window has beyond its window, so that prompts take few calls. */
+const leastRoom = 64;
+
 /**
- * Keys and values of several sequences of different lengths: [B, G, M, D] for each layer, in the compute
- * dtype.
+ * Keys and values of several sequences of different lengths: [B, G, rows, D] for each layer, in the compute
+ * dtype. A layer without a window has a row for each position. A layer with a window keeps the rows that its
+ * next queries see, and room for about as many new ones: when the room is used up, the rows of the window
+ * move to the front.
  */
 export class GptKeyValueCache {
   readonly batchSize: number;
@@ -18,13 +38,12 @@ export class GptKeyValueCache {
   readonly capacity: number;
   /**
    * The number of positions of each sequence. Set one to 0 to use its slot for another text, or lower to go
-   * back.
+   * back, as far as the layers with a window still have the rows.
    */
   readonly lengths: number[];
   readonly #keys: Tensor;
   readonly #values: Tensor;
-  /** For each layer: the start of its first sequence, and the shape of one slot. */
-  readonly #layers: readonly { readonly start: number; readonly slotShape: readonly number[] }[];
+  readonly #layers: readonly LayerSlots[];
 
   constructor(options: {
     readonly batchSize: number;
@@ -38,10 +57,12 @@ export class GptKeyValueCache {
     this.capacity = capacity;
     this.lengths = new Array<number>(batchSize).fill(0);
     let size = 0;
-    this.#layers = layers.map(({ numGroups, headSize }) => {
+    this.#layers = layers.map(({ numGroups, headSize, windowSize = capacity }) => {
+      const rows = Math.min(capacity, windowSize + Math.max(windowSize, leastRoom));
+      const slotShape = [1, numGroups, rows, headSize] as const;
       const start = size;
-      size += batchSize * numGroups * capacity * headSize;
-      return { start, slotShape: [1, numGroups, capacity, headSize] };
+      size += batchSize * sizeOf(slotShape);
+      return { start, slotShape, windowSize, firsts: new Array<number>(batchSize).fill(0) };
     });
     const shape = [size];
     this.#keys = Tensor.empty({ shape, dtype, device });
@@ -52,12 +73,48 @@ export class GptKeyValueCache {
     return this.#keys.bytes + this.#values.bytes;
   }
 
-  /** Returns the cache of one sequence in one layer, [1, G, M, D]: views, which the caller disposes of. */
-  viewOf(layer: number, slot: number): { keyCache: Tensor; valueCache: Tensor } {
-    const { start, slotShape } = this.#layers[layer]!;
-    const offset = start + slot * sizeOf(slotShape);
-    const view = (tensor: Tensor): Tensor => tensor.view({ offset, shape: slotShape });
-    return { keyCache: view(this.#keys), valueCache: view(this.#values) };
+  /**
+   * Calls `attend` for the new tokens of one sequence in one layer, in order: all at once, or in pieces that
+   * fit the rows of a window. Each call must append the keys and values of its tokens.
+   *
+   * @param index of the layer, in the order of `layers`
+   * @throws UsageError MTL_CONTEXT when `lengths` went back to positions whose window is no longer kept
+   */
+  append(
+    index: number,
+    { slot, position, numTokens }: { slot: number; position: number; numTokens: number },
+    attend: (tokens: CachedTokens) => void,
+  ): void {
+    const layer = this.#layers[index]!;
+    if (position === 0) layer.firsts[slot] = 0;
+    const { firsts, slotShape, windowSize } = layer;
+    const rows = slotShape[2];
+    if (firsts[slot]! > Math.max(0, position - windowSize)) throw this.#dropped(slot, position, windowSize);
+    tidy(() => {
+      const caches = { keyCache: this.#slot(this.#keys, layer, slot), valueCache: this.#slot(this.#values, layer, slot) };
+      for (let start = 0; start < numTokens; ) {
+        if (position + start - firsts[slot]! === rows) {
+          for (const cache of Object.values(caches)) moveToFront(cache, windowSize);
+          firsts[slot] = position + start - windowSize;
+        }
+        const row = position + start - firsts[slot]!;
+        const end = Math.min(numTokens, start + rows - row);
+        attend({ start, end, position: row, ...caches });
+        start = end;
+      }
+    });
+  }
+
+  #slot(tensor: Tensor, { start, slotShape }: LayerSlots, slot: number): Tensor {
+    return tensor.view({ offset: start + slot * sizeOf(slotShape), shape: slotShape });
+  }
+
+  #dropped(slot: number, position: number, windowSize: number): UsageError {
+    return new UsageError(
+      'MTL_CONTEXT',
+      `slot ${slot} goes back to position ${position}, but a layer that sees ${windowSize} positions before its own no longer has them`,
+      { expected: 'a length of 0, and the tokens again', details: { slot, position, windowSize } },
+    );
   }
 
   dispose(): void {
@@ -68,4 +125,25 @@ export class GptKeyValueCache {
   [Symbol.dispose](): void {
     this.dispose();
   }
+}
+
+/** The rows of a layer. */
+interface LayerSlots {
+  /** The start of the first sequence among all values. */
+  readonly start: number;
+  /** [1, G, rows, D] */
+  readonly slotShape: readonly [1, number, number, number];
+  /** The number of positions before its own that a query sees. */
+  readonly windowSize: number;
+  /** For each sequence: the position of its first row. */
+  readonly firsts: number[];
+}
+
+/** Moves the last rows of a full cache [1, G, rows, D] to its front. They are at most half of it. */
+function moveToFront(cache: Tensor, numRows: number): void {
+  if (numRows === 0) return;
+  const [, numGroups, rows, headSize] = cache.shape as readonly [number, number, number, number];
+  const last = (offset: number): Tensor =>
+    cache.strided({ offset, shape: [numGroups, numRows, headSize], strides: [rows * headSize, headSize, 1] });
+  cast({ input: last((rows - numRows) * headSize), output: last(0) });
 }

@@ -79,7 +79,8 @@ export class GptLanguageModel {
       layers: this.#chain.stages.flatMap(({ blocks, factory }) =>
         blocks.map(({ specification: { attention } }) => {
           const { start, end } = new HeadGroups(attention, factory).groups;
-          return { numGroups: end - start, headSize: attention.headSize };
+          const { headSize, windowSize } = attention;
+          return { numGroups: end - start, headSize, windowSize };
         }),
       ),
       device,
@@ -217,22 +218,23 @@ export class GptLanguageModel {
     tidy(() => {
       const byHead = output.reshape([numTokens, 1, numHeads, valueSize]);
       const sinksOfCall = sinks && new SinksOfCall(sinks);
+      const index = this.#cacheIndex.get(layer)!;
       for (const { slot, start, end, position } of spans) {
-        const results = {
-          output: byHead.rows(start, end),
-          logSumExp:
-            sinksOfCall && Tensor.empty({ shape: [1, numHeads, end - start], dtype: 'float32', device }),
-        };
-        attentionCachedForward({
-          ...cache.viewOf(this.#cacheIndex.get(layer)!, slot),
-          ...results,
-          query: query.tensor.rows(start, end),
-          key: key.tensor.rows(start, end),
-          value: value.tensor.rows(start, end),
-          position,
-          windowSize,
+        cache.append(index, { slot, position, numTokens: end - start }, ({ start: from, end: to, ...cached }) => {
+          const rows = (tensor: Tensor): Tensor => tensor.rows(start + from, start + to);
+          const shape = [1, numHeads, to - from];
+          const logSumExp = sinksOfCall && Tensor.empty({ shape, dtype: 'float32', device });
+          attentionCachedForward({
+            ...cached,
+            output: rows(byHead),
+            logSumExp,
+            query: rows(query.tensor),
+            key: rows(key.tensor),
+            value: rows(value.tensor),
+            windowSize,
+          });
+          if (logSumExp !== undefined) sinksOfCall!.addTo({ output: rows(byHead), logSumExp });
         });
-        if (results.logSumExp !== undefined) sinksOfCall!.addTo({ ...results, logSumExp: results.logSumExp });
       }
     });
     return tape.result(output, { requiresGradient: false });

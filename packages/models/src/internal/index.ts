@@ -11,7 +11,9 @@ export {
 export {
   hasRotaryPositions,
   headSizeOf,
+  isRotatedLayer,
   numLearnedPositions,
+  windowOfLayer,
   type YarnVariants,
 } from '../blocks/transformer-configuration.js';
 export { balancingLossNames } from '../experts/balancing-losses.js';

@@ -2,7 +2,6 @@ import { idle, type MegatronFlag, only, refused } from './megatron-flag.js';
 
 /** Flags about variants of blocks. */
 const architecture: Record<string, MegatronFlag> = {
-  'softmax-type': only(['vanilla'], 'the kind of softmax in attention', 'attention has the usual softmax'),
   'no-position-embedding': {
     what: 'a model without learned position embeddings',
     why: 'the default of --position-embedding-type is learned_absolute',
@@ -26,7 +25,6 @@ const architecture: Record<string, MegatronFlag> = {
     'leave it out; --position-embedding-type chooses one of them',
     {
       'mrope-section': 'rotary positions of several kinds',
-      'no-rope-freq': 'layers without rotary positions',
       'relative-attention-num-buckets': 'relative positions',
       'relative-attention-max-distance': 'relative positions',
     },
@@ -43,9 +41,6 @@ const architecture: Record<string, MegatronFlag> = {
   }),
   ...refused('the residual stream has the dtype of the model', 'leave it out', {
     'fp32-residual-connection': 'a residual stream in fp32',
-  }),
-  ...refused('all layers have the same window', 'use --window-size', {
-    'window-attn-skip-freq': 'layers without the sliding window',
   }),
   ...refused('every layer has softmax attention', 'leave it out', {
     'attention-output-gate': 'gated attention',

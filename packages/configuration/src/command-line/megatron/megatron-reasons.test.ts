@@ -21,7 +21,6 @@ describe('the reason of an unsupported Megatron flag', () => {
     ['manual-gc-interval', 'no Python'],
     ['te-rng-tracker', 'random numbers'],
     ['init-method-xavier-uniform', 'initial weights are normal'],
-    ['window-attn-skip-freq', 'same window'],
     ['use-mup', 'learning rates'],
     ['use-contiguous-buffers-in-local-ddp', 'flat buffers'],
     ['local-rank', 'environment variables'],

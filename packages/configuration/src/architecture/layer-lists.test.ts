@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { expertLayersText, layersPattern, readExpertLayers } from './expert-fields.js';
+import { layerListText, layersPattern, readLayerList } from './layer-lists.js';
 
 const times = (list: readonly number[], count: number): number[] => new Array(count).fill(list).flat();
 
@@ -19,8 +19,8 @@ it.each<[string, number | number[], string]>([
   ['[1,0,0]+[1,1]', [1, 0, 0, 1, 1], '[1]+[0]*2+[1]*2'],
   ['[0,1,0,0,1]', [0, 1, 0, 0, 1], '[0,1]+[0]*2+[1]'],
 ])('reads %s', (text, layers, canonical) => {
-  expect(readExpertLayers(text)).toEqual(layers);
-  expect(expertLayersText(layers)).toBe(canonical);
+  expect(readLayerList(text)).toEqual(layers);
+  expect(layerListText(layers)).toBe(canonical);
 });
 
 it.each([
@@ -28,7 +28,7 @@ it.each([
   ...['[1]+', '[1]+2', '2*3', '2+[1]', '[1] [1]', '[,1]', '[1 0]', '[1]*[0]', '[1]*1.5', '[-1]', '[True]'],
   ...['[1]*10001', '[1]*99999999999', '([1]*5000)+([1]*5001)', '[1]-[0]', '__import__("os")', '[1]*2 # x'],
 ])('does not read %j', (text) => {
-  expect(readExpertLayers(text)).toBeUndefined();
+  expect(readLayerList(text)).toBeUndefined();
 });
 
 it('writes every list in one way, which it reads back', () => {
@@ -39,10 +39,10 @@ it('writes every list in one way, which it reads back', () => {
   );
   fc.assert(
     fc.property(layers, (layers) => {
-      const text = expertLayersText(layers);
-      expect(readExpertLayers(text)).toEqual(layers);
+      const text = layerListText(layers);
+      expect(readLayerList(text)).toEqual(layers);
       expect(text).toMatch(layersPattern);
-      expect(readExpertLayers(`([${layers.join(', ')}])`)).toEqual(layers);
+      expect(readLayerList(`([${layers.join(', ')}])`)).toEqual(layers);
     }),
   );
 });

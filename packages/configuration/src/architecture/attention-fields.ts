@@ -1,0 +1,67 @@
+import { choice, patternedText } from '../flags/flag-kinds.js';
+import type { ArchitectureField, KnownValues } from './architecture-field.js';
+import { layerList, layerListValue } from './layer-lists.js';
+
+/**
+ * Reads a window, also in the notations of Megatron-LM's scripts: `(128,0)`, and -1 for a side without a
+ * limit.
+ */
+function windowText(text: unknown): unknown {
+  if (typeof text !== 'string') return text;
+  const window = text.replace(/^\((.*)\)$/, '$1').replaceAll(' ', '');
+  return window === '-1,0' ? undefined : window;
+}
+
+/** Architecture fields of what the queries of a layer see, by Megatron-LM's names. */
+export const attentionFields = {
+  'window-size': {
+    flag: patternedText(
+      'Lets a query see its own position and L before it, instead of all before it; -1: all.',
+      { pattern: /^\d+,0$/, placeholder: 'L,0', canonical: windowText },
+    ),
+    kind: 'gpt',
+    key: 'windowSize',
+    decides: 'weights',
+    isLeftOpen: true,
+  },
+  'window-attn-skip-freq': {
+    flag: layerList(
+      'Layers without the window: every Nth, or a list with 1 for each that has the window and 0 for each that sees all positions.',
+      { defaultText: 'all layers have the window' },
+    ),
+    kind: 'gpt',
+    isOptional: true,
+    isUnused: ({ windowSize }: KnownValues) => windowSize === undefined,
+    key: 'windowAttnSkipFreq',
+    decides: 'weights',
+    ...layerListValue,
+  },
+  'softmax-type': {
+    flag: choice(
+      ['vanilla', 'off-by-one', 'learnable'],
+      'Sinks of attention, which take a share of the weights: none, one of score 0 for each head, or one whose score is trained.',
+      { defaultText: 'vanilla', canonical: (type: unknown) => (type === 'vanilla' ? undefined : type) },
+    ),
+    kind: 'gpt',
+    isOptional: true,
+    key: 'softmaxType',
+    decides: 'weights',
+  },
+} as const satisfies Readonly<Record<string, ArchitectureField>>;
+
+/** The architecture field of layers whose queries and keys are not rotated. */
+export const rotationFields = {
+  'no-rope-freq': {
+    flag: layerList(
+      'Layers whose queries and keys are not rotated: every Nth, or a list with 1 for each of them and 0 for each other.',
+      { defaultText: 'none' },
+    ),
+    kind: 'gpt',
+    isOptional: true,
+    isUnused: ({ positionEmbeddingType }: KnownValues) =>
+      positionEmbeddingType !== 'rope' && positionEmbeddingType !== 'yarn',
+    key: 'noRopeFreq',
+    decides: 'weights',
+    ...layerListValue,
+  },
+} as const satisfies Readonly<Record<string, ArchitectureField>>;

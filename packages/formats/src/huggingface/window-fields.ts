@@ -1,0 +1,164 @@
+import type { BlockVariants, PositionVariants } from '@mtl/models';
+import { isRotatedLayer, windowOfLayer } from '@mtl/models/internal';
+import type { ConfigField, KnownProperties } from './config-fields.js';
+import type { JsonFields } from './json-fields.js';
+import { checkNumLayers } from './layer-count.js';
+
+// transformers counts a query's own position, `windowSize` does not
+const toWindow = (size: number): string => `${size - 1},0`;
+const toSize = (window: unknown): number | null =>
+  typeof window === 'string' ? Number.parseInt(window, 10) + 1 : null;
+
+/** The window of all layers of a Mistral: 4096 if the field is missing, no window if it is null. */
+export const mistralWindow: ConfigField = {
+  key: 'windowSize',
+  names: ['sliding_window'],
+  read: (fields) => {
+    if (fields.values.sliding_window === null) return undefined;
+    return toWindow(fields.optional('sliding_window', 'a positive integer', 4096));
+  },
+  write: toSize,
+};
+
+/** The window of all layers of a Mixtral: no window if the field is missing. */
+export const mixtralWindow: ConfigField = {
+  ...mistralWindow,
+  read: (fields) => usedWindow(fields),
+};
+
+/** The window of all layers of a Qwen3-MoE. */
+export const qwen3MoeWindow: ConfigField = {
+  key: 'windowSize',
+  // `max_window_layers` has no effect here
+  names: ['sliding_window', 'use_sliding_window', 'max_window_layers'],
+  read: (fields) => (usesWindow(fields) ? usedWindow(fields) : undefined),
+  write: toSize,
+  writeOthers: (window) => ({ use_sliding_window: window !== undefined }),
+};
+
+const usesWindow = (fields: JsonFields): boolean =>
+  fields.optional('use_sliding_window', 'true or false', false);
+
+function usedWindow(fields: JsonFields): string | undefined {
+  const size = fields.optional<number | undefined>('sliding_window', 'a positive integer', undefined);
+  return size === undefined ? undefined : toWindow(size);
+}
+
+type LayerType = 'full_attention' | 'sliding_attention';
+
+/** Returns whether a layer has the window, by a rule for directories that do not list the layers. */
+type WindowRule = (layer: number, fields: JsonFields, known: KnownProperties) => boolean;
+
+/** The window of a Qwen: layers from `max_window_layers` on have it, unless `layer_types` lists them. */
+export const qwenWindows: readonly ConfigField[] = windowsByLayer({
+  ruledBy: 'max_window_layers',
+  hasWindow: (layer, fields) => layer >= maxWindowLayers(fields),
+  // `layer_types` is written, too; without a window, `max_window_layers` has no effect
+  writeRule: (window) => ({ max_window_layers: window === undefined ? undefined : 0 }),
+});
+
+/**
+ * The window of a Qwen2-MoE: without `layer_types`, layers 0, 2, 4 ... before `max_window_layers` have it.
+ */
+export const qwen2MoeWindows: readonly ConfigField[] = windowsByLayer({
+  ruledBy: 'max_window_layers',
+  hasWindow: (layer, fields) => layer % 2 === 0 && layer < maxWindowLayers(fields),
+  // 0 means that there is no window
+  write: (window) => toSize(window) ?? 0,
+});
+
+/** The window of a SmolLM3: without `layer_types`, the layers whose queries and keys are not rotated have it. */
+export const smolLm3Windows: readonly ConfigField[] = windowsByLayer({
+  ruledBy: 'no_rope_layers',
+  hasWindow: (layer, _, known) => !isRotatedLayer(known as PositionVariants, layer),
+});
+
+/** Makes the fields of a window that some layers have: its size, and the layers. */
+function windowsByLayer({
+  ruledBy,
+  hasWindow,
+  write = toSize,
+  writeRule = () => ({}),
+}: {
+  /** The field of the rule, for errors. */
+  readonly ruledBy: string;
+  readonly hasWindow: WindowRule;
+  readonly write?: (window: unknown) => number | null;
+  readonly writeRule?: (window: unknown) => Readonly<Record<string, unknown>>;
+}): readonly ConfigField[] {
+  const listWindows = (fields: JsonFields, known: KnownProperties): readonly boolean[] => {
+    checkNumLayers(fields, known);
+    const size = usesWindow(fields) ? fields.optional<number | null>('sliding_window', 'a positive integer', null) : null;
+    const listed = readLayerTypes(fields, known)?.map((type) => type === 'sliding_attention');
+    if (size === null && listed?.includes(true)) {
+      throw fields.unsupported('layer_types', {
+        needs: 'a window that it does not have',
+        expected: 'full_attention for each layer, or use_sliding_window true and a sliding_window',
+      });
+    }
+    if (listed !== undefined || size === null) return listed ?? [];
+    return Array.from({ length: known.numLayers as number }, (_, layer) => hasWindow(layer, fields, known));
+  };
+  return [
+    {
+      key: 'windowSize',
+      names: ['sliding_window', 'use_sliding_window', ...(ruledBy === 'max_window_layers' ? [ruledBy] : [])],
+      read: (fields, known) => (listWindows(fields, known).includes(true) ? usedWindow(fields) : undefined),
+      write,
+      writeOthers: (window) => ({ use_sliding_window: window !== undefined, ...writeRule(window) }),
+    },
+    {
+      key: 'windowAttnSkipFreq',
+      names: ['layer_types'],
+      read: (fields, known) => {
+        const windows = listWindows(fields, known);
+        const isMixed = windows.includes(true) && windows.includes(false);
+        return isMixed ? windows.map(Number) : undefined;
+      },
+      write: (_, model) => {
+        const { numLayers, ...variants } = model as unknown as BlockVariants & { readonly numLayers: number };
+        return Array.from(
+          { length: numLayers },
+          (_, layer): LayerType =>
+            windowOfLayer(variants, layer) === undefined ? 'full_attention' : 'sliding_attention',
+        );
+      },
+    },
+  ];
+}
+
+function maxWindowLayers(fields: JsonFields): number {
+  const first = fields.values.max_window_layers ?? 28;
+  if (Number.isSafeInteger(first)) return first as number;
+  throw fields.refuse('max_window_layers', 'an integer');
+}
+
+/** Returns the listed types of the layers; undefined where config.json has no list. */
+function readLayerTypes(fields: JsonFields, { numLayers }: KnownProperties): readonly LayerType[] | undefined {
+  const listed = fields.values.layer_types ?? undefined;
+  if (listed === undefined) return undefined;
+  const isKnown = (type: unknown) => type === 'full_attention' || type === 'sliding_attention';
+  if (Array.isArray(listed) && listed.length === numLayers && listed.every(isKnown)) return listed;
+  throw fields.refuse(
+    'layer_types',
+    `full_attention or sliding_attention for each of ${numLayers as number} layers`,
+  );
+}
+
+/** The layers of a SmolLM3 whose queries and keys are not rotated: 0 in `no_rope_layers`. */
+export const noRopeLayers: ConfigField = {
+  key: 'noRopeFreq',
+  names: ['no_rope_layers', 'no_rope_layer_interval'],
+  read: (fields, known) => {
+    const listed = fields.values.no_rope_layers ?? undefined;
+    if (listed === undefined) return fields.optional('no_rope_layer_interval', 'a positive integer', 4);
+    const numLayers = known.numLayers as number;
+    if (!Array.isArray(listed) || listed.length < numLayers || !listed.every((one) => one === 0 || one === 1)) {
+      throw fields.refuse('no_rope_layers', `0 or 1 for each of ${numLayers} layers`);
+    }
+    const rotated = listed.slice(0, numLayers) as number[];
+    return rotated.includes(0) ? rotated.map((one) => 1 - one) : undefined;
+  },
+  write: (_, model) =>
+    Array.from({ length: model.numLayers as number }, (_, layer) => Number(isRotatedLayer(model as PositionVariants, layer))),
+};
