@@ -42,7 +42,7 @@ function withGaps(sources: readonly Float32Array[], gap: number) {
 function attend(operands: Operands, gradients: Operands): Float32Array {
   const output = Tensor.empty({ shape: [sequence, batch, heads, size], dtype });
   const logSumExp = Tensor.empty({ shape: [batch, heads, sequence], dtype });
-  const call = { ...operands, output, logSumExp, causal: true };
+  const call = { ...operands, output, logSumExp, visibility: { causal: true } };
   attentionForward(call);
   differentiateAttention({
     ...call,

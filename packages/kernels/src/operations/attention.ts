@@ -2,44 +2,13 @@ import { checkedOperation } from '../checked-operation.js';
 import { like, returningOperation, statisticsOf } from '../returning-operation.js';
 import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor, TensorOptions } from '../tensor.js';
-
-/**
- * The keys that each query sees: every key that nothing here hides. S query positions, K key positions, B
- * micro-batch. Query s is at position `firstQuery` + s of the sequence, key k at position `firstKey` + k. Keys
- * that no query sees cost nothing. A call may thus compute a part of a sequence, as context parallelism does:
- * some queries with some of their keys. Default: every query sees all keys.
- */
-export interface Visibility {
-  /** A query sees keys up to its own position only. Default: false. */
-  readonly causal?: boolean | undefined;
-  /**
-   * A query sees its own position and this number of positions before it (Megatron-LM's --window-size); 0 or
-   * more, and causal only. Default: all.
-   */
-  readonly windowSize?: number | undefined;
-  /** Position of query 0 in the sequence. Default: 0. */
-  readonly firstQuery?: number | undefined;
-  /** Position of key 0 in the sequence; may be after the position of query 0. Default: 0. */
-  readonly firstKey?: number | undefined;
-  /**
-   * [B, S] int32: query s of sample b sees keys from position keyStart[b, s] of the sequence on only (the
-   * first one of its document).
-   */
-  readonly keyStart?: Tensor | undefined;
-  /** [B, K] uint8: 1 where a key is real, 0 where it is padding. */
-  readonly keyMask?: Tensor | undefined;
-  /**
-   * Samples of any lengths instead of B samples of one length: operands have T rows instead of [S, B], and a
-   * query sees only keys of its own sample. Not with `firstQuery`, `firstKey`, `keyStart` and `keyMask`.
-   */
-  readonly packed?: PackedSamples | undefined;
-}
+import { checkVisibility, type Visibility, visibilityOperands } from './visibility.js';
 
 /**
  * The computation of attention. D query and key head size, E value head size (E = D in most models), A query
- * heads of this process in G groups: the R = A / G heads of a group share one key and one value (grouped-query
- * attention, Ainslie et al. 2023). With G = A every head has its own key and value, with G = 1 all heads share
- * one.
+ * heads of this process in G groups: the R = A / G heads of a group share one key and one value
+ * (grouped-query attention, Ainslie et al. 2023). With G = A every head has its own key and value, with G = 1
+ * all heads share one.
  */
 export interface AttentionOptions {
   /** Default: every query sees all keys. */
@@ -47,40 +16,6 @@ export interface AttentionOptions {
   /** Factor of the scores; above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
   readonly dropout?: AttentionDropout | undefined;
-}
-
-/** Samples that follow each other, without padding, in T rows. */
-export interface PackedSamples {
-  /**
-   * [N + 1] int32: sample n has the rows starts[n] to starts[n + 1]; rows from starts[N] on belong to no
-   * sample: output and gradients are 0 there.
-   */
-  readonly starts: Tensor;
-  /** The number of rows of the longest sample, or more. */
-  readonly longest: number;
-  /**
-   * The number of scores, for counting FLOPs: the sum over samples of their length squared or, with
-   * `queries`, of their queries times their keys.
-   */
-  readonly numScores: number;
-  /** A part of every sample's queries. Default: all queries, in the rows of the keys. */
-  readonly queries?: PackedQueries | undefined;
-  /**
-   * [N] int32: the position of each sample's first key in its sequence, for a sample that is a part of a
-   * sequence (a document) or has a part of its keys. Without `queries` also the position of its first query.
-   * Default: 0.
-   */
-  readonly first?: Tensor | undefined;
-}
-
-/** Queries of packed samples in U separate rows: query, output and logSumExp have U instead of T. */
-export interface PackedQueries {
-  /** [N + 1] int32: sample n has the queries starts[n] to starts[n + 1]; any number is allowed. */
-  readonly starts: Tensor;
-  /** The number of queries of the sample with the most queries, or more. */
-  readonly longest: number;
-  /** [N] int32: the position of each sample's first query in its sequence. Default: 0. */
-  readonly first?: Tensor | undefined;
 }
 
 /**
@@ -122,28 +57,10 @@ export interface AttentionForwardOptions extends AttentionOptions {
   readonly value: Tensor;
 }
 
-/** Returns the operands and attributes of both operations that say who sees whom. */
-function visibilityOperands(visibility: Visibility): Operands {
-  const { causal = false, windowSize, firstQuery = 0, firstKey = 0, keyStart, keyMask, packed } = visibility;
-  return {
-    keyStart,
-    keyMask,
-    starts: packed?.starts,
-    queryStarts: packed?.queries?.starts,
-    firstQueries: packed?.queries === undefined ? packed?.first : packed.queries.first,
-    firstKeys: packed?.first,
-    causal,
-    windowSize: windowSize ?? -1,
-    firstQuery,
-    firstKey,
-    longest: packed?.longest ?? 0,
-    longestQueries: packed?.queries?.longest ?? 0,
-    numScores: packed?.numScores ?? 0,
-  };
-}
-
 /** Returns the operands of both operations from their options; the default scale needs the query. */
-function commonOperands(query: Tensor, { visibility = {}, scale, dropout }: AttentionOptions): Operands {
+function commonOperands(operation: string, query: Tensor, options: AttentionOptions): Operands {
+  checkVisibility(operation, options);
+  const { visibility = {}, scale, dropout } = options;
   return {
     ...visibilityOperands(visibility),
     samples: dropout?.samples,
@@ -180,7 +97,7 @@ export const attentionForward = returningOperation<AttentionForwardOptions, 'out
   (options) => {
     const { output, logSumExp, query, key, value } = options;
     const tensors = { output, logSumExp, query, key, value };
-    runOperation('attention_forward', { ...tensors, ...commonOperands(query, options) });
+    runOperation('attention_forward', { ...tensors, ...commonOperands('attentionForward', query, options) });
   },
 );
 
@@ -228,7 +145,7 @@ export const attentionBackward = checkedOperation(
       key,
       value,
       accumulate,
-      ...commonOperands(query, options),
+      ...commonOperands('attentionBackward', query, options),
     });
   },
 );
@@ -339,6 +256,7 @@ export const attentionCachedForward = checkedOperation(
   'attentionCachedForward',
   (options: AttentionCachedForwardOptions): void => {
     const { keyCache, valueCache, key: newKey, value: newValue, position, windowSize, ...call } = options;
+    checkVisibility('attentionCachedForward', call);
     runOperation('append_to_cache', { keyCache, valueCache, key: newKey, value: newValue, position });
     // no new positions and no queries: there is no output
     if (newKey.dim(0) === 0 && call.query.dim(0) === 0) return;
