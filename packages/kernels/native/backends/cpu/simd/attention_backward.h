@@ -18,7 +18,7 @@ struct BackwardHead {
   Results<T> query_gradients, key_gradients, value_gradients;
   bool accumulate;  // adds to the old gradients
   const float *log_sum_exp, *row_sums;
-  Visibility visibility;
+  SampleMasks masks;
   Dropout dropout;
   float scale;
 };
@@ -220,14 +220,14 @@ void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64
 
 // Computes dV += P^T dO and dK += dS^T Q for the `num_rows` queries of a tile.
 template <typename Gemm>
-void add_key_gradients(const Visibility& visibility, const BackwardScratch& scratch, const TileRow& row,
+void add_key_gradients(const SampleMasks& masks, const BackwardScratch& scratch, const TileRow& row,
                        int64_t first_key, int64_t num_rows, int64_t head_size) {
   const int64_t columns = padded_columns<Gemm>(head_size), offset = row.first_query / Gemm::kDepth * columns;
   const Word *queries = scratch.query_columns + offset, *output_gradients = scratch.output_gradient_columns + offset;
   for (int64_t key = 0; key < kTile; key += Gemm::kRowGroup) {
     // Causal: queries before the first key of the group do not attend to it.
-    const int64_t first_position = visibility.first_position + row.first_query;
-    const int64_t hidden = visibility.causal ? larger(0, first_key + key - first_position) : 0;
+    const int64_t first_position = masks.first_position + row.first_query;
+    const int64_t hidden = masks.causal ? larger(0, first_key + key - first_position) : 0;
     const int64_t first = hidden / Gemm::kDepth / Gemm::kStepMultiple * Gemm::kStepMultiple;
     const int64_t count = num_rows / Gemm::kDepth - first;
     if (count <= 0) break;
@@ -265,7 +265,7 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first = group * kRowGroup;
     num_keys[group] =
-        kind == TileKind::kWhole ? kTile : keys_of_rows(head.visibility, row, first, kRowGroup, first_key);
+        kind == TileKind::kWhole ? kTile : keys_of_rows(head.masks, row, first, kRowGroup, first_key);
     vectors[group] = vectors_of<Gemm>(num_keys[group]);
     prefetch_rows(ahead.queries, first, kRowGroup);
     prefetch_rows(ahead.output_gradients, first, kRowGroup);
@@ -281,9 +281,9 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   }
   const int64_t num_rows = num_groups * kRowGroup;
   if (kind == TileKind::kMasked) {
-    seen_keys(scratch.seen, head.visibility, first_key);
+    seen_keys(scratch.seen, head.masks, first_key);
     for (int64_t index = 0; index < num_rows; ++index) {
-      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.seen,
+      hide_keys(scratch.scores + index * kTile, head.masks, row.first_query + index, first_key, scratch.seen,
                 vectors[index / kRowGroup]);
     }
   }
@@ -293,7 +293,7 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
                        : (whole ? gradient_tile<Gemm, false, true> : gradient_tile<Gemm, false, false>);
   gradient(scratch, vectors, num_rows, head.scale * kLog2E, head.dropout, row.first_query, first_key);
 
-  add_key_gradients<Gemm>(head.visibility, scratch, row, first_key, num_rows, size);
+  add_key_gradients<Gemm>(head.masks, scratch, row, first_key, num_rows, size);
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first = group * kRowGroup;
     multiply_rows<Gemm>(query_gradients + (row.first_query + first) * columns, columns,
@@ -378,7 +378,7 @@ struct BackwardGroup {
             problem.accumulate,
             static_cast<const float*>(problem.log_sum_exp) + statistics_at(problem, batch, a),
             static_cast<const float*>(problem.row_sums) + statistics_at(problem, batch, a),
-            visibility_of(problem, batch),
+            masks_of(problem, batch),
             dropout_of(problem, batch, a),
             static_cast<float>(problem.scale)};
   }
@@ -389,11 +389,11 @@ struct BackwardGroup {
 template <typename Gemm, typename T>
 void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                    float* query_gradients, int64_t key_tile, int64_t num_parts, bool last) {
-  const Visibility& visibility = head.visibility;
+  const SampleMasks& masks = head.masks;
   const int64_t columns = round_up(head.queries.columns, kLanes), first_key = key_tile * kTile;
   const int64_t tiles = (head.queries.rows + kTile - 1) / kTile;
-  const TileKind key_kind = key_tile_kind(visibility, first_key);
-  const int64_t first_tile = visibility.causal ? larger(0, first_key - visibility.first_position) / kTile : 0;
+  const TileKind key_kind = key_tile_kind(masks, first_key);
+  const int64_t first_tile = masks.causal ? larger(0, first_key - masks.first_position) / kTile : 0;
   for (int64_t tile = first_tile; tile < tiles; ++tile) {
     const TileRow& row = scratch.tile_rows[tile];
     const TileKind kind = tile_kind(row, first_key, key_kind);
@@ -418,8 +418,8 @@ void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head
 }
 
 // Tells whether queries of a head attend to keys of a tile; the answer is the same for all heads of a group.
-MTL_INLINE bool is_seen(const Visibility& visibility, const TileRow* rows, int64_t num_rows, int64_t first_key) {
-  const TileKind key_kind = key_tile_kind(visibility, first_key);
+MTL_INLINE bool is_seen(const SampleMasks& masks, const TileRow* rows, int64_t num_rows, int64_t first_key) {
+  const TileKind key_kind = key_tile_kind(masks, first_key);
   for (int64_t row = 0; row < num_rows; ++row) {
     if (tile_kind(rows[row], first_key, key_kind) != TileKind::kSkipped) return true;
   }
@@ -437,12 +437,12 @@ void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head
   const int64_t columns = round_up(size, kLanes), tiles = (first.queries.rows + kTile - 1) / kTile;
   const int64_t key_tiles = (first.keys.rows + kTile - 1) / kTile, scratch_tiles = round_up(sequence, kTile) / kTile;
   for (int64_t tile = 0; tile < members * scratch_tiles; ++tile) scratch.states[tile] = TileState::kUntouched;
-  for (int64_t tile = 0; tile < tiles; ++tile) scratch.tile_rows[tile] = tile_row(first.visibility, tile);
+  for (int64_t tile = 0; tile < tiles; ++tile) scratch.tile_rows[tile] = tile_row(first.masks, tile);
   for (int64_t key_tile = part; key_tile < key_tiles; key_tile += num_parts) {
     const int64_t first_key = key_tile * kTile;
     fill_zero(scratch.key_gradients, kTile * padded_columns<Gemm>(size));
     fill_zero(scratch.value_gradients, kTile * padded_columns<Gemm>(size));
-    const bool seen = is_seen(first.visibility, scratch.tile_rows, tiles, first_key);
+    const bool seen = is_seen(first.masks, scratch.tile_rows, tiles, first_key);
     if (seen) {
       pack_transposed<Gemm>(scratch.keys_transposed, rows_of(first.keys, first_key));
       pack_transposed<Gemm>(scratch.values_transposed, rows_of(first.values, first_key));

@@ -140,7 +140,7 @@ Status attend_one_query_all(const AttentionProblem& problem) {
   for_tasks(num_heads, 1, threads, [&](int64_t head, int thread) {
     Carver carver = {static_cast<char*>(memory.data) + bytes_of_thread * thread, 0};
     const int64_t batch = head / problem.heads, of_batch = head % problem.heads;
-    const KeyRange seen = Visibility::keys_of(visibility_of(problem, batch), 0);
+    const KeyRange seen = SampleMasks::keys_of(masks_of(problem, batch), 0);
     const auto seen_rows = [&](const AttentionOperand& operand) -> Matrix<const T> {
       const Matrix<const T> all = matrix_of<const T>(problem, operand, batch, of_batch, num_keys);
       return {all.data + seen.begin * all.stride, all.stride, seen.end - seen.begin, head_size};

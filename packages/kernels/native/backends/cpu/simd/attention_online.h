@@ -19,7 +19,7 @@ struct ForwardHead {
   Matrix<const T> queries, keys, values;
   Results<T> outputs;
   float* log_sum_exp;  // [num_queries], or null
-  Visibility visibility;
+  SampleMasks masks;
   Dropout dropout;
   float scale;
 };
@@ -173,7 +173,7 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first_row = group * kRowGroup;
     num_keys[group] =
-        kind == TileKind::kWhole ? kTile : keys_of_rows(head.visibility, row, first_row, kRowGroup, first_key);
+        kind == TileKind::kWhole ? kTile : keys_of_rows(head.masks, row, first_row, kRowGroup, first_key);
     vectors[group] = vectors_of<Gemm>(num_keys[group]);
     prefetch_rows(ahead.queries, first_row, kRowGroup);
     prefetch_rows(ahead.keys, first_row, kRowGroup);
@@ -183,9 +183,9 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
                         query_stride, 1, keys, kTile, vectors[group], steps, kOverwrite);
   }
   if (kind == TileKind::kMasked) {
-    seen_keys(scratch.seen, head.visibility, first_key);
+    seen_keys(scratch.seen, head.masks, first_key);
     for (int64_t index = 0; index < num_groups * kRowGroup; ++index) {
-      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.seen,
+      hide_keys(scratch.scores + index * kTile, head.masks, row.first_query + index, first_key, scratch.seen,
                 vectors[index / kRowGroup]);
     }
   }
@@ -254,7 +254,7 @@ ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* nex
   if (next_query_tile * kTile < head.queries.rows) {
     ahead.queries = rows_of(head.queries, next_query_tile * kTile);
     // Causal attention continues with the keys at the same positions as those queries.
-    if (!head.visibility.causal || next_query_tile >= key_tiles || scratch.packed[next_query_tile]) return ahead;
+    if (!head.masks.causal || next_query_tile >= key_tiles || scratch.packed[next_query_tile]) return ahead;
     ahead.keys = rows_of(head.keys, next_query_tile * kTile);
     ahead.values = rows_of(head.values, next_query_tile * kTile);
   } else if (next_head != nullptr) {
@@ -271,14 +271,14 @@ void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, c
                   int64_t part, int64_t num_parts) {
   const int64_t head_size = head.queries.columns;
   const int64_t columns = round_up(head_size, kLanes);
-  const int64_t key_tiles = (head.visibility.num_keys + kTile - 1) / kTile;
-  const int64_t query_tiles = (head.visibility.num_queries + kTile - 1) / kTile;
+  const int64_t key_tiles = (head.masks.num_keys + kTile - 1) / kTile;
+  const int64_t query_tiles = (head.masks.num_queries + kTile - 1) / kTile;
   for (int64_t tile = 0; tile < key_tiles; ++tile) {
-    scratch.key_kinds[tile] = static_cast<uint8_t>(key_tile_kind(head.visibility, tile * kTile));
+    scratch.key_kinds[tile] = static_cast<uint8_t>(key_tile_kind(head.masks, tile * kTile));
     scratch.packed[tile] = 0;
   }
   for (int64_t query_tile = part; query_tile < query_tiles; query_tile += num_parts) {
-    const TileRow row = tile_row(head.visibility, query_tile);
+    const TileRow row = tile_row(head.masks, query_tile);
     fill_zero(scratch.denominators, kTile * kLanes);
     for (int64_t index = 0; index < kTile; index += kLanes) store(scratch.maxima + index, splat(kNoMaximum));
     const auto kind_of = [&](int64_t tile) {
@@ -321,7 +321,7 @@ MTL_INLINE ForwardHead<T> forward_head_of(const AttentionProblem& problem, int64
           matrix_of<const T>(problem, problem.value, batch, head, problem.num_keys),
           results_of<T>(problem, problem.output, batch, head, problem.num_queries),
           log_sum_exp == nullptr ? nullptr : log_sum_exp + statistics_at(problem, batch, head),
-          visibility_of(problem, batch),
+          masks_of(problem, batch),
           dropout_of(problem, batch, head),
           static_cast<float>(problem.scale)};
 }
