@@ -3,11 +3,11 @@
 // attention_backward: the gradients of query, key and value, with the probabilities recomputed from logSumExp
 // (Dao et al. 2022, 2023).
 //
-//   S query positions, K key positions, B micro-batch, D head size
+//   S query positions, K key positions, B micro-batch, D head size of queries and keys, E head size of values
 //   A query heads (of this process) in G groups of R = A / G: the heads of a group share its key and value
 //   (grouped-query attention, Ainslie et al. 2023; R = 1: multi-head attention, G = 1: multi-query attention)
-//   query  [S, B, A, D] or [S, B, G, R, D]     key, value  [K, B, G, D]     gradients have these shapes, too
-//   output, outputGradient  [S, B, A, D]
+//   query  [S, B, A, D] or [S, B, G, R, D]     key  [K, B, G, D]     value  [K, B, G, E]
+//   output, outputGradient  [S, B, A, E]     gradients have the shapes of query, key and value
 //   rowSums  [B, A, S], as logSumExp: of output times outputGradient (attention_row_sums)
 //   dtypes: output may be float32 over operands of 16 bits, and so may the gradients of query, key and value,
 //   all three alike: results that are merged or added up later are then rounded only once
@@ -16,8 +16,8 @@
 //   samples?   [B] int64: global sample numbers; needed with dropout
 //
 // The options that hide keys from queries are in visibility.h. With packed samples there is no B: the
-// operands are query [T, A, D] or [T, G, R, D], key and value [T, G, D], output [T, A, D], logSumExp [A, T],
-// samples [N]; with queryStarts, queries and outputs have U rows.
+// operands are query [T, A, D] or [T, G, R, D], key [T, G, D], value [T, G, E], output [T, A, E], logSumExp
+// [A, T], samples [N]; with queryStarts, queries and outputs have U rows.
 //
 // scale: the factor of the scores, above 0.
 // accumulate (backward): 1 adds to the gradients of query, key and value, which are float32 or float64. With
@@ -56,7 +56,7 @@ struct Sizes {
   bool packed;
   int64_t num_queries, num_keys;  // packed: rows
   int64_t batch;                  // samples
-  int64_t heads, groups, head_size;
+  int64_t heads, groups, head_size, value_size;
 };
 
 // Returns the number of dimensions that an operand has before its heads.
@@ -72,13 +72,13 @@ Sizes sizes_of(const OpCall& call) {
   const bool packed = first == 1;
   const int64_t heads = query.rank == first + 3 ? query.dim(first) * query.dim(first + 1) : query.dim(first);
   return {packed, query.dim(0), key.dim(0), packed ? call.tensor(Op::kStarts).size() - 1 : query.dim(1),
-          heads,  key.dim(-2),  query.dim(-1)};
+          heads,  key.dim(-2),  query.dim(-1), call.tensor(Op::kValue).dim(-1)};
 }
 
 // Checks that the tensor has this shape, without the dimension `batch` if samples are packed.
-Status expect_rows(const OpCall& call, int tensor, const Sizes& sizes, int64_t positions, int64_t heads) {
-  return sizes.packed ? expect_shape(call, tensor, {positions, heads, sizes.head_size})
-                      : expect_shape(call, tensor, {positions, sizes.batch, heads, sizes.head_size});
+Status expect_rows(const OpCall& call, int tensor, const Sizes& sizes, int64_t positions, int64_t heads, int64_t size) {
+  return sizes.packed ? expect_shape(call, tensor, {positions, heads, size})
+                      : expect_shape(call, tensor, {positions, sizes.batch, heads, size});
 }
 
 template <typename Op>
@@ -87,10 +87,12 @@ Status validate_operands(const OpCall& call) {
   MTL_RETURN_IF_ERROR(expect_floating(call, Op::kQuery));
   MTL_RETURN_IF_ERROR(expect_rank(call, Op::kQuery, first + 2, first + 3));
   MTL_RETURN_IF_ERROR(expect_rank(call, Op::kKey, first + 2, first + 2));
+  MTL_RETURN_IF_ERROR(expect_rank(call, Op::kValue, first + 2, first + 2));
   const TensorView& query = call.tensor(Op::kQuery);
   const Sizes sizes = sizes_of<Op>(call);
   const int64_t heads = sizes.heads, groups = sizes.groups;
   if (sizes.head_size < 1) return argument_error(call, "the head size is 0");
+  if (sizes.value_size < 1) return argument_error(call, "the head size of value is 0");
   const bool has_groups = query.rank == first + 3;
   if (has_groups ? query.dim(first) != groups : groups == 0 ? heads != 0 : heads % groups != 0) {
     return error_status("MTL_SHAPE", "%s: query has %lld %s and key %lld heads, expected %s", call.op,
@@ -105,9 +107,11 @@ Status validate_operands(const OpCall& call) {
     return error_status("MTL_SHAPE", "%s: query has %lld positions and key %lld, expected at least one of each", call.op,
                         static_cast<long long>(sizes.num_queries), static_cast<long long>(sizes.num_keys));
   }
+  const bool has_rows_of_queries = sizes.packed && !call.has(Op::kQueryStarts);
+  const int64_t num_keys = has_rows_of_queries ? sizes.num_queries : sizes.num_keys;
+  MTL_RETURN_IF_ERROR(expect_rows(call, Op::kKey, sizes, num_keys, groups, sizes.head_size));
+  MTL_RETURN_IF_ERROR(expect_rows(call, Op::kValue, sizes, num_keys, groups, sizes.value_size));
   for (const int tensor : {int{Op::kKey}, int{Op::kValue}}) {
-    const bool has_rows_of_queries = sizes.packed && !call.has(Op::kQueryStarts);
-    MTL_RETURN_IF_ERROR(expect_rows(call, tensor, sizes, has_rows_of_queries ? sizes.num_queries : sizes.num_keys, groups));
     MTL_RETURN_IF_ERROR(expect_dtype(call, tensor, {query.dtype}));
     MTL_RETURN_IF_ERROR(expect_whole_rows(call, tensor));
   }
@@ -183,7 +187,7 @@ Status validate_forward(const OpCall& call) {
   MTL_RETURN_IF_ERROR(validate_inputs<Op>(call));
   if (call.has(Op::kLogSumExp)) MTL_RETURN_IF_ERROR(expect_statistics<Op>(call, Op::kLogSumExp));
   const Sizes sizes = sizes_of<Op>(call);
-  MTL_RETURN_IF_ERROR(expect_rows(call, Op::kOutput, sizes, sizes.num_queries, sizes.heads));
+  MTL_RETURN_IF_ERROR(expect_rows(call, Op::kOutput, sizes, sizes.num_queries, sizes.heads, sizes.value_size));
   return expect_result_dtype(call, Op::kOutput, call.tensor(Op::kQuery).dtype);
 }
 
@@ -207,20 +211,21 @@ Status validate_backward(const OpCall& call) {
   MTL_RETURN_IF_ERROR(expect_statistics<Op>(call, Op::kLogSumExp));
   MTL_RETURN_IF_ERROR(expect_statistics<Op>(call, Op::kRowSums));
   const Sizes sizes = sizes_of<Op>(call);
-  MTL_RETURN_IF_ERROR(expect_rows(call, Op::kOutputGradient, sizes, sizes.num_queries, sizes.heads));
+  MTL_RETURN_IF_ERROR(expect_rows(call, Op::kOutputGradient, sizes, sizes.num_queries, sizes.heads, sizes.value_size));
   MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kOutputGradient, {call.tensor(Op::kQuery).dtype}));
   return expect_gradients(call);
 }
 
-// The FLOPs of one matmul of queries and keys, or of probabilities and values, for all heads.
+// The FLOPs of one matmul of queries and keys and of one of probabilities and values, for all heads.
 template <typename Op>
-double matmul_flops(const OpCall& call) {
+double matmuls_flops(const OpCall& call) {
   const Sizes sizes = sizes_of<Op>(call);
-  return 2.0 * static_cast<double>(sizes.heads * sizes.head_size) * counted_scores(visibility_call<Op>(call, sizes));
+  const double factor = 2.0 * static_cast<double>(sizes.heads * (sizes.head_size + sizes.value_size));
+  return factor * counted_scores(visibility_call<Op>(call, sizes));
 }
 
-double forward_flops(const OpCall& call) { return 2 * matmul_flops<AttentionForward>(call); }
-double backward_flops(const OpCall& call) { return 4 * matmul_flops<AttentionBackward>(call); }
+double forward_flops(const OpCall& call) { return matmuls_flops<AttentionForward>(call); }
+double backward_flops(const OpCall& call) { return 2 * matmuls_flops<AttentionBackward>(call); }
 
 MTL_REGISTER_OP(OpSchema{"attention_forward",
                          2,
@@ -265,6 +270,7 @@ AttentionProblem problem_of(const OpCall& call) {
   problem.heads = sizes.heads;
   problem.groups = sizes.groups;
   problem.head_size = sizes.head_size;
+  problem.value_size = sizes.value_size;
   problem.query = head_operand(call.tensor(Op::kQuery), first, sizes.groups, problem.query_starts);
   problem.key = group_operand(call.tensor(Op::kKey), first, problem.starts);
   problem.value = group_operand(call.tensor(Op::kValue), first, problem.starts);
@@ -279,9 +285,9 @@ AttentionProblem problem_of(const OpCall& call) {
 }
 
 // Writes zeros to the rows of an operand that belong to no sample.
-void clear_rest(const AttentionProblem& problem, const AttentionOperand& operand, int64_t rows) {
+void clear_rest(const AttentionProblem& problem, const AttentionOperand& operand, int64_t rows, int64_t size) {
   const int64_t members = operand.member == 0 || problem.groups == 0 ? 1 : problem.heads / problem.groups;
-  const size_t element = size_of(operand.dtype), bytes = static_cast<size_t>(problem.head_size) * element;
+  const size_t element = size_of(operand.dtype), bytes = static_cast<size_t>(size) * element;
   for (int64_t row = operand.starts[problem.batch]; row < rows; ++row) {
     for (int64_t head = 0; head < problem.groups * members; ++head) {
       const int64_t at = row * operand.position + head / members * operand.group + head % members * operand.member;
@@ -317,12 +323,12 @@ Status prepare_packed_rows(const OpCall& call, const AttentionProblem& problem) 
   MTL_RETURN_IF_ERROR(check_packed_rows(call, problem));
   if (problem.query_gradient.data != nullptr) {
     if (problem.accumulate) return ok_status();
-    clear_rest(problem, problem.query_gradient, problem.query_rows);
-    clear_rest(problem, problem.key_gradient, problem.rows);
-    clear_rest(problem, problem.value_gradient, problem.rows);
+    clear_rest(problem, problem.query_gradient, problem.query_rows, problem.head_size);
+    clear_rest(problem, problem.key_gradient, problem.rows, problem.head_size);
+    clear_rest(problem, problem.value_gradient, problem.rows, problem.value_size);
     return ok_status();
   }
-  clear_rest(problem, problem.output, problem.query_rows);
+  clear_rest(problem, problem.output, problem.query_rows, problem.value_size);
   if (problem.log_sum_exp == nullptr) return ok_status();
   for (int64_t head = 0; head < problem.heads; ++head) {
     for (int64_t row = problem.query_starts[problem.batch]; row < problem.query_rows; ++row) {

@@ -55,9 +55,9 @@ struct AttentionBackward {
 // difference of two is never NaN, and e^(this - any realistic value) is still 0.
 constexpr double kEmptyLogSumExp = -1e30;
 
-// The layout of an operand: a row of head_size contiguous elements for every position of every head, found by
-// strides in elements. Heads form groups of R = A / G: head a is member a % R of group a / R. All members of
-// a group share the rows of a key or value: its `member` stride is 0.
+// The layout of an operand: a row of head_size or value_size contiguous elements for every position of every
+// head, found by strides in elements. Heads form groups of R = A / G: head a is member a % R of group a / R.
+// All members of a group share the rows of a key or value: its `member` stride is 0.
 struct AttentionOperand {
   void* data;
   DType dtype;
@@ -66,10 +66,12 @@ struct AttentionOperand {
 };
 
 // One call of an attention op, forward or backward: S query positions, B samples, A query heads in G groups,
-// each with one key and one value head, D head size, K key positions.
+// each with one key and one value head, K key positions.
 struct AttentionProblem : Visibility {
   DType dtype;  // of query, key, value and outputGradient; the other tensors have it or are float32
-  int64_t heads, groups, head_size;
+  int64_t heads, groups;
+  int64_t head_size;   // D: elements of a row of query, key and their gradients
+  int64_t value_size;  // E: elements of a row of value, output and their gradients
   AttentionOperand query, key, value;
   void* log_sum_exp;  // [B, A, S] or, with packed samples, [A, T]; null if not requested
   AttentionOperand output;  // forward only; null data otherwise

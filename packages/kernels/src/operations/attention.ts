@@ -90,6 +90,7 @@ function outputOfAttention({
  * (FlashAttention), Dao 2023. `splitProjection` returns the parts of a packed projection.
  *
  * @throws UsageError MTL_SHAPE and MTL_ARGUMENT for operands that do not fit each other
+ * @throws KernelError MTL_UNSUPPORTED on device cuda if E is not D
  */
 export const attentionForward = returningOperation<AttentionForwardOptions, 'output'>(
   'attentionForward',
@@ -150,16 +151,16 @@ export const attentionBackward = checkedOperation(
   },
 );
 
-/** S positions, B micro-batch, A query heads, D head size, T rows of packed samples. */
+/** S positions, B micro-batch, A query heads, E head size of values, T rows of packed samples. */
 export interface AttentionRowSumsOptions {
   /** [B, A, S], packed [A, T], float32 (float64 over float64) */
   readonly rowSums: Tensor;
   /**
-   * [S, B, A, D], packed [T, A, D]: the output of `attentionForward`, in float32 or the dtype of its
+   * [S, B, A, E], packed [T, A, E]: the output of `attentionForward`, in float32 or the dtype of its
    * gradient.
    */
   readonly output: Tensor;
-  /** [S, B, A, D], packed [T, A, D]: like `output` */
+  /** [S, B, A, E], packed [T, A, E]: like `output` */
   readonly outputGradient: Tensor;
 }
 
@@ -182,10 +183,10 @@ export const attentionRowSums = returningOperation<AttentionRowSumsOptions, 'row
   },
 );
 
-/** S query positions, B micro-batch, A query heads, D head size, T rows of packed samples. */
+/** S query positions, B micro-batch, A query heads, E head size of values, T rows of packed samples. */
 export interface MergeAttentionOptions {
   /**
-   * [S, B, A, D], packed [T, A, D], float32 (float64 on the reference): the output over the keys so far;
+   * [S, B, A, E], packed [T, A, E], float32 (float64 on the reference): the output over the keys so far;
    * becomes the output over the keys of both parts.
    */
   readonly output: Tensor;
@@ -215,13 +216,16 @@ export const mergeAttention = checkedOperation(
   },
 );
 
-/** S new positions, B batch, A query heads in G groups, D head size, M positions that fit the caches. */
+/**
+ * S new positions, B batch, A query heads in G groups, D head size of queries and keys, E of values, M positions
+ * that fit the caches.
+ */
 export interface AttentionCachedForwardOptions {
   /** `[B, G, M, D]`: keys of the positions so far; new keys are written from `position` on. */
   readonly keyCache: Tensor;
-  /** `[B, G, M, D]` */
+  /** `[B, G, M, E]` */
   readonly valueCache: Tensor;
-  /** [S, B, A, D] */
+  /** [S, B, A, E] */
   readonly output: Tensor;
   /**
    * [S, B, A, D] or [S, B, G, R, D]: the new positions. `query`, `key` and `value` may be strided views.
@@ -229,7 +233,7 @@ export interface AttentionCachedForwardOptions {
   readonly query: Tensor;
   /** [S, B, G, D] */
   readonly key: Tensor;
-  /** [S, B, G, D] */
+  /** [S, B, G, E] */
   readonly value: Tensor;
   /** The number of positions that are cached already; position + S may be at most M. */
   readonly position: number;

@@ -165,20 +165,20 @@ MTL_INLINE void keep_masks(VInt* masks, const Dropout& dropout, const DroppedCol
   }
 }
 
-// Returns the rows of one head in an operand. `padded` is the number of positions when samples are not
-// packed.
+// Returns the rows of one head in an operand: `size` is their length, `padded` their number when samples are
+// not packed.
 template <typename T>
 MTL_INLINE Matrix<T> matrix_of(const AttentionProblem& problem, const AttentionOperand& operand, int64_t batch,
-                               int64_t head, int64_t padded) {
+                               int64_t head, int64_t padded, int64_t size) {
   return {static_cast<T*>(operand.data) + head_at(problem, operand, batch, head), operand.position,
-          length_of(operand.starts, batch, padded), problem.head_size};
+          length_of(operand.starts, batch, padded), size};
 }
 
 template <typename T>
 MTL_INLINE Results<T> results_of(const AttentionProblem& problem, const AttentionOperand& operand, int64_t batch,
-                                 int64_t head, int64_t padded) {
-  if (operand.dtype != problem.dtype) return {{}, matrix_of<float>(problem, operand, batch, head, padded)};
-  return {matrix_of<T>(problem, operand, batch, head, padded), {}};
+                                 int64_t head, int64_t padded, int64_t size) {
+  if (operand.dtype != problem.dtype) return {{}, matrix_of<float>(problem, operand, batch, head, padded, size)};
+  return {matrix_of<T>(problem, operand, batch, head, padded, size), {}};
 }
 
 MTL_INLINE SampleMasks masks_of(const AttentionProblem& problem, int64_t batch) {
