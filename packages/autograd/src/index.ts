@@ -19,8 +19,14 @@ export {
   type LinearAdapter,
   type LinearAdapters,
 } from './operations/adapted-linear.js';
-export { type AttentionOptions, attention, type PackedRows } from './operations/attention.js';
+export {
+  type AttentionOptions,
+  attention,
+  type PackedRows,
+  type VisibilityOptions,
+} from './operations/attention.js';
 export type { AttendRows, AttentionCall } from './operations/attention-call.js';
+export { type AttentionSinks, SinksOfCall } from './operations/attention-sinks.js';
 export {
   type BiasDropoutResidualOptions,
   biasDropoutResidual,
@@ -83,6 +89,7 @@ export {
   routerLinear,
 } from './operations/router.js';
 export { type RowGateOptions, rowGate } from './operations/row-gate.js';
+export { type Heads, type SplitProjectionOptions, splitProjection } from './operations/split-projection.js';
 export { type WholeHeadNormOptions, wholeHeadNorm } from './operations/whole-head-norm.js';
 export {
   domainsOf,
@@ -96,4 +103,4 @@ export { ParameterUnit, type UnitKeeper } from './parameter-unit.js';
 export { type PhiloxKey, philox, siteKey } from './random.js';
 export { recompute } from './recompute.js';
 export { type BackwardCall, type BackwardParts, Tape, type TapeNode, type TapeOptions } from './tape.js';
-export { type Activation, type Recipe, SavedTensor, Variable } from './variable.js';
+export { type Activation, type Part, type Recipe, SavedTensor, Variable } from './variable.js';

@@ -2,7 +2,7 @@ import { UsageError } from '@mtl/errors';
 import { add, Tensor } from '@mtl/kernels';
 import type { Parameter } from './parameter.js';
 import type { ParameterUnit } from './parameter-unit.js';
-import { type Activation, type Recipe, SavedTensor, Variable } from './variable.js';
+import { type Activation, type Part, type Recipe, SavedTensor, Variable } from './variable.js';
 
 /**
  * The half of backward that an operation is to do: gradients of its inputs (B), of its parameters (W), or
@@ -117,11 +117,14 @@ export class Tape {
       requiresGradient,
       recipe,
       activation,
-    }: { requiresGradient: boolean; recipe?: Recipe; activation?: Activation },
+      part,
+    }: { requiresGradient: boolean; recipe?: Recipe; activation?: Activation; part?: Part },
   ): Variable {
     const isRecorded = requiresGradient && this.recording;
     // nothing holds the dependencies of unrecorded results, such as an activation after frozen layers
-    const remade = isRecorded ? { recipe: recipe && withUnit(recipe, this.#recordedUnit), activation } : {};
+    const remade = isRecorded
+      ? { recipe: recipe && withUnit(recipe, this.#recordedUnit), activation, part }
+      : {};
     return this.#enter(new Variable(tensor, { requiresGradient: isRecorded, ...remade }));
   }
 
@@ -264,23 +267,35 @@ export class Tape {
     this.#checkOutputs(outputs);
     if (outputGradient !== undefined)
       this.#gradients.set(outputs.at(-1)!, outputGradient.view({ shape: outputGradient.shape }));
-    const nodes = this.#nodes;
-    this.#nodes = [];
-    while (nodes.length > 0) {
-      const recorded = nodes.pop()!;
-      if ('unit' in recorded) {
-        this.#enterUnit(recorded.begins ? undefined : recorded.unit);
-        continue;
-      }
-      const { node, outputs: ofNode } = recorded;
-      for (const each of ofNode) this.#playedBack.add(each);
-      const gradients = ofNode.map((each) => this.takeGradient(each));
-      const isRoot = (each: Variable): boolean => outputs.includes(each) || this.#losses.has(each);
-      if (gradients.some((gradient) => gradient !== undefined) || ofNode.some(isRoot)) {
-        this.#playNode(node, gradients, parts);
-      } else {
-        this.#finish(node); // no output depends on this node
-      }
+    // a node stays on the tape until it is done, so that `dispose` frees what a failure has left
+    for (let recorded = this.#nodes.at(-1); recorded !== undefined; recorded = this.#nodes.at(-1)) {
+      this.#playRecorded(recorded, outputs, parts);
+      this.#nodes.pop();
+    }
+  }
+
+  #playRecorded(
+    recorded: RecordedNode | UnitBoundary,
+    roots: readonly Variable[],
+    parts: BackwardParts,
+  ): void {
+    if ('unit' in recorded) {
+      this.#enterUnit(recorded.begins ? undefined : recorded.unit);
+      return;
+    }
+    const { node, outputs } = recorded;
+    for (const each of outputs) this.#playedBack.add(each);
+    const gradients = outputs.map((each) => this.takeGradient(each));
+    const isRoot = (each: Variable): boolean => roots.includes(each) || this.#losses.has(each);
+    if (!gradients.some((gradient) => gradient !== undefined) && !outputs.some(isRoot)) {
+      this.#finish(node); // no output depends on this node
+      return;
+    }
+    try {
+      this.#playNode(node, gradients, parts);
+    } catch (error) {
+      disposeOf(gradients);
+      throw error;
     }
   }
 

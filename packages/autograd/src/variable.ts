@@ -1,5 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import type { GeluKind, Tensor } from '@mtl/kernels';
+import { type GeluKind, Tensor } from '@mtl/kernels';
 
 /** A way to compute a tensor again from others that are kept anyway, instead of keeping it. */
 export interface Recipe {
@@ -20,6 +20,20 @@ export interface Activation {
 }
 
 /**
+ * Marks a variable as a part of another, the whole: its tensor is a view, its memory and its recomputation
+ * are the whole's, and its gradient is a view of the whole's gradient.
+ */
+export interface Part {
+  /** Keeps the whole for backward; each call needs a `release`. */
+  hold(options: { rematerialize: boolean }): void;
+  release(): void;
+  /** Returns this part of the whole that is kept; the caller owns the view. */
+  view(): Tensor;
+  /** Returns this part of the whole's gradient, which the first part to ask makes; the caller owns the view. */
+  newGradient(): Tensor;
+}
+
+/**
  * A tensor on a tape. Its maker owns it until `release`; operations that need it in backward hold it until
  * they have run. The memory is freed when the owner has released it and the last holder has let go.
  */
@@ -33,6 +47,8 @@ export class Variable {
   readonly recipe: Recipe | undefined;
   /** Present on outputs of GELU and squared ReLU. */
   readonly activation: Activation | undefined;
+  /** Present on parts of another variable. */
+  readonly part: Part | undefined;
   #owned = true;
   #numHolders = 0;
 
@@ -42,13 +58,25 @@ export class Variable {
       requiresGradient: boolean;
       recipe?: Recipe | undefined;
       activation?: Activation | undefined;
+      part?: Part | undefined;
     },
   ) {
-    const { requiresGradient, recipe, activation } = options;
+    const { requiresGradient, recipe, activation, part } = options;
     this.tensor = tensor;
     this.requiresGradient = requiresGradient;
     this.recipe = recipe;
     this.activation = activation;
+    this.part = part;
+  }
+
+  /**
+   * Returns a tensor for the gradient of this variable, with undefined contents: for operations whose
+   * backward returns it. The gradient of a part is in the memory of the whole's gradient.
+   */
+  newGradient(): Tensor {
+    if (this.part !== undefined) return this.part.newGradient();
+    const { shape, dtype, device } = this.tensor;
+    return Tensor.empty({ shape, dtype, device });
   }
 
   /** Releases the variable, which its owner needs no longer; a second call does nothing. */
@@ -77,15 +105,20 @@ export class Variable {
 
 /**
  * A tensor that an operation keeps for backward: the variable itself or, where rematerialization is on and
- * the variable has a recipe, the ingredients to compute it again.
+ * the variable has a recipe, the ingredients to compute it again. Of a part, the whole is kept.
  */
 export class SavedTensor {
   readonly #variable: Variable | undefined;
   readonly #recipe: Recipe | undefined;
-  #recomputed: Tensor | undefined;
+  readonly #part: Part | undefined;
+  /** The result of the recipe, or the view of the part. */
+  #made: Tensor | undefined;
 
   constructor(variable: Variable, { rematerialize }: { rematerialize: boolean }) {
-    if (rematerialize && variable.recipe !== undefined) {
+    if (variable.part !== undefined) {
+      this.#part = variable.part;
+      this.#part.hold({ rematerialize });
+    } else if (rematerialize && variable.recipe !== undefined) {
       this.#recipe = variable.recipe;
       for (const dependency of this.#recipe.dependencies) dependency.hold();
     } else {
@@ -95,14 +128,15 @@ export class SavedTensor {
 
   get tensor(): Tensor {
     if (this.#variable !== undefined) return this.#variable.tensor;
-    this.#recomputed ??= this.#recipe!.compute();
-    return this.#recomputed;
+    this.#made ??= this.#part === undefined ? this.#recipe!.compute() : this.#part.view();
+    return this.#made;
   }
 
   release(): void {
     this.#variable?.letGo();
-    this.#recomputed?.dispose();
-    this.#recomputed = undefined;
+    this.#made?.dispose();
+    this.#made = undefined;
+    this.#part?.release();
     for (const dependency of this.#recipe?.dependencies ?? []) dependency.letGo();
   }
 }

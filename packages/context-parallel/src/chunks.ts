@@ -1,6 +1,6 @@
 import type { ProcessGroup } from '@mtl/comm';
-import type { AttentionOptions as AttentionMasks, Tensor } from '@mtl/kernels';
-import type { AttendedHeads } from './context-attention.js';
+import type { AttentionOptions, Tensor, Visibility } from '@mtl/kernels';
+import type { AttendedCall } from './context-attention.js';
 
 /** Two chunks of the sequence, by their numbers. */
 export interface ChunkPair {
@@ -12,12 +12,12 @@ export interface ChunkPair {
 export interface RowOrder {
   readonly group: ProcessGroup;
   /**
-   * Converts rows [own, B, W] of activations to the order of chunks, one chunk after the other: unchanged, or
-   * [own, W] for packed samples.
+   * Converts rows [own, B, ...] of activations to the order of chunks, one chunk after the other: a view of
+   * the same shape, or for packed samples [own, ...], a view or a copy. `rows` may be strided.
    */
   enter(rows: Tensor): Tensor;
-  /** Converts rows back to [own, B, W]; returns a new tensor. */
-  leave(rows: Tensor): Tensor;
+  /** Runs `write` with rows in the order of chunks, and has what it wrote in `target`, [own, B, ...]. */
+  into(target: Tensor, write: (rows: Tensor) => void): void;
   /** Reorders rows, process after process, to the order of their sequences; returns a new tensor. */
   inSequenceOrder(byProcess: Tensor): Tensor;
   /** Reorders rows in the order of their sequences to process after process; returns a new tensor. */
@@ -40,32 +40,40 @@ export interface Chunks extends RowOrder {
    */
   statisticsShape(numHeads: number): readonly number[];
   /** Returns false if the masks of a call hide all keys of one chunk from all queries of the other. */
-  mayBeSeen(call: AttendedHeads, pair: ChunkPair): boolean;
-  /** Returns the masks and the dropout for the queries of one chunk and the keys of the other. */
-  masksOfPair(call: AttendedHeads, pair: ChunkPair): AttentionMasks;
+  mayBeSeen(call: AttendedCall, pair: ChunkPair): boolean;
+  /** Returns the options of attention of the queries of one chunk to the keys of the other. */
+  optionsOfPair(call: AttendedCall, pair: ChunkPair): AttentionOptions;
   /**
-   * Returns the masks for the queries of a chunk and the first rows of all keys, in the order of their
-   * sequences.
+   * Returns the options of attention of the queries of a chunk to the first rows of all keys, in the order of
+   * their sequences.
    */
-  masksOfAll(
-    call: AttendedHeads,
+  optionsOfAll(
+    call: AttendedCall,
     queries: number,
-  ): { readonly numRows: number; readonly masks: AttentionMasks };
+  ): { readonly numRows: number; readonly options: AttentionOptions };
   /** Returns the shape [B, A, S], for packed samples [A, T], of the log-sum-exp of all queries. */
   wholeStatisticsShape(numHeads: number): readonly number[];
-  /** Returns the masks for all queries and all keys, in the order of their sequences. */
-  wholeMasks(call: AttendedHeads): AttentionMasks;
+  /** Returns the options of attention of all queries to all keys, in the order of their sequences. */
+  wholeOptions(call: AttendedCall): AttentionOptions;
 }
 
-/** Returns the masks and the dropout of a call that are the same for all chunks. */
-export function chunkMasks(
-  { causal = false, windowSize, dropout, headOffset = 0 }: AttendedHeads,
+/** The samples whose rows chunks have. */
+interface SamplesOfChunks {
+  /** The visibility that the chunks decide, in addition to the visibility of the call. */
+  readonly visibility?: Visibility;
   /** int64: the numbers of the samples, for dropout. Default: the samples of the call. */
-  samples: Tensor | undefined = dropout?.samples.tensor,
-): AttentionMasks {
+  readonly samples?: Tensor;
+}
+
+/** Returns the options of a call of kernels for some chunks. */
+export function chunkOptions(
+  { visibility: ofCall, scale, dropout, headOffset = 0 }: AttendedCall,
+  { visibility, samples = dropout?.samples.tensor }: SamplesOfChunks,
+): AttentionOptions {
+  const { causal, windowSize } = ofCall ?? {};
   return {
-    causal,
-    windowSize,
+    visibility: { causal, windowSize, ...visibility },
+    ...(scale !== undefined && { scale }),
     dropout: dropout && {
       probability: dropout.probability,
       keyLow: dropout.key[0],

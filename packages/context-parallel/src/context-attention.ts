@@ -1,4 +1,4 @@
-import type { AttentionCall } from '@mtl/autograd';
+import type { AttentionCall, Heads } from '@mtl/autograd';
 
 /**
  * The communication with which queries attend to the keys of other processes. `all_gather`: every process
@@ -9,5 +9,5 @@ import type { AttentionCall } from '@mtl/autograd';
  */
 export type ContextCommunication = 'all_gather' | 'p2p' | 'a2a' | 'a2a+p2p';
 
-/** The heads, masks and dropout of a call, without its operand `qkv`. */
-export type AttendedHeads = Omit<AttentionCall, 'qkv'>;
+/** A call without its operands: visibility, scale and dropout. */
+export type AttendedCall = Omit<AttentionCall, keyof Heads<unknown>>;

@@ -1,20 +1,19 @@
-import type { AttentionCall } from '@mtl/autograd';
-import { type Tape, Variable } from '@mtl/autograd';
-import { attentionRowSums, type DType, splitProjection, Tensor, tidy } from '@mtl/kernels';
+import type { AttentionCall, Heads } from '@mtl/autograd';
+import { SinksOfCall, type Tape, Variable } from '@mtl/autograd';
+import { attentionRowSums, type DType, Tensor, tidy } from '@mtl/kernels';
 import type { Chunks } from './chunks.js';
-import type { AttendedHeads } from './context-attention.js';
-import { type ProjectionSizes, projectionShape, rowsOfPlace, sizesOf } from './projection-parts.js';
+import type { AttendedCall } from './context-attention.js';
+import { type HeadSizes, headsInto, mapHeads, rowsOfPlace, sizesOf } from './heads-of-rows.js';
 
 /**
  * The tensors of one pass. They hold the rows of this process's own chunks, one chunk after the other: [own,
- * B, W], or [own, W] for packed samples.
+ * B, ...], or [own, ...] for packed samples.
  */
 export interface Pass {
-  readonly call: AttendedHeads;
+  readonly call: AttendedCall;
   readonly chunks: Chunks;
-  readonly sizes: ProjectionSizes;
-  /** [rows, ..., (A + 2 G) * D] */
-  readonly projection: Tensor;
+  readonly sizes: HeadSizes;
+  readonly heads: Heads<Tensor>;
   /**
    * [chunks, ...], for each own chunk over all keys that its queries attend to; see `Chunks.statisticsShape`.
    */
@@ -22,16 +21,16 @@ export interface Pass {
 }
 
 export interface ForwardPass extends Pass {
-  /** [rows, ..., A * D] */
+  /** [rows, ..., A, E] */
   readonly output: Tensor;
 }
 
 export interface BackwardPass extends Pass {
   /** The `attentionRowSums` of each own chunk, in the shape of `logSumExp`. */
   readonly rowSums: Tensor;
-  /** [rows, ..., (A + 2 G) * D] */
-  readonly gradient: Tensor;
-  /** [rows, ..., A * D] */
+  /** The gradients of the heads. */
+  readonly gradient: Heads<Tensor>;
+  /** [rows, ..., A, E] */
   readonly outputGradient: Tensor;
 }
 
@@ -43,7 +42,7 @@ export interface ContextOperation {
   readonly name: string;
   /** Writes the output and the log-sum-exp. */
   forward(pass: ForwardPass): void;
-  /** Writes the gradient of the projection. */
+  /** Writes the gradients of the heads. */
   backward(pass: BackwardPass): void;
 }
 
@@ -53,68 +52,121 @@ export interface ContextOperation {
  */
 export const sumsOf = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
 
-/** Forward and backward of attention over the rows of a process. */
+/** Forward and backward of attention over the rows of a process: heads [own, B, ...]. */
 interface AttentionPasses {
   readonly name: string;
-  /**
-   * Computes the output. The returned `projection` is the tensor that backward reads in place of qkv.
-   * Default: qkv itself.
-   */
-  forward(qkv: Tensor): {
+  /** Computes the output. Backward reads `kept` in place of the heads, if there is such a tensor. */
+  forward(heads: Heads<Tensor>): {
+    /** [own, B, A * E] */
     readonly output: Tensor;
     readonly logSumExp: Tensor;
-    readonly projection?: Tensor;
+    readonly kept?: Tensor;
   };
-  /** Returns the gradient of qkv. */
-  backward(kept: {
-    readonly projection: Tensor;
+  /** Writes the gradients of the heads. */
+  backward(pass: {
+    readonly heads: Heads<Tensor> | undefined;
+    readonly kept: Tensor | undefined;
     readonly output: Tensor;
     readonly logSumExp: Tensor;
     readonly outputGradient: Tensor;
-  }): Tensor;
+    readonly gradient: Heads<Tensor>;
+  }): void;
+  /** The sinks, whose gradient `backward` computes. */
+  readonly sinks?: SinksOfCall | undefined;
 }
 
 /**
- * Records attention as a differentiable operation that keeps the projection, the output and the log-sum-exp
- * of its rows. The tensors that its masks read must outlive the passes of the micro-batch.
+ * Records attention as a differentiable operation that keeps the heads, the output and the log-sum-exp of its
+ * rows. The tensors that its masks read must outlive the passes of the micro-batch.
  */
 export function recordedAttention(
   tape: Tape,
-  qkv: Variable,
-  { name, forward, backward }: AttentionPasses,
+  heads: Heads<Variable>,
+  { name, forward, backward, sinks }: AttentionPasses,
 ): Variable {
-  const results = tidy(() => forward(qkv.tensor));
-  const output = tape.result(results.output, { requiresGradient: qkv.requiresGradient });
-  const kept = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
-  const logSumExp = kept(results.logSumExp);
-  const projection = results.projection && kept(results.projection);
+  const inputs = [heads.query, heads.key, heads.value];
+  const results = tidy(() => forward(mapHeads(heads, ({ tensor }) => tensor)));
+  const parameters = sinks?.parameters ?? [];
+  const output = tape.result(results.output, {
+    requiresGradient: parameters.length > 0 || inputs.some(({ requiresGradient }) => requiresGradient),
+  });
+  const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
+  const logSumExp = constant(results.logSumExp);
+  const kept = results.kept && constant(results.kept);
   tape.record(output, () => {
+    const savedHeads = kept === undefined ? mapHeads(heads, (each) => tape.save(each)) : undefined;
     const saved = {
-      projection: tape.save(projection ?? qkv),
+      kept: kept && tape.save(kept),
       output: tape.save(output),
       logSumExp: tape.save(logSumExp),
     };
     return {
       name,
-      inputs: [qkv],
-      parameters: [],
-      saved: Object.values(saved),
-      backward: ({ outputGradient }) => {
+      inputs,
+      parameters,
+      saved: [...Object.values(savedHeads ?? {}), ...Object.values(saved), sinks].filter(
+        (one) => one !== undefined,
+      ),
+      backward: ({ parts, outputGradient }) => {
+        if (!parts.input) {
+          sinks?.addGradient();
+          return [];
+        }
+        const gradient = mapHeads(heads, (each) => each.newGradient());
+        sinks?.startGradient();
         // not in a tidy scope, because recomputed tensors belong to their variables
         const tensors = {
-          projection: saved.projection.tensor,
+          heads: savedHeads && mapHeads(savedHeads, ({ tensor }) => tensor),
+          kept: saved.kept?.tensor,
           output: saved.output.tensor,
           logSumExp: saved.logSumExp.tensor,
           outputGradient: outputGradient!,
         };
-        return [tidy(() => backward(tensors))];
+        tidy(() => backward({ ...tensors, gradient }));
+        if (parts.weight) sinks?.addGradient();
+        return [gradient.query, gradient.key, gradient.value];
       },
     };
   });
   logSumExp.release();
-  projection?.release();
+  kept?.release();
   return output;
 }
+
+/** The results of each own chunk: output [rows, ..., A, E], statistics [chunks, ...]. */
+interface ResultsOfChunks {
+  readonly output: Tensor;
+  readonly logSumExp: Tensor;
+}
+
+/** Adds sinks to the results of own chunks over all keys. */
+export function addSinks(sinks: SinksOfCall | undefined, { output, logSumExp }: ResultsOfChunks): void {
+  if (sinks === undefined) return;
+  const perProcess = logSumExp.dim(0);
+  for (let place = 0; place < perProcess; place++) {
+    sinks.addTo({
+      output: rowsOfPlace(output, place, { perProcess }),
+      logSumExp: statisticsOfPlace(logSumExp, place),
+    });
+  }
+}
+
+/** Computes the gradient of sinks from statistics [chunks, ...] of own chunks. */
+export function differentiateSinks(
+  sinks: SinksOfCall | undefined,
+  { rowSums, logSumExp }: { readonly rowSums: Tensor; readonly logSumExp: Tensor },
+): void {
+  for (let place = 0; sinks !== undefined && place < logSumExp.dim(0); place++) {
+    sinks.differentiate({
+      rowSums: statisticsOfPlace(rowSums, place),
+      logSumExp: statisticsOfPlace(logSumExp, place),
+    });
+  }
+}
+
+/** Views activations [own, B, A * E] as [own, B, A, E]. */
+export const byHead = (tensor: Tensor, heads: number): Tensor =>
+  tensor.reshape([...tensor.shape.slice(0, -1), heads, tensor.dim(-1) / heads]);
 
 /** Records attention of this process's own chunks. */
 export function contextOperation(
@@ -122,37 +174,44 @@ export function contextOperation(
   { call, chunks }: { readonly call: AttentionCall; readonly chunks: Chunks },
   { name, forward, backward }: ContextOperation,
 ): Variable {
-  const { dtype, device } = call.qkv.tensor;
-  const sizes = sizesOf(call, chunks, call.qkv.tensor.dim(-1));
-  const { heads, headSize, rows } = sizes;
-  const empty = (shape: readonly number[]): Tensor => Tensor.empty({ shape, dtype, device });
-  const statisticsShape = [chunks.perProcess, ...chunks.statisticsShape(heads)];
+  const { dtype, device } = call.query.tensor;
+  const { heads: numHeads, valueSize } = sizesOf(mapHeads(call, ({ tensor }) => tensor));
+  const statisticsShape = [chunks.perProcess, ...chunks.statisticsShape(numHeads)];
   const statistics = { shape: statisticsShape, dtype: sumsOf(dtype), device };
-  return recordedAttention(tape, call.qkv, {
+  const sinks = call.sinks && new SinksOfCall(call.sinks);
+  return recordedAttention(tape, call, {
     name,
-    forward: (qkv) => {
-      const output = empty([...rows, heads * headSize]);
+    sinks,
+    forward: (given) => {
+      const outer = given.query.shape.slice(0, -3);
+      const output = Tensor.empty({ shape: [...outer, numHeads * valueSize], dtype, device });
       const logSumExp = Tensor.empty(statistics);
-      forward({ call, chunks, sizes, projection: chunks.enter(qkv), output, logSumExp });
-      return { output: chunks.leave(output), logSumExp };
+      const heads = mapHeads(given, (each) => chunks.enter(each));
+      const sizes = sizesOf(heads);
+      chunks.into(byHead(output, numHeads), (rows) => {
+        forward({ call, chunks, sizes, heads, output: rows, logSumExp });
+        addSinks(sinks, { output: rows, logSumExp });
+      });
+      return { output, logSumExp };
     },
-    backward: (kept) => {
-      const projection = chunks.enter(kept.projection);
-      const gradient = empty(projection.shape);
-      const outputGradient = chunks.enter(kept.outputGradient);
-      const byHead = [...rows, heads, headSize];
-      const output = chunks.enter(kept.output).reshape(byHead);
+    backward: (pass) => {
+      const heads = mapHeads(pass.heads!, (each) => chunks.enter(each));
+      const sizes = sizesOf(heads);
+      const outputGradient = chunks.enter(byHead(pass.outputGradient, numHeads));
+      const output = chunks.enter(byHead(pass.output, numHeads));
       const rowSums = Tensor.empty(statistics);
       for (let place = 0; place < chunks.perProcess; place++) {
         attentionRowSums({
-          rowSums: rowSums.rows(place, place + 1).reshape(statisticsShape.slice(1)),
+          rowSums: statisticsOfPlace(rowSums, place),
           output: rowsOfPlace(output, place, chunks),
-          outputGradient: rowsOfPlace(outputGradient.reshape(byHead), place, chunks),
+          outputGradient: rowsOfPlace(outputGradient, place, chunks),
         });
       }
-      const { logSumExp } = kept;
-      backward({ call, chunks, sizes, projection, logSumExp, rowSums, gradient, outputGradient });
-      return chunks.leave(gradient);
+      const { logSumExp } = pass;
+      differentiateSinks(sinks, { rowSums, logSumExp });
+      headsInto(chunks, pass.gradient, (gradient) =>
+        backward({ call, chunks, sizes, heads, logSumExp, rowSums, gradient, outputGradient }),
+      );
     },
   });
 }
@@ -161,26 +220,20 @@ export function contextOperation(
 const statisticsOfPlace = (statistics: Tensor, place: number): Tensor =>
   statistics.rows(place, place + 1).reshape(statistics.shape.slice(1));
 
-/** Returns the queries of one of the own chunks, [c, ..., G, R, D]. */
-const queryOfPlace = ({ projection, sizes, chunks }: Pass, place: number): Tensor =>
-  splitProjection(rowsOfPlace(projection.reshape(projectionShape(sizes)), place, chunks)).query;
-
 /** The rows of forward's operands that belong to an own chunk of queries; views. */
 interface OwnResults {
   /** [c, ..., G, R, D] */
   readonly query: Tensor;
-  /** [c, ..., A, D] */
+  /** [c, ..., A, E] */
   readonly output: Tensor;
   /** See `Chunks.statisticsShape`. */
   readonly logSumExp: Tensor;
 }
 
-export function ownResults(pass: ForwardPass, place: number): OwnResults {
-  const { sizes, output, logSumExp, chunks } = pass;
-  const { rows, heads, headSize } = sizes;
+export function ownResults({ heads, output, logSumExp, chunks }: ForwardPass, place: number): OwnResults {
   return {
-    query: queryOfPlace(pass, place),
-    output: rowsOfPlace(output.reshape([...rows, heads, headSize]), place, chunks),
+    query: rowsOfPlace(heads.query, place, chunks),
+    output: rowsOfPlace(output, place, chunks),
     logSumExp: statisticsOfPlace(logSumExp, place),
   };
 }
@@ -190,7 +243,7 @@ interface OwnGradients {
   /** [c, ..., G, R, D] */
   readonly query: Tensor;
   readonly queryGradient: Tensor;
-  /** [c, ..., A, D] */
+  /** [c, ..., A, E] */
   readonly outputGradient: Tensor;
   /** See `Chunks.statisticsShape`. */
   readonly logSumExp: Tensor;
@@ -198,13 +251,11 @@ interface OwnGradients {
 }
 
 export function ownGradients(pass: BackwardPass, place: number): OwnGradients {
-  const { gradient, sizes, outputGradient, chunks, logSumExp, rowSums } = pass;
-  const { rows, heads, headSize } = sizes;
+  const { heads, gradient, outputGradient, chunks, logSumExp, rowSums } = pass;
   return {
-    query: queryOfPlace(pass, place),
-    queryGradient: splitProjection(rowsOfPlace(gradient.reshape(projectionShape(sizes)), place, chunks))
-      .query,
-    outputGradient: rowsOfPlace(outputGradient.reshape([...rows, heads, headSize]), place, chunks),
+    query: rowsOfPlace(heads.query, place, chunks),
+    queryGradient: rowsOfPlace(gradient.query, place, chunks),
+    outputGradient: rowsOfPlace(outputGradient, place, chunks),
     logSumExp: statisticsOfPlace(logSumExp, place),
     rowSums: statisticsOfPlace(rowSums, place),
   };

@@ -1,24 +1,24 @@
-import type { AttentionCall, Tape, Variable } from '@mtl/autograd';
+import { type AttentionCall, type Heads, SinksOfCall, type Tape, type Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import {
-  attentionBackward,
-  attentionForward,
-  cast,
-  rowProducts,
-  splitProjection,
-  Tensor,
-} from '@mtl/kernels';
+import { attentionBackward, attentionForward, cast, rowProducts, sizeOf, Tensor } from '@mtl/kernels';
 import type { Chunks, RowOrder } from './chunks.js';
-import type { AttendedHeads } from './context-attention.js';
-import { type ContextOperation, recordedAttention, sumsOf } from './context-operation.js';
-import { sizesOf } from './projection-parts.js';
+import type { AttendedCall } from './context-attention.js';
+import {
+  addSinks,
+  byHead,
+  type ContextOperation,
+  differentiateSinks,
+  recordedAttention,
+  sumsOf,
+} from './context-operation.js';
+import { mapHeads, sizesOf } from './heads-of-rows.js';
 
 /** The operands of attention of a process's own heads. Rows are in the order of their sequences. */
 interface PassOfHeads {
-  readonly call: AttendedHeads;
-  /** [rows, ..., (A + 2 G) * D] */
-  readonly projection: Tensor;
+  readonly call: AttendedCall;
+  /** [rows, ...] */
+  readonly heads: Heads<Tensor>;
   /** See `AttentionOfHeads.statisticsShape`. */
   readonly logSumExp: Tensor;
 }
@@ -33,49 +33,39 @@ interface AttentionOfHeads {
    * positions.
    */
   statisticsShape(numHeads: number): readonly number[];
-  /** Writes the output [rows, ..., A * D] and the log-sum-exp. */
+  /** Writes the output [rows, ..., A, E] and the log-sum-exp. */
   forward(pass: PassOfHeads & { readonly output: Tensor }): void;
-  /** Writes the gradient of the projection. */
+  /** Writes the gradients of the heads. */
   backward(
     pass: PassOfHeads & {
       readonly rowSums: Tensor;
+      /** [rows, ..., A, E] */
       readonly outputGradient: Tensor;
-      readonly gradient: Tensor;
+      readonly gradient: Heads<Tensor>;
     },
   ): void;
 }
 
 /** Makes the attention of a process that holds all keys of its heads. */
 export function attentionOfSequences(chunks: Chunks): AttentionOfHeads {
-  const operandsOf = ({ call, projection, logSumExp }: PassOfHeads) => {
-    const { numHeads, numGroups = numHeads } = call;
-    const headSize = projection.dim(-1) / (numHeads + 2 * numGroups);
-    const rows = projection.shape.slice(0, -1);
-    const split = (tensor: Tensor) =>
-      splitProjection(tensor.reshape([...rows, numGroups, numHeads / numGroups + 2, headSize]));
-    const byHead = (tensor: Tensor) => tensor.reshape([...rows, numHeads, headSize]);
-    const operands = { logSumExp: onlyChunk(logSumExp), ...split(projection), ...chunks.wholeMasks(call) };
-    return { split, byHead, operands };
-  };
+  const operandsOf = ({ call, heads, logSumExp }: PassOfHeads) => ({
+    logSumExp: onlyChunk(logSumExp),
+    ...heads,
+    ...chunks.wholeOptions(call),
+  });
   return {
     name: 'attention of exchanged heads',
     statisticsShape: (numHeads) => [1, ...chunks.wholeStatisticsShape(numHeads)],
-    forward: (pass) => {
-      const { byHead, operands } = operandsOf(pass);
-      attentionForward({ ...operands, output: byHead(pass.output) });
-    },
-    backward: (pass) => {
-      const { split, byHead, operands } = operandsOf(pass);
-      const { query: queryGradient, key: keyGradient, value: valueGradient } = split(pass.gradient);
+    forward: (pass) => attentionForward({ ...operandsOf(pass), output: pass.output }),
+    backward: (pass) =>
       attentionBackward({
-        ...operands,
-        queryGradient,
-        keyGradient,
-        valueGradient,
-        outputGradient: byHead(pass.outputGradient),
+        ...operandsOf(pass),
+        queryGradient: pass.gradient.query,
+        keyGradient: pass.gradient.key,
+        valueGradient: pass.gradient.value,
+        outputGradient: pass.outputGradient,
         rowSums: onlyChunk(pass.rowSums),
-      });
-    },
+      }),
   };
 }
 
@@ -89,7 +79,7 @@ export const attentionOfBlocks = (
   const withSizes = <Pass extends PassOfHeads>(pass: Pass) => ({
     ...pass,
     chunks,
-    sizes: sizesOf(pass.call, chunks, pass.projection.dim(-1)),
+    sizes: sizesOf(pass.heads),
   });
   return {
     name: `${name} of exchanged heads`,
@@ -111,59 +101,79 @@ export const attentionOfBlocks = (
  */
 export function exchangedHeads(
   tape: Tape,
-  { call, order }: { readonly call: AttentionCall; readonly order: RowOrder },
+  { call: ofCall, order }: { readonly call: AttentionCall; readonly order: RowOrder },
   { name, statisticsShape, forward, backward }: AttentionOfHeads,
 ): Variable {
-  const own = ownHeads(call, order.group);
-  const { dtype, device } = call.qkv.tensor;
-  const empty = (shape: readonly number[]): Tensor => Tensor.empty({ shape, dtype, device });
+  const { query, key, value, ...rest } = ofCall;
+  const { dtype, device } = query.tensor;
+  const sizes = sizesOf(mapHeads(ofCall, ({ tensor }) => tensor));
+  const numHeads = headsOfProcess(sizes, order.group);
+  const { rank, size } = order.group;
+  const firstHead = rank * numHeads;
+  const call = { ...rest, headOffset: (rest.headOffset ?? 0) + firstHead };
+  const sinks = rest.sinks && new SinksOfCall(rest.sinks, { start: firstHead, end: firstHead + numHeads });
+  const [groups, headsPerGroup] = [sizes.groups / size, sizes.heads / sizes.groups];
+  // what a process has of each row after the exchange, one after the other
+  const features = {
+    query: [groups, headsPerGroup, sizes.headSize],
+    key: [groups, sizes.headSize],
+    value: [groups, sizes.valueSize],
+  };
   const emptyStatistics = (): Tensor =>
-    Tensor.empty({ shape: statisticsShape(own.numHeads), dtype: sumsOf(dtype), device });
-  return recordedAttention(tape, call.qkv, {
-    name,
-    forward: (qkv) => {
-      const projection = positionsOfHeads(qkv, order);
-      const { numHeads, numGroups = numHeads } = own;
-      const width = (projection.dim(-1) / (numHeads + 2 * numGroups)) * numHeads;
-      const output = empty([...projection.shape.slice(0, -1), width]);
-      const logSumExp = emptyStatistics();
-      forward({ call: own, projection, output, logSumExp });
-      return { output: headsOfPositions(output, order), logSumExp, projection };
+    Tensor.empty({ shape: statisticsShape(numHeads), dtype: sumsOf(dtype), device });
+  return recordedAttention(
+    tape,
+    { query, key, value },
+    {
+      name,
+      sinks,
+      forward: (given) => {
+        const kept = positionsOfHeads(given, features, order);
+        const width = numHeads * sizes.valueSize;
+        const output = Tensor.empty({ shape: [...kept.shape.slice(0, -1), width], dtype, device });
+        const logSumExp = emptyStatistics();
+        const results = { output: byHead(output, numHeads), logSumExp };
+        forward({ call, heads: sideBySide(kept, features), ...results });
+        addSinks(sinks, results);
+        const shape = [...given.query.shape.slice(0, -3), width * size];
+        const ofPositions = { whole: Tensor.empty({ shape, dtype, device }) };
+        headsOfPositions(output, { whole: [width] }, { order, targets: ofPositions });
+        return { output: ofPositions.whole, logSumExp, kept };
+      },
+      backward: ({ kept, output, logSumExp, outputGradient: ofPositions, gradient: targets }) => {
+        const rowSums = emptyStatistics();
+        const sums = rowSumsOf(output, ofPositions, sizes.heads);
+        turnRows(positionsOfHeads({ sums }, { sums: [numHeads] }, order), rowSums);
+        differentiateSinks(sinks, { rowSums, logSumExp });
+        const width = numHeads * sizes.valueSize;
+        using outputGradient = positionsOfHeads({ whole: ofPositions }, { whole: [width] }, order);
+        const gradients = Tensor.empty({ shape: kept!.shape, dtype, device });
+        const heads = sideBySide(kept!, features);
+        const gradient = sideBySide(gradients, features);
+        const byHeads = byHead(outputGradient, numHeads);
+        backward({ call, heads, logSumExp, rowSums, outputGradient: byHeads, gradient });
+        headsOfPositions(gradients, features, { order, targets });
+      },
     },
-    backward: ({ projection, output, logSumExp, outputGradient: ofPositions }) => {
-      const rowSums = emptyStatistics();
-      turnRows(positionsOfHeads(rowSumsOf(output, ofPositions, call.numHeads), order), rowSums);
-      const outputGradient = positionsOfHeads(ofPositions, order);
-      const gradient = empty(projection.shape);
-      backward({ call: own, projection, logSumExp, rowSums, outputGradient, gradient });
-      outputGradient.dispose();
-      return headsOfPositions(gradient, order);
-    },
+  );
+}
+
+/** Returns the number of query heads of a process after the exchange. */
+function headsOfProcess(
+  { groups, heads }: { readonly groups: number; readonly heads: number },
+  { size }: ProcessGroup,
+): number {
+  if (groups % size === 0) return heads / size;
+  throw new UsageError('MTL_CONTEXT_PARALLEL', `${groups} groups of heads for ${size} processes`, {
+    expected: `a multiple of ${size}: every process has all positions of some of them`,
+    remedy: 'let keys and values travel: all_gather or p2p',
   });
 }
 
-/** Returns the heads of a call that a process has after the exchange. */
-function ownHeads(call: AttentionCall, { rank, size }: ProcessGroup): AttendedHeads {
-  const { numHeads, numGroups = numHeads, headOffset = 0 } = call;
-  if (numGroups % size !== 0) {
-    throw new UsageError('MTL_CONTEXT_PARALLEL', `${numGroups} groups of heads for ${size} processes`, {
-      expected: `a multiple of ${size}: every process has all positions of some of them`,
-      remedy: 'let keys and values travel: all_gather or p2p',
-    });
-  }
-  return {
-    ...call,
-    numHeads: numHeads / size,
-    numGroups: numGroups / size,
-    headOffset: headOffset + (rank * numHeads) / size,
-  };
-}
-
-/** Computes the row sums [rows, ..., A] of an output and its gradient, [rows, ..., A * D]. */
+/** Computes the row sums [rows, ..., A] of an output and its gradient, [rows, ..., A * E]. */
 function rowSumsOf(output: Tensor, gradient: Tensor, numHeads: number): Tensor {
-  const shape = [...output.shape.slice(0, -1), numHeads, output.dim(-1) / numHeads];
-  const sums = rowProducts({ left: output.reshape(shape), right: gradient.reshape(shape) });
-  return sums.reshape(shape.slice(0, -1));
+  const [left, right] = [byHead(output, numHeads), byHead(gradient, numHeads)];
+  return rowProducts({ left, right }).reshape(left.shape.slice(0, -1));
 }
 
 /** Copies rows [chunks * c, ..., A] to statistics [chunks, ..., A, c]. */
@@ -179,46 +189,87 @@ function turnRows(rows: Tensor, statistics: Tensor): void {
   cast({ output: to, input: from });
 }
 
-/** Views [rows, ..., W] as [n, rows, ..., W / n], split by the heads of each of n processes. */
-function byHeads(tensor: Tensor, size: number): Tensor {
-  const [rows, width] = [tensor.shape.slice(0, -1), tensor.dim(-1)];
-  const share = width / size;
-  const strides = rows.map((_, dim) => rows.slice(dim + 1).reduce((inner, length) => inner * length, width));
-  return tensor.strided({ shape: [size, ...rows, share], strides: [share, ...strides, 1] });
+/** The dimensions of a row in each of some tensors, by their names. */
+type Features<Name extends string> = Readonly<Record<Name, readonly number[]>>;
+
+/** Makes an object with the names of another. */
+function byName<Name extends string, To>(
+  names: Readonly<Record<Name, unknown>>,
+  make: (name: Name) => To,
+): Record<Name, To> {
+  const entries = (Object.keys(names) as Name[]).map((name) => [name, make(name)]);
+  return Object.fromEntries(entries) as Record<Name, To>;
+}
+
+/** Splits rows [..., W] into parts that lie one after the other in each row; strided views. */
+function sideBySide<Name extends string>(rows: Tensor, features: Features<Name>): Record<Name, Tensor> {
+  const [outer, strides] = [rows.shape.slice(0, -1), rows.strides.slice(0, -1)];
+  let offset = 0;
+  return byName(features, (name) => {
+    const inner = features[name];
+    const ofInner = inner.map((_, dim) => sizeOf(inner.slice(dim + 1)));
+    const part = rows.strided({ offset, shape: [...outer, ...inner], strides: [...strides, ...ofInner] });
+    offset += sizeOf(inner);
+    return part;
+  });
+}
+
+/** Views [rows, ..., F, ...] as [n, rows, ..., F / n, ...]: `features` F, ... divided over n processes. */
+function byProcess(tensor: Tensor, size: number, { length }: readonly number[]): Tensor {
+  const { shape, strides } = tensor;
+  const dim = shape.length - length;
+  const share = shape[dim]! / size;
+  return tensor.strided({
+    shape: [size, ...shape.slice(0, dim), share, ...shape.slice(dim + 1)],
+    strides: [share * strides[dim]!, ...strides],
+  });
 }
 
 /**
- * Exchanges [own, B, W] of the process's own positions for [S, B, W / n] of its own heads (packed: [T, W /
- * n]).
+ * Exchanges [own, B, n * F, ...] of the process's own positions for all positions [S, B, W] (packed: [T, W])
+ * of its own heads. `features` are F, ..., of a process's own heads; W has all of them, side by side.
  */
-function positionsOfHeads(tensor: Tensor, order: RowOrder): Tensor {
+function positionsOfHeads<Name extends string>(
+  tensors: Readonly<Record<Name, Tensor>>,
+  features: Features<Name>,
+  order: RowOrder,
+): Tensor {
   const { group } = order;
-  using own = order.enter(tensor);
-  using view = byHeads(own, group.size);
-  using leaving = cast({ input: view, dtype: tensor.dtype });
+  const names = Object.keys(features) as Name[];
+  const views = byName(features, (name) => byProcess(order.enter(tensors[name]), group.size, features[name]));
+  const [first] = names as [Name];
+  const { shape, dtype, device } = views[first];
+  const outer = shape.slice(0, shape.length - features[first].length);
+  const width = names.reduce((sum, name) => sum + sizeOf(features[name]), 0);
+  using leaving = Tensor.empty({ shape: [...outer, width], dtype, device });
+  const places = sideBySide(leaving, features);
+  for (const name of names) cast({ output: places[name], input: views[name] });
   using arrived = exchanged(leaving, group);
-  const [size, numRows, ...rest] = view.shape as [number, number, ...number[]];
+  const [size, numRows, ...rest] = arrived.shape as [number, number, ...number[]];
   using rows = arrived.reshape([size * numRows, ...rest]);
   return order.inSequenceOrder(rows);
 }
 
 /**
- * Exchanges [S, B, W / n] (packed: [T, W / n]) of the process's own heads for [own, B, W] of its own
- * positions.
+ * Exchanges all positions [S, B, W] (packed: [T, W]) of the process's own heads for [own, B, n * F, ...] of
+ * its own positions, which it writes to the targets.
  */
-function headsOfPositions(tensor: Tensor, order: RowOrder): Tensor {
-  const { group } = order;
-  const { size } = group;
-  const { dtype, device } = tensor;
-  const [numRows, ...rest] = tensor.shape as [number, ...number[]];
-  const share = rest.pop()!;
+function headsOfPositions<Name extends string>(
+  tensor: Tensor,
+  features: Features<Name>,
+  { order, targets }: { readonly order: RowOrder; readonly targets: Readonly<Record<Name, Tensor>> },
+): void {
+  const { size } = order.group;
   using leaving = order.inProcessOrder(tensor);
-  using arrived = exchanged(leaving, group);
-  using result = Tensor.empty({ shape: [numRows / size, ...rest, share * size], dtype, device });
-  using view = byHeads(result, size);
-  using parts = arrived.reshape(view.shape);
-  cast({ output: view, input: parts });
-  return order.leave(result);
+  using arrived = exchanged(leaving, order.group);
+  const [numRows, ...rest] = tensor.shape as [number, ...number[]];
+  using byOwner = arrived.reshape([size, numRows / size, ...rest]);
+  const parts = sideBySide(byOwner, features);
+  for (const name of Object.keys(features) as Name[]) {
+    order.into(targets[name], (rows) =>
+      cast({ output: byProcess(rows, size, features[name]), input: parts[name] }),
+    );
+  }
 }
 
 /** Runs an all-to-all with equal parts of the first dimension. */

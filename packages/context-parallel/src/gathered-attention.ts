@@ -1,34 +1,29 @@
 import { attentionBackward, attentionForward, cast, Tensor } from '@mtl/kernels';
-import type { Chunks } from './chunks.js';
 import {
   type BackwardPass,
   type ContextOperation,
   type ForwardPass,
   ownGradients,
   ownResults,
+  type Pass,
   sumsOf,
 } from './context-operation.js';
-import {
-  keysAndValuesIn,
-  keysAndValuesOf,
-  type ProjectionSizes,
-  splitKeysAndValues,
-} from './projection-parts.js';
+import { keysAndValuesOf, splitKeysAndValues } from './heads-of-rows.js';
 
 /**
- * Attention for which every process gathers all keys and values. It supports any mask and window, but keeps 2
- * G D values for each position of the sequence during a pass. Backward gathers keys and values again, and
+ * Attention for which every process gathers all keys and values. It supports any mask and window, but keeps
+ * G (D + E) values for each position of the sequence during a pass. Backward gathers keys and values again, and
  * sums their gradients over processes.
  */
 export const gatheredAttention: ContextOperation = { name: 'gathered attention', forward, backward };
 
 /**
- * Gathers the keys and values of all processes, [S, B, G, 2 D] (packed: [T, G, 2 D]), in the order of the
+ * Gathers the keys and values of all processes, [S, B, G, D + E] (packed: [T, G, D + E]), in the order of the
  * sequences.
  */
-function gathered(projection: Tensor, sizes: ProjectionSizes, chunks: Chunks): Tensor {
+function gathered({ heads, chunks }: Pass): Tensor {
   const { group } = chunks;
-  const own = keysAndValuesOf(projection, sizes);
+  const own = keysAndValuesOf(heads);
   const { shape, dtype, device } = own;
   const all = Tensor.empty({ shape: [shape[0]! * group.size, ...shape.slice(1)], dtype, device });
   group.allGather({ output: all, input: own }).wait();
@@ -39,23 +34,23 @@ function gathered(projection: Tensor, sizes: ProjectionSizes, chunks: Chunks): T
 }
 
 function forward(pass: ForwardPass): void {
-  const { call, chunks, sizes, projection } = pass;
-  const keysAndValues = gathered(projection, sizes, chunks);
+  const { call, chunks, sizes } = pass;
+  const keysAndValues = gathered(pass);
   chunks.ofRank(chunks.group.rank).forEach((chunk, place) => {
-    const { numRows, masks } = chunks.masksOfAll(call, chunk);
+    const { numRows, options } = chunks.optionsOfAll(call, chunk);
     attentionForward({
       ...ownResults(pass, place),
-      ...splitKeysAndValues(keysAndValues.rows(0, numRows)),
-      ...masks,
+      ...splitKeysAndValues(keysAndValues.rows(0, numRows), sizes.headSize),
+      ...options,
     });
   });
 }
 
 function backward(pass: BackwardPass): void {
-  const { call, chunks, sizes, projection, gradient } = pass;
+  const { call, chunks, sizes, heads, gradient } = pass;
   const { group } = chunks;
-  const { dtype, device } = projection;
-  const keysAndValues = gathered(projection, sizes, chunks);
+  const { dtype, device } = heads.key;
+  const keysAndValues = gathered(pass);
   const [, ...rowShape] = keysAndValues.shape;
   const newSums = (numRows: number): Tensor =>
     Tensor.empty({ shape: [numRows, ...rowShape], dtype: sumsOf(dtype), device });
@@ -63,8 +58,11 @@ function backward(pass: BackwardPass): void {
   sums.zero();
   chunks.ofRank(group.rank).forEach((chunk, place) => {
     const own = ownGradients(pass, place);
-    const { numRows, masks } = chunks.masksOfAll(call, chunk);
-    const { key: keyGradient, value: valueGradient } = splitKeysAndValues(sums.rows(0, numRows));
+    const { numRows, options } = chunks.optionsOfAll(call, chunk);
+    const { key: keyGradient, value: valueGradient } = splitKeysAndValues(
+      sums.rows(0, numRows),
+      sizes.headSize,
+    );
     const queryGradient = Tensor.empty({ shape: own.query.shape, dtype: sumsOf(dtype), device });
     queryGradient.zero();
     attentionBackward({
@@ -73,8 +71,8 @@ function backward(pass: BackwardPass): void {
       keyGradient,
       valueGradient,
       accumulate: true,
-      ...splitKeysAndValues(keysAndValues.rows(0, numRows)),
-      ...masks,
+      ...splitKeysAndValues(keysAndValues.rows(0, numRows), sizes.headSize),
+      ...options,
     });
     cast({ output: own.queryGradient, input: queryGradient });
     queryGradient.dispose();
@@ -84,5 +82,7 @@ function backward(pass: BackwardPass): void {
   sums.dispose();
   const own = newSums(sizes.rows[0]!);
   group.reduceScatter({ output: own, input: byProcess }).wait();
-  cast({ output: keysAndValuesIn(gradient, sizes), input: own });
+  const { key, value } = splitKeysAndValues(own, sizes.headSize);
+  cast({ output: gradient.key, input: key });
+  cast({ output: gradient.value, input: value });
 }

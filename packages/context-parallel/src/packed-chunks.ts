@@ -1,15 +1,16 @@
 import { Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import {
-  type AttentionOptions as AttentionMasks,
+  type AttentionOptions,
   cast,
   type Device,
+  type PackedSamples,
   permuteRows,
   Tensor,
   type TypedArray,
 } from '@mtl/kernels';
-import { type ChunkPair, type Chunks, chunkMasks, type RowOrder } from './chunks.js';
-import type { AttendedHeads } from './context-attention.js';
+import { type ChunkPair, type Chunks, chunkOptions, type RowOrder } from './chunks.js';
+import type { AttendedCall } from './context-attention.js';
 
 /** Copies values to the device like `Tensor.from`, for passes that are launched again with other values. */
 export type Upload = (values: TypedArray, options: Parameters<typeof Tensor.from>[1]) => Tensor;
@@ -72,32 +73,39 @@ export class PackedRowOrder implements RowOrder {
   }
 
   enter(rows: Tensor): Tensor {
-    const [numRows, width] = [rows.dim(0), rows.dim(-1)];
-    if (this.#columns === 1) return rows.view({ shape: [numRows, width] });
+    if (this.#columns === 1) return rows.reshape(this.#flatShape(rows));
     using turned = this.#turned(rows);
     using copy = cast({ input: turned, dtype: rows.dtype });
-    return copy.view({ shape: [numRows * this.#columns, width] });
+    return copy.view({ shape: this.#flatShape(rows) });
   }
 
-  leave(rows: Tensor): Tensor {
-    const [total, width] = [rows.dim(0), rows.dim(-1)];
-    const { dtype, device } = rows;
-    const shape = [total / this.#columns, this.#columns, width];
-    if (this.#columns === 1) return rows.view({ shape });
-    const output = Tensor.empty({ shape, dtype, device });
-    using turned = this.#turned(output);
+  into(target: Tensor, write: (rows: Tensor) => void): void {
+    const { dtype, device } = target;
+    if (this.#columns === 1) {
+      using rows = target.reshape(this.#flatShape(target));
+      write(rows);
+      return;
+    }
+    using rows = Tensor.empty({ shape: this.#flatShape(target), dtype, device });
+    write(rows);
+    using turned = this.#turned(target);
     using input = rows.view({ shape: turned.shape });
     cast({ output: turned, input });
-    return output;
   }
 
-  /** Returns [own, B, W] as [chunks, B, own of a chunk, W], a view. */
+  /** Returns the shape [own * B, ...] of rows [own, B, ...]. */
+  #flatShape({ shape: [numRows, columns, ...features] }: Tensor): number[] {
+    return [numRows! * columns!, ...features];
+  }
+
+  /** Returns [own, B, ...] as [chunks, B, own of a chunk, ...], a view. */
   #turned(rows: Tensor): Tensor {
-    const [numRows, columns, width] = rows.shape as [number, number, number];
+    const [numRows, columns, ...features] = rows.shape as [number, number, ...number[]];
+    const [ofRow, ofColumn, ...ofFeatures] = rows.strides as [number, number, ...number[]];
     const ofChunk = numRows / this.perProcess;
     return rows.strided({
-      shape: [this.perProcess, columns, ofChunk, width],
-      strides: [ofChunk * columns * width, width, columns * width, 1],
+      shape: [this.perProcess, columns, ofChunk, ...features],
+      strides: [ofChunk * ofRow, ofColumn, ofRow, ...ofFeatures],
     });
   }
 
@@ -204,32 +212,32 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
     return [numHeads, ...this.shape];
   }
 
-  mayBeSeen({ causal = false }: AttendedHeads, { queries, keys }: ChunkPair): boolean {
+  mayBeSeen({ visibility: { causal = false } = {} }: AttendedCall, { queries, keys }: ChunkPair): boolean {
     // rows that belong to no sample get zeros only from the pair of a chunk with itself
     if (queries === keys) return true;
     if (causal && keys > queries) return false;
     return this.#scoresOf(this.#chunks[queries]!, this.#chunks[keys]!, `${queries} ${keys}`) > 0;
   }
 
-  masksOfPair(call: AttendedHeads, { queries, keys }: ChunkPair): AttentionMasks {
+  optionsOfPair(call: AttendedCall, { queries, keys }: ChunkPair): AttentionOptions {
     const [ofQueries, ofKeys] = [this.#chunks[queries]!, this.#chunks[keys]!];
-    const { starts, longest, first } = ofKeys;
-    const numScores = this.#scoresOf(ofQueries, ofKeys, `${queries} ${keys}`);
-    const packed = { starts, longest, first, numScores, queries: ofQueries };
-    return { ...chunkMasks(call, this.#samples.tensor), packed };
+    return this.#options(call, {
+      ...this.#samplesIn(ofKeys, ofQueries, `${queries} ${keys}`),
+      queries: ofQueries,
+    });
   }
 
-  masksOfAll(
-    call: AttendedHeads,
+  optionsOfAll(
+    call: AttendedCall,
     queries: number,
-  ): { readonly numRows: number; readonly masks: AttentionMasks } {
+  ): { readonly numRows: number; readonly options: AttentionOptions } {
     const ofQueries = this.#chunks[queries]!;
-    const { starts, longest, first } = this.#all;
-    const numScores = this.#scoresOf(ofQueries, this.#all, `${queries}`);
-    const packed = { starts, longest, first, numScores, queries: ofQueries };
     return {
       numRows: this.#chunks.length * this.shape[0],
-      masks: { ...chunkMasks(call, this.#samples.tensor), packed },
+      options: this.#options(call, {
+        ...this.#samplesIn(this.#all, ofQueries, `${queries}`),
+        queries: ofQueries,
+      }),
     };
   }
 
@@ -237,12 +245,20 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
     return [numHeads, this.#chunks.length * this.shape[0]];
   }
 
-  wholeMasks(call: AttendedHeads): AttentionMasks {
-    const { starts, longest, first } = this.#all;
-    const numScores = this.#scoresOf(this.#all, this.#all, '');
+  wholeOptions(call: AttendedCall): AttentionOptions {
+    const { first, ...samples } = this.#samplesIn(this.#all, this.#all, '');
     // only random masks need positions
-    const packed = { starts, longest, first: call.dropout && first, numScores };
-    return { ...chunkMasks(call, this.#samples.tensor), packed };
+    return this.#options(call, { ...samples, ...(call.dropout !== undefined && { first }) });
+  }
+
+  #options(call: AttendedCall, packed: PackedSamples): AttentionOptions {
+    return chunkOptions(call, { visibility: { packed }, samples: this.#samples.tensor });
+  }
+
+  /** Describes the samples in the rows of some keys. `name`: the pair of keys and queries. */
+  #samplesIn(keys: Ranges, queries: Ranges, name: string): PackedSamples & Pick<Ranges, 'first'> {
+    const { starts, longest, first } = keys;
+    return { starts, longest, first, numScores: this.#scoresOf(queries, keys, name) };
   }
 
   /** Returns the number of scores: queries times keys, summed over all samples. */

@@ -10,7 +10,7 @@ import {
   type Pass,
   sumsOf,
 } from './context-operation.js';
-import { keysAndValuesIn, keysAndValuesOf, rowsOfPlace, splitKeysAndValues } from './projection-parts.js';
+import { keysAndValuesOf, rowsOfPlace, splitKeysAndValues } from './heads-of-rows.js';
 
 /**
  * Attention in which keys and values go around a ring: each process sends them to the next one while it
@@ -76,14 +76,14 @@ function pairsWith({ call, chunks }: Pass, owner: number): readonly PairOfPlaces
 }
 
 function forward(pass: ForwardPass): void {
-  const { call, chunks, sizes, projection, output } = pass;
+  const { call, chunks, sizes, heads, output } = pass;
   const { group } = chunks;
-  const { rows, heads, headSize } = sizes;
-  const [dtype, { device }] = [sumsOf(projection.dtype), projection];
-  const sums = Tensor.empty({ shape: [...rows, heads, headSize], dtype, device });
+  const { heads: numHeads, headSize, valueSize } = sizes;
+  const [dtype, { device }] = [sumsOf(output.dtype), output];
+  const sums = Tensor.empty({ shape: output.shape, dtype, device });
   const part = {
-    output: Tensor.empty({ shape: [...chunks.shape, heads, headSize], dtype, device }),
-    logSumExp: Tensor.empty({ shape: chunks.statisticsShape(heads), dtype, device }),
+    output: Tensor.empty({ shape: [...chunks.shape, numHeads, valueSize], dtype, device }),
+    logSumExp: Tensor.empty({ shape: chunks.statisticsShape(numHeads), dtype, device }),
   };
   const begun = new Set<number>();
   const attend = (keysAndValues: Tensor, owner: number): void => {
@@ -95,15 +95,15 @@ function forward(pass: ForwardPass): void {
       attentionForward({
         ...(isFirst ? whole : part),
         query,
-        ...splitKeysAndValues(rowsOfPlace(keysAndValues, keyPlace, chunks)),
-        ...chunks.masksOfPair(call, pair),
+        ...splitKeysAndValues(rowsOfPlace(keysAndValues, keyPlace, chunks), headSize),
+        ...chunks.optionsOfPair(call, pair),
       });
       if (isFirst) continue;
       mergeAttention({ ...whole, partOutput: part.output, partLogSumExp: part.logSumExp });
     }
   };
   const ring = new Ring(group, 1);
-  let current = keysAndValuesOf(projection, sizes);
+  let current = keysAndValuesOf(heads);
   for (let step = 0; step < group.size; step++) {
     const isLast = step === group.size - 1;
     const leaving = isLast ? undefined : ring.send(current);
@@ -114,7 +114,7 @@ function forward(pass: ForwardPass): void {
     current.dispose();
     if (next !== undefined) current = next;
   }
-  cast({ output: output.reshape(sums.shape), input: sums });
+  cast({ output, input: sums });
 }
 
 /**
@@ -123,9 +123,10 @@ function forward(pass: ForwardPass): void {
  * last step.
  */
 function backward(pass: BackwardPass): void {
-  const { call, chunks, sizes, projection, gradient } = pass;
+  const { call, chunks, heads, gradient } = pass;
   const { group } = chunks;
-  const [dtype, { device }] = [sumsOf(projection.dtype), projection];
+  const { headSize } = pass.sizes;
+  const [dtype, { device }] = [sumsOf(heads.key.dtype), heads.key];
   const own = chunks.ofRank(group.rank).map((_, place) => ownGradients(pass, place));
   const queryShape = own[0]!.query.shape;
   const newSums = (shape: readonly number[]): Tensor => {
@@ -135,22 +136,22 @@ function backward(pass: BackwardPass): void {
   };
   const querySums = own.map(() => newSums(queryShape));
   const ring = new Ring(group, -1);
-  let current = keysAndValuesOf(projection, sizes);
+  let current = keysAndValuesOf(heads);
   /**
    * Adds the contributions of this process's queries to the gradients of a block of keys and values, `sums`.
    */
   const differentiate = (keysAndValues: Tensor, owner: number, sums: Tensor): void => {
     for (const { queryPlace, keyPlace, ...pair } of pairsWith(pass, owner)) {
       const ofKeys = rowsOfPlace(sums, keyPlace, chunks);
-      const { key: keyGradient, value: valueGradient } = splitKeysAndValues(ofKeys);
+      const { key: keyGradient, value: valueGradient } = splitKeysAndValues(ofKeys, headSize);
       attentionBackward({
         ...own[queryPlace]!,
         queryGradient: querySums[queryPlace]!,
         keyGradient,
         valueGradient,
         accumulate: true,
-        ...splitKeysAndValues(rowsOfPlace(keysAndValues, keyPlace, chunks)),
-        ...chunks.masksOfPair(call, pair),
+        ...splitKeysAndValues(rowsOfPlace(keysAndValues, keyPlace, chunks), headSize),
+        ...chunks.optionsOfPair(call, pair),
       });
     }
   };
@@ -181,7 +182,9 @@ function backward(pass: BackwardPass): void {
   const home = ring.receive(ownSums).wait();
   leavingSums?.work.wait();
   scale({ output: ownSums, input: home, factor: 1, accumulate: true });
-  cast({ output: keysAndValuesIn(gradient, sizes), input: ownSums });
+  const { key, value } = splitKeysAndValues(ownSums, headSize);
+  cast({ output: gradient.key, input: key });
+  cast({ output: gradient.value, input: value });
   own.forEach(({ queryGradient }, place) => {
     cast({ output: queryGradient, input: querySums[place]! });
   });

@@ -2,7 +2,7 @@ import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
 import type { Slice } from '@mtl/layout';
-import { type Chunks, chunkMasks } from './chunks.js';
+import { type Chunks, chunkOptions } from './chunks.js';
 
 /**
  * Returns the two chunks of a sequence that a process owns. The sequence has 2 n equal chunks if n processes
@@ -77,33 +77,29 @@ export function sequenceChunks({
     }
     return output;
   };
-  const view = (rows: Tensor): Tensor => rows.view({ shape: rows.shape });
   return {
     group,
     perProcess: 2,
     ofRank: (rank) => chunksOfRank(rank, size),
     shape: [chunkSize, batchSize],
     statisticsShape: (numHeads) => [batchSize, numHeads, chunkSize],
-    enter: view,
-    leave: view,
+    enter: (rows) => rows.reshape(rows.shape),
+    into: (target, write) => write(target),
     inSequenceOrder: (byProcess) => copied(byProcess, ({ place, chunk }) => ({ from: place, to: chunk })),
     inProcessOrder: (inSequence) => copied(inSequence, ({ place, chunk }) => ({ from: chunk, to: place })),
-    mayBeSeen: ({ causal = false, windowSize }, { queries, keys }) => {
+    mayBeSeen: ({ visibility: { causal = false, windowSize } = {} }, { queries, keys }) => {
       if (!causal) return true;
       if (keys > queries) return false;
       // the distance between the first query and the last key is the smallest one
       return windowSize === undefined || (queries - keys - 1) * chunkSize + 1 <= windowSize;
     },
-    masksOfPair: (call, { queries, keys }) => ({
-      ...chunkMasks(call),
-      firstQuery: queries * chunkSize,
-      firstKey: keys * chunkSize,
-    }),
-    masksOfAll: (call, queries) => ({
-      numRows: (call.causal === true ? queries + 1 : 2 * size) * chunkSize,
-      masks: { ...chunkMasks(call), firstQuery: queries * chunkSize },
+    optionsOfPair: (call, { queries, keys }) =>
+      chunkOptions(call, { visibility: { firstQuery: queries * chunkSize, firstKey: keys * chunkSize } }),
+    optionsOfAll: (call, queries) => ({
+      numRows: (call.visibility?.causal === true ? queries + 1 : 2 * size) * chunkSize,
+      options: chunkOptions(call, { visibility: { firstQuery: queries * chunkSize } }),
     }),
     wholeStatisticsShape: (numHeads) => [batchSize, numHeads, sequenceLength],
-    wholeMasks: (call) => chunkMasks(call),
+    wholeOptions: (call) => chunkOptions(call, {}),
   };
 }

@@ -11,6 +11,8 @@ export interface AttentionCase {
   /** Numbers of rows of packed samples, in place of sequences; rows after the last sample are unused. */
   readonly packed?: readonly number[];
   readonly dropout?: number;
+  /** True if every head has a sink, whose score is trained. */
+  readonly sinks?: true;
   /** The amplitude of queries and keys. Default: 1. */
   readonly amplitude?: number;
   /** The bound of differences between results; set if the rounding of scores determines it. */
@@ -28,6 +30,15 @@ export const cases: readonly AttentionCase[] = [
   { name: 'a window shorter than a chunk', causal: true, windowSize: 2 },
   { name: 'a window of a chunk', causal: true, windowSize: 8 },
   { name: 'a window of more than two chunks', causal: true, windowSize: 19 },
+  { name: 'sinks', causal: true, sinks: true, dropout: 0.1 },
+  { name: 'sinks of grouped heads', sinks: true, numGroups: 2, dtype: 'float64' },
+  {
+    name: 'sinks, documents and a window',
+    causal: true,
+    sinks: true,
+    windowSize: 7,
+    documents: [[0, 6, 16], [0]],
+  },
   {
     name: 'documents that begin within chunks and at their borders',
     causal: true,

@@ -63,6 +63,13 @@ describe.each([2, 4])('attention of sequences that %i processes share', (size) =
     const { dtype = 'float32', bound = bounds[dtype] } = attentionCase;
     expect(difference(inOrder(own, 'output'), whole.output)).toBeLessThan(bound);
     expect(difference(inOrder(own, 'gradient'), whole.gradient)).toBeLessThan(bound);
+    if (attentionCase.sinks === undefined) return;
+    // processes add up the contributions of their rows, or of their heads
+    const sums = whole.sinksGradient.map((_, head) =>
+      own.reduce((sum, { sinksGradient }) => sum + sinksGradient[head]!, 0),
+    );
+    expect(difference(sums, whole.sinksGradient)).toBeLessThan(bound);
+    expect(Math.max(...whole.sinksGradient.map(Math.abs))).toBeGreaterThan(1e-3);
   });
 
   it('sends what the formulas of the three ways say', () => {

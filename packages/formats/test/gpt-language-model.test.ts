@@ -17,8 +17,8 @@ function uncachedLogits(stage: GptStage, tokens: readonly number[]): Float32Arra
     tape.input(Tensor.from(Int32Array.from(values), { shape: [values.length, 1], dtype: 'int32' }));
   const inputs = { tokens: ids(tokens), positionIds: ids(tokens.map((_, index) => index)) };
   const hidden = stage.hiddenStates(tape, inputs, {
-    attend: (inner, { qkv, numHeads, numGroups, windowSize }) =>
-      attention(inner, { qkv, numHeads, numGroups, windowSize, causal: true }),
+    attend: (inner, { query, key, value, windowSize }) =>
+      attention(inner, { query, key, value, visibility: { windowSize, causal: true } }),
   });
   const { vocabularySize, hiddenSize } = stage.model;
   const { values } = tidy(() => {

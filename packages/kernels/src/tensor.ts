@@ -13,6 +13,7 @@ import {
   type TypedArrayOf,
 } from './dtype.js';
 import { addon, callNative } from './native/addon.js';
+import { contiguousStrides, reshapedStrides } from './strides.js';
 import { adoptIntoScope } from './tensor-lifetimes.js';
 
 /** The properties of a new tensor. */
@@ -44,8 +45,9 @@ function passShape(shape: readonly number[]): number {
 }
 
 /**
- * A typed, contiguous array on a device with an explicit lifetime: memory is held until `dispose()`, or until
- * the end of the enclosing `tidy`. Views share memory; it is freed with the last view.
+ * A typed array on a device with an explicit lifetime: memory is held until `dispose()`, or until the end of
+ * the enclosing `tidy`. Views share memory; it is freed with the last view. Tensors are contiguous, but for
+ * the views that `strided` makes.
  */
 export class Tensor {
   readonly shape: readonly number[];
@@ -53,9 +55,16 @@ export class Tensor {
   readonly device: Device;
   readonly size: number;
   #handle: number;
+  /** Undefined if the tensor is contiguous. */
+  readonly #strides: readonly number[] | undefined;
 
-  private constructor(handle: number, { shape, dtype, device }: Required<TensorOptions>) {
+  private constructor(
+    handle: number,
+    { shape, dtype, device }: Required<TensorOptions>,
+    strides?: readonly number[],
+  ) {
     this.#handle = handle;
+    this.#strides = strides;
     this.shape = shape;
     this.dtype = dtype;
     this.device = device;
@@ -121,6 +130,11 @@ export class Tensor {
     return this.size * bytesPerElement(this.dtype);
   }
 
+  /** The distances in memory, in elements, of neighbours along each dimension. */
+  get strides(): readonly number[] {
+    return this.#strides ?? contiguousStrides(this.shape);
+  }
+
   /** Returns the size of dimension `index`, counted from the end when negative. */
   dim(index: number): number {
     const size = this.shape.at(index);
@@ -130,7 +144,11 @@ export class Tensor {
     return size;
   }
 
-  /** Returns a view of the elements from `offset` on with another shape, sharing memory. */
+  /**
+   * Returns a view of the elements from `offset` on with another shape, sharing memory.
+   *
+   * @throws KernelError `MTL_SHAPE` for a strided view, and for elements that the tensor does not have
+   */
   view({ offset = 0, shape }: { offset?: number; shape: readonly number[] }): Tensor {
     const rank = passShape(shape);
     const handle = callNative(() => addon().createView(this.handle, offset, rank));
@@ -139,8 +157,8 @@ export class Tensor {
 
   /**
    * Returns a strided view: its element at index (i, j, ...) is element `offset + i * strides[0] + j *
-   * strides[1] + ...` of this tensor, in the same memory. Attention, RMSNorm, the rotary embedding, `cast`
-   * and `scale` take strided views; all other operations report `MTL_SHAPE`.
+   * strides[1] + ...` of this tensor's memory, counted from its first element. Attention, RMSNorm, the rotary
+   * embedding, `cast` and `scale` take strided views; all other operations report `MTL_SHAPE`.
    */
   strided(options: { offset?: number; shape: readonly number[]; strides: readonly number[] }): Tensor {
     const { offset = 0, shape, strides } = options;
@@ -154,21 +172,35 @@ export class Tensor {
     const { callNumbers } = addon();
     for (let dim = 0; dim < strides.length; dim++) callNumbers[shape.length + dim] = strides[dim]!;
     const handle = callNative(() => addon().createStridedView(this.handle, offset, shape.length));
-    return new Tensor(handle, { shape: [...shape], dtype: this.dtype, device: this.device });
+    const { dtype, device } = this;
+    return new Tensor(handle, { shape: [...shape], dtype, device }, [...strides]);
   }
 
-  /** Returns a tensor of the same elements in another shape, which shares their memory. */
+  /**
+   * Returns a tensor of the same elements in another shape, which shares their memory.
+   *
+   * @throws UsageError `MTL_SHAPE` for another number of elements, and for a shape in which the elements of a
+   *   strided view are not equally far apart
+   */
   reshape(shape: readonly number[]): Tensor {
     if (sizeOf(shape) !== this.size) {
       throw new UsageError('MTL_SHAPE', `cannot reshape [${this.shape.join(', ')}] to [${shape.join(', ')}]`);
     }
-    return this.view({ shape });
+    if (this.#strides === undefined) return this.view({ shape });
+    const strides = reshapedStrides(this, shape);
+    if (strides !== undefined) return this.strided({ shape, strides });
+    const [from, to] = [this.shape, shape].map((sizes) => `[${sizes.join(', ')}]`);
+    throw new UsageError('MTL_SHAPE', `cannot reshape a strided view ${from} to ${to} without a copy`, {
+      remedy: 'copy it with cast first',
+    });
   }
 
   /** Returns rows `start` up to `end` (exclusive) of the first dimension, sharing memory. */
   rows(start: number, end: number): Tensor {
-    const rowSize = this.size / this.dim(0);
-    return this.view({ offset: start * rowSize, shape: [end - start, ...this.shape.slice(1)] });
+    const shape = [end - start, ...this.shape.slice(1)];
+    const strides = this.#strides;
+    if (strides !== undefined) return this.strided({ offset: start * strides[0]!, shape, strides });
+    return this.view({ offset: start * (this.size / this.dim(0)), shape });
   }
 
   /**

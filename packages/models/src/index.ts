@@ -34,6 +34,9 @@ export type { LayerLosses, LossVariables } from './blocks/stage-losses.js';
 export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';
 export {
   type BlockVariants,
+  isListedLayer,
+  type LayerList,
+  type ModelOfBlocks,
   type PositionEmbeddingType,
   type PositionVariants,
   paddedVocabularySize,
@@ -80,7 +83,13 @@ export {
   partitionLayers,
 } from './partition/partition-layers.js';
 export type { ExpertLoad } from './routing/expert-load.js';
-export { attentions, feedForwards, type KindRegistry, norms } from './stages/block-kinds.js';
+export {
+  attentions,
+  type DescribeAttention,
+  feedForwards,
+  type KindRegistry,
+  norms,
+} from './stages/block-kinds.js';
 export {
   type BlockOfLayer,
   type BlockSpecification,

@@ -3,64 +3,69 @@ import {
   attentionForward,
   attentionRowSums,
   checkedOperation,
+  type AttentionOptions as KernelOptions,
   type PackedSamples,
-  splitProjection,
   Tensor,
   tidy,
+  type Visibility,
 } from '@mtl/kernels';
 import type { Tape } from '../tape.js';
 import { type SavedTensor, Variable } from '../variable.js';
+import { type AttentionSinks, SinksOfCall } from './attention-sinks.js';
 import type { Dropout } from './bias-dropout-residual.js';
+import type { Heads } from './split-projection.js';
 
 /** Samples one after the other, without padding: `starts` is int32 [N + 1]. */
-export type PackedRows = Omit<PackedSamples, 'starts'> & { readonly starts: Variable };
+export type PackedRows = Omit<PackedSamples, 'starts' | 'queries' | 'first'> & { readonly starts: Variable };
 
-export interface AttentionOptions {
-  /**
-   * `[S, B, (A + 2 G) * D]`: for each group its A / G queries, then its key and its value; if every head is a
-   * group, the query, key and value of each head. With `packed` [T, ..., (A + 2 G) * D].
-   */
-  readonly qkv: Variable;
-  /** A: query heads of this process. */
-  readonly numHeads: number;
-  /** G: groups of heads that share a key and a value. Default: `numHeads`. */
-  readonly numGroups?: number | undefined;
-  /** A query sees keys up to its own position only. Default: false. */
-  readonly causal?: boolean | undefined;
-  /** The number of positions before its own that a query also sees; causal only. Default: all. */
-  readonly windowSize?: number | undefined;
+/** The keys that each query sees (see `Visibility` of @mtl/kernels), with masks that are variables. */
+export interface VisibilityOptions extends Pick<Visibility, 'causal' | 'windowSize'> {
   /** int32 [B, S]: the first key that a query may see (document boundaries). */
   readonly keyStart?: Variable | undefined;
   /** uint8 [B, S]: 1 for real keys, 0 for padding. */
   readonly keyMask?: Variable | undefined;
   /** A query sees keys of its own sample only. Not with `keyStart` and `keyMask`. */
   readonly packed?: PackedRows | undefined;
-  /** `samples` is int64 [B], packed [N]. */
-  readonly dropout?: Omit<Dropout, 'positions'> | undefined;
-  /** Global number of the first head of this process. */
-  readonly headOffset?: number;
 }
 
-/** The tensors that a call reads in addition to qkv; some may be absent. */
+/** S sequence, B micro-batch, T rows of packed samples; heads as in `Heads`, A = G * R of this process. */
+export interface AttentionOptions extends Heads<Variable> {
+  /** Default: every query sees all keys. */
+  readonly visibility?: VisibilityOptions | undefined;
+  /** Factor of the scores. Default: 1 / sqrt(D). */
+  readonly scale?: number | undefined;
+  /** `samples` is int64 [B], packed [N]. */
+  readonly dropout?: Omit<Dropout, 'positions'> | undefined;
+  /** Global number of the first head of this process. Default: 0. */
+  readonly headOffset?: number | undefined;
+  /** Default: every query attends to its keys alone. */
+  readonly sinks?: AttentionSinks | undefined;
+}
+
+/** The tensors that a call reads in addition to its heads; some may be absent. */
 type Masks<Held> = Readonly<Record<'keyStart' | 'keyMask' | 'starts' | 'samples', Held | undefined>>;
 
-const masksOf = ({ keyStart, keyMask, packed, dropout }: AttentionOptions): Masks<Variable> => ({
-  keyStart,
-  keyMask,
-  starts: packed?.starts,
+const masksOf = ({ visibility, dropout }: AttentionOptions): Masks<Variable> => ({
+  keyStart: visibility?.keyStart,
+  keyMask: visibility?.keyMask,
+  starts: visibility?.packed?.starts,
   samples: dropout?.samples,
 });
 
 /** Returns the options of both directions in addition to their operands. */
-function callOf(options: AttentionOptions, masks: Masks<Variable | SavedTensor>) {
+function callOf(options: AttentionOptions, masks: Masks<Variable | SavedTensor>): KernelOptions {
   const { keyStart, keyMask, starts, samples } = masks;
-  const { causal = false, windowSize, packed, dropout, headOffset = 0 } = options;
+  const { visibility = {}, scale, dropout, headOffset = 0 } = options;
+  const { causal, windowSize, packed } = visibility;
   return {
-    causal,
-    windowSize,
-    keyStart: keyStart?.tensor,
-    keyMask: keyMask?.tensor,
-    packed: packed && { ...packed, starts: starts!.tensor },
+    visibility: {
+      causal,
+      windowSize,
+      keyStart: keyStart?.tensor,
+      keyMask: keyMask?.tensor,
+      packed: packed && { ...packed, starts: starts!.tensor },
+    },
+    ...(scale !== undefined && { scale }),
     dropout: dropout && {
       probability: dropout.probability,
       keyLow: dropout.key[0],
@@ -71,47 +76,61 @@ function callOf(options: AttentionOptions, masks: Masks<Variable | SavedTensor>)
   };
 }
 
-/** Returns the shapes of a call, derived from the shape of its projection. */
-function shapesOf({ qkv, numHeads, numGroups = numHeads, packed }: AttentionOptions) {
-  const { shape, size } = qkv.tensor;
-  const width = shape.at(-1)!;
-  const headSize = width / (numHeads + 2 * numGroups);
-  const rows = packed === undefined ? shape.slice(0, -1) : [size / width];
+/** The shapes of a call. The rows of packed samples may be in several dimensions, such as [T, 1]. */
+function shapesOf({ query, value, visibility }: AttentionOptions) {
+  const [groups, headsPerGroup, headSize] = query.tensor.shape.slice(-3) as [number, number, number];
+  const outer = query.tensor.shape.slice(0, -3);
+  const isPacked = visibility?.packed !== undefined;
+  const rows = isPacked ? [outer.reduce((product, size) => product * size, 1)] : outer;
+  const [heads, valueSize] = [groups * headsPerGroup, value.tensor.dim(-1)];
   return {
-    qkv: [...rows, numGroups, numHeads / numGroups + 2, headSize],
-    output: [...rows, numHeads, headSize],
-    flatOutput: [...shape.slice(0, -1), numHeads * headSize],
-    logSumExp: packed === undefined ? [shape[1]!, numHeads, shape[0]!] : [numHeads, rows[0]!],
+    query: [...rows, groups, headsPerGroup, headSize],
+    key: [...rows, groups, headSize],
+    value: [...rows, groups, valueSize],
+    output: [...rows, heads, valueSize],
+    flatOutput: [...outer, heads * valueSize],
+    logSumExp: isPacked ? [heads, rows[0]!] : [outer[1]!, heads, outer[0]!],
   };
 }
 
 /**
- * Computes softmax(q k^T / sqrt(D)) v for every head: [S, B, A * D], packed [T, ..., A * D]. Probabilities
+ * Computes softmax(q k^T / sqrt(D)) v for every head: [S, B, A * E], packed [T, ..., A * E]. Probabilities
  * are never stored: backward computes them again from the log-sum-exp of each row (FlashAttention), which
- * is the purpose of selective recomputation.
+ * is the purpose of selective recomputation. `splitProjection` returns the heads of a packed projection.
+ *
+ * @throws UsageError or KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
  */
 export const attention = checkedOperation('attention', (tape: Tape, options: AttentionOptions): Variable => {
-  const { qkv } = options;
-  const { dtype, device, shape } = qkv.tensor;
+  const heads = [options.query, options.key, options.value] as const;
+  const { dtype, device } = options.query.tensor;
   const shapes = shapesOf(options);
+  const inRows = ([query, key, value]: readonly Tensor[]): Heads<Tensor> => ({
+    query: query!.reshape(shapes.query),
+    key: key!.reshape(shapes.key),
+    value: value!.reshape(shapes.value),
+  });
+  const sinks = options.sinks && new SinksOfCall(options.sinks);
+  const parameters = sinks?.parameters ?? [];
   const output = tape.result(Tensor.empty({ shape: shapes.flatOutput, dtype, device }), {
-    requiresGradient: qkv.requiresGradient,
+    requiresGradient: parameters.length > 0 || heads.some(({ requiresGradient }) => requiresGradient),
   });
   const statistics = dtype === 'float64' ? 'float64' : 'float32';
   const logSumExp = new Variable(Tensor.empty({ shape: shapes.logSumExp, dtype: statistics, device }), {
     requiresGradient: false,
   });
-  tidy(() =>
+  tidy(() => {
+    const results = { output: output.tensor.reshape(shapes.output), logSumExp: logSumExp.tensor };
     attentionForward({
-      output: output.tensor.reshape(shapes.output),
-      logSumExp: logSumExp.tensor,
-      ...splitProjection(qkv.tensor.reshape(shapes.qkv)),
+      ...results,
+      ...inRows(heads.map(({ tensor }) => tensor)),
       ...callOf(options, masksOf(options)),
-    }),
-  );
+    });
+    sinks?.addTo(results);
+  });
 
   tape.record(output, () => {
-    const saved = { qkv: tape.save(qkv), output: tape.save(output), logSumExp: tape.save(logSumExp) };
+    const savedHeads = heads.map((variable) => tape.save(variable));
+    const saved = { output: tape.save(output), logSumExp: tape.save(logSumExp) };
     const { keyStart, keyMask, starts, samples } = masksOf(options);
     const save = (mask: Variable | undefined): SavedTensor | undefined => mask && tape.save(mask);
     const masks = {
@@ -120,34 +139,48 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
       starts: save(starts),
       samples: save(samples),
     };
+    const saves = Object.values(masks).filter((one) => one !== undefined);
     return {
       name: 'attention',
-      inputs: [qkv],
-      parameters: [],
-      saved: [...Object.values(saved), ...Object.values(masks).filter((one) => one !== undefined)],
-      backward: ({ outputGradient }) => {
-        const qkvGradient = Tensor.empty({ shape, dtype, device });
+      inputs: heads,
+      parameters,
+      saved: [...savedHeads, ...Object.values(saved), ...saves, ...(sinks === undefined ? [] : [sinks])],
+      backward: ({ parts, outputGradient }) => {
+        if (!parts.input) {
+          sinks?.addGradient();
+          return [];
+        }
+        const gradients = heads.map((variable) => variable.newGradient());
+        sinks?.startGradient();
         // outside of tidy: recomputed tensors belong to their variables
-        const [result, lse, projection] = [saved.output.tensor, saved.logSumExp.tensor, saved.qkv.tensor];
+        const [result, lse] = [saved.output.tensor, saved.logSumExp.tensor];
+        const kept = savedHeads.map(({ tensor }) => tensor);
         const call = callOf(options, masks);
         tidy(() => {
-          const gradients = splitProjection(qkvGradient.reshape(shapes.qkv));
+          const { query: queryGradient, key: keyGradient, value: valueGradient } = inRows(gradients);
           const ofOutput = outputGradient!.reshape(shapes.output);
-          attentionBackward({
-            queryGradient: gradients.query,
-            keyGradient: gradients.key,
-            valueGradient: gradients.value,
+          const rowSums = attentionRowSums({
+            output: result.reshape(shapes.output),
             outputGradient: ofOutput,
-            rowSums: attentionRowSums({
-              output: result.reshape(shapes.output),
-              outputGradient: ofOutput,
-            }),
+          });
+          attentionBackward({
+            queryGradient,
+            keyGradient,
+            valueGradient,
+            outputGradient: ofOutput,
+            rowSums,
             logSumExp: lse,
-            ...splitProjection(projection.reshape(shapes.qkv)),
+            ...inRows(kept),
             ...call,
           });
+          sinks?.differentiate({ rowSums, logSumExp: lse });
         });
-        return [qkvGradient];
+        if (parts.weight) sinks?.addGradient();
+        return gradients.map((gradient, at) => {
+          if (heads[at]!.requiresGradient) return gradient;
+          gradient.dispose();
+          return undefined;
+        });
       },
     };
   });

@@ -10,6 +10,7 @@ import {
   prepareHeads,
   recompute,
   rmsNorm,
+  splitProjection,
   squaredRelu,
   swiglu,
   Tape,
@@ -121,7 +122,10 @@ function layerOf(options: LayerOptions) {
         norm: norm === 'none' || norm === 'whole' ? undefined : headNorm(norm === 'layer'),
         rotation: rotation ? { positions, table } : undefined,
       });
-      const attended = attention(tape, { qkv, numHeads: heads, numGroups: groups, causal: true });
+      const attended = attention(tape, {
+        ...splitProjection(tape, { qkv, ...sizes }),
+        visibility: { causal: true },
+      });
       positions.release();
       const input = linear(tape, { input: attended, weight: model.projection });
       const residual = biasDropoutResidual(tape, { input, residual: x });

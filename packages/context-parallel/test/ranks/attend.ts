@@ -1,4 +1,4 @@
-import { type AttentionOptions, attention, Tape, Variable } from '@mtl/autograd';
+import { attention, Parameter, splitProjection, Tape, Variable, type VisibilityOptions } from '@mtl/autograd';
 import type { World } from '@mtl/comm';
 import { type Device, type DType, setNumThreads, Tensor } from '@mtl/kernels';
 import { setPoison } from '@mtl/kernels/internal';
@@ -21,6 +21,8 @@ export interface AttendedRows {
   readonly output: readonly number[];
   /** [own, B, (A + 2 G) * D] */
   readonly gradient: readonly number[];
+  /** [A]: the part of these rows in the gradient of the sinks; empty without sinks. */
+  readonly sinksGradient: readonly number[];
   /** The bytes that this process sent to others in each direction. */
   readonly sentBytes: { readonly forward: number; readonly backward: number };
 }
@@ -54,19 +56,19 @@ export function attend(
   const qkv = new Variable(rowsOf(projectionOf(attentionCase), { indices, columns, dtype, device }), {
     requiresGradient: true,
   });
+  const heads = splitProjection(tape, { qkv, numGroups: numGroups ?? numHeads, headSize: sizes.headSize });
+  const sinks = attentionCase.sinks && sinksOf(dtype, device);
   const options = {
-    qkv,
-    numHeads,
-    numGroups,
-    causal,
-    windowSize,
+    ...heads,
     headOffset: 3,
+    sinks: sinks && { weight: sinks },
     dropout:
       dropout === undefined
         ? undefined
         : dropoutOf(dropout, numbers((starts?.length ?? 1 + batch) - 1), device),
   };
-  const masks = own === undefined ? masksOf(attentionCase, device) : {};
+  const visibility = { causal, windowSize };
+  const masks: Masks = own === undefined ? masksOf(attentionCase, device) : {};
   const sent = (): number =>
     [world?.group, levels?.heads, levels?.ring]
       .flatMap((group) => Object.values(group?.statistics() ?? {}))
@@ -74,8 +76,8 @@ export function attend(
   const before = sent();
   const output =
     own === undefined
-      ? attention(tape, { ...options, ...masks })
-      : own.attend(tape, { ...options, layer: 0 });
+      ? attention(tape, { ...options, visibility: { ...visibility, ...masks } })
+      : own.attend(tape, { ...options, visibility, layer: 0 });
   const between = sent();
   using outputGradient = rowsOf(outputGradientOf(), { indices, columns, dtype, device });
   tape.backward([output], outputGradient);
@@ -84,10 +86,13 @@ export function attend(
     indices: [...indices],
     output: output.tensor.toArray(),
     gradient: gradient.toArray(),
+    sinksGradient: sinks?.mainGradient.toArray() ?? [],
     sentBytes: { forward: between - before, backward: sent() - between },
   };
   tape.dispose();
-  for (const variable of [qkv, output, masks.keyStart, masks.packed?.starts, options.dropout?.samples])
+  for (const tensor of [sinks?.data, sinks?.mainGradient]) tensor?.dispose();
+  for (const variable of [...Object.values(heads), qkv, output]) variable.release();
+  for (const variable of [masks.keyStart, masks.packed?.starts, options.dropout?.samples])
     variable?.release();
   gradient.dispose();
   own?.release();
@@ -120,11 +125,24 @@ function startsOf(lengths: readonly number[]): Int32Array {
   return starts;
 }
 
+/** Returns trained scores of sinks, with a gradient of zeros. */
+function sinksOf(dtype: DType, device: Device): Parameter {
+  const shape = [sizes.numHeads];
+  const weight = new Parameter({
+    name: 'sinks',
+    globalShape: shape,
+    initialization: { kind: 'zeros' },
+  });
+  weight.assignData(Tensor.from([0.5, -1, 2, 0.25], { shape, dtype, device }));
+  const gradient = dtype === 'float64' ? 'float64' : 'float32';
+  weight.assignMainGradient(Tensor.zeros({ shape, dtype: gradient, device }));
+  return weight;
+}
+
+type Masks = Pick<VisibilityOptions, 'keyStart' | 'packed'>;
+
 /** Returns the masks that separate samples or documents if one process computes all of the rows. */
-function masksOf(
-  attentionCase: AttentionCase,
-  device: Device,
-): Pick<AttentionOptions, 'keyStart' | 'packed'> {
+function masksOf(attentionCase: AttentionCase, device: Device): Masks {
   const { sequenceLength, batch } = sizes;
   const int32 = (values: Int32Array, shape: readonly number[]): Variable =>
     constant(Tensor.from(values, { shape, dtype: 'int32', device }));

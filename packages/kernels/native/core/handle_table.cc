@@ -80,6 +80,15 @@ Status expect_contiguous(const TensorView& view) {
                       "the operations that Tensor.strided lists take strided views");
 }
 
+// The number of elements of memory from the first element of a tensor to its last.
+int64_t reachable_elements(const TensorView& view) {
+  if (!view.is_strided) return view.size();
+  if (view.size() == 0) return 0;
+  int64_t last = 0;
+  for (int dim = 0; dim < view.rank; ++dim) last += (view.dim(dim) - 1) * view.strides[dim];
+  return last + 1;
+}
+
 }  // namespace
 
 Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int rank, TensorHandle* handle) {
@@ -134,8 +143,7 @@ Status create_strided_view(TensorHandle base, int64_t offset, const int64_t* sha
   if (slot == nullptr) return stale(base);
   TensorRecord record = slot->record;
   TensorView& view = record.view;
-  MTL_RETURN_IF_ERROR(expect_contiguous(view));
-  const int64_t available = view.size();
+  const int64_t available = reachable_elements(view);
   MTL_RETURN_IF_ERROR(set_shape(&view, shape, rank));
   double last = static_cast<double>(offset);  // index of the last element of the view
   for (int dim = 0; dim < rank; ++dim) {

@@ -33,6 +33,12 @@ export {
   mergeAttention,
 } from './attention.js';
 export {
+  type AttentionSinkBackwardOptions,
+  type AttentionSinkForwardOptions,
+  attentionSinkBackward,
+  attentionSinkForward,
+} from './attention-sink.js';
+export {
   type BiasDropoutResidualBackwardOptions,
   type BiasDropoutResidualForwardOptions,
   biasDropoutResidualBackward,

@@ -59,4 +59,4 @@ export type BertTask =
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */
 export const bertBlock = (model: BertModelConfiguration): BlockSpecification =>
-  transformerBlockSpecification(model, model.layerNormPlacement);
+  transformerBlockSpecification(model, { normPlacement: model.layerNormPlacement });

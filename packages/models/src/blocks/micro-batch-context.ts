@@ -1,4 +1,4 @@
-import type { Dropout, Tape, Variable } from '@mtl/autograd';
+import type { AttentionSinks, Dropout, Heads, Tape, Variable } from '@mtl/autograd';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 import type { EarlierSharding, LayerSharding } from './layer-sharding.js';
 import type { RecomputableModule } from './recomputation.js';
@@ -7,19 +7,15 @@ import type { SequencePartition } from './sequence-partition.js';
 import type { LayerLosses } from './stage-losses.js';
 
 /** Attention of the heads of this rank, over the keys of a micro-batch or of a cache. */
-export interface AttendCall {
-  /** `[S, B, (A + 2 G) * D]`: for each group of this rank its A / G queries, its key and its value. */
-  readonly qkv: Variable;
+export interface AttendCall extends Heads<Variable> {
   /** Global index of the layer. */
   readonly layer: number;
-  /** A: the query heads of this rank. */
-  readonly numHeads: number;
-  /** G: the groups of these heads. */
-  readonly numGroups: number;
   /** Global number of the first head. */
   readonly headOffset: number;
   /** A query sees its own position and this number of positions before it; undefined: all. */
   readonly windowSize?: number | undefined;
+  /** Default: no sinks. */
+  readonly sinks?: AttentionSinks | undefined;
   readonly dropout: DropoutSite;
 }
 
@@ -33,7 +29,7 @@ export interface DropoutSite {
 /** The values that the sublayers of a block read of a micro-batch. */
 export interface MicroBatchContext extends EarlierSharding {
   /**
-   * Computes softmax(q k^T / sqrt(D)) v over the keys that each query sees: [S, B, A * D]. Training uses the
+   * Computes softmax(q k^T / sqrt(D)) v over the keys that each query sees: [S, B, A * E]. Training uses the
    * keys of the micro-batch, generation the keys of a cache.
    */
   attend(tape: Tape, call: AttendCall): Variable;

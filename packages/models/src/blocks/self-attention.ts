@@ -1,8 +1,10 @@
 import {
+  type AttentionSinks,
   type HeadNorm,
   type HeadRotation,
   type Parameter,
   prepareHeads,
+  splitProjection,
   type Tape,
   type Variable,
   type WholeHeadNormOptions,
@@ -13,11 +15,17 @@ import type { Slice } from '@mtl/layout';
 import { type LayerFactory, sumOverShards } from './layer-factory.js';
 import type { ColumnLayer, RowLayer } from './linear-layers.js';
 import { costOfWeights, type MatmulCost } from './matmul-cost.js';
-import type { AttendCall, MicroBatchContext } from './micro-batch-context.js';
+import type { MicroBatchContext } from './micro-batch-context.js';
 import type { PositionTable } from './position-tables.js';
-import { type RotarySpecification, rotaryPositions } from './rotary-positions.js';
+import { type RotarySpecification, rotaryPositions, rotarySpecification } from './rotary-positions.js';
 import type { RowCoordinate } from './row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
+import {
+  type BlockVariants,
+  headSizeOf,
+  isListedLayer,
+  type ModelOfBlocks,
+} from './transformer-configuration.js';
 
 export interface QueryKeyNormSpecification {
   readonly kind: 'layer-norm' | 'rms-norm';
@@ -50,8 +58,57 @@ export interface AttentionSpecification {
   readonly windowSize?: number | undefined;
   /** Rotary position embeddings of queries and keys. Default: none. */
   readonly rotary?: RotarySpecification | undefined;
+  /** A sink for each head: of score 0, or of a score that is trained. Default: none. */
+  readonly sinks?: 'zero' | 'trained' | undefined;
   /** A norm of queries and keys before rotation, each over the features of its head. Default: none. */
   readonly queryKeyNorm?: QueryKeyNormSpecification | undefined;
+}
+
+/**
+ * Returns the self-attention of a layer of a model, by its global index.
+ *
+ * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
+ */
+export function selfAttentionOf(model: ModelOfBlocks, layer: number): AttentionSpecification {
+  const { groupQueryAttention = false, numQueryGroups = 1, addBiasLinear: bias = true } = model;
+  const { addQkvBias = false, normalization = 'LayerNorm', softmaxType = 'vanilla' } = model;
+  const headSize = headSizeOf(model);
+  const isRotated = model.noRopeFreq === undefined || !isListedLayer(model.noRopeFreq, layer);
+  const rotary = isRotated ? rotarySpecification(model, headSize) : undefined;
+  const windowSize = windowOfLayer(model, layer);
+  const kind = normalization === 'RMSNorm' ? 'rms-norm' : 'layer-norm';
+  return {
+    kind: 'self-attention',
+    numHeads: model.numAttentionHeads,
+    ...(groupQueryAttention && { numGroups: numQueryGroups }),
+    headSize,
+    bias,
+    ...(addQkvBias && { qkvBias: true }),
+    dropout: model.attentionDropout,
+    ...(windowSize !== undefined && { windowSize }),
+    ...(softmaxType !== 'vanilla' && { sinks: softmaxType === 'learnable' ? 'trained' : 'zero' }),
+    ...(model.qkLayernorm === true && {
+      queryKeyNorm: {
+        kind,
+        epsilon: model.layerNormEpsilon,
+        ...(model.qkNormWholeWidth === true && { wholeWidth: true }),
+      },
+    }),
+    ...(rotary !== undefined && { rotary }),
+  };
+}
+
+/** Returns the number of positions before its own that a query of a layer sees; undefined: all. */
+export function windowOfLayer(
+  { windowSize, windowAttnSkipFreq: list }: BlockVariants,
+  layer: number,
+): number | undefined {
+  if (windowSize === undefined) return undefined;
+  // a number N is of the layers without a window, a list of the layers with one (Megatron-LM)
+  const hasWindow =
+    list === undefined ||
+    (typeof list === 'number' ? !isListedLayer(list, layer) : isListedLayer(list, layer));
+  return hasWindow ? Number.parseInt(windowSize, 10) : undefined;
 }
 
 /**
@@ -70,6 +127,7 @@ export class SelfAttention implements Sublayer {
   readonly #headNorm: HeadNorm | undefined;
   readonly #wholeNorm: WholeNorm | undefined;
   readonly #rotaryTable: PositionTable | undefined;
+  readonly #sinks: AttentionSinks | undefined;
 
   /**
    * @throws ConfigurationError MTL_ATTENTION_HEADS when the groups do not divide the heads,
@@ -110,6 +168,7 @@ export class SelfAttention implements Sublayer {
     this.#headNorm = queryKeyNorm?.wholeWidth === true ? undefined : headNormOf(options);
     this.#wholeNorm = queryKeyNorm?.wholeWidth === true ? wholeNormOf(options, this.#groups) : undefined;
     this.#rotaryTable = rotary && rotaryPositions(rotary);
+    this.#sinks = specification.sinks && { weight: sinkWeightOf(options, this.#groups) };
     const ofRotation: RowCoordinate[] =
       this.#rotaryTable === undefined ? [] : ['regionPositions', this.#rotaryTable];
     this.reads = [...ofRotation, ...this.#qkv.reads, ...this.#projection.reads];
@@ -117,7 +176,9 @@ export class SelfAttention implements Sublayer {
     const { queryWeight, keyWeight } = this.#wholeNorm ?? this.#headNorm ?? {};
     this.parameters = [
       ...this.#qkv.parameters,
-      ...[queryWeight, queryBias, keyWeight, keyBias].filter((parameter) => parameter !== undefined),
+      ...[queryWeight, queryBias, keyWeight, keyBias, this.#sinks?.weight].filter(
+        (parameter) => parameter !== undefined,
+      ),
       ...this.#projection.parameters,
     ];
   }
@@ -129,20 +190,20 @@ export class SelfAttention implements Sublayer {
   ): Variable {
     const { name, layer, specification } = this.#options;
     const { groups, heads } = this.#groups;
-    const ownHeads = { numHeads: heads.end - heads.start, numGroups: groups.end - groups.start };
-    const qkv = tape.scope(() => {
-      const projected = this.#qkv.forward(tape, input, context);
-      return this.#prepared(tape, { qkv: projected, ...ownHeads }, context);
-    });
+    const { headSize, windowSize } = specification;
+    const numGroups = groups.end - groups.start;
+    const qkv = tape.scope(() => this.#prepared(tape, this.#qkv.forward(tape, input, context), context));
     used();
-    const attended = context.attend(tape, {
-      qkv,
-      layer,
-      ...ownHeads,
-      headOffset: heads.start,
-      windowSize: specification.windowSize,
-      dropout: { site: `${name}.attention_dropout`, probability: specification.dropout },
-    });
+    const attended = tape.scope(() =>
+      context.attend(tape, {
+        ...splitProjection(tape, { qkv, numGroups, headSize }),
+        layer,
+        headOffset: heads.start,
+        windowSize,
+        sinks: this.#sinks,
+        dropout: { site: `${name}.attention_dropout`, probability: specification.dropout },
+      }),
+    );
     qkv.release();
     const output = this.#projection.forward(tape, { input: attended, dropout, residual }, context);
     attended.release();
@@ -150,12 +211,9 @@ export class SelfAttention implements Sublayer {
   }
 
   /** Normalizes and rotates queries and keys, if the model does so. */
-  #prepared(
-    tape: Tape,
-    { qkv: projected, numGroups }: Pick<AttendCall, 'qkv' | 'numGroups'>,
-    { rows, sharding }: MicroBatchContext,
-  ): Variable {
+  #prepared(tape: Tape, projected: Variable, { rows, sharding }: MicroBatchContext): Variable {
     const { headSize, rotary } = this.#options.specification;
+    const numGroups = this.#groups.groups.end - this.#groups.groups.start;
     const [norm, table] = [this.#headNorm, this.#rotaryTable];
     const qkv =
       this.#wholeNorm === undefined
@@ -208,6 +266,21 @@ function wholeNormOf(
     keyWeight: parameter('k_layernorm.weight', { count: numGroups, own: groups }),
     epsilon,
   };
+}
+
+/** Makes the scores of sinks [A]; undefined where they are not trained. A rank holds the scores of its heads. */
+function sinkWeightOf(
+  { name, specification, factory, initialization }: SublayerOptions<AttentionSpecification>,
+  { heads }: HeadGroups,
+): Parameter | undefined {
+  if (specification.sinks !== 'trained') return undefined;
+  const { standardDeviation } = initialization;
+  return factory.sharded({
+    name: `${name}.core_attention.softmax_offset`,
+    globalShape: [specification.numHeads],
+    slices: [heads],
+    initialization: { kind: 'normal', standardDeviation },
+  });
 }
 
 /** Returns the matrices of queries, keys and values in a weight [G, A / G + 2, D, H]. */

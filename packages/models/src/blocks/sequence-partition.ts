@@ -22,7 +22,8 @@ export const wholeSequence: SequencePartition = {
     const keyStart =
       first && uploadConstant(first, { shape: [batchSize, sequenceLength], dtype: 'int32', ...options });
     return {
-      attend: (tape, { layer: _layer, ...call }) => attention(tape, { ...call, keyStart }),
+      attend: (tape, { layer: _layer, visibility, ...call }) =>
+        attention(tape, { ...call, visibility: { ...visibility, keyStart } }),
       release: () => keyStart?.release(),
     };
   },
@@ -30,7 +31,8 @@ export const wholeSequence: SequencePartition = {
     const starts = uploadConstant(first, { shape: [first.length], dtype: 'int32', ...options });
     const packed: PackedRows = { starts, longest, numScores };
     return {
-      attend: (tape, { layer: _layer, ...call }) => attention(tape, { ...call, packed }),
+      attend: (tape, { layer: _layer, visibility, ...call }) =>
+        attention(tape, { ...call, visibility: { ...visibility, packed } }),
       release: () => starts.release(),
     };
   },

@@ -94,7 +94,27 @@ export interface BlockVariants {
   readonly qkNormWholeWidth?: boolean | undefined;
   /** `L,0`: a query sees its own position and L before it. Absent: all. */
   readonly windowSize?: string | undefined;
+  /**
+   * The layers that have the window: all but every Nth, or a list with 1 for each layer that has it and 0 for
+   * each that sees all positions. Absent: all layers.
+   */
+  readonly windowAttnSkipFreq?: LayerList | undefined;
+  /**
+   * Sinks of attention: none (`vanilla`), one of score 0 for each head (`off-by-one`), or one whose score is
+   * trained (`learnable`). Absent: vanilla.
+   */
+  readonly softmaxType?: 'vanilla' | 'off-by-one' | 'learnable' | undefined;
 }
+
+/** Some layers of a model, as Megatron-LM writes them: N, or a list with 0 or 1 for each layer. */
+export type LayerList = number | readonly number[];
+
+/**
+ * Returns whether a layer, by its global index, is one of every N layers' last, or has a 1 in the list
+ * (Megatron-LM's frequencies of layers).
+ */
+export const isListedLayer = (list: LayerList, layer: number): boolean =>
+  typeof list === 'number' ? (layer + 1) % list === 0 : list[layer] === 1;
 
 /**
  * The way in which a model encodes positions: `learned_absolute`, a learned row for each position, added to
@@ -110,6 +130,10 @@ export type PositionEmbeddingType = 'learned_absolute' | 'rope' | 'yarn' | 'none
 export interface PositionVariants extends YarnVariants {
   /** Absent: learned_absolute. A BERT cannot have `none`, since it has no causal mask. */
   readonly positionEmbeddingType?: PositionEmbeddingType | undefined;
+  /**
+   * The layers whose queries and keys are not rotated: every Nth, or a list with 1 for each. Absent: none.
+   */
+  readonly noRopeFreq?: LayerList | undefined;
   /** The base of the rotary frequencies. Absent: 10000. */
   readonly rotaryBase?: number | undefined;
   /** Share of the features of a head that are rotated. Absent: 1. */
@@ -158,6 +182,9 @@ export interface YarnVariants {
    */
   readonly yarnAttentionFactor?: number | undefined;
 }
+
+/** What decides the blocks of a model, but for its experts. */
+export type ModelOfBlocks = TransformerConfiguration & BlockVariants & PositionVariants;
 
 /** Returns whether queries and keys are rotated. */
 export const hasRotaryPositions = (type: PositionEmbeddingType | undefined): boolean =>

@@ -1,6 +1,6 @@
-import { Tape, type Variable } from '@mtl/autograd';
+import { SinksOfCall, Tape, type Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
-import { attentionCachedForward, embeddingForward, splitProjection, Tensor, tidy } from '@mtl/kernels';
+import { attentionCachedForward, embeddingForward, Tensor, tidy } from '@mtl/kernels';
 import type { AttendCall, MicroBatchContext } from '../blocks/micro-batch-context.js';
 import { HeadGroups } from '../blocks/self-attention.js';
 import { valuesOfAllRows } from '../blocks/sequence-partition.js';
@@ -204,34 +204,35 @@ export class GptLanguageModel {
     });
   }
 
-  /**
-   * Computes attention [N, 1, A * D] from qkv [N, 1, (A + 2 G) * D] of packed tokens. A and G are this
-   * process's heads and groups.
-   */
+  /** Computes attention [N, 1, A * E] of packed tokens, the heads [N, 1, G, ...] of this process. */
   #attend(
     tape: Tape,
-    { qkv, layer, numHeads, numGroups, windowSize }: AttendCall,
+    { query, key, value, layer, windowSize, sinks }: AttendCall,
     { cache, spans }: { cache: GptKeyValueCache; spans: readonly TokenSpan[] },
   ): Variable {
-    const { dtype, device } = qkv.tensor;
-    const parts = numHeads / numGroups + 2;
-    const headSize = qkv.tensor.dim(-1) / (numGroups * parts);
-    const width = numHeads * headSize;
-    const qkvWidth = numGroups * parts * headSize;
-    const numTokens = qkv.tensor.dim(0);
-    const output = Tensor.empty({ shape: [numTokens, 1, width], dtype, device });
+    const { dtype, device, shape } = query.tensor;
+    const [numTokens, , numGroups, headsPerGroup] = shape as [number, number, number, number];
+    const [numHeads, valueSize] = [numGroups * headsPerGroup, value.tensor.dim(-1)];
+    const output = Tensor.empty({ shape: [numTokens, 1, numHeads * valueSize], dtype, device });
     tidy(() => {
+      const byHead = output.reshape([numTokens, 1, numHeads, valueSize]);
+      const sinksOfCall = sinks && new SinksOfCall(sinks);
       for (const { slot, start, end, position } of spans) {
-        const length = end - start;
+        const results = {
+          output: byHead.rows(start, end),
+          logSumExp:
+            sinksOfCall && Tensor.empty({ shape: [1, numHeads, end - start], dtype: 'float32', device }),
+        };
         attentionCachedForward({
           ...cache.viewOf(this.#cacheIndex.get(layer)!, slot),
-          output: output.view({ offset: start * width, shape: [length, 1, numHeads, headSize] }),
-          ...splitProjection(
-            qkv.tensor.view({ offset: start * qkvWidth, shape: [length, 1, numGroups, parts, headSize] }),
-          ),
+          ...results,
+          query: query.tensor.rows(start, end),
+          key: key.tensor.rows(start, end),
+          value: value.tensor.rows(start, end),
           position,
           windowSize,
         });
+        if (results.logSumExp !== undefined) sinksOfCall!.addTo({ ...results, logSumExp: results.logSumExp });
       }
     });
     return tape.result(output, { requiresGradient: false });

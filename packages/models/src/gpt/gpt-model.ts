@@ -49,23 +49,23 @@ export function gptModel(options: GptModelOptions): GptModelConfiguration {
 }
 
 /**
- * Returns a block of a GPT without experts: the block of `transformerBlockSpecification`, with norms before
- * sublayers (GPT-2, Radford et al. 2019).
+ * Returns the block of a layer of a GPT without experts, by its global index: the block of
+ * `transformerBlockSpecification`, with norms before sublayers (GPT-2, Radford et al. 2019).
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */
-export const gptBlock = (model: GptModelConfiguration): BlockSpecification =>
-  transformerBlockSpecification(model, 'pre');
+export const gptBlock = (model: GptModelConfiguration, layer = 0): BlockSpecification =>
+  transformerBlockSpecification(model, { normPlacement: 'pre', layer });
 
 /**
- * Returns the blocks of a GPT: `gptBlock` in all layers, with a mixture of experts as the feed-forward
- * network of layers that have experts.
+ * Returns the block of each layer of a GPT: `gptBlock`, with a mixture of experts as the feed-forward network
+ * of layers that have experts.
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */
-export function gptBlocks(model: GptModelConfiguration): BlockSpecification | BlockOfLayer {
-  const dense = gptBlock(model);
-  if (model.numExperts === undefined) return dense;
-  const sparse = { ...dense, feedForward: expertsSpecificationOf(model) };
-  return (layer) => (hasExperts(model, layer) ? sparse : dense);
+export function gptBlocks(model: GptModelConfiguration): BlockOfLayer {
+  return (layer) => {
+    const block = gptBlock(model, layer);
+    return hasExperts(model, layer) ? { ...block, feedForward: expertsSpecificationOf(model) } : block;
+  };
 }

@@ -10,8 +10,9 @@ import {
   swigluActivation,
 } from '../blocks/feed-forward.js';
 import { LayerNorm, type Norm, type NormOptions, RmsNorm } from '../blocks/norms.js';
-import { type AttentionSpecification, SelfAttention } from '../blocks/self-attention.js';
+import { type AttentionSpecification, SelfAttention, selfAttentionOf } from '../blocks/self-attention.js';
 import type { Sublayer, SublayerOptions } from '../blocks/sublayer.js';
+import type { ModelOfBlocks } from '../blocks/transformer-configuration.js';
 import type { ExpertsSpecification } from '../experts/experts-specification.js';
 import { MixtureOfExperts } from '../experts/mixture-of-experts.js';
 
@@ -67,8 +68,37 @@ export const norms = new KindRegistry<NormOptions, Norm>('norm', {
   'rms-norm': (options) => new RmsNorm(options),
 });
 
+/** Returns the attention of a layer if the architecture of its model is one that the kind describes. */
+export type DescribeAttention = (model: ModelOfBlocks, layer: number) => AttentionSpecification | undefined;
+
+/** Attentions by kind, and which kind the layers of a model have. */
+class AttentionKinds extends KindRegistry<SublayerOptions<AttentionSpecification>, Sublayer> {
+  readonly #descriptions: DescribeAttention[] = [];
+
+  /**
+   * Adds a function that describes the layers of some models, which is asked before the functions added earlier:
+   * what it returns for an architecture decides the kind of its layers.
+   */
+  describe(description: DescribeAttention): void {
+    this.#descriptions.unshift(description);
+  }
+
+  /**
+   * Returns the attention of a layer, by its global index.
+   *
+   * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
+   */
+  ofLayer(model: ModelOfBlocks, layer: number): AttentionSpecification {
+    for (const describe of this.#descriptions) {
+      const specification = describe(model, layer);
+      if (specification !== undefined) return specification;
+    }
+    return selfAttentionOf(model, layer);
+  }
+}
+
 /** Attentions by kind: `self-attention`, and registered ones. */
-export const attentions = new KindRegistry<SublayerOptions<AttentionSpecification>, Sublayer>('attention', {
+export const attentions = new AttentionKinds('attention', {
   'self-attention': (options) => new SelfAttention(options),
 });
 

@@ -5,16 +5,15 @@ import type {
   GeluFeedForwardSpecification,
 } from '../blocks/feed-forward.js';
 import type { NormSpecification } from '../blocks/norms.js';
-import { rotarySpecification } from '../blocks/rotary-positions.js';
 import type { AttentionSpecification } from '../blocks/self-attention.js';
 import type { BlockInitialization } from '../blocks/sublayer.js';
-import {
-  type BlockVariants,
-  headSizeOf,
-  type PositionVariants,
-  type TransformerConfiguration,
+import type {
+  BlockVariants,
+  ModelOfBlocks,
+  TransformerConfiguration,
 } from '../blocks/transformer-configuration.js';
 import type { ExpertVariants } from '../experts/experts-specification.js';
+import { attentions } from './block-kinds.js';
 
 /** The position of a norm: before each sublayer, or after its residual sum. */
 export type LayerNormPlacement = 'pre' | 'post';
@@ -81,42 +80,27 @@ export function expectNoWindows(block: BlockOfLayer, { numLayers }: { readonly n
 }
 
 /**
- * Returns the blocks of a model. The default is the block of GPT-2 and BERT: layer norms, self-attention and
- * a feed-forward network with GELU, all with biases. The model's variants replace these parts; rotary
- * position embeddings are part of attention (Llama, Touvron et al. 2023; RoFormer, Su et al. 2021).
+ * Returns the block of a layer of a model, by its global index. The default is the block of GPT-2 and BERT:
+ * layer norms, self-attention and a feed-forward network with GELU, all with biases. The model's variants
+ * replace these parts; rotary position embeddings are part of attention (Llama, Touvron et al. 2023; RoFormer,
+ * Su et al. 2021).
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */
 export function transformerBlockSpecification(
-  model: TransformerConfiguration & BlockVariants & PositionVariants & ExpertVariants,
-  normPlacement: LayerNormPlacement,
+  model: ModelOfBlocks & ExpertVariants,
+  { normPlacement, layer = 0 }: { readonly normPlacement: LayerNormPlacement; readonly layer?: number },
 ): BlockSpecification {
-  const { numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, initMethodStd } = model;
-  const { groupQueryAttention = false, numQueryGroups = 1 } = model;
-  const { addBiasLinear: bias = true, addQkvBias = false } = model;
-  const { normalization = 'LayerNorm', qkLayernorm = false, qkNormWholeWidth = false, windowSize } = model;
+  const { numLayers, hiddenSize, ffnHiddenSize, initMethodStd, hiddenDropout } = model;
+  const { addBiasLinear: bias = true, normalization = 'LayerNorm' } = model;
   const epsilon = model.layerNormEpsilon;
-  const headSize = headSizeOf(model);
-  const rotary = rotarySpecification(model, headSize);
-  const norm = { kind: normalization === 'RMSNorm' ? 'rms-norm' : 'layer-norm', epsilon } as const;
   return {
     hiddenSize,
-    norm,
+    norm: { kind: normalization === 'RMSNorm' ? 'rms-norm' : 'layer-norm', epsilon },
     normPlacement,
-    attention: {
-      kind: 'self-attention',
-      numHeads: numAttentionHeads,
-      ...(groupQueryAttention && { numGroups: numQueryGroups }),
-      headSize,
-      bias,
-      ...(addQkvBias && { qkvBias: true }),
-      dropout: model.attentionDropout,
-      ...(windowSize !== undefined && { windowSize: Number.parseInt(windowSize, 10) }),
-      ...(qkLayernorm && { queryKeyNorm: { ...norm, ...(qkNormWholeWidth && { wholeWidth: true }) } }),
-      ...(rotary !== undefined && { rotary }),
-    },
+    attention: attentions.ofLayer(model, layer),
     feedForward: feedForwardOf(model, { ffnHiddenSize, bias }),
-    hiddenDropout: model.hiddenDropout,
+    hiddenDropout,
     initialization: {
       standardDeviation: initMethodStd,
       // weights before a residual start smaller (Megatron-LM)

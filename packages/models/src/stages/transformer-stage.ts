@@ -470,9 +470,13 @@ export abstract class TransformerStage<
     return { ...dropout, positions, samples, firstColumn };
   }
 
-  #attend(tape: Tape, { dropout: site, ...operands }: AttendCall, call: StageCall<OnDevice>): Variable {
-    const dropout = this.#dropout(site, call);
-    return call.batch.ownRows.attend(tape, { ...operands, dropout, causal: this.#causal });
+  #attend(
+    tape: Tape,
+    { dropout: site, windowSize, ...operands }: AttendCall,
+    call: StageCall<OnDevice>,
+  ): Variable {
+    const visibility = { causal: this.#causal, windowSize };
+    return call.batch.ownRows.attend(tape, { ...operands, visibility, dropout: this.#dropout(site, call) });
   }
 
   #context(call: StageCall<OnDevice>): MicroBatchContext {

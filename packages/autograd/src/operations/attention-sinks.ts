@@ -1,0 +1,81 @@
+import { attentionSinkBackward, attentionSinkForward, scale, Tensor } from '@mtl/kernels';
+import { type Parameter, trainedParameters } from '../parameter.js';
+
+/**
+ * Sinks of attention: a key that every query sees, with a score for each head and the value 0 (see
+ * `attentionSinkForward` of @mtl/kernels).
+ */
+export interface AttentionSinks {
+  /** [A]: the scores. Absent: 0 for each head, which is not trained. */
+  readonly weight?: Parameter | undefined;
+}
+
+/** The results of attention over all keys: [S, B, A, E] and [B, A, S], packed [T, A, E] and [A, T]. */
+interface Results {
+  readonly output: Tensor;
+  readonly logSumExp: Tensor;
+}
+
+/** Some heads of a parameter: `start` up to `end`. */
+interface HeadSlice {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * The sinks of one call of attention: they are added to its results in forward. Backward computes their
+ * gradient together with the gradients of the inputs, and adds it to the parameter's with the gradients of
+ * weights.
+ */
+export class SinksOfCall {
+  readonly parameters: readonly Parameter[];
+  readonly #weight: Parameter | undefined;
+  readonly #heads: HeadSlice | undefined;
+  #gradient: Tensor | undefined;
+
+  /** @param heads the heads of the call. Default: all heads of the parameter */
+  constructor({ weight }: AttentionSinks, heads?: HeadSlice) {
+    this.#weight = weight;
+    this.#heads = heads;
+    this.parameters = weight === undefined ? [] : trainedParameters(weight);
+  }
+
+  /** Adds the sinks to results over all keys, in place. */
+  addTo({ output, logSumExp }: Results): void {
+    using sinks = this.#weight && this.#own(this.#weight.data);
+    attentionSinkForward({ output, logSumExp, sinks });
+  }
+
+  /** Makes the gradient, which lives until `addGradient`: call it outside of `tidy`. */
+  startGradient(): void {
+    if (this.parameters.length === 0) return;
+    const { dtype, device } = this.#weight!.mainGradient;
+    const { start, end } = this.#heads ?? { start: 0, end: this.#weight!.data.dim(0) };
+    this.#gradient = Tensor.zeros({ shape: [end - start], dtype, device });
+  }
+
+  /** Adds the contribution of some rows to the gradient, which `addGradient` then gives the parameter. */
+  differentiate({ rowSums, logSumExp }: { readonly rowSums: Tensor; readonly logSumExp: Tensor }): void {
+    if (this.#gradient === undefined) return;
+    using sinks = this.#own(this.#weight!.data);
+    attentionSinkBackward({ sinksGradient: this.#gradient, rowSums, logSumExp, sinks });
+  }
+
+  /** Adds the gradient to the parameter's. */
+  addGradient(): void {
+    if (this.#gradient === undefined) return;
+    using output = this.#own(this.#weight!.mainGradient);
+    scale({ output, input: this.#gradient, factor: 1, accumulate: true });
+    this.release();
+  }
+
+  release(): void {
+    this.#gradient?.dispose();
+    this.#gradient = undefined;
+  }
+
+  #own(tensor: Tensor): Tensor {
+    const { start, end } = this.#heads ?? { start: 0, end: tensor.dim(0) };
+    return tensor.rows(start, end);
+  }
+}
