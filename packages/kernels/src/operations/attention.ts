@@ -217,8 +217,8 @@ export const mergeAttention = checkedOperation(
 );
 
 /**
- * S new positions, B batch, A query heads in G groups, D head size of queries and keys, E of values, M positions
- * that fit the caches.
+ * S new positions, B batch, A query heads in G groups, D head size of queries and keys, E of values, M
+ * positions that fit the caches.
  */
 export interface AttentionCachedForwardOptions {
   /** `[B, G, M, D]`: keys of the positions so far; new keys are written from `position` on. */
