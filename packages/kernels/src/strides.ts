@@ -36,6 +36,7 @@ export function reshapedStrides(
   from: { readonly shape: readonly number[]; readonly strides: readonly number[] },
   shape: readonly number[],
 ): number[] | undefined {
+  if (shape.includes(0)) return contiguousStrides(shape); // no element has a distance
   const runs = runsOf(from.shape, from.strides);
   const strides = new Array<number>(shape.length).fill(1);
   let [run, covered] = [0, 1]; // elements of the current run that the last dimensions cover

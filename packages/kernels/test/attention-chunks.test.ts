@@ -11,6 +11,7 @@ import {
   setInstructionSet,
   Tensor,
   tidy,
+  type Visibility,
 } from '../src/index.js';
 import { type AttentionSizes, type AttentionValues, attentionValues } from './support/attention-formula.js';
 import { differentiateAttention } from './support/differentiate-attention.js';
@@ -27,7 +28,8 @@ interface Run {
   readonly dtype: DType;
   /** [B, S]: the first position of a query's document. */
   readonly starts?: readonly number[] | undefined;
-  readonly options: Pick<AttentionOptions, 'causal' | 'windowSize' | 'scale'>;
+  readonly visibility: Visibility;
+  readonly scale?: number;
   readonly probability?: number;
 }
 
@@ -72,14 +74,17 @@ function operandsOf({ sizes, device, dtype }: Run, values: AttentionValues): Ope
 
 /** Returns the options of queries [first, end). */
 function optionsOf(run: Run, [first, end]: readonly [number, number]): AttentionOptions {
-  const { sizes, device, starts, options, probability } = run;
+  const { sizes, device, starts, visibility, scale, probability } = run;
   const { batch, queries } = sizes;
   const ofQueries = starts?.filter((_, index) => index % queries >= first && index % queries < end);
   const samples = () => Tensor.from([3, 2 ** 34].slice(0, batch), { shape: [batch], dtype: 'int64', device });
   return {
-    ...options,
-    firstQuery: first,
-    keyStart: ofQueries && Tensor.from(ofQueries, { shape: [batch, end - first], dtype: 'int32', device }),
+    ...(scale !== undefined && { scale }),
+    visibility: {
+      ...visibility,
+      firstQuery: first,
+      keyStart: ofQueries && Tensor.from(ofQueries, { shape: [batch, end - first], dtype: 'int32', device }),
+    },
     dropout:
       probability === undefined
         ? undefined
@@ -132,9 +137,9 @@ function inChunks(run: Run, values: AttentionValues, numChunks: number): Results
         : new Float32Array(operands.logSumExp.size).fill(-1e30),
     );
     const pairs = chunks.flatMap((queries) => chunks.toReversed().map((keys) => [queries, keys] as const));
-    const callOf = ([queries, keys]: (typeof pairs)[number]) => ({
-      ...optionsOf(run, queries),
-      firstKey: keys[0],
+    const callOf = ([queries, keys]: (typeof pairs)[number], options = optionsOf(run, queries)) => ({
+      ...options,
+      visibility: { ...options.visibility, firstKey: keys[0] },
       query: rows(operands.query, queries),
       key: rows(operands.key, keys),
       value: rows(operands.value, keys),
@@ -220,7 +225,7 @@ function runOf(masks: Masks, numChunks: number, { chunk, groups }: { chunk: numb
       documents(chunk).findLast((start) => start <= index % sequence),
     );
   const windowSize = window?.(chunk);
-  return { sizes, starts: starts as number[] | undefined, options: { causal, windowSize }, probability };
+  return { sizes, starts: starts as number[] | undefined, visibility: { causal, windowSize }, probability };
 }
 
 const detected = instructionSets.indexOf(hostInformation().detectedInstructionSet);
@@ -283,7 +288,7 @@ describe.each<[Device, DType, number]>([
     values.query.set(signs(values.query.length));
     values.key.set(signs(values.key.length));
     for (const causal of [true, false]) {
-      const run = { sizes, device, dtype, options: { causal, scale: 200 / 14 ** 2 } } as const;
+      const run = { sizes, device, dtype, visibility: { causal }, scale: 200 / 14 ** 2 } as const;
       const expected = whole(run, values);
       expect(Math.max(...expected.logSumExp)).toBeGreaterThan(200);
       if (causal) expect(Math.min(...expected.logSumExp)).toBeCloseTo(-200, 3);

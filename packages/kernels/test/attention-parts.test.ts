@@ -1,6 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import {
-  type AttentionOptions,
   attentionForward,
   type Device,
   hostInformation,
@@ -8,6 +7,7 @@ import {
   setInstructionSet,
   Tensor,
   tidy,
+  type Visibility,
 } from '../src/index.js';
 import { attentionValues } from './support/attention-formula.js';
 
@@ -40,7 +40,7 @@ interface Part {
 function attend(
   { queries, keys, size, device, dtype }: Part,
   values: Record<'query' | 'key' | 'value', Float64Array>,
-  options: AttentionOptions,
+  visibility: Visibility,
 ): { output: number[]; logSumExp: number[] } {
   return tidy(() => {
     const [numQueries, numKeys] = [queries[1] - queries[0], keys[1] - keys[0]];
@@ -55,17 +55,15 @@ function attend(
       query: make(values.query, queries, output.shape),
       key: make(values.key, keys, [numKeys, batch, groups, size]),
       value: make(values.value, keys, [numKeys, batch, groups, size]),
-      firstQuery: queries[0],
-      firstKey: keys[0],
+      visibility: { ...visibility, firstQuery: queries[0], firstKey: keys[0] },
       dropout: { probability: 0.3, keyLow: 5, keyHigh: 6, samples, headOffset: 2 },
-      ...options,
     });
     return { output: output.toArray(), logSumExp: logSumExp.toArray() };
   });
 }
 
 describe.each(places)('parts of a sequence on %s, %s', (device, level) => {
-  it.each<[string, AttentionOptions]>([
+  it.each<[string, Visibility]>([
     ['causal', { causal: true }],
     ['in a window', { causal: true, windowSize: 80 }],
     ['not causal', {}],

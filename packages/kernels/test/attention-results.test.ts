@@ -51,7 +51,7 @@ describe.each(places)('results of attention on %s, %s', (device, level) => {
   function attend(dtype: DType): number[][] {
     setInstructionSet(level);
     return tidy(() => {
-      const operands = { ...operandsOf('bfloat16', device), causal: true };
+      const operands = { ...operandsOf('bfloat16', device), visibility: { causal: true } };
       const output = Tensor.empty({ shape: ofQueries, dtype, device });
       attentionForward({ ...operands, output });
       const rounded = attentionForward(operands);
@@ -76,7 +76,7 @@ describe.each(places)('results of attention on %s, %s', (device, level) => {
   it('are added to gradients', () => {
     setInstructionSet(level);
     tidy(() => {
-      const operands = { ...operandsOf('float32', device), causal: true };
+      const operands = { ...operandsOf('float32', device), visibility: { causal: true } };
       const output = attentionForward(operands);
       const [once, twice] = [gradientsOf('float32', device), gradientsOf('float32', device)];
       differentiateAttention({ ...operands, ...once, output });

@@ -1,6 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import {
-  type AttentionOptions,
   attentionCachedForward,
   attentionForward,
   countedFlops,
@@ -10,6 +9,7 @@ import {
   setNumThreads,
   Tensor,
   tidy,
+  type Visibility,
 } from '../src/index.js';
 import {
   type AttentionResults,
@@ -35,7 +35,7 @@ interface Rows {
 function attend(
   { sizes, device, isPacked = false }: Rows,
   values: AttentionValues,
-  options: AttentionOptions,
+  visibility: Visibility,
 ): AttentionResults {
   const { queries, keys, batch, heads, groups, size } = sizes;
   const shapeOf = (positions: number, ofHeads: number): number[] =>
@@ -51,7 +51,7 @@ function attend(
       output: empty(shapeOf(queries, heads)),
       logSumExp: empty(isPacked ? [heads, queries] : [batch, heads, queries]),
       scale,
-      ...options,
+      visibility,
     };
     const gradients = {
       queryGradient: empty(operands.query.shape),
@@ -85,7 +85,7 @@ function expectClose(actual: AttentionResults, expected: AttentionResults): void
 function expectFormula(
   sizes: AttentionSizes,
   isVisible: (sample: number, query: number, key: number) => boolean,
-  { options, isPacked = false }: { options: (device: Device) => AttentionOptions; isPacked?: boolean },
+  { options, isPacked = false }: { options: (device: Device) => Visibility; isPacked?: boolean },
 ): void {
   const values = attentionValues(sizes);
   const expected = attentionFormula(sizes, values, { scale, isVisible });
@@ -200,7 +200,7 @@ describe('keys that a query sees', () => {
   it.each([{}, { causal: true }, { causal: true, windowSize: 20 }])(
     'are those of the samples of packed rows: %j',
     (masks) => {
-      const { causal = false, windowSize = Infinity }: AttentionOptions = masks;
+      const { causal = false, windowSize = Infinity }: Visibility = masks;
       const lengths = [70, 0, 1, 129];
       const starts = [0, 70, 70, 71, 200];
       const rows = starts.at(-1)! + 6; // six rows belong to no sample
@@ -283,7 +283,7 @@ describe('keys that a query sees', () => {
 });
 
 describe('attention with options for visible keys', () => {
-  function attempt(options: AttentionOptions): void {
+  function attempt(options: Visibility): void {
     const sizes = { queries: 4, keys: 4, batch: 2, heads: 1, groups: 1, size: 8 };
     attend({ sizes, device: 'cpu' }, attentionValues(sizes), options);
   }
@@ -294,7 +294,7 @@ describe('attention with options for visible keys', () => {
     expect(countedFlops()).toBe(6 * 2 * (4 * 2 * 8) * 2); // six matmuls, two keys a query
   });
 
-  it.each<[string, RegExp, (device: Device) => AttentionOptions]>([
+  it.each<[string, RegExp, (device: Device) => Visibility]>([
     ['a window without causal', /windowSize is 3 without causal/, () => ({ windowSize: 3 })],
     [
       'a window of half a position',
@@ -322,7 +322,7 @@ describe('attention with options for visible keys', () => {
         longest: 4,
         numScores: 16,
       };
-      const run = (options: AttentionOptions) => () =>
+      const run = (options: Visibility) => () =>
         attend({ sizes, device: 'cpu', isPacked: true }, attentionValues(sizes), { packed, ...options });
       const keyMask = Tensor.zeros({ shape: [1, 4], dtype: 'uint8' });
       expect(run({ keyMask })).toThrow(/keyMask is given with packed samples/);

@@ -101,7 +101,7 @@ function run(problem: Problem, options: AttentionOptions = {}): Results {
       { shape: [batch], dtype: 'int64', device },
     );
     const dropout = { probability, keyLow: 7, keyHigh: 8, samples, headOffset: firstHead };
-    const call = { output, logSumExp, qkv, causal: true, dropout, ...options };
+    const call = { output, logSumExp, qkv, visibility: { causal: true }, dropout, ...options };
     projectedForward(call);
     projectedBackward({ ...call, outputGradient, qkvGradient });
     return {
@@ -235,8 +235,15 @@ describe('attention', () => {
             const output = Tensor.empty({ shape: [sequence, 1, 1, size], dtype: 'float32', device });
             const logSumExp = Tensor.empty({ shape: [1, 1, sequence], dtype: 'float32', device });
             const qkvGradient = Tensor.empty({ shape: qkv.shape, dtype: 'float32', device });
-            projectedForward({ output, logSumExp, qkv, causal: true });
-            projectedBackward({ qkvGradient, outputGradient: output, output, logSumExp, qkv, causal: true });
+            projectedForward({ output, logSumExp, qkv, visibility: { causal: true } });
+            projectedBackward({
+              qkvGradient,
+              outputGradient: output,
+              output,
+              logSumExp,
+              qkv,
+              visibility: { causal: true },
+            });
             return [output.toArray().map(Number.isFinite), qkvGradient.toArray().every(Number.isFinite)];
           }),
         );
@@ -253,8 +260,8 @@ describe('attention', () => {
       const keyMask = Tensor.zeros({ shape: [1, 5], dtype: 'uint8' });
       const outputGradient = filled(2, [5, 1, 1, 8], [], { sizes: [5, 1, 1, 8] });
       const qkvGradient = Tensor.empty({ shape: qkv.shape, dtype: 'float32' });
-      projectedForward({ output, logSumExp, qkv, keyMask });
-      projectedBackward({ qkvGradient, outputGradient, output, logSumExp, qkv, keyMask });
+      projectedForward({ output, logSumExp, qkv, visibility: { keyMask } });
+      projectedBackward({ qkvGradient, outputGradient, output, logSumExp, qkv, visibility: { keyMask } });
       expect(output.toArray().every((value) => value === 0)).toBe(true);
       expect(qkvGradient.toArray().every((value) => value === 0)).toBe(true);
       expect(logSumExp.toArray()[0]).toBeCloseTo(-1e30, -25);
@@ -267,7 +274,7 @@ describe('attention', () => {
       const qkv = filled(1, [sequence, batch, heads, 3, size], [], { sizes: [sequence, batch, heads, size] });
       const output = Tensor.empty({ shape: [sequence, batch, heads, size], dtype: 'float32' });
       const logSumExp = Tensor.empty({ shape: [batch, heads, sequence], dtype: 'float32' });
-      projectedForward({ output, logSumExp, qkv, causal: true });
+      projectedForward({ output, logSumExp, qkv, visibility: { causal: true } });
       const cache = { shape: [batch, heads, sequence, size], dtype: 'float32' } as const;
       const keyCache = Tensor.empty(cache);
       const valueCache = Tensor.empty(cache);
@@ -344,7 +351,7 @@ describe('attention names what is wrong', () => {
     [
       'mask dtype',
       /keyMask is int32, expected uint8/,
-      () => ({ keyMask: Tensor.zeros({ shape: [2, 4], dtype: 'int32' }) }),
+      () => ({ visibility: { keyMask: Tensor.zeros({ shape: [2, 4], dtype: 'int32' }) } }),
     ],
     [
       'probability',

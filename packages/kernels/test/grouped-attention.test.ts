@@ -110,7 +110,7 @@ function results(device: Device) {
     const output = Tensor.empty({ shape: [sequence, batch, heads, size], dtype, device });
     const logSumExp = Tensor.empty({ shape: [batch, heads, sequence], dtype, device });
     const qkvGradient = Tensor.empty({ shape: qkv.shape, dtype, device });
-    const call = { output, logSumExp, qkv, causal: true, scale };
+    const call = { output, logSumExp, qkv, visibility: { causal: true }, scale };
     projectedForward(call);
     projectedBackward({
       ...call,
@@ -160,7 +160,7 @@ describe('grouped-query attention', () => {
       const qkv = Tensor.from(repeated(), { shape: [sequence, batch, heads, 3, size], dtype });
       const output = Tensor.empty({ shape: [sequence, batch, heads, size], dtype });
       const logSumExp = Tensor.empty({ shape: [batch, heads, sequence], dtype });
-      projectedForward({ output, logSumExp, qkv, causal: true, scale });
+      projectedForward({ output, logSumExp, qkv, visibility: { causal: true }, scale });
       return output.toArray();
     });
     expect(shared).toEqual(own);
@@ -181,7 +181,7 @@ describe('grouped-query attention', () => {
         output: packed,
         logSumExp: Tensor.empty({ shape: [heads, rows], dtype }),
         qkv,
-        packed: { starts, longest: rows, numScores: rows ** 2 },
+        visibility: { packed: { starts, longest: rows, numScores: rows ** 2 } },
       });
       const logSumExp = Tensor.empty({ shape: [1, heads, rows], dtype });
       projectedForward({ output: padded, logSumExp, qkv: alone });
@@ -189,7 +189,7 @@ describe('grouped-query attention', () => {
 
       const cached = Tensor.empty({ shape: [rows, 1, heads, size], dtype });
       const cache = { shape: [1, groups, rows, size], dtype } as const;
-      projectedForward({ output: padded, logSumExp, qkv: alone, causal: true });
+      projectedForward({ output: padded, logSumExp, qkv: alone, visibility: { causal: true } });
       attentionCachedForward({
         keyCache: Tensor.zeros(cache),
         valueCache: Tensor.zeros(cache),

@@ -23,6 +23,13 @@ const headers = sourcesIn('ops')
   .map(read)
   .join('\n');
 
+/** Replaces `MTL_..._TENSORS(MTL_CONSTANT_OF)` by the constants that this macro lists. */
+const withListed = (list: string): string =>
+  list.replace(/(MTL_\w+)\(MTL_CONSTANT_OF\)/g, (_, macro: string) => {
+    const [, uses = ''] = new RegExp(`^#define ${macro}\\(USE\\)((?:.*\\\\\n)*.*)$`, 'm').exec(headers) ?? [];
+    return [...uses.matchAll(/USE\((k\w+),/g)].map(([, constant]) => `${constant},`).join(' ');
+  });
+
 /**
  * Returns the enumerators of an enumeration of a struct or its base; an empty list without such an
  * enumeration.
@@ -32,7 +39,9 @@ function enumerators(struct: string, enumeration: string): string[] {
     new RegExp(`^struct ${struct}(?: : (\\w+))? \\{\\n(.*?)^\\};`, 'ms').exec(headers) ?? [];
   if (base !== undefined && !body.includes(`enum ${enumeration} `)) return enumerators(base, enumeration);
   const list = new RegExp(`enum ${enumeration} \\{(.*?)\\}`, 's').exec(body)?.[1] ?? '';
-  return list.split(',').flatMap((name) => name.trim() || []);
+  return withListed(list)
+    .split(',')
+    .flatMap((name) => name.trim() || []);
 }
 
 describe('names of operands', () => {

@@ -55,7 +55,7 @@ function attendPadded(dtype: 'float32' | 'bfloat16', probability: number): numbe
       output,
       logSumExp,
       qkv,
-      keyMask: Tensor.from(mask, { shape: [batch, sequence], dtype: 'uint8' }),
+      visibility: { keyMask: Tensor.from(mask, { shape: [batch, sequence], dtype: 'uint8' }) },
       dropout: {
         probability,
         keyLow: 3,
@@ -82,7 +82,7 @@ function attendPacked(dtype: 'float32' | 'bfloat16', probability: number): numbe
       output,
       logSumExp,
       qkv,
-      packed: packedSamples(starts),
+      visibility: { packed: packedSamples(starts) },
       dropout: {
         probability,
         keyLow: 3,
@@ -133,7 +133,8 @@ describe('packed attention', () => {
       const output = Tensor.empty({ shape: [rows, heads, headSize], dtype: 'float32' });
       const logSumExp = Tensor.empty({ shape: [heads, rows], dtype: 'float32' });
       const qkv = Tensor.zeros({ shape: [rows, heads, 3, headSize], dtype: 'float32' });
-      const attend = () => projectedForward({ output, logSumExp, qkv, packed: packedSamples(wrong) });
+      const attend = () =>
+        projectedForward({ output, logSumExp, qkv, visibility: { packed: packedSamples(wrong) } });
       expect(attend).toThrow(
         expect.objectContaining({
           code: 'MTL_ARGUMENT',

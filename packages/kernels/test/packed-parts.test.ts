@@ -71,8 +71,7 @@ function attend(
       query: make(gather(values.query), ofQueries),
       key: make([...values.key], [rows, groups, size]),
       value: make([...values.value], [rows, groups, size]),
-      causal: true,
-      packed,
+      visibility: { causal: true, packed },
       dropout: { probability, keyLow: 1, keyHigh: 2, samples },
     };
     attentionForward(operands);
@@ -171,9 +170,11 @@ describe.each<[Device, DType, number]>([
       query: make(values.query, heads),
       key: make(values.key, groups),
       value: make(values.value, groups),
-      causal: true,
-      windowSize,
-      keyStart: Tensor.from(keyStart, { shape: [1, rows], dtype: 'int32', device }),
+      visibility: {
+        causal: true,
+        windowSize,
+        keyStart: Tensor.from(keyStart, { shape: [1, rows], dtype: 'int32', device }),
+      },
       dropout: {
         probability: 0.3,
         keyLow: 1,
@@ -233,17 +234,19 @@ describe.each<[Device, DType, number]>([
             query: rowsOf(values.query, queries.positions, heads),
             key: rowsOf(values.key, keys.positions, groups),
             value: rowsOf(values.value, keys.positions, groups),
-            causal: true,
-            windowSize,
-            packed: {
-              starts: int32(keys.starts, device),
-              longest: Math.max(...keys.lengths),
-              numScores,
-              first: int32(keys.first, device),
-              queries: {
-                starts: int32(queries.starts, device),
-                longest: Math.max(...queries.lengths),
-                first: int32(queries.first, device),
+            visibility: {
+              causal: true,
+              windowSize,
+              packed: {
+                starts: int32(keys.starts, device),
+                longest: Math.max(...keys.lengths),
+                numScores,
+                first: int32(keys.first, device),
+                queries: {
+                  starts: int32(queries.starts, device),
+                  longest: Math.max(...queries.lengths),
+                  first: int32(queries.first, device),
+                },
               },
             },
             dropout: { probability: 0.3, keyLow: 1, keyHigh: 2, samples },
@@ -293,7 +296,12 @@ describe('parts of packed samples', () => {
     tidy(() => {
       const zeros = (shape: readonly number[]) => Tensor.zeros({ shape, dtype: 'float32' });
       const [query, key, value] = [zeros([3, 2, 8]), zeros([7, 2, 8]), zeros([7, 2, 8])];
-      attentionForward({ query, key, value, packed: { starts: int32([0, 4, 7], 'cpu'), ...packed } });
+      attentionForward({
+        query,
+        key,
+        value,
+        visibility: { packed: { starts: int32([0, 4, 7], 'cpu'), ...packed } },
+      });
       return [];
     });
 

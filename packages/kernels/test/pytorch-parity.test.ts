@@ -189,10 +189,12 @@ const replays: Readonly<Record<string, Replay>> = {
       qkv: qkv!,
       logSumExp,
       output: y,
-      keyMask,
-      keyStart,
-      causal: attributes.causal === true,
-      windowSize: (attributes.windowSize as number | null | undefined) ?? undefined,
+      visibility: {
+        keyMask,
+        keyStart,
+        causal: attributes.causal === true,
+        windowSize: (attributes.windowSize as number | null | undefined) ?? undefined,
+      },
     };
     projectedForward(options);
     projectedBackward({ ...options, qkvGradient: dqkv, outputGradient: dy! });

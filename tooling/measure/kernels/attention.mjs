@@ -79,7 +79,7 @@ function problem([sequence, batch, heads, size], { dtype, causal, probability = 
     queryGradient: gradients.query,
     keyGradient: gradients.key,
     valueGradient: gradients.value,
-    causal,
+    visibility: { causal },
     dropout: { probability, keyLow: 1, keyHigh: 2, samples },
   };
 }

@@ -37,11 +37,11 @@ function random(shape) {
 }
 
 /** One row of [S, 1] positions, or of T packed rows. */
-function problem(options) {
-  const rows = options.packed === undefined ? [sequence, 1] : [sequence];
+function problem(visibility) {
+  const rows = visibility.packed === undefined ? [sequence, 1] : [sequence];
   const qkvGradient = Tensor.empty({ shape: [...rows, heads, 3, size], dtype });
   const { query, key, value } = splitProjection(qkvGradient);
-  const statistics = options.packed === undefined ? [1, heads, sequence] : [heads, sequence];
+  const statistics = visibility.packed === undefined ? [1, heads, sequence] : [heads, sequence];
   return {
     ...splitProjection(random([...rows, heads, 3, size])),
     output: Tensor.empty({ shape: [...rows, heads, size], dtype }),
@@ -52,8 +52,7 @@ function problem(options) {
     queryGradient: query,
     keyGradient: key,
     valueGradient: value,
-    causal: true,
-    ...options,
+    visibility: { causal: true, ...visibility },
   };
 }
 

@@ -134,7 +134,7 @@ export class AttentionModel implements CausalLanguageModel<Slots> {
       const output = Tensor.empty({ shape: [length, 1, heads, headSize], dtype });
       if (cache === undefined) {
         const logSumExp = Tensor.empty({ shape: [1, heads, length], dtype: 'float32' });
-        attentionForward({ output, logSumExp, ...splitProjection(qkv), causal: true });
+        attentionForward({ output, logSumExp, ...splitProjection(qkv), visibility: { causal: true } });
       } else {
         const shape = [1, heads, cache.capacity, headSize];
         const offset = slot * heads * cache.capacity * headSize;

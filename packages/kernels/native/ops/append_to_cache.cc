@@ -1,8 +1,9 @@
 // append_to_cache: appends the keys and values of new positions to a cache, for generation.
 //
-//   Q new positions, B batch, G groups of heads, D head size, M the capacity of the caches in positions
-//   keyCache, valueCache  [B, G, M, D]; positions other than the new ones stay as they are
-//   key, value  [Q, B, G, D]; may be strided views with contiguous heads
+//   Q new positions, B batch, G groups of heads, D head size of keys, E of values, M the capacity of the
+//   caches in positions
+//   keyCache [B, G, M, D], valueCache [B, G, M, E]; positions other than the new ones stay as they are
+//   key [Q, B, G, D], value [Q, B, G, E]; may be strided views with contiguous heads
 //   position: the number of positions already cached. The new ones are stored at position .. position + Q -
 //   1.
 #include "ops/append_to_cache.h"
@@ -19,15 +20,18 @@ using Op = AppendToCache;
 Status validate(const OpCall& call) {
   MTL_RETURN_IF_ERROR(expect_floating(call, Op::kKey));
   MTL_RETURN_IF_ERROR(expect_rank(call, Op::kKey, 4, 4));
-  MTL_RETURN_IF_ERROR(expect_like(call, Op::kValue, Op::kKey));
-  const TensorView& key = call.tensor(Op::kKey);
+  MTL_RETURN_IF_ERROR(expect_rank(call, Op::kValue, 4, 4));
+  const TensorView &key = call.tensor(Op::kKey), &value = call.tensor(Op::kValue);
+  MTL_RETURN_IF_ERROR(expect_shape(call, Op::kValue, {key.dim(0), key.dim(1), key.dim(2), value.dim(3)}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kValue, {key.dtype}));
   MTL_RETURN_IF_ERROR(expect_whole_rows(call, Op::kKey));
   MTL_RETURN_IF_ERROR(expect_whole_rows(call, Op::kValue));
-  const int64_t positions = key.dim(0), batch = key.dim(1), groups = key.dim(2), head_size = key.dim(3);
+  const int64_t positions = key.dim(0), batch = key.dim(1), groups = key.dim(2);
   MTL_RETURN_IF_ERROR(expect_rank(call, Op::kKeyCache, 4, 4));
   const int64_t capacity = call.tensor(Op::kKeyCache).dim(2);
+  MTL_RETURN_IF_ERROR(expect_shape(call, Op::kKeyCache, {batch, groups, capacity, key.dim(3)}));
+  MTL_RETURN_IF_ERROR(expect_shape(call, Op::kValueCache, {batch, groups, capacity, value.dim(3)}));
   for (const int cache : {int{Op::kKeyCache}, int{Op::kValueCache}}) {
-    MTL_RETURN_IF_ERROR(expect_shape(call, cache, {batch, groups, capacity, head_size}));
     MTL_RETURN_IF_ERROR(expect_dtype(call, cache, {key.dtype}));
   }
   const double position = call.attribute(Op::kPosition);

@@ -3,7 +3,7 @@
 // because attention_backward needs only these few numbers of the output: processes that compute with each
 // other's rows send the sums instead of the output, and calls over parts of the keys share the sums.
 //
-//   S positions, B micro-batch, A heads, D head size, T rows of packed samples
+//   S positions, B micro-batch, A heads, D head size of values, T rows of packed samples
 //   output          [S, B, A, D] or [T, A, D], of attention_forward; float32 or the dtype of outputGradient
 //   outputGradient  as output
 //   rowSums         [B, A, S] or [A, T] float32 (float64 over float64)

@@ -2,7 +2,7 @@
 // (Liu et al. 2023). output and logSumExp are over some keys, partOutput and partLogSumExp over other keys;
 // output and logSumExp become the results over all keys.
 //
-//   S query positions, B micro-batch, A query heads, D head size
+//   S query positions, B micro-batch, A query heads, D head size of values
 //   output, partOutput        [S, B, A, D] or, of packed samples, [T, A, D]; float32 or float64
 //   logSumExp, partLogSumExp  [B, A, S] or [A, T], of the same dtype: the log of the softmax's denominator
 //

@@ -6,6 +6,8 @@
 #define MTL_ISA_LEVEL 0
 #endif
 
+#include <numeric>
+
 #include "backends/cpu/simd/attention_backward.h"
 #include "tests/amx_traps.h"
 #include "tests/attention_case.h"
@@ -29,11 +31,11 @@ void check(const AttentionCase& one) {
   EXPECT(succeeded(backward_all<AmxGemm, bfloat16>(problem)));
   EXPECT(actual.output.guards_stand() && actual.log_sum_exp.guards_stand() && actual.qkv_gradient.guards_stand());
   const std::string name = name_of_case(one, DType::kBFloat16) + " with AMX: ";
-  EXPECT(rows_agree((name + "output").c_str(), actual.output, expected.output, one.head_size, kRowTolerance));
+  EXPECT(rows_agree((name + "output").c_str(), actual.output, expected.output, one.size_of_values(), kRowTolerance));
   // the log of a sum of float32 exponentials
   EXPECT(rows_agree((name + "logSumExp").c_str(), actual.log_sum_exp, expected.log_sum_exp, 1, 2e-6));
-  EXPECT(rows_agree((name + "gradient").c_str(), actual.qkv_gradient, expected.qkv_gradient, one.head_size,
-                    2 * kRowTolerance));
+  EXPECT(rows_agree((name + "gradient").c_str(), actual.qkv_gradient, expected.qkv_gradient,
+                    std::gcd(one.head_size, one.size_of_values()), 2 * kRowTolerance));
 }
 
 AttentionCase in_groups(AttentionCase one, int64_t members, int64_t window = -1) {
@@ -48,6 +50,17 @@ MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_at_every_width) {
   for (const int64_t head_size : {1, 8, 20, 32, 33, 64, 72, 83, 128}) {
     check({70, 1, 1, head_size, true});
     check({130, 1, 1, head_size, false, 0.3});
+  }
+}
+
+MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_with_values_of_another_size) {
+  for (const auto& [head_size, value_size] : {std::pair<int64_t, int64_t>{24, 40}, {40, 24}, {64, 1}, {1, 72}, {192, 128}}) {
+    AttentionCase one = {130, 2, 4, head_size, true, 0.1, true, true, 0.0, 2};
+    one.value_size = value_size;
+    check(one);
+    one.exact = true;
+    one.first_key = 50;
+    check(one);
   }
 }
 

@@ -23,9 +23,26 @@ ProjectionViews parts_of(const TensorView& qkv) {
   return {part(0, true), part(parts - 2, false), part(parts - 1, false)};
 }
 
-void AttentionCall::set_projections(const TensorView& qkv, const TensorView& qkv_gradient) {
+ProjectionViews unequal_parts_of(const TensorView& rows, int64_t members, int64_t head_size) {
+  const int last = rows.rank - 1;
+  const auto part = [&](int64_t offset, int64_t size) {
+    TensorView view = rows;
+    view.data = static_cast<char*>(rows.data) + static_cast<size_t>(offset) * size_of(rows.dtype);
+    view.is_strided = true;
+    for (int dim = 0; dim < rows.rank; ++dim) view.strides[dim] = rows.stride(dim);
+    view.shape[last] = size;
+    return view;
+  };
+  TensorView query = part(0, members);
+  query.rank = rows.rank + 1;
+  query.strides[last] = query.shape[last + 1] = head_size;
+  query.strides[last + 1] = 1;
+  return {query, part(members * head_size, head_size),
+          part((members + 1) * head_size, rows.dim(-1) - (members + 1) * head_size)};
+}
+
+void AttentionCall::set_operands(const ProjectionViews& parts, const ProjectionViews& gradients) {
   using Op = AttentionBackward;
-  const ProjectionViews parts = parts_of(qkv), gradients = parts_of(qkv_gradient);
   tensors[Op::kQuery] = parts.query, tensors[Op::kKey] = parts.key, tensors[Op::kValue] = parts.value;
   tensors[Op::kQueryGradient] = gradients.query, tensors[Op::kKeyGradient] = gradients.key;
   tensors[Op::kValueGradient] = gradients.value;

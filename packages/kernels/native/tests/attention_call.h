@@ -13,6 +13,8 @@ struct ProjectionViews {
   TensorView query, key, value;
 };
 ProjectionViews parts_of(const TensorView& qkv);
+// The same of rows of R queries, a key and a value that has another size: [..., R D + D + E].
+ProjectionViews unequal_parts_of(const TensorView& rows, int64_t members, int64_t head_size);
 
 // The output of attention_forward, the tensors of attention_backward, absent or not, and the attributes of
 // attention_backward, which begin with the attributes of attention_forward.
@@ -24,7 +26,10 @@ struct AttentionCall {
   TensorView& operator[](AttentionBackward::Tensors tensor) { return tensors[tensor]; }
   const TensorView& operator[](AttentionBackward::Tensors tensor) const { return tensors[tensor]; }
   double& operator[](AttentionBackward::Attributes attribute) { return attributes[attribute]; }
-  void set_projections(const TensorView& qkv, const TensorView& qkv_gradient);
+  void set_projections(const TensorView& qkv, const TensorView& qkv_gradient) {
+    set_operands(parts_of(qkv), parts_of(qkv_gradient));
+  }
+  void set_operands(const ProjectionViews& parts, const ProjectionViews& gradients);
   // The problem with the operands of both directions.
   AttentionProblem problem() const;
   // Computes rowSums from the output, on the reference.

@@ -6,21 +6,22 @@
 namespace mtl::tests {
 
 std::string name_of_case(const AttentionCase& one, DType dtype) {
-  char text[200];
-  std::snprintf(text, sizeof text, "[%lld, %lld, %lld, %lld] in groups of %lld %s%s%s%s%s window %lld, from %lld and %lld%s", static_cast<long long>(one.sequence),
-                static_cast<long long>(one.batch), static_cast<long long>(one.heads),
-                static_cast<long long>(one.head_size), static_cast<long long>(one.members), name_of(dtype), one.causal ? " causal" : "",
+  const auto number = [](int64_t value) { return static_cast<long long>(value); };
+  char text[240];
+  std::snprintf(text, sizeof text,
+                "[%lld, %lld, %lld, %lld and %lld] in groups of %lld %s%s%s%s%s window %lld, from %lld and %lld%s",
+                number(one.sequence), number(one.batch), number(one.heads), number(one.head_size),
+                number(one.size_of_values()), number(one.members), name_of(dtype), one.causal ? " causal" : "",
                 one.documents ? " documents" : "", one.padding ? " padding" : "", one.dropout > 0 ? " dropout" : "",
-                static_cast<long long>(one.window), static_cast<long long>(one.first_query), static_cast<long long>(one.first_key),
-                one.exact ? ", exact" : "");
+                number(one.window), number(one.first_query), number(one.first_key), one.exact ? ", exact" : "");
   return text;
 }
 
 AttentionTensors::AttentionTensors(const AttentionCase& one, DType dtype)
     : qkv(dtype, one.projection()),
-      output(one.exact ? DType::kFloat32 : dtype, {one.sequence, one.batch, one.heads, one.head_size}),
+      output(one.exact ? DType::kFloat32 : dtype, {one.sequence, one.batch, one.heads, one.size_of_values()}),
       log_sum_exp(DType::kFloat32, {one.batch, one.heads, one.sequence}),
-      output_gradient(dtype, {one.sequence, one.batch, one.heads, one.head_size}),
+      output_gradient(dtype, {one.sequence, one.batch, one.heads, one.size_of_values()}),
       qkv_gradient(one.exact ? DType::kFloat32 : dtype, one.projection()),
       row_sums(DType::kFloat32, {one.batch, one.heads, one.sequence}),
       key_start(DType::kInt32, {one.batch, one.sequence}),
@@ -46,7 +47,12 @@ AttentionTensors::AttentionTensors(const AttentionCase& one, DType dtype)
 AttentionCall call_of(const AttentionCase& one, const AttentionTensors& tensors) {
   using Op = AttentionBackward;
   AttentionCall call = plain_attention_call(one.scale > 0 ? one.scale : 1.0 / std::sqrt(static_cast<double>(one.head_size)));
-  call.set_projections(tensors.qkv.view(), tensors.qkv_gradient.view());
+  if (one.value_size == 0) {
+    call.set_projections(tensors.qkv.view(), tensors.qkv_gradient.view());
+  } else {
+    call.set_operands(unequal_parts_of(tensors.qkv.view(), one.members, one.head_size),
+                      unequal_parts_of(tensors.qkv_gradient.view(), one.members, one.head_size));
+  }
   call.output = tensors.output.view();
   call[Op::kRowSums] = tensors.row_sums.view();
   call[Op::kOutputGradient] = tensors.output_gradient.view();
@@ -66,7 +72,7 @@ AttentionCall call_of(const AttentionCase& one, const AttentionTensors& tensors)
 
 AttentionTensors reference_of(const AttentionCase& one, DType dtype) {
   AttentionTensors tensors(one, dtype);
-  tensors.output = HostTensor(DType::kFloat32, {one.sequence, one.batch, one.heads, one.head_size});
+  tensors.output = HostTensor(DType::kFloat32, {one.sequence, one.batch, one.heads, one.size_of_values()});
   if (!one.exact) tensors.qkv_gradient = HostTensor(DType::kFloat32, one.projection());
   call_of(one, tensors).run_on_reference();
   return tensors;

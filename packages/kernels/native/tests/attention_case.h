@@ -20,8 +20,13 @@ struct AttentionCase {
   int64_t window = -1;
   int64_t first_query = 0, first_key = 0;  // positions in the sequence
   bool exact = false;  // results in float32, and gradients to which the call adds
+  int64_t value_size = 0;  // elements of a row of value and output; 0: head_size
 
-  std::vector<int64_t> projection() const { return {sequence, batch, heads / members, members + 2, head_size}; }
+  int64_t size_of_values() const { return value_size == 0 ? head_size : value_size; }
+  std::vector<int64_t> projection() const {
+    if (value_size != 0) return {sequence, batch, heads / members, (members + 1) * head_size + value_size};
+    return {sequence, batch, heads / members, members + 2, head_size};
+  }
 };
 
 std::string name_of_case(const AttentionCase& one, DType dtype);

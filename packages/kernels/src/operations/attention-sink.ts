@@ -5,8 +5,8 @@ import type { Tensor } from '../tensor.js';
 /** S query positions, B micro-batch, A query heads, E value head size, T rows of packed samples. */
 export interface AttentionSinkForwardOptions {
   /**
-   * [S, B, A, E], packed [T, A, E]: the output of `attentionForward` over all keys; becomes the output with the
-   * sinks.
+   * [S, B, A, E], packed [T, A, E]: the output of `attentionForward` over all keys; becomes the output with
+   * the sinks.
    */
   readonly output: Tensor;
   /** [B, A, S], packed [A, T]: its log-sum-exp; becomes the log-sum-exp with the sinks. */
@@ -16,9 +16,9 @@ export interface AttentionSinkForwardOptions {
 }
 
 /**
- * Adds a sink to the softmax of every query: a key that all queries see, whose score is a number of the head and
- * whose value is 0 (Xiao et al. 2023; OpenAI 2025, "gpt-oss"). A query may thus attend to nothing. In place;
- * after the results of all keys are merged.
+ * Adds a sink to the softmax of every query: a key that all queries see, whose score is a number of the head
+ * and whose value is 0 (Xiao et al. 2023; OpenAI 2025, "gpt-oss"). A query may thus attend to nothing. In
+ * place; after the results of all keys are merged.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */
@@ -42,8 +42,8 @@ export interface AttentionSinkBackwardOptions {
 }
 
 /**
- * Adds the gradient of sinks. The gradients of query, key and value are `attentionBackward` with the row sums and
- * the log-sum-exp of this call.
+ * Adds the gradient of sinks. The gradients of query, key and value are `attentionBackward` with the row sums
+ * and the log-sum-exp of this call.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */

@@ -2,44 +2,13 @@ import { checkedOperation } from '../checked-operation.js';
 import { like, returningOperation, statisticsOf } from '../returning-operation.js';
 import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor, TensorOptions } from '../tensor.js';
-
-/**
- * The keys that each query sees: every key that nothing here hides. S query positions, K key positions, B
- * micro-batch. Query s is at position `firstQuery` + s of the sequence, key k at position `firstKey` + k. Keys
- * that no query sees cost nothing. A call may thus compute a part of a sequence, as context parallelism does:
- * some queries with some of their keys. Default: every query sees all keys.
- */
-export interface Visibility {
-  /** A query sees keys up to its own position only. Default: false. */
-  readonly causal?: boolean | undefined;
-  /**
-   * A query sees its own position and this number of positions before it (Megatron-LM's --window-size); 0 or
-   * more, and causal only. Default: all.
-   */
-  readonly windowSize?: number | undefined;
-  /** Position of query 0 in the sequence. Default: 0. */
-  readonly firstQuery?: number | undefined;
-  /** Position of key 0 in the sequence; may be after the position of query 0. Default: 0. */
-  readonly firstKey?: number | undefined;
-  /**
-   * [B, S] int32: query s of sample b sees keys from position keyStart[b, s] of the sequence on only (the
-   * first one of its document).
-   */
-  readonly keyStart?: Tensor | undefined;
-  /** [B, K] uint8: 1 where a key is real, 0 where it is padding. */
-  readonly keyMask?: Tensor | undefined;
-  /**
-   * Samples of any lengths instead of B samples of one length: operands have T rows instead of [S, B], and a
-   * query sees only keys of its own sample. Not with `firstQuery`, `firstKey`, `keyStart` and `keyMask`.
-   */
-  readonly packed?: PackedSamples | undefined;
-}
+import { checkVisibility, type Visibility, visibilityOperands } from './visibility.js';
 
 /**
  * The computation of attention. D query and key head size, E value head size (E = D in most models), A query
- * heads of this process in G groups: the R = A / G heads of a group share one key and one value (grouped-query
- * attention, Ainslie et al. 2023). With G = A every head has its own key and value, with G = 1 all heads share
- * one.
+ * heads of this process in G groups: the R = A / G heads of a group share one key and one value
+ * (grouped-query attention, Ainslie et al. 2023). With G = A every head has its own key and value, with G = 1
+ * all heads share one.
  */
 export interface AttentionOptions {
   /** Default: every query sees all keys. */
@@ -47,40 +16,6 @@ export interface AttentionOptions {
   /** Factor of the scores; above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
   readonly dropout?: AttentionDropout | undefined;
-}
-
-/** Samples that follow each other, without padding, in T rows. */
-export interface PackedSamples {
-  /**
-   * [N + 1] int32: sample n has the rows starts[n] to starts[n + 1]; rows from starts[N] on belong to no
-   * sample: output and gradients are 0 there.
-   */
-  readonly starts: Tensor;
-  /** The number of rows of the longest sample, or more. */
-  readonly longest: number;
-  /**
-   * The number of scores, for counting FLOPs: the sum over samples of their length squared or, with
-   * `queries`, of their queries times their keys.
-   */
-  readonly numScores: number;
-  /** A part of every sample's queries. Default: all queries, in the rows of the keys. */
-  readonly queries?: PackedQueries | undefined;
-  /**
-   * [N] int32: the position of each sample's first key in its sequence, for a sample that is a part of a
-   * sequence (a document) or has a part of its keys. Without `queries` also the position of its first query.
-   * Default: 0.
-   */
-  readonly first?: Tensor | undefined;
-}
-
-/** Queries of packed samples in U separate rows: query, output and logSumExp have U instead of T. */
-export interface PackedQueries {
-  /** [N + 1] int32: sample n has the queries starts[n] to starts[n + 1]; any number is allowed. */
-  readonly starts: Tensor;
-  /** The number of queries of the sample with the most queries, or more. */
-  readonly longest: number;
-  /** [N] int32: the position of each sample's first query in its sequence. Default: 0. */
-  readonly first?: Tensor | undefined;
 }
 
 /**
@@ -122,28 +57,10 @@ export interface AttentionForwardOptions extends AttentionOptions {
   readonly value: Tensor;
 }
 
-/** Returns the operands and attributes of both operations that say who sees whom. */
-function visibilityOperands(visibility: Visibility): Operands {
-  const { causal = false, windowSize, firstQuery = 0, firstKey = 0, keyStart, keyMask, packed } = visibility;
-  return {
-    keyStart,
-    keyMask,
-    starts: packed?.starts,
-    queryStarts: packed?.queries?.starts,
-    firstQueries: packed?.queries === undefined ? packed?.first : packed.queries.first,
-    firstKeys: packed?.first,
-    causal,
-    windowSize: windowSize ?? -1,
-    firstQuery,
-    firstKey,
-    longest: packed?.longest ?? 0,
-    longestQueries: packed?.queries?.longest ?? 0,
-    numScores: packed?.numScores ?? 0,
-  };
-}
-
 /** Returns the operands of both operations from their options; the default scale needs the query. */
-function commonOperands(query: Tensor, { visibility = {}, scale, dropout }: AttentionOptions): Operands {
+function commonOperands(operation: string, query: Tensor, options: AttentionOptions): Operands {
+  checkVisibility(operation, options);
+  const { visibility = {}, scale, dropout } = options;
   return {
     ...visibilityOperands(visibility),
     samples: dropout?.samples,
@@ -173,6 +90,7 @@ function outputOfAttention({
  * (FlashAttention), Dao 2023. `splitProjection` returns the parts of a packed projection.
  *
  * @throws UsageError MTL_SHAPE and MTL_ARGUMENT for operands that do not fit each other
+ * @throws KernelError MTL_UNSUPPORTED on device cuda if E is not D
  */
 export const attentionForward = returningOperation<AttentionForwardOptions, 'output'>(
   'attentionForward',
@@ -180,7 +98,7 @@ export const attentionForward = returningOperation<AttentionForwardOptions, 'out
   (options) => {
     const { output, logSumExp, query, key, value } = options;
     const tensors = { output, logSumExp, query, key, value };
-    runOperation('attention_forward', { ...tensors, ...commonOperands(query, options) });
+    runOperation('attention_forward', { ...tensors, ...commonOperands('attentionForward', query, options) });
   },
 );
 
@@ -228,21 +146,21 @@ export const attentionBackward = checkedOperation(
       key,
       value,
       accumulate,
-      ...commonOperands(query, options),
+      ...commonOperands('attentionBackward', query, options),
     });
   },
 );
 
-/** S positions, B micro-batch, A query heads, D head size, T rows of packed samples. */
+/** S positions, B micro-batch, A query heads, E head size of values, T rows of packed samples. */
 export interface AttentionRowSumsOptions {
   /** [B, A, S], packed [A, T], float32 (float64 over float64) */
   readonly rowSums: Tensor;
   /**
-   * [S, B, A, D], packed [T, A, D]: the output of `attentionForward`, in float32 or the dtype of its
+   * [S, B, A, E], packed [T, A, E]: the output of `attentionForward`, in float32 or the dtype of its
    * gradient.
    */
   readonly output: Tensor;
-  /** [S, B, A, D], packed [T, A, D]: like `output` */
+  /** [S, B, A, E], packed [T, A, E]: like `output` */
   readonly outputGradient: Tensor;
 }
 
@@ -265,10 +183,10 @@ export const attentionRowSums = returningOperation<AttentionRowSumsOptions, 'row
   },
 );
 
-/** S query positions, B micro-batch, A query heads, D head size, T rows of packed samples. */
+/** S query positions, B micro-batch, A query heads, E head size of values, T rows of packed samples. */
 export interface MergeAttentionOptions {
   /**
-   * [S, B, A, D], packed [T, A, D], float32 (float64 on the reference): the output over the keys so far;
+   * [S, B, A, E], packed [T, A, E], float32 (float64 on the reference): the output over the keys so far;
    * becomes the output over the keys of both parts.
    */
   readonly output: Tensor;
@@ -298,11 +216,14 @@ export const mergeAttention = checkedOperation(
   },
 );
 
-/** S new positions, B batch, A query heads in G groups, D head size, M positions that fit the caches. */
+/**
+ * S new positions, B batch, A query heads in G groups, D head size of queries and keys, E of values, M
+ * positions that fit the caches.
+ */
 export interface AttentionCachedForwardOptions {
   /** `[B, G, M, D]`: keys of the positions so far; new keys are written from `position` on. */
   readonly keyCache: Tensor;
-  /** `[B, G, M, D]` */
+  /** `[B, G, M, E]` */
   readonly valueCache: Tensor;
   /** [S, B, A, E] */
   readonly output: Tensor;
@@ -314,7 +235,7 @@ export interface AttentionCachedForwardOptions {
   readonly query: Tensor;
   /** [S, B, G, D] */
   readonly key: Tensor;
-  /** [S, B, G, D] */
+  /** [S, B, G, E] */
   readonly value: Tensor;
   /** The number of positions that are cached already; position + S may be at most M. */
   readonly position: number;
@@ -341,6 +262,7 @@ export const attentionCachedForward = checkedOperation(
   'attentionCachedForward',
   (options: AttentionCachedForwardOptions): void => {
     const { keyCache, valueCache, key: newKey, value: newValue, position, windowSize, ...call } = options;
+    checkVisibility('attentionCachedForward', call);
     runOperation('append_to_cache', { keyCache, valueCache, key: newKey, value: newValue, position });
     // no new positions and no queries: there is no output
     if (newKey.dim(0) === 0 && call.query.dim(0) === 0) return;

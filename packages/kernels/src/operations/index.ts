@@ -31,9 +31,6 @@ export {
   attentionRowSums,
   type MergeAttentionOptions,
   mergeAttention,
-  type PackedQueries,
-  type PackedSamples,
-  type Visibility,
 } from './attention.js';
 export {
   type AttentionSinkBackwardOptions,
@@ -167,3 +164,4 @@ export {
   updateExpertBias,
 } from './router.js';
 export { queriesAndKeys, type SplitProjection, splitProjection } from './split-projection.js';
+export type { PackedQueries, PackedSamples, Visibility } from './visibility.js';

@@ -99,8 +99,7 @@ const blind: OpCase = {
       query: query!,
       key: key!,
       value: value!,
-      causal: true,
-      windowSize: 0,
+      visibility: { causal: true, windowSize: 0 },
     }),
 };
 

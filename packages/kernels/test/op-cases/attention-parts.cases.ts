@@ -150,12 +150,7 @@ function inputTensors(part: Part): Record<string, TensorSpec> {
 function optionsOf(part: Part, { keyStart, keyMask, samples }: Tensors): AttentionOptions {
   const { queries, keys, causal = true, windowSize, dropout: probability } = part;
   return {
-    firstQuery: queries[0],
-    firstKey: keys[0],
-    causal,
-    windowSize,
-    keyStart,
-    keyMask,
+    visibility: { firstQuery: queries[0], firstKey: keys[0], causal, windowSize, keyStart, keyMask },
     ...(probability !== undefined && {
       dropout: { probability, keyLow: 0x9e3779b9, keyHigh: 12345, samples: samples!, headOffset: 3 },
     }),

@@ -182,7 +182,8 @@ function optionsOf(variant: Variant, { keyStart, keyMask, samples }: Tensors): A
           headOffset: variant.headOffset ?? 0,
         };
   const { causal = false, windowSize, scale } = variant;
-  return { causal, windowSize, keyStart, keyMask, dropout, ...(scale !== undefined && { scale }) };
+  const visibility = { causal, windowSize, keyStart, keyMask };
+  return { visibility, dropout, ...(scale !== undefined && { scale }) };
 }
 
 function shapesOf({

@@ -102,9 +102,11 @@ function maskTensors({ lengths, dropout }: Variant): Record<string, TensorSpec> 
 function optionsOf(variant: Variant, { starts, samples }: Tensors): AttentionOptions {
   const { lengths, causal = false, windowSize, scale, dropout: probability } = variant;
   return {
-    causal,
-    windowSize,
-    packed: { starts: starts!, longest: Math.max(...lengths), numScores: numScores(variant) },
+    visibility: {
+      causal,
+      windowSize,
+      packed: { starts: starts!, longest: Math.max(...lengths), numScores: numScores(variant) },
+    },
     ...(scale !== undefined && { scale }),
     ...(probability !== undefined && {
       dropout: { probability, keyLow: 0x9e3779b9, keyHigh: 12345, samples: samples!, headOffset: 5 },

@@ -163,14 +163,16 @@ function optionsOf(
   const { lengths, causal = true, windowSize, dropout: probability } = part;
   const { numQueries } = sizesOf(part);
   return {
-    causal,
-    windowSize,
-    packed: {
-      starts: starts!,
-      first: firstKeys,
-      longest: Math.max(...lengths),
-      numScores: total(lengths.map((length, sample) => length * numQueries[sample]!)),
-      queries: { starts: queryStarts!, longest: Math.max(...numQueries), first: first! },
+    visibility: {
+      causal,
+      windowSize,
+      packed: {
+        starts: starts!,
+        first: firstKeys,
+        longest: Math.max(...lengths),
+        numScores: total(lengths.map((length, sample) => length * numQueries[sample]!)),
+        queries: { starts: queryStarts!, longest: Math.max(...numQueries), first: first! },
+      },
     },
     ...(probability !== undefined && {
       dropout: { probability, keyLow: 0x9e3779b9, keyHigh: 12345, samples: samples!, headOffset: 5 },

@@ -1,4 +1,5 @@
-// The formulas of attention, one score at a time, in double. S query positions, K key positions, D head size.
+// The formulas of attention, one score at a time, in double. S query positions, K key positions, D head size
+// of queries and keys, E of values.
 #include "ops/attention.h"
 
 #include <cmath>
@@ -25,8 +26,10 @@ struct Head {
   double element(const AttentionOperand& operand, int64_t position, int64_t d) const {
     return get(view(operand), index(operand, position, d));
   }
-  void store(const AttentionOperand& operand, int64_t position, const double* values, bool add = false) const {
-    for (int64_t d = 0; d < problem.head_size; ++d) {
+  // Stores `size` values, or adds these to a row.
+  void store(const AttentionOperand& operand, int64_t position, const double* values, int64_t size,
+             bool add = false) const {
+    for (int64_t d = 0; d < size; ++d) {
       set(view(operand), index(operand, position, d), add ? element(operand, position, d) + values[d] : values[d]);
     }
   }
@@ -69,23 +72,23 @@ void forward_query(const Head& head, int64_t query, double* sums) {
     if (head.visible(query, key)) maximum = std::fmax(maximum, head.score(query, key));
   }
   double denominator = 0.0;
-  for (int64_t d = 0; d < problem.head_size; ++d) sums[d] = 0.0;
+  for (int64_t d = 0; d < problem.value_size; ++d) sums[d] = 0.0;
   for (int64_t key = 0; key < head.num_keys(); ++key) {
     if (!head.visible(query, key)) continue;
     const double weight = std::exp(head.score(query, key) - maximum);
     denominator += weight;
     const double kept = weight * head.dropout_factor(query, key);
-    for (int64_t d = 0; d < problem.head_size; ++d) sums[d] += kept * head.element(problem.value, key, d);
+    for (int64_t d = 0; d < problem.value_size; ++d) sums[d] += kept * head.element(problem.value, key, d);
   }
   const bool empty = denominator == 0.0;
-  for (int64_t d = 0; d < problem.head_size; ++d) sums[d] = empty ? 0.0 : sums[d] / denominator;
-  head.store(problem.output, query, sums);
+  for (int64_t d = 0; d < problem.value_size; ++d) sums[d] = empty ? 0.0 : sums[d] / denominator;
+  head.store(problem.output, query, sums, problem.value_size);
   if (problem.log_sum_exp == nullptr) return;
   set(head.statistics(), head.statistics_index(query), empty ? kEmptyLogSumExp : maximum + std::log(denominator));
 }
 
 Status forward_of(const AttentionProblem& problem) {
-  const Scratch sums(static_cast<size_t>(problem.head_size) * sizeof(double));
+  const Scratch sums(static_cast<size_t>(problem.value_size) * sizeof(double));
   if (sums.data == nullptr) return no_memory();
   for (int64_t batch = 0; batch < problem.batch; ++batch) {
     for (int64_t a = 0; a < problem.heads; ++a) {
@@ -98,11 +101,11 @@ Status forward_of(const AttentionProblem& problem) {
   return ok_status();
 }
 
-// Adds the contribution of `query` to the gradients [S, D] of its head's queries and [K, D] of keys and
-// values.
+// Adds the contribution of `query` to the gradients [S, D] of its head's queries, [K, D] of keys and [K, E]
+// of values.
 void backward_query(const Head& head, int64_t query, double* queries, double* keys, double* values) {
   const AttentionProblem& problem = head.problem;
-  const int64_t size = problem.head_size;
+  const int64_t size = problem.head_size, value_size = problem.value_size;
   const double log_sum_exp = get(head.statistics(), head.statistics_index(query));
   const double row_sum = head.row_sum(query);
   for (int64_t key = 0; key < head.num_keys(); ++key) {
@@ -110,10 +113,10 @@ void backward_query(const Head& head, int64_t query, double* queries, double* ke
     const double probability = std::exp(head.score(query, key) - log_sum_exp);
     const double factor = head.dropout_factor(query, key);
     double probability_gradient = 0.0;
-    for (int64_t d = 0; d < size; ++d) {
+    for (int64_t d = 0; d < value_size; ++d) {
       const double gradient = head.element(problem.output_gradient, query, d);
       probability_gradient += factor * gradient * head.element(problem.value, key, d);
-      values[key * size + d] += factor * probability * gradient;
+      values[key * value_size + d] += factor * probability * gradient;
     }
     const double score_gradient = problem.scale * probability * (probability_gradient - row_sum);
     for (int64_t d = 0; d < size; ++d) {
@@ -125,27 +128,28 @@ void backward_query(const Head& head, int64_t query, double* queries, double* ke
 
 // Computes the heads of one group; their gradients of keys and values are summed.
 void backward_group(const AttentionProblem& problem, int64_t batch, int64_t first_head, double* gradients) {
-  const int64_t size = problem.head_size;
+  const int64_t size = problem.head_size, value_size = problem.value_size;
   double *const queries = gradients, *const keys = queries + problem.num_queries * size,
          *const values = keys + problem.num_keys * size;
   const Head first{problem, batch, first_head};
-  for (int64_t index = 0; index < problem.num_keys * size; ++index) keys[index] = values[index] = 0.0;
+  for (int64_t index = 0; index < problem.num_keys * (size + value_size); ++index) keys[index] = 0.0;  // and values
   for (int64_t member = 0; member < problem.heads / problem.groups; ++member) {
     const Head head{problem, batch, first_head + member};
     for (int64_t index = 0; index < problem.num_queries * size; ++index) queries[index] = 0.0;
     for (int64_t query = 0; query < head.num_queries(); ++query) backward_query(head, query, queries, keys, values);
     for (int64_t query = 0; query < head.num_queries(); ++query) {
-      head.store(problem.query_gradient, query, queries + query * size, problem.accumulate);
+      head.store(problem.query_gradient, query, queries + query * size, size, problem.accumulate);
     }
   }
   for (int64_t key = 0; key < first.num_keys(); ++key) {
-    first.store(problem.key_gradient, key, keys + key * size, problem.accumulate);
-    first.store(problem.value_gradient, key, values + key * size, problem.accumulate);
+    first.store(problem.key_gradient, key, keys + key * size, size, problem.accumulate);
+    first.store(problem.value_gradient, key, values + key * value_size, value_size, problem.accumulate);
   }
 }
 
 Status backward_of(const AttentionProblem& problem) {
-  const int64_t count = (problem.num_queries + 2 * problem.num_keys) * problem.head_size;
+  const int64_t count =
+      (problem.num_queries + problem.num_keys) * problem.head_size + problem.num_keys * problem.value_size;
   const Scratch gradients(static_cast<size_t>(count) * sizeof(double));
   if (gradients.data == nullptr) return no_memory();
   for (int64_t batch = 0; batch < problem.batch; ++batch) {

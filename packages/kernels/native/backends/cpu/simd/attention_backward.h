@@ -18,7 +18,7 @@ struct BackwardHead {
   Results<T> query_gradients, key_gradients, value_gradients;
   bool accumulate;  // adds to the old gradients
   const float *log_sum_exp, *row_sums;
-  Visibility visibility;
+  SampleMasks masks;
   Dropout dropout;
   float scale;
 };
@@ -26,9 +26,10 @@ struct BackwardHead {
 // The progress of a tile of queries: packed, gradients partly summed, gradients written.
 enum class TileState : uint8_t { kUntouched, kPrepared, kWritten };
 
-// Per-thread memory. `rows` operands are summed along the head size, `columns` operands along the sequence;
-// with float32 arithmetic they are the same words. On tiles of AMX, `columns` operands of queries are
-// transposed (pack_columns_as_rows), and so are the gradients of a tile of keys.
+// Per-thread memory. `rows` operands are summed along the head size, of values for output gradients,
+// `columns` operands along the sequence; with float32 arithmetic they are the same words. On tiles of AMX,
+// `columns` operands of queries are transposed (pack_columns_as_rows), and so are the gradients of a tile of
+// keys.
 struct BackwardScratch {
   Word *query_rows, *query_columns, *output_gradient_rows, *output_gradient_columns;   // whole heads of a group
   Word *keys_transposed, *values_transposed, *key_columns;                             // one tile
@@ -40,26 +41,28 @@ struct BackwardScratch {
   TileRow* tile_rows;                                                                  // for every head
 };
 
-// Returns the columns of operands and sums of size head_size, with room for the extra columns that a matmul
-// computes.
+// Returns the columns of operands and sums whose rows have `size` elements, with room for the extra columns
+// that a matmul computes.
 template <typename Gemm>
-MTL_INLINE int64_t padded_columns(int64_t head_size) {
-  return round_up(head_size, Gemm::kOnTiles ? Gemm::kRowGroup : kLanes);
+MTL_INLINE int64_t padded_columns(int64_t size) {
+  return round_up(size, Gemm::kOnTiles ? Gemm::kRowGroup : kLanes);
 }
 
 template <typename Gemm>
-BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t members, int64_t head_size) {
+BackwardScratch carve_backward(Carver* carver, const AttentionProblem& problem, int64_t members) {
   constexpr bool kShared = Gemm::kDepth == 1;
-  const int64_t columns = padded_columns<Gemm>(head_size);
+  const int64_t sequence = problem.num_queries;
+  const int64_t words = row_words<Gemm>(problem.head_size), columns = padded_columns<Gemm>(problem.head_size);
+  const int64_t value_words = row_words<Gemm>(problem.value_size), value_columns = padded_columns<Gemm>(problem.value_size);
   const int64_t padded = members * round_up(sequence, kTile);  // positions of the queries of all heads in a group
   BackwardScratch scratch;
-  scratch.query_rows = carve<Word>(carver, padded * row_words<Gemm>(head_size));
-  scratch.output_gradient_rows = carve<Word>(carver, padded * row_words<Gemm>(head_size));
+  scratch.query_rows = carve<Word>(carver, padded * words);
+  scratch.output_gradient_rows = carve<Word>(carver, padded * value_words);
   scratch.query_columns = kShared ? scratch.query_rows : carve<Word>(carver, padded / Gemm::kDepth * columns);
   scratch.output_gradient_columns =
-      kShared ? scratch.output_gradient_rows : carve<Word>(carver, padded / Gemm::kDepth * columns);
-  scratch.keys_transposed = carve<Word>(carver, row_words<Gemm>(head_size) * kTile);
-  scratch.values_transposed = carve<Word>(carver, row_words<Gemm>(head_size) * kTile);
+      kShared ? scratch.output_gradient_rows : carve<Word>(carver, padded / Gemm::kDepth * value_columns);
+  scratch.keys_transposed = carve<Word>(carver, words * kTile);
+  scratch.values_transposed = carve<Word>(carver, value_words * kTile);
   scratch.key_columns = carve<Word>(carver, kTile / Gemm::kDepth * columns);
   scratch.scores = carve<float>(carver, kTile * kTile);
   scratch.probability_gradients = carve<float>(carver, kTile * kTile);
@@ -68,7 +71,7 @@ BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t members
       kShared ? reinterpret_cast<Word*>(scratch.probability_gradients) : carve<Word>(carver, kTile * kTile);
   scratch.score_gradient_rows = kShared ? scratch.score_gradients : carve<Word>(carver, kTile * kTile);
   scratch.key_gradients = carve<float>(carver, kTile * columns);
-  scratch.value_gradients = carve<float>(carver, kTile * columns);
+  scratch.value_gradients = carve<float>(carver, kTile * value_columns);
   scratch.seen = carve<int32_t>(carver, kTile);
   scratch.log_sum_exp = carve<float>(carver, padded);
   scratch.delta = carve<float>(carver, padded);
@@ -77,14 +80,14 @@ BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t members
   return scratch;
 }
 
-// Returns the memory of head `member` of a group whose heads have at most `sequence` queries each.
+// Returns the memory of head `member` of a group.
 template <typename Gemm>
-BackwardScratch of_member(BackwardScratch scratch, int64_t member, int64_t sequence, int64_t head_size) {
-  const int64_t first = member * round_up(sequence, kTile), columns = padded_columns<Gemm>(head_size);
-  scratch.query_rows += first * row_words<Gemm>(head_size);
-  scratch.output_gradient_rows += first * row_words<Gemm>(head_size);
-  scratch.query_columns += first / Gemm::kDepth * columns;
-  scratch.output_gradient_columns += first / Gemm::kDepth * columns;
+BackwardScratch of_member(BackwardScratch scratch, const AttentionProblem& problem, int64_t member) {
+  const int64_t first = member * round_up(problem.num_queries, kTile);
+  scratch.query_rows += first * row_words<Gemm>(problem.head_size);
+  scratch.output_gradient_rows += first * row_words<Gemm>(problem.value_size);
+  scratch.query_columns += first / Gemm::kDepth * padded_columns<Gemm>(problem.head_size);
+  scratch.output_gradient_columns += first / Gemm::kDepth * padded_columns<Gemm>(problem.value_size);
   scratch.log_sum_exp += first;
   scratch.delta += first;
   scratch.states += first / kTile;
@@ -95,19 +98,20 @@ BackwardScratch of_member(BackwardScratch scratch, int64_t member, int64_t seque
 template <typename Gemm, typename T>
 void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
                      int64_t first) {
-  const int64_t sequence = head.queries.rows, size = head.queries.columns;
+  const int64_t sequence = head.queries.rows, size = head.queries.columns, value_size = head.values.columns;
   const int64_t columns = round_up(size, kLanes);
-  const int64_t row_offset = first * row_words<Gemm>(size);
   const Matrix<const T> output_gradients = rows_of(head.output_gradients, first);
-  pack_rows<Gemm>(scratch.query_rows + row_offset, rows_of(head.queries, first));
-  pack_rows<Gemm>(scratch.output_gradient_rows + row_offset, output_gradients);
-  const int64_t column_offset = first / Gemm::kDepth * padded_columns<Gemm>(size);
+  pack_rows<Gemm>(scratch.query_rows + first * row_words<Gemm>(size), rows_of(head.queries, first));
+  pack_rows<Gemm>(scratch.output_gradient_rows + first * row_words<Gemm>(value_size), output_gradients);
+  Word* const query_columns = scratch.query_columns + first / Gemm::kDepth * padded_columns<Gemm>(size);
+  Word* const output_gradient_columns =
+      scratch.output_gradient_columns + first / Gemm::kDepth * padded_columns<Gemm>(value_size);
   if constexpr (Gemm::kOnTiles) {
-    pack_columns_as_rows(scratch.query_columns + column_offset, rows_of(head.queries, first));
-    pack_columns_as_rows(scratch.output_gradient_columns + column_offset, output_gradients);
+    pack_columns_as_rows(query_columns, rows_of(head.queries, first));
+    pack_columns_as_rows(output_gradient_columns, output_gradients);
   } else if constexpr (Gemm::kDepth > 1) {
-    pack_columns<Gemm>(scratch.query_columns + column_offset, rows_of(head.queries, first));
-    pack_columns<Gemm>(scratch.output_gradient_columns + column_offset, output_gradients);
+    pack_columns<Gemm>(query_columns, rows_of(head.queries, first));
+    pack_columns<Gemm>(output_gradient_columns, output_gradients);
   }
   for (int64_t row = first; row < first + kTile; ++row) {
     // Rows past the last query get probability e^(0 - huge) = 0.
@@ -218,54 +222,59 @@ void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64
   }
 }
 
-// Computes dV += P^T dO and dK += dS^T Q for the `num_rows` queries of a tile.
+// Adds left^T right to the sums of `key` and the keys that are computed together with it, for queries from
+// `first` on: words [query, key] of probabilities or score gradients, and `count` words of `columns` columns.
 template <typename Gemm>
-void add_key_gradients(const Visibility& visibility, const BackwardScratch& scratch, const TileRow& row,
-                       int64_t first_key, int64_t num_rows, int64_t head_size) {
-  const int64_t columns = padded_columns<Gemm>(head_size), offset = row.first_query / Gemm::kDepth * columns;
-  const Word *queries = scratch.query_columns + offset, *output_gradients = scratch.output_gradient_columns + offset;
+MTL_INLINE void add_key_gradient(float* sums, const Word* left, const Word* right, int64_t columns, int64_t key,
+                                 int64_t first, int64_t count) {
+  left += first * kTile + key;
+  if constexpr (Gemm::kOnTiles) {
+    constexpr int64_t kStride = kTile / Gemm::kDepth;  // of the left operand, which the columns are
+    for (int64_t column = 0; column < columns; column += Gemm::kRowGroup) {
+      multiply_rows<Gemm>(sums + column * kTile + key, kTile, right + column * kStride + first, kStride, 1, left, kTile,
+                          Gemm::kRowGroup / kLanes, count, kAdd);
+    }
+  } else {
+    multiply_rows<Gemm>(sums + key * columns, columns, left, 1, kTile, right + first * columns, columns,
+                        columns / kLanes, count, kAdd);
+  }
+}
+
+// Computes dV += P^T dO and dK += dS^T Q for the `num_rows` queries of a tile.
+template <typename Gemm, typename T>
+void add_key_gradients(const BackwardHead<T>& head, const BackwardScratch& scratch, const TileRow& row,
+                       int64_t first_key, int64_t num_rows) {
+  const int64_t columns = padded_columns<Gemm>(head.queries.columns), position = row.first_query / Gemm::kDepth;
+  const int64_t value_columns = padded_columns<Gemm>(head.values.columns);
   for (int64_t key = 0; key < kTile; key += Gemm::kRowGroup) {
     // Causal: queries before the first key of the group do not attend to it.
-    const int64_t first_position = visibility.first_position + row.first_query;
-    const int64_t hidden = visibility.causal ? larger(0, first_key + key - first_position) : 0;
+    const int64_t first_position = head.masks.first_position + row.first_query;
+    const int64_t hidden = head.masks.causal ? larger(0, first_key + key - first_position) : 0;
     const int64_t first = hidden / Gemm::kDepth / Gemm::kStepMultiple * Gemm::kStepMultiple;
     const int64_t count = num_rows / Gemm::kDepth - first;
     if (count <= 0) break;
-    const Word* probabilities = scratch.probabilities + first * kTile + key;
-    const Word* score_gradients = scratch.score_gradients + first * kTile + key;
-    if constexpr (Gemm::kOnTiles) {
-      constexpr int64_t kStride = kTile / Gemm::kDepth;  // of the left operands
-      for (int64_t column = 0; column < columns; column += Gemm::kRowGroup) {
-        multiply_rows<Gemm>(scratch.value_gradients + column * kTile + key, kTile,
-                            output_gradients + column * kStride + first, kStride, 1, probabilities, kTile,
-                            Gemm::kRowGroup / kLanes, count, kAdd);
-        multiply_rows<Gemm>(scratch.key_gradients + column * kTile + key, kTile, queries + column * kStride + first,
-                            kStride, 1, score_gradients, kTile, Gemm::kRowGroup / kLanes, count, kAdd);
-      }
-    } else {
-      multiply_rows<Gemm>(scratch.value_gradients + key * columns, columns, probabilities, 1, kTile,
-                          output_gradients + first * columns, columns, columns / kLanes, count, kAdd);
-      multiply_rows<Gemm>(scratch.key_gradients + key * columns, columns, score_gradients, 1, kTile,
-                          queries + first * columns, columns, columns / kLanes, count, kAdd);
-    }
+    add_key_gradient<Gemm>(scratch.value_gradients, scratch.probabilities,
+                           scratch.output_gradient_columns + position * value_columns, value_columns, key, first, count);
+    add_key_gradient<Gemm>(scratch.key_gradients, scratch.score_gradients, scratch.query_columns + position * columns,
+                           columns, key, first, count);
   }
 }
 
 template <typename Gemm, typename T>
 void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
                    const TileRow& row, int64_t first_key, TileKind kind, const BackwardAhead<T>& ahead) {
-  const int64_t size = head.queries.columns;
-  const int64_t columns = round_up(size, kLanes), row_stride = row_words<Gemm>(size);
-  const int64_t steps = steps_of<Gemm>(size);
-  const Word* queries = scratch.query_rows + row.first_query * row_stride;
-  const Word* output_gradients = scratch.output_gradient_rows + row.first_query * row_stride;
+  const int64_t size = head.queries.columns, value_size = head.values.columns;
+  const int64_t columns = round_up(size, kLanes);
+  const int64_t stride = row_words<Gemm>(size), value_stride = row_words<Gemm>(value_size);
+  const Word* queries = scratch.query_rows + row.first_query * stride;
+  const Word* output_gradients = scratch.output_gradient_rows + row.first_query * value_stride;
   constexpr int64_t kRowGroup = Gemm::kRowGroup;
   const int64_t num_groups = divide_up(row.num_queries, kRowGroup);
   int64_t num_keys[kTile / kRowGroup], vectors[kTile / kRowGroup];
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first = group * kRowGroup;
     num_keys[group] =
-        kind == TileKind::kWhole ? kTile : keys_of_rows(head.visibility, row, first, kRowGroup, first_key);
+        kind == TileKind::kWhole ? kTile : keys_of_rows(head.masks, row, first, kRowGroup, first_key);
     vectors[group] = vectors_of<Gemm>(num_keys[group]);
     prefetch_rows(ahead.queries, first, kRowGroup);
     prefetch_rows(ahead.output_gradients, first, kRowGroup);
@@ -274,16 +283,17 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
     prefetch_rows<true>(ahead.query_gradients, first, kRowGroup);
     prefetch_rows<true>(ahead.key_gradients, first, kRowGroup);
     prefetch_rows<true>(ahead.value_gradients, first, kRowGroup);
-    multiply_rows<Gemm>(scratch.scores + first * kTile, kTile, queries + first * row_stride, row_stride, 1,
-                        scratch.keys_transposed, kTile, vectors[group], steps, kOverwrite);
-    multiply_rows<Gemm>(scratch.probability_gradients + first * kTile, kTile, output_gradients + first * row_stride,
-                        row_stride, 1, scratch.values_transposed, kTile, vectors[group], steps, kOverwrite);
+    multiply_rows<Gemm>(scratch.scores + first * kTile, kTile, queries + first * stride, stride, 1,
+                        scratch.keys_transposed, kTile, vectors[group], steps_of<Gemm>(size), kOverwrite);
+    multiply_rows<Gemm>(scratch.probability_gradients + first * kTile, kTile, output_gradients + first * value_stride,
+                        value_stride, 1, scratch.values_transposed, kTile, vectors[group], steps_of<Gemm>(value_size),
+                        kOverwrite);
   }
   const int64_t num_rows = num_groups * kRowGroup;
   if (kind == TileKind::kMasked) {
-    seen_keys(scratch.seen, head.visibility, first_key);
+    seen_keys(scratch.seen, head.masks, first_key);
     for (int64_t index = 0; index < num_rows; ++index) {
-      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.seen,
+      hide_keys(scratch.scores + index * kTile, head.masks, row.first_query + index, first_key, scratch.seen,
                 vectors[index / kRowGroup]);
     }
   }
@@ -293,7 +303,7 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
                        : (whole ? gradient_tile<Gemm, false, true> : gradient_tile<Gemm, false, false>);
   gradient(scratch, vectors, num_rows, head.scale * kLog2E, head.dropout, row.first_query, first_key);
 
-  add_key_gradients<Gemm>(head.visibility, scratch, row, first_key, num_rows, size);
+  add_key_gradients<Gemm>(head, scratch, row, first_key, num_rows);
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first = group * kRowGroup;
     multiply_rows<Gemm>(query_gradients + (row.first_query + first) * columns, columns,
@@ -361,24 +371,24 @@ struct BackwardGroup {
   template <typename T>
   BackwardHead<T> head(int64_t member) const {
     const int64_t batch = number / problem.groups, a = number % problem.groups * members() + member;
-    const auto operand = [&](const AttentionOperand& of, int64_t positions) {
-      return matrix_of<const T>(problem, of, batch, a, positions);
+    const auto operand = [&](const AttentionOperand& of, int64_t positions, int64_t size) {
+      return matrix_of<const T>(problem, of, batch, a, positions, size);
     };
-    const auto results = [&](const AttentionOperand& of, int64_t positions) {
-      return results_of<T>(problem, of, batch, a, positions);
+    const auto results = [&](const AttentionOperand& of, int64_t positions, int64_t size) {
+      return results_of<T>(problem, of, batch, a, positions, size);
     };
     const int64_t queries = problem.num_queries, keys = problem.num_keys;
-    return {operand(problem.query, queries),
-            operand(problem.key, keys),
-            operand(problem.value, keys),
-            operand(problem.output_gradient, queries),
-            results(problem.query_gradient, queries),
-            results(problem.key_gradient, keys),
-            results(problem.value_gradient, keys),
+    return {operand(problem.query, queries, problem.head_size),
+            operand(problem.key, keys, problem.head_size),
+            operand(problem.value, keys, problem.value_size),
+            operand(problem.output_gradient, queries, problem.value_size),
+            results(problem.query_gradient, queries, problem.head_size),
+            results(problem.key_gradient, keys, problem.head_size),
+            results(problem.value_gradient, keys, problem.value_size),
             problem.accumulate,
             static_cast<const float*>(problem.log_sum_exp) + statistics_at(problem, batch, a),
             static_cast<const float*>(problem.row_sums) + statistics_at(problem, batch, a),
-            visibility_of(problem, batch),
+            masks_of(problem, batch),
             dropout_of(problem, batch, a),
             static_cast<float>(problem.scale)};
   }
@@ -389,11 +399,11 @@ struct BackwardGroup {
 template <typename Gemm, typename T>
 void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                    float* query_gradients, int64_t key_tile, int64_t num_parts, bool last) {
-  const Visibility& visibility = head.visibility;
+  const SampleMasks& masks = head.masks;
   const int64_t columns = round_up(head.queries.columns, kLanes), first_key = key_tile * kTile;
   const int64_t tiles = (head.queries.rows + kTile - 1) / kTile;
-  const TileKind key_kind = key_tile_kind(visibility, first_key);
-  const int64_t first_tile = visibility.causal ? larger(0, first_key - visibility.first_position) / kTile : 0;
+  const TileKind key_kind = key_tile_kind(masks, first_key);
+  const int64_t first_tile = masks.causal ? larger(0, first_key - masks.first_position) / kTile : 0;
   for (int64_t tile = first_tile; tile < tiles; ++tile) {
     const TileRow& row = scratch.tile_rows[tile];
     const TileKind kind = tile_kind(row, first_key, key_kind);
@@ -418,8 +428,8 @@ void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head
 }
 
 // Tells whether queries of a head attend to keys of a tile; the answer is the same for all heads of a group.
-MTL_INLINE bool is_seen(const Visibility& visibility, const TileRow* rows, int64_t num_rows, int64_t first_key) {
-  const TileKind key_kind = key_tile_kind(visibility, first_key);
+MTL_INLINE bool is_seen(const SampleMasks& masks, const TileRow* rows, int64_t num_rows, int64_t first_key) {
+  const TileKind key_kind = key_tile_kind(masks, first_key);
   for (int64_t row = 0; row < num_rows; ++row) {
     if (tile_kind(rows[row], first_key, key_kind) != TileKind::kSkipped) return true;
   }
@@ -437,12 +447,12 @@ void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head
   const int64_t columns = round_up(size, kLanes), tiles = (first.queries.rows + kTile - 1) / kTile;
   const int64_t key_tiles = (first.keys.rows + kTile - 1) / kTile, scratch_tiles = round_up(sequence, kTile) / kTile;
   for (int64_t tile = 0; tile < members * scratch_tiles; ++tile) scratch.states[tile] = TileState::kUntouched;
-  for (int64_t tile = 0; tile < tiles; ++tile) scratch.tile_rows[tile] = tile_row(first.visibility, tile);
+  for (int64_t tile = 0; tile < tiles; ++tile) scratch.tile_rows[tile] = tile_row(first.masks, tile);
   for (int64_t key_tile = part; key_tile < key_tiles; key_tile += num_parts) {
     const int64_t first_key = key_tile * kTile;
     fill_zero(scratch.key_gradients, kTile * padded_columns<Gemm>(size));
-    fill_zero(scratch.value_gradients, kTile * padded_columns<Gemm>(size));
-    const bool seen = is_seen(first.visibility, scratch.tile_rows, tiles, first_key);
+    fill_zero(scratch.value_gradients, kTile * padded_columns<Gemm>(group.problem.value_size));
+    const bool seen = is_seen(first.masks, scratch.tile_rows, tiles, first_key);
     if (seen) {
       pack_transposed<Gemm>(scratch.keys_transposed, rows_of(first.keys, first_key));
       pack_transposed<Gemm>(scratch.values_transposed, rows_of(first.values, first_key));
@@ -451,7 +461,7 @@ void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head
     for (int64_t member = 0; seen && member < members; ++member) {
       const BackwardHead<T> head = member == 0 ? first : group.head<T>(member);
       backward_keys<Gemm>(head, member + 1 == members ? next_head : nullptr,
-                          of_member<Gemm>(scratch, member, sequence, size), query_gradients + member * member_size,
+                          of_member<Gemm>(scratch, group.problem, member), query_gradients + member * member_size,
                           key_tile, num_parts, member + 1 == members);
     }
     if (!seen && first.accumulate) continue;
@@ -507,7 +517,7 @@ BackwardPlan backward_plan(const AttentionProblem& problem) {
   plan.tiles = (problem.num_queries + kTile - 1) / kTile;
   plan.parts = parts_per_head(plan.groups, plan.threads, (problem.num_keys + kTile - 1) / kTile);
   Carver counter = {nullptr, 0};
-  carve_backward<Gemm>(&counter, problem.num_queries, plan.members, problem.head_size);
+  carve_backward<Gemm>(&counter, problem, plan.members);
   plan.bytes_of_thread = counter.used;
   plan.member_size = plan.tiles * kTile * round_up(problem.head_size, kLanes);
   plan.part_size = plan.members * plan.member_size;
@@ -518,7 +528,6 @@ BackwardPlan backward_plan(const AttentionProblem& problem) {
 
 template <typename Gemm, typename T>
 Status backward_all(const AttentionProblem& problem) {
-  const int64_t sequence = problem.num_queries;
   const BackwardPlan plan = backward_plan<Gemm>(problem);
   const int threads = plan.threads;
   const int64_t groups = plan.groups, members = plan.members, tiles = plan.tiles, parts = plan.parts;
@@ -536,7 +545,7 @@ Status backward_all(const AttentionProblem& problem) {
   const int64_t chunk = larger(1, groups * parts / (8 * threads));
   for_tasks(groups * parts, chunk, threads, [&](int64_t task, int thread) {
     Carver carver = {base + bytes_of_thread * thread, 0};
-    const BackwardScratch scratch = carve_backward<Gemm>(&carver, sequence, members, problem.head_size);
+    const BackwardScratch scratch = carve_backward<Gemm>(&carver, problem, members);
     float* query_gradients = buffers + (parts == 1 ? thread : task) * part_size;
     const BackwardGroup group = {problem, task / parts}, next = {problem, smaller(task / parts + 1, groups - 1)};
     const BackwardHead<T> next_head = next.head<T>(0);

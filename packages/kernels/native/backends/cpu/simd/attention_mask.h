@@ -18,7 +18,7 @@ struct KeyRange {
 };
 
 // The parameters of one sample's masks.
-struct Visibility {
+struct SampleMasks {
   int64_t num_queries, num_keys;
   int64_t first_position;    // of query 0 among the keys, or below 0
   int64_t first_key;         // the position of key 0; key_start counts from there
@@ -28,7 +28,7 @@ struct Visibility {
   const uint8_t* key_mask;   // [num_keys], or null
 
   // Returns the keys that a query may attend to. An empty range may end before it begins, and before key 0.
-  MTL_INLINE KeyRange keys_of(const Visibility& v, int64_t query) {
+  MTL_INLINE KeyRange keys_of(const SampleMasks& v, int64_t query) {
     if (query >= v.num_queries) return {0, 0};
     const int64_t position = v.first_position + query;
     const int64_t start = v.key_start == nullptr ? 0 : v.key_start[query] - v.first_key;
@@ -43,19 +43,19 @@ struct TileRow {
   KeyRange all;  // every query attends to keys inside, unless the key mask hides them
 };
 
-MTL_INLINE TileRow tile_row(const Visibility& visibility, int64_t index) {
+MTL_INLINE TileRow tile_row(const SampleMasks& masks, int64_t index) {
   const int64_t first = index * kTile;
-  const int64_t num_queries = smaller(kTile, visibility.num_queries - first);
-  TileRow row = {first, num_queries, {visibility.num_keys, 0}, {0, visibility.num_keys}};
-  if (visibility.key_start == nullptr) {  // ranges move only forward: the first and the last query decide
-    const KeyRange of_first = Visibility::keys_of(visibility, first);
-    const KeyRange of_last = Visibility::keys_of(visibility, first + row.num_queries - 1);
+  const int64_t num_queries = smaller(kTile, masks.num_queries - first);
+  TileRow row = {first, num_queries, {masks.num_keys, 0}, {0, masks.num_keys}};
+  if (masks.key_start == nullptr) {  // ranges move only forward: the first and the last query decide
+    const KeyRange of_first = SampleMasks::keys_of(masks, first);
+    const KeyRange of_last = SampleMasks::keys_of(masks, first + row.num_queries - 1);
     row.any = {of_first.begin, of_last.end};
     row.all = {of_last.begin, of_first.end};
     return row;
   }
   for (int64_t query = first; query < first + row.num_queries; ++query) {
-    const KeyRange range = Visibility::keys_of(visibility, query);
+    const KeyRange range = SampleMasks::keys_of(masks, query);
     row.all = {larger(row.all.begin, range.begin), smaller(row.all.end, range.end)};
     if (range.begin >= range.end) continue;
     row.any = {smaller(row.any.begin, range.begin), larger(row.any.end, range.end)};
@@ -74,36 +74,36 @@ MTL_INLINE TileKind tile_kind(const TileRow& row, int64_t first_key, TileKind ke
   return whole && key_kind == TileKind::kWhole ? TileKind::kWhole : TileKind::kMasked;
 }
 
-MTL_INLINE TileKind key_tile_kind(const Visibility& visibility, int64_t first_key) {
-  if (visibility.key_mask == nullptr) return TileKind::kWhole;
+MTL_INLINE TileKind key_tile_kind(const SampleMasks& masks, int64_t first_key) {
+  if (masks.key_mask == nullptr) return TileKind::kWhole;
   int64_t seen = 0;
-  const int64_t end = smaller(first_key + kTile, visibility.num_keys);
-  for (int64_t key = first_key; key < end; ++key) seen += visibility.key_mask[key] != 0;
+  const int64_t end = smaller(first_key + kTile, masks.num_keys);
+  for (int64_t key = first_key; key < end; ++key) seen += masks.key_mask[key] != 0;
   return seen == 0 ? TileKind::kSkipped : seen == end - first_key ? TileKind::kWhole : TileKind::kMasked;
 }
 
 // Sets `seen` to all ones for keys that exist and that the key mask does not hide, and to 0 for other keys.
-MTL_INLINE void seen_keys(int32_t* seen, const Visibility& visibility, int64_t first_key) {
+MTL_INLINE void seen_keys(int32_t* seen, const SampleMasks& masks, int64_t first_key) {
   for (int64_t key = 0; key < kTile; ++key) {
-    const bool real = first_key + key < visibility.num_keys;
-    seen[key] = real && (visibility.key_mask == nullptr || visibility.key_mask[first_key + key] != 0) ? -1 : 0;
+    const bool real = first_key + key < masks.num_keys;
+    seen[key] = real && (masks.key_mask == nullptr || masks.key_mask[first_key + key] != 0) ? -1 : 0;
   }
 }
 
 // Returns the number of keys of the tile that the matmul of `count` rows from first_row on must cover: no row
 // attends to a later key.
-MTL_INLINE int64_t keys_of_rows(const Visibility& visibility, const TileRow& row, int64_t first_row, int64_t count,
+MTL_INLINE int64_t keys_of_rows(const SampleMasks& masks, const TileRow& row, int64_t first_row, int64_t count,
                                 int64_t first_key) {
-  if (!visibility.causal) return smaller(kTile, larger(0, row.any.end - first_key));
+  if (!masks.causal) return smaller(kTile, larger(0, row.any.end - first_key));
   const int64_t last = row.first_query + smaller(first_row + count, row.num_queries) - 1;
-  return smaller(kTile, larger(0, Visibility::keys_of(visibility, last).end - first_key));
+  return smaller(kTile, larger(0, SampleMasks::keys_of(masks, last).end - first_key));
 }
 
 // Writes kHidden over the scores of keys that `query` does not attend to, in the first `vectors` vectors of a
 // tile row.
-MTL_INLINE void hide_keys(float* scores, const Visibility& visibility, int64_t query, int64_t first_key,
+MTL_INLINE void hide_keys(float* scores, const SampleMasks& masks, int64_t query, int64_t first_key,
                           const int32_t* seen, int64_t vectors) {
-  const KeyRange range = Visibility::keys_of(visibility, query);
+  const KeyRange range = SampleMasks::keys_of(masks, query);
   const int32_t begin = static_cast<int32_t>(larger(0, smaller(kTile, range.begin - first_key)));
   const int32_t end = static_cast<int32_t>(larger(0, smaller(kTile, range.end - first_key)));
   VInt lanes;
@@ -165,23 +165,23 @@ MTL_INLINE void keep_masks(VInt* masks, const Dropout& dropout, const DroppedCol
   }
 }
 
-// Returns the rows of one head in an operand. `padded` is the number of positions when samples are not
-// packed.
+// Returns the rows of one head in an operand: `size` is their length, `padded` their number when samples are
+// not packed.
 template <typename T>
 MTL_INLINE Matrix<T> matrix_of(const AttentionProblem& problem, const AttentionOperand& operand, int64_t batch,
-                               int64_t head, int64_t padded) {
+                               int64_t head, int64_t padded, int64_t size) {
   return {static_cast<T*>(operand.data) + head_at(problem, operand, batch, head), operand.position,
-          length_of(operand.starts, batch, padded), problem.head_size};
+          length_of(operand.starts, batch, padded), size};
 }
 
 template <typename T>
 MTL_INLINE Results<T> results_of(const AttentionProblem& problem, const AttentionOperand& operand, int64_t batch,
-                                 int64_t head, int64_t padded) {
-  if (operand.dtype != problem.dtype) return {{}, matrix_of<float>(problem, operand, batch, head, padded)};
-  return {matrix_of<T>(problem, operand, batch, head, padded), {}};
+                                 int64_t head, int64_t padded, int64_t size) {
+  if (operand.dtype != problem.dtype) return {{}, matrix_of<float>(problem, operand, batch, head, padded, size)};
+  return {matrix_of<T>(problem, operand, batch, head, padded, size), {}};
 }
 
-MTL_INLINE Visibility visibility_of(const AttentionProblem& problem, int64_t batch) {
+MTL_INLINE SampleMasks masks_of(const AttentionProblem& problem, int64_t batch) {
   return {length_of(problem.query_starts, batch, problem.num_queries),
           length_of(problem.starts, batch, problem.num_keys),
           first_query_of(problem, batch) - first_key_of(problem, batch),

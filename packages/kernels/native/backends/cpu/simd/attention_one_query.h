@@ -9,9 +9,10 @@ namespace {
 
 template <typename T>
 struct OneQuery {
-  const T* query;                // [head_size]
-  Matrix<const T> keys, values;  // of the keys that the query attends to, [num_keys, head_size]
-  Results<T> output;             // [1, head_size]
+  const T* query;          // [head_size]
+  Matrix<const T> keys;    // that the query attends to, [num_keys, head_size]
+  Matrix<const T> values;  // [num_keys, value_size]
+  Results<T> output;       // [1, value_size]
   float scale;
 };
 
@@ -21,9 +22,9 @@ struct OneQueryScratch {
   float *query, *sums, *scores;
 };
 
-MTL_INLINE OneQueryScratch carve_one_query(Carver* carver, int64_t head_size) {
-  const int64_t columns = round_up(head_size, kLanes);
-  return {carve<float>(carver, columns), carve<float>(carver, columns), carve<float>(carver, kTile)};
+MTL_INLINE OneQueryScratch carve_one_query(Carver* carver, const AttentionProblem& problem) {
+  return {carve<float>(carver, round_up(problem.head_size, kLanes)),
+          carve<float>(carver, round_up(problem.value_size, kLanes)), carve<float>(carver, kTile)};
 }
 
 // Returns the dot product of the query and a key. `query` is padded with zeros to a whole vector.
@@ -40,14 +41,14 @@ MTL_INLINE float score_of(const float* query, const T* key, int64_t head_size) {
 // registers.
 template <int kVectors, typename T>
 MTL_INLINE void add_values(float* sums, float factor, const float* weights, const T* values, int64_t stride,
-                           int64_t num_keys, int64_t head_size, int64_t column) {
+                           int64_t num_keys, int64_t size, int64_t column) {
   VFloat running[kVectors];
   for (int vector = 0; vector < kVectors; ++vector) running[vector] = load(sums + column + vector * kLanes) * factor;
   for (int64_t key = 0; key < num_keys; ++key) {
     const T* row = values + key * stride + column;
     for (int vector = 0; vector < kVectors; ++vector) {
       // with more than one vector, all are whole
-      const VFloat value = kVectors > 1 ? load(row + vector * kLanes) : load_up_to(row, head_size - column);
+      const VFloat value = kVectors > 1 ? load(row + vector * kLanes) : load_up_to(row, size - column);
       running[vector] += weights[key] * value;
     }
   }
@@ -59,11 +60,11 @@ MTL_INLINE void add_values(float* sums, float factor, const float* weights, cons
 template <typename T>
 void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
   constexpr int kVectors = 4;
-  const int64_t size = head.keys.columns;
+  const int64_t size = head.keys.columns, value_size = head.values.columns;
   for (int64_t column = 0; column < size; column += kLanes) {
     store(scratch.query + column, load_up_to(head.query + column, size - column));
-    store(scratch.sums + column, VFloat{});
   }
+  fill_zero(scratch.sums, value_size);
   const float scale = head.scale * kLog2E;
   float highest = kNoMaximum;
   VFloat denominator = {};
@@ -85,29 +86,29 @@ void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
     }
     const T* values = head.values.data + first * head.values.stride;
     int64_t column = 0;
-    for (; column + kVectors * kLanes <= size; column += kVectors * kLanes) {
-      add_values<kVectors>(scratch.sums, factor, scratch.scores, values, head.values.stride, num_keys, size, column);
+    for (; column + kVectors * kLanes <= value_size; column += kVectors * kLanes) {
+      add_values<kVectors>(scratch.sums, factor, scratch.scores, values, head.values.stride, num_keys, value_size, column);
     }
-    for (; column < size; column += kLanes) {
-      add_values<1>(scratch.sums, factor, scratch.scores, values, head.values.stride, num_keys, size, column);
+    for (; column < value_size; column += kLanes) {
+      add_values<1>(scratch.sums, factor, scratch.scores, values, head.values.stride, num_keys, value_size, column);
     }
   }
   const float inverse = 1.0f / total_of(denominator);
   with_matrix(head.output, [&](const auto& output) {
-    for (int64_t column = 0; column < size; column += kLanes) {
-      store_up_to(output.data + column, load(scratch.sums + column) * inverse, size - column);
+    for (int64_t column = 0; column < value_size; column += kLanes) {
+      store_up_to(output.data + column, load(scratch.sums + column) * inverse, value_size - column);
     }
   });
 }
 
 inline int one_query_threads(const AttentionProblem& problem) {
-  const int64_t elements = problem.batch * problem.heads * problem.num_keys * problem.head_size;
+  const int64_t elements = problem.batch * problem.heads * problem.num_keys * (problem.head_size + problem.value_size) / 2;
   return threads_for(elements);
 }
 
 inline int64_t one_query_bytes_of_thread(const AttentionProblem& problem) {
   Carver counter = {nullptr, 0};
-  carve_one_query(&counter, problem.head_size);
+  carve_one_query(&counter, problem);
   return counter.used;
 }
 
@@ -129,7 +130,7 @@ inline bool has_one_query(const AttentionProblem& problem) {
 // Results do not depend on the number of threads.
 template <typename T>
 Status attend_one_query_all(const AttentionProblem& problem) {
-  const int64_t num_heads = problem.batch * problem.heads, num_keys = problem.num_keys, head_size = problem.head_size;
+  const int64_t num_heads = problem.batch * problem.heads, num_keys = problem.num_keys;
   const int threads = one_query_threads(problem);
   const int64_t bytes_of_thread = one_query_bytes_of_thread(problem);
   const Scratch memory(static_cast<size_t>(one_query_bytes(problem)));
@@ -140,16 +141,17 @@ Status attend_one_query_all(const AttentionProblem& problem) {
   for_tasks(num_heads, 1, threads, [&](int64_t head, int thread) {
     Carver carver = {static_cast<char*>(memory.data) + bytes_of_thread * thread, 0};
     const int64_t batch = head / problem.heads, of_batch = head % problem.heads;
-    const KeyRange seen = Visibility::keys_of(visibility_of(problem, batch), 0);
-    const auto seen_rows = [&](const AttentionOperand& operand) -> Matrix<const T> {
-      const Matrix<const T> all = matrix_of<const T>(problem, operand, batch, of_batch, num_keys);
-      return {all.data + seen.begin * all.stride, all.stride, seen.end - seen.begin, head_size};
+    const KeyRange seen = SampleMasks::keys_of(masks_of(problem, batch), 0);
+    const auto seen_rows = [&](const AttentionOperand& operand, int64_t size) -> Matrix<const T> {
+      const Matrix<const T> all = matrix_of<const T>(problem, operand, batch, of_batch, num_keys, size);
+      return {all.data + seen.begin * all.stride, all.stride, seen.end - seen.begin, size};
     };
-    attend_one_query(OneQuery<T>{matrix_of<const T>(problem, problem.query, batch, of_batch, 1).data,
-                                 seen_rows(problem.key), seen_rows(problem.value),
-                                 results_of<T>(problem, problem.output, batch, of_batch, 1),
+    attend_one_query(OneQuery<T>{matrix_of<const T>(problem, problem.query, batch, of_batch, 1, problem.head_size).data,
+                                 seen_rows(problem.key, problem.head_size),
+                                 seen_rows(problem.value, problem.value_size),
+                                 results_of<T>(problem, problem.output, batch, of_batch, 1, problem.value_size),
                                  static_cast<float>(problem.scale)},
-                     carve_one_query(&carver, head_size));
+                     carve_one_query(&carver, problem));
   });
   return ok_status();
 }

@@ -19,7 +19,7 @@ struct ForwardHead {
   Matrix<const T> queries, keys, values;
   Results<T> outputs;
   float* log_sum_exp;  // [num_queries], or null
-  Visibility visibility;
+  SampleMasks masks;
   Dropout dropout;
   float scale;
 };
@@ -48,8 +48,9 @@ MTL_INLINE Element* carve(Carver* carver, int64_t count) {
 }
 
 template <typename Gemm>
-ForwardScratch carve_forward(Carver* carver, int64_t num_queries, int64_t num_keys, int64_t head_size) {
-  const int64_t columns = round_up(head_size, kLanes);
+ForwardScratch carve_forward(Carver* carver, const AttentionProblem& problem) {
+  const int64_t num_queries = problem.num_queries, num_keys = problem.num_keys, head_size = problem.head_size;
+  const int64_t columns = round_up(problem.value_size, kLanes);
   const int64_t key_tiles = (num_keys + kTile - 1) / kTile;
   ForwardScratch scratch;
   scratch.slots = num_queries > kTile ? key_tiles : 1;
@@ -160,7 +161,7 @@ template <typename Gemm, typename T>
 void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row, int64_t key_tile,
                   TileKind kind, const ForwardAhead<T>& ahead, bool first_tile) {
   const int64_t head_size = head.queries.columns;
-  const int64_t columns = round_up(head_size, kLanes);
+  const int64_t columns = round_up(head.values.columns, kLanes);
   const int64_t query_stride = row_words<Gemm>(head_size);
   const int64_t steps = steps_of<Gemm>(head_size);
   const int64_t first_key = key_tile * kTile;
@@ -173,7 +174,7 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first_row = group * kRowGroup;
     num_keys[group] =
-        kind == TileKind::kWhole ? kTile : keys_of_rows(head.visibility, row, first_row, kRowGroup, first_key);
+        kind == TileKind::kWhole ? kTile : keys_of_rows(head.masks, row, first_row, kRowGroup, first_key);
     vectors[group] = vectors_of<Gemm>(num_keys[group]);
     prefetch_rows(ahead.queries, first_row, kRowGroup);
     prefetch_rows(ahead.keys, first_row, kRowGroup);
@@ -183,9 +184,9 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
                         query_stride, 1, keys, kTile, vectors[group], steps, kOverwrite);
   }
   if (kind == TileKind::kMasked) {
-    seen_keys(scratch.seen, head.visibility, first_key);
+    seen_keys(scratch.seen, head.masks, first_key);
     for (int64_t index = 0; index < num_groups * kRowGroup; ++index) {
-      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.seen,
+      hide_keys(scratch.scores + index * kTile, head.masks, row.first_query + index, first_key, scratch.seen,
                 vectors[index / kRowGroup]);
     }
   }
@@ -206,8 +207,8 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
 // Divides by the denominators and writes outputs and statistics of a tile of queries.
 template <typename T>
 void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row) {
-  const int64_t head_size = head.queries.columns;
-  const int64_t columns = round_up(head_size, kLanes);
+  const int64_t value_size = head.values.columns;
+  const int64_t columns = round_up(value_size, kLanes);
   float* factors = scratch.factors;
   for (int64_t index = 0; index < kTile; ++index) {
     factors[index] = total_of(load(scratch.denominators + index * kLanes));
@@ -224,7 +225,7 @@ void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, cons
       auto* const output = outputs.data + (row.first_query + index) * outputs.stride;
       for (int64_t column = 0; column < columns; column += kLanes) {
         const VFloat value = load(scratch.output + index * columns + column) * factors[index];
-        store_up_to(output + column, value, head_size - column);
+        store_up_to(output + column, value, value_size - column);
       }
     }
   });
@@ -254,7 +255,7 @@ ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* nex
   if (next_query_tile * kTile < head.queries.rows) {
     ahead.queries = rows_of(head.queries, next_query_tile * kTile);
     // Causal attention continues with the keys at the same positions as those queries.
-    if (!head.visibility.causal || next_query_tile >= key_tiles || scratch.packed[next_query_tile]) return ahead;
+    if (!head.masks.causal || next_query_tile >= key_tiles || scratch.packed[next_query_tile]) return ahead;
     ahead.keys = rows_of(head.keys, next_query_tile * kTile);
     ahead.values = rows_of(head.values, next_query_tile * kTile);
   } else if (next_head != nullptr) {
@@ -270,15 +271,15 @@ template <typename Gemm, typename T>
 void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, const ForwardScratch& scratch,
                   int64_t part, int64_t num_parts) {
   const int64_t head_size = head.queries.columns;
-  const int64_t columns = round_up(head_size, kLanes);
-  const int64_t key_tiles = (head.visibility.num_keys + kTile - 1) / kTile;
-  const int64_t query_tiles = (head.visibility.num_queries + kTile - 1) / kTile;
+  const int64_t columns = round_up(head.values.columns, kLanes);
+  const int64_t key_tiles = (head.masks.num_keys + kTile - 1) / kTile;
+  const int64_t query_tiles = (head.masks.num_queries + kTile - 1) / kTile;
   for (int64_t tile = 0; tile < key_tiles; ++tile) {
-    scratch.key_kinds[tile] = static_cast<uint8_t>(key_tile_kind(head.visibility, tile * kTile));
+    scratch.key_kinds[tile] = static_cast<uint8_t>(key_tile_kind(head.masks, tile * kTile));
     scratch.packed[tile] = 0;
   }
   for (int64_t query_tile = part; query_tile < query_tiles; query_tile += num_parts) {
-    const TileRow row = tile_row(head.visibility, query_tile);
+    const TileRow row = tile_row(head.masks, query_tile);
     fill_zero(scratch.denominators, kTile * kLanes);
     for (int64_t index = 0; index < kTile; index += kLanes) store(scratch.maxima + index, splat(kNoMaximum));
     const auto kind_of = [&](int64_t tile) {
@@ -316,12 +317,12 @@ template <typename T>
 MTL_INLINE ForwardHead<T> forward_head_of(const AttentionProblem& problem, int64_t number) {
   const int64_t batch = number / problem.heads, head = number % problem.heads;
   float* const log_sum_exp = static_cast<float*>(problem.log_sum_exp);
-  return {matrix_of<const T>(problem, problem.query, batch, head, problem.num_queries),
-          matrix_of<const T>(problem, problem.key, batch, head, problem.num_keys),
-          matrix_of<const T>(problem, problem.value, batch, head, problem.num_keys),
-          results_of<T>(problem, problem.output, batch, head, problem.num_queries),
+  return {matrix_of<const T>(problem, problem.query, batch, head, problem.num_queries, problem.head_size),
+          matrix_of<const T>(problem, problem.key, batch, head, problem.num_keys, problem.head_size),
+          matrix_of<const T>(problem, problem.value, batch, head, problem.num_keys, problem.value_size),
+          results_of<T>(problem, problem.output, batch, head, problem.num_queries, problem.value_size),
           log_sum_exp == nullptr ? nullptr : log_sum_exp + statistics_at(problem, batch, head),
-          visibility_of(problem, batch),
+          masks_of(problem, batch),
           dropout_of(problem, batch, head),
           static_cast<float>(problem.scale)};
 }
@@ -329,7 +330,7 @@ MTL_INLINE ForwardHead<T> forward_head_of(const AttentionProblem& problem, int64
 template <typename Gemm>
 int64_t forward_bytes_of_thread(const AttentionProblem& problem) {
   Carver counter = {nullptr, 0};
-  carve_forward<Gemm>(&counter, problem.num_queries, problem.num_keys, problem.head_size);
+  carve_forward<Gemm>(&counter, problem);
   return counter.used;
 }
 
@@ -343,7 +344,6 @@ int64_t forward_bytes(const AttentionProblem& problem) {
 template <typename Gemm, typename T>
 Status forward_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_queries = problem.num_queries;
-  const int64_t num_keys = problem.num_keys, head_size = problem.head_size;
   const int threads = num_threads();
   const int64_t bytes_of_thread = forward_bytes_of_thread<Gemm>(problem);
   const Scratch memory(static_cast<size_t>(forward_bytes<Gemm>(problem)));
@@ -357,7 +357,7 @@ Status forward_all(const AttentionProblem& problem) {
   const int64_t chunk = larger(1, num_heads * parts / (8 * threads));
   for_tasks(num_heads * parts, chunk, threads, [&](int64_t task, int thread) {
     Carver carver = {static_cast<char*>(memory.data) + bytes_of_thread * thread, 0};
-    const ForwardScratch scratch = carve_forward<Gemm>(&carver, num_queries, num_keys, head_size);
+    const ForwardScratch scratch = carve_forward<Gemm>(&carver, problem);
     const int64_t head = task / parts;
     const ForwardHead<T> next_head = forward_head_of<T>(problem, smaller(head + 1, num_heads - 1));
     Gemm::begin();

@@ -7,16 +7,17 @@ namespace {
 
 using Op = AppendToCache;
 
-// The new rows [Q, B, G, D] and the cache [B, G, M, D] that they are appended to; strides in elements.
+// The new rows [Q, B, G, size] and the cache [B, G, M, size] that they are appended to; strides in elements.
 template <typename T>
 struct Rows {
   const T* from;
   int64_t position, sample, group;
   T* cache;
+  int64_t size;
 };
 
 struct Sizes {
-  int64_t positions, groups, size, capacity, first;  // Q, G, D, M, the first new position
+  int64_t positions, groups, capacity, first;  // Q, G, M, the first new position
 };
 
 template <typename T>
@@ -24,8 +25,8 @@ __device__ void append_row(const Rows<T>& rows, const Sizes& sizes) {
   const int64_t query = blockIdx.x % sizes.positions, head = blockIdx.x / sizes.positions;
   const int64_t batch = head / sizes.groups, group = head % sizes.groups;
   const T* const from = rows.from + query * rows.position + batch * rows.sample + group * rows.group;
-  T* const to = rows.cache + (head * sizes.capacity + sizes.first + query) * sizes.size;
-  for (int64_t d = threadIdx.x; d < sizes.size; d += blockDim.x) to[d] = from[d];
+  T* const to = rows.cache + (head * sizes.capacity + sizes.first + query) * rows.size;
+  for (int64_t d = threadIdx.x; d < rows.size; d += blockDim.x) to[d] = from[d];
 }
 
 // One block for each new position of each group of all samples. All blocks are in the grid's x dimension,
@@ -41,10 +42,11 @@ Status append(const OpCall& call) {
   const TensorView& key = call.tensor(Op::kKey);
   const auto rows_of = [&](int rows, int cache) -> Rows<T> {
     const TensorView& from = call.tensor(rows);
-    return {static_cast<const T*>(from.data), from.stride(0), from.stride(1), from.stride(2), call.data<T>(cache)};
+    return {static_cast<const T*>(from.data), from.stride(0), from.stride(1), from.stride(2), call.data<T>(cache),
+            from.dim(3)};
   };
-  const Sizes sizes = {key.dim(0), key.dim(2), key.dim(3), call.tensor(Op::kKeyCache).dim(2), call.integer(Op::kPosition)};
-  MTL_RUN_KERNEL(call, (append_kernel<T>), grid_of(key.dim(0) * key.dim(1) * sizes.groups, row_threads(sizes.size)),
+  const Sizes sizes = {key.dim(0), key.dim(2), call.tensor(Op::kKeyCache).dim(2), call.integer(Op::kPosition)};
+  MTL_RUN_KERNEL(call, (append_kernel<T>), grid_of(key.dim(0) * key.dim(1) * sizes.groups, row_threads(key.dim(3))),
                  rows_of(Op::kKey, Op::kKeyCache), rows_of(Op::kValue, Op::kValueCache), sizes);
   return ok_status();
 }

@@ -58,6 +58,12 @@ Status check_attention(const char* op, const AttentionProblem& problem) {
     return error_status("MTL_UNSUPPORTED", "%s: %s on device cuda, expected float32, bfloat16 or float16; devices cpu "
                         "and reference have others", op, name_of(dtype));
   }
+  if (problem.value_size != problem.head_size) {
+    return error_status("MTL_UNSUPPORTED", "%s: a head size of %lld with values of %lld on device cuda, expected values "
+                        "of the head size: fill up the smaller with zeros and pass the scale of the unpadded head size, "
+                        "or use device cpu", op, static_cast<long long>(problem.head_size),
+                        static_cast<long long>(problem.value_size));
+  }
   if (problem.head_size > kMaxAttentionHeadSize && !is_generation(problem)) {
     return error_status("MTL_UNSUPPORTED", "%s: a head size of %lld on device cuda, expected %lld at most: use more and "
                         "smaller heads, or device cpu", op, static_cast<long long>(problem.head_size),

@@ -1,0 +1,100 @@
+// Who sees whom in attention: the operands of attention_forward and attention_backward that hide keys from
+// queries, their validation, and the fields with which kernels compute what is hidden.
+//
+// Query s is at position p = firstQuery + s of the sequence and key k at position firstKey + k, so that a
+// call may compute some queries of a sequence with some of its keys. A query attends to every key that none
+// of these options hides:
+//   causal: keys after p
+//   windowSize w of 0 or more (-1: none), causal only: keys before p - w
+//   keyStart?  [B, S] int32: keys before position keyStart[b, s] (the first one of its document)
+//   keyMask?   [B, K] uint8: keys where it is 0 (padding)
+//   starts?    [N + 1] int32: packed samples. Sample n has the rows starts[n] to starts[n + 1] of T, without
+//   padding; keys of other samples are hidden, and positions count from firstQueries and firstKeys. There is
+//   no B, and no firstQuery, firstKey, keyStart and keyMask. Rows from starts[N] on belong to no sample:
+//   results are 0 there; inputs must be finite there, as under a key mask.
+//   longest: no sample has more rows. numScores: scores that count as FLOPs, the sum of the squares of all
+//   lengths. Both are 0 without packed samples.
+//   queryStarts?  [N + 1] int32, with starts: sample n has the queries queryStarts[n] to queryStarts[n + 1] of U
+//   rows, any part of the sample: queries and outputs have U rows in place of T.
+//   longestQueries: no sample has more queries (0 without queryStarts). numScores: the sum over samples of
+//   queries times keys.
+//   firstQueries?, firstKeys?  [N] int32, with starts: the positions of each sample's first query and first key
+//   in its sequence. Default: 0.
+#pragma once
+
+#include "core/host_device.h"
+#include "core/op_call.h"
+
+namespace mtl {
+
+// The operands of every attention op that this file describes, each with its name in the schema. The
+// enumerations of an op have the tensors next to each other, in this order, and the attributes first.
+#define MTL_VISIBILITY_TENSORS(USE) \
+  USE(kKeyStart, "keyStart?") USE(kKeyMask, "keyMask?") USE(kStarts, "starts?") USE(kQueryStarts, "queryStarts?") \
+  USE(kFirstQueries, "firstQueries?") USE(kFirstKeys, "firstKeys?")
+#define MTL_VISIBILITY_ATTRIBUTES(USE) \
+  USE(kCausal, "causal") USE(kWindowSize, "windowSize") USE(kFirstQuery, "firstQuery") USE(kFirstKey, "firstKey") \
+  USE(kLongest, "longest") USE(kLongestQueries, "longestQueries") USE(kNumScores, "numScores")
+#define MTL_CONSTANT_OF(constant, name) constant,
+#define MTL_NAME_OF(constant, name) name,
+
+// The window of a problem without one: more than any position, and half the range of 32 bits.
+constexpr int64_t kNoWindow = int64_t{1} << 30;
+
+// S query positions and K key positions of B samples. A query attends to all keys that none of these fields
+// hides. Positions are counted in the whole sequence.
+struct Visibility {
+  int64_t num_queries, num_keys;   // S and K; with packed samples at least the length of the longest
+  int64_t batch;                   // B
+  int64_t first_query, first_key;  // positions of query 0 and key 0
+  bool causal;                     // hides keys after the query's position
+  int64_t window;                  // hides keys more than `window` positions before the query's; or kNoWindow
+  const int32_t* key_start;        // [B, S]: hides keys before this position; or null
+  const uint8_t* key_mask;         // [B, K]: hides keys where it is 0; or null
+  // Packed samples: sample b has the keys starts[b] to starts[b + 1] of T rows and the queries
+  // query_starts[b] to query_starts[b + 1] of U rows, and operands have no sample dimension.
+  const int32_t *starts, *query_starts;  // [B + 1], the same pointer if queries have the rows of keys; or null
+  const int32_t *first_queries, *first_keys;  // [B]: first_query and first_key of each sample; or null
+  int64_t rows, query_rows;                   // T and U
+  int64_t num_scores;                         // the sum over samples of queries times keys
+};
+
+// The operands above in a call of an op, and the sizes of its query and key.
+struct VisibilityCall {
+  const OpCall& call;
+  int first_tensor;               // the index of keyStart
+  int64_t num_queries, num_keys;  // positions; of packed samples rows
+  int64_t batch;                  // samples; below 0 if `starts` is empty
+};
+
+Status validate_visibility(const VisibilityCall& operands);
+// Returns the fields of a validated call.
+Visibility read_visibility(const VisibilityCall& operands);
+// Returns the number of scores of one head that count as FLOPs.
+double counted_scores(const VisibilityCall& operands);
+// Checks on the host that starts are ascending, within the rows and consistent with num_scores. Requires
+// packed samples.
+Status check_packed_rows(const OpCall& call, const Visibility& visibility);
+
+// The position of a sample's query 0 in its sequence.
+MTL_HOST_DEVICE static inline int64_t first_query_of(const Visibility& visibility, int64_t batch) {
+  return visibility.first_queries == nullptr ? visibility.first_query : visibility.first_queries[batch];
+}
+
+// The position of a sample's key 0 in its sequence.
+MTL_HOST_DEVICE static inline int64_t first_key_of(const Visibility& visibility, int64_t batch) {
+  return visibility.first_keys == nullptr ? visibility.first_key : visibility.first_keys[batch];
+}
+
+// The number of positions of a sample: its own length if samples are packed, else `padded`.
+MTL_HOST_DEVICE static inline int64_t length_of(const int32_t* starts, int64_t batch, int64_t padded) {
+  return starts == nullptr ? padded : starts[batch + 1] - starts[batch];
+}
+
+// Tells whether queries of packed samples are in other rows or at other positions than keys.
+static inline bool has_queries_apart(const Visibility& visibility) {
+  return visibility.query_starts != visibility.starts || visibility.first_queries != nullptr ||
+         visibility.first_keys != nullptr;
+}
+
+}  // namespace mtl

@@ -1,0 +1,151 @@
+import { nearestName, UsageError } from '@mtl/errors';
+import { describeOperand } from '../checked-operation.js';
+import type { Operands } from '../run-operation.js';
+import type { Tensor } from '../tensor.js';
+
+/**
+ * The keys that each query sees: every key that nothing here hides. S query positions, K key positions, B
+ * micro-batch. Query s is at position `firstQuery` + s of the sequence, key k at position `firstKey` + k.
+ * Keys that no query sees cost nothing. A call may thus compute a part of a sequence, as context parallelism
+ * does: some queries with some of their keys. Default: every query sees all keys.
+ */
+export interface Visibility {
+  /** A query sees keys up to its own position only. Default: false. */
+  readonly causal?: boolean | undefined;
+  /**
+   * A query sees its own position and this number of positions before it (Megatron-LM's --window-size); 0 or
+   * more, and causal only. Default: all.
+   */
+  readonly windowSize?: number | undefined;
+  /** Position of query 0 in the sequence. Default: 0. */
+  readonly firstQuery?: number | undefined;
+  /** Position of key 0 in the sequence; may be after the position of query 0. Default: 0. */
+  readonly firstKey?: number | undefined;
+  /**
+   * [B, S] int32: query s of sample b sees keys from position keyStart[b, s] of the sequence on only (the
+   * first one of its document).
+   */
+  readonly keyStart?: Tensor | undefined;
+  /** [B, K] uint8: 1 where a key is real, 0 where it is padding. */
+  readonly keyMask?: Tensor | undefined;
+  /**
+   * Samples of any lengths instead of B samples of one length: operands have T rows instead of [S, B], and a
+   * query sees only keys of its own sample. Not with `firstQuery`, `firstKey`, `keyStart` and `keyMask`.
+   */
+  readonly packed?: PackedSamples | undefined;
+}
+
+/** Samples that follow each other, without padding, in T rows. */
+export interface PackedSamples {
+  /**
+   * [N + 1] int32: sample n has the rows starts[n] to starts[n + 1]; rows from starts[N] on belong to no
+   * sample: output and gradients are 0 there.
+   */
+  readonly starts: Tensor;
+  /** The number of rows of the longest sample, or more. */
+  readonly longest: number;
+  /**
+   * The number of scores, for counting FLOPs: the sum over samples of their length squared or, with
+   * `queries`, of their queries times their keys.
+   */
+  readonly numScores: number;
+  /** A part of every sample's queries. Default: all queries, in the rows of the keys. */
+  readonly queries?: PackedQueries | undefined;
+  /**
+   * [N] int32: the position of each sample's first key in its sequence, for a sample that is a part of a
+   * sequence (a document) or has a part of its keys. Without `queries` also the position of its first query.
+   * Default: 0.
+   */
+  readonly first?: Tensor | undefined;
+}
+
+/** Queries of packed samples in U separate rows: query, output and logSumExp have U instead of T. */
+export interface PackedQueries {
+  /** [N + 1] int32: sample n has the queries starts[n] to starts[n + 1]; any number is allowed. */
+  readonly starts: Tensor;
+  /** The number of queries of the sample with the most queries, or more. */
+  readonly longest: number;
+  /** [N] int32: the position of each sample's first query in its sequence. Default: 0. */
+  readonly first?: Tensor | undefined;
+}
+
+/** Reads a property of a value that TypeScript may not have checked. */
+const isGiven = (options: object, name: string): boolean =>
+  (options as Readonly<Record<string, unknown>>)[name] !== undefined;
+
+const descriptions: Readonly<Record<keyof Visibility, string>> = {
+  causal: 'true or false',
+  windowSize: 'a number of positions',
+  firstQuery: 'a position',
+  firstKey: 'a position',
+  keyStart: 'a Tensor [B, S]',
+  keyMask: 'a Tensor [B, K]',
+  packed: '{ starts, longest, numScores }',
+};
+
+const listed = Object.entries(descriptions)
+  .map(([name, value]) => `${name}: ${value}`)
+  .join(', ');
+
+function checkStarts(operation: string, name: string, samples: PackedQueries | undefined): void {
+  if (samples === undefined || isGiven(Object(samples), 'starts')) return;
+  throw new UsageError('MTL_ARGUMENT', `${operation}: visibility.${name} has no starts`, {
+    expected: 'a Tensor of int32 with the first row of each sample, and the end of the last',
+    remedy: `leave ${name} out if samples are not packed`,
+  });
+}
+
+/**
+ * Checks the names of options that JavaScript could pass in a wrong place, where they would hide no key.
+ *
+ * @param operation the operation's name in errors
+ * @param options all options of its call
+ * @throws UsageError MTL_ARGUMENT for an option of `visibility` outside of it, and for an unknown one inside
+ *   it
+ */
+export function checkVisibility(operation: string, options: object): void {
+  const { visibility } = options as { readonly visibility?: Visibility };
+  for (const name in descriptions) {
+    if (!isGiven(options, name)) continue;
+    throw new UsageError('MTL_ARGUMENT', `${operation}: ${name} is given outside of visibility`, {
+      expected: `${name} inside visibility, ${descriptions[name as keyof Visibility]}`,
+      remedy: `visibility: { ${name}: ${name === 'causal' ? 'true' : '...'} }`,
+    });
+  }
+  if (visibility === undefined) return;
+  if (typeof visibility !== 'object' || visibility === null) {
+    throw new UsageError('MTL_ARGUMENT', `${operation}: visibility is ${describeOperand(visibility)}`, {
+      expected: 'an object of options',
+      remedy: 'visibility: { causal: true }',
+    });
+  }
+  for (const name in visibility) {
+    if (Object.hasOwn(descriptions, name) || !isGiven(visibility, name)) continue;
+    throw new UsageError('MTL_ARGUMENT', `${operation}: unknown option visibility.${name}`, {
+      expected: listed,
+      remedy: `visibility: { ${nearestName(name, Object.keys(descriptions)) ?? 'causal'}: ... }`,
+    });
+  }
+  checkStarts(operation, 'packed', visibility.packed);
+  checkStarts(operation, 'packed.queries', visibility.packed?.queries);
+}
+
+/** Returns the operands and attributes of both operations that say which keys each query sees. */
+export function visibilityOperands(visibility: Visibility): Operands {
+  const { causal = false, windowSize, firstQuery = 0, firstKey = 0, keyStart, keyMask, packed } = visibility;
+  return {
+    keyStart,
+    keyMask,
+    starts: packed?.starts,
+    queryStarts: packed?.queries?.starts,
+    firstQueries: packed?.queries === undefined ? packed?.first : packed.queries.first,
+    firstKeys: packed?.first,
+    causal,
+    windowSize: windowSize ?? -1,
+    firstQuery,
+    firstKey,
+    longest: packed?.longest ?? 0,
+    longestQueries: packed?.queries?.longest ?? 0,
+    numScores: packed?.numScores ?? 0,
+  };
+}
