@@ -29,7 +29,9 @@ export interface Part {
   release(): void;
   /** Returns this part of the whole that is kept; the caller owns the view. */
   view(): Tensor;
-  /** Returns this part of the whole's gradient, which the first part to ask makes; the caller owns the view. */
+  /**
+   * Returns this part of the whole's gradient, which the first part to ask makes; the caller owns the view.
+   */
   newGradient(): Tensor;
 }
 

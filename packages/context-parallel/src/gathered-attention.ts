@@ -12,8 +12,8 @@ import { keysAndValuesOf, splitKeysAndValues } from './heads-of-rows.js';
 
 /**
  * Attention for which every process gathers all keys and values. It supports any mask and window, but keeps
- * G (D + E) values for each position of the sequence during a pass. Backward gathers keys and values again, and
- * sums their gradients over processes.
+ * G (D + E) values for each position of the sequence during a pass. Backward gathers keys and values again,
+ * and sums their gradients over processes.
  */
 export const gatheredAttention: ContextOperation = { name: 'gathered attention', forward, backward };
 

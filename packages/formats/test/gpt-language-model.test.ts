@@ -207,7 +207,13 @@ it('keeps keys and values of layers whose groups, head sizes and windows differ'
 });
 
 describe('a layer with a window', () => {
-  const model = { ...smallGpt, numLayers: 2, maxPositionEmbeddings: 300, attentionDropout: 0, hiddenDropout: 0 };
+  const model = {
+    ...smallGpt,
+    numLayers: 2,
+    maxPositionEmbeddings: 300,
+    attentionDropout: 0,
+    hiddenDropout: 0,
+  };
   const standard = gptBlock(model);
   const windowSize = 5;
   const stage = new GptStage({
@@ -244,7 +250,10 @@ describe('a layer with a window', () => {
   it('refuses to go back to positions whose window it no longer has', () => {
     using cache = languageModel.newCache({ batchSize: 1, capacity: 300 });
     const append = (from: number, to: number) =>
-      languageModel.forward({ cache, sequences: [{ slot: 0, tokens: Int32Array.from(tokens.slice(from, to)) }] });
+      languageModel.forward({
+        cache,
+        sequences: [{ slot: 0, tokens: Int32Array.from(tokens.slice(from, to)) }],
+      });
     const first = append(0, 100);
     cache.lengths[0] = 60;
     expect(() => append(60, 70)).toThrow(

@@ -94,7 +94,9 @@ function dropByLocalPosition({ part }) {
   }
 }
 
-/** Gives each layer of this stage the window of the next one, as if layers were counted from another stage's. */
+/**
+ * Gives each layer of this stage the window of the next one, as if layers were counted from another stage's.
+ */
 function countLayersOfStages({ part }) {
   for (const { blocks } of part.stages.values()) {
     const windows = blocks.map(({ specification }) => specification.attention.windowSize);

@@ -313,12 +313,18 @@ const contextLayouts = [
   layout({ tp: 2, cp: 2 }, [sequence, gatheredKeys], 'bf16'),
 ];
 
-/** Layouts whose layers have windows, sinks and rotations of their own: every axis, every way to communicate. */
+/**
+ * Layouts whose layers have windows, sinks and rotations of their own: every axis, every way to communicate.
+ */
 const layersOfTheirOwn = [
   few(layout({ tp: 2 }, [sequence, someWindows, sinks, full])),
   layout({ tp: 4, dp: 2 }, [distributed, sinks, inPairs]),
   layout({ dp: 2 }, [distributed, zeroSinks, someWindows]),
-  few(llama(layout({ pp: 2, dp: 2 }, ['interleaved of 2 chunks', someWindows, sinks, someRotated, distributed]))),
+  few(
+    llama(
+      layout({ pp: 2, dp: 2 }, ['interleaved of 2 chunks', someWindows, sinks, someRotated, distributed]),
+    ),
+  ),
   llama(layout({ pp: 2, tp: 2 }, ['zb-v', sequence, someWindows, sinks, someRotated])),
   layout({ pp: 4 }, ['1f1b', someWindows, sinks]),
   layout({ cp: 4 }, [someWindows, sinks]),

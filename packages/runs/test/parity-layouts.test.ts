@@ -134,7 +134,10 @@ describe('the layouts of npm run dev -- parity', () => {
       const met = new Set(ofTrait.flatMap(({ traits }) => traits));
       const missing = ways.filter((way) => !met.has(way));
       // the ring alone has no name; heads exchanged in pairs see whole windows, as heads exchanged do
-      expect(missing.filter((way) => way !== 'heads exchanged in pairs'), trait).toEqual([]);
+      expect(
+        missing.filter((way) => way !== 'heads exchanged in pairs'),
+        trait,
+      ).toEqual([]);
       expect(ofTrait.some(({ options }) => options.layout?.cpCommType === undefined)).toBe(true);
     }
     const wrong = faults.map(({ fault }) => fault);

@@ -85,7 +85,7 @@ class Projection {
     return whole;
   }
 
-  /** Frees a gradient that nobody has taken, since backward has failed. */
+  /** Frees a gradient that was not taken, since backward has failed. */
   release(): void {
     this.#gradient?.dispose();
     this.#gradient = undefined;

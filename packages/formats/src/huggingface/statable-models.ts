@@ -88,11 +88,9 @@ function withLayerLists(model: object, stated: object): object {
     ['windowAttnSkipFreq', windowOfLayer],
     ['noRopeFreq', isRotatedLayer],
   ] as const;
-  return lists.reduce((result, [key, read]) => {
-    if (own[key] === undefined) return result;
-    const isSame = layers.every((layer) => read(own, layer) === read(other, layer));
-    return isSame ? { ...result, [key]: own[key] } : result;
-  }, stated);
+  const same = lists.filter(([, read]) => layers.every((layer) => read(own, layer) === read(other, layer)));
+  const written = same.flatMap(([key]) => (own[key] === undefined ? [] : [[key, own[key]] as const]));
+  return { ...stated, ...Object.fromEntries(written) };
 }
 
 /**

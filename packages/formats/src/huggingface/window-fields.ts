@@ -67,7 +67,9 @@ export const qwen2MoeWindows: readonly ConfigField[] = windowsByLayer({
   write: (window) => toSize(window) ?? 0,
 });
 
-/** The window of a SmolLM3: without `layer_types`, the layers whose queries and keys are not rotated have it. */
+/**
+ * The window of a SmolLM3: without `layer_types`, the layers whose queries and keys are not rotated have it.
+ */
 export const smolLm3Windows: readonly ConfigField[] = windowsByLayer({
   ruledBy: 'no_rope_layers',
   hasWindow: (layer, _, known) => !isRotatedLayer(known as PositionVariants, layer),
@@ -88,7 +90,9 @@ function windowsByLayer({
 }): readonly ConfigField[] {
   const listWindows = (fields: JsonFields, known: KnownProperties): readonly boolean[] => {
     checkNumLayers(fields, known);
-    const size = usesWindow(fields) ? fields.optional<number | null>('sliding_window', 'a positive integer', null) : null;
+    const size = usesWindow(fields)
+      ? fields.optional<number | null>('sliding_window', 'a positive integer', null)
+      : null;
     const listed = readLayerTypes(fields, known)?.map((type) => type === 'sliding_attention');
     if (size === null && listed?.includes(true)) {
       throw fields.unsupported('layer_types', {
@@ -134,7 +138,10 @@ function maxWindowLayers(fields: JsonFields): number {
 }
 
 /** Returns the listed types of the layers; undefined where config.json has no list. */
-function readLayerTypes(fields: JsonFields, { numLayers }: KnownProperties): readonly LayerType[] | undefined {
+function readLayerTypes(
+  fields: JsonFields,
+  { numLayers }: KnownProperties,
+): readonly LayerType[] | undefined {
   const listed = fields.values.layer_types ?? undefined;
   if (listed === undefined) return undefined;
   const isKnown = (type: unknown) => type === 'full_attention' || type === 'sliding_attention';
@@ -153,12 +160,18 @@ export const noRopeLayers: ConfigField = {
     const listed = fields.values.no_rope_layers ?? undefined;
     if (listed === undefined) return fields.optional('no_rope_layer_interval', 'a positive integer', 4);
     const numLayers = known.numLayers as number;
-    if (!Array.isArray(listed) || listed.length < numLayers || !listed.every((one) => one === 0 || one === 1)) {
+    if (
+      !Array.isArray(listed) ||
+      listed.length < numLayers ||
+      !listed.every((one) => one === 0 || one === 1)
+    ) {
       throw fields.refuse('no_rope_layers', `0 or 1 for each of ${numLayers} layers`);
     }
     const rotated = listed.slice(0, numLayers) as number[];
     return rotated.includes(0) ? rotated.map((one) => 1 - one) : undefined;
   },
   write: (_, model) =>
-    Array.from({ length: model.numLayers as number }, (_, layer) => Number(isRotatedLayer(model as PositionVariants, layer))),
+    Array.from({ length: model.numLayers as number }, (_, layer) =>
+      Number(isRotatedLayer(model as PositionVariants, layer)),
+    ),
 };

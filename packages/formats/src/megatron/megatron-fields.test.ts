@@ -119,7 +119,10 @@ describe('args of attention by layer', () => {
 
   it.each<[Values, Values]>([
     [{}, { windowAttnSkipFreq: undefined, softmaxType: undefined, noRopeFreq: undefined }],
-    [{ window_size: [7, 0], window_attn_skip_freq: 2 }, { windowSize: '7,0', windowAttnSkipFreq: 2 }],
+    [
+      { window_size: [7, 0], window_attn_skip_freq: 2 },
+      { windowSize: '7,0', windowAttnSkipFreq: 2 },
+    ],
     [{ window_size: [7, 0], window_attn_skip_freq: [1, 0, 1] }, { windowAttnSkipFreq: [1, 0, 1] }],
     // without a window, the layers that would have it mean nothing
     [{ window_attn_skip_freq: 2 }, { windowAttnSkipFreq: undefined }],

@@ -254,7 +254,9 @@ function wholeNormOf(
   };
 }
 
-/** Makes the scores of sinks [A]; undefined where they are not trained. A rank holds the scores of its heads. */
+/**
+ * Makes the scores of sinks [A]; undefined where they are not trained. A rank holds the scores of its heads.
+ */
 function sinkWeightOf(
   { name, specification, factory, initialization }: SublayerOptions<AttentionSpecification>,
   { heads }: HeadGroups,

@@ -200,7 +200,7 @@ export function windowOfLayer(
   return hasWindow ? Number.parseInt(windowSize, 10) : undefined;
 }
 
-/** What decides the blocks of a model, but for its experts. */
+/** The properties that decide the blocks of a model, but for its experts. */
 export type ModelOfBlocks = TransformerConfiguration & BlockVariants & PositionVariants;
 
 /** Returns whether queries and keys are rotated. */

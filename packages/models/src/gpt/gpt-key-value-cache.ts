@@ -91,7 +91,10 @@ export class GptKeyValueCache {
     const rows = slotShape[2];
     if (firsts[slot]! > Math.max(0, position - windowSize)) throw this.#dropped(slot, position, windowSize);
     tidy(() => {
-      const caches = { keyCache: this.#slot(this.#keys, layer, slot), valueCache: this.#slot(this.#values, layer, slot) };
+      const caches = {
+        keyCache: this.#slot(this.#keys, layer, slot),
+        valueCache: this.#slot(this.#values, layer, slot),
+      };
       for (let start = 0; start < numTokens; ) {
         if (position + start - firsts[slot]! === rows) {
           for (const cache of Object.values(caches)) moveToFront(cache, windowSize);

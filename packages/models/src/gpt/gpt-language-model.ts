@@ -220,21 +220,25 @@ export class GptLanguageModel {
       const sinksOfCall = sinks && new SinksOfCall(sinks);
       const index = this.#cacheIndex.get(layer)!;
       for (const { slot, start, end, position } of spans) {
-        cache.append(index, { slot, position, numTokens: end - start }, ({ start: from, end: to, ...cached }) => {
-          const rows = (tensor: Tensor): Tensor => tensor.rows(start + from, start + to);
-          const shape = [1, numHeads, to - from];
-          const logSumExp = sinksOfCall && Tensor.empty({ shape, dtype: 'float32', device });
-          attentionCachedForward({
-            ...cached,
-            output: rows(byHead),
-            logSumExp,
-            query: rows(query.tensor),
-            key: rows(key.tensor),
-            value: rows(value.tensor),
-            windowSize,
-          });
-          if (logSumExp !== undefined) sinksOfCall!.addTo({ output: rows(byHead), logSumExp });
-        });
+        cache.append(
+          index,
+          { slot, position, numTokens: end - start },
+          ({ start: from, end: to, ...cached }) => {
+            const rows = (tensor: Tensor): Tensor => tensor.rows(start + from, start + to);
+            const shape = [1, numHeads, to - from];
+            const logSumExp = sinksOfCall && Tensor.empty({ shape, dtype: 'float32', device });
+            attentionCachedForward({
+              ...cached,
+              output: rows(byHead),
+              logSumExp,
+              query: rows(query.tensor),
+              key: rows(key.tensor),
+              value: rows(value.tensor),
+              windowSize,
+            });
+            if (logSumExp !== undefined) sinksOfCall!.addTo({ output: rows(byHead), logSumExp });
+          },
+        );
       }
     });
     return tape.result(output, { requiresGradient: false });

@@ -76,8 +76,8 @@ class AttentionKinds extends KindRegistry<SublayerOptions<AttentionSpecification
   readonly #descriptions: DescribeAttention[] = [];
 
   /**
-   * Adds a function that describes the layers of some models, which is asked before the functions added earlier:
-   * what it returns for an architecture decides the kind of its layers.
+   * Adds a function that describes the layers of some models, which is asked before the functions added
+   * earlier: what it returns for an architecture decides the kind of its layers.
    */
   describe(description: DescribeAttention): void {
     this.#descriptions.unshift(description);

@@ -82,8 +82,8 @@ export function expectNoWindows(block: BlockOfLayer, { numLayers }: { readonly n
 /**
  * Returns the block of a layer of a model, by its global index. The default is the block of GPT-2 and BERT:
  * layer norms, self-attention and a feed-forward network with GELU, all with biases. The model's variants
- * replace these parts; rotary position embeddings are part of attention (Llama, Touvron et al. 2023; RoFormer,
- * Su et al. 2021).
+ * replace these parts; rotary position embeddings are part of attention (Llama, Touvron et al. 2023;
+ * RoFormer, Su et al. 2021).
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */
