@@ -1,6 +1,5 @@
 import { type ContextCommunication, contextPartition } from '@mtl/context-parallel';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
-import { refused } from '../command-line/megatron/megatron-flag.js';
 import { choices, count, counts } from '../flags/flag-kinds.js';
 import {
   greatestCommonDivisor,
@@ -39,13 +38,6 @@ export const contextParallelFlags = {
     'Processes that exchange heads, and blocks of these in a ring, with --cp-comm-type a2a+p2p: two sizes whose product is --context-parallel-size.',
     'N M',
   ),
-};
-
-/** Words of the error about flags that give samples different numbers of processes. */
-export const sameProcesses = {
-  what: 'a number of processes for each sample by its length',
-  why: 'all samples have the same processes',
-  instead: 'use --context-parallel-size',
 };
 
 type Call = StrategyCall<typeof contextParallelFlags>;
@@ -117,11 +109,6 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
       cpCommType,
       ...(levels === undefined ? {} : { hierarchicalContextParallelSizes: levels }),
     };
-  },
-  megatron: {
-    flags: refused(sameProcesses.why, sameProcesses.instead, {
-      'hybrid-context-parallel': sameProcesses.what,
-    }),
   },
   groups: ({ mesh, fields: { hierarchicalContextParallelSizes: levels } }) => {
     if (mesh.sizes.cp === 1) return {};

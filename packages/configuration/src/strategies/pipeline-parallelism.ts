@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { type LayerLayout, partitionLayers } from '@mtl/models';
 import { parseScheduleCsv, type ScheduleNameOrOther, scheduleNames } from '@mtl/pipeline/schedules';
-import { only, refused } from '../command-line/megatron/megatron-flag.js';
 import { count, text } from '../flags/flag-kinds.js';
 import { divisorsOf, type FlagsOf, type ShardedModel, strategy } from './strategy.js';
 
@@ -214,37 +213,6 @@ export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfig
     return { layerLayout: layerLayout({ flags: given, notices, numLayers, numStages, numChunks }) };
   },
   groups: ({ ends }) => ({ pp: ['pp'], embedding: { axes: ['pp'], stages: ends } }),
-  megatron: {
-    flags: {
-      'virtual-pipeline-model-parallel-size': only(
-        ['1'],
-        'chunks per stage',
-        'the number of chunks follows from their size',
-        'use --num-layers-per-virtual-pipeline-stage',
-      ),
-      ...refused(
-        'embedding and loss count with their actual cost, not as one layer each',
-        'use --pipeline-model-parallel-layout balanced',
-        {
-          'account-for-embedding-in-pipeline-split': 'stages of different sizes',
-          'account-for-loss-in-pipeline-split': 'stages of different sizes',
-          'standalone-embedding-stage': 'a stage for the embedding alone, in old versions',
-        },
-      ),
-      ...refused('there is no encoder', 'leave it out', {
-        'pipeline-model-parallel-split-rank': 'encoder and decoder on different stages',
-        'encoder-pipeline-model-parallel-size': 'pipeline stages of an encoder',
-      }),
-    },
-    families: {
-      'no-pipeline-parallel': {
-        what: 'DeepSpeed without pipelines',
-        why: '--pipeline-model-parallel-size is the number of stages',
-        harmless: 'always',
-        takes: 'nothing',
-      },
-    },
-  },
 });
 
 interface Schedule {
