@@ -1,5 +1,5 @@
 export { checksOfFlags, partsNamed } from '../options/option-checks.js';
-export { camelCase, type OptionsOf } from '../options/run-options.js';
+export type { OptionsOf } from '../options/run-options.js';
 export {
   bertFlags,
   factsOf,
@@ -19,4 +19,5 @@ export { dataFlags } from './data-flags.js';
 export { choice, count, flagFacts, fraction, redescribed, text, texts, toggle } from './flag-kinds.js';
 export { loggingFlags, trackingFlags } from './logging-flags.js';
 export { optimizerFlags } from './optimizer-flags.js';
+export { camelCase } from './option-names.js';
 export { recomputeFlags, trainingFlags } from './training-flags.js';

@@ -8,6 +8,7 @@ export { withLoadedFlags } from '../command-line/parse-flags.js';
 export { type FlagOfProgram, flagsOfProgram } from '../command-line/program-help.js';
 export { bundledCorpus } from '../flags/data-flags.js';
 export { loggingFlags } from '../flags/logging-flags.js';
+export { camelCase } from '../flags/option-names.js';
 export {
   configurationOption,
   flagValuesOption,
@@ -17,7 +18,7 @@ export {
   parsedFlagsOption,
   runOptionChecks,
 } from '../options/option-checks.js';
-export { camelCase, inWordsOfOptions } from '../options/run-options.js';
+export { inWordsOfOptions } from '../options/run-options.js';
 export { presetsOf } from '../presets/presets.js';
 export { processesText } from '../print-configuration.js';
 export {

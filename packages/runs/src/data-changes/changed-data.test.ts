@@ -15,7 +15,7 @@ const pathOf = (name: string): string => join(directory, name);
 const tiny = {
   preset: 'none',
   model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 32 },
-  optimizer: { lr: 1e-3 },
+  optimizer: { maxLearningRate: 1e-3 },
   layout: { threads: 1 },
   logging: { noEvalSamples: true },
 } as const satisfies TrainOptions;
@@ -51,10 +51,10 @@ describe('conversations that changed before a resume', () => {
       trainData: [pathOf(`${name}.jsonl`)],
       chatTemplate: pathOf('chat.jinja'),
       tokenizerType: 'ByteLevelTokenizer',
-      seqLength: 32,
+      sequenceLength: 32,
       epochs: 2,
     },
-    training: { microBatchSize: 1, globalBatchSize: 2, evalIters: 0 },
+    training: { microBatchSize: 1, globalBatchSize: 2, evalIterations: 0 },
     checkpoint: { save: pathOf(name), load: pathOf(name) },
   });
   /** Saves the lines, in order. */
@@ -133,8 +133,13 @@ it('a dataset that gained a document is named, and one that was moved is not', a
   write('documents', 20);
   const save = pathOf('documents-run');
   const options = (name: string): TrainOptions => ({
-    data: { dataPath: [pathOf(name)], tokenizerType: 'ByteLevelTokenizer', seqLength: 32, split: '1,0,0' },
-    training: { microBatchSize: 1, globalBatchSize: 2, trainIters: 6, evalIters: 0 },
+    data: {
+      dataPath: [pathOf(name)],
+      tokenizerType: 'ByteLevelTokenizer',
+      sequenceLength: 32,
+      split: '1,0,0',
+    },
+    training: { microBatchSize: 1, globalBatchSize: 2, trainIterations: 6, evalIterations: 0 },
     checkpoint: { save, load: save },
   });
   await run(options('documents'), 2);
