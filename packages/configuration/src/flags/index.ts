@@ -16,7 +16,17 @@ export { readFlagValue } from '../schema/flag-value.js';
 export { readTokenizerFlags } from '../validation/data-configuration.js';
 export { checkpointFlags } from './checkpoint-flags.js';
 export { dataFlags } from './data-flags.js';
-export { choice, count, flagFacts, fraction, redescribed, text, texts, toggle } from './flag-kinds.js';
+export {
+  choice,
+  count,
+  flagFacts,
+  fraction,
+  type HasDefault,
+  redescribed,
+  text,
+  texts,
+  toggle,
+} from './flag-kinds.js';
 export { loggingFlags, trackingFlags } from './logging-flags.js';
 export { optimizerFlags } from './optimizer-flags.js';
 export { camelCase } from './option-names.js';

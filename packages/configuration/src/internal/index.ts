@@ -7,6 +7,7 @@ export { foldNotices } from '../command-line/fold-notices.js';
 export { withLoadedFlags } from '../command-line/parse-flags.js';
 export { type FlagOfProgram, flagsOfProgram } from '../command-line/program-help.js';
 export { bundledCorpus } from '../flags/data-flags.js';
+export type { FlagFragment } from '../flags/flag-values.js';
 export { loggingFlags } from '../flags/logging-flags.js';
 export { camelCase } from '../flags/option-names.js';
 export {
@@ -99,7 +100,6 @@ export {
 } from '../strategies/strategies.js';
 export {
   costsOfSaving,
-  type FlagFragment,
   type ModelSharingOptions,
   powersOfTwo,
   type SearchedRun,

@@ -11,10 +11,10 @@ import {
 } from '@mtl/errors/options';
 import type * as z from 'zod';
 import { modelKinds } from '../architecture/architecture-field.js';
+import type { FlagFragment } from '../flags/flag-values.js';
 import { camelCase, optionName } from '../flags/option-names.js';
 import { flagNames, schemaOf } from '../schema/flag-schema.js';
 import { readFlagValue } from '../schema/flag-value.js';
-import type { FlagFragment } from '../strategies/strategy.js';
 import {
   flagsOfTopic,
   inWordsOfOptions,

@@ -2,6 +2,7 @@ import { ConfigurationError, rewordError } from '@mtl/errors';
 import { checkArgument, objectOption } from '@mtl/errors/options';
 import type * as z from 'zod';
 import type { ModelKind } from '../architecture/architecture-field.js';
+import type { FlagFragment } from '../flags/flag-values.js';
 import {
   type CamelCase,
   isFormerName,
@@ -11,7 +12,6 @@ import {
 } from '../flags/option-names.js';
 import type { PresetName } from '../presets/presets.js';
 import { type FlagName, type Flags, flagGroups } from '../schema/flag-schema.js';
-import type { FlagFragment } from '../strategies/strategy.js';
 
 /** The values of flags on a command line: each flag's name in camel case. */
 export type OptionsOf<Fragment extends FlagFragment> = {

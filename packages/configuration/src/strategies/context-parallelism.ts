@@ -1,6 +1,7 @@
 import { type ContextCommunication, contextPartition } from '@mtl/context-parallel';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { choices, count, counts } from '../flags/flag-kinds.js';
+import type { FlagValues } from '../flags/flag-values.js';
 import {
   greatestCommonDivisor,
   powersOfTwo,
@@ -10,18 +11,6 @@ import {
   strategy,
 } from './strategy.js';
 import type { tensorParallelFlags } from './tensor-parallelism.js';
-
-/** Absent in runs without context parallelism. */
-export interface ContextParallelConfiguration {
-  readonly contextParallelSize?: number;
-  /** The kind of communication: one word for all layers, or one word for each layer. */
-  readonly cpCommType?: readonly ContextCommunication[];
-  /**
-   * With `a2a+p2p`: the number of neighbouring processes that exchange heads, and the number of such groups
-   * that form a ring.
-   */
-  readonly hierarchicalContextParallelSizes?: readonly [number, number];
-}
 
 /** The flags that request context parallelism. */
 export const contextParallelFlags = {
@@ -39,6 +28,16 @@ export const contextParallelFlags = {
     'N M',
   ),
 };
+
+/** Absent in runs without context parallelism. */
+export interface ContextParallelConfiguration
+  extends Omit<Partial<FlagValues<typeof contextParallelFlags>>, 'hierarchicalContextParallelSizes'> {
+  /**
+   * With `a2a+p2p`: the number of neighbouring processes that exchange heads, and the number of such groups
+   * that form a ring.
+   */
+  readonly hierarchicalContextParallelSizes?: readonly [number, number];
+}
 
 type Call = StrategyCall<typeof contextParallelFlags>;
 /** The flags of tensor parallelism, whose size sequence parallelism divides chunks by. */

@@ -9,20 +9,8 @@ import {
   type TrainingState,
 } from '@mtl/optimizer';
 import { choice, toggle } from '../flags/flag-kinds.js';
+import type { FlagValues } from '../flags/flag-values.js';
 import { type AxisSize, type FlagsOf, numAlong, strategy } from './strategy.js';
-
-export interface DataParallelConfiguration {
-  /** Number of data-parallel ranks: worldSize / (tensor x context x pipeline). */
-  readonly dataParallelSize: number;
-  /**
-   * The state that data-parallel ranks shard, by Megatron-LM's name; it determines the store of parameters.
-   */
-  readonly dataParallelShardingStrategy: ShardingStrategy;
-  /** True if the store shards the optimizer's state. */
-  readonly useDistributedOptimizer: boolean;
-  readonly overlapGradReduce: boolean;
-  readonly overlapParamGather: boolean;
-}
 
 const wordsOfStates: Readonly<Record<TrainingState, string>> = {
   parameters: 'parameters',
@@ -60,6 +48,13 @@ const flags = {
     'Gathers updated parameters while the forward pass runs; needs --use-distributed-optimizer.',
   ),
 };
+
+/** The sharding strategy determines the store of parameters. */
+export interface DataParallelConfiguration
+  extends FlagValues<typeof flags, 'data-parallel-sharding-strategy'> {
+  /** Number of data-parallel ranks: worldSize / (tensor x context x pipeline). */
+  readonly dataParallelSize: number;
+}
 
 /** Returns whether a store shards the optimizer state, alone or with other states. */
 const dividesState = ({ divides }: ListedStore): boolean => divides.includes('optimizer');

@@ -1,5 +1,6 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { choice, count } from '../flags/flag-kinds.js';
+import type { FlagValues } from '../flags/flag-values.js';
 import {
   type AxisSize,
   axesOfStage,
@@ -10,15 +11,6 @@ import {
   sizeOfAxis,
   strategy,
 } from './strategy.js';
-
-/** Absent in runs without experts. */
-export interface ExpertParallelConfiguration {
-  /** Number of processes over which the experts of a layer are divided. */
-  readonly expertModelParallelSize?: number;
-  /** Number of processes that share one expert. */
-  readonly expertTensorParallelSize?: number;
-  readonly moeTokenDispatcherType?: 'alltoall' | 'allgather';
-}
 
 /** The flags that request expert parallelism. */
 export const expertParallelFlags = {
@@ -38,6 +30,9 @@ export const expertParallelFlags = {
     },
   ),
 };
+
+/** Absent in runs without experts. */
+export interface ExpertParallelConfiguration extends FlagValues<typeof expertParallelFlags> {}
 
 type Call = StrategyCall<typeof expertParallelFlags>;
 

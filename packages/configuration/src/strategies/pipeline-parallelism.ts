@@ -3,6 +3,7 @@ import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { type LayerLayout, partitionLayers } from '@mtl/models';
 import { parseScheduleCsv, type ScheduleNameOrOther, scheduleNames } from '@mtl/pipeline/schedules';
 import { count, text } from '../flags/flag-kinds.js';
+import type { FlagValues } from '../flags/flag-values.js';
 import { divisorsOf, type FlagsOf, type ShardedModel, strategy } from './strategy.js';
 
 /** Returns whether the value of --pipeline-schedule is the path of a module, whose code is run. */
@@ -131,22 +132,6 @@ function readLayout(written: string, layout: string): readonly number[] {
   return stages.map((stage) => stage.replaceAll(/[EL]/g, '').length);
 }
 
-export interface PipelineParallelConfiguration {
-  readonly pipelineModelParallelSize: number;
-  /**
-   * Number of chunks of layers on a stage; if a schedule file gives stages different numbers, the largest.
-   */
-  readonly numVirtualStages: number;
-  /** The name of a schedule, or the path of a file. */
-  readonly pipelineSchedule: ScheduleNameOrOther;
-  /** The text of the schedule file, if a file is named. */
-  readonly pipelineScheduleCsv?: string;
-  /** The path of the module whose function makes schedules, if one is named. */
-  readonly pipelineScheduleModule?: string;
-  /** Number of micro-batches in a group of the interleaved schedule; absent: the number of stages. */
-  readonly microBatchGroupSize?: number;
-}
-
 export interface LayersOfPipeline {
   readonly layerLayout: LayerLayout;
 }
@@ -168,6 +153,19 @@ const flags = {
   ),
   ...layerFlags,
 };
+
+export interface PipelineParallelConfiguration extends FlagValues<typeof flags> {
+  /**
+   * Number of chunks of layers on a stage; if a schedule file gives stages different numbers, the largest.
+   */
+  readonly numVirtualStages: number;
+  /** The name of a schedule, or the path of a file. */
+  readonly pipelineSchedule: ScheduleNameOrOther;
+  /** The text of the schedule file, if a file is named. */
+  readonly pipelineScheduleCsv?: string;
+  /** The path of the module whose function makes schedules, if one is named. */
+  readonly pipelineScheduleModule?: string;
+}
 
 export type PipelineFlags = FlagsOf<typeof flags>;
 

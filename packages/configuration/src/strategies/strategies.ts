@@ -10,6 +10,7 @@ import {
   shareOfBatch,
 } from '@mtl/layout';
 import { flagFacts } from '../flags/flag-kinds.js';
+import type { FlagFragment } from '../flags/flag-values.js';
 import { contextParallelism } from './context-parallelism.js';
 import { dataParallelism } from './data-parallelism.js';
 import { expertParallelism } from './expert-parallelism.js';
@@ -17,7 +18,6 @@ import { pipelineParallelism } from './pipeline-parallelism.js';
 import {
   type AxisSize,
   costsOfSaving,
-  type FlagFragment,
   greatestCommonDivisor,
   type ImpliedSwitch,
   type MemorySaving,

@@ -9,14 +9,12 @@ import {
 import type { BuildGptStagesOptions, LayerFactoryOptions } from '@mtl/models';
 import type { GroupsByRole, ListedStore, ModelOptimizerOptions } from '@mtl/optimizer';
 import type * as z from 'zod';
+import type { FlagFragment } from '../flags/flag-values.js';
 
 /** Returns the greatest common divisor of two whole numbers of 0 or more. */
 export function greatestCommonDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestCommonDivisor(b, a % b);
 }
-
-/** The schemas of a topic's flags, by the names of the flags. */
-export type FlagFragment = Readonly<Record<string, z.ZodType>>;
 
 /** The sizes of a model that must be divisible by the sizes of axes. */
 export interface ShardedModel {

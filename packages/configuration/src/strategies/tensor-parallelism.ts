@@ -1,11 +1,7 @@
 import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
 import { count, toggle } from '../flags/flag-kinds.js';
+import type { FlagValues } from '../flags/flag-values.js';
 import { greatestCommonDivisor, powersOfTwo, type StrategyCall, strategy } from './strategy.js';
-
-export interface TensorParallelConfiguration {
-  readonly tensorModelParallelSize: number;
-  readonly sequenceParallel: boolean;
-}
 
 /** The flags that request tensor parallelism. */
 export const tensorParallelFlags = {
@@ -14,6 +10,8 @@ export const tensorParallelFlags = {
     'Also splits layer norms and dropout, along the sequence, over the tensor-parallel ranks.',
   ),
 };
+
+export interface TensorParallelConfiguration extends FlagValues<typeof tensorParallelFlags> {}
 
 /**
  * Processes that share every layer (Shoeybi et al. 2019), and, between the split layers, the sequence
