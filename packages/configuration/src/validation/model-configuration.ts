@@ -2,6 +2,7 @@ import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/erro
 import { type ArchitectureField, type KnownValues, modelValue } from '../architecture/architecture-field.js';
 import { architectureFields } from '../architecture/architecture-fields.js';
 import { type ArchitectureFlag, fieldsOf } from '../architecture/fields-of.js';
+import { configuredField } from '../architecture/models-of-configuration.js';
 import type { BertConfiguration, ModelConfiguration } from '../pretraining-configuration.js';
 import { bertFlags } from '../schema/flag-schema.js';
 import { checkExperts } from './check-experts.js';
@@ -18,8 +19,8 @@ type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 's
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a flag without a value
  */
 function configuredFields(flags: FlagReader): FieldsOfFlags {
+  // without the kind of model, so that the kind of GELU is left open
   const given = {
-    kind: flags.model,
     hiddenSize: flags.required('hidden-size'),
     numAttentionHeads: flags.required('num-attention-heads'),
     groupQueryAttention: flags.get('group-query-attention'),
@@ -38,9 +39,9 @@ function configuredFields(flags: FlagReader): FieldsOfFlags {
   const known = { ...given, ffnHiddenSize: flags.get('ffn-hidden-size') ?? width };
   const chosen = fieldsOf().filter(([, { kind }]) => kind !== 'bert');
   const values = chosen.map(([name, field]) => {
-    const { key, configurationKey } = field;
+    const { key, isFlagValue } = configuredField(name, field);
     const value = configuredValue(flags, { name, field, known });
-    return configurationKey === undefined ? [key, modelValue(field, value)] : [configurationKey, value];
+    return [key, isFlagValue ? value : modelValue(field, value)];
   });
   return Object.fromEntries(values) as unknown as FieldsOfFlags;
 }
@@ -49,13 +50,12 @@ function configuredValue(
   flags: FlagReader,
   {
     name,
-    field: { isLeftOpen, isOptional, isUnused, otherwise },
+    field: { isUnused, otherwise },
     known,
   }: { readonly name: ArchitectureFlag; readonly field: ArchitectureField; readonly known: KnownValues },
 ): unknown {
   const given = flags.get(name);
-  if (isLeftOpen) return given;
-  if (isOptional) return isUnused?.(known) ? undefined : (given ?? otherwise?.(known));
+  if (isUnused !== undefined) return isUnused(known) ? undefined : (given ?? otherwise?.(known));
   return given ?? otherwise?.(known) ?? flags.required(name);
 }
 
