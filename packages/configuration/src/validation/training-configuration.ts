@@ -1,12 +1,11 @@
 import { ConfigurationError } from '@mtl/errors';
 import type { Recomputation } from '@mtl/models';
 import { NumMicroBatches } from '@mtl/optimizer';
-import { spikeFlags, trainingFlags } from '../flags/training-flags.js';
+import { trainingFlags } from '../flags/training-flags.js';
 import type {
   ConversationSamples,
   ModelConfiguration,
   ParallelConfiguration,
-  SpikeConfiguration,
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
 import { scheduleOfStep } from '../strategies/pipeline-schedule.js';
@@ -265,34 +264,4 @@ function precisionOf(flags: FlagReader): TrainingConfiguration['precision'] {
   }
   if (flags.required('bf16')) return 'bf16';
   return flags.required('fp16') ? 'fp16' : 'fp32';
-}
-
-/**
- * Returns the settings of the reaction to steps whose loss or gradient norm is far above the values of recent
- * steps.
- *
- * @throws ConfigurationError `MTL_FLAG_NEEDS`
- */
-export function spikeConfiguration({
-  flags,
-  notices,
-}: {
-  readonly flags: FlagReader;
-  readonly notices: string[];
-}): SpikeConfiguration {
-  const policy = flags.required('loss-spike-policy');
-  if (policy === 'roll-back' && flags.get('save-interval') === undefined) {
-    flags.needs('loss-spike-policy', '--save-interval N', 'has no checkpoint to go back to');
-  }
-  const unused = {
-    ignore: ['loss-spike-window', 'loss-spike-factor', 'loss-spike-limit'],
-    report: ['loss-spike-limit'],
-    skip: [],
-    'roll-back': [],
-  } as const;
-  for (const name of unused[policy]) {
-    if (flags.isGiven(name)) notices.push(`--${name} has no effect with --loss-spike-policy ${policy}`);
-  }
-  const { rerunMode, ...values } = flags.values(spikeFlags);
-  return rerunMode === 'disabled' ? values : { ...values, rerunMode };
 }

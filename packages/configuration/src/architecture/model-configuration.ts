@@ -1,13 +1,13 @@
 import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
-import { type ArchitectureField, type KnownValues, modelValue } from '../architecture/architecture-field.js';
-import { architectureFields } from '../architecture/architecture-fields.js';
-import { type ArchitectureFlag, fieldsOf } from '../architecture/fields-of.js';
-import { configuredField } from '../architecture/models-of-configuration.js';
 import type { BertConfiguration, ModelConfiguration } from '../pretraining-configuration.js';
 import { bertFlags } from '../schema/flag-schema.js';
+import type { FlagReader } from '../validation/flag-reader.js';
+import { type ArchitectureField, type KnownValues, modelValue } from './architecture-field.js';
+import { architectureFields } from './architecture-fields.js';
 import { checkExperts } from './check-experts.js';
 import { checkPositions } from './check-positions.js';
-import type { FlagReader } from './flag-reader.js';
+import { type ArchitectureFlag, fieldsOf } from './fields-of.js';
+import { configuredField } from './models-of-configuration.js';
 
 /** The fields of the architecture that are not derived from several flags. */
 type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 'sequenceLength'>;
