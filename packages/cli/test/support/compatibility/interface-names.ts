@@ -34,7 +34,9 @@ function flagsOf(command: Command, words: readonly string[] = []): string[] {
   ];
 }
 
-/** Returns the error codes of the API reference, and the names of the sources that READMEs and docs describe. */
+/**
+ * Returns the error codes of the API reference, and the names of the sources that READMEs and docs describe.
+ */
 function documentedCodes(): string[] {
   const packages = fileURLToPath(new URL('../../../../', import.meta.url));
   // a folder without a README is what is left of a package of another branch
