@@ -124,7 +124,7 @@ describe('mtl plan', () => {
       cwd,
     });
     // a search that takes long says how far it is
-    const problems = stderr.replaceAll(/^planning whole: .*\n/gm, '');
+    const problems = stderr.replaceAll(/^(estimating layouts|planning whole): .*\n/gm, '');
     expect({ status, problems }).toEqual({ status: 0, problems: '' });
     // a shell reads lines that end in a backslash as one
     const joined = stdout.replaceAll(/ \\\n */g, ' ');
