@@ -244,8 +244,8 @@ export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFl
 }
 
 /**
- * Returns whether a run may change the flag of a model that it loads from Hugging Face: how experts learn, and
- * a sentence-order head, which a run may remove, but cannot add.
+ * Returns whether a run may change the flag of a model that it loads from Hugging Face: how experts learn,
+ * and a sentence-order head, which a run may remove, but cannot add.
  */
 function isReplaceable(name: ArchitectureFlag, value: unknown): boolean {
   if (name === 'bert-no-binary-head') return value === false;

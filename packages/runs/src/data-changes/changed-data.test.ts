@@ -39,7 +39,7 @@ async function run(options: TrainOptions, exitInterval?: number): Promise<string
   return told.join('');
 }
 
-const order = 'the order of samples is no longer that of the first run';
+const order = 'the order of samples differs from the first run';
 
 describe('conversations that changed before a resume', () => {
   writeFileSync(
@@ -67,7 +67,7 @@ describe('conversations that changed before a resume', () => {
     const unchanged = await run(options('changed'), 2);
     const noteOf = (
       iteration: string,
-    ): string => `  note: the data are not those of ${pathOf('changed')}/${iteration}:
+    ): string => `  note: the data differ from ${pathOf('changed')}/${iteration}:
     ${pathOf('changed')}.jsonl: other content of the same size
   ${order}`;
     write('changed', [...lines].reverse());
@@ -146,12 +146,12 @@ it('a dataset that gained a document is named, and one that was moved is not', a
   write('moved', 20);
   expect(await run(options('moved'), 3)).not.toContain('the data are not those');
   write('moved', 21);
-  expect(await run(options('moved'), 4)).toContain(`  note: the data are not those of ${save}/iter_0000003:
+  expect(await run(options('moved'), 4)).toContain(`  note: the data differ from ${save}/iter_0000003:
     ${pathOf('moved')}.bin: 4,000 -> 4,200 bytes
     ${pathOf('moved')}.idx: 442 -> 462 bytes
   ${order}`);
   rmSync(join(save, 'run.json'));
-  expect(await run(options('moved'), 5)).toContain(`  note: ${save} has no run.json: nothing tells`);
+  expect(await run(options('moved'), 5)).toContain(`  note: ${save} has no run.json: it is not known`);
   using dataset = IndexedDataset.open(pathOf('moved'));
   expect(dataset.numDocuments).toBe(21);
 });
