@@ -54,7 +54,7 @@ export function convertCommand(): Command {
     .addOption(
       choiceOption(
         '--dtype <name>',
-        'Data type of the stored weights. [that of the directory that the model came from, else float32]',
+        'Data type of the stored weights. [as in the directory that the model came from, else float32]',
         Object.keys(storedDtypes),
       ),
     )

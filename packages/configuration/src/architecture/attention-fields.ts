@@ -1,6 +1,6 @@
 import { choice, patternedText } from '../flags/flag-kinds.js';
-import type { ArchitectureField, KnownValues } from './architecture-field.js';
-import { layerList, layerListValue } from './layer-lists.js';
+import { type ArchitectureField, type KnownValues, neverUnused } from './architecture-field.js';
+import { layerList, layerListConversion } from './layer-lists.js';
 
 /**
  * Reads a window, also in the notations of Megatron-LM's scripts: `(128,0)`, and -1 for a side without a
@@ -22,7 +22,7 @@ export const attentionFields = {
     kind: 'gpt',
     key: 'windowSize',
     decides: 'weights',
-    isLeftOpen: true,
+    isUnused: neverUnused,
   },
   'window-attn-skip-freq': {
     flag: layerList(
@@ -30,11 +30,10 @@ export const attentionFields = {
       { defaultText: 'all layers have the window' },
     ),
     kind: 'gpt',
-    isOptional: true,
     isUnused: ({ windowSize }: KnownValues) => windowSize === undefined,
     key: 'windowAttnSkipFreq',
     decides: 'weights',
-    ...layerListValue,
+    conversion: layerListConversion,
   },
   'softmax-type': {
     flag: choice(
@@ -43,7 +42,7 @@ export const attentionFields = {
       { defaultText: 'vanilla', canonical: (type: unknown) => (type === 'vanilla' ? undefined : type) },
     ),
     kind: 'gpt',
-    isOptional: true,
+    isUnused: neverUnused,
     key: 'softmaxType',
     decides: 'weights',
   },
@@ -57,11 +56,10 @@ export const rotationFields = {
       { defaultText: 'none' },
     ),
     kind: 'gpt',
-    isOptional: true,
     isUnused: ({ positionEmbeddingType }: KnownValues) =>
       positionEmbeddingType !== 'rope' && positionEmbeddingType !== 'yarn',
     key: 'noRopeFreq',
     decides: 'weights',
-    ...layerListValue,
+    conversion: layerListConversion,
   },
 } as const satisfies Readonly<Record<string, ArchitectureField>>;

@@ -8,8 +8,8 @@ import {
   openToggle,
   positiveNumber,
 } from '../flags/flag-kinds.js';
-import type { ArchitectureField, KnownValues } from './architecture-field.js';
-import { layerList, layerListValue } from './layer-lists.js';
+import { type ArchitectureField, type KnownValues, neverUnused, presentIfOn } from './architecture-field.js';
+import { layerList, layerListConversion } from './layer-lists.js';
 
 /** Returns undefined for 0, by which Megatron-LM means that a model lacks the property. */
 const unlessZero = (value: unknown): unknown => (value === 0 ? undefined : value);
@@ -30,7 +30,6 @@ const ofExperts = (
   const isAbsent = (known: KnownValues): boolean => hasNoExperts(known) || isUnused(known);
   return {
     kind: 'gpt',
-    isOptional: true,
     isUnused: isAbsent,
     otherwise: (known: KnownValues) => (isAbsent(known) ? undefined : otherwise?.(known)),
   } as const;
@@ -50,7 +49,7 @@ export const expertFields = {
       },
     ),
     kind: 'gpt',
-    isOptional: true,
+    isUnused: neverUnused,
     key: 'numExperts',
     decides: 'weights',
     isSize: true,
@@ -63,7 +62,7 @@ export const expertFields = {
     ...ofExperts(() => '1'),
     key: 'moeLayerFreq',
     decides: 'weights',
-    ...layerListValue,
+    conversion: layerListConversion,
   },
   'moe-ffn-hidden-size': {
     flag: count('Width of an expert.', {
@@ -136,7 +135,6 @@ export const expertFields = {
     ),
     key: 'moeRouterBiasUpdateRate',
     decides: 'learning',
-    isReplaceable: true,
   },
   'moe-router-load-balancing-type': {
     flag: choices(
@@ -147,7 +145,6 @@ export const expertFields = {
     ...ofExperts(() => ['aux_loss']),
     key: 'moeRouterLoadBalancingType',
     decides: 'learning',
-    isReplaceable: true,
   },
   'moe-aux-loss-coeff': {
     flag: numberList('What each loss of --moe-router-load-balancing-type is multiplied by.', {
@@ -156,7 +153,6 @@ export const expertFields = {
     ...ofExperts(() => [0]),
     key: 'moeAuxLossCoeff',
     decides: 'learning',
-    isReplaceable: true,
   },
   'moe-z-loss-coeff': {
     flag: nonNegativeNumber(
@@ -166,7 +162,6 @@ export const expertFields = {
     ...ofExperts(),
     key: 'moeZLossCoeff',
     decides: 'learning',
-    isReplaceable: true,
   },
   'moe-shared-expert-intermediate-size': {
     flag: count('Width of all shared experts together, which every token uses. With --disable-bias-linear.'),
@@ -189,7 +184,6 @@ export const expertFields = {
     ...ofExperts(),
     key: 'moeExpertCapacityFactor',
     decides: 'learning',
-    isReplaceable: true,
   },
   'moe-token-drop-policy': {
     flag: choice(
@@ -203,7 +197,6 @@ export const expertFields = {
     ),
     key: 'moeTokenDropPolicy',
     decides: 'learning',
-    isReplaceable: true,
   },
 } as const satisfies Readonly<Record<string, ArchitectureField>>;
 
@@ -212,10 +205,10 @@ export const gateFields = {
   'quick-geglu': {
     flag: openToggle('Gated feed-forward layers with x sigmoid(1.702 x) instead of GELU.'),
     kind: 'gpt',
-    isOptional: true,
     key: 'quickGeglu',
     decides: 'weights',
-    asModel: (isOn: unknown) => (isOn === true ? true : undefined),
+    isUnused: neverUnused,
+    conversion: presentIfOn,
   },
   'glu-linear-offset': {
     flag: anyNumber(
@@ -226,7 +219,7 @@ export const gateFields = {
       },
     ),
     kind: 'gpt',
-    isOptional: true,
+    isUnused: neverUnused,
     key: 'gluLinearOffset',
     decides: 'weights',
   },
@@ -235,7 +228,7 @@ export const gateFields = {
       'Limits gated feed-forward layers: gates to at most this, values to between this and its negative.',
     ),
     kind: 'gpt',
-    isOptional: true,
+    isUnused: neverUnused,
     key: 'activationFuncClampValue',
     decides: 'weights',
   },

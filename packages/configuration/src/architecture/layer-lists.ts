@@ -1,6 +1,7 @@
 import type { LayerList } from '@mtl/models';
 import * as z from 'zod';
 import { patternedText } from '../flags/flag-kinds.js';
+import type { FieldConversion } from './architecture-field.js';
 
 /**
  * The most layers of a list, more than any model has: `[1]*99999999` is a mistake, and would take all memory.
@@ -153,8 +154,8 @@ export const layerList = (description: string, options: { readonly defaultText?:
   });
 
 /** The conversion of such a flag to the value in the configuration of a model, and back. */
-export const layerListValue = {
+export const layerListConversion = {
   asModel: (text: unknown) => readLayerList(text as string),
   asFlag: (layers: unknown) => layerListText(layers as LayerList),
   saved: z.union([z.int().min(1), z.array(z.literal([0, 1])).min(1)]),
-} as const;
+} as const satisfies FieldConversion;

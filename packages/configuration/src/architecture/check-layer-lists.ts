@@ -1,6 +1,6 @@
 import { ConfigurationError } from '@mtl/errors';
-import { readLayerList } from '../architecture/layer-lists.js';
-import type { FlagReader } from './flag-reader.js';
+import type { FlagReader } from '../validation/flag-reader.js';
+import { readLayerList } from './layer-lists.js';
 
 /**
  * Checks that a list of layers has a number for each layer.

@@ -1,7 +1,7 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
-import { expertFields } from '../architecture/expert-fields.js';
+import type { FlagReader } from '../validation/flag-reader.js';
 import { checkLayerList } from './check-layer-lists.js';
-import type { FlagReader } from './flag-reader.js';
+import { expertFields } from './expert-fields.js';
 
 type ExpertFlag = keyof typeof expertFields;
 
