@@ -2,7 +2,7 @@ import { alone, hasGpu, library, sharedBut } from '@mtl/tooling/vitest';
 
 /** Starting a process for each of the others took more time than their tests. */
 const ofOwnProcess = [
-  'test/{grouped-attention,lent-memory,meta,meta-cuda-graphs,misuse,new-outputs,op-cases,out-of-memory}.test.ts',
+  'test/{attention,lent-memory,meta,meta-cuda-graphs,misuse,new-outputs,op-cases,out-of-memory}.test.ts',
   'test/{philox,pytorch-parity,rotary-embedding}.test.ts',
   'test/cuda/{meta-cuda,matmul-choices,open-cuda}.test.ts',
   ...(hasGpu ? ['test/cuda/**/*.test.ts'] : []),

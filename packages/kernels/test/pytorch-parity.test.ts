@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   adamw,
+  attentionForward,
   biasDropoutResidualForward,
   biasGeluBackward,
   biasGeluForward,
@@ -36,8 +37,8 @@ import {
   tidy,
 } from '../src/index.js';
 import { setPoison } from '../src/internal/index.js';
+import { differentiateAttention } from './support/differentiate-attention.js';
 import { expertReplays } from './support/expert-replays.js';
-import { projectedBackward, projectedForward } from './support/projected-attention.js';
 import { readSafetensors } from './support/read-safetensors.js';
 
 /** A case of fixtures/kernel-ops.json, made by tooling/fixtures/kernel_ops.py. */
@@ -180,14 +181,17 @@ const replays: Readonly<Record<string, Replay>> = {
     biasDropoutResidualForward({ output: y, input: x!, bias, residual });
     return { y };
   },
-  attention: ({ qkv, dy, keyMask, keyStart }, { attributes }) => {
+  attention: ({ qkv, query, key, value, dy, keyMask, keyStart }, { attributes }) => {
     const [sequence, batch, heads] = dy!.shape;
     const y = like(dy!);
-    const dqkv = like(qkv!);
-    const logSumExp = float32([batch!, heads!, sequence!]);
+    const dqkv = qkv && like(qkv);
+    const operands = qkv ? splitProjection(qkv) : { query: query!, key: key!, value: value! };
+    const gradients = dqkv
+      ? splitProjection(dqkv)
+      : { query: like(query!), key: like(key!), value: like(value!) };
     const options = {
-      qkv: qkv!,
-      logSumExp,
+      ...operands,
+      logSumExp: float32([batch!, heads!, sequence!]),
       output: y,
       visibility: {
         keyMask,
@@ -196,9 +200,16 @@ const replays: Readonly<Record<string, Replay>> = {
         windowSize: (attributes.windowSize as number | null | undefined) ?? undefined,
       },
     };
-    projectedForward(options);
-    projectedBackward({ ...options, qkvGradient: dqkv, outputGradient: dy! });
-    return { y, dqkv };
+    attentionForward(options);
+    differentiateAttention({
+      ...options,
+      outputGradient: dy!,
+      queryGradient: gradients.query,
+      keyGradient: gradients.key,
+      valueGradient: gradients.value,
+    });
+    if (dqkv) return { y, dqkv };
+    return { y, dquery: gradients.query, dkey: gradients.key, dvalue: gradients.value };
   },
   cross_entropy: ({ logits, labels, weights }) => {
     const [rows, numColumns] = logits!.shape;

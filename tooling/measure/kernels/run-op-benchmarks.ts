@@ -107,7 +107,7 @@ function check(opCase: OpCase, dtype: DType): void {
   const what = [opCase.operation, dtype, process.env.MTL_CUDA_ATTENTION].join();
   if (checkedOperations.has(what)) return;
   for (const parityCase of cases) {
-    const isForDevice = device === 'cuda' || !parityCase.isOnlyForCuda;
+    const isForDevice = device === 'cuda' ? !parityCase.isOnlyForHost : !parityCase.isOnlyForCuda;
     const applies =
       isForDevice && parityCase.operation === opCase.operation && parityCase.benchmark === undefined;
     if (!applies || !(parityCase.dtypes ?? [dtype]).includes(dtype)) continue;

@@ -11,7 +11,9 @@ import type { OpCase, Tensors } from '../op-cases/op-case.js';
 
 const { devices, deviceIndex } = openCuda();
 console.log(`device cuda: ${devices[deviceIndex]?.name}`);
-const tests = caseTables.flatMap((table) => table.cases).filter(({ benchmark }) => benchmark === undefined);
+const tests = caseTables
+  .flatMap((table) => table.cases)
+  .filter(({ benchmark, isOnlyForHost }) => benchmark === undefined && !isOnlyForHost);
 const sizeOf = ({ tensors }: OpCase): number =>
   Object.values(tensors).reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0);
 // among cases of equal size the first: later ones omit operands

@@ -8,7 +8,9 @@ import { countsOfCase } from '../op-cases/counts-of-case.js';
 // makes an emulated device account for memory only
 process.env.MTL_EMULATION_IDLE = '1';
 const { problem, title } = findGpu();
-const cases = caseTables.flatMap((table) => table.cases).filter(({ benchmark }) => benchmark === undefined);
+const cases = caseTables
+  .flatMap((table) => table.cases)
+  .filter(({ benchmark, isOnlyForHost }) => benchmark === undefined && !isOnlyForHost);
 
 describe.skipIf(problem !== undefined)(`device meta-cuda (${title})`, () => {
   beforeAll(() => void openCuda());

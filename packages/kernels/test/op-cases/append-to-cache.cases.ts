@@ -1,5 +1,6 @@
-import { splitProjection, tidy } from '../../src/index.js';
+import { tidy } from '../../src/index.js';
 import { runOperation } from '../../src/run-operation.js';
+import { type AttentionCase, operandsOf, part, projectedSpecs } from '../support/attention-case.js';
 import type { OpCase } from './op-case.js';
 
 /** The sizes of a call: S new positions, stored from `position` on in caches of M positions. */
@@ -10,25 +11,41 @@ interface Sizes {
   readonly batch: number;
   readonly groups: number;
   readonly headSize: number;
+  /** Default: the head size. */
+  readonly valueSize?: number;
 }
 
 function appendCase(sizes: Sizes): OpCase {
-  const { positions, position, capacity, batch, groups, headSize } = sizes;
-  const cache = { shape: [batch, groups, capacity, headSize], output: true, accumulated: true };
+  const { positions, position, capacity, batch, groups, headSize, valueSize = headSize } = sizes;
+  const range = [position, position + positions] as const;
+  const one: AttentionCase = {
+    name: '',
+    ...part(range, range, batch),
+    heads: 2 * groups,
+    headsPerGroup: 2,
+    headSize,
+    valueSize,
+    memory: 'projection',
+  };
+  const cacheOf = (size: number) => ({
+    shape: [batch, groups, capacity, size],
+    output: true,
+    accumulated: true,
+  });
   return {
-    name: `append_to_cache ${positions} at ${position} [${cache.shape}]`,
+    name: `append_to_cache ${positions} at ${position} [${[batch, groups, capacity, headSize, valueSize]}]`,
     operation: 'append_to_cache',
     tensors: {
-      keyCache: cache,
-      valueCache: cache,
-      qkv: { shape: [positions, batch, groups, 4, headSize] },
+      keyCache: cacheOf(headSize),
+      valueCache: cacheOf(valueSize),
+      ...projectedSpecs(one),
     },
-    run: ({ keyCache, valueCache, qkv }) =>
+    run: (tensors) =>
       tidy(() => {
-        const { key, value } = splitProjection(qkv!);
+        const { key, value } = operandsOf(one, tensors);
         runOperation('append_to_cache', {
-          keyCache: keyCache!,
-          valueCache: valueCache!,
+          keyCache: tensors.keyCache!,
+          valueCache: tensors.valueCache!,
           key,
           value,
           position,
@@ -48,4 +65,5 @@ export const cases: readonly OpCase[] = [
   appendCase({ positions: 1, position: 0, capacity: 3, batch: 1, groups: 1, headSize: 1 }),
   appendCase({ positions: 4, position: 5, capacity: 9, batch: 2, groups: 3, headSize: 19 }),
   appendCase({ positions: 70, position: 10, capacity: 100, batch: 2, groups: 4, headSize: 64 }),
+  appendCase({ positions: 5, position: 3, capacity: 9, batch: 2, groups: 3, headSize: 19, valueSize: 33 }),
 ];

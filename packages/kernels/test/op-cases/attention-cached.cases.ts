@@ -1,74 +1,74 @@
-import { attentionCachedForward, attentionForward, splitProjection, tidy } from '../../src/index.js';
+import { attentionCachedForward, tidy } from '../../src/index.js';
+import { type AttentionCase, operandsOf, part, projectedSpecs, shapesOf } from '../support/attention-case.js';
+import { runForward } from '../support/attention-run.js';
 import type { OpCase } from './op-case.js';
 
-/** Q new positions after `position` cached ones, in caches of M positions. */
-interface Step {
-  readonly queries: number;
-  readonly position: number;
+/** New positions [first, end), of which those before `first` are cached, in caches of M positions. */
+interface Step extends Pick<AttentionCase, 'headsPerGroup' | 'valueSize' | 'windowSize'> {
+  readonly positions: readonly [first: number, end: number];
   readonly capacity: number;
   readonly batch: number;
   readonly heads: number;
   readonly headSize: number;
-  /** The number of query heads that share a cached key and value. Default: 1. */
-  readonly headsPerGroup?: number;
-  readonly windowSize?: number;
 }
 
 const steps: Step[] = [
-  { queries: 1, position: 0, capacity: 4, batch: 1, heads: 2, headSize: 16 },
-  { queries: 1, position: 131, capacity: 140, batch: 2, heads: 1, headSize: 20 },
+  { positions: [0, 1], capacity: 4, batch: 1, heads: 2, headSize: 16 },
+  { positions: [131, 132], capacity: 140, batch: 2, heads: 1, headSize: 20 },
   // one query has a separate code path: cases of whole tiles of keys, and of head sizes of whole and of
   // single vectors for each width
-  { queries: 1, position: 63, capacity: 64, batch: 1, heads: 3, headSize: 64 },
-  { queries: 1, position: 256, capacity: 300, batch: 2, heads: 3, headSize: 83 },
-  { queries: 70, position: 0, capacity: 70, batch: 1, heads: 2, headSize: 64 },
-  { queries: 5, position: 62, capacity: 100, batch: 2, heads: 2, headSize: 33 },
-  { queries: 66, position: 30, capacity: 128, batch: 1, heads: 1, headSize: 8 },
-  { queries: 1, position: 131, capacity: 140, batch: 2, heads: 6, headSize: 20, headsPerGroup: 3 },
-  { queries: 5, position: 62, capacity: 100, batch: 2, heads: 4, headSize: 33, headsPerGroup: 2 },
-  {
-    queries: 1,
-    position: 99,
-    capacity: 100,
-    batch: 2,
-    heads: 4,
-    headSize: 33,
-    headsPerGroup: 2,
-    windowSize: 40,
-  },
-  {
-    queries: 5,
-    position: 92,
-    capacity: 100,
-    batch: 2,
-    heads: 4,
-    headSize: 33,
-    headsPerGroup: 2,
-    windowSize: 40,
-  },
+  { positions: [63, 64], capacity: 64, batch: 1, heads: 3, headSize: 64 },
+  { positions: [256, 257], capacity: 300, batch: 2, heads: 3, headSize: 83 },
+  { positions: [0, 70], capacity: 70, batch: 1, heads: 2, headSize: 64 },
+  { positions: [62, 67], capacity: 100, batch: 2, heads: 2, headSize: 33 },
+  { positions: [30, 96], capacity: 128, batch: 1, heads: 1, headSize: 8 },
+  { positions: [131, 132], capacity: 140, batch: 2, heads: 6, headSize: 20, headsPerGroup: 3 },
+];
+const steps33: Step[] = [
+  { positions: [62, 67], capacity: 100, batch: 2, heads: 4, headSize: 33, headsPerGroup: 2 },
+  { positions: [99, 100], capacity: 100, batch: 2, heads: 4, headSize: 33, headsPerGroup: 2, windowSize: 40 },
+  { positions: [92, 97], capacity: 100, batch: 2, heads: 4, headSize: 33, headsPerGroup: 2, windowSize: 40 },
+];
+const stepsOfValues: Step[] = [
+  { positions: [131, 132], capacity: 140, batch: 2, heads: 4, headsPerGroup: 2, headSize: 24, valueSize: 40 },
+  { positions: [131, 132], capacity: 140, batch: 1, heads: 2, headSize: 192, valueSize: 128, windowSize: 70 },
+  { positions: [62, 67], capacity: 100, batch: 2, heads: 2, headSize: 40, valueSize: 1 },
 ];
 
-function cachedCase(step: Step): OpCase {
-  const { queries, position, capacity, batch, heads, headSize, headsPerGroup = 1, windowSize } = step;
-  const groups = heads / headsPerGroup;
+function cachedCase({ positions, capacity, batch, ...rest }: Step): OpCase {
+  const one: AttentionCase = {
+    name: '',
+    ...part(positions, positions, batch),
+    ...rest,
+    memory: 'projection',
+  };
+  const { key, value, output } = shapesOf(one);
+  const [first, end] = positions;
+  const { windowSize, headsPerGroup = 1, valueSize } = one;
+  const cacheOf = (shape: readonly number[]) => ({
+    // values beyond the position do not matter: they stay as they are or are overwritten
+    shape: [batch, shape.at(-2)!, capacity, shape.at(-1)!],
+    output: true,
+    accumulated: true,
+  });
+  const window = windowSize === undefined ? '' : `, window ${windowSize}`;
   return {
-    name: `attention_forward cached ${queries} after ${position} [${[batch, heads, capacity, headSize]}] in groups of ${headsPerGroup}${windowSize === undefined ? '' : `, window ${windowSize}`}`,
+    name: `attention_forward cached ${end - first} after ${first} [${output}] in groups of ${headsPerGroup}${window}`,
     operation: 'attention_forward',
     tensors: {
-      // Values beyond the position do not matter: they stay as they are or are overwritten.
-      keyCache: { shape: [batch, groups, capacity, headSize], output: true, accumulated: true },
-      valueCache: { shape: [batch, groups, capacity, headSize], output: true, accumulated: true },
-      output: { shape: [queries, batch, heads, headSize], output: true },
-      qkv: { shape: [queries, batch, groups, headsPerGroup + 2, headSize] },
+      keyCache: cacheOf(key),
+      valueCache: cacheOf(value),
+      output: { shape: output, output: true },
+      ...projectedSpecs(one),
     },
-    run: ({ keyCache, valueCache, output, qkv }) =>
+    run: (tensors) =>
       tidy(() =>
         attentionCachedForward({
-          keyCache: keyCache!,
-          valueCache: valueCache!,
-          output: output!,
-          ...splitProjection(qkv!),
-          position,
+          keyCache: tensors.keyCache!,
+          valueCache: tensors.valueCache!,
+          output: tensors.output!,
+          ...operandsOf(one, tensors),
+          position: first,
           windowSize,
         }),
       ),
@@ -80,36 +80,29 @@ function cachedCase(step: Step): OpCase {
       float16: { absolute: 1e-3, relative: 2 ** -10 },
       reason: 'results are means of N(0, 1) values: the error is relative to 1, not to the result',
     },
+    ...(valueSize !== undefined && { isOnlyForHost: true }),
   };
 }
 
 /** Without logSumExp, as a cache is read: the keys end before the windows of the last two of four queries. */
-const blind: OpCase = {
-  name: 'attention_forward without logSumExp, queries without visible keys',
-  operation: 'attention_forward',
-  tensors: {
-    output: { shape: [4, 1, 2, 8], output: true },
-    query: { shape: [4, 1, 2, 8] },
-    key: { shape: [2, 1, 1, 8] },
-    value: { shape: [2, 1, 1, 8] },
-  },
-  run: ({ output, query, key, value }) =>
-    attentionForward({
-      output: output!,
-      query: query!,
-      key: key!,
-      value: value!,
-      visibility: { causal: true, windowSize: 0 },
-    }),
-};
+function blindCase(): OpCase {
+  const sizes = { heads: 2, headsPerGroup: 2, headSize: 8, causal: true, windowSize: 0 };
+  const one: AttentionCase = { name: '', ...part([0, 4], [0, 2]), ...sizes };
+  return {
+    name: 'attention_forward without logSumExp, queries without visible keys',
+    operation: 'attention_forward',
+    tensors: { output: { shape: shapesOf(one).output, output: true }, ...projectedSpecs(one) },
+    run: (tensors) => runForward(one, tensors),
+  };
+}
 
-const decode: Step = { queries: 1, position: 1023, capacity: 1024, batch: 8, heads: 12, headSize: 64 };
+const decode: Step = { positions: [1023, 1024], capacity: 1024, batch: 8, heads: 12, headSize: 64 };
 
 export const cases: readonly OpCase[] = [
-  ...steps.map(cachedCase),
-  blind,
+  ...[...steps, ...steps33, ...stepsOfValues].map(cachedCase),
+  blindCase(),
   {
     ...cachedCase(decode),
-    benchmark: { elements: 2 * decode.batch * decode.heads * (decode.position + 1) * decode.headSize },
+    benchmark: { elements: 2 * decode.batch * decode.heads * decode.capacity * decode.headSize },
   },
 ];

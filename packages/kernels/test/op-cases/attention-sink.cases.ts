@@ -48,6 +48,7 @@ function forward(variant: Variant): OpCase {
   return {
     name: `attention_sink_forward ${name} [${shapes.output}]`,
     operation: 'attention_sink_forward',
+    isOnlyForHost: true,
     tensors: {
       output: { shape: shapes.output, output: true, accumulated: true },
       logSumExp: {
@@ -70,6 +71,7 @@ function backward(variant: Variant): OpCase {
   return {
     name: `attention_sink_backward ${name} [${shape}]`,
     operation: 'attention_sink_backward',
+    isOnlyForHost: true,
     tensors: {
       sinksGradient: { shape: [heads], dtype: 'float32', output: true, accumulated: true },
       rowSums: { shape, dtype: 'float32' },

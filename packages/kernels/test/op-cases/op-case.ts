@@ -48,6 +48,8 @@ export interface OpCase {
   readonly tolerance?: Partial<Record<DType, Tolerance>> & { readonly reason: string };
   /** Only for kernels of device cuda: on other devices its size would only take time. */
   readonly isOnlyForCuda?: boolean;
+  /** Not for device cuda, which refuses it with `MTL_UNSUPPORTED`. */
+  readonly isOnlyForHost?: boolean;
   /** Makes the case a benchmark at a realistic size instead of a test. */
   readonly benchmark?: Benchmark;
 }
