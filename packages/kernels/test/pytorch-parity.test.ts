@@ -2,7 +2,11 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   adamw,
+  attentionBackward,
   attentionForward,
+  attentionRowSums,
+  attentionSinkBackward,
+  attentionSinkForward,
   biasDropoutResidualForward,
   biasGeluBackward,
   biasGeluForward,
@@ -211,6 +215,36 @@ const replays: Readonly<Record<string, Replay>> = {
     if (dqkv) return { y, dqkv };
     return { y, dquery: gradients.query, dkey: gradients.key, dvalue: gradients.value };
   },
+  attention_with_sinks: ({ query, key, value, sinks, dy }, { attributes }) => {
+    const [sequence, batch, heads] = dy!.shape;
+    const call = {
+      query: query!,
+      key: key!,
+      value: value!,
+      visibility: {
+        causal: true,
+        windowSize: (attributes.windowSize as number | null | undefined) ?? undefined,
+      },
+    };
+    const logSumExp = float32([batch!, heads!, sequence!]);
+    const y = like(dy!);
+    attentionForward({ ...call, logSumExp, output: y });
+    attentionSinkForward({ output: y, logSumExp, sinks });
+    const rowSums = attentionRowSums({ output: y, outputGradient: dy! });
+    const dsinks = Tensor.zeros({ shape: [heads!], dtype: 'float32', device: dy!.device });
+    attentionSinkBackward({ sinksGradient: dsinks, rowSums, logSumExp, sinks: sinks! });
+    const [dquery, dkey, dvalue] = [like(query!), like(key!), like(value!)];
+    attentionBackward({
+      ...call,
+      logSumExp,
+      rowSums,
+      outputGradient: dy!,
+      queryGradient: dquery,
+      keyGradient: dkey,
+      valueGradient: dvalue,
+    });
+    return { y, dquery, dkey, dvalue, dsinks };
+  },
   cross_entropy: ({ logits, labels, weights }) => {
     const [rows, numColumns] = logits!.shape;
     const [rowMaximum, rowSum, labelLogit, losses] = [1, 2, 3, 4].map(() => float32([rows!]));
@@ -297,6 +331,7 @@ const bounds: Readonly<Record<FixtureCase['dtype'], Bound>> = {
 const roundsInside: Readonly<Record<string, Bound>> = {
   // probabilities and score gradients are bfloat16 operands of the second matmul, as in FlashAttention
   attention: { ofLargest: 2 ** -7, relative: 2 ** -7 },
+  attention_with_sinks: { ofLargest: 2 ** -7, relative: 2 ** -7 },
   // dbias is summed from dx, which was rounded to bfloat16: 3 terms of half a unit each
   bias_gelu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
   bias_swiglu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
