@@ -20,7 +20,7 @@ import {
   shapesOf,
 } from './support/attention-case.js';
 import type { AttentionResults, AttentionValues } from './support/attention-oracle.js';
-import { moveResults, moveValues } from './support/attention-rows.js';
+import { addGradients, moveResults, moveValues } from './support/attention-rows.js';
 import { attend, attentionValues, backwardOf, forwardOf } from './support/attention-run.js';
 
 // Attention in chunks: every sample is divided into 2 cp chunks, as the ranks of context parallelism hold it.
@@ -48,7 +48,7 @@ function merged(one: AttentionCase, parts: readonly Forward[], { device, dtype: 
   const dtype = of === 'float64' ? of : 'float32';
   return tidy(() => {
     const make = (values: Float64Array, shape: readonly number[]) =>
-      Tensor.from([...values], { shape, dtype, device });
+      Tensor.from(dtype === 'float64' ? values : new Float32Array(values), { shape, dtype, device });
     const [first, ...rest] = parts.map((part) => ({
       output: make(part.output, shapes.output),
       logSumExp: make(part.logSumExp, shapes.logSumExp),
@@ -92,16 +92,13 @@ function inChunks(
       parts.map((part) => forwardOf(part.one, part.values, run)),
       run,
     );
-    for (const [index, part] of parts.entries()) {
+    for (const part of parts) {
       const gradients = backwardOf(part.one, part.values, { ...run, ...forward });
-      const all = moveResults({ ...forward, ...gradients }, { from: part.one, to: whole });
-      for (const name of ['query', 'key', 'value'] as const) {
-        for (let at = 0; at < all[name].length; at++) results[name][at]! += all[name][at]!;
-      }
-      if (index > 0) continue;
-      results.output = results.output.map((number, at) => number + all.output[at]!);
-      results.logSumExp = results.logSumExp.map((number, at) => Math.max(number, all.logSumExp[at]!));
+      addGradients(results, gradients, { from: part.one, to: whole });
     }
+    const { output, logSumExp } = moveResults({ ...values, ...forward }, { from: parts[0]!.one, to: whole });
+    results.output = results.output.map((number, at) => number + output[at]!);
+    results.logSumExp = results.logSumExp.map((number, at) => Math.max(number, logSumExp[at]!));
   }
   return results;
 }

@@ -227,7 +227,7 @@ export interface AttentionCachedForwardOptions {
   readonly valueCache: Tensor;
   /** [S, B, A, E] */
   readonly output: Tensor;
-  /** [B, A, S]: see `attentionForward`. */
+  /** `[B, A, S]`: see `attentionForward`. */
   readonly logSumExp?: Tensor | undefined;
   /**
    * [S, B, A, D] or [S, B, G, R, D]: the new positions. `query`, `key` and `value` may be strided views.

@@ -198,7 +198,7 @@ export function operandsOf(
 }
 
 /** Returns the index in the tensor that holds it of every element of an operand, in the operand's order. */
-export function elementsOf(one: AttentionCase, name: 'query' | 'key' | 'value'): Int32Array {
+export function elementsOf(one: AttentionCase, name: 'query' | 'key' | 'value'): Float64Array {
   const { memory = 'tensors', headsPerGroup = 1, headSize } = one;
   const shape = shapesOf(one)[name];
   const [heads, size] = [shape.at(-2)!, shape.at(-1)!];
@@ -207,7 +207,7 @@ export function elementsOf(one: AttentionCase, name: 'query' | 'key' | 'value'):
     .reduce((product, dim) => product * dim, 1);
   const members = name === 'query' ? headsPerGroup : 1;
   const first = { query: 0, key: headsPerGroup * headSize, value: (headsPerGroup + 1) * headSize }[name];
-  return Int32Array.from({ length: shape.reduce((product, dim) => product * dim, 1) }, (_, index) => {
+  return Float64Array.from({ length: shape.reduce((product, dim) => product * dim, 1) }, (_, index) => {
     const [row, d] = [Math.floor(index / size), index % size]; // rows of heads
     if (memory === 'tensors') return index;
     if (memory === 'gaps') return row * (size + gap) + d;

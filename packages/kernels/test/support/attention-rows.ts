@@ -1,9 +1,9 @@
 import {
   type AttentionCase,
-  type Place,
   placesOf,
   sampleNumberOf,
   shapesOf,
+  startsOf,
   statisticAt,
 } from './attention-case.js';
 import type { AttentionResults, AttentionValues } from './attention-oracle.js';
@@ -16,10 +16,19 @@ export interface Move {
 
 /** Returns, for every row of `to`, the row of `from` for the same position of a sample; -1 without one. */
 function rowsOf({ from, to }: Move, of: 'queries' | 'keys'): number[] {
-  const nameOf = (one: AttentionCase, place: Place | undefined) =>
-    place && `${sampleNumberOf(one, place.sample)} ${place.position}`;
-  const rows = new Map(placesOf(from, of).map((place, row) => [nameOf(from, place), row]));
-  return placesOf(to, of).map((place) => (place && rows.get(nameOf(to, place))) ?? -1);
+  const [ranges, batch] = [from[of], from[of].length];
+  const starts = startsOf(ranges);
+  const numbers = ranges.map((_, sample) => sampleNumberOf(from, sample));
+  return placesOf(to, of).map((place) => {
+    if (place === undefined) return -1;
+    const number = sampleNumberOf(to, place.sample);
+    const sample = ranges.findIndex(
+      ([first, end], index) => numbers[index] === number && place.position >= first && place.position < end,
+    );
+    if (sample < 0) return -1;
+    const position = place.position - ranges[sample]![0];
+    return from.isPacked ? starts[sample]! + position : position * batch + sample;
+  });
 }
 
 /** Returns the rows of a tensor [..., heads, size]; zeros for -1. */
@@ -65,7 +74,23 @@ export function moveResults(results: AttentionResults, move: Move): AttentionRes
   };
 }
 
-/** Returns values that a head of the case has of its own: heads [first, first + count). */
+/** Adds the gradients of a part to the gradients of the whole. */
+export function addGradients(
+  to: AttentionResults,
+  part: Pick<AttentionResults, 'query' | 'key' | 'value'>,
+  move: Move,
+): void {
+  const shapes = shapesOf(move.to);
+  for (const name of ['query', 'key', 'value'] as const) {
+    const width = shapes[name].at(-2)! * shapes[name].at(-1)!;
+    const rows = rowsOf({ from: move.to, to: move.from }, name === 'query' ? 'queries' : 'keys');
+    rows.forEach((row, index) => {
+      for (let at = 0; at < width; at++) to[name][row * width + at]! += part[name][index * width + at]!;
+    });
+  }
+}
+
+/** Returns the values of heads [first, first + count) of a case in which every head has its own keys. */
 export function headsOf(
   one: AttentionCase,
   values: AttentionValues,

@@ -1,4 +1,12 @@
-import { attentionForward, type Device, type DType, sizeOf, Tensor, tidy } from '../../src/index.js';
+import {
+  attentionForward,
+  type Device,
+  type DType,
+  sizeOf,
+  Tensor,
+  type TensorOptions,
+  tidy,
+} from '../../src/index.js';
 import { makeTensors, uniformStream } from '../op-cases/case-tensors.js';
 import type { TensorSpec, Tensors } from '../op-cases/op-case.js';
 import {
@@ -74,6 +82,17 @@ export interface Run {
   readonly dtype?: DType;
 }
 
+/** Makes a tensor of these values, from an array of its dtype where there is one: that takes less time. */
+function tensorOf(values: Float64Array, options: Required<TensorOptions>): Tensor {
+  if (options.dtype === 'float64') return Tensor.from(values, options);
+  return Tensor.from(options.dtype === 'float32' ? new Float32Array(values) : [...values], options);
+}
+
+function valuesOf(tensor: Tensor): Float64Array {
+  if (tensor.dtype === 'float32') return new Float64Array(tensor.read<'float32'>());
+  return Float64Array.from(tensor.toArray());
+}
+
 const names = ['query', 'key', 'value'] as const;
 
 /** Returns an operand, in its order, from the tensor that holds it. */
@@ -83,41 +102,63 @@ function readOperand(
   tensors: Tensors,
   suffix = '',
 ): Float64Array {
-  const all = tensors[(one.memory === 'projection' ? 'qkv' : name) + suffix]!.toArray();
-  return Float64Array.from(elementsOf(one, name), (at) => all[at]!);
+  const { memory = 'tensors' } = one;
+  const all = valuesOf(tensors[(memory === 'projection' ? 'qkv' : name) + suffix]!);
+  return memory === 'tensors' ? all : elementsOf(one, name).map((at) => all[at]!);
 }
 
-/** Makes the tensors of both directions; gradients start as zeros. */
-function tensorsOf(
-  one: AttentionCase,
-  values: AttentionValues,
-  { device = 'cpu', dtype = 'float32' }: Run,
-): Tensors {
-  const operands: Record<string, TensorSpec> = projectedSpecs(one);
+/** Returns the values of the tensors that hold the operands; 7 between the heads. */
+function heldValues(one: AttentionCase, values: AttentionValues): Readonly<Record<string, Float64Array>> {
+  const { memory = 'tensors' } = one;
+  if (memory === 'tensors') return { ...values };
   const held = Object.fromEntries(
-    Object.entries(operands).map(([name, { shape }]) => [name, new Array<number>(sizeOf(shape)).fill(7)]),
+    Object.entries(projectedSpecs(one)).map(([name, { shape }]) => [
+      name,
+      new Float64Array(sizeOf(shape)).fill(7),
+    ]),
   );
   for (const name of names) {
-    const to = held[one.memory === 'projection' ? 'qkv' : name]!;
+    const to = held[memory === 'projection' ? 'qkv' : name]!;
     elementsOf(one, name).forEach((at, index) => {
       to[at] = values[name][index]!;
     });
   }
-  const filled = Object.entries(operands).map(([name, spec]) => [name, { ...spec, values: held[name]! }]);
-  const exact = dtype === 'float64' ? { dtype } : {};
-  const gradients = Object.entries(projectedSpecs(one, 'Gradient')).map(([name, spec]) => [
+  return held;
+}
+
+/**
+ * Makes the tensors of one direction or, by default, both: results are NaN at first, gradients to
+ * which the call adds zeros.
+ */
+function tensorsOf(
+  one: AttentionCase,
+  values: AttentionValues,
+  { device = 'cpu', dtype = 'float32' }: Run,
+  isForwardAlone = false,
+): Tensors {
+  const held = heldValues(one, values);
+  const shapes = shapesOf(one);
+  const exact = dtype === 'float64' ? dtype : 'float32';
+  const ofResults = one.isExact ? exact : dtype;
+  const notNumbers = (shape: readonly number[], of: DType) =>
+    tensorOf(new Float64Array(sizeOf(shape)).fill(Number.NaN), { shape, dtype: of, device });
+  const operands = Object.entries(projectedSpecs(one)).map(([name, { shape }]) => [
     name,
-    { ...spec, output: false, values: () => 0, ...(one.isExact && exact) },
+    tensorOf(held[name]!, { shape, dtype, device }),
   ]);
-  const { output, logSumExp } = resultSpecs(one);
-  const specs: Record<string, TensorSpec> = {
-    ...Object.fromEntries([...filled, ...gradients]),
-    ...visibilitySpecs(one),
-    outputGradient: { shape: output.shape, values: [...values.outputGradient] },
-    output: { ...output, ...exact },
-    logSumExp: { ...logSumExp, ...exact },
+  const forward: Tensors = {
+    ...Object.fromEntries(operands),
+    ...makeTensors(visibilitySpecs(one), { device, dtype, seed: 1 }),
+    output: notNumbers(shapes.output, ofResults),
+    logSumExp: notNumbers(shapes.logSumExp, exact),
   };
-  return makeTensors(specs, { device, dtype, seed: 1 });
+  if (isForwardAlone) return forward;
+  const gradients = Object.entries(projectedSpecs(one, 'Gradient')).map(([name, { shape }]) => [
+    name,
+    one.isExact ? Tensor.zeros({ shape, dtype: ofResults, device }) : notNumbers(shape, ofResults),
+  ]);
+  const outputGradient = tensorOf(values.outputGradient, { shape: shapes.output, dtype, device });
+  return { ...forward, ...Object.fromEntries(gradients), outputGradient };
 }
 
 /** Returns output and logSumExp. */
@@ -127,10 +168,9 @@ export function forwardOf(
   run: Run = {},
 ): Pick<AttentionResults, 'output' | 'logSumExp'> {
   return tidy(() => {
-    const tensors = tensorsOf(one, values, run);
+    const tensors = tensorsOf(one, values, run, true);
     runForward(one, tensors);
-    const [output, logSumExp] = [tensors.output!, tensors.logSumExp!];
-    return { output: Float64Array.from(output.toArray()), logSumExp: Float64Array.from(logSumExp.toArray()) };
+    return { output: valuesOf(tensors.output!), logSumExp: valuesOf(tensors.logSumExp!) };
   });
 }
 
@@ -149,13 +189,12 @@ export function backwardOf(
   }: Run & Pick<AttentionResults, 'output' | 'logSumExp'> & { readonly times?: number },
 ): Pick<AttentionResults, 'query' | 'key' | 'value'> {
   return tidy(() => {
-    const tensors = tensorsOf(one, values, run);
-    for (const [tensor, from] of [
-      [tensors.output!, output],
-      [tensors.logSumExp!, logSumExp],
-    ] as const) {
-      tensor.write(Tensor.from([...from], tensor).read());
-    }
+    const made = tensorsOf(one, values, run);
+    const tensors = {
+      ...made,
+      output: tensorOf(output, made.output!),
+      logSumExp: tensorOf(logSumExp, made.logSumExp!),
+    };
     for (let time = 0; time < times; time++) runBackward(one, tensors);
     const read = (name: (typeof names)[number]) => readOperand(one, name, tensors, 'Gradient');
     return { query: read('query'), key: read('key'), value: read('value') };
@@ -172,7 +211,7 @@ export function attend(
     const tensors = tensorsOf(one, values, run);
     runForward(one, tensors);
     runBackward(one, tensors);
-    const array = (name: string) => Float64Array.from(tensors[name]!.toArray());
+    const array = (name: string) => valuesOf(tensors[name]!);
     const read = (suffix: string) => ({
       query: readOperand(one, 'query', tensors, suffix),
       key: readOperand(one, 'key', tensors, suffix),

@@ -7,6 +7,6 @@ file(GLOB CUDA_SCRATCH_SOURCES CONFIGURE_DEPENDS native/backends/cuda/scratch/*.
 set(CUDA_SHARED_SOURCES ${CUDA_SCRATCH_SOURCES} native/core/memory_arena.cc native/core/device_memory.cc
     native/core/status.cc native/core/op_registry.cc native/core/validation.cc native/core/index_check.cc
     native/core/row_layout.cc native/core/shared_memory.cc
-    native/ops/matmul.cc native/ops/linear.cc native/ops/attention.cc native/ops/attention_row_sums.cc
+    native/ops/matmul.cc native/ops/linear.cc native/ops/attention.cc native/ops/visibility.cc native/ops/attention_row_sums.cc
     native/ops/merge_attention.cc native/ops/cross_entropy.cc
     native/backends/cpu/philox_normal.cc native/backends/cpu/threads.cc)
