@@ -6,7 +6,7 @@ import { type Parameter, trainedParameters } from '../parameter.js';
  * `attentionSinkForward` of @mtl/kernels).
  */
 export interface AttentionSinks {
-  /** [A]: the scores. Absent: 0 for each head, which is not trained. */
+  /** The scores, [A]. Absent: 0 for each head, which is not trained. */
   readonly weight?: Parameter | undefined;
 }
 
