@@ -62,18 +62,8 @@ function isUsable({ protocol, username, password }: URL): boolean {
   return protocols.includes(protocol);
 }
 
-/** The part of `fetch` that requests to tracking services need. */
-export type SendRequest = (
-  url: string,
-  init: {
-    readonly method: string;
-    readonly headers: Record<string, string>;
-    readonly body?: string;
-    readonly signal: AbortSignal;
-  },
-) => Promise<
-  Pick<Response, 'ok' | 'status' | 'statusText' | 'text'> & { readonly headers: Pick<Headers, 'get'> }
->;
+/** `fetch`, through the proxies of an environment where it names some. */
+export type SendRequest = typeof fetch;
 
 /**
  * Functions that send requests, by their proxies. They are shared, since each keeps connections open between
@@ -132,5 +122,7 @@ async function openSender(proxies: Proxies): Promise<SendRequest> {
   const { EnvHttpProxyAgent, fetch: fetchOfUndici } = await import('undici');
   // proxies refuse tunnels to ports other than the https ports
   const dispatcher = new EnvHttpProxyAgent({ ...proxies, proxyTunnel: false });
-  return (url, init) => fetchOfUndici(url, { ...init, dispatcher });
+  const send = (url: string | URL, init: object): unknown => fetchOfUndici(url, { ...init, dispatcher });
+  // undici declares types of its own for what Node's `fetch` takes and returns
+  return send as unknown as SendRequest;
 }
