@@ -1,4 +1,5 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { homedir, hostname } from 'node:os';
 import { join } from 'node:path';
 import { HubServer, type ServedRequest, servedToken } from '@mtl/hub/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -189,5 +190,51 @@ describe('a training run from a model of the Hub', () => {
     expect(stderr.match(/error\[MTL_HUB_GATED\]/g)).toHaveLength(1);
     expect(stderr).not.toContain(servedToken);
     expect(existsSync(join(cwd, 'none'))).toBe(false);
+  });
+});
+
+describe('mtl push', () => {
+  const push = (...words: string[]): Promise<FinishedMtl> =>
+    runMtlIn(['push', 'tiny-hf', 'me/tiny', '--run', 'run', ...words], {
+      cwd,
+      env: { ...env(), HF_TOKEN: servedToken, WANDB_API_KEY: 'wandb-key-0123' },
+    });
+
+  it('shows what it would upload, and uploads nothing without a confirmation', async () => {
+    const { status, stdout, stderr } = await push();
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+    expect(stderr).toContain('# tiny');
+    expect(stderr).toMatch(/error\[MTL_HUB_NOT_CONFIRMED\]: nothing was uploaded.*\n {2}remedy: .*--yes\n$/);
+    expect(server.repositories.has('me/tiny')).toBe(false);
+    expect(server.requests.map(({ method }) => method)).toEqual(['GET']);
+  });
+
+  it('uploads the model with a model card of its run, which tells nothing of this machine', async () => {
+    const { status, stdout } = await push('--yes', '--license', 'mit');
+    expect({ status, stdout }).toEqual({
+      status: 0,
+      stdout: `${server.endpoint}/me/tiny/commit/${server.commitOf('me/tiny')}\n`,
+    });
+    expect(server.created.get('me/tiny')).toBe('private');
+    const text = Buffer.from(server.repositories.get('me/tiny')!.files['README.md'] as Buffer).toString();
+    for (const part of [
+      'license: mit',
+      '| --lr | 0.01 |',
+      'cats_text_document',
+      '| 40 | ',
+      'validation loss',
+      'n_layer',
+    ])
+      expect(text).toContain(part);
+    for (const word of [homedir(), cwd, hostname(), servedToken, 'wandb-key-0123', server.endpoint])
+      expect(text).not.toContain(word);
+    // with its paths the run would tell where it was
+    expect(readFileSync(join(cwd, 'run/run.json'), 'utf8')).toContain(cwd);
+    const local = await generate('tiny-hf');
+    const fetched = await runMtlIn(
+      ['generate', 'me/tiny', '--prompt', 'the cat', '--max-new-tokens', '8', '--threads', '1'],
+      { cwd, env: { ...env(), HF_TOKEN: servedToken } },
+    );
+    expect(fetched.stdout).toBe(local.stdout);
   });
 });

@@ -165,7 +165,9 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   }
 }
 
-/** Returns a configuration with directories in place of the models of the Hub that it names; they are fetched. */
+/**
+ * Returns a configuration with directories in place of the models of the Hub that it names; they are fetched.
+ */
 async function withModelsOfHub(
   configuration: FineTuningConfiguration,
   { world, onMessage }: Pick<FineTuneOptions, 'world' | 'onMessage'>,

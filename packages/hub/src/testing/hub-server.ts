@@ -164,7 +164,9 @@ export class HubServer {
     if (batch !== null) return this.#batch(call);
     const name = (api ?? file)?.[1];
     const repository = name === undefined ? undefined : this.repositories.get(name);
-    if (name === undefined || repository === undefined || !this.#isOpen(call, repository)) return;
+    if (name === undefined || repository === undefined)
+      return refuse(call, 401, 'RepoNotFound', 'Repository not found');
+    if (!this.#isOpen(call, repository)) return;
     const revision = decodeURIComponent((api === null ? file![2] : api[3]) ?? 'main');
     if (api?.[2] === 'preupload') return this.#preupload(call);
     if (api?.[2] === 'commit') return this.#commit(call, name);
@@ -218,7 +220,9 @@ export class HubServer {
       oid: gitSha1(bytes),
       ...(isLarge ? { lfs: { oid: sha256(bytes), size: bytes.length, pointerSize: 134 } } : {}),
     }));
-    sendJson(response, isTree ? tree : { id: name, modelId: name, sha, private: false, siblings });
+    const isPrivate =
+      this.repositories.get(name)!.access === 'private' || this.created.get(name) === 'private';
+    sendJson(response, isTree ? tree : { id: name, modelId: name, sha, private: isPrivate, siblings });
   }
 
   #resolve(call: Call, { name, file }: { readonly name: string; readonly file: string }): unknown {
