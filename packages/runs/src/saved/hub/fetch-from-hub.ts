@@ -59,7 +59,7 @@ export async function fetchFromHub<Places extends ModelPlaces>(
     return Object.fromEntries(fetched);
   });
   const found: Readonly<Record<string, string>> = group === undefined ? own : broadcastJson(group, own);
-  for (const { name, value } of named) refuseMissing(found[name]!, value);
+  for (const { name, value } of named) refuseOtherHost(found[name]!, value);
   return { ...places, ...found };
 }
 
@@ -72,8 +72,12 @@ async function directoryOf(
   return (await resolveModel(value, { part, onMessage })).directory;
 }
 
-/** Refuses a directory of the first process that this host does not have. */
-function refuseMissing(directory: string, value: string): void {
+/**
+ * Refuses a directory of the first process that this host does not have.
+ *
+ * @param value the value that the user gave, a path or the name of a model
+ */
+export function refuseOtherHost(directory: string, value: string): void {
   if (directory === value || existsSync(directory)) return;
   throw new ConfigurationError(
     'MTL_HUB_OTHER_HOST',
