@@ -3,8 +3,5 @@ export type { ModelPart } from './download/needed-files.js';
 export { type ResolveModelOptions, resolveModel } from './download/resolve-model.js';
 export type { ResolvedModel } from './download/resolved-model.js';
 export { type HubEnvironment, type HubSettings, hubSettings } from './hub-settings.js';
-export { type ModelCardFacts, modelCard, type TrainingFacts } from './push/model-card.js';
-export { type PreparedPush, type PreparePushOptions, preparePush } from './push/push-model.js';
-export type { ModelFormat, PushedFile, PushedFolder } from './push/pushed-files.js';
 export { type HubRepository, parseRepository } from './repository.js';
 export type { Patience } from './requests/hub-client.js';

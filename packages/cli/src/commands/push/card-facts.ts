@@ -3,7 +3,8 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { decidesLearning } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { isJsonObject } from '@mtl/errors/files';
-import { type PushedFolder, parseRepository, repositoryOfSnapshot, type TrainingFacts } from '@mtl/hub';
+import { parseRepository, repositoryOfSnapshot } from '@mtl/hub';
+import type { PushedFolder, TrainingFacts } from '@mtl/hub/push';
 import { isRun, metricsPath, type RunStart } from '@mtl/run-records';
 import { readMetricsRecords, readRunRecord, runDirectoryOf } from '@mtl/run-records/internal';
 

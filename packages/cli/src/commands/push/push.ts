@@ -1,6 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { ConfigurationError } from '@mtl/errors';
-import { modelCard, parseRepository, preparePush } from '@mtl/hub';
+import { parseRepository } from '@mtl/hub';
+import { modelCard, preparePush } from '@mtl/hub/push';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
