@@ -10,6 +10,8 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer, request as httpRequest, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -403,6 +405,48 @@ describe('without a connection', () => {
     await resolveModel('org/small', options());
     rmSync(join(folder(), 'blobs', sha256(weights)));
     await expect(resolveModel('org/small', offline())).rejects.toMatchObject(error('MTL_HUB_OFFLINE'));
+  });
+});
+
+describe('a proxy', () => {
+  let proxy: Server;
+  let asked: string[];
+  beforeEach(async () => {
+    asked = [];
+    proxy = createServer((request, response) => {
+      asked.push(`${request.method} ${new URL(request.url!).host}`);
+      const { pathname, search } = new URL(request.url!);
+      const { headers, method } = request;
+      // the hosts of the test exist for the proxy alone
+      const onward = httpRequest(`${server.endpoint}${pathname}${search}`, { method, headers }, (answer) => {
+        response.writeHead(answer.statusCode!, answer.headers);
+        answer.pipe(response);
+      });
+      onward.end();
+    });
+    await new Promise<void>((listening) => proxy.listen(0, '127.0.0.1', listening));
+  });
+  afterEach(async () => {
+    proxy.closeAllConnections();
+    await new Promise((closed) => proxy.close(closed));
+  });
+
+  const through = (): Record<string, string> => ({
+    HF_ENDPOINT: 'http://hub.invalid',
+    HTTP_PROXY: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`,
+  });
+
+  it('of the environment gets the requests', async () => {
+    const { directory } = await resolveModel('org/small', { ...options(through()), part: 'tokenizer' });
+    expect(readFileSync(join(directory, 'tokenizer.json'), 'utf8')).toBe('{"version": "1.0"}');
+    expect(asked).toEqual(Array(4).fill('GET hub.invalid'));
+  });
+
+  it('is named where it does not answer', async () => {
+    const dead = options({ ...through(), HTTP_PROXY: 'http://127.0.0.1:9' });
+    await expect(resolveModel('org/small', dead)).rejects.toMatchObject(
+      error('MTL_HUB_UNREACHABLE', /by the proxy 127\.0\.0\.1:9 of HTTP_PROXY/),
+    );
   });
 });
 

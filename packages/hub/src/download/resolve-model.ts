@@ -66,8 +66,8 @@ export async function resolveModel(model: string, options: ResolveModelOptions =
       expected: 'org/name, or org/name@revision',
     });
   }
-  const settings = hubSettings(options.environment);
-  const { part = 'model', onMessage = () => {} } = options;
+  const { part = 'model', environment = process.env, onMessage = () => {} } = options;
+  const settings = hubSettings(environment);
   const cache = new HubCache(settings.cacheDirectory, repository.name);
   const inCache = (commit: string | undefined): Promise<ResolvedModel | undefined> =>
     cachedModel({ cache, repository, part, commit });
@@ -76,7 +76,13 @@ export async function resolveModel(model: string, options: ResolveModelOptions =
     if (found === undefined) throw notInCache(repository, cache);
     return found;
   }
-  const client = new HubClient({ settings, onMessage, signal: options.signal, patience: options.patience });
+  const client = new HubClient({
+    settings,
+    environment,
+    onMessage,
+    signal: options.signal,
+    patience: options.patience,
+  });
   try {
     return await new Fetch({ client, cache, repository, part, onMessage }).run();
   } catch (error) {

@@ -115,6 +115,19 @@ describe('an upload', () => {
     });
   });
 
+  it.each([
+    ['gguf', ['model-Q8_0.gguf']],
+    ['peft', ['adapter_config.json', 'adapter_model.safetensors']],
+  ])('may be a folder of %s', async (format, names) => {
+    rmSync(directory, { recursive: true });
+    mkdirSync(directory);
+    for (const name of names) writeFileSync(join(directory, name), '{}');
+    const push = await prepare();
+    expect(push.folder).toMatchObject({ format, left: [] });
+    await push.run('# it\n');
+    expect(Object.keys(contents('me/small')).sort()).toEqual(['README.md', ...names].sort());
+  });
+
   it('of a run is refused with the command that makes a model of it', async () => {
     rmSync(join(directory, 'config.json'));
     writeFileSync(join(directory, 'run.json'), '{}');

@@ -77,7 +77,7 @@ export async function preparePush(options: PreparePushOptions): Promise<Prepared
       remedy: `make one at ${settings.endpoint}/settings/tokens`,
     });
   }
-  const client = new HubClient({ settings, onMessage, patience });
+  const client = new HubClient({ settings, environment, onMessage, patience });
   const existing = await visibilityOf(client, name);
   if (existing === 'public' && !isPublic) {
     throw new ConfigurationError('MTL_HUB_PUBLIC', `${name} exists, and everyone can read it`, {

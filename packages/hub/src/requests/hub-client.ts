@@ -1,11 +1,13 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { CheckpointError } from '@mtl/errors';
-import type { HubSettings } from '../hub-settings.js';
+import type { HubEnvironment, HubSettings } from '../hub-settings.js';
 import { proxyNote, requestSender } from './proxies.js';
 import { reasonOf } from './reason-of.js';
 
 export interface HubClientOptions {
   readonly settings: HubSettings;
+  /** The variables that name proxies. */
+  readonly environment: HubEnvironment;
   /** Called with a line for each wait that the Hub asks for. */
   readonly onMessage?: ((text: string) => void) | undefined;
   /** Ends requests and waits. */
@@ -44,11 +46,13 @@ const passing: readonly number[] = [429, 500, 502, 503, 504];
 export class HubClient {
   readonly settings: HubSettings;
   readonly patience: Patience;
+  readonly #environment: HubEnvironment;
   readonly #onMessage: (text: string) => void;
   readonly #signal: AbortSignal | undefined;
 
-  constructor({ settings, onMessage, signal, patience }: HubClientOptions) {
+  constructor({ settings, environment, onMessage, signal, patience }: HubClientOptions) {
     this.settings = settings;
+    this.#environment = environment;
     this.patience = { ...defaultPatience, ...patience };
     this.#onMessage = onMessage ?? (() => {});
     this.#signal = signal;
@@ -102,7 +106,7 @@ export class HubClient {
     const { host } = new URL(url);
     return new CheckpointError(
       'MTL_HUB_UNREACHABLE',
-      `${host} cannot be reached: ${reasonOf(error)}${proxyNote(String(url))}`,
+      `${host} cannot be reached: ${reasonOf(error)}${proxyNote(String(url), this.#environment)}`,
       {
         remedy:
           'check the connection, HTTPS_PROXY and HF_ENDPOINT and run the command again: it goes on where it stopped; ' +
@@ -115,7 +119,7 @@ export class HubClient {
 
   /** Sends a request and follows its redirects. */
   async #follow(first: URL, init: RequestInit): Promise<Response> {
-    const send = await requestSender();
+    const send = await requestSender(this.#environment);
     const { token, endpoint } = this.settings;
     const method = (init.method ?? 'GET').toUpperCase();
     let target = first;

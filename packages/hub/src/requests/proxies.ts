@@ -72,13 +72,13 @@ export type SendRequest = typeof fetch;
 const senders = new Map<string, Promise<SendRequest>>();
 
 /**
- * Returns a function that sends requests through the proxies of the process's environment; without a proxy,
- * this is `fetch`.
+ * Returns a function that sends requests through the proxies of an environment, by default that of the
+ * process; without a proxy, this is `fetch`.
  *
  * @throws as `proxiesOf`
  */
-export async function requestSender(): Promise<SendRequest> {
-  const proxies = proxiesOf(process.env);
+export async function requestSender(environment: Environment = process.env): Promise<SendRequest> {
+  const proxies = proxiesOf(environment);
   if (proxies === undefined) return fetch;
   const key = JSON.stringify(proxies);
   const opened = senders.get(key) ?? openSender(proxies);
@@ -92,13 +92,13 @@ export async function requestSender(): Promise<SendRequest> {
  *
  * @param url the URL of the request
  */
-export function proxyNote(url: string): string {
-  const proxies = proxiesOf(process.env);
+export function proxyNote(url: string, environment: Environment = process.env): string {
+  const proxies = proxiesOf(environment);
   if (proxies === undefined || isWithoutProxy(new URL(url), proxies.noProxy)) return '';
   const isHttps = new URL(url).protocol === 'https:' && proxies.httpsProxy !== '';
   const proxy = isHttps ? proxies.httpsProxy : proxies.httpProxy;
   if (proxy === '') return '';
-  const variable = spelling(process.env, isHttps ? 'HTTPS_PROXY' : 'HTTP_PROXY');
+  const variable = spelling(environment, isHttps ? 'HTTPS_PROXY' : 'HTTP_PROXY');
   return ` (by the proxy ${new URL(proxy).host} of ${variable}; NO_PROXY names hosts without one)`;
 }
 
