@@ -1,4 +1,3 @@
-import { createInterface } from 'node:readline/promises';
 import { ConfigurationError } from '@mtl/errors';
 import { parseRepository } from '@mtl/hub';
 import { modelCard, preparePush } from '@mtl/hub/push';
@@ -7,6 +6,7 @@ import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { summaries } from '../summaries.js';
 import { architectureOf, baseModelOf, runOfFolder, trainingOf } from './card-facts.js';
+import { confirm } from './confirm.js';
 
 interface PushFlags {
   readonly run?: string;
@@ -79,25 +79,5 @@ function checkBaseModel({ baseModel }: PushFlags): void {
   if (baseModel === undefined || parseRepository(baseModel) !== undefined) return;
   throw new ConfigurationError('MTL_FLAG_VALUE', `--base-model ${baseModel}`, {
     expected: 'org/name of a model on the Hub',
-  });
-}
-
-/**
- * Asks on the terminal.
- *
- * @throws ConfigurationError MTL_HUB_NOT_CONFIRMED unless the answer is yes
- */
-async function confirm(question: string): Promise<void> {
-  if (process.stdin.isTTY === true && process.stderr.isTTY === true) {
-    const lines = createInterface({ input: process.stdin, output: process.stderr });
-    try {
-      if (/^y(?:es)?$/i.test((await lines.question(`${question} [y/N] `)).trim())) return;
-    } finally {
-      lines.close();
-    }
-  }
-  throw new ConfigurationError('MTL_HUB_NOT_CONFIRMED', 'nothing was uploaded', {
-    expected: 'the answer y on a terminal, or --yes',
-    remedy: 'look at the model card and the files above, then run the command again with --yes',
   });
 }
