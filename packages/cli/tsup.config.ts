@@ -13,6 +13,7 @@ const linked = [
   'finetune',
   'generate',
   'plan/plan',
+  'push/push',
   'schedule/schedule',
   'sft',
   'train',

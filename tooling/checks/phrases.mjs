@@ -11,7 +11,7 @@ const phrases = [
   ['what came', 'results'],
   ['on purpose', 'deliberately, or injected faults'],
   // the word may be a key of results that scripts read
-  ['cards?(?!:)', 'GPU'],
+  ['(?<!model )cards?(?!:)', 'GPU, or model card'],
   ['mend(?:s|ed|ing)?', 'fix'],
   ['comes? along', 'bundled'],
   ['lets pass', 'accepts'],

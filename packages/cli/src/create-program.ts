@@ -10,6 +10,7 @@ import { evalCommand } from './commands/eval/eval.js';
 import { finetuneCommand } from './commands/finetune.js';
 import { generateCommand } from './commands/generate.js';
 import { planCommand } from './commands/plan/plan.js';
+import { pushCommand } from './commands/push/push.js';
 import { runCommand } from './commands/run/run.js';
 import { runsCommand } from './commands/runs.js';
 import { scheduleCommand } from './commands/schedule/schedule.js';
@@ -30,6 +31,7 @@ export function createProgram(): Command {
     .addCommand(chatCommand())
     .addCommand(generateCommand())
     .addCommand(convertCommand())
+    .addCommand(pushCommand())
     .addCommand(checkpointCommand())
     .addCommand(runsCommand())
     .addCommand(watchCommand())

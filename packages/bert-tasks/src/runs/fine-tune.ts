@@ -19,6 +19,7 @@ import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import type { RunStart } from '@mtl/run-records';
 import { TrainingProcesses } from '@mtl/runs';
 import {
+  fetchFromHub,
   type Job,
   jobOption,
   localOption,
@@ -129,12 +130,13 @@ export interface FineTuningReport {
 export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
   checkOptions(options, { of: 'fineTune', checks });
   refuseAfterStopSignal();
-  const { configuration, world, seeds = configuration.seeds } = options;
-  const { checkpoint } = configuration;
+  const { world, seeds = options.configuration.seeds } = options;
   const local = options.local ?? { rank: 0, size: 1 };
   const onMessage = (text: string): void => {
     if ((world?.rank ?? 0) === 0) options.onMessage(text);
   };
+  const configuration = await withModelsOfHub(options.configuration, { world, onMessage });
+  const { checkpoint } = configuration;
   checkSetNames(configuration);
   // rejected before anything is built
   if ((world?.rank ?? 0) === 0)
@@ -155,12 +157,33 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   try {
     await saveDirectory.ownExisting();
     return await fineTuneSeeds(
-      { ...options, seeds, job, onMessage },
+      { ...options, configuration, seeds, job, onMessage },
       { started, processes, saveDirectory, threads },
     );
   } finally {
     await saveDirectory.release();
   }
+}
+
+/**
+ * Returns a configuration with directories in place of the models of the Hub that it names; they are fetched.
+ */
+async function withModelsOfHub(
+  configuration: FineTuningConfiguration,
+  { world, onMessage }: Pick<FineTuneOptions, 'world' | 'onMessage'>,
+): Promise<FineTuningConfiguration> {
+  const { start } = configuration;
+  const { tokenizer } = start;
+  const isFile = tokenizer?.type === 'HuggingFaceTokenizer';
+  const { loadHuggingFace, tokenizerModel } = await fetchFromHub(
+    {
+      loadHuggingFace: start.loadHuggingFace,
+      tokenizerModel: isFile ? tokenizer.tokenizerModel : undefined,
+    },
+    { group: world?.group, onMessage },
+  );
+  const located = isFile && tokenizerModel !== undefined ? { ...tokenizer, tokenizerModel } : tokenizer;
+  return { ...configuration, start: { ...start, loadHuggingFace, tokenizer: located } };
 }
 
 type FineTuningOfSeeds = FineTuneOptions & { readonly seeds: readonly number[]; readonly job: Job };

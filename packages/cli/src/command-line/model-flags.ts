@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { OptionsOf } from '@mtl/configuration';
 import { inferenceFlags } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
+import { parseRepository } from '@mtl/hub';
 import type { Sampling } from '@mtl/inference';
 import { type Device, type DType, setNumThreads } from '@mtl/kernels';
 import { type LoadedGpt, loadGptForInference } from '@mtl/runs';
@@ -25,7 +26,8 @@ export const newModelCommand = (name: string, description: string): MtlCommand =
 
 /**
  * Returns the flag for a model that is given only as a directory: `load-hf` for a directory of the
- * transformers library, which has a config.json, `load` for a directory of checkpoints.
+ * transformers library, which has a config.json, `load` for a directory of checkpoints. The name of a model
+ * on the Hub, `org/name`, is a value of `load-hf`, too, unless it is a path that exists.
  *
  * @param directory the value of `flag`, or of an operand if `flag` is empty
  * @throws ConfigurationError MTL_MODEL_NONE if the directory does not exist
@@ -33,10 +35,11 @@ export const newModelCommand = (name: string, description: string): MtlCommand =
 export function flagOfModel(directory: string, flag: string): 'load' | 'load-hf' {
   if (existsSync(join(directory, 'config.json'))) return 'load-hf';
   if (existsSync(directory)) return 'load';
+  if (parseRepository(directory) !== undefined) return 'load-hf';
   throw new ConfigurationError('MTL_MODEL_NONE', `${`${flag} ${directory}`.trim()}: no such directory`, {
     expected:
-      'the --save of a training run, or a Hugging Face directory (config.json, tokenizer.json, model.safetensors)',
-    remedy: downloadAdvice(directory, flag),
+      'the --save of a training run, a Hugging Face directory (config.json, tokenizer.json, model.safetensors), or org/name on the Hub',
+    remedy: downloadAdvice(directory),
     details: { directory },
   });
 }
@@ -60,7 +63,7 @@ export function withModelDirectory<Values extends ModelFlagValues>(
 /** The operand of commands that take a model by its directory alone. */
 export const modelOperand = [
   '[dir]',
-  'The model: the --save of a run (as --load), or a transformers directory (as --load-hf).',
+  'The model: the --save of a run (as --load), a transformers directory, or org/name on the Hub (as --load-hf).',
 ] as const;
 
 /** Returns the missing operand that names a model; empty if the operand, or a flag in its place, is given. */

@@ -20,15 +20,15 @@ describe('flagsOfModel', () => {
     ]);
     writeFileSync(join(directory, 'config.json'), '{}');
     expect(flagsOfModel([`--model=${directory}`])).toEqual(['--load-hf', directory]);
+    expect(flagsOfModel(['--model', 'org/name@v1'])).toEqual(['--load-hf', 'org/name@v1']);
     expect(flagsOfModel(['--lr', '1'])).toEqual(['--lr', '1']);
   });
 
   it.each([
-    ['org/name', 'hf download org/name --local-dir name .*, then pass --model name'],
-    ['gpt2', 'hf download gpt2 --local-dir gpt2 .*, then pass --model gpt2'],
-    ['/no/such/path', '^check the path; nothing is downloaded$'],
-    ['./own', '^check the path'],
-  ])('says how to download %s, which is no directory', (name, remedy) => {
+    ['gpt2', 'named with its organization, as in openai-community/gpt2'],
+    ['/no/such/path', '^check the path$'],
+    ['./own', '^check the path$'],
+  ])('says what to do about %s, which is no directory', (name, remedy) => {
     expect(() => flagsOfModel(['--model', name])).toThrow(
       expect.objectContaining({ code: 'MTL_MODEL_NONE', remedy: expect.stringMatching(remedy) }),
     );

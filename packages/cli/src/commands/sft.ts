@@ -8,7 +8,7 @@ import { trainingCommand } from './train.js';
 const description =
   'Fine-tunes a GPT or a model of the Llama family on conversations: mtl sft --model DIR --train-data chats.jsonl ' +
   '--validation-fraction 0.05 --seq-length 2048 --save runs/chat. --model names a directory of the transformers ' +
-  'library (it means --load-hf DIR; nothing is downloaded: hf download does it) or checkpoints of a training run (--load DIR --finetune); --load DIR alone goes ' +
+  'library or a model of the Hub, org/name, which is fetched (both mean --load-hf), or checkpoints of a training run (--load DIR --finetune); --load DIR alone goes ' +
   'on with a run of this command. The loss counts on what the assistant says, by the chat template of the ' +
   'tokenizer. Conversations are packed into samples and do not see each other. All flags of training hold too. ' +
   'Defaults of this command: --epochs 3, --lr 2e-5, --lr-warmup-fraction 0.03, --micro-batch-size 4.';
@@ -61,8 +61,8 @@ export function checkSftFlags({ values }: Pick<ParsedFlags, 'values'>): void {
 }
 
 /**
- * Writes out the `--model DIR` of a command line: `--load-hf DIR` for a directory of the transformers
- * library, `--load DIR --finetune` for checkpoints.
+ * Writes out the `--model DIR` of a command line: `--load-hf DIR` for a directory of the transformers library
+ * or a model of the Hub, `--load DIR --finetune` for checkpoints.
  *
  * @throws ConfigurationError MTL_FLAG_VALUE_MISSING, MTL_FLAG_REPEATED, MTL_FLAG_CONFLICT, MTL_MODEL_NONE
  */

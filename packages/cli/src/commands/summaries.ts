@@ -9,6 +9,7 @@ export const summaries = {
   chat: 'Holds a conversation with a model in the terminal.',
   generate: 'Continues a text with a trained model.',
   convert: 'Converts a checkpoint to a Hugging Face directory or back, from Megatron-LM or to it.',
+  push: 'Uploads a model to the Hugging Face Hub with a model card; private unless --public.',
   checkpoint: 'Lists and checks the checkpoints of a training run.',
   runs: 'Lists training runs with their steps, losses, size and state; compares them, removes them, sends their metrics.',
   watch: 'Serves a page that shows training runs live: curves, what differs, checkpoints, errors.',

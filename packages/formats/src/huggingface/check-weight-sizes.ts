@@ -1,5 +1,6 @@
 import { SafetensorsDirectory } from '@mtl/checkpoint';
 import { type ConfigField, nameOfField } from './config-fields.js';
+import { isConfigurationAlone } from './is-configuration-alone.js';
 import type { JsonFields } from './json-fields.js';
 import { resolveNames, type WeightNames } from './mapped-weights.js';
 import { termsOf, type WeightFiles, weightsRefused } from './weight-files.js';
@@ -68,7 +69,8 @@ function checkExperts(options: {
 }
 
 /**
- * Compares the sizes of config.json with the headers of the weights of its directory.
+ * Compares the sizes of config.json with the headers of the weights of its directory; not where
+ * `isConfigurationAlone` is true.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, MTL_SAFETENSORS_*
  */
@@ -76,6 +78,7 @@ export async function checkHuggingFaceWeights({
   directory,
   ...sizes
 }: Omit<Parameters<typeof checkWeightSizes>[0], 'weights'> & { readonly directory: string }): Promise<void> {
+  if (isConfigurationAlone(directory)) return;
   const weights = await SafetensorsDirectory.open(directory);
   try {
     checkWeightSizes({ ...sizes, weights });

@@ -1,16 +1,13 @@
-/** Matches `org/name` or a single name: a model on huggingface.co, not a path. */
-const repositoryName = /^(?!\.{1,2}(\/|$))[\w.-]+(\/[\w.-]+)?$/;
+/** Matches `org/name`, a model on the Hub, perhaps with a revision. */
+const repositoryName = /^\w[\w.-]*\/[\w.-]+(@.+)?$/;
+/** Matches a name without an organization, which is a path here. */
+const bareName = /^\w[\w.-]*$/;
 
-/**
- * Returns advice for a missing model directory: the command that downloads the model of that name, since this
- * program downloads nothing, and the directory that the command makes.
- */
-export function downloadAdvice(directory: string, flag: string): string {
-  if (!repositoryName.test(directory)) return 'check the path; nothing is downloaded';
-  const local = directory.split('/').at(-1)!;
-  const passed = [flag, local].filter((word) => word !== '').join(' ');
-  return (
-    `nothing is downloaded here: where it is a model of huggingface.co, run hf download ${directory} --local-dir ${local} ` +
-    `(of pip install huggingface_hub), then pass ${passed}`
-  );
+/** Returns advice for a missing model directory, which may be meant as a model on the Hub. */
+export function downloadAdvice(directory: string): string {
+  if (repositoryName.test(directory)) {
+    return `check the path; where it is a model of the Hub, --load-hf ${directory} fetches it, and so does resolveModel of @mtl/hub`;
+  }
+  if (!bareName.test(directory)) return 'check the path';
+  return 'check the path; a model of the Hub is named with its organization, as in openai-community/gpt2, and is fetched then';
 }

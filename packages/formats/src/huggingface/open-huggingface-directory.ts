@@ -38,7 +38,7 @@ export async function openHuggingFaceDirectory(directory: string): Promise<Huggi
       expected: 'a directory with config.json and model.safetensors',
       remedy: isThere
         ? 'save the model with save_pretrained, or download all files of its repository'
-        : downloadAdvice(directory, '--load-hf'),
+        : downloadAdvice(directory),
       exitCode: 2,
     });
   }

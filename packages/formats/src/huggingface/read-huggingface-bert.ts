@@ -8,6 +8,7 @@ import {
   taskHeadTensor,
 } from './bert-weight-mappings.js';
 import { checkHuggingFaceWeights } from './check-weight-sizes.js';
+import { isConfigurationAlone } from './is-configuration-alone.js';
 import type { JsonFields } from './json-fields.js';
 import { modelTypes } from './model-types.js';
 import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
@@ -85,6 +86,7 @@ const statedBy = (fields: JsonFields, model: BertModelConfiguration) => ({
 });
 
 async function hasSentenceHead(directory: string): Promise<boolean> {
+  if (isConfigurationAlone(directory)) return false;
   const weights = await SafetensorsDirectory.open(directory);
   try {
     return weights.tensors.has('cls.seq_relationship.weight');

@@ -9,7 +9,13 @@ import {
 import { layoutText, leastProcesses, withLoadedFlags } from '@mtl/configuration/internal';
 import { axisFacts, denseAxes, stageOf } from '@mtl/layout';
 import type { DryRunOfProgram } from '@mtl/runs';
-import { activeText, loadModelBlocks, openConversations, readLoadedFlags } from '@mtl/runs/internal';
+import {
+  activeText,
+  loadModelBlocks,
+  openConversations,
+  readLoadedFlags,
+  withHubModels,
+} from '@mtl/runs/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import { alignColumns } from '../align-columns.js';
 import { type DryRun, dryRun } from './dry-run.js';
@@ -24,7 +30,7 @@ export async function printDryRun(options: DryRunOfProgram): Promise<void> {
   const { numProcesses, variables, print } = options;
   const { rank, worldSize: numRunning } = readProcessEnvironment(variables);
   if (rank > 0) return;
-  const asked = withoutData(options.flags);
+  const asked = withoutData(await withHubModels(options.flags, { needs: 'configuration', onMessage: print }));
   await loadModelBlocks(asked);
   const flags = withLoadedFlags(asked, await readLoadedFlags(asked));
   const worldSize = numProcesses ?? (numRunning > 1 ? numRunning : leastProcesses(flags.values));

@@ -1,5 +1,6 @@
 export { comparedFlags } from '../comparable-run.js';
 export { compareExpertLoads } from '../compare-expert-loads.js';
+export { readMetricsRecords } from '../metrics-records.js';
 export { directoryOfRuns, runDirectoryOf, runsDirectory } from '../read-run.js';
 export { contentsOfRun } from '../remove-run.js';
 export {

@@ -55,6 +55,8 @@ export {
 export { isSamePlace, refuseCheckpoints } from '../saved/checkpoints/checkpoint-places.js';
 export { openSavedCheckpoint } from '../saved/checkpoints/open-saved-checkpoint.js';
 export { savedWeights } from '../saved/checkpoints/saved-weights.js';
+export { fetchFromHub } from '../saved/hub/fetch-from-hub.js';
+export { withHubModels } from '../saved/hub/with-hub-models.js';
 export { openGptWeights } from '../saved/inference/open-gpt-weights.js';
 export { readLoadedFlags } from '../saved/read-loaded-flags.js';
 export { exportedTokenizerNotice } from '../saved/tokenizers/exported-tokenizer-notice.js';

@@ -5,6 +5,7 @@ import { type OpenedConversations, openConversations } from '../parts/conversati
 import { loadModelBlocks } from '../parts/models/load-model-blocks.js';
 import { type JoinedProcesses, joinProcesses } from '../parts/ranks/join-processes.js';
 import { refuseOtherRuns } from '../save-directory.js';
+import { withHubModels } from '../saved/hub/with-hub-models.js';
 import { readLoadedFlags } from '../saved/read-loaded-flags.js';
 import { trackingOfRun } from './tracking-of-run.js';
 
@@ -24,14 +25,18 @@ export async function joinJob(
 }
 
 /**
- * Returns the flags completed by --load or --load-hf, which the first rank reads for all ranks. The blocks
- * that flags name are registered from now on.
+ * Returns the flags completed by --load or --load-hf, which the first rank reads for all ranks. Models of the
+ * Hub are fetched first. The blocks that flags name are registered from now on.
+ *
+ * @param onMessage called on the first rank with what is fetched
  */
 export async function withFlagsOfLoad(
-  flags: ParsedFlags,
+  asked: ParsedFlags,
   { world }: Pick<JoinedProcesses, 'world'>,
+  onMessage: (text: string) => void,
 ): Promise<ParsedFlags> {
-  await loadModelBlocks(flags);
+  await loadModelBlocks(asked);
+  const flags = await withHubModels(asked, { group: world?.group, onMessage });
   if (flags.values.load === undefined && flags.values['load-hf'] === undefined) return flags;
   const own = isFirst(world) ? await readLoadedFlags(flags) : undefined;
   return withLoadedFlags(flags, world === undefined ? own : broadcastJson(world.group, own));

@@ -99,7 +99,7 @@ export async function runTrainingProgram(
 async function trainInJob(flags: ParsedFlags, how: ProgramOfJob): Promise<void> {
   const joined = await joinJob(flags, console.log);
   try {
-    await train(await withFlagsOfLoad(flags, joined), { ...how, joined });
+    await train(await withFlagsOfLoad(flags, joined, console.log), { ...how, joined });
   } catch (error) {
     // the other processes end with this message instead of waiting for this one
     joined.world?.abort(error as Error);

@@ -1,9 +1,10 @@
 import { basename, resolve } from 'node:path';
 import { serviceUrl, type TrackingConfiguration } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
+import { proxiesOf } from '@mtl/hub/internal';
 import { metricsPath } from '@mtl/run-records';
 import { type TrackingSettings, TrackingSink, type WandbSettings } from '@mtl/tracking';
-import { proxiesOf, trackingCredentials } from '@mtl/tracking/internal';
+import { trackingCredentials } from '@mtl/tracking/internal';
 import type { MetricsSink } from '@mtl/trainer';
 import type { RunLog } from './run-log.js';
 

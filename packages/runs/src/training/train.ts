@@ -62,9 +62,10 @@ export async function train(all: TrainOptions = {}): Promise<Pretraining> {
   refuseAfterStopSignal();
   const { stream = silence, extensions, blocks, planning, ...options } = all;
   const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));
-  const joined = await joinJob(flags, (text) => void stream.write(`${text}\n`));
+  const say = (text: string): void => void stream.write(`${text}\n`);
+  const joined = await joinJob(flags, say);
   try {
-    const configured = await configureJob(await withFlagsOfLoad(flags, joined), joined);
+    const configured = await configureJob(await withFlagsOfLoad(flags, joined, say), joined);
     const corpusDirectory = join('.cache', 'mtl');
     const { startedAt: _, ...processes } = joined;
     const told = { stream, extensions, planning, closesWorld: true };

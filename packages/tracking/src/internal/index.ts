@@ -1,3 +1,2 @@
 export { deliveryText } from '../services/delivery.js';
 export { type TrackingCredentials, trackingCredentials } from '../services/open-deliveries.js';
-export { proxiesOf } from '../services/proxies.js';

@@ -1,8 +1,8 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { proxiesOf } from '@mtl/hub/internal';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RecordingServer } from '../../test/support/recording-server.js';
-import { proxiesOf } from './proxies.js';
 import { requestJson } from './request-json.js';
 
 /** The first line and the authorization of each request that the proxy received. */

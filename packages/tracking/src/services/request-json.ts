@@ -1,4 +1,4 @@
-import { proxyNote, requestSender, type SendRequest } from './proxies.js';
+import { proxyNote, requestSender, type SendRequest } from '@mtl/hub/internal';
 
 interface JsonRequest {
   /** The HTTP method. Default: POST with a body, GET without one. */

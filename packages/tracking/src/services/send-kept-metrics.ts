@@ -1,9 +1,9 @@
 import { ConfigurationError } from '@mtl/errors';
+import { proxiesOf } from '@mtl/hub/internal';
 import type { RunOutcome } from '@mtl/trainer';
 import type { DeliveryResult, DeliveryTimes } from './delivery.js';
 import { MetricsRows } from './metrics-rows.js';
 import { openDeliveries, type TrackingCredentials } from './open-deliveries.js';
-import { proxiesOf } from './proxies.js';
 import type { TrackedRun } from './tracking-settings.js';
 import { readTrackingState, trackingPath } from './tracking-state.js';
 

@@ -14,7 +14,7 @@ import {
 } from '@mtl/configuration/internal';
 import { splitNames } from '@mtl/data/internal';
 import { ConfigurationError, listedNames } from '@mtl/errors';
-import { openTrainingData, readLoadedFlags } from '@mtl/runs/internal';
+import { openTrainingData, readLoadedFlags, withHubModels } from '@mtl/runs/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 
@@ -109,7 +109,10 @@ function refuseMissing(flags: ParsedFlags): void {
 
 async function buildIndex(argv: readonly string[]): Promise<void> {
   const { model, flags } = splitModel(argv);
-  const parsed = parseTrainingFlags(flags, model);
+  const parsed = await withHubModels(parseTrainingFlags(flags, model), {
+    needs: 'configuration',
+    onMessage: (text) => void process.stderr.write(`${text}\n`),
+  });
   const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
   refuseMissing(loaded);
   const configuration = validateConfiguration(loaded);

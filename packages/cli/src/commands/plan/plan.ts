@@ -15,7 +15,7 @@ import { ConfigurationError, changedError, MtlError } from '@mtl/errors';
 import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
 import { type FoundLayout, planRun, type RunPlan, type SearchProgress, searchLayouts } from '@mtl/planning';
 import { withDeviceOfProfile } from '@mtl/planning/internal';
-import { loadModelBlocks, readLoadedFlags } from '@mtl/runs/internal';
+import { loadModelBlocks, readLoadedFlags, withHubModels } from '@mtl/runs/internal';
 import { type Command, Option } from 'commander';
 import { refuseOwnOptions } from '../../command-line/command-line-error.js';
 import { newCommand } from '../../command-line/new-command.js';
@@ -97,7 +97,7 @@ async function plan(argv: readonly string[], flags: PlanFlags, command: Command)
     await search(argv, flags);
     return;
   }
-  const parsed = parseFlags(argv, { model, unused });
+  const parsed = await withConfigurationOfHub(parseFlags(argv, { model, unused }));
   await loadModelBlocks(parsed);
   const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
   refuseMissing(loaded, flags);
@@ -118,10 +118,19 @@ async function plan(argv: readonly string[], flags: PlanFlags, command: Command)
   process.stdout.write(formatPlan(planned, { configuration, profile, isTrainingKnown }));
 }
 
+/** Fetches what a plan needs of models of the Hub that the flags name; their weights are not needed. */
+const withConfigurationOfHub = (parsed: ParsedFlags): Promise<ParsedFlags> =>
+  withHubModels(parsed, {
+    needs: 'configuration',
+    onMessage: (text) => void process.stderr.write(`${text}\n`),
+  });
+
 async function search(argv: readonly string[], flags: PlanFlags): Promise<void> {
   const { model, numProcesses, memory: memoryBytes, json } = flags;
   // a search chooses the micro-batch
-  const parsed = parseFlags(argv, { model, unused: { ...unused, 'micro-batch-size': 1 } });
+  const parsed = await withConfigurationOfHub(
+    parseFlags(argv, { model, unused: { ...unused, 'micro-batch-size': 1 } }),
+  );
   refuseMissing(withLoadedFlags(parsed, await readLoadedFlags(parsed)), flags);
   const profile = profileOf(flags);
   const progress = new SearchReport();

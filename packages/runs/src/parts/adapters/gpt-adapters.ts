@@ -5,6 +5,7 @@ import { isAdapter, loraModules } from '@mtl/formats/internal';
 import type { GptModelConfiguration } from '@mtl/models';
 import { gptParameters } from '@mtl/models/internal';
 import { checkHuggingFaceTarget } from '../models/hugging-face-targets.js';
+import { nameOfBaseModel } from '../models/name-of-base-model.js';
 import type { ModelAdapters } from './model-adapters.js';
 
 /** Low-rank adapters of a GPT (LoRA, Hu et al. 2021), read and written as PEFT does. */
@@ -35,8 +36,9 @@ export const gptAdapters: ModelAdapters<GptModelConfiguration> = {
     if (loadLora === undefined) return undefined;
     return await readLoraDirectory({ directory: loadLora, model, lora });
   },
-  save: async ({ checkpoint: { saveLora: directory, loadHuggingFace: baseModel }, lora }, trained) => {
+  save: async ({ checkpoint: { saveLora: directory, loadHuggingFace }, lora }, trained) => {
     // `lora` is set here: without adapters the flag is refused
+    const baseModel = nameOfBaseModel(loadHuggingFace);
     if (directory !== undefined) await writeLoraDirectory({ ...trained, lora: lora!, baseModel, directory });
     return directory;
   },

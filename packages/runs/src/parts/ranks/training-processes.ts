@@ -10,7 +10,6 @@ import {
   switchOption,
   wholeNumberOption,
 } from '@mtl/errors/options';
-import { Tensor } from '@mtl/kernels';
 import {
   type GroupDeclaration,
   type MeshAxis,
@@ -21,6 +20,7 @@ import {
 } from '@mtl/layout';
 import type { GroupsByRole } from '@mtl/optimizer';
 import { worldOption } from './option-checks.js';
+import { waitTogether } from './wait-together.js';
 
 export interface TrainingProcessesOptions {
   /** Undefined for a single process. */
@@ -81,20 +81,8 @@ export class TrainingProcesses {
    * Runs a task of this rank and waits until all ranks have finished theirs, for any time. No rank is silent
    * for longer than `intervalMs`, so that the time-out of operations still detects a rank that hangs.
    */
-  async together<Result>(task: () => Promise<Result>, { intervalMs = 2000 } = {}): Promise<Result> {
-    const { world } = this.groups;
-    if (world === undefined) return await task();
-    const running = task();
-    let isDone = false;
-    const ended = running.then(() => {
-      isDone = true;
-    });
-    for (;;) {
-      await withinMilliseconds(ended, intervalMs);
-      using numBusy = Tensor.from([isDone ? 0 : 1], { shape: [1], dtype: 'int32' });
-      world.allReduce(numBusy).wait();
-      if (numBusy.item() === 0) return await running;
-    }
+  async together<Result>(task: () => Promise<Result>, how: { intervalMs?: number } = {}): Promise<Result> {
+    return await waitTogether(this.groups.world, task, how);
   }
 
   /**
@@ -146,13 +134,4 @@ function groupsAlong(
     return groups;
   });
   return Object.assign({}, ...created, { world: world.group });
-}
-
-/** Resolves when a promise does, or after a time; rejects when it does. */
-async function withinMilliseconds(promise: Promise<void>, milliseconds: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const elapsed = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, milliseconds);
-  });
-  await Promise.race([promise, elapsed]).finally(() => clearTimeout(timer));
 }

@@ -2,6 +2,7 @@ import { readSavedConfiguration } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
 import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
 import { writeLoraDirectory } from '@mtl/formats';
+import { nameOfBaseModel } from '../../parts/models/name-of-base-model.js';
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
@@ -47,6 +48,7 @@ export async function checkpointToLora(options: CheckpointToLoraOptions): Promis
   }
   checkSavedWeights(checkpoint, saved);
   const tensors = savedWeights(checkpoint);
-  await writeLoraDirectory({ directory, model, lora, tensors, baseModel: flags?.['load-hf'] });
+  const baseModel = nameOfBaseModel(flags?.['load-hf']);
+  await writeLoraDirectory({ directory, model, lora, tensors, baseModel });
   return path;
 }

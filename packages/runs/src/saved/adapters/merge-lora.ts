@@ -1,6 +1,7 @@
 import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
 import { readHuggingFaceGpt, type WritableDtype, writeHuggingFaceGpt } from '@mtl/formats';
 import { dtypeOfOrigin } from '../conversion/from-checkpoint.js';
+import { fetchFromHub } from '../hub/fetch-from-hub.js';
 import { noticesOption, storedDtypeOption } from '../option-checks.js';
 import { weightsWithAdapters } from './merged-weights.js';
 
@@ -34,7 +35,9 @@ const checks: OptionChecks<MergeLoraOptions> = {
  */
 export async function mergeLora(options: MergeLoraOptions): Promise<WritableDtype> {
   checkOptions(options, { of: 'mergeLora', checks });
-  const { loadHuggingFace, loadLora, directory, onNotice } = options;
+  const { directory, onNotice } = options;
+  const asked = { loadHuggingFace: options.loadHuggingFace, loadLora: options.loadLora };
+  const { loadHuggingFace, loadLora } = await fetchFromHub(asked, { onMessage: onNotice });
   const base = await readHuggingFaceGpt({ directory: loadHuggingFace });
   for (const notice of base.notices) onNotice(notice);
   const model = base.configuration;

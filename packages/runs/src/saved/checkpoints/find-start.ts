@@ -110,7 +110,7 @@ export async function findStart(options: FindStartOptions): Promise<FoundStart> 
   }
   throw new CheckpointError('MTL_CHECKPOINT_NONE', `--load ${load}: there is no checkpoint`, {
     expected: 'a directory that --save wrote',
-    ...(existsSync(load) ? {} : { remedy: downloadAdvice(load, '--load-hf') }),
+    ...(existsSync(load) ? {} : { remedy: downloadAdvice(load) }),
     exitCode: 2,
   });
 }

@@ -29,6 +29,7 @@ import { layersOfChunks } from '../../parts/models/chunk-layers.js';
 import { recipeOf } from '../../parts/models/recipe-of.js';
 import { TrainingProcesses } from '../../parts/ranks/training-processes.js';
 import { refuseCheckpoints } from '../checkpoints/checkpoint-places.js';
+import { fetchFromHub } from '../hub/fetch-from-hub.js';
 import { iterationOption, noticesOption } from '../option-checks.js';
 import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
 
@@ -44,6 +45,7 @@ export interface BegunCheckpoint {
 }
 
 interface HuggingFaceToCheckpointOptions {
+  /** A directory, or the name of a model on the Hub, which is fetched. */
   readonly loadHuggingFace: string;
   readonly directory: string;
   readonly onNotice: (notice: string) => void;
@@ -66,8 +68,10 @@ export async function huggingFaceToCheckpoint(
   options: HuggingFaceToCheckpointOptions,
 ): Promise<BegunCheckpoint> {
   checkOptions(options, { of: 'huggingFaceToCheckpoint', checks: checksOfHuggingFace });
-  const { loadHuggingFace, directory, onNotice } = options;
+  const { directory, onNotice } = options;
   await refuseCheckpoints(directory, { remedy: 'choose another name' });
+  const asked = { loadHuggingFace: options.loadHuggingFace };
+  const { loadHuggingFace } = await fetchFromHub(asked, { onMessage: onNotice });
   const kind: ModelKind = await huggingFaceModelKind(loadHuggingFace);
   const found = await recipeOf({ kind }).openHuggingFace(configurationOfWholeModel(kind), loadHuggingFace);
   for (const notice of found.notices ?? []) onNotice(notice);

@@ -28,6 +28,7 @@ import { checkTokenizerFits } from '../../parts/models/training-model.js';
 import { openDeviceOfRank } from '../../parts/ranks/join-processes.js';
 import { processesOption } from '../../parts/ranks/option-checks.js';
 import type { TrainingProcesses } from '../../parts/ranks/training-processes.js';
+import { fetchFromHub } from '../hub/fetch-from-hub.js';
 import { noticesOption } from '../option-checks.js';
 import {
   type GptWeights,
@@ -82,7 +83,7 @@ export interface LoadedGpt {
 
 /**
  * Loads a trained model from a directory of checkpoints or from a Hugging Face directory: the saved weights,
- * architecture and tokenizer.
+ * architecture and tokenizer. A name of the Hub (`org/name`) in place of a Hugging Face directory is fetched.
  *
  * @throws errors of `openGptWeights`; ConfigurationError MTL_OPTION, MTL_TOKENIZER_MODEL,
  *   MTL_TENSOR_PARALLEL_SIZE, MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; errors of `openDevice` and
@@ -92,10 +93,11 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   checkOptions(options, { of: 'loadGptForInference', checks });
   const { device, dtype = 'float32' } = options;
   openDeviceOfRank(device, { localRank: 0 }); // already open if several processes share the model
-  const weights = await openGptWeights(options);
+  const { places, tokenizer: chosen } = await placesOf(options);
+  const weights = await openGptWeights({ ...options, ...places });
   const { sizes } = options.processes?.mesh ?? {};
   if (sizes !== undefined) checkSharedModel(weights.model, { sizes, path: weights.path });
-  const tokenizerOptions = options.tokenizer ?? weights.tokenizer();
+  const tokenizerOptions = chosen ?? weights.tokenizer();
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
   if (tokenizer !== undefined) checkTokenizerFits({ tokenizer, model: weights.model, from: weights.path });
   const { whole, stages, parameters } = partOf(weights, { device, dtype, processes: options.processes });
@@ -124,6 +126,21 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
     dispose,
     [Symbol.dispose]: dispose,
   };
+}
+
+/** Returns the directories of the model and the options of the tokenizer; models of the Hub are fetched. */
+async function placesOf(options: LoadGptForInferenceOptions): Promise<{
+  readonly places: Pick<OpenGptWeightsOptions, 'loadHuggingFace' | 'loadLora'>;
+  readonly tokenizer: TokenizerOptions | undefined;
+}> {
+  const { loadHuggingFace, loadLora, tokenizer, processes, onNotice } = options;
+  const isFile = tokenizer?.type === 'HuggingFaceTokenizer';
+  const { tokenizerModel, ...places } = await fetchFromHub(
+    { loadHuggingFace, loadLora, tokenizerModel: isFile ? tokenizer.tokenizerModel : undefined },
+    { group: processes?.groups.world, onMessage: onNotice },
+  );
+  const isFound = isFile && tokenizerModel !== undefined;
+  return { places, tokenizer: isFound ? { ...tokenizer, tokenizerModel } : tokenizer };
 }
 
 /** Returns this process's part: the whole model, or its stage of a pipeline with its shard of every layer. */

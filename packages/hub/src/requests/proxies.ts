@@ -62,18 +62,8 @@ function isUsable({ protocol, username, password }: URL): boolean {
   return protocols.includes(protocol);
 }
 
-/** The part of `fetch` that requests to tracking services need. */
-export type SendRequest = (
-  url: string,
-  init: {
-    readonly method: string;
-    readonly headers: Record<string, string>;
-    readonly body?: string;
-    readonly signal: AbortSignal;
-  },
-) => Promise<
-  Pick<Response, 'ok' | 'status' | 'statusText' | 'text'> & { readonly headers: Pick<Headers, 'get'> }
->;
+/** `fetch`, through the proxies of an environment where it names some. */
+export type SendRequest = typeof fetch;
 
 /**
  * Functions that send requests, by their proxies. They are shared, since each keeps connections open between
@@ -82,13 +72,13 @@ export type SendRequest = (
 const senders = new Map<string, Promise<SendRequest>>();
 
 /**
- * Returns a function that sends requests through the proxies of the process's environment; without a proxy,
- * this is `fetch`.
+ * Returns a function that sends requests through the proxies of an environment, by default that of the
+ * process; without a proxy, this is `fetch`.
  *
  * @throws as `proxiesOf`
  */
-export async function requestSender(): Promise<SendRequest> {
-  const proxies = proxiesOf(process.env);
+export async function requestSender(environment: Environment = process.env): Promise<SendRequest> {
+  const proxies = proxiesOf(environment);
   if (proxies === undefined) return fetch;
   const key = JSON.stringify(proxies);
   const opened = senders.get(key) ?? openSender(proxies);
@@ -102,13 +92,13 @@ export async function requestSender(): Promise<SendRequest> {
  *
  * @param url the URL of the request
  */
-export function proxyNote(url: string): string {
-  const proxies = proxiesOf(process.env);
+export function proxyNote(url: string, environment: Environment = process.env): string {
+  const proxies = proxiesOf(environment);
   if (proxies === undefined || isWithoutProxy(new URL(url), proxies.noProxy)) return '';
   const isHttps = new URL(url).protocol === 'https:' && proxies.httpsProxy !== '';
   const proxy = isHttps ? proxies.httpsProxy : proxies.httpProxy;
   if (proxy === '') return '';
-  const variable = spelling(process.env, isHttps ? 'HTTPS_PROXY' : 'HTTP_PROXY');
+  const variable = spelling(environment, isHttps ? 'HTTPS_PROXY' : 'HTTP_PROXY');
   return ` (by the proxy ${new URL(proxy).host} of ${variable}; NO_PROXY names hosts without one)`;
 }
 
@@ -132,5 +122,7 @@ async function openSender(proxies: Proxies): Promise<SendRequest> {
   const { EnvHttpProxyAgent, fetch: fetchOfUndici } = await import('undici');
   // proxies refuse tunnels to ports other than the https ports
   const dispatcher = new EnvHttpProxyAgent({ ...proxies, proxyTunnel: false });
-  return (url, init) => fetchOfUndici(url, { ...init, dispatcher });
+  const send = (url: string | URL, init: object): unknown => fetchOfUndici(url, { ...init, dispatcher });
+  // undici declares types of its own for what Node's `fetch` takes and returns
+  return send as unknown as SendRequest;
 }

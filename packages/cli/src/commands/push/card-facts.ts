@@ -1,0 +1,119 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { decidesLearning } from '@mtl/configuration/internal';
+import { ConfigurationError } from '@mtl/errors';
+import { isJsonObject } from '@mtl/errors/files';
+import { parseRepository, repositoryOfSnapshot } from '@mtl/hub';
+import type { PushedFolder, TrainingFacts } from '@mtl/hub/push';
+import { isRun, metricsPath, type RunStart } from '@mtl/run-records';
+import { readMetricsRecords, readRunRecord, runDirectoryOf } from '@mtl/run-records/internal';
+
+/**
+ * Fields of config.json that a model card shows, of GPT-2, Llama and BERT; their names are those of
+ * transformers.
+ */
+const architectureFields = [
+  ...['model_type', 'num_hidden_layers', 'n_layer', 'hidden_size', 'n_embd', 'num_attention_heads', 'n_head'],
+  ...['num_key_value_heads', 'intermediate_size', 'max_position_embeddings', 'n_positions', 'vocab_size'],
+  ...['num_local_experts', 'num_experts', 'num_experts_per_tok', 'torch_dtype', 'dtype'],
+];
+
+/**
+ * Returns the folder of the run that made a model: the one that the user names, or the one that the folder is
+ * in; undefined where there is none.
+ *
+ * @throws ConfigurationError MTL_RUN_NONE for a name that is no run
+ */
+export function runOfFolder(directory: string, named: string | undefined): string | undefined {
+  if (named !== undefined) return runDirectoryOf(named);
+  const above = dirname(resolve(directory));
+  return isRun(above) ? above : undefined;
+}
+
+/** Returns the sizes of a model from its config.json, as far as they are numbers or words. */
+export function architectureOf({
+  directory,
+}: PushedFolder): Readonly<Record<string, string | number>> | undefined {
+  const fields = fieldsIn(join(directory, 'config.json'));
+  if (fields === undefined) return undefined;
+  const found = architectureFields.flatMap((name) => {
+    const value = fields[name];
+    return typeof value === 'number' || (typeof value === 'string' && isWord(value))
+      ? [[name, value] as const]
+      : [];
+  });
+  return Object.fromEntries(found);
+}
+
+/** Returns the model of the Hub that adapters name as theirs; undefined for other models. */
+export function baseModelOf({ directory }: PushedFolder): string | undefined {
+  return nameOfModel(fieldsIn(join(directory, 'adapter_config.json'))?.base_model_name_or_path);
+}
+
+/** Returns the fields of a JSON file; undefined where there is none. */
+function fieldsIn(path: string): Readonly<Record<string, unknown>> | undefined {
+  if (!existsSync(path)) return undefined;
+  try {
+    const fields: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    if (isJsonObject(fields)) return fields;
+  } catch {
+    // as for JSON that is no object
+  }
+  throw new ConfigurationError('MTL_HUB_PUSH_FOLDER', `${path} is no JSON object`, {
+    expected: 'a file that save_pretrained or mtl wrote',
+    remedy: 'write the folder again: mtl convert, or --save-hf',
+  });
+}
+
+/**
+ * Returns what the record and the metrics of a run tell about its model, and the model of the Hub that it
+ * began with. Paths become names, and flags with paths are left out.
+ *
+ * @throws ConfigurationError MTL_RUN_RECORD
+ */
+export function trainingOf(
+  run: string,
+): { readonly training: TrainingFacts; readonly baseModel: string | undefined } | undefined {
+  const record = readRunRecord(run);
+  if (record === undefined) return undefined;
+  const [first, last] = [record.starts[0]!, record.starts.at(-1)!];
+  const metrics = readMetricsRecords(metricsPath(run));
+  const losses = (isWanted: (type: string | undefined) => boolean) =>
+    metrics.flatMap(({ type, iteration, lm_loss: loss }) =>
+      isWanted(type) && loss !== null && loss !== undefined ? [{ iteration, loss }] : [],
+    );
+  return {
+    baseModel: nameOfModel((first.resolved ?? first.flags)['load-hf']),
+    training: {
+      program: `mtl ${last.versions.mtl}`,
+      iterations: last.end?.iteration ?? last.trainIterations,
+      flags: flagsOf(last),
+      data: last.datasets.map((each) => ({
+        name: basename('prefix' in each ? each.prefix : each.path),
+        bytes: 'prefix' in each ? each.binBytes + each.idxBytes : each.bytes,
+        sha256: each.sampledSha256,
+      })),
+      losses: losses((type) => type === undefined),
+      evaluations: losses((type) => type === 'validation'),
+    },
+  };
+}
+
+function flagsOf({ resolved, flags }: RunStart): Readonly<Record<string, string | number | boolean>> {
+  const stated = Object.entries(resolved ?? flags).flatMap(([name, value]) => {
+    const isShown =
+      typeof value === 'number' || value === true || (typeof value === 'string' && isWord(value));
+    return decidesLearning(name) && isShown ? [[name, value] as const] : [];
+  });
+  return Object.fromEntries(stated);
+}
+
+/** Tells a word, such as the name of a schedule, from a path. */
+const isWord = (text: string): boolean => /^[\w.,:+-]+$/.test(text);
+
+/** Returns the name of a model on the Hub from the value of --load-hf; undefined for other directories. */
+function nameOfModel(value: unknown): string | undefined {
+  if (typeof value !== 'string') return undefined;
+  const named = existsSync(value) ? undefined : parseRepository(value)?.name;
+  return repositoryOfSnapshot(value)?.name ?? named;
+}

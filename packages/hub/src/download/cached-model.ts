@@ -1,0 +1,46 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { HubCache } from '../cache/hub-cache.js';
+import type { HubRepository } from '../repository.js';
+import { type ModelPart, neededFiles, weightFilesOf, weightsIndex } from './needed-files.js';
+import type { ResolvedModel } from './resolved-model.js';
+
+/**
+ * Returns a model from the cache without asking the Hub; undefined unless all that the part needs is there.
+ * Files that are not mandatory, such as generation_config.json, are not missed: the cache does not know
+ * whether the repository has them.
+ */
+export async function cachedModel(options: {
+  readonly cache: HubCache;
+  readonly repository: HubRepository;
+  readonly part: ModelPart;
+  readonly commit: string | undefined;
+}): Promise<ResolvedModel | undefined> {
+  const { cache, repository, part, commit } = options;
+  if (commit === undefined) return undefined;
+  const directory = cache.snapshotPath(commit);
+  const { name } = repository;
+  // links whose contents were deleted do not count
+  const files = new Set((await filesIn(directory)).filter((file) => cache.has(commit, file)));
+  try {
+    const needed = neededFiles({ part, files, name });
+    if (needed.includes(weightsIndex)) {
+      const text = await readFile(join(directory, weightsIndex), 'utf8');
+      weightFilesOf(text, { files, name });
+    }
+    // a tokenizer may consist of one file, of which other tools may have fetched none
+    const hasTokenizer = part !== 'tokenizer' || files.has('tokenizer.json') || files.has('vocab.txt');
+    return hasTokenizer ? { directory, name, commit, fetchedBytes: 0 } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function filesIn(directory: string): Promise<readonly string[]> {
+  try {
+    const entries = await readdir(directory, { recursive: true });
+    return entries.map((path) => path.replaceAll('\\', '/'));
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,213 @@
+import { createHash, type Hash } from 'node:crypto';
+import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
+import { CheckpointError } from '@mtl/errors';
+import type { HubCache } from '../cache/hub-cache.js';
+import type { HubClient } from '../requests/hub-client.js';
+import { refusedRequest } from '../requests/refused-request.js';
+import { sizeText } from '../size-text.js';
+import { claimPartialFile, markClaimed, removeAbandonedFiles } from './partial-file.js';
+
+/** A file of a repository as the Hub lists it. */
+export interface HubFile {
+  /** Its name in the repository. */
+  readonly file: string;
+  readonly bytes: number;
+  /** Its name in the cache, which is its hash: 64 hexadecimal digits of SHA-256, or 40 of Git's SHA-1. */
+  readonly etag: string;
+}
+
+interface DownloadBlobOptions extends HubFile {
+  readonly client: HubClient;
+  readonly cache: HubCache;
+  /** `org/name` */
+  readonly name: string;
+  readonly commit: string;
+  /** Called with the number of bytes that were added; negative where bytes were thrown away. */
+  readonly onBytes: (added: number) => void;
+}
+
+/**
+ * Downloads the contents of a file into the cache. A connection that breaks is opened again from the last
+ * byte on, in this process and in a later one; size and hash of the whole are checked before it gets its
+ * name.
+ *
+ * @throws CheckpointError MTL_HUB_UNREACHABLE, MTL_HUB_HASH, MTL_HUB_DISK; errors of `refusedRequest`
+ */
+export async function downloadBlob(options: DownloadBlobOptions): Promise<void> {
+  const { cache, etag, bytes } = options;
+  const path = cache.blobPath(etag);
+  const partial = await claimPartialFile(path);
+  markClaimed(partial, true);
+  try {
+    const handle = await open(partial, 'a+');
+    try {
+      const digest = await new PartialDownload(options, handle).run();
+      await handle.sync();
+      if (digest !== etag) await refuseHash(options, { partial, digest });
+    } finally {
+      await handle.close();
+    }
+    await rename(partial, path);
+    await removeAbandonedFiles(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOSPC' || code === 'EDQUOT') {
+      const done = (await stat(partial).catch(() => undefined))?.size ?? 0;
+      throw cache.diskFull({ neededBytes: bytes - done, cause: error });
+    }
+    throw error;
+  } finally {
+    markClaimed(partial, false);
+  }
+}
+
+async function refuseHash(
+  { name, file, etag, client }: DownloadBlobOptions,
+  { partial, digest }: { readonly partial: string; readonly digest: string },
+): Promise<never> {
+  await rm(partial, { force: true });
+  throw new CheckpointError(
+    'MTL_HUB_HASH',
+    `${file} of ${name} arrived with hash ${digest}, and ${client.host} lists ${etag}`,
+    {
+      remedy:
+        'run the command again, which fetches this file anew; if it happens again, a proxy may change files',
+      details: { file, digest, expected: etag },
+    },
+  );
+}
+
+/** Returns the hash that names a file: SHA-256 for large files, otherwise that of a blob of Git. */
+function hashFor({ etag, bytes }: HubFile): Hash {
+  return etag.length === 64 ? createHash('sha256') : createHash('sha1').update(`blob ${bytes}\0`);
+}
+
+/** The error of a connection that ended, or gave too little, so that it is worth another attempt. */
+class BrokenConnection extends Error {}
+
+/** A download into an opened file, which may have a beginning already. */
+class PartialDownload {
+  readonly #options: DownloadBlobOptions;
+  readonly #handle: FileHandle;
+  #hash: Hash;
+  #done = 0;
+
+  constructor(options: DownloadBlobOptions, handle: FileHandle) {
+    this.#options = options;
+    this.#handle = handle;
+    this.#hash = hashFor(options);
+  }
+
+  /** Completes the file, and returns the hash of all its bytes. */
+  async run(): Promise<string> {
+    const { bytes, client } = this.#options;
+    await this.#readBeginning();
+    for (let attempt = 1; this.#done < bytes; attempt++) {
+      const before = this.#done;
+      try {
+        await this.#receive();
+      } catch (error) {
+        if (!(error instanceof BrokenConnection)) throw error;
+        if (this.#done > before) attempt = 1; // it goes on, if slowly
+        if (attempt >= client.patience.mostAttempts)
+          throw client.unreachable(error.cause ?? error, this.#url);
+        await client.pause(attempt);
+      }
+    }
+    return this.#hash.digest('hex');
+  }
+
+  get #url(): string {
+    const { client, name, commit, file } = this.#options;
+    const path = file.split('/').map(encodeURIComponent).join('/');
+    return `${client.settings.endpoint}/${name}/resolve/${commit}/${path}`;
+  }
+
+  /** Takes the bytes that an interrupted download has left into the hash. */
+  async #readBeginning(): Promise<void> {
+    const { bytes, onBytes } = this.#options;
+    const { size } = await this.#handle.stat();
+    if (size > bytes) return await this.#startOver();
+    const buffer = new Uint8Array(1 << 20);
+    while (this.#done < size) {
+      const { bytesRead } = await this.#handle.read(buffer, 0, buffer.length, this.#done);
+      this.#hash.update(buffer.subarray(0, bytesRead));
+      this.#done += bytesRead;
+      onBytes(bytesRead);
+    }
+  }
+
+  async #startOver(): Promise<void> {
+    await this.#handle.truncate(0);
+    this.#options.onBytes(-this.#done);
+    this.#done = 0;
+    this.#hash = hashFor(this.#options);
+  }
+
+  /** Receives what one connection gives, and appends it. @throws BrokenConnection */
+  async #receive(): Promise<void> {
+    const { client, name, commit, file, bytes, onBytes } = this.#options;
+    const stalled = new AbortController();
+    const { stallMs } = client.patience;
+    const response = await client.send(this.#url, {
+      headers: {
+        // the number of bytes must be that of the file
+        'accept-encoding': 'identity',
+        ...(this.#done === 0 ? {} : { range: `bytes=${this.#done}-` }),
+      },
+      signal: stalled.signal,
+    });
+    if (response.status === 416) {
+      await response.body?.cancel();
+      await this.#startOver();
+      throw new BrokenConnection(`no bytes after ${this.#done}`);
+    }
+    if (!response.ok || response.body === null)
+      throw await refusedRequest({ client, response, name, revision: commit, file });
+    // a server without ranges sends the file from its beginning
+    const from = /^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1];
+    const start = response.status === 206 ? Number(from ?? 0) : 0;
+    if (start !== this.#done) await this.#startOver();
+    if (start > 0 && this.#done === 0) {
+      await response.body.cancel();
+      throw new BrokenConnection('bytes of another place');
+    }
+    let timer = setTimeout(() => stalled.abort(), stallMs);
+    const reader = response.body.getReader();
+    try {
+      for (;;) {
+        const { done, value } = await reader.read().catch((error: unknown) => {
+          throw new BrokenConnection('the connection broke', { cause: error });
+        });
+        if (done) break;
+        clearTimeout(timer);
+        timer = setTimeout(() => stalled.abort(), stallMs);
+        if (this.#done + value.length > bytes) throw this.#tooLong(value.length);
+        await writeWhole(this.#handle, value);
+        this.#hash.update(value);
+        this.#done += value.length;
+        onBytes(value.length);
+      }
+    } finally {
+      clearTimeout(timer);
+      await reader.cancel().catch(() => {});
+    }
+    if (this.#done < bytes)
+      throw new BrokenConnection(`${sizeText(this.#done)} of ${sizeText(bytes)} arrived`);
+  }
+
+  #tooLong(added: number): CheckpointError {
+    const { name, file, bytes } = this.#options;
+    return new CheckpointError(
+      'MTL_HUB_HASH',
+      `${file} of ${name} has ${bytes} bytes by its list, and at least ${this.#done + added} arrived`,
+      { remedy: 'run the command again; if it happens again, a proxy may change files' },
+    );
+  }
+}
+
+/** Appends bytes: a single write may take fewer than it was given. */
+async function writeWhole(handle: FileHandle, bytes: Uint8Array): Promise<void> {
+  let written = 0;
+  while (written < bytes.length) written += (await handle.write(bytes, written)).bytesWritten;
+}

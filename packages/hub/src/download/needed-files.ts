@@ -1,0 +1,136 @@
+import { CheckpointError } from '@mtl/errors';
+import { isJsonObject } from '@mtl/errors/files';
+
+/**
+ * The parts of a model that can be fetched: all that training and inference read (`model`), the descriptions
+ * without weights (`configuration`), the tokenizer, or adapters in the format of PEFT.
+ */
+export type ModelPart = 'model' | 'configuration' | 'tokenizer' | 'adapter';
+
+const configurationFiles = ['config.json', 'generation_config.json'];
+/** All that tokenizers are read from, and what an export of the model passes on. */
+const tokenizerFiles = [
+  ...['tokenizer.json', 'tokenizer_config.json', 'special_tokens_map.json', 'added_tokens.json'],
+  ...['vocab.json', 'merges.txt', 'vocab.txt', 'tokenizer.model', 'tokenizer.model.v3', 'spiece.model'],
+  ...['sentencepiece.bpe.model', 'tekken.json', 'chat_template.jinja', 'chat_template.json'],
+];
+const adapterFiles = ['adapter_config.json', 'adapter_model.safetensors'];
+
+const singleWeights = 'model.safetensors';
+/** The file that says which tensor is in which file of weights. */
+export const weightsIndex = 'model.safetensors.index.json';
+
+/** Names of further files; they must not lead out of the directory. */
+const templatePattern = /^additional_chat_templates\/[\w-][\w.-]*\.jinja$/;
+const weightsPattern = /^[\w-][\w.-]*\.safetensors$/;
+
+/** The file without which a part is nothing. */
+const requiredOf: Readonly<Record<ModelPart, readonly string[]>> = {
+  model: ['config.json'],
+  configuration: ['config.json'],
+  tokenizer: [],
+  adapter: adapterFiles,
+};
+
+/**
+ * Returns the files of a repository that a part needs, apart from files of weights that the index names.
+ * Files that run code when they are read (pickles: `.bin`, `.pt`, `.ckpt`) are never among them.
+ *
+ * @param options.files the names of all files in the repository
+ * @throws CheckpointError MTL_HUB_FILE where the part is not there, or only as a pickle
+ */
+export function neededFiles(options: {
+  readonly part: ModelPart;
+  readonly files: ReadonlySet<string>;
+  /** `org/name`, for messages. */
+  readonly name: string;
+}): readonly string[] {
+  const { part, files, name } = options;
+  const missing = requiredOf[part].filter((file) => !files.has(file));
+  if (missing.length > 0) throw noSuchPart(options, missing);
+  const templates = [...files].filter((file) => templatePattern.test(file)).sort();
+  const ofTokenizer = [...tokenizerFiles.filter((file) => files.has(file)), ...templates];
+  const ofConfiguration = configurationFiles.filter((file) => files.has(file));
+  if (part === 'adapter') return adapterFiles;
+  if (part === 'configuration') return [...ofConfiguration, ...ofTokenizer];
+  if (part === 'tokenizer') {
+    if (ofTokenizer.length === 0) throw noSuchPart(options, ['tokenizer.json']);
+    // special tokens may be in config.json
+    return [...ofConfiguration, ...ofTokenizer];
+  }
+  const weights = [singleWeights, weightsIndex].find((file) => files.has(file));
+  if (weights === undefined) throw onlyPickles(name, files);
+  return [...ofConfiguration, ...ofTokenizer, weights];
+}
+
+/**
+ * Returns the files of weights that an index names.
+ *
+ * @param text the index
+ * @throws CheckpointError MTL_HUB_FILE for an index that names none, or a file that is not in the repository
+ */
+export function weightFilesOf(
+  text: string,
+  { files, name }: { readonly files: ReadonlySet<string>; readonly name: string },
+): readonly string[] {
+  const map = mapIn(text);
+  const named = [...new Set(Object.values(map ?? {}))].sort();
+  const wrong = named.find(
+    (file) => typeof file !== 'string' || !weightsPattern.test(file) || !files.has(file),
+  );
+  if (named.length > 0 && wrong === undefined) return named as string[];
+  const problem =
+    named.length === 0 ? 'names no files' : `names ${String(wrong)}, which the repository does not have`;
+  throw new CheckpointError('MTL_HUB_FILE', `${weightsIndex} of ${name} ${problem}`, {
+    expected: 'the files of all tensors',
+    remedy: 'choose another revision (org/name@revision) or another model',
+    exitCode: 2,
+  });
+}
+
+function mapIn(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    const map = isJsonObject(parsed) ? parsed.weight_map : undefined;
+    return isJsonObject(map) ? map : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function noSuchPart(
+  {
+    part,
+    files,
+    name,
+  }: { readonly part: ModelPart; readonly files: ReadonlySet<string>; readonly name: string },
+  missing: readonly string[],
+): CheckpointError {
+  const isAdapter = part !== 'adapter' && files.has('adapter_config.json');
+  const isModel = part === 'adapter' && files.has('config.json');
+  const remedy = isAdapter
+    ? `it holds adapters: pass it as --load-lora, and its model as --load-hf`
+    : isModel
+      ? 'it holds a model: pass it as --load-hf'
+      : 'choose a repository in the format of the transformers library';
+  return new CheckpointError('MTL_HUB_FILE', `${name} has no ${missing.join(' and no ')}`, {
+    remedy,
+    exitCode: 2,
+  });
+}
+
+function onlyPickles(name: string, files: ReadonlySet<string>): CheckpointError {
+  const pickles = [...files].filter((file) => /\.(?:bin|pt|pth|ckpt)$/.test(file));
+  const gguf = [...files].filter((file) => file.endsWith('.gguf'));
+  const has = pickles.length > 0 ? `; ${pickles[0]} is a pickle, which can run any code` : '';
+  return new CheckpointError('MTL_HUB_FILE', `${name} has no ${singleWeights}${has}`, {
+    expected: `${singleWeights}, or ${weightsIndex} with its files`,
+    remedy:
+      gguf.length > 0
+        ? 'choose the repository that the GGUF files were made from'
+        : pickles.length > 0
+          ? 'choose a revision with safetensors (often refs/pr/1, by a bot of the Hub), or convert it with save_pretrained'
+          : 'choose a repository in the format of the transformers library',
+    exitCode: 2,
+  });
+}

@@ -1,0 +1,1 @@
+export { proxiesOf, proxyNote, requestSender, type SendRequest } from '../requests/proxies.js';

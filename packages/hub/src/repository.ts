@@ -1,0 +1,29 @@
+/** A model on the Hub, at one of its revisions. */
+export interface HubRepository {
+  /** `org/name` */
+  readonly name: string;
+  /** A branch, a tag, or the 40 hexadecimal digits of a commit. */
+  readonly revision: string;
+}
+
+/**
+ * Returns the model that a text names: `org/name` or `org/name@revision`; the revision is `main` without one.
+ * Undefined for a text that is no such name, such as a path or a name without an organization. The rules are
+ * the Hub's (`validate_repo_id` of huggingface_hub).
+ */
+export function parseRepository(text: string): HubRepository | undefined {
+  const [, owner, model, revision = 'main'] = /^([^/@]+)\/([^/@]+)(?:@(.+))?$/.exec(text) ?? [];
+  if (owner === undefined || model === undefined) return undefined;
+  if (![owner, model].every(isPart) || model.endsWith('.git') || !isRevision(revision)) return undefined;
+  return { name: `${owner}/${model}`, revision };
+}
+
+const isPart = (text: string): boolean =>
+  /^\w(?:[\w.-]{0,94}\w)?$/.test(text) && !text.includes('--') && !text.includes('..');
+
+/** Revisions name files of the cache, too, so none may lead out of its folder. */
+const isRevision = (text: string): boolean =>
+  /^\w(?:[\w./-]*[\w-])?$/.test(text) && !/\.\.|\/\/|\/\./.test(text);
+
+/** Tells whether a revision is a whole commit, which always means the same files. */
+export const isCommit = (revision: string): boolean => /^[0-9a-f]{40}$/.test(revision);

@@ -1,0 +1,171 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { CheckpointError } from '@mtl/errors';
+import type { HubEnvironment, HubSettings } from '../hub-settings.js';
+import { proxyNote, requestSender } from './proxies.js';
+import { reasonOf } from './reason-of.js';
+
+export interface HubClientOptions {
+  readonly settings: HubSettings;
+  /** The variables that name proxies. */
+  readonly environment: HubEnvironment;
+  /** Called with a line for each wait that the Hub asks for. */
+  readonly onMessage?: ((text: string) => void) | undefined;
+  /** Ends requests and waits. */
+  readonly signal?: AbortSignal | undefined;
+  readonly patience?: Partial<Patience> | undefined;
+}
+
+/** How often and how long requests are repeated. */
+export interface Patience {
+  /** Most attempts of a request, and of a download between two bytes. */
+  readonly mostAttempts: number;
+  /** Milliseconds before the second attempt; twice as many before each following one. */
+  readonly firstWaitMs: number;
+  /** The longest wait that the Hub may ask for, in seconds; a longer one is an error. */
+  readonly longestWaitSeconds: number;
+  /** Milliseconds without a byte after which a connection counts as broken. */
+  readonly stallMs: number;
+}
+
+const defaultPatience: Patience = {
+  mostAttempts: 5,
+  firstWaitMs: 1000,
+  longestWaitSeconds: 300,
+  stallMs: 60_000,
+};
+
+/** Redirects of one request; the Hub needs two: a renamed repository, and the storage of a large file. */
+const mostRedirects = 5;
+/** Statuses of a service that is overloaded or restarts. */
+const passing: readonly number[] = [429, 500, 502, 503, 504];
+
+/**
+ * Sends requests to the Hub. The access token goes to the origin of `HF_ENDPOINT` alone: redirects are
+ * followed here, and the storage that they lead to gets no token.
+ */
+export class HubClient {
+  readonly settings: HubSettings;
+  readonly patience: Patience;
+  readonly #environment: HubEnvironment;
+  readonly #onMessage: (text: string) => void;
+  readonly #signal: AbortSignal | undefined;
+
+  constructor({ settings, environment, onMessage, signal, patience }: HubClientOptions) {
+    this.settings = settings;
+    this.#environment = environment;
+    this.patience = { ...defaultPatience, ...patience };
+    this.#onMessage = onMessage ?? (() => {});
+    this.#signal = signal;
+  }
+
+  /** The host of the Hub, for messages. */
+  get host(): string {
+    return new URL(this.settings.endpoint).host;
+  }
+
+  /**
+   * Sends a request, and repeats it where the Hub is overloaded or cannot be reached.
+   *
+   * @param init as for `fetch`; a header `authorization` is replaced
+   * @returns the answer, which may be an error; its body has not been read
+   * @throws CheckpointError MTL_HUB_UNREACHABLE where there is no answer; ConfigurationError MTL_PROXY
+   */
+  async send(url: string | URL, init: RequestInit = {}): Promise<Response> {
+    // another attempt of a request that changes something could do it twice
+    const isRepeatable = ['GET', 'HEAD'].includes((init.method ?? 'GET').toUpperCase());
+    for (let attempt = 1; ; attempt++) {
+      const isLast = attempt >= this.patience.mostAttempts;
+      let response: Response;
+      try {
+        response = await this.#follow(new URL(url), init);
+      } catch (error) {
+        if (this.#signal?.aborted === true) throw error;
+        if (!isRepeatable || isLast) throw this.unreachable(error, url);
+        await this.pause(attempt);
+        continue;
+      }
+      const isPassing = passing.includes(response.status) && (isRepeatable || response.status === 429);
+      if (!isPassing || isLast) return response;
+      const asked = askedSeconds(response.headers);
+      if (asked !== undefined && asked > this.patience.longestWaitSeconds) return response;
+      await response.body?.cancel();
+      if (asked !== undefined) {
+        this.#onMessage(`${this.host} asks to wait ${asked} s (HTTP ${response.status})`);
+      }
+      await this.pause(attempt, asked === undefined ? undefined : asked * 1000);
+    }
+  }
+
+  /** Waits before another attempt: the given time, or twice as long as before the last attempt. */
+  async pause(attempt: number, milliseconds = this.patience.firstWaitMs * 2 ** (attempt - 1)): Promise<void> {
+    await wait(milliseconds, undefined, this.#signal === undefined ? {} : { signal: this.#signal });
+  }
+
+  /** Returns the error of a request without an answer. */
+  unreachable(error: unknown, url: string | URL): CheckpointError {
+    const { host } = new URL(url);
+    return new CheckpointError(
+      'MTL_HUB_UNREACHABLE',
+      `${host} cannot be reached: ${reasonOf(error)}${proxyNote(String(url), this.#environment)}`,
+      {
+        remedy:
+          'check the connection, HTTPS_PROXY and HF_ENDPOINT and run the command again: it goes on where it stopped; ' +
+          'without a connection fetch the model elsewhere and pass its directory',
+        details: { host },
+        cause: error,
+      },
+    );
+  }
+
+  /** Sends a request and follows its redirects. */
+  async #follow(first: URL, init: RequestInit): Promise<Response> {
+    const send = await requestSender(this.#environment);
+    const { token, endpoint } = this.settings;
+    const method = (init.method ?? 'GET').toUpperCase();
+    let target = first;
+    for (let numRedirects = 0; ; numRedirects++) {
+      const headers = new Headers(init.headers);
+      headers.delete('authorization');
+      headers.set('user-agent', 'mtl-hub');
+      if (token !== undefined && target.origin === new URL(endpoint).origin)
+        headers.set('authorization', `Bearer ${token}`);
+      const signal = signalOf(init.signal, this.#signal);
+      const response = await send(target, {
+        ...init,
+        headers,
+        redirect: 'manual',
+        ...(signal === undefined ? {} : { signal }),
+      });
+      const location = response.headers.get('location');
+      // 301 to 303 would turn a request with a body into one without
+      const isFollowed = method === 'GET' || method === 'HEAD' || [307, 308].includes(response.status);
+      if (response.status < 300 || response.status >= 400 || location === null || !isFollowed)
+        return response;
+      await response.body?.cancel();
+      if (numRedirects === mostRedirects) throw new Error(`more than ${mostRedirects} redirects`);
+      target = new URL(location, target);
+    }
+  }
+}
+
+function signalOf(...signals: readonly (AbortSignal | null | undefined)[]): AbortSignal | undefined {
+  const given = signals.filter((signal) => signal != null);
+  return given.length === 0 ? undefined : AbortSignal.any(given);
+}
+
+/**
+ * Returns the seconds that an answer asks to wait: by `Retry-After` in seconds or as a date, or by the
+ * `RateLimit` of an exhausted limit (`"api";r=0;t=55`,
+ * https://www.ietf.org/archive/id/draft-ietf-httpapi-ratelimit-headers-09.html).
+ */
+export function askedSeconds(headers: Pick<Headers, 'get'>): number | undefined {
+  const after = headers.get('retry-after')?.trim();
+  if (after !== undefined && after !== '') {
+    if (/^\d+$/.test(after)) return Number(after);
+    const until = Date.parse(after);
+    if (!Number.isNaN(until)) return Math.max(0, Math.ceil((until - Date.now()) / 1000));
+  }
+  const [, remaining, reset] =
+    /;\s*r\s*=\s*(\d+)\s*;\s*t\s*=\s*(\d+)/.exec(headers.get('ratelimit') ?? '') ?? [];
+  return remaining !== undefined && Number(remaining) === 0 ? Number(reset) : undefined;
+}

@@ -1,0 +1,7 @@
+export {
+  type Fault,
+  HubServer,
+  type ServedRepository,
+  type ServedRequest,
+  servedToken,
+} from './hub-server.js';

@@ -1,0 +1,3 @@
+import { library } from '@mtl/tooling/vitest';
+
+export default library();

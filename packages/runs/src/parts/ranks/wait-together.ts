@@ -1,0 +1,36 @@
+import type { ProcessGroup } from '@mtl/comm';
+import { Tensor } from '@mtl/kernels';
+
+/**
+ * Runs a task of this rank and waits until all ranks of a group have finished theirs, for any time. No rank
+ * is silent for longer than `intervalMs`, so that the time-out of operations still detects a rank that hangs.
+ *
+ * @param group undefined for a single process
+ */
+export async function waitTogether<Result>(
+  group: ProcessGroup | undefined,
+  task: () => Promise<Result>,
+  { intervalMs = 2000 }: { readonly intervalMs?: number } = {},
+): Promise<Result> {
+  if (group === undefined) return await task();
+  const running = task();
+  let isDone = false;
+  const ended = running.then(() => {
+    isDone = true;
+  });
+  for (;;) {
+    await withinMilliseconds(ended, intervalMs);
+    using numBusy = Tensor.from([isDone ? 0 : 1], { shape: [1], dtype: 'int32' });
+    group.allReduce(numBusy).wait();
+    if (numBusy.item() === 0) return await running;
+  }
+}
+
+/** Resolves when a promise does, or after a time; rejects when it does. */
+async function withinMilliseconds(promise: Promise<void>, milliseconds: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const elapsed = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, milliseconds);
+  });
+  await Promise.race([promise, elapsed]).finally(() => clearTimeout(timer));
+}

@@ -1,0 +1,93 @@
+import { existsSync } from 'node:fs';
+import type { ProcessGroup } from '@mtl/comm';
+import { broadcastJson } from '@mtl/comm/internal';
+import { ConfigurationError } from '@mtl/errors';
+import { type ModelPart, parseRepository, resolveModel } from '@mtl/hub';
+import { waitTogether } from '../../parts/ranks/wait-together.js';
+
+/** Options that name directories. Each may be a path, or the name of a model on the Hub. */
+export interface ModelPlaces {
+  /** --load-hf */
+  readonly loadHuggingFace?: string | undefined;
+  /** --load-lora */
+  readonly loadLora?: string | undefined;
+  /** --tokenizer-model */
+  readonly tokenizerModel?: string | undefined;
+}
+
+export interface FetchFromHubOptions {
+  /** The processes that need the models; undefined for a single process. The first one fetches. */
+  readonly group?: ProcessGroup | undefined;
+  /**
+   * `configuration`: not the weights of a model, for dry runs and plans. Default: all that a run reads.
+   */
+  readonly needs?: 'all' | 'configuration';
+  /** Called on the first process with what is fetched. */
+  readonly onMessage: (text: string) => void;
+}
+
+const parts: Readonly<Record<keyof ModelPlaces, ModelPart>> = {
+  loadHuggingFace: 'model',
+  loadLora: 'adapter',
+  tokenizerModel: 'tokenizer',
+};
+
+/**
+ * Returns places with a directory of the cache in place of each model of the Hub (`org/name` or
+ * `org/name@revision`), fetched as far as it is not there. A path that exists stays as it is, whatever it is
+ * called. All processes of the group call it; only the first one fetches.
+ *
+ * @throws errors of `resolveModel` of @mtl/hub; ConfigurationError MTL_HUB_OTHER_HOST on a host that does not
+ *   share the cache of the first process
+ */
+export async function fetchFromHub<Places extends ModelPlaces>(
+  places: Places,
+  options: FetchFromHubOptions,
+): Promise<Places> {
+  const { group } = options;
+  // by the text alone: whether a path exists may depend on the host, and all processes must do the same
+  const named = Object.keys(parts).flatMap((key) => {
+    const name = key as keyof ModelPlaces;
+    const value = places[name];
+    return value !== undefined && parseRepository(value) !== undefined ? [{ name, value }] : [];
+  });
+  if (named.length === 0) return places;
+  const own = await waitTogether(group, async () => {
+    if (group !== undefined && group.rank !== 0) return {};
+    const fetched = new Map<string, string>();
+    for (const each of named) fetched.set(each.name, await directoryOf(each, options));
+    return Object.fromEntries(fetched);
+  });
+  const found: Readonly<Record<string, string>> = group === undefined ? own : broadcastJson(group, own);
+  for (const { name, value } of named) refuseOtherHost(found[name]!, value);
+  return { ...places, ...found };
+}
+
+async function directoryOf(
+  { name, value }: { readonly name: keyof ModelPlaces; readonly value: string },
+  { needs = 'all', onMessage }: FetchFromHubOptions,
+): Promise<string> {
+  if (existsSync(value)) return value;
+  const part = needs === 'configuration' && parts[name] === 'model' ? 'configuration' : parts[name];
+  return (await resolveModel(value, { part, onMessage })).directory;
+}
+
+/**
+ * Refuses a directory of the first process that this host does not have.
+ *
+ * @param value the value that the user gave, a path or the name of a model
+ */
+export function refuseOtherHost(directory: string, value: string): void {
+  if (directory === value || existsSync(directory)) return;
+  throw new ConfigurationError(
+    'MTL_HUB_OTHER_HOST',
+    `this host has no ${directory}, where rank 0 has ${value}`,
+    {
+      expected: 'a cache that all hosts share',
+      remedy:
+        'set HF_HOME to a folder on storage that all hosts share, or fetch the model into the same folder of each host ' +
+        `(hf download ${value.split('@')[0]})`,
+      details: { directory, model: value },
+    },
+  );
+}
