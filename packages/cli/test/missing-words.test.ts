@@ -62,7 +62,7 @@ const cases: ReadonlyArray<readonly [argv: string, missing: string]> = [
       '--max-position-embeddings are missing',
   ],
   ['convert --from megatron', 'missing DIRECTORY and --save DIR'],
-  ['convert --load-hf a', 'missing --save DIR; or --save-hf DIR and --load-lora DIR'],
+  ['convert --load-hf a', 'missing --save DIR; or --save-hf DIR and --load-lora DIR; or --to gguf and FILE'],
 ];
 
 describe('a command line that lacks several words', () => {

@@ -9,6 +9,9 @@ export {
   huggingFaceToCheckpoint,
   megatronToCheckpoint,
 } from './saved/conversion/to-checkpoint.js';
+export { checkpointToGguf, huggingFaceToGguf } from './saved/conversion/to-gguf.js';
+export type { WeightFormat, WrittenWeights } from './saved/formats/weight-format.js';
+export { weightFormats } from './saved/formats/weight-formats.js';
 export { type LoadedGpt, loadGptForInference } from './saved/inference/load-gpt-for-inference.js';
 export type { OpenGptWeightsOptions } from './saved/inference/open-gpt-weights.js';
 export { type OpenedData, openData } from './training/open-data.js';
