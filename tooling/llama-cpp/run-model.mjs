@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * node run-model.mjs FOLDER: answers questions about a GGUF file with node-llama-cpp, which is installed in
- * FOLDER. The question is a JSON object on standard input, the answer another one on standard output. A
+ * node run-model.mjs FOLDER: answers questions about GGUF files with node-llama-cpp, which is installed in
+ * FOLDER. The questions are a list in JSON on standard input, the answers another one on standard output. A
  * process of its own, so that a model that llama.cpp ends the process for is an error and no lost test run.
  */
 import { createRequire } from 'node:module';
@@ -10,7 +10,7 @@ import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 
 const [folder] = process.argv.slice(2);
-const question = JSON.parse(await text(process.stdin));
+const questions = JSON.parse(await text(process.stdin));
 
 /** Returns the log-probabilities of all tokens after each position of a sequence. */
 async function logProbabilities(sequence, tokens) {
@@ -33,14 +33,8 @@ async function greedy(sequence, tokens, count) {
   return found;
 }
 
-async function answer(llamaCpp) {
-  const llama = await llamaCpp.getLlama({
-    gpu: false,
-    build: 'never',
-    skipDownload: true,
-    logLevel: 'error',
-  });
-  const { path, sequences = [], texts = [], adapter, embed = [], detokenize = [] } = question;
+async function answer(llama, question) {
+  const { path, sequences = [], texts = [], adapter, embed = [] } = question;
   const model = await llama.loadModel({
     modelPath: path,
     gpuLayers: 0,
@@ -48,7 +42,6 @@ async function answer(llamaCpp) {
   });
   const answers = {
     texts: texts.map((one) => model.tokenize(one, question.specialTokens ?? false)),
-    detokenized: detokenize.map((tokens) => model.detokenize(tokens)),
     probabilities: [],
     greedy: [],
     embeddings: [],
@@ -74,10 +67,18 @@ async function answer(llamaCpp) {
     const context = await model.createEmbeddingContext({ threads: 1 });
     for (const one of embed) answers.embeddings.push([...(await context.getEmbeddingFor(one)).vector]);
   }
+  await model.dispose();
   return answers;
 }
 
 const require = createRequire(join(folder, 'package.json'));
 const llamaCpp = await import(pathToFileURL(require.resolve('node-llama-cpp')).href);
-const answers = await answer(llamaCpp);
+const llama = await llamaCpp.getLlama({
+  gpu: false,
+  build: 'never',
+  skipDownload: true,
+  logLevel: 'error',
+});
+const answers = [];
+for (const question of questions) answers.push(await answer(llama, question));
 process.stdout.write(JSON.stringify(answers), () => process.exit(0));

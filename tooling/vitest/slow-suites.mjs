@@ -32,6 +32,9 @@ export const slowSuites = {
   'packages/planning': {
     'test/memory-of-ranks.test.ts': 25,
   },
+  'packages/formats': {
+    'test/gguf/llama-cpp.test.ts': 60,
+  },
   'packages/runs': {
     'src/training/healthy-runs.test.ts': 11,
     'test/bert-layouts.test.ts': 32,
@@ -39,6 +42,7 @@ export const slowSuites = {
     'test/checkpoints-of-eight-ranks.test.ts': 20,
     'test/decoupled-rate.test.ts': 22,
     'test/experts-of-checkpoints.test.ts': 35,
+    'test/gguf-tokens.test.ts': 20,
     'test/huggingface-llama.test.ts': 15,
     'test/llama.test.ts': 9,
     'test/many-processes.test.ts': 39,

@@ -1,7 +1,9 @@
 import { CheckpointError } from '@mtl/errors';
 import { type GptModelConfiguration, gptBlock } from '@mtl/models';
 import { hasExperts, headSizeOf } from '@mtl/models/internal';
+import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
 import type { GptTypeName } from '../huggingface/model-types.js';
+import { gptTypeOf, unstatedProperties } from '../huggingface/statable-models.js';
 import { float32, type Metadata, type MetadataValue, uint32 } from './metadata.js';
 import { ropeMetadata } from './rope-metadata.js';
 
@@ -53,6 +55,27 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
         : [{ what: 'fewer heads of keys and values', remedy: 'train without --group-query-attention' }],
   },
 };
+
+/**
+ * Returns the model type whose architecture a GPT is written for: that of its origin, if it can be.
+ *
+ * @throws CheckpointError MTL_GGUF_ARCHITECTURE for blocks that no architecture here has
+ */
+export function modelTypeFor(model: GptModelConfiguration, origin?: HuggingFaceOrigin): GptTypeName {
+  const type = gptTypeOf(model, origin?.config.model_type as string | undefined);
+  if (type !== undefined) return type;
+  const { nearest, properties } = unstatedProperties(model);
+  throw new CheckpointError(
+    'MTL_GGUF_ARCHITECTURE',
+    `GGUF: no architecture that is written here has these blocks: ${nearest.name} lacks ${properties.join(', ')}`,
+    {
+      expected:
+        "a GPT with a GPT-2's, Llama's, Mistral's, Qwen2's, Qwen3's, Mixtral's, Qwen3-MoE's, Qwen2-MoE's or OLMoE's blocks",
+      remedy: 'train a model with the blocks of one of them',
+      exitCode: 2,
+    },
+  );
+}
 
 /** Returns the architecture of llama.cpp for a model type. */
 export const architectureOf = (modelType: GptTypeName): Architecture => architectures[modelType];

@@ -140,10 +140,16 @@ function gpt2Mappings(model: GptModelConfiguration): WeightMapping[] {
   ];
 }
 
+/**
+ * Returns whether the architecture of a model type rotates neighbouring features: `llama` does, which is that
+ * of Mistral and Mixtral, too.
+ */
+export const rotatesNeighbours = (modelType: GptTypeName): boolean =>
+  ['llama', 'mistral', 'mixtral'].includes(modelType);
+
 /** Returns the names of a GPT's tensors in GGUF files, and how they are stored there. */
 export function ggufWeightNames(modelType: GptTypeName, model: GptModelConfiguration): WeightNames {
-  // the architecture of Mistral and Mixtral is `llama`
-  const pairsRows = ['llama', 'mistral', 'mixtral'].includes(modelType);
+  const pairsRows = rotatesNeighbours(modelType);
   return {
     mappings: modelType === 'gpt2' ? gpt2Mappings(model) : llamaMappings(modelType, model, { pairsRows }),
     prefix: '',

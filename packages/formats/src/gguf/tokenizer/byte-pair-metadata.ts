@@ -34,7 +34,7 @@ function checkParts({ model, normalizer }: JsonObject): readonly string[] {
   const isBytePairs = type === 'BPE' && byte_fallback !== true;
   if (!isBytePairs) {
     const kind = type === 'BPE' ? 'BPE with bytes as a fallback (SentencePiece)' : String(type);
-    throw refused(`a tokenizer of the type ${kind} is not written`, 'byte-level BPE or WordPiece');
+    throw refused(`a tokenizer of the type ${kind} is not written`, 'byte-level BPE');
   }
   if (dropout || continuing_subword_prefix || end_of_word_suffix) {
     throw refused(

@@ -1,13 +1,20 @@
 import { basename, resolve } from 'node:path';
+import type { LogicalTensor } from '@mtl/checkpoint';
+import type { ModelKind } from '@mtl/configuration';
 import { readAnySavedConfiguration } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { checkOptions, choiceOption, type OptionChecks, required, textOption } from '@mtl/errors/options';
-import { readHuggingFaceGpt, type WritableDtype } from '@mtl/formats';
-import { type GgufDtype, ggufDtypes, writeGguf } from '@mtl/formats/gguf';
+import {
+  type HuggingFaceOrigin,
+  readHuggingFaceBert,
+  readHuggingFaceGpt,
+  type WritableDtype,
+} from '@mtl/formats';
+import { type GgufDtype, ggufDtypes, type TokenizerFiles, writeGguf, writeGgufBert } from '@mtl/formats/gguf';
 import { huggingFaceModelKind } from '@mtl/formats/internal';
-import type { GptModelConfiguration } from '@mtl/models';
-import { gptParameters } from '@mtl/models/internal';
-import { createTokenizer } from '@mtl/tokenizers';
+import type { BertModelConfiguration, GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
+import { modelParameters } from '@mtl/models/internal';
+import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { endTokensOf } from '../../parts/conversations/turn-tokens.js';
 import { recipeOf } from '../../parts/models/recipe-of.js';
 import { weightsWithAdapters } from '../adapters/merged-weights.js';
@@ -27,14 +34,14 @@ interface ToGguf {
 }
 
 interface CheckpointToGgufOptions extends ToGguf {
-  /** A directory of checkpoints of a GPT. */
+  /** A directory of checkpoints of a GPT or a BERT. */
   readonly load: string;
   /** The iteration; default the newest whole checkpoint. */
   readonly checkpointStep?: number | undefined;
 }
 
 interface HuggingFaceToGgufOptions extends ToGguf {
-  /** A directory of the transformers library with a GPT-2, a Llama or a model derived from it. */
+  /** A directory of the transformers library with a GPT-2, a Llama or a model derived from it, or a BERT. */
   readonly loadHuggingFace: string;
   /** Adapters of the model, in the format of PEFT, which are merged. Default: none. */
   readonly loadLora?: string | undefined;
@@ -64,25 +71,50 @@ const dtypeNames: Readonly<Record<WritableDtype, GgufDtype>> = {
 
 const nameOf = (directory: string): string => basename(resolve(directory));
 
-function refuseKind(kind: string, place: string): void {
-  if (kind === 'gpt') return;
-  throw new ConfigurationError(
-    'MTL_GGUF_ARCHITECTURE',
-    `${place} holds a BERT, which is not written as GGUF`,
-    {
-      expected: 'a GPT',
-      remedy: 'write it with --save-hf DIR',
-    },
-  );
+/** A model of any kind, and the file to write. */
+interface ModelToWrite {
+  readonly path: string;
+  readonly kind: ModelKind;
+  readonly model: TransformerConfiguration;
+  readonly tensors: readonly LogicalTensor[];
+  readonly dtype: GgufDtype;
+  readonly name: string;
+  readonly tokenizerFiles: TokenizerFiles;
+  readonly tokenizerOptions: TokenizerOptions | undefined;
+  /** Tokens that end a text. Default: those of the tokenizer. */
+  readonly endTokens?: readonly number[];
+  readonly origin: HuggingFaceOrigin | undefined;
+  readonly onNotice: (notice: string) => void;
+}
+
+/** Returns whether texts are lowered by a tokenizer whose vocab.txt does not state it. */
+function lowersCase(options: TokenizerOptions | undefined): boolean | undefined {
+  const isWordPiece = options?.type === 'BertWordPieceLowerCase' || options?.type === 'BertWordPieceCase';
+  return isWordPiece ? options.type === 'BertWordPieceLowerCase' : undefined;
+}
+
+async function writeModel({ kind, model, onNotice, tokenizerOptions, ...file }: ModelToWrite): Promise<void> {
+  const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
+  const ends = file.endTokens ?? [];
+  const endTokens = ends.length > 0 || tokenizer === undefined ? ends : endTokensOf(tokenizer);
+  const notices =
+    kind === 'bert'
+      ? await writeGgufBert({
+          ...file,
+          model: model as BertModelConfiguration,
+          lowersCase: lowersCase(tokenizerOptions),
+        })
+      : await writeGguf({ ...file, model: model as GptModelConfiguration, endTokens });
+  for (const notice of notices) onNotice(notice);
 }
 
 /**
- * Writes the weights of a checkpoint of a GPT, saved in any layout, as a GGUF file with the tokenizer.
- * Low-rank adapters are merged into the weights. Tensors are read one by one.
+ * Writes the weights of a checkpoint of a GPT or a BERT, saved in any layout, as a GGUF file with the
+ * tokenizer. Low-rank adapters are merged into the weights. Tensors are read one by one.
  *
  * @returns the path of the checkpoint, and the dtype of the stored matrices
- * @throws ConfigurationError MTL_OPTION, MTL_FINE_TUNING_CONVERT, MTL_GGUF_ARCHITECTURE; CheckpointError
- *   MTL_CHECKPOINT_*, MTL_GGUF_*
+ * @throws ConfigurationError MTL_OPTION, MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*,
+ *   MTL_GGUF_*
  */
 export async function checkpointToGguf(
   options: CheckpointToGgufOptions,
@@ -97,26 +129,64 @@ export async function checkpointToGguf(
     });
   }
   const saved = readAnySavedConfiguration(configuration, place);
-  refuseKind(saved.kind, checkpoint.path);
   checkSavedWeights(checkpoint, saved);
-  const { kind, tokenizer: tokenizerOptions, huggingFace: origin } = saved;
-  const model = saved.model as GptModelConfiguration;
-  const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
+  const { kind, model, tokenizer: tokenizerOptions, huggingFace: origin } = saved;
   const dtype = options.dtype ?? dtypeNames[dtypeOfOrigin(origin)];
-  const notices = await writeGguf({
-    ...({ path, model, dtype, origin } as const),
+  await writeModel({
+    path,
+    kind,
+    model,
+    dtype,
+    origin,
+    onNotice,
     tensors: recipeOf({ kind }).adapters.merged(saved, { model, tensors: savedWeights(checkpoint) }),
     tokenizerFiles: await exportedTokenizerFiles(tokenizerOptions, model),
-    endTokens: tokenizer === undefined ? [] : endTokensOf(tokenizer),
+    tokenizerOptions,
     name: nameOf(load),
   });
-  for (const notice of notices) onNotice(notice);
   return { source: checkpoint.path, dtype };
 }
 
+/** Opens a directory with a GPT or a BERT, with adapters merged if a directory of them is given. */
+async function openDirectory({ loadHuggingFace: directory, loadLora, onNotice }: HuggingFaceToGgufOptions) {
+  const kind = await huggingFaceModelKind(directory);
+  if (kind === 'bert') {
+    if (loadLora !== undefined) {
+      throw new ConfigurationError(
+        'MTL_GGUF_ARCHITECTURE',
+        `${directory} holds a BERT, and adapters are of GPTs`,
+        {
+          remedy: 'leave out --load-lora',
+        },
+      );
+    }
+    const { configuration: model, load, tokenizerFiles, dtype } = await readHuggingFaceBert({ directory });
+    const origin = { config: dtype === undefined ? {} : { dtype } };
+    return { kind, model, tokenizerFiles, origin, endTokens: [], tensors: wholeTensors(kind, model, load) };
+  }
+  const { notices, configuration: model, ...base } = await readHuggingFaceGpt({ directory });
+  for (const notice of notices) onNotice(notice);
+  const { tokenizerFiles, origin, endTokens } = base;
+  const load = (wanted: readonly LogicalTensor[]) => base.load(wanted);
+  const tensors =
+    loadLora === undefined
+      ? wholeTensors(kind, model, load)
+      : await weightsWithAdapters({ model, load }, loadLora);
+  return { kind, model, tokenizerFiles, origin, endTokens, tensors };
+}
+
+const wholeTensors = (
+  kind: ModelKind,
+  model: TransformerConfiguration,
+  load: (tensors: readonly LogicalTensor[]) => Promise<void>,
+): LogicalTensor[] =>
+  modelParameters({ kind, model: model as GptModelConfiguration | BertModelConfiguration }).map(
+    ({ name, globalShape }) => readThrough({ name, dtype: 'F32', globalShape }, load),
+  );
+
 /**
- * Writes a directory of the transformers library as a GGUF file, with low-rank adapters merged into the
- * weights if a directory of adapters is given. Tensors are read one by one.
+ * Writes a directory of the transformers library with a GPT or a BERT as a GGUF file, with low-rank adapters
+ * merged into the weights if a directory of adapters is given. Tensors are read one by one.
  *
  * @returns what was converted, and the dtype of the stored matrices
  * @throws ConfigurationError MTL_OPTION, MTL_GGUF_ARCHITECTURE; CheckpointError MTL_HUGGING_FACE_*,
@@ -127,26 +197,20 @@ export async function huggingFaceToGguf(
 ): Promise<{ readonly source: string; readonly dtype: GgufDtype }> {
   checkOptions(options, { of: 'huggingFaceToGguf', checks: checksOfHuggingFace });
   const { path, loadHuggingFace, loadLora, onNotice } = options;
-  refuseKind(await huggingFaceModelKind(loadHuggingFace), loadHuggingFace);
-  const base = await readHuggingFaceGpt({ directory: loadHuggingFace });
-  for (const notice of base.notices) onNotice(notice);
-  const { configuration: model, origin } = base;
-  const load: typeof base.load = (wanted) => base.load(wanted);
-  const tensors =
-    loadLora === undefined
-      ? gptParameters(model).map(({ name, globalShape }) =>
-          readThrough({ name, dtype: 'F32', globalShape }, load),
-        )
-      : await weightsWithAdapters({ model, load }, loadLora);
+  const base = await openDirectory(options);
   const tokenizerOptions = tokenizerOfHuggingFace(base.tokenizerFiles);
-  const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
-  const dtype = options.dtype ?? dtypeNames[dtypeOfOrigin(origin)];
-  const notices = await writeGguf({
-    ...({ path, model, dtype, origin, tensors } as const),
-    tokenizerFiles: { ...base.tokenizerFiles, ...(await exportedTokenizerFiles(tokenizerOptions, model)) },
-    endTokens: base.endTokens.length > 0 || tokenizer === undefined ? base.endTokens : endTokensOf(tokenizer),
+  const dtype = options.dtype ?? dtypeNames[dtypeOfOrigin(base.origin)];
+  await writeModel({
+    ...base,
+    path,
+    dtype,
+    onNotice,
+    tokenizerFiles: {
+      ...base.tokenizerFiles,
+      ...(await exportedTokenizerFiles(tokenizerOptions, base.model)),
+    },
+    tokenizerOptions,
     name: nameOf(loadHuggingFace),
   });
-  for (const notice of notices) onNotice(notice);
   return { source: loadLora === undefined ? loadHuggingFace : `${loadHuggingFace} with ${loadLora}`, dtype };
 }

@@ -1,4 +1,5 @@
 import { type GgufDtype, ggufDtypes } from '@mtl/formats/gguf';
+import { ggufToCheckpoint } from '../conversion/gguf-to-checkpoint.js';
 import { checkpointToGguf, huggingFaceToGguf } from '../conversion/to-gguf.js';
 import type { WeightFormat } from './weight-format.js';
 
@@ -14,5 +15,10 @@ export const ggufFormat: WeightFormat = {
     adapters: 'possible',
     write: async ({ dtype, ...others }) =>
       await huggingFaceToGguf({ ...others, dtype: dtype as GgufDtype | undefined }),
+  },
+  toCheckpoint: {
+    options: [],
+    read: async ({ path: gguf, directory, onNotice }) =>
+      await ggufToCheckpoint({ gguf, directory, onNotice }),
   },
 };

@@ -1,4 +1,5 @@
 import { ggufFormat } from './gguf-format.js';
+import { ggufLoraFormat } from './gguf-lora-format.js';
 import { huggingFaceFormat } from './huggingface-format.js';
 import { megatronFormat } from './megatron-format.js';
 import { peftFormat } from './peft-format.js';
@@ -10,4 +11,5 @@ export const weightFormats: readonly WeightFormat[] = [
   peftFormat,
   megatronFormat,
   ggufFormat,
+  ggufLoraFormat,
 ];
