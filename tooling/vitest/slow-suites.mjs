@@ -57,7 +57,7 @@ export const slowSuites = {
   tooling: {
     'checks/gates.test.mjs': 16,
     'fuzz/fuzz.test.mjs': 13,
-    'guides/guides.test.mjs': 43,
+    'guides/guides.test.mjs': 60,
     'native/cuda-resources.test.mjs': 12,
     'packaging/packed-command.test.mjs': 20,
     'packaging/packed-packages.test.mjs': 136,

@@ -4,24 +4,25 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readGguf, writeGguf } from '../../src/gguf/index.js';
 import { encodeHeader, int32s, type Metadata, text, uint32 } from '../../src/gguf/metadata.js';
-import { configurations, modelOf, randomModel, tokenizerFiles } from './tiny-models.js';
+import { configurations, modelOf, randomModel, type TinyModelName, tokenizerFiles } from './tiny-models.js';
 
 const scratch = mkdtempSync(join(tmpdir(), 'mtl-gguf-'));
 const path = join(scratch, 'model.gguf');
 afterAll(() => rmSync(scratch, { recursive: true }));
 
+async function bytesOf(name: TinyModelName): Promise<Buffer> {
+  using tiny = await randomModel(modelOf(configurations[name]));
+  const whole = join(scratch, `${name}.gguf`);
+  const { model, tensors } = tiny;
+  await writeGguf({ path: whole, model, tensors, tokenizerFiles, endTokens: [266] });
+  return readFileSync(whole);
+}
+
 let valid: Buffer;
+let withExperts: Buffer;
 beforeAll(async () => {
-  using tiny = await randomModel(modelOf(configurations.llama));
-  const whole = join(scratch, 'whole.gguf');
-  await writeGguf({
-    path: whole,
-    model: tiny.model,
-    tensors: tiny.tensors,
-    tokenizerFiles,
-    endTokens: [266],
-  });
-  valid = readFileSync(whole);
+  valid = await bytesOf('llama');
+  withExperts = await bytesOf('mixtral');
 });
 
 async function read(bytes: Uint8Array): Promise<void> {
@@ -40,6 +41,12 @@ const numberAfter = (word: string, value: number, distance = 0) =>
   changed((bytes) => bytes.writeUInt32LE(value, bytes.indexOf(word) + word.length + distance));
 
 const huge = 0xffff_ffff;
+
+function manyExperts(): Buffer {
+  const bytes = Buffer.from(withExperts);
+  bytes.writeUInt32LE(huge, bytes.indexOf('expert_count') + 'expert_count'.length + 4);
+  return bytes;
+}
 
 it('reads the file that the damage is done to', async () => {
   await expect(read(valid)).resolves.toBeUndefined();
@@ -93,6 +100,7 @@ describe('a damaged file', () => {
     ['with other sizes', () => numberAfter('llama.embedding_length', 68, 4), 'WEIGHTS', ''],
     ['with other layers', () => numberAfter('llama.block_count', huge, 4), 'WEIGHTS', 'layers'],
     ['with more heads', () => numberAfter('llama.attention.head_count', huge, 4), 'INVALID', ''],
+    ['with more experts', manyExperts, 'WEIGHTS', 'declare 4294967295 experts'],
     [
       'with a longer dimension',
       () => numberAfter('token_embd.weight', huge, 4),

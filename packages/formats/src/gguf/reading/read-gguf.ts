@@ -7,6 +7,7 @@ import type { HuggingFaceOrigin } from '../../huggingface/huggingface-origin.js'
 import { JsonFields } from '../../huggingface/json-fields.js';
 import { loadMappedWeights } from '../../huggingface/mapped-weights.js';
 import { type GptTypeName, modelTypes } from '../../huggingface/model-types.js';
+import { weightsRefused } from '../../huggingface/weight-files.js';
 import { frequencyDivisors } from '../rope-metadata.js';
 import { ggufWeightNames } from '../weight-names.js';
 import { GgufFile, ggufInvalid } from './gguf-file.js';
@@ -99,6 +100,16 @@ const powersOfTwo = Array.from({ length: 18 }, (_, exponent) => 2 ** (exponent +
 
 const padding = { makeVocabularySizeDivisibleBy: 128 };
 
+/** Compares the number of experts with the rows of the routers, before names are made for each expert. */
+function checkExperts(file: GgufFile, numExperts: number | undefined): void {
+  if (numExperts === undefined) return;
+  const routers = [...file.tensors].filter(([name]) => name.endsWith('.ffn_gate_inp.weight'));
+  const other = routers.find(([, { shape }]) => shape[0] !== numExperts);
+  if (routers.length > 0 && other === undefined) return;
+  const found = other === undefined ? 'it has no router' : `${other[0]} has ${other[1].shape[0]} rows`;
+  throw weightsRefused(file, `its metadata declare ${numExperts} experts, and ${found}`);
+}
+
 /** The wording of errors about fields of the model. */
 const fieldTerms = {
   code: 'MTL_GGUF_INVALID',
@@ -122,9 +133,10 @@ export async function readGguf(path: string): Promise<GgufGpt> {
     const { modelType, configuration } = parseGptConfiguration(json, padding);
     // built once the sizes have been compared with the weights
     const names = () => ggufWeightNames(modelType, configuration);
+    checkExperts(file, configuration.numExperts);
     checkWeightSizes({
       ...configuration,
-      // the routers have other names than in the transformers library, and are checked with all tensors
+      // the routers have other names than in the transformers library
       numExperts: undefined,
       weights: file,
       stated: { fields: json, table: modelTypes[modelType].fields },
