@@ -12,7 +12,7 @@ import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 answerHelp(`usage: npm run dev -- kills [COUNT]
 
 Builds what is not built yet, and kills ranks of a training run COUNT times [20], in the middle of steps and while they
-start. The curve must be that of a run without kills.`);
+start. The curve must equal the curve of a run without kills.`);
 const [count = '20'] = process.argv.slice(2);
 if (!/^[1-9]\d{0,3}$/.test(count)) {
   console.error(

@@ -20,6 +20,7 @@ export const slowSuites = {
   'packages/cli': {
     'test/calibrate.test.ts': 18,
     'test/eval-tasks.test.ts': 22,
+    'test/gguf-of-runs.test.ts': 30,
     'test/model.test.ts': 82,
     'test/run/launchers.test.ts': 16,
     'test/run/own-blocks.test.ts': 14,

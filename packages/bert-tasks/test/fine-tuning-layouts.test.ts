@@ -228,7 +228,7 @@ describe('fine-tuning on several processes', () => {
     'starts in any layout from a model that was pretrained in any other',
     async () => {
       const pretraining = await TrainingRuns.create(
-        { model: { numLayers: 4 }, training: { trainIters: 2 } },
+        { model: { numLayers: 4 }, training: { trainIterations: 2 } },
         'bert',
       );
       try {

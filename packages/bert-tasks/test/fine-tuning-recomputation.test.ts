@@ -31,12 +31,12 @@ const pretraining: RunOptions = {
   preset: 'none',
   model: { kind: 'bert', ...sizes, maxPositionEmbeddings: sequenceLength },
   layout: { threads: 1 },
-  optimizer: { lr: 1e-3 },
-  data: { dataPath: ['bundled'], seqLength: sequenceLength, tokenizerType: 'NullTokenizer', vocabSize: 128 },
+  optimizer: { maxLearningRate: 1e-3 },
+  data: { dataPath: ['bundled'], sequenceLength, tokenizerType: 'NullTokenizer', vocabSize: 128 },
   training: {
     microBatchSize,
     globalBatchSize: numMicroBatches * microBatchSize,
-    trainIters: 1,
+    trainIterations: 1,
   },
 };
 

@@ -333,8 +333,8 @@ describe('mtl convert', () => {
     const metrics = join(cwd, 'begun.jsonl');
     const printed = await trainGpt({
       data: { dataPath: [tiny.prefix], split: '90,10,0' },
-      training: { microBatchSize: 8, globalBatchSize: 8, trainIters: 20, evalIters: 1 },
-      optimizer: { lr: 0.003 },
+      training: { microBatchSize: 8, globalBatchSize: 8, trainIterations: 20, evalIterations: 1 },
+      optimizer: { maxLearningRate: 0.003 },
       checkpoint: { load: converted, save: converted },
       logging: { metricsJsonl: metrics },
     });

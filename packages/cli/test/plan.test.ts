@@ -123,7 +123,9 @@ describe('mtl plan', () => {
     const { status, stdout, stderr } = await runMtlIn(['plan', '--search', ...machine, '--', ...flags], {
       cwd,
     });
-    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    // a search that takes long says how far it is
+    const problems = stderr.replaceAll(/^(estimating layouts|planning whole): .*\n/gm, '');
+    expect({ status, problems }).toEqual({ status: 0, problems: '' });
     // a shell reads lines that end in a backslash as one
     const joined = stdout.replaceAll(/ \\\n */g, ' ');
     expect(stdout).toMatch(/^\d{4} layouts, of which \d+ should fit; the fastest of each kind:$/m);

@@ -277,9 +277,9 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     const options = mergeOptions(await preparedCorpus(browser.folders.path), {
       preset: 'none',
       model: { numLayers: 2, hiddenSize: 32, numAttentionHeads: 4, maxPositionEmbeddings: 32 },
-      data: { seqLength: 32 },
-      training: { microBatchSize: 1, globalBatchSize: 4, trainIters: 14, evalIters: 0 },
-      optimizer: { lr: 1e-3 },
+      data: { sequenceLength: 32 },
+      training: { microBatchSize: 1, globalBatchSize: 4, trainIterations: 14, evalIterations: 0 },
+      optimizer: { maxLearningRate: 1e-3 },
       layout: { threads: 1, pipelineModelParallelSize: 2 },
       checkpoint: { save: join(browser.folders.path, 'stages') },
       logging: { profileSteps: [2, 3] },

@@ -178,7 +178,7 @@ function checkView(view: MeshView, sizes: MeshCoordinates): void {
     'MTL_MESH',
     `${view}s over ${sizesAlong(axes)} processes (${axes.join(', ')}) of a stage of ${sizesAlong(dense)} (${dense.join(', ')})`,
     {
-      expected: `as many: ${stageSize}`,
+      expected: `${stageSize} processes`,
       remedy: `choose ${others.join(' and ')} whose product divides ${stageSize}`,
     },
   );

@@ -91,7 +91,7 @@ describe('a trace of two pipelines', () => {
       ({ pid, cat }: { pid: number; cat?: string }) => pid !== 1 || cat === 'step',
     );
     expect(() => readTrace(JSON.stringify(whole), { name: 'x.json' })).toThrow(
-      expect.objectContaining({ code: 'MTL_TRACE', message: expect.stringContaining('not those of a step') }),
+      expect.objectContaining({ code: 'MTL_TRACE', message: expect.stringContaining('not one step') }),
     );
   });
 });

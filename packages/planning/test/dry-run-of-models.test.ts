@@ -18,7 +18,7 @@ describe('Llama 3 8B', () => {
       numAttentionHeads: 32,
       groupQueryAttention: true,
       numQueryGroups: 8,
-      kvChannels: 128,
+      headSize: 128,
       maxPositionEmbeddings: 8192,
       positionEmbeddingType: 'rope',
       swiglu: true,
@@ -27,9 +27,9 @@ describe('Llama 3 8B', () => {
       hiddenDropout: 0,
       untieEmbeddingsAndOutputWeights: true,
     },
-    training: { microBatchSize: 1, globalBatchSize: 128, trainIters: 100, bf16: true },
-    optimizer: { lr: 1.5e-4 },
-    data: { seqLength: 8192, mockData: true, tokenizerType: 'NullTokenizer', vocabSize: 128_256 },
+    training: { microBatchSize: 1, globalBatchSize: 128, trainIterations: 100, bf16: true },
+    optimizer: { maxLearningRate: 1.5e-4 },
+    data: { sequenceLength: 8192, mockData: true, tokenizerType: 'NullTokenizer', vocabSize: 128_256 },
     layout: { useDistributedOptimizer: true, sequenceParallel: true },
   };
 
@@ -69,9 +69,9 @@ describe('a model with blocks of its own', () => {
         mergeOptions(more, {
           preset: 'none',
           model: sizes,
-          training: { microBatchSize: 1, trainIters: 2 },
-          optimizer: { lr: 1e-3 },
-          data: { seqLength: 32, dataPath: ['bundled'] },
+          training: { microBatchSize: 1, trainIterations: 2 },
+          optimizer: { maxLearningRate: 1e-3 },
+          data: { sequenceLength: 32, dataPath: ['bundled'] },
         }),
       );
       await loadModelBlocks(flags);
@@ -90,9 +90,9 @@ it('is planned as a model with other positions is: the same memory and the same 
     const flags = flagsOfOptions({
       preset: 'none',
       model: { ...sizes, ...model },
-      training: { microBatchSize: 1, trainIters: 2 },
-      optimizer: { lr: 1e-3 },
-      data: { seqLength: 8192, dataPath: ['bundled'] },
+      training: { microBatchSize: 1, trainIterations: 2 },
+      optimizer: { maxLearningRate: 1e-3 },
+      data: { sequenceLength: 8192, dataPath: ['bundled'] },
     });
     const { ranks } = await dryRun(validateConfiguration(flags));
     return ranks;

@@ -10,10 +10,10 @@ import { dryRun } from '../src/dry-run/dry-run.js';
 const fixture = (name: string): string =>
   fileURLToPath(new URL(`../../formats/fixtures/${name}`, import.meta.url));
 const sizes: RunOptions = {
-  checkpoint: { loadHf: fixture('huggingface-gpt2') },
-  data: { dataPath: ['unused'], seqLength: 16, tokenizerType: 'NullTokenizer', vocabSize: 100 },
-  training: { microBatchSize: 2, globalBatchSize: 6, trainIters: 1 },
-  optimizer: { lr: 1e-3 },
+  checkpoint: { loadHuggingFace: fixture('huggingface-gpt2') },
+  data: { dataPath: ['unused'], sequenceLength: 16, tokenizerType: 'NullTokenizer', vocabSize: 100 },
+  training: { microBatchSize: 2, globalBatchSize: 6, trainIterations: 1 },
+  optimizer: { maxLearningRate: 1e-3 },
   layout: { threads: 1 },
 };
 
@@ -27,7 +27,7 @@ async function flopsOf(options: RunOptions) {
 }
 
 it('has the FLOPs that a run of adapters leaves out', async () => {
-  const [whole, adapted] = [await flopsOf({}), await flopsOf({ lora: { loraRank: 4 } })];
+  const [whole, adapted] = [await flopsOf({}), await flopsOf({ lora: { rank: 4 } })];
   const { hiddenSize: H } = whole.model;
   const { sequenceLength: S } = whole.shape;
   // queries, keys and values of the first layer and their adapter: the gradient of their input is not needed
@@ -38,8 +38,8 @@ it('has the FLOPs that a run of adapters leaves out', async () => {
 it('counts of the adapters of experts those that a token is sent to', async () => {
   const ofRank = (loraRank: number) =>
     flopsOf({
-      checkpoint: { loadHf: fixture('huggingface-mixtral') },
-      lora: { loraRank, loraTargets: ['experts.gate_up_proj', 'experts.down_proj'] },
+      checkpoint: { loadHuggingFace: fixture('huggingface-mixtral') },
+      lora: { rank: loraRank, targets: ['experts.gate_up_proj', 'experts.down_proj'] },
     });
   const [small, large] = [await ofRank(4), await ofRank(8)];
   const { hiddenSize: H } = small.model;

@@ -30,9 +30,9 @@ const recipe: RunOptions = {
     moeRouterLoadBalancingType: ['seq_aux_loss'],
     moeAuxLossCoeff: [0.01],
   },
-  data: { seqLength: 128, split: '90,10,0' },
-  training: { evalIters: 0, globalBatchSize: 16, microBatchSize: 4, trainIters: 2 },
-  optimizer: { lr: 1e-3, lrDecayStyle: 'constant', clipGrad: 1 },
+  data: { sequenceLength: 128, split: '90,10,0' },
+  training: { evalIterations: 0, globalBatchSize: 16, microBatchSize: 4, trainIterations: 2 },
+  optimizer: { maxLearningRate: 1e-3, learningRateDecayStyle: 'constant', clipGrad: 1 },
   layout: { threads: 1 },
 };
 const spread = (layout: RunOptions['layout']): RunOptions => ({ layout });
@@ -58,7 +58,7 @@ const qwen: RunOptions = {
     moeAuxLossCoeff: undefined,
   },
 };
-const lora = mergeOptions(qwen, { lora: { loraRank: 8 } });
+const lora = mergeOptions(qwen, { lora: { rank: 8 } });
 
 const cases = [
   { name: 'one process', worldSize: 1, options: bias },
@@ -122,7 +122,7 @@ describe('what experts take on a rank, in processes that train', () => {
         worldSize,
         module: new URL('./ranks/measure-memory.ts', import.meta.url),
         argument: own.map(({ name, options }) => {
-          const start = name.startsWith('LoRA') ? { checkpoint: { loadHf: base } } : {};
+          const start = name.startsWith('LoRA') ? { checkpoint: { loadHuggingFace: base } } : {};
           return mergeOptions(recipe, corpus, options, start);
         }),
       });

@@ -25,9 +25,9 @@ const recipe: RunOptions = {
     attentionDropout: 0.1,
     hiddenDropout: 0.1,
   },
-  data: { seqLength: 256, split: '90,10,0' },
-  optimizer: { lr: 1e-3, lrDecayStyle: 'constant', clipGrad: 1 },
-  training: { evalIters: 0 },
+  data: { sequenceLength: 256, split: '90,10,0' },
+  optimizer: { maxLearningRate: 1e-3, learningRateDecayStyle: 'constant', clipGrad: 1 },
+  training: { evalIterations: 0 },
   layout: { threads: 1 },
 };
 interface PipelineSizes {
@@ -48,12 +48,12 @@ const pipeline = (
   mergeOptions(
     { layout: { pipelineModelParallelSize: size, pipelineSchedule: schedule } },
     numChunks === undefined ? {} : { layout: { numVirtualStagesPerPipelineRank: numChunks } },
-    { training: { globalBatchSize: 6 * microBatch, microBatchSize: microBatch, trainIters: 1 } },
+    { training: { globalBatchSize: 6 * microBatch, microBatchSize: microBatch, trainIterations: 1 } },
   );
 const batchOf = ({ training }: RunOptions): RunOptions =>
   training?.globalBatchSize !== undefined
     ? {}
-    : { training: { globalBatchSize: 16, microBatchSize: 8, trainIters: 2 } };
+    : { training: { globalBatchSize: 16, microBatchSize: 8, trainIterations: 2 } };
 const sequence: RunOptions = { layout: { sequenceParallel: true } };
 const distributed: RunOptions = {
   layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
@@ -61,7 +61,7 @@ const distributed: RunOptions = {
 const post: RunOptions = { model: { layerNormPlacement: 'post' } };
 const rotary = mergeOptions(post, { model: { positionEmbeddingType: 'rope', rotaryInterleaved: true } });
 const recompute: RunOptions = { training: { recomputeGranularity: 'full', recomputeMethod: 'uniform' } };
-const lora: RunOptions = { lora: { loraRank: 8, loraDropout: 0.1, loraTargets: ['c_attn', 'mlp.c_proj'] } };
+const lora: RunOptions = { lora: { rank: 8, dropout: 0.1, targets: ['c_attn', 'mlp.c_proj'] } };
 
 const cases = [
   { name: 'one process', worldSize: 1, options: {} },
@@ -184,7 +184,7 @@ describe('the memory of a rank, in processes that train', () => {
       gpt: await preparedCorpus(directory),
       // documents much longer than a sequence, so that samples fill theirs
       bert: mergeOptions(await preparedSentences(directory, { numSentences: 900 }), {
-        model: { kind: 'bert', shortSeqProb: 0 },
+        model: { kind: 'bert', shortSequenceProbability: 0 },
       }),
     };
     for (const worldSize of [1, 2, 4]) {
@@ -194,7 +194,7 @@ describe('the memory of a rank, in processes that train', () => {
         module: new URL('./ranks/measure-memory.ts', import.meta.url),
         argument: own.map((each) => {
           const corpus = corpora['model' in each ? each.model : 'gpt'];
-          const start = isAdapted(each.name) ? { checkpoint: { loadHf: base } } : {};
+          const start = isAdapted(each.name) ? { checkpoint: { loadHuggingFace: base } } : {};
           return mergeOptions(recipe, corpus, batchOf(each.options), each.options, start);
         }),
       });

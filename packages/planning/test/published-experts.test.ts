@@ -137,8 +137,8 @@ describe('at 1/64 of their width on four ranks', () => {
   let runs: TrainingRuns;
   beforeAll(async () => {
     runs = await TrainingRuns.create({
-      training: { trainIters: 4, evalIters: 0 },
-      optimizer: { lrDecayIters: 4 },
+      training: { trainIterations: 4, evalIterations: 0 },
+      optimizer: { learningRateDecayIterations: 4 },
       checkpoint: { saveInterval: 4 },
     });
   });
@@ -164,7 +164,7 @@ describe('at 1/64 of their width on four ranks', () => {
         ffnHiddenSize: 96,
         numAttentionHeads: 8,
         numQueryGroups: 1,
-        kvChannels: 2,
+        headSize: 2,
         qkLayernorm: true,
         numExperts: numberInRuns({ whole: 128, fast: 32 }),
         moeRouterTopk: 8,

@@ -141,7 +141,7 @@ const llamaBlocks = {
     numAttentionHeads: 8,
     groupQueryAttention: true,
     numQueryGroups: 4,
-    kvChannels: 10,
+    headSize: 10,
     positionEmbeddingType: 'rope',
     normalization: 'RMSNorm',
     qkLayernorm: true,

@@ -52,15 +52,20 @@ const rank = fileURLToPath(new URL('rank.mjs', import.meta.url));
  */
 const recipe = {
   model: { hiddenSize: 64, numAttentionHeads: 4, attentionDropout: 0.1, hiddenDropout: 0.1 },
-  data: { seqLength: 32 },
+  data: { sequenceLength: 32 },
   training: {
     microBatchSize: 1,
     globalBatchSize: 8,
-    trainIters: Number(asked.steps),
-    evalIters: 0,
+    trainIterations: Number(asked.steps),
+    evalIterations: 0,
     seed: 17,
   },
-  optimizer: { lr: 5e-4, lrWarmupIters: 10, lrDecayStyle: 'cosine', clipGrad: 1 },
+  optimizer: {
+    maxLearningRate: 5e-4,
+    learningRateWarmupIterations: 10,
+    learningRateDecayStyle: 'cosine',
+    clipGrad: 1,
+  },
   logging: { logInterval: 1000 },
   layout: { threads: 1 },
 };

@@ -13,7 +13,7 @@ import {
 const deep: RunOptions = { model: { numLayers: 4 } };
 const rotary: RunOptions = {
   model: { positionEmbeddingType: 'rope', rotaryInterleaved: true, layerNormPlacement: 'post' },
-  optimizer: { optimizer: 'muon', lr: 5e-3 },
+  optimizer: { optimizer: 'muon', maxLearningRate: 5e-3 },
 };
 
 let runs: TrainingRuns;
@@ -21,7 +21,7 @@ let runs: TrainingRuns;
 let alone: string;
 beforeAll(async () => {
   // evaluations of several micro-batches
-  const each: RunOptions = { training: { trainIters: 10, evalInterval: 5, evalIters: 2 } };
+  const each: RunOptions = { training: { trainIterations: 10, evalInterval: 5, evalIterations: 2 } };
   runs = await TrainingRuns.create(each, 'bert');
   const results = await runs.run(1, [
     { name: 'alone' },
@@ -30,7 +30,7 @@ beforeAll(async () => {
     { name: 'alone-rotary', options: rotary },
     { name: 'alone-bf16', options: { training: { bf16: true } } },
     { name: 'alone-deep', options: deep },
-    { name: 'alone-odd', options: { data: { seqLength: 31 } } },
+    { name: 'alone-odd', options: { data: { sequenceLength: 31 } } },
   ]);
   alone = results[0]![0]!.output;
 }, processTestMs);
@@ -116,7 +116,7 @@ describe('a BERT on several ranks', () => {
     { name: 'rotary', options: rotary },
     { name: 'bf16', options: { training: { bf16: true } } },
     // not divisible by the number of ranks that share the sequence
-    { name: 'odd', options: { data: { seqLength: 31 } } },
+    { name: 'odd', options: { data: { sequenceLength: 31 } } },
   ] as const)('trains as in one process: $name', async ({ name, options }) => {
     const parallel = mergeOptions(tensor, { layout: { sequenceParallel: true } }, distributed);
     await runs.run(4, [{ name, options: mergeOptions(options, parallel) }]);

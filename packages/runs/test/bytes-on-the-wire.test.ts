@@ -32,9 +32,9 @@ const recipe: RunOptions = {
     attentionDropout: 0.1,
     hiddenDropout: 0.1,
   },
-  data: { seqLength: S, split: '90,10,0' },
-  training: { microBatchSize: B, trainIters: numSteps, evalIters: 0 },
-  optimizer: { lr: 1e-3, lrDecayStyle: 'constant', clipGrad: 1 },
+  data: { sequenceLength: S, split: '90,10,0' },
+  training: { microBatchSize: B, trainIterations: numSteps, evalIterations: 0 },
+  optimizer: { maxLearningRate: 1e-3, learningRateDecayStyle: 'constant', clipGrad: 1 },
   layout: { threads: 1 },
 };
 

@@ -21,9 +21,9 @@ const recipe: RunOptions = {
     attentionDropout: 0.1,
     hiddenDropout: 0.1,
   },
-  data: { seqLength: 32, split: '90,10,0' },
-  training: { microBatchSize: 1, globalBatchSize: 8, trainIters: numSteps, evalIters: 0 },
-  optimizer: { clipGrad: 1, lrDecayStyle: 'constant' },
+  data: { sequenceLength: 32, split: '90,10,0' },
+  training: { microBatchSize: 1, globalBatchSize: 8, trainIterations: numSteps, evalIterations: 0 },
+  optimizer: { clipGrad: 1, learningRateDecayStyle: 'constant' },
   layout: { threads: 1 },
 };
 const tensor = (size: number): RunOptions => ({
@@ -62,7 +62,9 @@ async function run(worldSize: number, steps: readonly Step[]): Promise<void> {
       load === undefined ? {} : { checkpoint: { load: at(load) } },
     );
     return {
-      options: mergeOptions(recipe, corpus, places, options, { optimizer: { lr: learningRate } }),
+      options: mergeOptions(recipe, corpus, places, options, {
+        optimizer: { maxLearningRate: learningRate },
+      }),
     };
   });
   const module = new URL('./ranks/train-gpt.ts', import.meta.url);
@@ -148,10 +150,15 @@ describe('a checkpoint of 8 processes with a distributed optimizer', () => {
     'goes through a Hugging Face directory into another layout, exactly',
     async () => {
       await run(8, [
-        { save: 'trained', options: mergeOptions(tensor(2), { checkpoint: { saveHf: at('first') } }) },
+        {
+          save: 'trained',
+          options: mergeOptions(tensor(2), { checkpoint: { saveHuggingFace: at('first') } }),
+        },
         {
           save: 'still',
-          options: mergeOptions(tensor(4), { checkpoint: { loadHf: at('first'), saveHf: at('second') } }),
+          options: mergeOptions(tensor(4), {
+            checkpoint: { loadHuggingFace: at('first'), saveHuggingFace: at('second') },
+          }),
           // a rate so small that no weight changes in float32: the loaded weights are saved again
           learningRate: 1e-30,
         },

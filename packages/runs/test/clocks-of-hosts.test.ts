@@ -22,9 +22,9 @@ const toleranceMs = 100;
 const options: RunOptions = {
   preset: 'none',
   model: { numLayers: 2, hiddenSize: 32, numAttentionHeads: 4, maxPositionEmbeddings: 32 },
-  data: { seqLength: 32, split: '90,10,0' },
-  training: { microBatchSize: 1, globalBatchSize: 4, trainIters: 3, evalIters: 0 },
-  optimizer: { lr: 1e-3, lrDecayStyle: 'constant' },
+  data: { sequenceLength: 32, split: '90,10,0' },
+  training: { microBatchSize: 1, globalBatchSize: 4, trainIterations: 3, evalIterations: 0 },
+  optimizer: { maxLearningRate: 1e-3, learningRateDecayStyle: 'constant' },
   layout: { threads: 1, pipelineModelParallelSize: 2 },
   logging: { profileSteps: [2, 3] },
 };
@@ -49,7 +49,7 @@ describe.skipIf(cannot)(
           worldSize: 2,
           engine: 'gloo',
           module: new URL('./ranks/train-gpt.ts', import.meta.url),
-          argument: [{ options: mergeOptions(options, corpus, { logging: { profileTrace: file } }) }],
+          argument: [{ options: mergeOptions(options, corpus, { logging: { profileFile: file } }) }],
           prefixOf: (rank) => (rank === 1 ? shifted : []),
         });
         const text = readFileSync(file, 'utf8');

@@ -13,8 +13,8 @@ import {
 } from './support/training-runs.js';
 
 const training: RunOptions = {
-  training: { trainIters: 8, evalInterval: 4 },
-  optimizer: { lrDecayIters: 8 },
+  training: { trainIterations: 8, evalInterval: 4 },
+  optimizer: { learningRateDecayIterations: 8 },
   checkpoint: { saveInterval: 4 },
 };
 const divided: RunOptions = {
@@ -71,7 +71,7 @@ describe('sequences that two ranks share', () => {
       { layout: { contextParallelSize: 4, cpCommType: ['all_gather'] } },
     ]),
   ])('go on in another layout, since no file knows of it: %s', async (layout, worldSize, options) => {
-    const load: RunOptions = { checkpoint: { load: runs.pathOf('divided'), ckptStep: 4 } };
+    const load: RunOptions = { checkpoint: { load: runs.pathOf('divided'), checkpointStep: 4 } };
     const name = `from divided ${layout}`;
     await runs.run(worldSize, [{ name, options: mergeOptions(options, load) }]);
     const actual = runs.metricsOf(name);

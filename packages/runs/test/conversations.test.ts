@@ -43,12 +43,12 @@ let options: RunOptions;
 const leftOut: RunOptions = {
   data: { dataPath: undefined, split: undefined, eodMaskLoss: undefined },
   training: {
-    trainIters: undefined,
-    evalIters: undefined,
+    trainIterations: undefined,
+    evalIterations: undefined,
     evalInterval: undefined,
     globalBatchSize: undefined,
   },
-  optimizer: { lrDecayIters: undefined },
+  optimizer: { learningRateDecayIterations: undefined },
 };
 beforeAll(async () => {
   runs = await TrainingRuns.create();
@@ -169,7 +169,7 @@ describe('fine-tuning on conversations', () => {
   it('trains low-rank adapters alone, on several ranks as in one process', async () => {
     const adapters: RunOptions = {
       checkpoint: { load: runs.pathOf('whole'), finetune: true },
-      lora: { loraRank: 4, loraDropout: 0.1 },
+      lora: { rank: 4, dropout: 0.1 },
     };
     const options = mergeOptions(adapters, { data: { epochs: 1 } });
     const { output: alone } = (await runs.run(1, [run('adapted', options)]))[0]![0]!;
@@ -189,7 +189,7 @@ describe('fine-tuning on conversations', () => {
 
   it('ends early when the validation loss has stopped falling, and remembers that', async () => {
     const diverging: RunOptions = {
-      optimizer: { lr: 0.3 },
+      optimizer: { maxLearningRate: 0.3 },
       data: { earlyStoppingPatience: 1, epochs: 6 },
       training: { evalInterval: 2 },
     };
@@ -199,7 +199,7 @@ describe('fine-tuning on conversations', () => {
         name: 'early',
         options: mergeOptions(leftOut, {
           checkpoint: { load: runs.pathOf('early') },
-          optimizer: { lr: undefined, lrDecayStyle: undefined },
+          optimizer: { maxLearningRate: undefined, learningRateDecayStyle: undefined },
           data: { tokenizerType: undefined },
         }),
       },

@@ -11,16 +11,16 @@ import { numbersOf, type Training, TrainingRuns } from './support/training-runs.
 
 const post: RunOptions = { model: { layerNormPlacement: 'post' } };
 /** Options for runs that are only needed for their checkpoints. */
-const short: RunOptions = { training: { trainIters: 2 } };
+const short: RunOptions = { training: { trainIterations: 2 } };
 const onNotice = (): void => {};
 
 let runs: TrainingRuns;
 beforeAll(async () => {
-  runs = await TrainingRuns.create({ training: { trainIters: 12, evalIters: 0 } }, 'bert');
+  runs = await TrainingRuns.create({ training: { trainIterations: 12, evalIterations: 0 } }, 'bert');
   await runs.run(1, [
     {
       name: 'whole',
-      options: mergeOptions(post, { checkpoint: { saveHf: runs.pathOf('written-by-training') } }),
+      options: mergeOptions(post, { checkpoint: { saveHuggingFace: runs.pathOf('written-by-training') } }),
     },
     { name: 'pre', options: short },
   ]);
@@ -57,7 +57,7 @@ describe('a BERT between checkpoints and directories of transformers', () => {
     const loadHuggingFace = await toHuggingFace(run);
     const directory = runs.pathOf(`${run}-begun`);
     await huggingFaceToCheckpoint({ loadHuggingFace, directory, onNotice });
-    const first: RunOptions = { training: { trainIters: 1 } };
+    const first: RunOptions = { training: { trainIterations: 1 } };
     await runs.run(1, [
       { name: `${run}-converted`, options: mergeOptions(first, { checkpoint: { load: directory } }) },
       {
@@ -80,7 +80,7 @@ describe('a BERT between checkpoints and directories of transformers', () => {
     expect(begun).toMatchObject({ kind: 'bert', path: join(directory, 'iter_0000000') });
     const again = await toHuggingFace('begun');
     for (const name of files) expect(bytesOf(again, name), name).toBe(bytesOf(huggingFace, name));
-    const options: RunOptions = { training: { trainIters: 2 }, checkpoint: { load: directory } };
+    const options: RunOptions = { training: { trainIterations: 2 }, checkpoint: { load: directory } };
     expect(await outputOf({ name: 'on', options })).toContain('iteration 0');
     // continues from the trained weights
     const [last, first] = [runs.metricsOf('whole').at(-1)!, runs.metricsOf('on')[0]!];
@@ -103,7 +103,7 @@ describe('a BERT between checkpoints and directories of transformers', () => {
     await runs.run(1, [
       { name: 'on-other', options: mergeOptions(short, { checkpoint: { load: directory } }) },
     ]);
-    const erf: RunOptions = { model: { normEpsilon: 1e-5, gelu: 'erf' } };
+    const erf: RunOptions = { model: { layerNormEpsilon: 1e-5, geluKind: 'erf' } };
     await expect(
       runs.run(1, [{ name: 'never', options: mergeOptions(erf, { checkpoint: { load: directory } }) }]),
     ).rejects.toThrow(/--norm-epsilon 1e-12 --gelu tanh.*--norm-epsilon 0.00001 --gelu erf/s);
@@ -147,7 +147,7 @@ describe('--load and --save of one directory', () => {
     const train = (iterations: number): Promise<string> =>
       outputOf({
         name: 'same',
-        options: { checkpoint: { load: runs.pathOf('same') }, training: { trainIters: iterations } },
+        options: { checkpoint: { load: runs.pathOf('same') }, training: { trainIterations: iterations } },
       });
     expect(await train(2)).toContain('there is no checkpoint yet; training starts at iteration 0');
     expect(await train(3)).toContain('iter_0000002, iteration 2');

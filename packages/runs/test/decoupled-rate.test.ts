@@ -10,16 +10,16 @@ const main = { maxLearningRate: 5e-3, minLearningRate: 1e-4 };
 const own = { maxLearningRate: 2e-2, minLearningRate: 2e-3 };
 const recipe: RunOptions = {
   optimizer: {
-    lr: main.maxLearningRate,
-    minLr: main.minLearningRate,
-    lrDecayIters: 12,
-    lrWarmupIters: 3,
+    maxLearningRate: main.maxLearningRate,
+    minLearningRate: main.minLearningRate,
+    learningRateDecayIterations: 12,
+    learningRateWarmupIterations: 3,
     weightDecay: 0.1,
   },
-  training: { trainIters: 12, evalInterval: 12 },
+  training: { trainIterations: 12, evalInterval: 12 },
 };
 const decoupled: RunOptions = {
-  optimizer: { decoupledLr: own.maxLearningRate, decoupledMinLr: own.minLearningRate },
+  optimizer: { decoupledMaxLearningRate: own.maxLearningRate, decoupledMinLearningRate: own.minLearningRate },
 };
 const distributed: RunOptions = {
   layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
@@ -37,7 +37,7 @@ beforeAll(async () => {
     { name: 'plain' },
     {
       name: 'equal',
-      options: { optimizer: { decoupledLr: main.maxLearningRate } },
+      options: { optimizer: { decoupledMaxLearningRate: main.maxLearningRate } },
     },
     { name: 'alone', options: decoupled },
     { name: 'alone-untied', options: mergeOptions(decoupled, untied) },
@@ -141,7 +141,7 @@ describe('a GPT whose embedding and output layer have a learning rate of their o
 });
 
 describe('a run that resumes another schedule', () => {
-  const late: RunOptions = { checkpoint: { ckptStep: 6 } };
+  const late: RunOptions = { checkpoint: { checkpointStep: 6 } };
 
   it('takes the rates of a checkpoint for embedding and output layer', async () => {
     const options = mergeOptions(late, {

@@ -19,8 +19,8 @@ const recipe: RunOptions = {
     attentionDropout: 0,
     hiddenDropout: 0,
   },
-  training: { trainIters: numSteps, evalInterval: numSteps },
-  optimizer: { lrDecayIters: numSteps },
+  training: { trainIterations: numSteps, evalInterval: numSteps },
+  optimizer: { learningRateDecayIterations: numSteps },
 };
 
 /** Sigmoid scores with biases that loads move, in the second of two layers. */
@@ -93,7 +93,7 @@ describe('a checkpoint of experts that two processes share', () => {
 /** All experts are copies, so any choice of experts with weights that sum to 1 equals the dense layer. */
 const upcycled: RunOptions = {
   model: { numExperts: 4, moeRouterTopk: 2 },
-  checkpoint: { moeUseUpcycling: true },
+  checkpoint: { upcycle: true },
 };
 
 describe('upcycling', () => {
@@ -105,7 +105,7 @@ describe('upcycling', () => {
         ? { checkpoint: { load: runs.pathOf('dense'), finetune: true } }
         : mergeOptions(
             takenFromDirectory,
-            { checkpoint: { loadHf: huggingFace } },
+            { checkpoint: { loadHuggingFace: huggingFace } },
             // flags that the directory gives
             { model: Object.fromEntries(Object.keys(recipe.model!).map((key) => [key, undefined])) },
           );
@@ -136,7 +136,7 @@ describe('upcycling', () => {
     const options = mergeOptions(upcycled, {
       checkpoint: { load: runs.pathOf('dense'), finetune: true },
       // nothing is learned
-      optimizer: { lr: 1e-30, minLr: 0, weightDecay: 0 },
+      optimizer: { maxLearningRate: 1e-30, minLearningRate: 0, weightDecay: 0 },
     });
     await runs.run(1, [{ name: 'copies', options }]);
     const [dense, sparse] = [

@@ -33,8 +33,8 @@ const experts: RunOptions = {
     moeAuxLossCoeff: [0.001, 0.01],
     moeSharedExpertIntermediateSize: 32,
   },
-  training: { trainIters: 8, evalInterval: 4 },
-  optimizer: { lrDecayIters: 8 },
+  training: { trainIterations: 8, evalInterval: 4 },
+  optimizer: { learningRateDecayIterations: 8 },
   checkpoint: { saveInterval: 4 },
 };
 const spread: RunOptions = {
@@ -125,7 +125,7 @@ describe('experts on two ranks', () => {
     ['divided over tensor-parallel ranks', 2, folded],
     ['shared by data-parallel ranks', 2, { layout: { expertTensorParallelSize: 2 } }],
   ])('go on in another layout: %s', async (layout, worldSize, options) => {
-    const load: RunOptions = { checkpoint: { load: runs.pathOf('spread'), ckptStep: 4 } };
+    const load: RunOptions = { checkpoint: { load: runs.pathOf('spread'), checkpointStep: 4 } };
     const name = `from spread ${layout}`;
     await runs.run(worldSize, [{ name, options: mergeOptions(options, load) }]);
     const actual = runs.metricsOf(name);
@@ -143,7 +143,7 @@ describe('experts on two ranks', () => {
   });
 
   it('are updated by Muon one by one, wherever they are', async () => {
-    const load = mergeOptions(muon, { training: { evalIters: 0, exitInterval: 4 } });
+    const load = mergeOptions(muon, { training: { evalIterations: 0, exitInterval: 4 } });
     await runs.run(1, [{ name: 'muon alone', options: load }]);
     await runs.run(2, [
       { name: 'muon spread', options: mergeOptions(load, spread) },
@@ -161,8 +161,8 @@ describe('experts on two ranks', () => {
     const back: Training = {
       name: 'back',
       options: mergeOptions(spread, {
-        spikes: { lossSpikeWindow: 3, lossSpikePolicy: 'roll-back' },
-        training: { evalIters: 0 },
+        spikes: { window: 3, policy: 'roll-back' },
+        training: { evalIterations: 0 },
       }),
       spike: { iteration: 7, factor: 100 },
     };
@@ -179,7 +179,7 @@ describe('experts on two ranks', () => {
 
   it('keep their biases in steps whose gradients overflow', async () => {
     const overflowing: RunOptions = {
-      training: { fp16: true, evalIters: 0 },
+      training: { fp16: true, evalIterations: 0 },
       optimizer: { initialLossScale: 2 ** 24, hysteresis: 1 },
       checkpoint: { saveInterval: 1, keepLast: 99 },
     };
@@ -224,12 +224,12 @@ it('learn from conversations on two ranks as on one', async () => {
       epochs: 2,
     },
     training: {
-      trainIters: undefined,
-      evalIters: undefined,
+      trainIterations: undefined,
+      evalIterations: undefined,
       evalInterval: undefined,
       globalBatchSize: 4,
     },
-    optimizer: { lrDecayIters: undefined },
+    optimizer: { learningRateDecayIterations: undefined },
   };
   const [[alone]] = (await runs.run(1, [{ name: 'chat alone', options }])) as [TrainGptResult[]];
   const [[two]] = (await runs.run(2, [{ name: 'chat', options: mergeOptions(options, spread) }])) as [

@@ -67,8 +67,8 @@ let copied: readonly string[];
 beforeAll(async () => {
   copied = await writeOriginal();
   const recipe: RunOptions = {
-    training: { trainIters: 6, evalInterval: 3 },
-    optimizer: { lr: 1e-3, lrDecayIters: 6 },
+    training: { trainIterations: 6, evalInterval: 3 },
+    optimizer: { maxLearningRate: 1e-3, learningRateDecayIterations: 6 },
   };
   runs = await TrainingRuns.create(recipe);
 });
@@ -135,17 +135,17 @@ it('takes another tokenizer in place of one that is refused', async () => {
 });
 
 describe('training that starts from a directory of transformers', () => {
-  const start = mergeOptions(takenFromDirectory, { checkpoint: { loadHf: original } });
+  const start = mergeOptions(takenFromDirectory, { checkpoint: { loadHuggingFace: original } });
   const layout: RunOptions = { layout: { tensorModelParallelSize: 2, pipelineModelParallelSize: 2 } };
 
   it('has the losses of one process on two stages of two ranks, and writes the same kind of model', async () => {
-    const options = mergeOptions(start, { checkpoint: { saveHf: join(directory, 'alone-hf') } });
+    const options = mergeOptions(start, { checkpoint: { saveHuggingFace: join(directory, 'alone-hf') } });
     const alone = (await runs.run(1, [{ name: 'alone', options }]))[0]![0]!;
     const losses = numbersOf(runs.metricsOf('alone')).map(([loss]) => loss!);
     expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.3);
     const sharded = mergeOptions(start, layout, {
       layout: { sequenceParallel: true },
-      checkpoint: { saveHf: join(directory, 'sharded-hf') },
+      checkpoint: { saveHuggingFace: join(directory, 'sharded-hf') },
     });
     const ranks = (await runs.run(4, [{ name: 'sharded', options: sharded }]))[0]!;
     const { loss, norm } = runs.differences('sharded', 'alone');
@@ -169,7 +169,10 @@ describe('training that starts from a directory of transformers', () => {
     await runs.run(1, [
       {
         name: 'begun',
-        options: mergeOptions(start, { checkpoint: { loadHf: moved }, training: { exitInterval: 2 } }),
+        options: mergeOptions(start, {
+          checkpoint: { loadHuggingFace: moved },
+          training: { exitInterval: 2 },
+        }),
       },
     ]);
     rmSync(moved, { recursive: true });
@@ -179,14 +182,14 @@ describe('training that starts from a directory of transformers', () => {
         name: 'tuned',
         options: mergeOptions(takenFromDirectory, {
           checkpoint: { load: begun, finetune: true },
-          training: { trainIters: 2 },
+          training: { trainIterations: 2 },
         }),
       },
       {
         name: 'on',
         options: mergeOptions(takenFromDirectory, {
-          checkpoint: { load: tuned, saveHf: last },
-          training: { trainIters: 3 },
+          checkpoint: { load: tuned, saveHuggingFace: last },
+          training: { trainIterations: 3 },
         }),
       },
     ]);

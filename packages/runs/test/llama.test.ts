@@ -63,7 +63,7 @@ const example: RunOptions = {
     numAttentionHeads: 32,
     groupQueryAttention: true,
     numQueryGroups: 8,
-    kvChannels: 128,
+    headSize: 128,
     maxPositionEmbeddings: 8192,
     positionEmbeddingType: 'rope',
     rotaryBase: 1_000_000,
@@ -80,25 +80,25 @@ const example: RunOptions = {
     globalBatchSize: 128,
     trainSamples: 1_953_125_000,
     bf16: true,
-    evalIters: 32,
+    evalIterations: 32,
     evalInterval: 100,
-    exitDurationInMins: 235,
+    exitDurationMinutes: 235,
   },
   optimizer: {
-    lr: 0.00015,
-    minLr: 0.00001,
-    decoupledLr: 5e-4,
-    decoupledMinLr: 4.5e-5,
-    lrDecayStyle: 'cosine',
-    lrDecaySamples: 1_949_218_748,
-    lrWarmupSamples: 3_906_252,
+    maxLearningRate: 0.00015,
+    minLearningRate: 0.00001,
+    decoupledMaxLearningRate: 5e-4,
+    decoupledMinLearningRate: 4.5e-5,
+    learningRateDecayStyle: 'cosine',
+    learningRateDecaySamples: 1_949_218_748,
+    learningRateWarmupSamples: 3_906_252,
     clipGrad: 1,
     weightDecay: 0.1,
     adamBeta1: 0.9,
     adamBeta2: 0.95,
   },
   data: {
-    seqLength: 8192,
+    sequenceLength: 8192,
     mockData: true,
     tokenizerType: 'NullTokenizer',
     vocabSize: 128_256,
@@ -114,7 +114,7 @@ const example: RunOptions = {
     distributedTimeoutMinutes: 60,
   },
   checkpoint: { save: 'llama3', load: 'llama3', saveInterval: 1000 },
-  logging: { logInterval: 1, tensorboardDir: 'logs' },
+  logging: { logInterval: 1, tensorboardDirectory: 'logs' },
 };
 const namesOf = (notices: readonly string[]): readonly (string | undefined)[] =>
   notices.map((notice) => /^--\S+(?=.* has no effect)/.exec(notice)?.[0]);
@@ -182,12 +182,12 @@ const sizes: RunOptions = {
   model: {
     hiddenSize: 4096 / 64,
     ffnHiddenSize: 14_336 / 64,
-    kvChannels: 128 / 64,
+    headSize: 128 / 64,
     numLayers: 4,
     maxPositionEmbeddings: 32,
     initMethodStd: 0.1,
   },
-  data: { seqLength: 32 },
+  data: { sequenceLength: 32 },
 };
 
 describe('a Llama 3 of 1/64 of the width', () => {
@@ -205,9 +205,9 @@ describe('a Llama 3 of 1/64 of the width', () => {
   beforeAll(async () => {
     const architecture = mergeOptions({ model: example.model }, sizes);
     const recipe: RunOptions = {
-      model: { normalization: 'RMSNorm', normEpsilon: 1e-5 },
-      training: { trainIters: 8, evalInterval: 4 },
-      optimizer: { lr: 2e-3 },
+      model: { normalization: 'RMSNorm', layerNormEpsilon: 1e-5 },
+      training: { trainIterations: 8, evalInterval: 4 },
+      optimizer: { maxLearningRate: 2e-3 },
     };
     runs = await TrainingRuns.create(mergeOptions(architecture, recipe));
     alone = (await runs.run(1, [{ name: 'alone' }]))[0]![0]!;
@@ -260,17 +260,17 @@ describe("Megatron-LM's example for Llama 3 8B at 1/64 of the width", () => {
     data: { mockData: undefined, tokenizerType: undefined, vocabSize: undefined },
     checkpoint: { save: undefined, load: undefined },
     training: {
-      trainIters: undefined,
+      trainIterations: undefined,
       globalBatchSize: 8,
       trainSamples: 8 * numSteps,
-      evalIters: 1,
+      evalIterations: 1,
       evalInterval: 4,
     },
     optimizer: {
-      lrDecayIters: undefined,
-      lrDecaySamples: 8 * numSteps - 1,
-      lrWarmupSamples: 8,
-      lr: 2e-3,
+      learningRateDecayIterations: undefined,
+      learningRateDecaySamples: 8 * numSteps - 1,
+      learningRateWarmupSamples: 8,
+      maxLearningRate: 2e-3,
     },
   });
 
@@ -282,7 +282,7 @@ describe("Megatron-LM's example for Llama 3 8B at 1/64 of the width", () => {
   async function train(worldSize: number, name: string, layout: RunOptions['layout'] = {}): Promise<string> {
     const options = {
       data: { dataCachePath: runs.pathOf('cache') },
-      logging: { tensorboardDir: runs.pathOf('logs') },
+      logging: { tensorboardDirectory: runs.pathOf('logs') },
       checkpoint: { load: runs.pathOf(name) },
       layout,
     };

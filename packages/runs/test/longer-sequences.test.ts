@@ -12,19 +12,25 @@ describe('a model that is trained on twice as long sequences as before, with yar
   let runs: TrainingRuns;
   beforeAll(async () => {
     runs = await TrainingRuns.create({
-      data: { seqLength: 64 },
-      training: { trainIters: 4, globalBatchSize: 2, evalIters: 0 },
-      optimizer: { lr: 1e-3, lrDecayIters: 4 },
+      data: { sequenceLength: 64 },
+      training: { trainIterations: 4, globalBatchSize: 2, evalIterations: 0 },
+      optimizer: { maxLearningRate: 1e-3, learningRateDecayIterations: 4 },
     });
     const original = runs.pathOf('original');
     await writeTinyLlama({ directory: original });
-    const longer: RunOptions = { checkpoint: { loadHf: original }, model: { maxPositionEmbeddings: 64 } };
+    const longer: RunOptions = {
+      checkpoint: { loadHuggingFace: original },
+      model: { maxPositionEmbeddings: 64 },
+    };
     const yarn: RunOptions = {
       model: { positionEmbeddingType: 'yarn', rotaryScalingFactor: 2, yarnOriginalMaxPositionEmbeddings: 32 },
     };
     const options = mergeOptions(takenFromDirectory, longer, yarn);
     await runs.run(1, [
-      { name: 'whole', options: mergeOptions(options, { checkpoint: { saveHf: runs.pathOf('hf') } }) },
+      {
+        name: 'whole',
+        options: mergeOptions(options, { checkpoint: { saveHuggingFace: runs.pathOf('hf') } }),
+      },
       { name: 'begun', options: mergeOptions(options, { training: { exitInterval: 2 } }) },
       {
         name: 'resumed',

@@ -32,8 +32,8 @@ const targets = [
   ...['experts.gate_up_proj', 'experts.down_proj'],
   ...['shared_expert.gate_proj', 'shared_expert.down_proj'],
 ];
-const adapters: RunOptions = { lora: { loraRank: 3, loraAlpha: 6, loraTargets: targets } };
-const begin = mergeOptions(takenFromDirectory, { checkpoint: { loadHf: base } }, adapters);
+const adapters: RunOptions = { lora: { rank: 3, alpha: 6, targets } };
+const begin = mergeOptions(takenFromDirectory, { checkpoint: { loadHuggingFace: base } }, adapters);
 /** A run that stops after its first evaluation. */
 const half: RunOptions = { training: { exitInterval: 3 } };
 const sharded: RunOptions = { layout: { useDistributedOptimizer: true, overlapGradReduce: true } };
@@ -59,11 +59,11 @@ beforeAll(async () => {
     },
   });
   runs = await TrainingRuns.create({
-    training: { trainIters: 6, evalInterval: 3 },
-    optimizer: { lr: 3e-2, lrDecayIters: 6 },
+    training: { trainIterations: 6, evalInterval: 3 },
+    optimizer: { maxLearningRate: 3e-2, learningRateDecayIterations: 6 },
   });
   await runs.run(1, [{ name: 'alone', options: begin }]);
-  const exports = { checkpoint: { saveLora: pathOf('saved'), saveHf: pathOf('merged') } };
+  const exports = { checkpoint: { saveLora: pathOf('saved'), saveHuggingFace: pathOf('merged') } };
   const saving = mergeOptions(begin, spread, exports);
   const [[first]] = (await runs.run(2, [{ name: 'spread', options: saving }])) as [TrainGptResult[]];
   output = first!.output;
@@ -140,7 +140,7 @@ describe('layouts', () => {
   });
 
   it('may have stages without adapters', async () => {
-    const experts = mergeOptions(begin, half, { lora: { loraTargets: ['mlp.experts.down_proj'] } });
+    const experts = mergeOptions(begin, half, { lora: { targets: ['mlp.experts.down_proj'] } });
     await runs.run(1, [{ name: 'experts alone', options: experts }]);
     for (const pipelineSchedule of ['1f1b', 'zb-h1']) {
       const layout = { pipelineModelParallelSize: 2, pipelineSchedule };
@@ -244,11 +244,13 @@ describe('what is saved of ranks with different experts', () => {
   });
 
   it('is trained on from its directory: adapters begin where they ended', async () => {
-    const once: RunOptions = { training: { trainIters: 1 } };
+    const once: RunOptions = { training: { trainIterations: 1 } };
     const from = (options: RunOptions) => mergeOptions(takenFromDirectory, options, once);
-    const on = from({ checkpoint: { loadHf: base, loadLora: pathOf('saved') } });
+    const on = from({ checkpoint: { loadHuggingFace: base, loadLora: pathOf('saved') } });
     await runs.run(2, [{ name: 'on', options: mergeOptions(on, spread) }]);
-    await runs.run(1, [{ name: 'whole', options: from({ checkpoint: { loadHf: pathOf('merged') } }) }]);
+    await runs.run(1, [
+      { name: 'whole', options: from({ checkpoint: { loadHuggingFace: pathOf('merged') } }) },
+    ]);
     const [[loss], [merged]] = ['on', 'whole'].map((name) => numbersOf(runs.metricsOf(name))[0]!) as [
       number[],
       number[],
@@ -258,7 +260,7 @@ describe('what is saved of ranks with different experts', () => {
   });
 
   it('gives a run its flags', async () => {
-    const flags = flagsOfOptions({ checkpoint: { loadHf: base, loadLora: pathOf('saved') } });
+    const flags = flagsOfOptions({ checkpoint: { loadHuggingFace: base, loadLora: pathOf('saved') } });
     const { values } = withLoadedFlags(flags, await readLoadedFlags(flags));
     expect(values).toMatchObject({ 'lora-rank': 3, 'lora-alpha': 6, 'lora-dropout': 0 });
     expect(values['lora-targets']).toContain('mlp.experts.gate_up_proj');

@@ -29,24 +29,24 @@ const onNotice = (): void => {};
 
 const adapters: RunOptions = {
   lora: {
-    loraRank: 4,
-    loraAlpha: 8,
-    loraDropout: 0.2,
-    loraTargets: ['q_proj', 'v_proj', 'o_proj', 'gate_proj', 'down_proj'],
+    rank: 4,
+    alpha: 8,
+    dropout: 0.2,
+    targets: ['q_proj', 'v_proj', 'o_proj', 'gate_proj', 'down_proj'],
   },
 };
-const loadBase: RunOptions = { checkpoint: { loadHf: base } };
+const loadBase: RunOptions = { checkpoint: { loadHuggingFace: base } };
 
 let runs: TrainingRuns;
 beforeAll(async () => {
   await writeTinyLlama({ directory: base });
   const recipe: RunOptions = {
-    training: { trainIters: 6, evalInterval: 3 },
-    optimizer: { lr: 1e-2, lrDecayIters: 6 },
+    training: { trainIterations: 6, evalInterval: 3 },
+    optimizer: { maxLearningRate: 1e-2, learningRateDecayIterations: 6 },
   };
   runs = await TrainingRuns.create(recipe);
   const options = mergeOptions(takenFromDirectory, loadBase, adapters, {
-    checkpoint: { saveLora: pathOf('saved'), saveHf: pathOf('merged') },
+    checkpoint: { saveLora: pathOf('saved'), saveHuggingFace: pathOf('merged') },
   });
   await runs.run(1, [{ name: 'alone', options }]);
 });
@@ -182,9 +182,12 @@ describe('what is saved', () => {
   );
 
   it('is trained on from its directory: adapters begin where they ended', async () => {
-    const once: RunOptions = { training: { trainIters: 1 }, lora: { loraDropout: 0 } };
+    const once: RunOptions = { training: { trainIterations: 1 }, lora: { dropout: 0 } };
     const on = mergeOptions(loadBase, { checkpoint: { loadLora: pathOf('saved') } }, once);
-    const whole: RunOptions = { checkpoint: { loadHf: pathOf('merged') }, training: { trainIters: 1 } };
+    const whole: RunOptions = {
+      checkpoint: { loadHuggingFace: pathOf('merged') },
+      training: { trainIterations: 1 },
+    };
     await runs.run(1, [
       { name: 'on', options: mergeOptions(takenFromDirectory, on) },
       { name: 'whole', options: mergeOptions(takenFromDirectory, whole) },
@@ -201,9 +204,7 @@ describe('what is saved', () => {
       const flags = flagsOfOptions(mergeOptions(loadBase, options));
       return withLoadedFlags(flags, await readLoadedFlags(flags)).values;
     };
-    expect(
-      await flagsOf({ checkpoint: { loadLora: pathOf('saved') }, lora: { loraDropout: 0 } }),
-    ).toMatchObject({
+    expect(await flagsOf({ checkpoint: { loadLora: pathOf('saved') }, lora: { dropout: 0 } })).toMatchObject({
       'lora-rank': 4,
       'lora-alpha': 8,
       'use-rslora': false,
@@ -214,7 +215,7 @@ describe('what is saved', () => {
       ],
     });
     await expect(
-      flagsOf({ checkpoint: { loadLora: pathOf('saved') }, lora: { loraRank: 2 } }),
+      flagsOf({ checkpoint: { loadLora: pathOf('saved') }, lora: { rank: 2 } }),
     ).rejects.toMatchObject({
       code: 'MTL_FLAG_CONFLICT',
       message: expect.stringContaining('--lora-rank 2 contradicts'),
@@ -227,7 +228,7 @@ describe('what is saved', () => {
   it('is not lost', async () => {
     const options: RunOptions = {
       checkpoint: { load: runs.pathOf('alone'), finetune: true },
-      training: { trainIters: 1 },
+      training: { trainIterations: 1 },
     };
     await expect(
       runs.run(1, [{ name: 'refused', options: mergeOptions(takenFromDirectory, options) }]),

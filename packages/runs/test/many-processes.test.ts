@@ -176,14 +176,17 @@ describe('checkpoints', () => {
       {
         name: 'moved',
         options: mergeOptions({ checkpoint: { load: save } }, distributed, {
-          checkpoint: { saveHf: huggingFace },
+          checkpoint: { saveHuggingFace: huggingFace },
         }),
       },
     ]);
     const difference = runs.differences('moved', 'alone');
     expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
     expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
-    const starting: RunOptions = { checkpoint: { loadHf: huggingFace }, training: { trainIters: 2 } };
+    const starting: RunOptions = {
+      checkpoint: { loadHuggingFace: huggingFace },
+      training: { trainIterations: 2 },
+    };
     await runs.run(1, [{ name: 'from-hf-alone', options: starting }]);
     await runs.run(2, [{ name: 'from-hf', options: mergeOptions(starting, distributed) }]);
     expect(runs.differences('from-hf', 'from-hf-alone').loss).toBeLessThan(tolerances.fp32.loss);
@@ -219,7 +222,7 @@ describe('checkpoints', () => {
     await runs.run(2, [{ name: 'undisturbed' }]);
     expect(numbersOf(runs.metricsOf('restarted'))).toEqual(numbersOf(runs.metricsOf('undisturbed')));
     const [begun] = await runs.run(2, [
-      { name: 'never-saved', options: { training: { trainIters: 1 } }, isRestart: true },
+      { name: 'never-saved', options: { training: { trainIterations: 1 } }, isRestart: true },
     ]);
     expect(begun![0]!.output).toContain('training begins again');
     // the job neither loads nor overwrites checkpoints of another job

@@ -14,7 +14,7 @@ const muon: RunOptions = {
     muonExtraScaleFactor: 0.2,
     weightDecay: 0.1,
   },
-  training: { trainIters: 12, evalInterval: 12 },
+  training: { trainIterations: 12, evalInterval: 12 },
 };
 const distributed: RunOptions = {
   layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
@@ -99,7 +99,7 @@ describe('a GPT trained with Muon', () => {
       { name: 'tensor-fp16', options: mergeOptions(tensor, half16) },
       { name: 'data-bf16', options: { training: { bf16: true } } },
       { name: 'distributed-bf16', options: mergeOptions(distributed, { training: { bf16: true } }) },
-      { name: 'from-half', options: mergeOptions(tensor, { checkpoint: { load: half, ckptStep: 6 } }) },
+      { name: 'from-half', options: mergeOptions(tensor, { checkpoint: { load: half, checkpointStep: 6 } }) },
     ]);
     for (const name of ['tensor', 'pipeline', 'data', 'distributed']) expectSame(name, 'alone');
     expectSame('llama', 'alone-llama');

@@ -19,14 +19,14 @@ const onNotice = (): void => {};
 const tiny = {
   preset: 'char-10m',
   model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 16 },
-  data: { seqLength: 16, split: '90,10,0', ...(await preparedCorpus(directory)).data },
-  training: { microBatchSize: 2, globalBatchSize: 2, trainIters: 1, evalIters: 1 },
+  data: { sequenceLength: 16, split: '90,10,0', ...(await preparedCorpus(directory)).data },
+  training: { microBatchSize: 2, globalBatchSize: 2, trainIterations: 1, evalIterations: 1 },
   layout: { threads: 1 },
   logging: { noEvalSamples: true },
 } as const satisfies TrainOptions;
 const conversations = {
   data: {
-    seqLength: 16,
+    sequenceLength: 16,
     tokenizerType: tiny.data.tokenizerType,
     trainData: [pathOf('train.jsonl')],
     chatTemplate: pathOf('chat.jinja'),
@@ -86,14 +86,14 @@ const neverLoaded = async (): Promise<void> => {
 
 it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
   ['train', () => trained(tiny)],
-  ['train on the corpus of its preset', () => trained({ ...tiny, data: { seqLength: 16 } })],
+  ['train on the corpus of its preset', () => trained({ ...tiny, data: { sequenceLength: 16 } })],
   ['train, whose steps are not run', () => trained(tiny, { steps: false })],
   ['train on conversations', () => trained({ ...tiny, ...conversations })],
   ['train from a model', () => trained({ ...tiny, checkpoint: { load: pathOf('saved'), finetune: true } })],
   ['train that has two extensions of a name', () => trained({ ...tiny, extensions: twice }), 'MTL_EXTENSION'],
   [
     'train that cannot report',
-    () => trained({ ...tiny, logging: { tensorboardDir: pathOf('file') } }),
+    () => trained({ ...tiny, logging: { tensorboardDirectory: pathOf('file') } }),
     /EEXIST/,
   ],
   [
@@ -103,7 +103,11 @@ it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
   ],
   [
     'train whose metrics are open when a service cannot be',
-    () => trained({ ...tiny, logging: { metricsJsonl: pathOf('m.jsonl'), tensorboardDir: pathOf('file') } }),
+    () =>
+      trained({
+        ...tiny,
+        logging: { metricsJsonl: pathOf('m.jsonl'), tensorboardDirectory: pathOf('file') },
+      }),
     /EEXIST/,
   ],
   [
@@ -118,7 +122,7 @@ it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
   ],
   [
     'train from a damaged directory',
-    () => trained({ ...tiny, checkpoint: { loadHf: pathOf('hf-damaged') } }),
+    () => trained({ ...tiny, checkpoint: { loadHuggingFace: pathOf('hf-damaged') } }),
     /MTL_/,
   ],
   ['train without data', () => trained({ ...tiny, data: { ...tiny.data, split: '0,1,0' } }), 'MTL_SPLIT'],

@@ -10,15 +10,18 @@ import { openTrainingData } from '../src/parts/data/training-data.js';
 const seqLength = 1024;
 const run: RunOptions = {
   model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: seqLength },
-  training: { microBatchSize: 2, trainIters: 4, evalIters: 1 },
-  optimizer: { lr: 1e-3 },
+  training: { microBatchSize: 2, trainIterations: 4, evalIterations: 1 },
+  optimizer: { maxLearningRate: 1e-3 },
 };
 
 it.each<RunOptions['data']>([
   { tokenizerType: 'NullTokenizer', vocabSize: 128 },
   { tokenizerType: 'ByteLevelTokenizer' },
 ])('opens made-up data without files, with a $tokenizerType', async (tokenizer) => {
-  const configuration = configure({ ...run, data: { seqLength, mockData: true, ...tokenizer } });
+  const configuration = configure({
+    ...run,
+    data: { sequenceLength: seqLength, mockData: true, ...tokenizer },
+  });
   const messages: string[] = [];
   const { datasets, dataPath, ...data } = await openTrainingData(configuration, {
     // a directory that cannot exist: nothing is prepared in it

@@ -21,9 +21,14 @@ const recipe: RunOptions = {
     attentionDropout: 0.1,
     hiddenDropout: 0.1,
   },
-  data: { seqLength: 32, split: '90,10,0' },
-  training: { microBatchSize: 1, globalBatchSize: 8, trainIters: 6, evalIters: 0, fp16: true },
-  optimizer: { lr: 5e-3, lrDecayStyle: 'constant', clipGrad: 1, initialLossScale: initialScale },
+  data: { sequenceLength: 32, split: '90,10,0' },
+  training: { microBatchSize: 1, globalBatchSize: 8, trainIterations: 6, evalIterations: 0, fp16: true },
+  optimizer: {
+    maxLearningRate: 5e-3,
+    learningRateDecayStyle: 'constant',
+    clipGrad: 1,
+    initialLossScale: initialScale,
+  },
   layout: { threads: 1 },
 };
 /**

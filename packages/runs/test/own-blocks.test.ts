@@ -27,7 +27,7 @@ const [numRanks, layouts] =
 describe('a model with blocks of its own', () => {
   let runs: TrainingRuns;
   beforeAll(async () => {
-    runs = await TrainingRuns.create({ training: { trainIters: 8 }, model: { numLayers: 4 } });
+    runs = await TrainingRuns.create({ training: { trainIterations: 8 }, model: { numLayers: 4 } });
     await runs.run(1, [
       { name: 'standard', options: { training: { exitInterval: 2 } } },
       { name: 'own', options: { model: { modelBlocks: blocks } } },

@@ -24,7 +24,7 @@ beforeAll(async () => {
   // micro-batches
   const each: RunOptions = {
     model: { numLayers: 4 },
-    training: { trainIters: 10, evalInterval: 5, evalIters: 2 },
+    training: { trainIterations: 10, evalInterval: 5, evalIterations: 2 },
   };
   runs = await TrainingRuns.create(each);
   const results = await runs.run(1, [
@@ -96,8 +96,8 @@ describe('a GPT in a pipeline', () => {
     {
       what: 'with a growing batch',
       options: {
-        training: { rampupBatchSize: [4, 2, 12], trainSamples: 60, trainIters: undefined },
-        optimizer: { lrDecaySamples: 60, lrDecayIters: undefined },
+        training: { rampupBatchSize: [4, 2, 12], trainSamples: 60, trainIterations: undefined },
+        optimizer: { learningRateDecaySamples: 60, learningRateDecayIterations: undefined },
       },
     },
   ])('trains as in one process $what', async ({ what, options }) => {
@@ -160,8 +160,8 @@ describe('a GPT in a pipeline', () => {
       };`,
     );
     const options: RunOptions = {
-      training: { rampupBatchSize: [4, 2, 12], trainSamples: 60, trainIters: undefined },
-      optimizer: { lrDecaySamples: 60, lrDecayIters: undefined },
+      training: { rampupBatchSize: [4, 2, 12], trainSamples: 60, trainIterations: undefined },
+      optimizer: { learningRateDecaySamples: 60, learningRateDecayIterations: undefined },
     };
     await runs.run(1, [{ name: 'own-alone', options }]);
     await runs.run(2, [{ name: 'own', options: mergeOptions(options, stages(2), schedule(path)) }]);
@@ -249,7 +249,7 @@ describe('checkpoints of pipelines', () => {
     for (const [index, { name, size, options }] of layouts.slice(1).entries()) {
       const load: RunOptions = {
         checkpoint: { load: runs.pathOf(layouts[index]!.name) },
-        training: { trainIters: 5 },
+        training: { trainIterations: 5 },
       };
       // uses the thread number of the checkpoint's training if no flag sets it
       const threads = index === 0 ? { layout: { threads: undefined } } : {};
@@ -277,9 +277,15 @@ describe('checkpoints of pipelines', () => {
   it('are written for and read from Hugging Face', async () => {
     const huggingFace = runs.pathOf('hugging-face');
     await runs.run(2, [
-      { name: 'to-hf', options: mergeOptions(stages(2), here, { checkpoint: { saveHf: huggingFace } }) },
+      {
+        name: 'to-hf',
+        options: mergeOptions(stages(2), here, { checkpoint: { saveHuggingFace: huggingFace } }),
+      },
     ]);
-    const starting: RunOptions = { checkpoint: { loadHf: huggingFace }, training: { trainIters: 2 } };
+    const starting: RunOptions = {
+      checkpoint: { loadHuggingFace: huggingFace },
+      training: { trainIterations: 2 },
+    };
     await runs.run(1, [{ name: 'from-hf-alone', options: starting }]);
     await runs.run(4, [{ name: 'from-hf', options: mergeOptions(starting, stages(2), distributed) }]);
     expectSame('from-hf', 'from-hf-alone');
@@ -294,17 +300,23 @@ describe('checkpoints of pipelines', () => {
     // nothing is left to train: the loaded state is saved again
     const write: RunOptions = {
       checkpoint: { load: runs.pathOf('for-hf') },
-      training: { trainIters: 5 },
+      training: { trainIterations: 5 },
     };
-    const starting: RunOptions = { checkpoint: { loadHf: fromMany }, training: { trainIters: 2 } };
+    const starting: RunOptions = {
+      checkpoint: { loadHuggingFace: fromMany },
+      training: { trainIterations: 2 },
+    };
     await runs.run(4, [
       { name: 'for-hf', options: mergeOptions(sharded, schedule('zb-v'), here) },
-      { name: 'hf-sharded', options: mergeOptions(write, { checkpoint: { saveHf: fromMany } }, sharded) },
+      {
+        name: 'hf-sharded',
+        options: mergeOptions(write, { checkpoint: { saveHuggingFace: fromMany } }, sharded),
+      },
       { name: 'from-sharded', options: mergeOptions(starting, sharded, chunks(2)) },
       { name: 'from-sharded-v', options: mergeOptions(starting, sharded, schedule('zb-v')) },
     ]);
     await runs.run(1, [
-      { name: 'hf-alone', options: mergeOptions(write, { checkpoint: { saveHf: fromOne } }) },
+      { name: 'hf-alone', options: mergeOptions(write, { checkpoint: { saveHuggingFace: fromOne } }) },
       { name: 'from-sharded-alone', options: starting },
     ]);
     const weights = (directory: string) => readFileSync(join(directory, 'model.safetensors'));

@@ -7,11 +7,11 @@ import { numbersOf, type Training, TrainingRuns } from './support/training-runs.
 const trainSamples = 64;
 const leftOut: RunOptions = {
   training: {
-    trainIters: undefined,
-    evalIters: undefined,
+    trainIterations: undefined,
+    evalIterations: undefined,
     globalBatchSize: undefined,
   },
-  optimizer: { lrDecayIters: undefined },
+  optimizer: { learningRateDecayIterations: undefined },
 };
 const ramp: RunOptions = { training: { rampupBatchSize: [2, 2, 20], globalBatchSize: 8 } };
 
@@ -20,7 +20,7 @@ beforeAll(async () => {
   runs = await TrainingRuns.create();
   const start = (name: string, options: RunOptions): Training => ({
     name,
-    options: mergeOptions(leftOut, options, { training: { trainSamples, evalIters: 0 } }),
+    options: mergeOptions(leftOut, options, { training: { trainSamples, evalIterations: 0 } }),
   });
   await runs.run(1, [
     start('fours', { training: { globalBatchSize: 4, exitInterval: 7 } }),
@@ -139,7 +139,7 @@ describe('a ramp-up of the batch that is over', () => {
 describe('a training run counted in iterations', () => {
   it('has the samples of larger batches that came before smaller ones', async () => {
     const steps = (globalBatchSize: number): RunOptions =>
-      mergeOptions(leftOut, { training: { trainIters: 9, evalIters: 0, globalBatchSize } });
+      mergeOptions(leftOut, { training: { trainIterations: 9, evalIterations: 0, globalBatchSize } });
     await runs.run(1, [
       {
         name: 'large',

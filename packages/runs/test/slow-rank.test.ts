@@ -6,7 +6,7 @@ import { TrainingRuns } from './support/training-runs.js';
 let runs: TrainingRuns;
 beforeAll(async () => {
   // twelve intervals, so that three in a row remain if other load on the machine hides the slow rank twice
-  runs = await TrainingRuns.create({ logging: { logInterval: 2 }, training: { evalIters: 0 } });
+  runs = await TrainingRuns.create({ logging: { logInterval: 2 }, training: { evalIterations: 0 } });
 });
 afterAll(() => runs.remove());
 

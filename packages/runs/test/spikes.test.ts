@@ -5,18 +5,18 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 
 let runs: TrainingRuns;
-const window: RunOptions = { spikes: { lossSpikeWindow: 6 } };
+const window: RunOptions = { spikes: { window: 6 } };
 const tensor: RunOptions = { layout: { tensorModelParallelSize: 2 } };
 const layout = mergeOptions(tensor, { layout: { useDistributedOptimizer: true, overlapGradReduce: true } });
 const pipeline = mergeOptions(tensor, { layout: { pipelineModelParallelSize: 2 } });
 const skip = (factor: number) => ({
-  options: mergeOptions(window, { spikes: { lossSpikePolicy: 'skip' } }),
+  options: mergeOptions(window, { spikes: { policy: 'skip' } }),
   spike: { iteration: 9, factor },
 });
 const rerun: RunOptions = { spikes: { rerunMode: 'validate_results' } };
 const rollBack = {
   options: mergeOptions(window, {
-    spikes: { lossSpikePolicy: 'roll-back' },
+    spikes: { policy: 'roll-back' },
     checkpoint: { saveInterval: 4 },
   }),
   spike: { iteration: 11, factor: 100 },
@@ -25,7 +25,7 @@ const rollBack = {
 const leftOut: RunOptions = { training: { iterationsToSkip: [4, 7] } };
 
 beforeAll(async () => {
-  runs = await TrainingRuns.create({ training: { trainIters: 12, evalIters: 0 } });
+  runs = await TrainingRuns.create({ training: { trainIterations: 12, evalIterations: 0 } });
   await runs.run(1, [
     { name: 'alone', ...skip(100) },
     { name: 'alone-back', ...rollBack },

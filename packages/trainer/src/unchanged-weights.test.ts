@@ -35,7 +35,9 @@ describe('UnchangedWeights', () => {
     const unchanged = new UnchangedWeights({ scale: 1, isDynamic: false });
     for (const step of [leftOut, refused, refused]) unchanged.step(step);
     const { message, remedy } = unchanged.error();
-    expect(message).toMatch(/none of the 3 steps .*: 1 are those of --iterations-to-skip; 2 had a loss or/);
+    expect(message).toMatch(
+      /none of the 3 steps .*: 1 are left out by --iterations-to-skip; 2 had a loss or/,
+    );
     expect(remedy).toMatch(/^name fewer .*; raise --grad-norm-skip-threshold/);
   });
 });

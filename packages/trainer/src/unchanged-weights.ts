@@ -44,7 +44,7 @@ export class UnchangedWeights {
     const whys: Readonly<Record<Reason, string>> = {
       overflow: `the gradients of %s overflowed, and the loss scale fell from ${first} to ${scale}`,
       refused: '%s had a loss or a gradient norm that is not accepted',
-      'left out': '%s are those of --iterations-to-skip',
+      'left out': '%s are left out by --iterations-to-skip',
     };
     const remedies: Readonly<Record<Reason, string>> = {
       overflow: `pass --initial-loss-scale ${Math.min(scale, usualScale)}, train for more steps, or use --bf16`,

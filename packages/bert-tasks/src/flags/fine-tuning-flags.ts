@@ -77,14 +77,14 @@ const ofLearning = {
   preset: choice(fineTuningPresetNames, "The paper's batch, rate and epochs for a model.", {
     defaultText: 'megatron-336m',
   }),
-  epochs: count('Passes over the training data.', { defaultText: 'those of the preset' }),
+  epochs: count('Passes over the training data.', { defaultText: "the preset's" }),
   'global-batch-size': redescribed(trainingFlags['global-batch-size'], {
     description: 'Samples per step.',
-    defaultText: 'that of the preset',
+    defaultText: "the preset's",
   }),
   lr: redescribed(optimizerFlags.lr, {
     description: 'Highest learning rate.',
-    defaultText: 'that of the preset',
+    defaultText: "the preset's",
   }),
   dropout: fraction('Dropout of hidden states and attention.', { defaultText: "the model's" }),
   'seq-length': redescribed(dataFlags['seq-length'], {
@@ -104,7 +104,7 @@ const ofLearning = {
   resume: toggle('Resumes the runs in --save.'),
   'save-interval': redescribed(checkpointFlags['save-interval'], {
     description: 'Steps between checkpoints.',
-    defaultText: 'those of an epoch',
+    defaultText: 'the steps of an epoch',
   }),
   'exit-interval': redescribed(trainingFlags['exit-interval'], {
     description: 'Ends after a step whose number is a multiple of this.',

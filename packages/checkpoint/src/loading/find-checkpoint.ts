@@ -105,7 +105,7 @@ async function refuseCheckpointItself(directory: string): Promise<void> {
   if (status === undefined) return;
   throw new CheckpointError(
     'MTL_CHECKPOINT_DIRECTORY',
-    `${directory} is a checkpoint, not a directory of them`,
+    `${directory} is a checkpoint, not a directory of checkpoints`,
     {
       expected: dirname(resolve(directory)),
       remedy: 'pass that directory, and the iteration as the step',

@@ -74,7 +74,7 @@ export class MtlCommand extends Command {
       remedy:
         `${pathOf(this)} --help lists its commands and flags` +
         (this.registeredArguments.some((argument) => argument.name() === 'flags')
-          ? '; those of the training run follow --'
+          ? '; flags of the training run follow --'
           : ''),
     });
   }

@@ -67,7 +67,7 @@ export function convertCommand(): Command {
     .addOption(
       choiceOption(
         '--dtype <name>',
-        'Data type of the stored weights; --outtype is the same. [that of the directory that the model came from, else float32]',
+        'Data type of the stored weights; --outtype is the same. [as in the directory that the model came from, else float32]',
         allDtypes,
       ),
     )

@@ -19,7 +19,7 @@ import { summaries } from './summaries.js';
 const examples = `
 Files, as their authors give them: MNLI (train.tsv, dev_matched.tsv, dev_mismatched.tsv), QQP (train.tsv, dev.tsv), RACE
 (train, dev), SQuAD (train-v1.1.json, dev-v1.1.json, or v2.0). With --save every seed has its folder of checkpoints,
-predictions in the task's official format, and result.json; report.json holds all of them and the medians.
+predictions in the task's official format, and result.json; report.json has all results and the medians.
 
 Examples:
   mtl finetune --task mnli --data-dir glue/MNLI --load runs/bert --seeds 1,2,3,4,5 --save runs/mnli

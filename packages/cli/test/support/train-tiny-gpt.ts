@@ -45,11 +45,17 @@ export async function trainTinyGpt(directory: string, model: TrainOptions['model
       split: '90,10,0',
       tokenizerType: 'HuggingFaceTokenizer',
       tokenizerModel,
-      seqLength: 32,
+      sequenceLength: 32,
     },
     model: { numLayers: 2, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 32, ...model },
-    training: { microBatchSize: 8, globalBatchSize: 8, trainIters: 40, evalIters: 1, evalInterval: 40 },
-    optimizer: { lr: 0.01 },
+    training: {
+      microBatchSize: 8,
+      globalBatchSize: 8,
+      trainIterations: 40,
+      evalIterations: 1,
+      evalInterval: 40,
+    },
+    optimizer: { maxLearningRate: 0.01 },
     checkpoint: { save, saveInterval: 20 },
   });
   return { save, prefix, textFile, printed };

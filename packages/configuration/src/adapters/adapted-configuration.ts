@@ -1,5 +1,7 @@
 import type { LoraConfiguration } from '@mtl/formats';
 import * as z from 'zod';
+import type { FlagValues } from '../flags/flag-values.js';
+import type { adapterPlaceFlags } from './adapter-flags.js';
 
 /** The adapters of a run or of a saved model; empty if it has none. */
 export interface AdaptedConfiguration {
@@ -24,16 +26,9 @@ export const savedAdapters = {
     .optional(),
 };
 
-/** The directories from which a run reads adapters, and to which it writes them. */
-export interface AdapterPlaces {
-  /** The directory of adapters to begin with, as PEFT writes it. */
-  readonly loadLora?: string;
-  readonly saveLora?: string;
-}
-
 /** Returns the directories of adapters that a run writes when it ends, by flag. */
 export const adapterExports = ({
   saveLora,
-}: AdapterPlaces): Readonly<Record<string, string | undefined>> => ({
+}: FlagValues<typeof adapterPlaceFlags>): Readonly<Record<string, string | undefined>> => ({
   'save-lora': saveLora,
 });

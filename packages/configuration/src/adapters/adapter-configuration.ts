@@ -1,19 +1,17 @@
 import { loraSpecificationOf } from '@mtl/formats';
 import type { GptModelConfiguration } from '@mtl/models';
 import type { FlagReader } from '../validation/flag-reader.js';
-import type { AdaptedConfiguration, AdapterPlaces } from './adapted-configuration.js';
+import type { AdaptedConfiguration } from './adapted-configuration.js';
 import { adapterExportFlags, adapterFlags } from './adapter-flags.js';
 
 const adapterNames = Object.keys(adapterFlags) as (keyof typeof adapterFlags)[];
 
 /**
- * Returns the directories of adapters that flags name.
+ * Checks the flag of a directory of adapters to begin with.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`
  */
-export function adapterPlaces(flags: FlagReader): {
-  readonly [Key in keyof AdapterPlaces]: AdapterPlaces[Key] | undefined;
-} {
+export function checkAdapterPlaces(flags: FlagReader): void {
   const loadLora = flags.get('load-lora');
   const load = flags.get('load');
   if (loadLora !== undefined && load !== undefined && !flags.required('finetune')) {
@@ -26,7 +24,6 @@ export function adapterPlaces(flags: FlagReader): {
   if (loadLora !== undefined && load === undefined && flags.get('load-hf') === undefined) {
     flags.needs('load-lora', '--load-hf DIR', 'has no weights to adapt');
   }
-  return { loadLora, saveLora: flags.get('save-lora') };
 }
 
 /**
@@ -57,13 +54,7 @@ export function adapterConfiguration(
       remedy: 'leave --optimizer muon out',
     });
   }
-  const lora = {
-    rank,
-    alpha: flags.get('lora-alpha') ?? rank,
-    useRslora: flags.required('use-rslora'),
-    dropout: flags.required('lora-dropout'),
-    targets: flags.get('lora-targets') ?? ['all-linear'],
-  };
+  const lora = { alpha: rank, targets: ['all-linear'], ...flags.values(adapterFlags), rank };
   // rejects names that no layer of the model has
   loraSpecificationOf(lora, model());
   return { lora };

@@ -1,5 +1,5 @@
 import type { PositionEmbeddingType } from '@mtl/models';
-import type * as z from 'zod';
+import * as z from 'zod';
 import { flagFacts } from '../flags/flag-kinds.js';
 
 /** The models that can be trained. */
@@ -26,10 +26,22 @@ export type KnownValues = Readonly<Record<string, unknown>> & {
   readonly sequenceLength?: number | undefined;
 };
 
+/** How a model has the value of a flag, if not as the flag does. */
+export interface FieldConversion {
+  /** Converts the flag's value to the value in the configuration of a model. */
+  readonly asModel: (flag: unknown) => unknown;
+  /** Converts the value in the configuration of a model to the flag's value. */
+  readonly asFlag: (model: unknown) => unknown;
+  /** The schema of the value in the configuration of a model. */
+  readonly saved: z.ZodType;
+}
+
 /** One property of a model's architecture. */
 export interface ArchitectureField {
   /** The schema of the field's flag, with kind, range, default and help. */
   readonly flag: z.ZodType;
+  /** The field's key in the configuration of a model, which checkpoints save. */
+  readonly key: string;
   /** The only kind of model that has the field. Absent: all kinds have it. */
   readonly kind?: ModelKind;
   /**
@@ -38,23 +50,8 @@ export interface ArchitectureField {
    * another value. `initial-weights`: the weights of a new model. `padding`: rows that no token has.
    */
   readonly decides: 'weights' | 'learning' | 'initial-weights' | 'padding';
-  /** The field's key in the configuration of a model, which checkpoints save. */
-  readonly key: string;
-  /** True if the value in the model's configuration is the opposite of the flag's value. */
-  readonly isNegated?: true;
-  /**
-   * Converts the flag's value to the value in the model's configuration, and back, if they differ in another
-   * way.
-   */
-  readonly asModel?: (flag: unknown) => unknown;
-  readonly asFlag?: (model: unknown) => unknown;
-  /** The schema of the saved value. Absent: the schema of the flag. */
-  readonly saved?: z.ZodType;
-  /**
-   * The key of the flag's own value in the configuration of a run. Absent: `key`, with the value of the
-   * model.
-   */
-  readonly configurationKey?: string;
+  /** The conversion between flag and model. Absent: both have the same value. */
+  readonly conversion?: FieldConversion;
   /** True if Megatron-LM requires the flag. */
   readonly isRequired?: true;
   /** True if the value is a size that occurs in the shapes of weights. */
@@ -64,47 +61,39 @@ export interface ArchitectureField {
    * must then match the computation of models without the property.
    */
   readonly otherwise?: (known: KnownValues) => unknown;
-  /** True if the configuration of a run leaves the field out, so that the kind of model decides. */
-  readonly isLeftOpen?: true;
-  /**
-   * True if models may lack the field: then the configurations of a run and of a model have no value under
-   * its key, and the flag has no default.
-   */
-  readonly isOptional?: true;
   /**
    * Returns whether nothing in a model depends on the field, so that its flag cannot be combined with the
-   * model's other flags.
+   * model's other flags. Only fields that a run's configuration may lack have this function; their flags have
+   * no default.
    */
   readonly isUnused?: (known: KnownValues) => boolean;
-  /** A value of a loaded model that the flag cannot have. */
-  readonly withoutFlag?: unknown;
-  /**
-   * The code of the error about a model whose value a Hugging Face directory cannot record. @mtl/formats
-   * knows which properties such a directory records (`huggingFaceProperties`). Default:
-   * MTL_HUGGING_FACE_ARCHITECTURE.
-   */
-  readonly huggingFaceCode?: `MTL_${string}`;
-  /** A value of the flag to which a run may change a model that it loads from Hugging Face. */
-  readonly replaceable?: unknown;
-  /** True if a run may change the field of a loaded model to any value. */
-  readonly isReplaceable?: true;
-  /**
-   * Values to which a run may change the field of a GPT with rotary positions that it loads from Hugging
-   * Face, so that the model reads longer sequences than in pretraining: `all`, or a list.
-   */
-  readonly rotaryAlternatives?: 'all' | readonly unknown[];
 }
 
+/** The conversion of a flag that turns off what a model has. */
+export const negated = {
+  asModel: (isOff: unknown) => !isOff,
+  asFlag: (isOn: unknown) => !isOn,
+  saved: z.boolean(),
+} as const satisfies FieldConversion;
+
+/** The conversion of a switch that models have only where it is on. */
+export const presentIfOn = {
+  asModel: (isOn: unknown) => (isOn === true ? true : undefined),
+  asFlag: (isOn: unknown) => isOn,
+  saved: z.boolean(),
+} as const satisfies FieldConversion;
+
+/** `isUnused` of a field that models may lack, but that changes every model that has it. */
+export const neverUnused = (): boolean => false;
+
 /** Converts the value of a flag to the value in the configuration of a model. */
-export function modelValue({ isNegated, asModel }: ArchitectureField, value: unknown): unknown {
-  if (value === undefined) return undefined;
-  return asModel === undefined ? (isNegated ? !value : value) : asModel(value);
+export function modelValue({ conversion }: ArchitectureField, value: unknown): unknown {
+  return value === undefined || conversion === undefined ? value : conversion.asModel(value);
 }
 
 /** Converts the value in the configuration of a model to the value of the flag. */
-export function flagValue({ isNegated, asFlag }: ArchitectureField, value: unknown): unknown {
-  if (value === undefined) return undefined;
-  return asFlag === undefined ? (isNegated ? !value : value) : asFlag(value);
+export function flagValue({ conversion }: ArchitectureField, value: unknown): unknown {
+  return value === undefined || conversion === undefined ? value : conversion.asFlag(value);
 }
 
 /** Returns the flag's value for a model that does not state the field; undefined if nothing gives one. */

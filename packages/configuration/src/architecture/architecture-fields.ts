@@ -10,7 +10,13 @@ import {
   text,
   toggle,
 } from '../flags/flag-kinds.js';
-import type { ArchitectureField, KnownValues } from './architecture-field.js';
+import {
+  type ArchitectureField,
+  type KnownValues,
+  negated,
+  neverUnused,
+  presentIfOn,
+} from './architecture-field.js';
 import { expertFields, gateFields } from './expert-fields.js';
 
 /** Returns a function that leaves out the value of Llama 3.1, which models do not state. */
@@ -24,10 +30,8 @@ const isNotLlama3 = ({ positionEmbeddingType, useRopeScaling }: KnownValues): bo
 const ofPositions = (isUnused: (known: KnownValues) => boolean, usual?: number | boolean) =>
   ({
     kind: 'gpt',
-    isOptional: true,
     isUnused,
     otherwise: (known: KnownValues) => (isUnused(known) ? undefined : usual),
-    rotaryAlternatives: 'all',
   }) as const;
 
 const hasNoWeights = (known: KnownValues): boolean =>
@@ -217,7 +221,7 @@ export const architectureFields = {
     kind: 'gpt',
     key: 'windowSize',
     decides: 'weights',
-    isLeftOpen: true,
+    isUnused: neverUnused,
   },
   'position-embedding-type': {
     flag: choice(
@@ -227,13 +231,11 @@ export const architectureFields = {
     ),
     key: 'positionEmbeddingType',
     decides: 'weights',
-    rotaryAlternatives: ['rope', 'yarn'],
   },
   'rotary-base': {
     flag: positiveNumber('Base of the frequencies of rope and yarn.', { default: 10_000 }),
     key: 'rotaryBase',
     decides: 'weights',
-    rotaryAlternatives: 'all',
   },
   'rotary-percent': {
     flag: share('Share of the features of a head that rope rotates.', { default: 1 }),
@@ -252,19 +254,16 @@ export const architectureFields = {
     ),
     key: 'rotarySeqLenInterpolationFactor',
     decides: 'weights',
-    rotaryAlternatives: 'all',
   },
   'use-rope-scaling': {
     flag: toggle('Scales the frequencies of rope as Llama 3.1 does.'),
     key: 'useRopeScaling',
     decides: 'weights',
-    rotaryAlternatives: 'all',
   },
   'rope-scaling-factor': {
     flag: positiveNumber('Factor of --use-rope-scaling.', { default: 8 }),
     key: 'ropeScalingFactor',
     decides: 'weights',
-    rotaryAlternatives: 'all',
   },
   ...rotaryScalingFields,
   'max-position-embeddings': {
@@ -273,7 +272,6 @@ export const architectureFields = {
     }),
     key: 'maxPositionEmbeddings',
     decides: 'weights',
-    rotaryAlternatives: 'all',
     isRequired: true,
     isSize: true,
     otherwise: ({ sequenceLength }) => sequenceLength,
@@ -305,8 +303,8 @@ export const architectureFields = {
     }),
     key: 'geluKind',
     decides: 'weights',
+    // the configuration of a run leaves the choice to the kind of model
     otherwise: ({ kind }) => kind && { gpt: 'tanh', bert: 'erf' }[kind],
-    isLeftOpen: true,
     isUnused: ({ swiglu = false, squaredRelu = false, quickGeglu = false }) =>
       swiglu || squaredRelu || quickGeglu,
   },
@@ -338,16 +336,16 @@ export const architectureFields = {
       'Lets --qk-layernorm normalize the queries of all heads together, and the keys, as OLMoE does. With --normalization RMSNorm.',
     ),
     kind: 'gpt',
-    isOptional: true,
     key: 'qkNormWholeWidth',
     decides: 'weights',
-    asModel: (isOn: unknown) => (isOn === true ? true : undefined),
+    isUnused: neverUnused,
+    conversion: presentIfOn,
   },
   'disable-bias-linear': {
     flag: toggle('No biases in linear layers.'),
     kind: 'gpt',
     key: 'addBiasLinear',
-    isNegated: true,
+    conversion: negated,
     decides: 'weights',
   },
   'add-qkv-bias': {
@@ -364,7 +362,7 @@ export const architectureFields = {
     ),
     key: 'modelBlocks',
     decides: 'weights',
-    isLeftOpen: true,
+    isUnused: neverUnused,
   },
   'init-method-std': {
     flag: positiveNumber(
@@ -373,15 +371,12 @@ export const architectureFields = {
     ),
     key: 'initMethodStd',
     decides: 'initial-weights',
-    // transformers allows 0
-    withoutFlag: 0,
   },
   'untie-embeddings-and-output-weights': {
     flag: toggle('Gives the output layer weights of its own instead of the token embedding.'),
     kind: 'gpt',
     key: 'tieEmbeddings',
-    isNegated: true,
-    configurationKey: 'untieEmbeddingsAndOutputWeights',
+    conversion: negated,
     decides: 'weights',
   },
   'make-vocab-size-divisible-by': {
@@ -390,7 +385,6 @@ export const architectureFields = {
       { default: 128 },
     ),
     key: 'makeVocabularySizeDivisibleBy',
-    configurationKey: 'makeVocabSizeDivisibleBy',
     decides: 'padding',
     isSize: true,
   },
@@ -403,15 +397,12 @@ export const architectureFields = {
     kind: 'bert',
     key: 'layerNormPlacement',
     decides: 'weights',
-    huggingFaceCode: 'MTL_HUGGING_FACE_LAYER_NORM',
   },
   'bert-no-binary-head': {
     flag: toggle('No sentence-order head: samples are one text, the loss is that of masked tokens.'),
     kind: 'bert',
     key: 'sentenceOrderHead',
-    isNegated: true,
+    conversion: negated,
     decides: 'weights',
-    // a run may remove the head of a loaded model, but cannot add one
-    replaceable: false,
   },
 } as const satisfies Readonly<Record<string, ArchitectureField>>;

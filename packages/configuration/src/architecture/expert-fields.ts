@@ -10,7 +10,7 @@ import {
   patternedText,
   positiveNumber,
 } from '../flags/flag-kinds.js';
-import type { ArchitectureField, KnownValues } from './architecture-field.js';
+import { type ArchitectureField, type KnownValues, neverUnused, presentIfOn } from './architecture-field.js';
 
 /**
  * The layers that have experts, as in --moe-layer-freq: N for every Nth layer beginning with the first, or a
@@ -177,7 +177,6 @@ const ofExperts = (
   const isAbsent = (known: KnownValues): boolean => hasNoExperts(known) || isUnused(known);
   return {
     kind: 'gpt',
-    isOptional: true,
     isUnused: isAbsent,
     otherwise: (known: KnownValues) => (isAbsent(known) ? undefined : otherwise?.(known)),
   } as const;
@@ -197,7 +196,7 @@ export const expertFields = {
       },
     ),
     kind: 'gpt',
-    isOptional: true,
+    isUnused: neverUnused,
     key: 'numExperts',
     decides: 'weights',
     isSize: true,
@@ -216,9 +215,11 @@ export const expertFields = {
     ...ofExperts(() => '1'),
     key: 'moeLayerFreq',
     decides: 'weights',
-    asModel: (text: unknown) => readExpertLayers(text as string),
-    asFlag: (layers: unknown) => expertLayersText(layers as ExpertLayers),
-    saved: z.union([z.int().min(1), z.array(z.literal([0, 1])).min(1)]),
+    conversion: {
+      asModel: (text: unknown) => readExpertLayers(text as string),
+      asFlag: (layers: unknown) => expertLayersText(layers as ExpertLayers),
+      saved: z.union([z.int().min(1), z.array(z.literal([0, 1])).min(1)]),
+    },
   },
   'moe-ffn-hidden-size': {
     flag: count('Width of an expert.', {
@@ -291,7 +292,6 @@ export const expertFields = {
     ),
     key: 'moeRouterBiasUpdateRate',
     decides: 'learning',
-    isReplaceable: true,
   },
   'moe-router-load-balancing-type': {
     flag: choices(
@@ -302,7 +302,6 @@ export const expertFields = {
     ...ofExperts(() => ['aux_loss']),
     key: 'moeRouterLoadBalancingType',
     decides: 'learning',
-    isReplaceable: true,
   },
   'moe-aux-loss-coeff': {
     flag: numberList('What each loss of --moe-router-load-balancing-type is multiplied by.', {
@@ -311,7 +310,6 @@ export const expertFields = {
     ...ofExperts(() => [0]),
     key: 'moeAuxLossCoeff',
     decides: 'learning',
-    isReplaceable: true,
   },
   'moe-z-loss-coeff': {
     flag: nonNegativeNumber(
@@ -321,7 +319,6 @@ export const expertFields = {
     ...ofExperts(),
     key: 'moeZLossCoeff',
     decides: 'learning',
-    isReplaceable: true,
   },
   'moe-shared-expert-intermediate-size': {
     flag: count('Width of all shared experts together, which every token uses. With --disable-bias-linear.'),
@@ -344,7 +341,6 @@ export const expertFields = {
     ...ofExperts(),
     key: 'moeExpertCapacityFactor',
     decides: 'learning',
-    isReplaceable: true,
   },
   'moe-token-drop-policy': {
     flag: choice(
@@ -358,7 +354,6 @@ export const expertFields = {
     ),
     key: 'moeTokenDropPolicy',
     decides: 'learning',
-    isReplaceable: true,
   },
 } as const satisfies Readonly<Record<string, ArchitectureField>>;
 
@@ -367,10 +362,10 @@ export const gateFields = {
   'quick-geglu': {
     flag: openToggle('Gated feed-forward layers with x sigmoid(1.702 x) instead of GELU.'),
     kind: 'gpt',
-    isOptional: true,
     key: 'quickGeglu',
     decides: 'weights',
-    asModel: (isOn: unknown) => (isOn === true ? true : undefined),
+    isUnused: neverUnused,
+    conversion: presentIfOn,
   },
   'glu-linear-offset': {
     flag: anyNumber(
@@ -381,7 +376,7 @@ export const gateFields = {
       },
     ),
     kind: 'gpt',
-    isOptional: true,
+    isUnused: neverUnused,
     key: 'gluLinearOffset',
     decides: 'weights',
   },
@@ -390,7 +385,7 @@ export const gateFields = {
       'Limits gated feed-forward layers: gates to at most this, values to between this and its negative.',
     ),
     kind: 'gpt',
-    isOptional: true,
+    isUnused: neverUnused,
     key: 'activationFuncClampValue',
     decides: 'weights',
   },

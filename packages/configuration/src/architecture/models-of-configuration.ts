@@ -1,15 +1,34 @@
 import { UsageError } from '@mtl/errors';
 import type { BertModelConfiguration, GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
+import { optionName } from '../flags/option-names.js';
 import type {
   BertConfiguration,
   ModelConfiguration,
   PretrainingConfiguration,
 } from '../pretraining-configuration.js';
-import { type ModelKind, modelValue, unstatedValue } from './architecture-field.js';
-import { fieldsOf } from './fields-of.js';
+import { type ArchitectureField, type ModelKind, modelValue, unstatedValue } from './architecture-field.js';
+import { type ArchitectureFlag, fieldsOf } from './fields-of.js';
 
 /** The fields of a model that flags decide: all but the vocabulary. */
 export type ModelFields = Omit<TransformerConfiguration, 'vocabularySize'>;
+
+/** Fields that the configuration of a run has as their flags do, by the names of the flags' options. */
+const configuredAsFlags: readonly ArchitectureFlag[] = [
+  'untie-embeddings-and-output-weights',
+  'make-vocab-size-divisible-by',
+];
+
+/** A field's key in the configuration of a run, and whether its value there is the value of the flag. */
+interface ConfiguredField {
+  readonly key: string;
+  readonly isFlagValue: boolean;
+}
+
+/** Returns the place of a field in the configuration of a run. */
+export function configuredField(name: ArchitectureFlag, { key }: ArchitectureField): ConfiguredField {
+  const isFlagValue = configuredAsFlags.includes(name);
+  return { key: isFlagValue ? optionName(name) : key, isFlagValue };
+}
 
 /** Returns the architecture in a run's configuration, as the configuration of a model of this kind. */
 function modelOfConfiguration(
@@ -17,11 +36,10 @@ function modelOfConfiguration(
   { model, bert }: Pick<PretrainingConfiguration, 'model' | 'bert'>,
 ): ModelFields {
   const configured = { ...model, ...bert, kind } as Readonly<Record<string, unknown>>;
-  const values = fieldsOf(kind).map(([, field]) => {
-    const { key, configurationKey } = field;
-    const stated =
-      configurationKey === undefined ? configured[key] : modelValue(field, configured[configurationKey]);
-    return [key, stated ?? modelValue(field, unstatedValue(field, configured))] as const;
+  const values = fieldsOf(kind).map(([name, field]) => {
+    const { key, isFlagValue } = configuredField(name, field);
+    const stated = isFlagValue ? modelValue(field, configured[key]) : configured[key];
+    return [field.key, stated ?? modelValue(field, unstatedValue(field, configured))] as const;
   });
   return Object.fromEntries(values) as unknown as ModelFields;
 }

@@ -7,7 +7,7 @@ import { bundledCorpus } from '../flags/data-flags.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { type FlagName, type Flags, findFlagAlias, flagNames, isFlagName } from '../schema/flag-schema.js';
 import { readFlagValue } from '../schema/flag-value.js';
-import { findMegatronFlag, judgeMegatronFlag } from './megatron/megatron-flags.js';
+import { findMegatronFlag, judgeMegatronFlag } from './megatron/judge-megatron-flag.js';
 import { type UnusableFlag, unusableFlagsError } from './unusable-flags.js';
 
 /** The contents of a file of settings. */

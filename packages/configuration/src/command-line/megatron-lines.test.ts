@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { flagAliases, flagNames } from '../schema/flag-schema.js';
 import { validateConfiguration } from '../validation/validate-configuration.js';
-import { findMegatronFlag } from './megatron/megatron-flags.js';
+import { findMegatronFlag } from './megatron/judge-megatron-flag.js';
 import { parseFlags } from './parse-flags.js';
 
 const words = (line: string): readonly string[] => line.split(/\s+/).filter((word) => word !== '');

@@ -14,7 +14,7 @@ import {
 import { readFlagValue } from '../schema/flag-value.js';
 import { checkModelOfFlags } from '../schema/model-of-flag.js';
 import { type ConfigFile, readConfigFile } from './config-file.js';
-import { findMegatronFlag, judgeMegatronFlag } from './megatron/megatron-flags.js';
+import { findMegatronFlag, judgeMegatronFlag } from './megatron/judge-megatron-flag.js';
 import {
   checkModulesOfFile,
   type LoadedFlags,
@@ -276,11 +276,9 @@ function judgeOtherFlag(
   const megatron = findMegatronFlag(name);
   if (megatron === undefined) return unknownFlag(name);
   const values = valuesOf(written);
-  if (megatron.harmless !== undefined || megatron.harmlessWith !== undefined) {
-    const most = { nothing: 0, one: 1, many: Number.POSITIVE_INFINITY }[megatron.takes];
-    if (values.length > most) throw strayArgument(values[most]!, name);
-    if (values.length === 0 && megatron.takes !== 'nothing') throw missingValue(name, 'VALUE');
-  }
+  const [least, most] = megatron.takes ?? [0, Number.POSITIVE_INFINITY];
+  if (values.length > most) throw strayArgument(values[most]!, name);
+  if (values.length < least) throw missingValue(name, 'VALUE');
   return judgeMegatronFlag({ name, megatron, values, where, valueOfFlag });
 }
 

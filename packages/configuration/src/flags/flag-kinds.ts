@@ -65,35 +65,41 @@ interface FlagOptions<Value> extends Pick<FlagFacts, 'expected' | 'canonical' | 
   readonly learning?: Learning;
 }
 
+declare const hasDefault: unique symbol;
+
+/** The schema of a flag with a default, whose value every run has. */
+export interface HasDefault {
+  readonly [hasDefault]: true;
+}
+
+/** The type of a flag's schema, which records whether the flag has a default. */
+type Flag<Schema, Options> = Options extends { readonly default: unknown } ? Schema & HasDefault : Schema;
+
+type MakeNumericFlag = <const Options extends FlagOptions<number>>(
+  description: string,
+  options?: Options,
+) => Flag<z.ZodNumber, Options>;
+
 function withFacts<Schema extends z.ZodType>(schema: Schema, facts: FlagFacts): Schema {
   flagFacts.add(schema, facts);
   return schema;
 }
 
-function numeric<Schema extends z.ZodNumber>(
-  kind: 'integer' | 'number',
-  schema: Schema,
-): (description: string, options?: FlagOptions<number>) => Schema {
+function numeric(kind: 'integer' | 'number', schema: z.ZodNumber): MakeNumericFlag {
   const placeholder = kind === 'integer' ? 'N' : 'X';
   // Each call makes a new schema, since facts are stored by schema.
-  return (description, options) =>
-    withFacts(schema.clone() as Schema, { description, kind, placeholder, ...options });
+  return ((description, options) =>
+    withFacts(schema.clone(), { description, kind, placeholder, ...options })) as MakeNumericFlag;
 }
 
 /** Makes a flag that takes 1, 2, 3 ... */
-export const count: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
-  'integer',
-  z.int().min(1),
-);
+export const count: MakeNumericFlag = numeric('integer', z.int().min(1));
 
 /** Makes a flag that takes 0, 1, 2 ... */
-export const naturalNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
-  'integer',
-  z.int().min(0),
-);
+export const naturalNumber: MakeNumericFlag = numeric('integer', z.int().min(0));
 
 /** Makes a flag that takes 0 to 2^32 - 1: the range of NumPy's generator, which orders the samples. */
-export const seedNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
+export const seedNumber: MakeNumericFlag = numeric(
   'integer',
   z
     .int()
@@ -102,41 +108,30 @@ export const seedNumber: (description: string, options?: FlagOptions<number>) =>
 );
 
 /** Makes a flag that takes any number. */
-export const anyNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
-  'number',
-  z.number(),
-);
+export const anyNumber: MakeNumericFlag = numeric('number', z.number());
 
 /** Makes a flag that takes a number above 0. */
-export const positiveNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
-  'number',
-  z.number().gt(0),
-);
+export const positiveNumber: MakeNumericFlag = numeric('number', z.number().gt(0));
 
 /** Makes a flag that takes a number of 0 or more. */
-export const nonNegativeNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
-  'number',
-  z.number().min(0),
-);
+export const nonNegativeNumber: MakeNumericFlag = numeric('number', z.number().min(0));
 
 /**
  * Makes a flag that takes a number from 0 to just below 1: a dropout probability, a decay rate, a share of
  * the steps.
  */
-export const fraction: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
-  'number',
-  z.number().min(0).lt(1),
-);
+export const fraction: MakeNumericFlag = numeric('number', z.number().min(0).lt(1));
 
 /** Makes a flag that takes a number above 0, up to 1. */
-export const share: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
-  'number',
-  z.number().gt(0).max(1),
-);
+export const share: MakeNumericFlag = numeric('number', z.number().gt(0).max(1));
 
 /** Makes a flag that takes any text but the empty one: a path, a name. */
-export function text(description: string, options: FlagOptions<string> = {}): z.ZodString {
-  return withFacts(z.string().min(1), { description, kind: 'text', placeholder: 'TEXT', ...options });
+export function text<const Options extends FlagOptions<string>>(
+  description: string,
+  options?: Options,
+): Flag<z.ZodString, Options> {
+  const facts: FlagFacts = { description, kind: 'text', placeholder: 'TEXT', ...options };
+  return withFacts(z.string().min(1), facts) as Flag<z.ZodString, Options>;
 }
 
 /** Makes a flag that takes any text that matches a pattern; `placeholder` is an example. */
@@ -151,27 +146,25 @@ export function patternedText(
 }
 
 /** Makes a flag that takes one of a few names. */
-export function choice<const Names extends readonly [string, ...string[]]>(
+export function choice<
+  const Names extends readonly [string, ...string[]],
+  const Options extends FlagOptions<Names[number]>,
+>(
   names: Names,
   description: string,
-  options: FlagOptions<Names[number]> = {},
-): z.ZodEnum<{ [Name in Names[number]]: Name }> {
-  const schema = z.enum(names) as unknown as z.ZodEnum<{ [Name in Names[number]]: Name }>;
-  return withFacts(schema, { description, kind: 'choice', placeholder: names.join('|'), ...options });
+  options?: Options,
+): Flag<z.ZodEnum<{ [Name in Names[number]]: Name }>, Options> {
+  const facts: FlagFacts = { description, kind: 'choice', placeholder: names.join('|'), ...options };
+  return withFacts(z.enum(names), facts) as never;
 }
 
 /** Makes a switch: `--name` turns it on, `--no-name` off. */
 export function toggle(
   description: string,
   options: Pick<FlagOptions<never>, 'learning'> = {},
-): z.ZodBoolean {
-  return withFacts(z.boolean(), {
-    description,
-    kind: 'boolean',
-    placeholder: '',
-    default: false,
-    ...options,
-  });
+): z.ZodBoolean & HasDefault {
+  const facts: FlagFacts = { description, kind: 'boolean', placeholder: '', default: false, ...options };
+  return withFacts(z.boolean(), facts) as z.ZodBoolean & HasDefault;
 }
 
 /** Makes a switch whose default follows from other flags. */

@@ -1,5 +1,5 @@
 export { checksOfFlags, partsNamed } from '../options/option-checks.js';
-export { camelCase, type OptionsOf } from '../options/run-options.js';
+export type { OptionsOf } from '../options/run-options.js';
 export {
   bertFlags,
   factsOf,
@@ -16,7 +16,18 @@ export { readFlagValue } from '../schema/flag-value.js';
 export { readTokenizerFlags } from '../validation/data-configuration.js';
 export { checkpointFlags } from './checkpoint-flags.js';
 export { dataFlags } from './data-flags.js';
-export { choice, count, flagFacts, fraction, redescribed, text, texts, toggle } from './flag-kinds.js';
+export {
+  choice,
+  count,
+  flagFacts,
+  fraction,
+  type HasDefault,
+  redescribed,
+  text,
+  texts,
+  toggle,
+} from './flag-kinds.js';
 export { loggingFlags, trackingFlags } from './logging-flags.js';
 export { optimizerFlags } from './optimizer-flags.js';
+export { camelCase } from './option-names.js';
 export { recomputeFlags, trainingFlags } from './training-flags.js';

@@ -1,13 +1,15 @@
 export { type AdaptedConfiguration, adapterExports } from '../adapters/adapted-configuration.js';
 export { adapterExportFlags, adapterStartFlags } from '../adapters/adapter-flags.js';
-export { type ArchitectureField, modelKinds } from '../architecture/architecture-field.js';
+export { modelKinds } from '../architecture/architecture-field.js';
 export { fieldsOf, pickFields } from '../architecture/fields-of.js';
 export { bertOf } from '../architecture/models-of-configuration.js';
 export { foldNotices } from '../command-line/fold-notices.js';
 export { withLoadedFlags } from '../command-line/parse-flags.js';
 export { type FlagOfProgram, flagsOfProgram } from '../command-line/program-help.js';
 export { bundledCorpus } from '../flags/data-flags.js';
+export type { FlagFragment } from '../flags/flag-values.js';
 export { loggingFlags } from '../flags/logging-flags.js';
+export { camelCase } from '../flags/option-names.js';
 export {
   configurationOption,
   flagValuesOption,
@@ -17,7 +19,7 @@ export {
   parsedFlagsOption,
   runOptionChecks,
 } from '../options/option-checks.js';
-export { camelCase, inWordsOfOptions } from '../options/run-options.js';
+export { inWordsOfOptions } from '../options/run-options.js';
 export { presetsOf } from '../presets/presets.js';
 export { processesText } from '../print-configuration.js';
 export {
@@ -32,12 +34,10 @@ export {
 export { flagsOfStart } from '../saved/flags-of-start.js';
 export {
   decidesLearning,
-  type LearningDifference,
   learningDifferences,
 } from '../saved/learning-differences.js';
 export {
   type CheckpointPlace,
-  type ModelOfKind,
   readAnySavedConfiguration,
   savedModelKeys,
   savedSizesOf,
@@ -47,21 +47,17 @@ export {
   keepTokenizer,
   modelFileNames,
   saveTokenizer,
-  type TokenizerFile,
   tokenizerFiles,
   tokenizerFlagsOf,
 } from '../saved/saved-tokenizer.js';
-export { defaultOfSchema, describeSchema, type FlagDescription } from '../schema/describe-flag.js';
+export { defaultOfSchema, describeSchema } from '../schema/describe-flag.js';
 export {
   checkpointFlags,
   isFlagName,
-  type ParallelFlags,
   parallelFlagNames,
-  type RecomputeFlags,
-  type TrackingFlags,
   tokenizerFlagNames,
 } from '../schema/flag-schema.js';
-export { type GivenValue, readFlagValue } from '../schema/flag-value.js';
+export { readFlagValue } from '../schema/flag-value.js';
 export { conversionFlags, inferenceFlags, sharingFlags, tokenizerFlags } from '../schema/inference-flags.js';
 export { scheduleOfStep } from '../strategies/pipeline-schedule.js';
 export {
@@ -82,7 +78,6 @@ export {
   numSharesOfBatch,
   type OptimizedLayout,
   optimizerSharing,
-  type PlannedGroup,
   type RecordedSizes,
   rankLike,
   recordedSizes,
@@ -98,7 +93,6 @@ export {
 } from '../strategies/strategies.js';
 export {
   costsOfSaving,
-  type FlagFragment,
   type ModelSharingOptions,
   powersOfTwo,
   type SearchedRun,
@@ -107,7 +101,6 @@ export { checkRequiredFlags, missingFlags, tokenizerAdvice } from '../validation
 export {
   conversationConfiguration,
   readTokenizerFlags,
-  type TokenizerFlags,
   tokenizerOf,
 } from '../validation/data-configuration.js';
 export { FlagReader, inWordsOfFlags } from '../validation/flag-reader.js';

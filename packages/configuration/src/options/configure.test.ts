@@ -2,11 +2,11 @@ import type { MtlError } from '@mtl/errors';
 import { describe, expect, expectTypeOf, it } from 'vitest';
 import { smallRun as small } from '../../test/support/small-run.js';
 import { parseFlags } from '../command-line/parse-flags.js';
+import type { CamelCase, OptionName } from '../flags/option-names.js';
 import { factsOf, flagGroups, flagNames } from '../schema/flag-schema.js';
 import { validateConfiguration } from '../validation/validate-configuration.js';
 import { configure, flagsOfOptions } from './configure.js';
 import {
-  type CamelCase,
   flagsOfTopic,
   type ModelOptions,
   optionOf,
@@ -26,9 +26,11 @@ function errorOf(body: () => unknown): MtlError {
 }
 
 describe('the options of a run', () => {
-  it('are those of its flags, in camel case', () => {
+  it('are those of its flags, in camel case without abbreviations', () => {
     expectTypeOf<CamelCase<'num-layers'>>().toEqualTypeOf<'numLayers'>();
     expectTypeOf<CamelCase<'lr'>>().toEqualTypeOf<'lr'>();
+    expectTypeOf<OptionName<'num-layers'>>().toEqualTypeOf<'numLayers'>();
+    expectTypeOf<OptionName<'lr'>>().toEqualTypeOf<'maxLearningRate'>();
     expectTypeOf<NonNullable<RunOptions['optimizer']>['clipGrad']>().toEqualTypeOf<number | undefined>();
     expectTypeOf<ModelOptions['numLayers']>().toEqualTypeOf<number | undefined>();
     expectTypeOf<NonNullable<RunOptions['training']>['rampupBatchSize']>().toEqualTypeOf<
@@ -36,6 +38,7 @@ describe('the options of a run', () => {
     >();
     expect(optionOf('num-layers')).toBe('model.numLayers');
     expect(optionOf('adam-beta1')).toBe('optimizer.adamBeta1');
+    expect(optionOf('lr')).toBe('optimizer.maxLearningRate');
   });
 
   it('have a topic for every flag but those of a dry run', () => {
@@ -77,7 +80,7 @@ describe('configure', () => {
 
   it('begins with the smallest preset where nothing is of a model of its own', () => {
     expect(configure().preset).toBe(validateConfiguration(parseFlags([])).preset);
-    expect(configure({ optimizer: { lr: 1e-3 } }).preset).not.toBe('none');
+    expect(configure({ optimizer: { maxLearningRate: 1e-3 } }).preset).not.toBe('none');
     expect(configure({ model: { kind: 'bert' } }).kind).toBe('bert');
   });
 
@@ -123,12 +126,15 @@ describe('an error in options', () => {
 
   it('names the topic that an option belongs to', () => {
     const error = errorOf(() => configure({ model: { lr: 1 } } as never));
-    expect(error).toMatchObject({ message: 'model.lr is no option of a run', expected: 'optimizer.lr' });
+    expect(error).toMatchObject({
+      message: 'model.lr is no option of a run',
+      expected: 'optimizer.maxLearningRate',
+    });
   });
 
   it.each([
     [{ optimiser: { lr: 1 } }, 'optimiser is no option of a run', 'write optimizer'],
-    [{ lr: 1 }, 'lr is no option of a run', 'write optimizer.lr'],
+    [{ lr: 1 }, 'lr is no option of a run', 'write optimizer.maxLearningRate'],
     [{ model: { 'hidden-size': 8 } }, 'model.hidden-size is no option of a run', 'write model.hiddenSize'],
     [{ optimizer: 3 }, 'optimizer is 3', undefined],
     [{ data: null }, 'data is null', undefined],
@@ -138,20 +144,66 @@ describe('an error in options', () => {
   });
 
   it('is in the words of options, whatever finds it', () => {
-    const range = errorOf(() => configure({ ...small, optimizer: { lr: -1 } }));
+    const range = errorOf(() => configure({ ...small, optimizer: { maxLearningRate: -1 } }));
     expect(range.code).toBe('MTL_FLAG_VALUE');
-    expect(range.message).toBe('optimizer.lr -1 in the options');
+    expect(range.message).toBe('optimizer.maxLearningRate -1 in the options');
     const layout = errorOf(() =>
       configure({ ...small, layout: { tensorModelParallelSize: 3 } }, { worldSize: 3 }),
     );
     expect(layout.message).toBe('layout.tensorModelParallelSize 3 does not divide model.numAttentionHeads 4');
     expect(`${layout.expected} ${layout.remedy}`).not.toContain('--');
-    const ofBert = errorOf(() => configure({ ...small, model: { ...small.model, shortSeqProb: 0.2 } }));
+    const ofBert = errorOf(() =>
+      configure({ ...small, model: { ...small.model, shortSequenceProbability: 0.2 } }),
+    );
     expect(ofBert.code).toBe('MTL_FLAG_MODEL');
-    expect(ofBert.message).toBe('model.shortSeqProb in the options is a flag of BERT, this is GPT');
+    expect(ofBert.message).toBe(
+      'model.shortSequenceProbability in the options is a flag of BERT, this is GPT',
+    );
     const missing = errorOf(() => configure({ preset: 'none', model: small.model }));
     expect(missing.code).toBe('MTL_FLAG_REQUIRED');
     expect(missing.message).toContain('training.microBatchSize');
     expect(missing.message).not.toContain('--');
+  });
+});
+
+describe('the former name of an option', () => {
+  it('counts for one more version, with a notice', () => {
+    const former = configure({
+      ...small,
+      training: { microBatchSize: 2, trainIters: 70 },
+      spikes: { lossSpikePolicy: 'ignore' },
+      lora: { loraDropout: undefined },
+    });
+    const current = configure({
+      ...small,
+      training: { microBatchSize: 2, trainIterations: 70 },
+      spikes: { policy: 'ignore' },
+    });
+    const notices = [
+      'training.trainIters is now training.trainIterations',
+      'spikes.lossSpikePolicy is now spikes.policy',
+    ];
+    expect(former).toEqual({ ...current, notices: [...notices, ...current.notices] });
+    expect(former.training.trainIterations).toBe(70);
+  });
+
+  it('is refused next to the name', () => {
+    expect(errorOf(() => configure({ training: { trainIters: 70, trainIterations: 70 } }))).toMatchObject({
+      code: 'MTL_OPTION',
+      message:
+        'training.trainIters and training.trainIterations are one option: training.trainIterations is its name',
+      remedy: 'leave training.trainIters out',
+    });
+  });
+
+  it('is checked under the name, and counts in its topic only', () => {
+    expect(errorOf(() => configure({ training: { trainIters: 0 } }))).toMatchObject({
+      code: 'MTL_FLAG_VALUE',
+      message: 'training.trainIterations 0 in the options',
+    });
+    expect(errorOf(() => configure({ optimizer: { trainIters: 70 } } as never))).toMatchObject({
+      code: 'MTL_OPTION',
+      expected: 'training.trainIterations',
+    });
   });
 });

@@ -10,7 +10,14 @@ import {
   validateConfiguration,
 } from '../validation/validate-configuration.js';
 import { ofRun, runOptionChecks } from './option-checks.js';
-import { flagsOfTopic, inWordsOfOptions, optionTopics, type RunOptions } from './run-options.js';
+import {
+  flagsOfTopic,
+  inWordsOfOptions,
+  optionTopics,
+  type RunOptions,
+  type TopicValues,
+  withCurrentNames,
+} from './run-options.js';
 
 /**
  * Returns the flags that options stand for, on top of preset and defaults: the same result as `parseFlags` of
@@ -25,7 +32,7 @@ export function flagsOfOptions(options: RunOptions): ParsedFlags {
   const { preset } = options;
   const { kind: model = 'gpt' } = options.model ?? {};
   try {
-    const given = givenIn(options);
+    const { given, notices } = givenIn(options);
     // complete options contain the defaults of the other model's flags, too
     checkModelOfFlags({ model, values: given, where: 'in the options', allowDefaults: true });
     const request = {
@@ -34,17 +41,22 @@ export function flagsOfOptions(options: RunOptions): ParsedFlags {
       model,
       ...(preset === undefined ? {} : { preset }),
     } as const;
-    return { ...resolveFlags(request), help: false, debug: false, notices: [], argv: [], request };
+    return { ...resolveFlags(request), help: false, debug: false, notices, argv: [], request };
   } catch (error) {
     throw inWordsOfOptions(error);
   }
 }
 
-/** Returns the flags that options stand for, in the spelling that is kept. */
-function givenIn(options: RunOptions): ReadonlyMap<FlagName, unknown> {
+/** Returns the flags that options stand for, in the spelling that is kept; notices about former names. */
+function givenIn(options: RunOptions): {
+  readonly given: ReadonlyMap<FlagName, unknown>;
+  readonly notices: readonly string[];
+} {
   const given = new Map<FlagName, unknown>();
+  const notices: string[] = [];
   for (const topic of optionTopics) {
-    const values = (options[topic] ?? {}) as Readonly<Record<string, unknown>>;
+    const { values, notices: renamed } = withCurrentNames(topic, (options[topic] ?? {}) as TopicValues);
+    notices.push(...renamed);
     for (const [key, name] of flagsOfTopic.get(topic)!) {
       const value = values[key];
       if (value === undefined) continue;
@@ -52,13 +64,13 @@ function givenIn(options: RunOptions): ReadonlyMap<FlagName, unknown> {
       given.set(name, readFlagValue({ name, value, where: 'in the options', isTyped: true }));
     }
   }
-  return given;
+  return { given, notices };
 }
 
 /**
  * Returns the checked configuration of a training run that options describe.
  *
- * ```ts configure({ preset: 'char-10m', optimizer: { lr: 1e-3 }, training: { trainIters: 100 } }); ```
+ * ```ts configure({ preset: 'char-10m', optimizer: { maxLearningRate: 1e-3 } }); ```
  *
  * @throws ConfigurationError with the codes of `flagsOfOptions` and `validateConfiguration`, in the words of
  *   options

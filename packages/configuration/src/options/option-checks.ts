@@ -11,17 +11,19 @@ import {
 } from '@mtl/errors/options';
 import type * as z from 'zod';
 import { modelKinds } from '../architecture/architecture-field.js';
+import type { FlagFragment } from '../flags/flag-values.js';
+import { camelCase, optionName } from '../flags/option-names.js';
 import { flagNames, schemaOf } from '../schema/flag-schema.js';
 import { readFlagValue } from '../schema/flag-value.js';
-import type { FlagFragment } from '../strategies/strategy.js';
 import {
-  camelCase,
   flagsOfTopic,
   inWordsOfOptions,
   type OptionTopic,
   optionOf,
   optionTopics,
   type RunOptions,
+  type TopicValues,
+  withCurrentNames,
 } from './run-options.js';
 
 /**
@@ -72,22 +74,34 @@ export const presetOption: OptionCheck<false> = optionThat(
   (value) => typeof value === 'string',
 );
 
-const topicOption = (topic: OptionTopic): OptionCheck<false> => {
-  const flags = flagsOfTopic.get(topic)!;
-  const schemas = Object.fromEntries([...flags.values()].map((name) => [name, schemaOf(name)]));
+function topicOption(topic: OptionTopic): OptionCheck<false> {
+  const checks = Object.fromEntries(
+    [...flagsOfTopic.get(topic)!].map(([key, name]) => [
+      key,
+      checkOfFlag(name, { schema: schemaOf(name), reword: inWordsOfOptions }),
+    ]),
+  );
   const kind = topic === 'model' ? { kind: modelKindOption } : {};
-  return groupOption(
-    { ...kind, ...checksOfFlags(schemas, inWordsOfOptions) },
+  const group = groupOption(
+    { ...kind, ...checks },
     { of: 'a run', meant: (name) => optionElsewhere(name, topic) },
   );
-};
+  return {
+    ...group,
+    check: (value, place) => {
+      const isGroup = typeof value === 'object' && value !== null && !Array.isArray(value);
+      group.check(isGroup ? withCurrentNames(topic, value as TopicValues).values : value, place);
+    },
+  };
+}
 
 /** Returns the option of this name in another topic, or the flag of this name. */
 function optionElsewhere(name: string, topic?: OptionTopic): string | undefined {
-  const own = topic === undefined ? undefined : flagsOfTopic.get(topic)!.get(camelCase(name));
+  const key = optionName(name);
+  const own = topic === undefined ? undefined : flagsOfTopic.get(topic)!.get(key);
   if (own !== undefined) return optionOf(own);
-  const found = optionTopics.find((each) => flagsOfTopic.get(each)!.has(camelCase(name)));
-  return found && `${found}.${camelCase(name)}`;
+  const found = optionTopics.find((each) => flagsOfTopic.get(each)!.has(key));
+  return found && `${found}.${key}`;
 }
 
 /** Checks of the options of a run, by topic, made from the schema of its flags. */

@@ -1,23 +1,33 @@
-import { rewordError } from '@mtl/errors';
+import { ConfigurationError, rewordError } from '@mtl/errors';
 import { checkArgument, objectOption } from '@mtl/errors/options';
 import type * as z from 'zod';
 import type { ModelKind } from '../architecture/architecture-field.js';
+import type { FlagFragment } from '../flags/flag-values.js';
+import {
+  type CamelCase,
+  isFormerName,
+  type OptionName,
+  optionName,
+  type renamedOptions,
+} from '../flags/option-names.js';
 import type { PresetName } from '../presets/presets.js';
 import { type FlagName, type Flags, flagGroups } from '../schema/flag-schema.js';
-import type { FlagFragment } from '../strategies/strategy.js';
 
-/** The name of a flag in camel case: `numLayers` for `num-layers`. */
-export type CamelCase<Name extends string> = Name extends `${infer First}-${infer Rest}`
-  ? `${First}${Capitalize<CamelCase<Rest>>}`
-  : Name;
-
-/** Returns the name of a flag in camel case: `numLayers` for `num-layers`. */
-export const camelCase = (name: string): string =>
-  name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
-
-/** The options that flags stand for: each flag's name in camel case. */
+/** The values of flags on a command line: each flag's name in camel case. */
 export type OptionsOf<Fragment extends FlagFragment> = {
   readonly [Name in keyof Fragment & string as CamelCase<Name>]?: z.infer<Fragment[Name]> | undefined;
+};
+
+/** The options of a run that flags stand for. */
+type RunOptionsOf<Fragment extends FlagFragment> = {
+  readonly [Name in keyof Fragment & string as OptionName<Name>]?: z.infer<Fragment[Name]> | undefined;
+} & FormerNames<OptionsOf<Fragment>>;
+
+/** Former names of options. */
+type FormerNames<Options> = {
+  readonly [Name in keyof typeof renamedOptions as Name & keyof Options]?:
+    | Options[Name & keyof Options]
+    | undefined;
 };
 
 type Group = (typeof flagGroups)[number];
@@ -30,7 +40,7 @@ type AllOf<Union> = (Union extends unknown ? (each: Union) => void : never) exte
 type TopicOptions<Topic extends OptionTopic> = AllOf<
   Extract<Group, { readonly topic: Topic }> extends infer Each
     ? Each extends { readonly flags: infer Fragment extends FlagFragment }
-      ? OptionsOf<Fragment>
+      ? RunOptionsOf<Fragment>
       : never
     : never
 >;
@@ -42,9 +52,10 @@ export type ModelOptions = TopicOptions<'model'> & {
 };
 
 /**
- * A training run in TypeScript: the flags of a command line, by topic. Each option has the name of
- * Megatron-LM's flag in camel case: `{ optimizer: { lr: 1e-3, clipGrad: 1 } }`. It also has the flag's
- * meaning, range and default (`gpt-train --help`); `configure` checks them.
+ * A training run in TypeScript: the flags of a command line, by topic. Each option has the name
+ * of Megatron-LM's flag in camel case, with abbreviations written out as in `PretrainingConfiguration`:
+ * `{ optimizer: { maxLearningRate: 1e-3, clipGrad: 1 } }` for `--lr 1e-3 --clip-grad 1`. It also has the
+ * flag's meaning, range and default (`gpt-train --help`); `configure` checks them.
  */
 export type RunOptions = {
   readonly [Topic in Exclude<OptionTopic, 'model'>]?: TopicOptions<Topic> | undefined;
@@ -58,15 +69,15 @@ export type RunOptions = {
 };
 
 /** An option of a run: its topic, and its name in the topic. */
-interface OptionName {
+interface PlaceOfOption {
   readonly topic: OptionTopic;
   readonly key: string;
 }
 
 /** The option of each flag, by the flag's name; flags that exist only on command lines are left out. */
-const optionOfFlag = new Map<string, OptionName>(
+const optionOfFlag = new Map<string, PlaceOfOption>(
   flagGroups.flatMap(({ topic, flags }) =>
-    topic === undefined ? [] : Object.keys(flags).map((name) => [name, { topic, key: camelCase(name) }]),
+    topic === undefined ? [] : Object.keys(flags).map((name) => [name, { topic, key: optionName(name) }]),
   ),
 );
 
@@ -87,10 +98,44 @@ export const flagsOfTopic: ReadonlyMap<OptionTopic, ReadonlyMap<string, FlagName
   ]),
 );
 
-/** Returns the option of a flag as programs write it: `optimizer.lr` for `lr`. */
+/** Returns the option of a flag as programs write it: `optimizer.maxLearningRate` for `lr`. */
 export function optionOf(flag: string): string | undefined {
   const option = optionOfFlag.get(flag);
   return option && `${option.topic}.${option.key}`;
+}
+
+/** The values of a topic's options. */
+export type TopicValues = Readonly<Record<string, unknown>>;
+
+/**
+ * Returns the values of a topic's options, with former names of options replaced, and a notice for each of
+ * these.
+ *
+ * @throws ConfigurationError `MTL_OPTION` for an option under both of its names
+ */
+export function withCurrentNames(
+  topic: OptionTopic,
+  values: TopicValues,
+): { readonly values: TopicValues; readonly notices: readonly string[] } {
+  const own = flagsOfTopic.get(topic)!;
+  const former = Object.keys(values).filter((name) => isFormerName(name) && own.has(optionName(name)));
+  if (former.length === 0) return { values, notices: [] };
+  const current = new Map(Object.entries(values).filter(([name]) => !former.includes(name)));
+  const notices: string[] = [];
+  for (const name of former) {
+    if (values[name] === undefined) continue;
+    const [was, is] = [`${topic}.${name}`, `${topic}.${optionName(name)}`];
+    if (current.get(optionName(name)) !== undefined) {
+      throw new ConfigurationError('MTL_OPTION', `${was} and ${is} are one option: ${is} is its name`, {
+        expected: is,
+        remedy: `leave ${was} out`,
+        details: { option: was },
+      });
+    }
+    current.set(optionName(name), values[name]);
+    notices.push(`${was} is now ${is}`);
+  }
+  return { values: Object.fromEntries(current), notices };
 }
 
 /** A flag in a text: two dashes that follow neither a letter nor a dash. */

@@ -2,13 +2,10 @@ import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import { asStatedBy, modelTypesOf } from '@mtl/formats/internal';
 import type { PositionVariants, TransformerConfiguration } from '@mtl/models';
 import type { TokenizerOptions } from '@mtl/tokenizers';
-import {
-  type ArchitectureField,
-  flagValue,
-  type ModelKind,
-  unstatedValue,
-} from '../architecture/architecture-field.js';
-import { architectureFlagNames, fieldsOf } from '../architecture/fields-of.js';
+import { flagValue, type ModelKind, unstatedValue } from '../architecture/architecture-field.js';
+import { architectureFields, rotaryScalingFields } from '../architecture/architecture-fields.js';
+import { expertFields } from '../architecture/expert-fields.js';
+import { type ArchitectureFlag, architectureFlagNames, fieldsOf } from '../architecture/fields-of.js';
 import { isDefaultSource, type LoadedFlags } from '../command-line/resolve-flags.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { FlagName, Flags } from '../schema/flag-schema.js';
@@ -19,6 +16,9 @@ export interface KindOfModel {
   readonly kind: ModelKind;
   readonly model: TransformerConfiguration;
 }
+
+/** Values of loaded models that flags cannot have, by flag: transformers initializes with 0, too. */
+export const valuesWithoutFlag: Readonly<Partial<Record<FlagName, number>>> = { 'init-method-std': 0 };
 
 /** Flags that decide a model's weights and its computation, in the order of help. */
 const weightFlagNames = architectureFlagNames(({ decides }) => decides === 'weights');
@@ -33,8 +33,8 @@ export function architectureFlags({ kind, model }: KindOfModel): Flags {
   const values = fieldsOf(kind).flatMap(([name, field]) => {
     const value = flagValue(field, stated[field.key]) ?? unstatedValue(field, stated);
     const isUsed = !(field.isUnused?.(stated) ?? false);
-    const hasFlag = isUsed && (field.withoutFlag === undefined || value !== field.withoutFlag);
-    return value !== undefined && hasFlag ? [[name, value] as const] : [];
+    const hasFlag = value !== undefined && value !== valuesWithoutFlag[name];
+    return isUsed && hasFlag ? [[name, value] as const] : [];
   });
   return Object.fromEntries(values) as Flags;
 }
@@ -145,9 +145,8 @@ function refused({
   const text = (of: Flags, name: keyof Flags): string =>
     of[name] === undefined ? `no --${name}` : `--${name} ${of[name]}`;
   const what = lost.length === 0 ? 'these sizes' : lost.map((name) => text(flags, name)).join(' ');
-  const code = fieldsOf(kind).find(([name]) => name === lost[0])?.[1].huggingFaceCode;
   return new ConfigurationError(
-    code ?? 'MTL_HUGGING_FACE_ARCHITECTURE',
+    lost[0] === 'layer-norm-placement' ? 'MTL_HUGGING_FACE_LAYER_NORM' : 'MTL_HUGGING_FACE_ARCHITECTURE',
     `a model of ${what} cannot be written for the transformers library; ` +
       `its nearest model type that can be, ${type}, does not have it`,
     {
@@ -159,6 +158,20 @@ function refused({
 }
 
 /**
+ * Values to which a run may change a GPT with rotary positions that it loads from Hugging Face, so that the
+ * model reads longer sequences than in pretraining, by flag.
+ */
+const rotaryFlags: NonNullable<LoadedFlags['alternatives']> = {
+  'position-embedding-type': ['rope', 'yarn'],
+  'rotary-base': 'all',
+  'rotary-seq-len-interpolation-factor': 'all',
+  'use-rope-scaling': 'all',
+  'rope-scaling-factor': 'all',
+  ...Object.fromEntries(Object.keys(rotaryScalingFields).map((name) => [name, 'all'] as const)),
+  'max-position-embeddings': 'all',
+};
+
+/**
  * Returns the values to which a run may change flags of the positions of a loaded model, by flag; none if the
  * positions are not rotary.
  */
@@ -166,11 +179,7 @@ function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<LoadedFla
   const { positionEmbeddingType } = model as PositionVariants;
   const isRotary = positionEmbeddingType === 'rope' || positionEmbeddingType === 'yarn';
   if (kind !== 'gpt' || !isRotary) return {};
-  return Object.fromEntries(
-    fieldsOf(kind).flatMap(([name, { rotaryAlternatives: values }]) =>
-      values === undefined ? [] : [[name, values] as const],
-    ),
-  );
+  return rotaryFlags;
 }
 
 /** Properties that set the same value in different ways: each replaces the listed ones. */
@@ -218,7 +227,7 @@ export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFl
   const values = Object.fromEntries(fields.map(([name]) => [name, ofModel[name]])) as Flags;
   const fixed = (decides: string): readonly FlagName[] =>
     fields
-      .filter(([name, field]) => field.decides === decides && !isReplaceable(field, values[name]))
+      .filter(([name, field]) => field.decides === decides && !isReplaceable(name, values[name]))
       .map(([name]) => name);
   return {
     source: `Hugging Face directory ${directory}`,
@@ -234,5 +243,11 @@ export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFl
   };
 }
 
-const isReplaceable = ({ replaceable, isReplaceable }: ArchitectureField, value: unknown): boolean =>
-  isReplaceable === true || (replaceable !== undefined && replaceable === value);
+/**
+ * Returns whether a run may change the flag of a model that it loads from Hugging Face: how experts learn,
+ * and a sentence-order head, which a run may remove, but cannot add.
+ */
+function isReplaceable(name: ArchitectureFlag, value: unknown): boolean {
+  if (name === 'bert-no-binary-head') return value === false;
+  return Object.hasOwn(expertFields, name) && architectureFields[name].decides === 'learning';
+}

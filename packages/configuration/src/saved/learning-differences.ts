@@ -30,11 +30,11 @@ function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | unde
   if (learning !== undefined) return ({ resolved }) => learning(resolved);
   const field = learningFields.get(flag);
   if (field === undefined) return undefined;
-  const { key, configurationKey = key, isOptional, isUnused } = field;
+  const { key, isUnused } = field;
   return ({ resolved: { model, bert } }) => {
     const values = { ...model, ...bert } as Readonly<Record<string, unknown>>;
     // models that may lack the field learn differently without it
-    return values[configurationKey] ?? (isOptional && !isUnused?.(values) ? 'none' : undefined);
+    return values[key] ?? (isUnused?.(values) === false ? 'none' : undefined);
   };
 }
 

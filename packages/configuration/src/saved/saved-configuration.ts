@@ -11,6 +11,7 @@ import { savedConfigurationFormat } from '../command-line/config-file.js';
 import { isDefaultSource } from '../command-line/resolve-flags.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { Flags } from '../schema/flag-schema.js';
+import { valuesWithoutFlag } from './flags-of-model.js';
 import { type SavedTokenizer, savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
 
 /** The form in which a configuration is saved with a checkpoint; `--config` can read it. */
@@ -61,14 +62,10 @@ export function savedSizesOf(kind: ModelKind): { readonly required: string[]; re
 
 /** Returns the schema of a saved model of a kind; older checkpoints lack newer keys. */
 function savedModelSchema(kind: ModelKind): z.ZodType {
-  const values = fieldsOf(kind).map(([, field]) => {
-    const { key, flag, isNegated, isSize, isRequired, withoutFlag, saved } = field;
-    const ofFlag = isNegated
-      ? z.boolean()
-      : withoutFlag === undefined
-        ? flag
-        : z.union([flag, z.literal(withoutFlag as number)]);
-    const schema = saved ?? (isSize ? z.int() : ofFlag);
+  const values = fieldsOf(kind).map(([name, { key, flag, isSize, isRequired, conversion }]) => {
+    const other = valuesWithoutFlag[name];
+    const ofFlag = other === undefined ? flag : z.union([flag, z.literal(other)]);
+    const schema = conversion?.saved ?? (isSize ? z.int() : ofFlag);
     return [key, isRequired ? schema : schema.optional()] as const;
   });
   return z.looseObject({ ...Object.fromEntries(values), vocabularySize: z.int() });

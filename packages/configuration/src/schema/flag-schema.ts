@@ -27,7 +27,7 @@ export const bertFlags = {
 };
 
 /** The flags that choose where the model runs. */
-const deviceFlags = {
+export const deviceFlags = {
   device: choice(['cpu', 'cuda'], 'Where tensors live.', { default: 'cpu' }),
   'allow-tf32': toggle(
     'With --device cuda: matmuls of float32 in TF32, faster and with 10 bits of mantissa.',
@@ -49,7 +49,7 @@ const deviceFlags = {
 };
 
 /** The flags of communication, which help lists after the flags of sharding. */
-const communicationFlags = {
+export const communicationFlags = {
   'distributed-timeout-minutes': positiveNumber(
     'Minutes that a process waits for others before it gives up.',
     {

@@ -1,7 +1,7 @@
 import { type ContextCommunication, contextPartition } from '@mtl/context-parallel';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
-import { refused } from '../command-line/megatron/megatron-flag.js';
 import { choices, count, counts } from '../flags/flag-kinds.js';
+import type { FlagValues } from '../flags/flag-values.js';
 import {
   greatestCommonDivisor,
   powersOfTwo,
@@ -11,18 +11,6 @@ import {
   strategy,
 } from './strategy.js';
 import type { tensorParallelFlags } from './tensor-parallelism.js';
-
-/** Absent in runs without context parallelism. */
-export interface ContextParallelConfiguration {
-  readonly contextParallelSize?: number;
-  /** The kind of communication: one word for all layers, or one word for each layer. */
-  readonly cpCommType?: readonly ContextCommunication[];
-  /**
-   * With `a2a+p2p`: the number of neighbouring processes that exchange heads, and the number of such groups
-   * that form a ring.
-   */
-  readonly hierarchicalContextParallelSizes?: readonly [number, number];
-}
 
 /** The flags that request context parallelism. */
 export const contextParallelFlags = {
@@ -41,12 +29,15 @@ export const contextParallelFlags = {
   ),
 };
 
-/** Words of the error about flags that give samples different numbers of processes. */
-export const sameProcesses = {
-  what: 'a number of processes for each sample by its length',
-  why: 'all samples have the same processes',
-  instead: 'use --context-parallel-size',
-};
+/** Absent in runs without context parallelism. */
+export interface ContextParallelConfiguration
+  extends Omit<Partial<FlagValues<typeof contextParallelFlags>>, 'hierarchicalContextParallelSizes'> {
+  /**
+   * With `a2a+p2p`: the number of neighbouring processes that exchange heads, and the number of such groups
+   * that form a ring.
+   */
+  readonly hierarchicalContextParallelSizes?: readonly [number, number];
+}
 
 type Call = StrategyCall<typeof contextParallelFlags>;
 /** The flags of tensor parallelism, whose size sequence parallelism divides chunks by. */
@@ -117,11 +108,6 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
       cpCommType,
       ...(levels === undefined ? {} : { hierarchicalContextParallelSizes: levels }),
     };
-  },
-  megatron: {
-    flags: refused(sameProcesses.why, sameProcesses.instead, {
-      'hybrid-context-parallel': sameProcesses.what,
-    }),
   },
   groups: ({ mesh, fields: { hierarchicalContextParallelSizes: levels } }) => {
     if (mesh.sizes.cp === 1) return {};

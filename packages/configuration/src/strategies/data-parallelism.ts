@@ -8,22 +8,9 @@ import {
   stores,
   type TrainingState,
 } from '@mtl/optimizer';
-import { idle, idleSetting, only, refused } from '../command-line/megatron/megatron-flag.js';
 import { choice, toggle } from '../flags/flag-kinds.js';
+import type { FlagValues } from '../flags/flag-values.js';
 import { type AxisSize, type FlagsOf, numAlong, strategy } from './strategy.js';
-
-export interface DataParallelConfiguration {
-  /** Number of data-parallel ranks: worldSize / (tensor x context x pipeline). */
-  readonly dataParallelSize: number;
-  /**
-   * The state that data-parallel ranks shard, by Megatron-LM's name; it determines the store of parameters.
-   */
-  readonly dataParallelShardingStrategy: ShardingStrategy;
-  /** True if the store shards the optimizer's state. */
-  readonly useDistributedOptimizer: boolean;
-  readonly overlapGradReduce: boolean;
-  readonly overlapParamGather: boolean;
-}
 
 const wordsOfStates: Readonly<Record<TrainingState, string>> = {
   parameters: 'parameters',
@@ -62,6 +49,13 @@ const flags = {
   ),
 };
 
+/** The sharding strategy determines the store of parameters. */
+export interface DataParallelConfiguration
+  extends FlagValues<typeof flags, 'data-parallel-sharding-strategy'> {
+  /** Number of data-parallel ranks: worldSize / (tensor x context x pipeline). */
+  readonly dataParallelSize: number;
+}
+
 /** Returns whether a store shards the optimizer state, alone or with other states. */
 const dividesState = ({ divides }: ListedStore): boolean => divides.includes('optimizer');
 
@@ -99,77 +93,6 @@ function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
     ? 'distributed optimizer'
     : shardingStrategy;
 }
-
-/** Flags of Megatron-LM about data-parallel replicas, their sharding and their samples. */
-const megatronFlags = {
-  'ddp-impl': only(
-    ['local', 'torch'],
-    'the implementation of data parallelism, in old versions',
-    'there is one implementation',
-  ),
-  'num-distributed-optimizer-instances': only(
-    ['1'],
-    'replicas of the distributed optimizer',
-    'optimizer state is split over all data-parallel ranks',
-  ),
-  ...refused('parameters are replicated on every data-parallel rank', 'use --use-distributed-optimizer', {
-    'use-torch-fsdp2': 'fully sharded data parallelism',
-    'use-megatron-fsdp': 'fully sharded data parallelism',
-    'use-custom-fsdp': 'fully sharded data parallelism',
-    'enable-full-sharding-in-hsdp': 'fully sharded data parallelism',
-    'zero-stage': "the stages of DeepSpeed's ZeRO (the distributed optimizer is the first)",
-  }),
-  ...refused(
-    'optimizer state stays on the device',
-    'use --use-distributed-optimizer to divide it over ranks',
-    {
-      'optimizer-cpu-offload': 'optimizer state on the host',
-      'optimizer-offload-fraction': 'optimizer state on the host',
-      'offload-optimizer-states': 'optimizer state on the host',
-      'overlap-cpu-optimizer-d2h-h2d': 'optimizer state on the host',
-      'use-torch-optimizer-for-cpu-offload': 'optimizer state on the host',
-      'cpu-optimizer': 'optimizer state on the host',
-    },
-  ),
-  ...idle('ranks that share no part of the model are data-parallel by default', {
-    'use-distributed-data-parallel': 'data parallelism',
-  }),
-  ...refused(
-    'the distributed optimizer divides the state of Muon evenly',
-    'use --use-distributed-optimizer',
-    {
-      'use-layer-wise-distributed-optimizer': 'a distributed optimizer of whole matrices',
-    },
-  ),
-  ...refused(
-    'every global batch is trained with exactly the size that is asked for',
-    'make --global-batch-size a multiple of --micro-batch-size times the data-parallel size',
-    { 'decrease-batch-size-if-needed': 'a global batch made smaller until it divides' },
-  ),
-  ...idleSetting('every data-parallel rank always reads its own samples alone', {
-    'data-sharding': 'who reads which sample',
-  }),
-  ...idle('every data-parallel rank always reads its own samples alone', {
-    'no-data-sharding': 'who reads which sample',
-  }),
-  ...refused('weights and dropout follow from --seed and the global coordinates alone', 'leave it out', {
-    'data-parallel-random-init': 'other initial weights on each rank',
-  }),
-  ...refused('it is not measured', 'see --metrics-jsonl for what is', {
-    'check-weight-hash-across-dp-replicas-interval': 'equality of replicas',
-  }),
-  ...idle('the schedule and the layers decide what overlaps', {
-    'overlap-param-gather-with-optimizer-step': 'overlapped gathers',
-  }),
-};
-
-const megatronFamilies = {
-  ...refused('parameters are replicated on every data-parallel rank', 'use --use-distributed-optimizer', {
-    'fsdp-': 'fully sharded data parallelism',
-    'torch-fsdp2-': 'fully sharded data parallelism',
-    'megatron-fsdp-': 'fully sharded data parallelism',
-  }),
-};
 
 /** Copies of a model that share a batch, and with a distributed optimizer its state (ZeRO-1). */
 export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>({
@@ -264,7 +187,6 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
       without: 'use --optimizer muon for Muon without the distributed optimizer',
     },
   ],
-  megatron: { flags: megatronFlags, families: megatronFamilies },
 });
 
 /**

@@ -1,6 +1,6 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
-import { refused } from '../command-line/megatron/megatron-flag.js';
 import { choice, count } from '../flags/flag-kinds.js';
+import type { FlagValues } from '../flags/flag-values.js';
 import {
   type AxisSize,
   axesOfStage,
@@ -11,15 +11,6 @@ import {
   sizeOfAxis,
   strategy,
 } from './strategy.js';
-
-/** Absent in runs without experts. */
-export interface ExpertParallelConfiguration {
-  /** Number of processes over which the experts of a layer are divided. */
-  readonly expertModelParallelSize?: number;
-  /** Number of processes that share one expert. */
-  readonly expertTensorParallelSize?: number;
-  readonly moeTokenDispatcherType?: 'alltoall' | 'allgather';
-}
 
 /** The flags that request expert parallelism. */
 export const expertParallelFlags = {
@@ -39,6 +30,9 @@ export const expertParallelFlags = {
     },
   ),
 };
+
+/** Absent in runs without experts. */
+export interface ExpertParallelConfiguration extends FlagValues<typeof expertParallelFlags> {}
 
 type Call = StrategyCall<typeof expertParallelFlags>;
 
@@ -132,36 +126,6 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
     },
   ],
   dependsOnRouting: ({ expertModelParallelSize = 1 }) => expertModelParallelSize > 1,
-  megatron: {
-    flags: {
-      ...refused(
-        'tokens go to the processes of their experts by the collectives of --distributed-backend',
-        'use --moe-token-dispatcher-type alltoall',
-        {
-          'moe-flex-dispatcher-backend': 'the flex dispatcher of tokens',
-          'moe-enable-deepep': 'the flex dispatcher of tokens',
-        },
-      ),
-      ...refused('micro-batches are computed one after the other', 'leave it out', {
-        'overlap-moe-expert-parallel-comm': 'tokens sent while another micro-batch is computed',
-      }),
-      ...refused('experts have a flag of their own', 'use --expert-tensor-parallel-size', {
-        'moe-extended-tp': 'experts over tensor-parallel ranks',
-      }),
-    },
-    families: {
-      ...refused(
-        'tokens go to the processes of their experts by the collectives of --distributed-backend',
-        'use --moe-token-dispatcher-type alltoall',
-        {
-          'moe-deepep-': 'the flex dispatcher of tokens',
-          'moe-hybridep-': 'the flex dispatcher of tokens',
-          'moe-ncclep-': 'the flex dispatcher of tokens',
-          'moe-flex-': 'the flex dispatcher of tokens',
-        },
-      ),
-    },
-  },
 });
 
 /** Returns the hidden width F of an expert, from the flags of a model. */

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { type LayerLayout, partitionLayers } from '@mtl/models';
 import { parseScheduleCsv, type ScheduleNameOrOther, scheduleNames } from '@mtl/pipeline/schedules';
-import { only, refused } from '../command-line/megatron/megatron-flag.js';
 import { count, text } from '../flags/flag-kinds.js';
+import type { FlagValues } from '../flags/flag-values.js';
 import { divisorsOf, type FlagsOf, type ShardedModel, strategy } from './strategy.js';
 
 /** Returns whether the value of --pipeline-schedule is the path of a module, whose code is run. */
@@ -132,22 +132,6 @@ function readLayout(written: string, layout: string): readonly number[] {
   return stages.map((stage) => stage.replaceAll(/[EL]/g, '').length);
 }
 
-export interface PipelineParallelConfiguration {
-  readonly pipelineModelParallelSize: number;
-  /**
-   * Number of chunks of layers on a stage; if a schedule file gives stages different numbers, the largest.
-   */
-  readonly numVirtualStages: number;
-  /** The name of a schedule, or the path of a file. */
-  readonly pipelineSchedule: ScheduleNameOrOther;
-  /** The text of the schedule file, if a file is named. */
-  readonly pipelineScheduleCsv?: string;
-  /** The path of the module whose function makes schedules, if one is named. */
-  readonly pipelineScheduleModule?: string;
-  /** Number of micro-batches in a group of the interleaved schedule; absent: the number of stages. */
-  readonly microBatchGroupSize?: number;
-}
-
 export interface LayersOfPipeline {
   readonly layerLayout: LayerLayout;
 }
@@ -169,6 +153,19 @@ const flags = {
   ),
   ...layerFlags,
 };
+
+export interface PipelineParallelConfiguration extends FlagValues<typeof flags> {
+  /**
+   * Number of chunks of layers on a stage; if a schedule file gives stages different numbers, the largest.
+   */
+  readonly numVirtualStages: number;
+  /** The name of a schedule, or the path of a file. */
+  readonly pipelineSchedule: ScheduleNameOrOther;
+  /** The text of the schedule file, if a file is named. */
+  readonly pipelineScheduleCsv?: string;
+  /** The path of the module whose function makes schedules, if one is named. */
+  readonly pipelineScheduleModule?: string;
+}
 
 export type PipelineFlags = FlagsOf<typeof flags>;
 
@@ -214,37 +211,6 @@ export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfig
     return { layerLayout: layerLayout({ flags: given, notices, numLayers, numStages, numChunks }) };
   },
   groups: ({ ends }) => ({ pp: ['pp'], embedding: { axes: ['pp'], stages: ends } }),
-  megatron: {
-    flags: {
-      'virtual-pipeline-model-parallel-size': only(
-        ['1'],
-        'chunks per stage',
-        'the number of chunks follows from their size',
-        'use --num-layers-per-virtual-pipeline-stage',
-      ),
-      ...refused(
-        'embedding and loss count with their actual cost, not as one layer each',
-        'use --pipeline-model-parallel-layout balanced',
-        {
-          'account-for-embedding-in-pipeline-split': 'stages of different sizes',
-          'account-for-loss-in-pipeline-split': 'stages of different sizes',
-          'standalone-embedding-stage': 'a stage for the embedding alone, in old versions',
-        },
-      ),
-      ...refused('there is no encoder', 'leave it out', {
-        'pipeline-model-parallel-split-rank': 'encoder and decoder on different stages',
-        'encoder-pipeline-model-parallel-size': 'pipeline stages of an encoder',
-      }),
-    },
-    families: {
-      'no-pipeline-parallel': {
-        what: 'DeepSpeed without pipelines',
-        why: '--pipeline-model-parallel-size is the number of stages',
-        harmless: 'always',
-        takes: 'nothing',
-      },
-    },
-  },
 });
 
 interface Schedule {

@@ -6,12 +6,10 @@ import {
   distinctRanks,
   layoutOfRecord,
   leastProcesses,
-  megatronFlagsOfStrategies,
   modelSharing,
   numSharesOfBatch,
   rankLike,
   recordedSizes,
-  strategies,
   strategyFlagsOfTasks,
   switchesThatSave,
 } from './strategies.js';
@@ -85,9 +83,4 @@ it('lists the switches that save memory, the cheapest first', () => {
 it('gives models with heads of tasks no flag of experts or of divided sequences', () => {
   expect(Object.keys(strategyFlagsOfTasks).filter((name) => /expert|moe|context|cp/.test(name))).toEqual([]);
   expect(strategyFlagsOfTasks).toHaveProperty('tensor-model-parallel-size');
-});
-
-it('has no flag of Megatron-LM both as its own and as one that is not there', () => {
-  const own = strategies.flatMap(({ flags }) => Object.keys(flags));
-  expect(Object.keys(megatronFlagsOfStrategies).filter((name) => own.includes(name))).toEqual([]);
 });

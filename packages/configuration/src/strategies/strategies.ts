@@ -9,16 +9,15 @@ import {
   ProcessMesh,
   shareOfBatch,
 } from '@mtl/layout';
-import { idle, type MegatronFlag, refused } from '../command-line/megatron/megatron-flag.js';
 import { flagFacts } from '../flags/flag-kinds.js';
-import { contextParallelism, sameProcesses } from './context-parallelism.js';
+import type { FlagFragment } from '../flags/flag-values.js';
+import { contextParallelism } from './context-parallelism.js';
 import { dataParallelism } from './data-parallelism.js';
 import { expertParallelism } from './expert-parallelism.js';
 import { pipelineParallelism } from './pipeline-parallelism.js';
 import {
   type AxisSize,
   costsOfSaving,
-  type FlagFragment,
   greatestCommonDivisor,
   type ImpliedSwitch,
   type MemorySaving,
@@ -66,25 +65,6 @@ const all = strategies as unknown as readonly AnyStrategy[];
 
 /** The flags of all strategies. */
 export const strategyFlags: Together<Known['flags']> = Object.assign({}, ...all.map(({ flags }) => flags));
-
-/** Flags of Megatron-LM about the strategies that are not in the schema, by name. */
-export const megatronFlagsOfStrategies: Readonly<Record<string, MegatronFlag>> = {
-  ...Object.assign({}, ...all.map(({ megatron }) => megatron?.flags)),
-  ...refused(sameProcesses.why, sameProcesses.instead, { 'max-seqlen-per-dp-cp-rank': sameProcesses.what }),
-  ...idle('neighbouring ranks are always tensor-parallel, then data-parallel, and the model is the same', {
-    'use-tp-pp-dp-mapping': 'the order of ranks',
-  }),
-};
-
-/** Flags of Megatron-LM about the strategies, by how their names begin. */
-export const megatronFamiliesOfStrategies: Readonly<Record<string, MegatronFlag>> = {
-  ...Object.assign({}, ...all.map(({ megatron }) => megatron?.families)),
-  ...refused(
-    'training runs are distributed by flags of their own',
-    'use --use-distributed-optimizer; --tensor-model-parallel-size and --pipeline-model-parallel-size split the model',
-    { deepspeed: "DeepSpeed's engine" },
-  ),
-};
 
 /**
  * Flags of strategies that set the same thing as other flags: a flag from a stronger source overrides the

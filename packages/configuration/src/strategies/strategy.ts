@@ -9,15 +9,12 @@ import {
 import type { BuildGptStagesOptions, LayerFactoryOptions } from '@mtl/models';
 import type { GroupsByRole, ListedStore, ModelOptimizerOptions } from '@mtl/optimizer';
 import type * as z from 'zod';
-import type { MegatronFlag } from '../command-line/megatron/megatron-flag.js';
+import type { FlagFragment } from '../flags/flag-values.js';
 
 /** Returns the greatest common divisor of two whole numbers of 0 or more. */
 export function greatestCommonDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestCommonDivisor(b, a % b);
 }
-
-/** The schemas of a topic's flags, by the names of the flags. */
-export type FlagFragment = Readonly<Record<string, z.ZodType>>;
 
 /** The sizes of a model that must be divisible by the sizes of axes. */
 export interface ShardedModel {
@@ -272,14 +269,6 @@ export interface Strategy<
   readonly communicatesInPasses?: true;
   /** Functions for a trained model that processes share. Absent: the strategy is only for training. */
   readonly sharing?: StrategySharing<Fragment, Fields>;
-  /**
-   * Megatron-LM's flags about the strategy that are not in the schema, by name, and by the beginning of their
-   * names.
-   */
-  readonly megatron?: {
-    readonly flags: Readonly<Record<string, MegatronFlag>>;
-    readonly families?: Readonly<Record<string, MegatronFlag>>;
-  };
   /** For each flag the flags that set the same thing: one from a stronger source overrides the others. */
   readonly displaces?: Readonly<
     Partial<Record<keyof Fragment & string, readonly (keyof Fragment & string)[]>>

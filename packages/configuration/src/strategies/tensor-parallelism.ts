@@ -1,12 +1,7 @@
 import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
-import { idle, refused } from '../command-line/megatron/megatron-flag.js';
 import { count, toggle } from '../flags/flag-kinds.js';
+import type { FlagValues } from '../flags/flag-values.js';
 import { greatestCommonDivisor, powersOfTwo, type StrategyCall, strategy } from './strategy.js';
-
-export interface TensorParallelConfiguration {
-  readonly tensorModelParallelSize: number;
-  readonly sequenceParallel: boolean;
-}
 
 /** The flags that request tensor parallelism. */
 export const tensorParallelFlags = {
@@ -16,8 +11,7 @@ export const tensorParallelFlags = {
   ),
 };
 
-const overlapped = 'overlapped tensor-parallel communication';
-const overlapIsDecided = 'the schedule and the layers decide what overlaps';
+export interface TensorParallelConfiguration extends FlagValues<typeof tensorParallelFlags> {}
 
 /**
  * Processes that share every layer (Shoeybi et al. 2019), and, between the split layers, the sequence
@@ -86,27 +80,6 @@ export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorPara
       values: ({ sizes: { tp } }) => [2, 4, 8].filter((size) => size > tp),
     },
   ],
-  megatron: {
-    flags: {
-      ...refused('there is no encoder', 'leave it out', {
-        'encoder-tensor-model-parallel-size': 'tensor parallelism of an encoder',
-      }),
-      ...idle(overlapIsDecided, {
-        'tp-comm-overlap': overlapped,
-        'disable-tp-comm-overlap-ag': overlapped,
-        'disable-tp-comm-overlap-rs': overlapped,
-        'disable-tp-comm-bulk-dgrad': overlapped,
-        'disable-tp-comm-bulk-wgrad': overlapped,
-      }),
-      ...refused('tensor-parallel ranks divide activations along the sequence', 'use --sequence-parallel', {
-        'distribute-saved-activations': 'activations split over ranks',
-      }),
-    },
-    families: {
-      'tp-comm-': { what: overlapped, why: overlapIsDecided, harmless: 'always', takes: 'many' },
-      ...idle(overlapIsDecided, { 'disable-tp-comm-': overlapped }),
-    },
-  },
 });
 
 /** Checks that the size divides every tensor that is split. */

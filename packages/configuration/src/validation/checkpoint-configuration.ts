@@ -1,5 +1,6 @@
-import { adapterPlaces } from '../adapters/adapter-configuration.js';
+import { checkAdapterPlaces } from '../adapters/adapter-configuration.js';
 import type { CheckpointConfiguration } from '../pretraining-configuration.js';
+import { checkpointFlags } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
 
 const requireLoad = ['ckpt-step', 'no-load-optim', 'no-load-rng', 'finetune', 'use-checkpoint-args'] as const;
@@ -10,10 +11,7 @@ const requireLoad = ['ckpt-step', 'no-load-optim', 'no-load-rng', 'finetune', 'u
  * @throws ConfigurationError `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`.
  */
 export function checkpointConfiguration(flags: FlagReader): CheckpointConfiguration {
-  const save = flags.get('save');
-  const load = flags.get('load');
-  const loadHuggingFace = flags.get('load-hf');
-  if (save === undefined) {
+  if (flags.get('save') === undefined) {
     for (const name of ['save-interval', 'keep-last'] as const) {
       if (flags.isGiven(name)) flags.needs(name, '--save DIR', 'has nowhere to save to');
     }
@@ -21,16 +19,15 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
   if (flags.required('async-save') && flags.get('save-interval') === undefined) {
     flags.needs('async-save', '--save-interval N', 'would have nothing to write while a training runs');
   }
-  if (load === undefined) {
+  if (flags.get('load') === undefined) {
     for (const name of requireLoad) {
       if (flags.isGiven(name)) flags.needs(name, '--load DIR', 'has nothing to load');
     }
-  } else if (loadHuggingFace !== undefined) {
+  } else if (flags.get('load-hf') !== undefined) {
     flags.conflict({ flags: ['load', 'load-hf'], why: 'weights come from one place' });
   }
-  const finetune = flags.required('finetune');
   checkUpcycling(flags);
-  const adapters = adapterPlaces(flags);
+  checkAdapterPlaces(flags);
   const overrides = flags.required('override-opt-param-scheduler');
   const usesCheckpoint = flags.required('use-checkpoint-opt-param-scheduler');
   if (overrides && usesCheckpoint) {
@@ -39,25 +36,12 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
       why: 'the schedule is that of the command line or that of the checkpoint',
     });
   }
-  const optional = {
-    save,
-    saveInterval: flags.get('save-interval'),
-    keepLast: flags.get('keep-last'),
-    load,
-    checkpointStep: flags.get('ckpt-step'),
-    loadHuggingFace,
-    saveHuggingFace: flags.get('save-hf'),
-    ...adapters,
-  };
+  const { upcycle = false, ...values } = flags.values(checkpointFlags);
   return {
-    ...(Object.fromEntries(
-      Object.entries(optional).filter(([, value]) => value !== undefined),
-    ) as Partial<CheckpointConfiguration>),
-    ...(flags.get('moe-use-upcycling') === true && { upcycle: true }),
-    asyncSave: flags.required('async-save'),
-    loadOptimizer: !flags.required('no-load-optim') && !finetune,
-    loadRng: !flags.required('no-load-rng') && !finetune,
-    finetune,
+    ...values,
+    ...(upcycle && { upcycle }),
+    loadOptimizer: !flags.required('no-load-optim') && !values.finetune,
+    loadRng: !flags.required('no-load-rng') && !values.finetune,
     schedule: overrides ? 'override' : usesCheckpoint ? 'checkpoint' : 'same',
   };
 }

@@ -1,6 +1,6 @@
 import { ConfigurationError } from '@mtl/errors';
 import { resolveFlags } from '../command-line/resolve-flags.js';
-import { bundledCorpus } from '../flags/data-flags.js';
+import { bundledCorpus, dataFlags } from '../flags/data-flags.js';
 import type {
   ConversationConfiguration,
   DataConfiguration,
@@ -82,7 +82,6 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
     notices.push(`${flags.written('split')} keeps nothing for validation: there will be no evaluation`);
   }
   const dataPath = conversations === undefined && !mockData ? dataPathOf(flags) : [];
-  const dataCachePath = flags.get('data-cache-path');
   const tokenizer = tokenizerOf(flags);
   if (mockData && tokenizer === undefined)
     flags.needs(
@@ -93,16 +92,13 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
   if (tokenizer !== undefined && flags.get('tokenizer-type') === undefined)
     notices.push(`the files of the tokenizer are read as those of --tokenizer-type ${tokenizer.type}`);
   return {
+    ...flags.values(dataFlags),
     dataPath,
     ...(mockData ? { mockData } : {}),
-    split,
-    ...(dataCachePath === undefined ? {} : { dataCachePath }),
     ...(tokenizer === undefined ? {} : { tokenizer }),
     ...(conversations === undefined ? {} : { conversations }),
-    eodMaskLoss: flags.required('eod-mask-loss'),
     // attention does not cross from one conversation to another
-    resetPositionIds: conversations !== undefined || flags.required('reset-position-ids'),
-    resetAttentionMask: conversations !== undefined || flags.required('reset-attention-mask'),
+    ...(conversations !== undefined && { resetPositionIds: true, resetAttentionMask: true }),
   };
 
   function weightsOf(text: string): readonly number[] {

@@ -3,6 +3,9 @@ import type { BatchPosition } from '@mtl/optimizer';
 import type { TokenizerOptions } from '@mtl/tokenizers';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import { isDefaultSource, type ResolvedFlags } from '../command-line/resolve-flags.js';
+import type { FlagFragment, FlagValues } from '../flags/flag-values.js';
+import { isElsewhere } from '../flags/flags-elsewhere.js';
+import { optionName } from '../flags/option-names.js';
 import { defaultFlags, type FlagName, type Flags } from '../schema/flag-schema.js';
 
 /** Two flags that cannot be combined: one makes the other pointless or impossible. */
@@ -38,6 +41,16 @@ export class FlagReader {
       remedy: `pass --${name}, or a --preset that sets it`,
       details: { flag: name },
     });
+  }
+
+  /**
+   * Returns the values of a topic's flags that the configuration of a run has by the names of their options;
+   * a flag without a value is left out.
+   */
+  values<Fragment extends FlagFragment>(fragment: Fragment): FlagValues<Fragment> {
+    const values: Readonly<Record<string, unknown>> = this.#resolved.values;
+    const names = Object.keys(fragment).filter((name) => !isElsewhere(name) && values[name] !== undefined);
+    return Object.fromEntries(names.map((name) => [optionName(name), values[name]])) as FlagValues<Fragment>;
   }
 
   /** Returns whether the command line or --config gives a value other than the default. */

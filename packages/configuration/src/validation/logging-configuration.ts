@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
+import { loggingFlags } from '../flags/logging-flags.js';
 import type { LoggingConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
 import type { FlagName } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
@@ -87,15 +88,9 @@ export function loggingConfiguration(
   flags: FlagReader,
   training: Pick<TrainingConfiguration, 'trainIterations'>,
 ): LoggingConfiguration {
-  const tensorboardDirectory = flags.get('tensorboard-dir');
-  const metricsJsonl = flags.get('metrics-jsonl');
   return {
-    logInterval: flags.required('log-interval'),
-    isVerbose: flags.required('verbose'),
-    comparesWithPlan: flags.required('compare-with-plan'),
+    ...flags.values(loggingFlags),
     samplesAtEvaluations: !flags.required('no-eval-samples'),
-    ...(tensorboardDirectory === undefined ? {} : { tensorboardDirectory }),
-    ...(metricsJsonl === undefined ? {} : { metricsJsonl }),
     ...trackingConfiguration(flags),
     ...profileOf(flags, training),
   };

@@ -6,7 +6,7 @@ import {
   type LossScalerOptions,
 } from '@mtl/optimizer';
 import { noteOfDecoupledRate } from '../adapters/adapter-configuration.js';
-import { muonFlags } from '../flags/optimizer-flags.js';
+import { muonFlags, optimizerFlags } from '../flags/optimizer-flags.js';
 import type {
   MuonConfiguration,
   OptimizerConfiguration,
@@ -96,12 +96,8 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   return {
     learningRate,
     ...(decoupled === undefined ? {} : { decoupledLearningRate: decoupled }),
-    weightDecay: flags.required('weight-decay'),
-    adamBeta1: flags.required('adam-beta1'),
-    adamBeta2: flags.required('adam-beta2'),
-    adamEpsilon: flags.required('adam-eps'),
+    ...flags.values(optimizerFlags),
     ...(muon === undefined ? {} : { muon }),
-    clipGrad: flags.required('clip-grad'),
     lossScale,
   };
 }

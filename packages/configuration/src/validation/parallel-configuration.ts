@@ -1,8 +1,9 @@
 import { ConfigurationError } from '@mtl/errors';
+import type { FlagFragment } from '../flags/flag-values.js';
 import type { ParallelConfiguration } from '../pretraining-configuration.js';
-import type { FlagName } from '../schema/flag-schema.js';
+import { communicationFlags, deviceFlags, type FlagName } from '../schema/flag-schema.js';
 import { configureStrategies, flagsOfPassCommunication } from '../strategies/strategies.js';
-import type { FlagFragment, FlagsOf, ShardedModel } from '../strategies/strategy.js';
+import type { FlagsOf, ShardedModel } from '../strategies/strategy.js';
 import type { FlagReader } from './flag-reader.js';
 
 export interface ParallelConfigurationOptions {
@@ -38,16 +39,15 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
     if (flags.required(name) && device !== 'cuda')
       notices.push(`--${name} has no effect with --device ${device}`);
   }
-  const threads = flags.get('threads');
+  const values = flags.values(deviceFlags);
   return {
-    device,
-    allowTf32: flags.required('allow-tf32') && device === 'cuda',
+    ...values,
+    allowTf32: values.allowTf32 && device === 'cuda',
     cudaGraphs,
-    timesMatmuls: flags.required('time-matmuls') && device === 'cuda',
-    ...(threads === undefined ? {} : { threads }),
+    timesMatmuls: values.timesMatmuls && device === 'cuda',
     worldSize,
     ...strategies,
-    distributedTimeoutMinutes: flags.required('distributed-timeout-minutes'),
+    ...flags.values(communicationFlags),
   };
 }
 

@@ -1,11 +1,11 @@
 import { ConfigurationError } from '@mtl/errors';
 import type { Recomputation } from '@mtl/models';
 import { NumMicroBatches } from '@mtl/optimizer';
+import { trainingFlags } from '../flags/training-flags.js';
 import type {
   ConversationSamples,
   ModelConfiguration,
   ParallelConfiguration,
-  SpikeConfiguration,
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
 import { scheduleOfStep } from '../strategies/pipeline-schedule.js';
@@ -124,40 +124,25 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
   });
   // reject a schedule that does not fit some step of the run now, before the first step
   for (const count of batches.countsOfMicroBatches()) scheduleOfStep(parallel, count);
-  const trainSamples = flags.get('train-samples');
   const length = lengthOf(options, batches);
-  const iterationsToSkip = iterationsToSkipOf(flags, length);
-  const exitInterval = flags.get('exit-interval');
-  const exitDurationMinutes = flags.get('exit-duration-in-mins');
+  checkIterationsToSkip(flags, length);
   return {
+    ...flags.values(trainingFlags),
     microBatchSize,
     globalBatchSize,
     numMicroBatches,
     ...(rampup === undefined ? {} : { rampup }),
     ...(start === undefined ? {} : { start }),
     ...length,
-    ...(iterationsToSkip === undefined ? {} : { iterationsToSkip }),
-    ...(trainSamples === undefined ? {} : { trainSamples }),
-    ...(exitInterval === undefined ? {} : { exitInterval }),
-    ...(exitDurationMinutes === undefined ? {} : { exitDurationMinutes }),
-    seed: flags.required('seed'),
     precision: precisionOf(flags),
     recompute: recomputeConfiguration(options),
   };
 }
 
-/**
- * Returns the iterations to skip.
- *
- * @throws ConfigurationError `MTL_FLAG_VALUE` for an iteration that the run does not have
- */
-function iterationsToSkipOf(
-  flags: FlagReader,
-  { trainIterations }: TrainingLength,
-): readonly number[] | undefined {
-  const iterations = flags.get('iterations-to-skip');
-  const outside = iterations?.find((iteration) => iteration > trainIterations);
-  if (outside === undefined) return iterations;
+/** @throws ConfigurationError `MTL_FLAG_VALUE` for an iteration to skip that the run does not have */
+function checkIterationsToSkip(flags: FlagReader, { trainIterations }: TrainingLength): void {
+  const outside = flags.get('iterations-to-skip')?.find((iteration) => iteration > trainIterations);
+  if (outside === undefined) return;
   throw new ConfigurationError(
     'MTL_FLAG_VALUE',
     `${flags.written('iterations-to-skip')}: the training run has no step ${outside}`,
@@ -279,42 +264,4 @@ function precisionOf(flags: FlagReader): TrainingConfiguration['precision'] {
   }
   if (flags.required('bf16')) return 'bf16';
   return flags.required('fp16') ? 'fp16' : 'fp32';
-}
-
-/**
- * Returns the settings of the reaction to steps whose loss or gradient norm is far above the values of recent
- * steps.
- *
- * @throws ConfigurationError `MTL_FLAG_NEEDS`
- */
-export function spikeConfiguration({
-  flags,
-  notices,
-}: {
-  readonly flags: FlagReader;
-  readonly notices: string[];
-}): SpikeConfiguration {
-  const policy = flags.required('loss-spike-policy');
-  if (policy === 'roll-back' && flags.get('save-interval') === undefined) {
-    flags.needs('loss-spike-policy', '--save-interval N', 'has no checkpoint to go back to');
-  }
-  const unused = {
-    ignore: ['loss-spike-window', 'loss-spike-factor', 'loss-spike-limit'],
-    report: ['loss-spike-limit'],
-    skip: [],
-    'roll-back': [],
-  } as const;
-  for (const name of unused[policy]) {
-    if (flags.isGiven(name)) notices.push(`--${name} has no effect with --loss-spike-policy ${policy}`);
-  }
-  const rerunMode = flags.required('rerun-mode');
-  const threshold = flags.get('grad-norm-skip-threshold');
-  return {
-    policy,
-    window: flags.required('loss-spike-window'),
-    factor: flags.required('loss-spike-factor'),
-    limit: flags.required('loss-spike-limit'),
-    ...(rerunMode === 'disabled' ? {} : { rerunMode }),
-    ...(threshold === undefined ? {} : { gradientNormSkipThreshold: threshold }),
-  };
 }

@@ -7,6 +7,7 @@ import {
   wholeNumberOption,
 } from '@mtl/errors/options';
 import { adapterConfiguration } from '../adapters/adapter-configuration.js';
+import { bertSettings, modelConfiguration } from '../architecture/model-configuration.js';
 import { gptModelOf } from '../architecture/models-of-configuration.js';
 import type { ResolvedFlags } from '../command-line/resolve-flags.js';
 import { numProcessesOption, resolvedFlagsOption } from '../options/option-checks.js';
@@ -21,10 +22,10 @@ import { checkpointConfiguration } from './checkpoint-configuration.js';
 import { dataConfiguration } from './data-configuration.js';
 import { FlagReader } from './flag-reader.js';
 import { loggingConfiguration } from './logging-configuration.js';
-import { bertSettings, modelConfiguration } from './model-configuration.js';
 import { optimizerConfiguration } from './optimizer-configuration.js';
 import { parallelConfiguration } from './parallel-configuration.js';
-import { spikeConfiguration, trainingConfiguration } from './training-configuration.js';
+import { spikeConfiguration } from './spike-configuration.js';
+import { trainingConfiguration } from './training-configuration.js';
 
 export interface ValidateConfigurationOptions {
   /** Number of processes of the run. Default: 1 */

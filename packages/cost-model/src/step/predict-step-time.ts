@@ -41,7 +41,7 @@ export function predictStepTime(given: GivenStepOptions<PredictOptions>): StepPr
   const numChunks = layout.pp * (layout.numChunks ?? 1);
   if (operations.length !== numChunks) {
     throw new ConfigurationError('MTL_PLAN_LAYOUT', `there are operations of ${operations.length} chunks`, {
-      expected: `those of ${numChunks}, as the layout says`,
+      expected: `the operations of the ${numChunks} chunks of the layout`,
     });
   }
   const chunks = chunkPasses(operations, profile);

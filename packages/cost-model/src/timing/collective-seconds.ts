@@ -74,7 +74,7 @@ export function linkOf(hardware: HardwareProfile, isInside: boolean): Link {
   const link = isInside ? hardware.linkInside : hardware.linkBetween;
   if (link !== undefined) return link;
   throw new ConfigurationError('MTL_PROFILE', `${hardware.name}: no link between machines was measured`, {
-    expected: `at most ${hardware.gpusPerNode.value} processes, those of one machine`,
+    expected: `at most ${hardware.gpusPerNode.value} processes, all on one machine`,
     remedy: 'add linkBetween to the profile',
   });
 }

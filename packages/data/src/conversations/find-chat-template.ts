@@ -19,7 +19,8 @@ export function readChatTemplate(tokenizer: ChatTokenizer): ChatTemplate {
   const where = directory === undefined ? '' : ` of ${directory}`;
   throw new DataError('MTL_CHAT_TEMPLATE', `the tokenizer${where} has no chat template`, {
     expected: 'chat_template.jinja, or chat_template in tokenizer_config.json',
-    remedy: 'pass --chat-template FILE, a template in Jinja such as that of an instruction-tuned model',
+    remedy:
+      'pass --chat-template FILE, a template in Jinja such as the template of an instruction-tuned model',
   });
 }
 

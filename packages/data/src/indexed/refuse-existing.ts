@@ -10,7 +10,7 @@ import { indexedDatasetPaths } from './index-file.js';
 export function refuseExistingDataset(prefix: string): void {
   const { binPath, idxPath } = indexedDatasetPaths(prefix);
   refuseExistingFiles([binPath, idxPath], {
-    expected: 'a prefix of which there is no dataset',
+    expected: 'a prefix without a dataset',
     remedy: 'name another prefix, or replace that dataset with overwrite: true (mtl data: --overwrite)',
   });
 }

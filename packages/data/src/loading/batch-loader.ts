@@ -53,7 +53,7 @@ export function createBatchLoader<Batch extends NumberedBatch = TokenBatch>(
   }
   if (sampler.totalSamples > dataset.length) {
     throw new UsageError('MTL_DATA_SAMPLER', `the sampler counts ${sampler.totalSamples} samples`, {
-      expected: `at most ${dataset.length}, what the dataset has`,
+      expected: `at most ${dataset.length}, the number of samples in the dataset`,
     });
   }
   // Wrong settings must be reported here, not by the thread: the generator checks them when it starts.

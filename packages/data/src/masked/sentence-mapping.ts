@@ -256,7 +256,7 @@ export function checkSentenceMapping(
     const end = mapping[3 * row + 1]!;
     const target = mapping[3 * row + 2]!;
     if (end < start + minimumSentences || end > endOfDocument(documentIndices, start)) {
-      return `sample_index.npy, row ${row}: sentences ${start} to ${end} are not those of a sample of this part`;
+      return `sample_index.npy, row ${row}: sentences ${start} to ${end} do not belong to a sample of this part`;
     }
     if (target < 2 || target > maximumLength) {
       return `sample_index.npy, row ${row}: the target length ${target} is not one of 2 to ${maximumLength}`;

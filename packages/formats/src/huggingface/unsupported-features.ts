@@ -107,7 +107,7 @@ const features: readonly Feature[] = [
     what: 'grouped-query attention (fewer heads of keys and values)',
     fields: ['num_key_value_heads', 'num_kv_heads'],
     asks: (value, values) => value !== headsOf(values),
-    expected: 'as many as attention heads',
+    expected: 'the number of attention heads',
     isKnown: true,
   },
   { what: 'multi-query attention', fields: ['multi_query'], isKnown: true },

@@ -161,7 +161,7 @@ function unsupportedAdapter(path: string, name: string): CheckpointError {
   const [, why = "not of a LoRA of a transformer's linear layers"] =
     unsupportedTargets.find(([pattern]) => pattern.test(targetOf(name))) ?? [];
   return new CheckpointError('MTL_HUGGING_FACE_WEIGHTS', `${path}: ${name} is ${why}`, {
-    expected: `target_modules in ${loraConfigName} that are linear layers of the transformer's blocks, or target_parameters that are those of experts`,
+    expected: `target_modules in ${loraConfigName} that are linear layers of the transformer's blocks, or target_parameters that belong to experts`,
     remedy: mergeRemedy,
     exitCode: 2,
   });

@@ -24,10 +24,10 @@ const remedies: Readonly<Record<string, string>> = {
   MTL_INDEX:
     'tokens and labels must come from a tokenizer with the vocabulary of the model; labels that are not to count have weight 0 or are the ignoreIndex',
   MTL_INSTRUCTION_SET:
-    'hostInformation() has the instruction sets of this machine and those of the build; in a checkout npm run build:native compiles for all',
+    'hostInformation() has the instruction sets of this machine and of the build; in a checkout npm run build:native compiles for all',
   MTL_META: 'compute on device cpu or cuda, or leave the values unread: device meta only counts',
   MTL_MATMUL_CHOICES:
-    'the choices are those of another GPU, driver or cuBLASLt: remove their file, or leave --time-matmuls out',
+    'the choices were made for another GPU, driver or cuBLASLt: remove their file, or leave --time-matmuls out',
   MTL_OUT_OF_MEMORY: outOfMemoryRemedy,
 };
 

@@ -52,7 +52,7 @@ export function checkAdapterDropout({ dropout, targets }: LoraSpecification): vo
     'MTL_LORA_TARGETS',
     `adapters of experts have no dropout, and ${dropout} is asked for`,
     {
-      expected: 'a dropout of 0, or layers other than those of experts',
+      expected: 'a dropout of 0, or no expert layers',
       remedy: 'leave --lora-dropout out, or name the other layers in --lora-targets',
     },
   );

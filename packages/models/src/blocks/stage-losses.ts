@@ -31,7 +31,7 @@ export function lossFactorOf(lossFactors: LossFactors, name: string): number {
   const factor = lossFactors[name];
   if (factor !== undefined) return factor;
   throw new UsageError('MTL_STAGE', `no factor for the loss ${name}`, {
-    expected: `lossFactors with ${name}: the loss scale over what the loss is a mean over in the global batch`,
+    expected: `lossFactors with ${name}: the loss scale divided by the global batch's count of what the loss is averaged over`,
     details: { name, given: Object.keys(lossFactors) },
   });
 }

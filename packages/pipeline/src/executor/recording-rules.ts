@@ -54,7 +54,7 @@ export class RecordingRules {
     if (this.#recorded.has(shapes)) return true;
     if (this.#recorded.size < maximumShapes) return true;
     this.#refuse(
-      `CUDA graphs: micro-batches have more than ${maximumShapes} shapes; those of others are launched one by one`,
+      `CUDA graphs: micro-batches have more than ${maximumShapes} shapes; passes of other shapes are launched one by one`,
     );
     return false;
   }

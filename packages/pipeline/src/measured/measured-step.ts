@@ -62,7 +62,7 @@ function followedSchedule(actions: ReadonlyArray<readonly ScheduleAction[]>, nam
       ? `${all.length} passes for ${numMicroBatches} micro-batches`
       : checkSchedule(schedule)[0]?.message;
   if (what === undefined) return schedule;
-  throw new DataError('MTL_TRACE', `${name}: its passes are not those of a step: ${what}`, {
+  throw new DataError('MTL_TRACE', `${name}: its passes are not one step: ${what}`, {
     expected: 'forward and backward of every micro-batch on every chunk, from all ranks of the pipeline',
   });
 }

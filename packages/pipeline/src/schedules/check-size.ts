@@ -20,7 +20,8 @@ interface ChunkRange {
 export const oneChunk: ChunkRange = {
   least: 1,
   most: 1,
-  remedy: 'interleaved and breadth-first are the schedules of several chunks per rank, zb-v that of two',
+  remedy:
+    'interleaved and breadth-first are the schedules for several chunks per rank, zb-v is the schedule for two',
 };
 
 /**

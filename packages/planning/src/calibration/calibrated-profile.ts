@@ -93,7 +93,7 @@ const assumedOfUnknownGpus: AssumedHardware = {
     efficiency: { value: 0.8, source: unmeasured },
     latencySeconds: { value: 1e-5, source: unmeasured },
   },
-  overlapCost: { value: 0.15, source: 'assumed: that of h100-80gb' },
+  overlapCost: { value: 0.15, source: 'assumed: as for h100-80gb' },
 };
 
 /**

@@ -11,9 +11,9 @@ import { referenceRuns } from './reference-runs.js';
 const tiny: RunOptions = {
   preset: 'none',
   model: { numLayers: 4, hiddenSize: 64, numAttentionHeads: 4, maxPositionEmbeddings: 32 },
-  data: { dataPath: ['bundled'], seqLength: 32, tokenizerType: 'NullTokenizer', vocabSize: 999 },
-  training: { microBatchSize: 2, trainIters: 3, globalBatchSize: 8 },
-  optimizer: { lr: 1e-3 },
+  data: { dataPath: ['bundled'], sequenceLength: 32, tokenizerType: 'NullTokenizer', vocabSize: 999 },
+  training: { microBatchSize: 2, trainIterations: 3, globalBatchSize: 8 },
+  optimizer: { maxLearningRate: 1e-3 },
 };
 
 const sparse: RunOptions['model'] = {

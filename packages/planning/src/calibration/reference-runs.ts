@@ -186,13 +186,13 @@ function referenceRun(
         ...model,
       },
       data: {
-        seqLength: sequence,
+        sequenceLength: sequence,
         tokenizerType: 'NullTokenizer',
         vocabSize: vocabulary,
         dataPath: ['bundled'],
       },
-      training: { microBatchSize: batch, globalBatchSize: 2 * batch, trainIters: steps, ...training },
-      optimizer: { lr: 1e-4 },
+      training: { microBatchSize: batch, globalBatchSize: 2 * batch, trainIterations: steps, ...training },
+      optimizer: { maxLearningRate: 1e-4 },
       layout,
     },
   };

@@ -89,9 +89,9 @@ describe('planToCompare', () => {
     const run: RunOptions = {
       preset: 'gpt2-124m',
       data: { dataPath: ['bundled'] },
-      optimizer: { lr: 1 },
-      training: { trainIters: 1 },
-      logging: { compareWithPlan: true },
+      optimizer: { maxLearningRate: 1 },
+      training: { trainIterations: 1 },
+      logging: { comparesWithPlan: true },
     };
     const planned = (layout: RunOptions['layout']) =>
       planToCompare(configure({ ...run, layout }), { MTL_PROFILE: '/nowhere/profile.json' });

@@ -23,8 +23,8 @@ export async function planToCompare(
   const { device } = configuration.parallel;
   if (device !== 'cpu') {
     throw new ConfigurationError('MTL_CALIBRATE_DEVICE', `--compare-with-plan on device ${device}`, {
-      expected: '--device cpu: parts of a step are timed on the host, which only starts those of a GPU',
-      remedy: 'leave --compare-with-plan out, and compare the time of a step with that of mtl plan',
+      expected: '--device cpu: parts of a step are timed on the host, which only starts the work of a GPU',
+      remedy: 'leave --compare-with-plan out, and compare the time of a step with the prediction of mtl plan',
     });
   }
   const plan = await planRun(configuration, { profile: openProfile({ variables }) });

@@ -53,7 +53,7 @@ export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ..
     ...(of.unevenPeakBytes === undefined
       ? []
       : [
-          `peak memory is that of even routing: a rank whose experts all tokens chose would take ${formatBytes(of.unevenPeakBytes)}`,
+          `peak memory assumes even routing: a rank whose experts all tokens chose would take ${formatBytes(of.unevenPeakBytes)}`,
         ]),
   ].join('\n');
 }

@@ -68,9 +68,9 @@ describe('explainOutOfMemory', () => {
         disableBiasLinear: true,
         numExperts: 8,
       },
-      data: { dataPath: ['a'], seqLength: 32, tokenizerType: 'NullTokenizer', vocabSize: 99 },
-      training: { microBatchSize: 1, globalBatchSize: 4, trainIters: 1 },
-      optimizer: { lr: 1 },
+      data: { dataPath: ['a'], sequenceLength: 32, tokenizerType: 'NullTokenizer', vocabSize: 99 },
+      training: { microBatchSize: 1, globalBatchSize: 4, trainIterations: 1 },
+      optimizer: { maxLearningRate: 1 },
     };
     const names = namesOf(await remedyOf(experts, { worldSize: 4 }));
     // 8 does not divide among 4 processes

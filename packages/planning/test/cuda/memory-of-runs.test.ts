@@ -14,13 +14,13 @@ const sizes: RunOptions = {
   model: { numLayers: 4, hiddenSize: 64, numAttentionHeads: 4, maxPositionEmbeddings: 64 },
   data: {
     dataPath: ['bundled'],
-    seqLength: 64,
+    sequenceLength: 64,
     tokenizerType: 'NullTokenizer',
     vocabSize: 2000,
     split: '100,0,0',
   },
-  training: { microBatchSize: 2, globalBatchSize: 12, trainIters: 3 },
-  optimizer: { lr: 1e-3 },
+  training: { microBatchSize: 2, globalBatchSize: 12, trainIterations: 3 },
+  optimizer: { maxLearningRate: 1e-3 },
   layout: { device: 'cuda' },
 };
 const recompute: RunOptions = { training: { recomputeGranularity: 'full', recomputeMethod: 'uniform' } };

@@ -22,14 +22,14 @@ const sizes: RunOptions = {
   model: { numLayers: 2, hiddenSize: 48, numAttentionHeads: 4, maxPositionEmbeddings: 64 },
   data: {
     dataPath: ['bundled'],
-    seqLength: 64,
+    sequenceLength: 64,
     tokenizerType: 'NullTokenizer',
     vocabSize: 2000,
     split: '100,0,0',
   },
-  training: { microBatchSize: 2, globalBatchSize: 12, trainIters: 3, bf16: true },
-  optimizer: { lr: 1e-3 },
-  layout: { device: 'cuda', timeMatmuls: true },
+  training: { microBatchSize: 2, globalBatchSize: 12, trainIterations: 3, bf16: true },
+  optimizer: { maxLearningRate: 1e-3 },
+  layout: { device: 'cuda', timesMatmuls: true },
 };
 
 async function configured(options: RunOptions = {}, worldSize = 1) {

@@ -28,9 +28,9 @@ export const gptOptions = (layers: number, hidden: number, heads: number, batch:
     numAttentionHeads: heads,
     maxPositionEmbeddings: 2048,
   },
-  data: { dataPath: ['bundled'], seqLength: 2048, tokenizerType: 'NullTokenizer', vocabSize: 51_199 },
-  training: { bf16: true, globalBatchSize: batch, trainIters: 1000 },
-  optimizer: { lr: 1 },
+  data: { dataPath: ['bundled'], sequenceLength: 2048, tokenizerType: 'NullTokenizer', vocabSize: 51_199 },
+  training: { bf16: true, globalBatchSize: batch, trainIterations: 1000 },
+  optimizer: { maxLearningRate: 1 },
 });
 
 /** All rows of table 1 recompute whole layers. */

@@ -5,9 +5,9 @@ import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 export const tinyGpt: RunOptions = {
   preset: 'none',
   model: { numLayers: 4, hiddenSize: 64, numAttentionHeads: 4, maxPositionEmbeddings: 32 },
-  data: { dataPath: ['bundled'], seqLength: 32, tokenizerType: 'NullTokenizer', vocabSize: 999 },
-  training: { microBatchSize: 2, trainIters: 3 },
-  optimizer: { lr: 1e-3 },
+  data: { dataPath: ['bundled'], sequenceLength: 32, tokenizerType: 'NullTokenizer', vocabSize: 999 },
+  training: { microBatchSize: 2, trainIterations: 3 },
+  optimizer: { maxLearningRate: 1e-3 },
   layout: { threads: 1 },
 };
 

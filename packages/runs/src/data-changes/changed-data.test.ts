@@ -15,7 +15,7 @@ const pathOf = (name: string): string => join(directory, name);
 const tiny = {
   preset: 'none',
   model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 32 },
-  optimizer: { lr: 1e-3 },
+  optimizer: { maxLearningRate: 1e-3 },
   layout: { threads: 1 },
   logging: { noEvalSamples: true },
 } as const satisfies TrainOptions;
@@ -39,7 +39,7 @@ async function run(options: TrainOptions, exitInterval?: number): Promise<string
   return told.join('');
 }
 
-const order = 'the order of samples is no longer that of the first run';
+const order = 'the order of samples differs from the first run';
 
 describe('conversations that changed before a resume', () => {
   writeFileSync(
@@ -51,10 +51,10 @@ describe('conversations that changed before a resume', () => {
       trainData: [pathOf(`${name}.jsonl`)],
       chatTemplate: pathOf('chat.jinja'),
       tokenizerType: 'ByteLevelTokenizer',
-      seqLength: 32,
+      sequenceLength: 32,
       epochs: 2,
     },
-    training: { microBatchSize: 1, globalBatchSize: 2, evalIters: 0 },
+    training: { microBatchSize: 1, globalBatchSize: 2, evalIterations: 0 },
     checkpoint: { save: pathOf(name), load: pathOf(name) },
   });
   /** Saves the lines, in order. */
@@ -67,7 +67,7 @@ describe('conversations that changed before a resume', () => {
     const unchanged = await run(options('changed'), 2);
     const noteOf = (
       iteration: string,
-    ): string => `  note: the data are not those of ${pathOf('changed')}/${iteration}:
+    ): string => `  note: the data differ from ${pathOf('changed')}/${iteration}:
     ${pathOf('changed')}.jsonl: other content of the same size
   ${order}`;
     write('changed', [...lines].reverse());
@@ -133,20 +133,25 @@ it('a dataset that gained a document is named, and one that was moved is not', a
   write('documents', 20);
   const save = pathOf('documents-run');
   const options = (name: string): TrainOptions => ({
-    data: { dataPath: [pathOf(name)], tokenizerType: 'ByteLevelTokenizer', seqLength: 32, split: '1,0,0' },
-    training: { microBatchSize: 1, globalBatchSize: 2, trainIters: 6, evalIters: 0 },
+    data: {
+      dataPath: [pathOf(name)],
+      tokenizerType: 'ByteLevelTokenizer',
+      sequenceLength: 32,
+      split: '1,0,0',
+    },
+    training: { microBatchSize: 1, globalBatchSize: 2, trainIterations: 6, evalIterations: 0 },
     checkpoint: { save, load: save },
   });
   await run(options('documents'), 2);
   write('moved', 20);
   expect(await run(options('moved'), 3)).not.toContain('the data are not those');
   write('moved', 21);
-  expect(await run(options('moved'), 4)).toContain(`  note: the data are not those of ${save}/iter_0000003:
+  expect(await run(options('moved'), 4)).toContain(`  note: the data differ from ${save}/iter_0000003:
     ${pathOf('moved')}.bin: 4,000 -> 4,200 bytes
     ${pathOf('moved')}.idx: 442 -> 462 bytes
   ${order}`);
   rmSync(join(save, 'run.json'));
-  expect(await run(options('moved'), 5)).toContain(`  note: ${save} has no run.json: nothing tells`);
+  expect(await run(options('moved'), 5)).toContain(`  note: ${save} has no run.json: it is not known`);
   using dataset = IndexedDataset.open(pathOf('moved'));
   expect(dataset.numDocuments).toBe(21);
 });

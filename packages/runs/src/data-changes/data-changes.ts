@@ -110,20 +110,18 @@ export function notesOfDataChanges({ training, evaluation, path }: DataChanges):
   const all = [...training, ...evaluation];
   if (all.length === 0) return [];
   return [
-    `  note: the data are not those of ${path}:`,
+    `  note: the data differ from ${path}:`,
     ...all.map((change) => `    ${change}`),
     ...(training.length === 0
       ? []
-      : [
-          '  the order of samples is no longer that of the first run: some may come again, others not at all',
-        ]),
-    ...(evaluation.length === 0 ? [] : ['  results of evaluations cannot be compared with those before']),
+      : ['  the order of samples differs from the first run: some may come again, others not at all']),
+    ...(evaluation.length === 0 ? [] : ['  results of evaluations cannot be compared with earlier ones']),
   ];
 }
 
 /** Returns the line for a user when the training data of a checkpoint is unknown. */
 export const noteOfUnknownData = (why: string, path: string): string =>
-  `  note: ${why}: nothing tells if the data are those of ${path}`;
+  `  note: ${why}: it is not known whether the data are the same as in ${path}`;
 
 function isSameOrder(before: Datasets, now: Datasets): boolean {
   return before.length === now.length && before.every((dataset, index) => isSame(dataset, now[index]!));

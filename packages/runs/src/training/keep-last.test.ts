@@ -12,8 +12,8 @@ afterAll(() => rmSync(directory, { recursive: true }));
 const tiny = {
   preset: 'char-10m',
   model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 16 },
-  data: { seqLength: 16, split: '1,0,0', ...(await preparedCorpus(directory)).data },
-  training: { microBatchSize: 2, globalBatchSize: 2, trainIters: 100, evalIters: 0 },
+  data: { sequenceLength: 16, split: '1,0,0', ...(await preparedCorpus(directory)).data },
+  training: { microBatchSize: 2, globalBatchSize: 2, trainIterations: 100, evalIterations: 0 },
   layout: { threads: 1 },
   logging: { noEvalSamples: true },
 } as const satisfies TrainOptions;
@@ -49,11 +49,11 @@ it('leaves checkpoints of other runs, converted ones, and those of a branch that
   const runOf = async (iteration: number) =>
     await runOfCheckpoint(await Checkpoint.open(join(save, `iter_${String(iteration).padStart(7, '0')}`)));
   // goes back: from now on, 3 and 4 are of another branch
-  await job(10, { ...kept, ckptStep: 2, saveInterval: 5 });
+  await job(10, { ...kept, checkpointStep: 2, saveInterval: 5 });
   expect(iterations(save)).toEqual([1, 2, 3, 4, 10, 50, 51]);
   expect(await runOf(10)).not.toBe(await runOf(4));
   // from the newest checkpoint it is the same run
-  await job(12, { ...kept, ckptStep: 10, saveInterval: 6 });
+  await job(12, { ...kept, checkpointStep: 10, saveInterval: 6 });
   expect(iterations(save)).toEqual([1, 2, 3, 4, 10, 12, 50, 51]);
   expect(await runOf(12)).toBe(await runOf(10));
 });

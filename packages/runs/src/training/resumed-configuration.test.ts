@@ -154,7 +154,7 @@ describe('a resumed run', () => {
       '--seed 7 --attention-dropout 0.2 --hidden-dropout 0 --adam-beta1 0.8 --adam-beta2 0.99 --adam-eps 1e-6 --clip-grad 2 --global-batch-size 8 --split 90,10,0',
     );
     expect(notes).toEqual([
-      '  settings that differ from those of x/iter_0000050 (old -> new):',
+      '  settings that differ from x/iter_0000050 (old -> new):',
       '    --seed 1234 -> 7',
       '    --attention-dropout 0.1 -> 0.2',
       '    --hidden-dropout 0.1 -> 0',

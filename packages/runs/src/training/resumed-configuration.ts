@@ -61,7 +61,7 @@ export function resumedConfiguration(options: ResumedConfigurationOptions): Resu
     changes.length === 0
       ? []
       : [
-          `  settings that differ from those of ${checkpoint.path} (old -> new):`,
+          `  settings that differ from ${checkpoint.path} (old -> new):`,
           ...changes.map(({ flag, before, now }) => `    --${flag} ${before} -> ${now}`),
         ];
   return { configuration, notes };

@@ -386,9 +386,9 @@ describe('compareRuns of a resumed run', () => {
 
   /** The part of a model's options that a checkpoint gives. */
   const ofCheckpoint: RunOptions = {
-    model: { kvChannels: 16, ffnHiddenSize: 256, numQueryGroups: 4, gelu: 'tanh' },
+    model: { headSize: 16, ffnHiddenSize: 256, numQueryGroups: 4, geluKind: 'tanh' },
     training: { globalBatchSize: 2, exitInterval: 5 },
-    optimizer: { lrDecayIters: 100 },
+    optimizer: { learningRateDecayIterations: 100 },
     checkpoint: { load: 'somewhere' },
     layout: { threads: 1 },
     logging: { metricsJsonl: 'copy' },
@@ -401,8 +401,11 @@ describe('compareRuns of a resumed run', () => {
   });
 
   it('tells once that one trains for more steps, and the length of its decay', async () => {
-    startResolved('a', { optimizer: { lrDecayIters: 100 } });
-    startResolved('b', { training: { trainIters: 200 }, optimizer: { lrDecayIters: 100 } });
+    startResolved('a', { optimizer: { learningRateDecayIterations: 100 } });
+    startResolved('b', {
+      training: { trainIterations: 200 },
+      optimizer: { learningRateDecayIterations: 100 },
+    });
     expect(await compare()).toMatchObject({
       flags: [{ name: 'train-iters', values: [100, 200] }],
       conditions: [],
@@ -426,13 +429,13 @@ describe('compareRuns of a resumed run', () => {
 
   it('names the weights that each began with', async () => {
     startResolved('a', {});
-    startResolved('b', { checkpoint: { loadHf: 'weights' } });
+    startResolved('b', { checkpoint: { loadHuggingFace: 'weights' } });
     startResolved('b', { checkpoint: { load: 'b' } }, 5);
     expect((await compare()).flags).toEqual([{ name: 'load-hf', values: [undefined, 'weights'] }]);
   });
 
   it('compares with a run of an older version what both tell', async () => {
-    start('a', { run: { model: { kvChannels: 16 }, training: { seed: 2 } } });
+    start('a', { run: { model: { headSize: 16 }, training: { seed: 2 } } });
     startResolved('b', {});
     const record = readRunRecord(pathOf('a'))!;
     const [{ resolved: _, contents: __, ...old }] = record.starts as [RunStart];

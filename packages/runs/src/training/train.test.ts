@@ -15,8 +15,8 @@ afterAll(() => rmSync(directory, { recursive: true }));
 const tiny = {
   preset: 'char-10m',
   model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 16 },
-  data: { seqLength: 16 },
-  training: { microBatchSize: 2, globalBatchSize: 2, trainIters: 6, evalIters: 0 },
+  data: { sequenceLength: 16 },
+  training: { microBatchSize: 2, globalBatchSize: 2, trainIterations: 6, evalIterations: 0 },
   layout: { threads: 1 },
   logging: { noEvalSamples: true },
 } as const satisfies TrainOptions;
@@ -108,7 +108,7 @@ it('lists the checkpoints of a run that goes back while all ranks wait', async (
     await using first = await train({ ...tiny, training, checkpoint: { save } });
     await first.run();
   }
-  await using training = await train({ ...tiny, checkpoint: { save, load: save, ckptStep: 2 } });
+  await using training = await train({ ...tiny, checkpoint: { save, load: save, checkpointStep: 2 } });
   // reads of the folder fail from now on
   renameSync(save, moved);
   writeFileSync(save, '');

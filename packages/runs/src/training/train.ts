@@ -38,7 +38,7 @@ const silence: ConsoleStream = { write: () => true };
  * Builds a training run, whose steps its caller goes through:
  *
  * ```ts
- * await using training = await train({ preset: 'char-10m', training: { trainIters: 100 } });
+ * await using training = await train({ preset: 'char-10m', training: { trainIterations: 100 } });
  * for await (const { iteration, loss } of training) console.log(iteration, loss);
  * ```
  *

@@ -30,16 +30,21 @@ const small: RunOptions = {
     attentionDropout: 0.1,
     hiddenDropout: 0.1,
   },
-  data: { seqLength: 32, split: '90,10,0' },
+  data: { sequenceLength: 32, split: '90,10,0' },
   training: {
     // fast runs take half of the passes per step; layouts of whole runs need all micro-batches
     microBatchSize: numberInRuns({ whole: 1, fast: 2 }),
     globalBatchSize: 8,
-    trainIters: 24,
-    evalIters: 1,
+    trainIterations: 24,
+    evalIterations: 1,
     evalInterval: 8,
   },
-  optimizer: { lr: 5e-3, lrDecayStyle: 'cosine', lrDecayIters: 24, clipGrad: 1 },
+  optimizer: {
+    maxLearningRate: 5e-3,
+    learningRateDecayStyle: 'cosine',
+    learningRateDecayIterations: 24,
+    clipGrad: 1,
+  },
   logging: { logInterval: 1, noEvalSamples: true },
   layout: { threads: 1 },
 };

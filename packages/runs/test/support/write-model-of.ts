@@ -10,7 +10,7 @@ export async function writeModelOf(options: RunOptions, directory: string): Prom
   const { vocabularySize } = await createTokenizer({ type: 'ByteLevelTokenizer' });
   const unused: RunOptions = {
     data: { dataPath: ['unused'], tokenizerType: 'ByteLevelTokenizer' },
-    training: { globalBatchSize: 1, microBatchSize: 1, trainIters: 1 },
+    training: { globalBatchSize: 1, microBatchSize: 1, trainIterations: 1 },
   };
   const model = gptModelOf(configure(mergeOptions(options, unused)).model, vocabularySize);
   const parameters = gptParameters(model);

@@ -96,8 +96,8 @@ describe('modelFlopsText', () => {
     );
     expect(modelFlopsText({ ...shape, heldWeights: 700 })).toBe(
       'B S (6 x 100 weights of layers that a token uses + 12 S x 24 features of queries) per iteration, ' +
-        'attention counted in full, of 700 weights of layers those of experts that a token does not use ' +
-        'not counted, recomputation not counted',
+        'attention counted in full, of the 700 weights of layers, experts that a token does not use are not ' +
+        'counted, recomputation not counted',
     );
   });
 });

@@ -87,7 +87,7 @@ export function modelFlopsText(shape: ModelFlopsShape): string {
     isCausal ? 'attention counted by half for the causal mask' : 'attention counted in full',
     ...(heldWeights === undefined
       ? []
-      : [`of ${heldWeights} weights of layers those of experts that a token does not use not counted`]),
+      : [`of the ${heldWeights} weights of layers, experts that a token does not use are not counted`]),
     // a model that predicts some of the tokens has rows of all lengths
     ...(headShare === undefined ? [] : ['padding counted']),
     ...(numAdapterParameters === undefined ? [] : ['gradients of adapters counted and not of weights']),

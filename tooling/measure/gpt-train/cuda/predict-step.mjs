@@ -22,17 +22,17 @@ export function benchmarkConfiguration({ preset, microBatch, dtype = 'bfloat16' 
     model: { ...model, disableBiasLinear: addBiasLinear === false },
     data: {
       dataPath: ['bundled'],
-      seqLength: model.maxPositionEmbeddings,
+      sequenceLength: model.maxPositionEmbeddings,
       vocabSize,
       tokenizerType: 'NullTokenizer',
     },
     training: {
       microBatchSize: microBatch,
       globalBatchSize: microBatch,
-      trainIters: 1,
+      trainIterations: 1,
       bf16: dtype === 'bfloat16',
     },
-    optimizer: { lr: 1 },
+    optimizer: { maxLearningRate: 1 },
     layout: { device: 'cuda' },
   });
 }

@@ -79,7 +79,10 @@ export function evalCommand(): Command {
     .addOption(skipBadLinesOption())
     .option('--split <a,b,c>', "Weights of the datasets' parts. [the training run's, else all documents]")
     .addOption(
-      choiceOption('--part <name>', 'Which of them. [valid with a split, else all]', [...splitNames, 'all']),
+      choiceOption('--part <name>', 'The part to evaluate. [valid with a split, else all]', [
+        ...splitNames,
+        'all',
+      ]),
     )
     .addOption(countOption('--seq-length <n>', 'Tokens in a window. [as in training]'))
     .addOption(

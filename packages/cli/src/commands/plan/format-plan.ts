@@ -25,7 +25,8 @@ exposed: communication that no computation hides; bubble: ranks wait for other p
 utilisation: model FLOPs by the peak of the hardware, with attention in full or its causal half
 `;
 
-const legendOfExperts = 'active: what a token uses; model FLOPs are of them, memory is of all parameters\n';
+const legendOfExperts =
+  'active: the parameters that a token uses; model FLOPs count these, memory counts all\n';
 
 /** Formats a plan as a short table of at most `reportColumns`, with what its words mean. */
 export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {

@@ -73,12 +73,9 @@ export function planCommand(): Command {
       ),
     )
     .addOption(countOption('--num-processes <n>', 'Processes of the training run.').default(1))
-    .addOption(countOption('--gpus-per-node <n>', 'Processes of one node. [those of the profile]'))
+    .addOption(countOption('--gpus-per-node <n>', "Processes of one node. [the profile's]"))
     .addOption(
-      bytesOption(
-        '--memory <bytes>',
-        'Memory of each process, as 80e9, 80GB or 80GiB. [that of the profile]',
-      ),
+      bytesOption('--memory <bytes>', "Memory of each process, as 80e9, 80GB or 80GiB. [the profile's]"),
     )
     .option('--search', 'Finds the fastest layouts that fit; layout flags that are given stay as they are.')
     .option(

@@ -34,13 +34,19 @@ function flagsOf(command: Command, words: readonly string[] = []): string[] {
   ];
 }
 
-/** Returns the error codes of the API reference, and the names of the sources that a README describes. */
+/**
+ * Returns the error codes of the API reference, and the names of the sources that READMEs and docs describe.
+ */
 function documentedCodes(): string[] {
   const packages = fileURLToPath(new URL('../../../../', import.meta.url));
   // a folder without a README is what is left of a package of another branch
   const folders = readdirSync(packages).filter((name) => existsSync(join(packages, name, 'README.md')));
+  const docs = join(packages, '../docs');
   const documents = [
     join(packages, '../README.md'),
+    ...readdirSync(docs)
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => join(docs, name)),
     ...folders.map((name) => join(packages, name, 'README.md')),
   ];
   const sources = folders.flatMap((name) => [

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { flagAliases, flagSchema } from '../../schema/flag-schema.js';
-import { findMegatronFlag, megatronFlagFamilies, megatronFlags } from './megatron-flags.js';
+import { findMegatronFlag, megatronFlags } from './judge-megatron-flag.js';
+import { unsupportedFlags } from './unsupported-flags.js';
 
 describe('the reason of an unsupported Megatron flag', () => {
   it.each([
@@ -43,22 +44,28 @@ describe('the reason of an unsupported Megatron flag', () => {
     ['task', 'use mtl eval --task'],
     ['vocab-extra-ids', "tokenizer's file"],
   ])('has the remedy for this flag: %s', (name, remedy) => {
-    expect(findMegatronFlag(name)!.instead).toContain(remedy);
+    expect(findMegatronFlag(name)!.remedy).toContain(remedy);
   });
 
   it('names only flags that exist', () => {
     const known = new Set([...Object.keys(flagSchema.shape), ...Object.keys(flagAliases)]);
     // flags of other programs: mtl eval, the programs of mtl data prepare, and node
     const ofOthers = ['task', 'cpu-prof', 'config', 'dry-run'];
-    for (const [name, { why, instead = '', harmlessWith }] of Object.entries({
-      ...megatronFlags,
-      ...megatronFlagFamilies,
-    })) {
-      expect(known.has(harmlessWith?.flag ?? 'lr'), `--${name} speaks of --${harmlessWith?.flag}`).toBe(true);
-      for (const [, flag] of `${why} ${instead}`.matchAll(/(?<![\w-])--([a-z][a-z0-9-]*)/g)) {
-        const isKnown = known.has(flag!) || ofOthers.includes(flag!) || megatronFlags[flag!] !== undefined;
+    for (const [name, { why, remedy = '' }] of megatronFlags) {
+      for (const [, flag] of `${why} ${remedy}`.matchAll(/(?<![\w-])--([a-z][a-z0-9-]*)/g)) {
+        const isKnown = known.has(flag!) || ofOthers.includes(flag!) || megatronFlags.has(flag!);
         expect(isKnown, `--${name} speaks of --${flag}`).toBe(true);
       }
     }
+  });
+
+  it('is stated once for each flag', () => {
+    const names = unsupportedFlags
+      .split('\n')
+      .filter((line) => line.startsWith(' '))
+      .flatMap((line) => line.split(' | ')[0]!.trim().split(' '))
+      .map((flag) => flag.split('=')[0]!);
+    expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
+    expect(new Set(names)).toEqual(new Set(megatronFlags.keys()));
   });
 });

@@ -253,7 +253,7 @@ function columnChunk(options: {
   const { file_path, meta_data } = named[0]!;
   if (file_path !== undefined) throw new Error('its columns are in another file');
   const { type, codec, num_values, data_page_offset, dictionary_page_offset } = meta_data!;
-  if (type !== 'BYTE_ARRAY') throw new Error('its type is not that of the schema');
+  if (type !== 'BYTE_ARRAY') throw new Error('its type differs from the schema');
   const numRows = countOf(group.num_rows, 'number of rows');
   const numValues = countOf(num_values, 'number of values');
   if (numValues !== numRows) throw new Error(`its column has ${numValues} values for ${numRows} rows`);

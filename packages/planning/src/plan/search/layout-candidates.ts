@@ -313,7 +313,7 @@ export function checkLayoutFlags(
       'MTL_PLAN_LAYOUT',
       `a search cannot leave --${flag} ${values[flag]} as it is`,
       {
-        expected: 'layouts with as many layers on every chunk',
+        expected: 'layouts with the same number of layers on every chunk',
         remedy: `leave --${flag} out, or plan that layout without --search`,
         details: { flag },
       },

@@ -141,7 +141,7 @@ describe('searchLayouts', () => {
   it('divides sequences that are too long for one process, and short ones never', async () => {
     const found = async (seqLength: number) => {
       const options = mergeOptions(gptOptions(8, 1024, 8, 8), {
-        data: { seqLength },
+        data: { sequenceLength: seqLength },
         model: { maxPositionEmbeddings: seqLength, positionEmbeddingType: 'rope' },
         layout: { tensorModelParallelSize: 1, pipelineModelParallelSize: 1 },
         training: { microBatchSize: 1, recomputeGranularity: 'selective', bf16: true },
@@ -273,11 +273,11 @@ describe('searchLayouts', () => {
     // two of three layers have experts
     const base = new URL('../../../../formats/fixtures/huggingface-qwen3-moe', import.meta.url);
     const options: RunOptions = {
-      checkpoint: { loadHf: fileURLToPath(base) },
-      lora: { loraRank: 8, loraTargets: ['experts.gate_up_proj', 'experts.down_proj'] },
-      data: { dataPath: ['unused'], seqLength: 16, tokenizerType: 'NullTokenizer', vocabSize: 32 },
-      training: { microBatchSize: 1, globalBatchSize: 8, trainIters: 1 },
-      optimizer: { lr: 1e-3 },
+      checkpoint: { loadHuggingFace: fileURLToPath(base) },
+      lora: { rank: 8, targets: ['experts.gate_up_proj', 'experts.down_proj'] },
+      data: { dataPath: ['unused'], sequenceLength: 16, tokenizerType: 'NullTokenizer', vocabSize: 32 },
+      training: { microBatchSize: 1, globalBatchSize: 8, trainIterations: 1 },
+      optimizer: { maxLearningRate: 1e-3 },
       layout: { tensorModelParallelSize: 1, pipelineModelParallelSize: 1, expertModelParallelSize: 1 },
     };
     const profile = loadProfile('h100-80gb');
@@ -387,7 +387,7 @@ describe('searchLayouts', () => {
     },
     // invalid in every layout
     {
-      options: mergeOptions(tiny, { optimizer: { lrWarmupIters: 2000 } }),
+      options: mergeOptions(tiny, { optimizer: { learningRateWarmupIterations: 2000 } }),
       code: 'MTL_LEARNING_RATE',
       message: /warm-up takes 2000/,
     },

@@ -39,6 +39,6 @@ export function checkSavedAdapters(
   throw refuse(
     `has adapters of other layers: ${other === undefined ? `not ${missing}` : other}`,
     'the --lora-targets that it was trained with',
-    'leave --lora-targets out: a resumed run has those of its checkpoint',
+    'leave --lora-targets out: a resumed run has the targets of its checkpoint',
   );
 }

@@ -1,7 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
-import { rotaryScalingFields } from '../architecture/architecture-fields.js';
 import type { FlagName } from '../schema/flag-schema.js';
-import type { FlagReader } from './flag-reader.js';
+import type { FlagReader } from '../validation/flag-reader.js';
+import { rotaryScalingFields } from './architecture-fields.js';
 
 const rotaryFlags = [
   'rotary-base',

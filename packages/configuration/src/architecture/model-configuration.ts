@@ -1,21 +1,26 @@
 import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
-import { type ArchitectureField, type KnownValues, modelValue } from '../architecture/architecture-field.js';
-import { architectureFields } from '../architecture/architecture-fields.js';
-import { type ArchitectureFlag, fieldsOf } from '../architecture/fields-of.js';
 import type { BertConfiguration, ModelConfiguration } from '../pretraining-configuration.js';
+import { bertFlags } from '../schema/flag-schema.js';
+import type { FlagReader } from '../validation/flag-reader.js';
+import { type ArchitectureField, type KnownValues, modelValue } from './architecture-field.js';
+import { architectureFields } from './architecture-fields.js';
 import { checkExperts } from './check-experts.js';
 import { checkPositions } from './check-positions.js';
-import type { FlagReader } from './flag-reader.js';
+import { type ArchitectureFlag, fieldsOf } from './fields-of.js';
+import { configuredField } from './models-of-configuration.js';
+
+/** The fields of the architecture that are not derived from several flags. */
+type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 'sequenceLength'>;
 
 /**
- * Returns the architecture in the configuration of a run, by its keys: values of flags and derived values.
+ * Returns the architecture in the configuration of a run, by its keys: values of flags and derived values;
+ * without the fields that only a BERT has.
  *
- * @param of `bert` for the fields that only a BERT has, `others` for all other fields
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a flag without a value
  */
-function configuredFields(flags: FlagReader, of: 'bert' | 'others'): Readonly<Record<string, unknown>> {
+function configuredFields(flags: FlagReader): FieldsOfFlags {
+  // without the kind of model, so that the kind of GELU is left open
   const given = {
-    kind: flags.model,
     hiddenSize: flags.required('hidden-size'),
     numAttentionHeads: flags.required('num-attention-heads'),
     groupQueryAttention: flags.get('group-query-attention'),
@@ -32,42 +37,32 @@ function configuredFields(flags: FlagReader, of: 'bert' | 'others'): Readonly<Re
   };
   const width = architectureFields['ffn-hidden-size'].otherwise(given) as number;
   const known = { ...given, ffnHiddenSize: flags.get('ffn-hidden-size') ?? width };
-  const chosen = fieldsOf().filter(([, { kind }]) => (kind === 'bert') === (of === 'bert'));
+  const chosen = fieldsOf().filter(([, { kind }]) => kind !== 'bert');
   const values = chosen.map(([name, field]) => {
-    const { key, configurationKey } = field;
+    const { key, isFlagValue } = configuredField(name, field);
     const value = configuredValue(flags, { name, field, known });
-    return configurationKey === undefined ? [key, modelValue(field, value)] : [configurationKey, value];
+    return [key, isFlagValue ? value : modelValue(field, value)];
   });
-  return Object.fromEntries(values) as Readonly<Record<string, unknown>>;
+  return Object.fromEntries(values) as unknown as FieldsOfFlags;
 }
 
 function configuredValue(
   flags: FlagReader,
   {
     name,
-    field: { isLeftOpen, isOptional, isUnused, otherwise },
+    field: { isUnused, otherwise },
     known,
   }: { readonly name: ArchitectureFlag; readonly field: ArchitectureField; readonly known: KnownValues },
 ): unknown {
   const given = flags.get(name);
-  if (isLeftOpen) return given;
-  if (isOptional) return isUnused?.(known) ? undefined : (given ?? otherwise?.(known));
+  if (isUnused !== undefined) return isUnused(known) ? undefined : (given ?? otherwise?.(known));
   return given ?? otherwise?.(known) ?? flags.required(name);
 }
 
-type BertFieldsOfFlags = Omit<BertConfiguration, 'maskProbability' | 'shortSequenceProbability'>;
-
 /** Returns the settings that only a BERT has. */
 export function bertSettings(flags: FlagReader): BertConfiguration {
-  return {
-    ...(configuredFields(flags, 'bert') as unknown as BertFieldsOfFlags),
-    maskProbability: flags.required('mask-prob'),
-    shortSequenceProbability: flags.required('short-seq-prob'),
-  };
+  return { ...flags.values(bertFlags), sentenceOrderHead: !flags.required('bert-no-binary-head') };
 }
-
-/** All fields except those derived from several flags. */
-type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 'sequenceLength'>;
 
 /**
  * Returns the architecture of a run.
@@ -113,7 +108,7 @@ export function modelConfiguration(flags: FlagReader, notices: string[] = []): M
   }
   const { vocabularySize } = flags;
   return {
-    ...(configuredFields(flags, 'others') as unknown as FieldsOfFlags),
+    ...configuredFields(flags),
     ...(vocabularySize === undefined ? {} : { vocabularySize }),
     headSize,
     sequenceLength,

@@ -1,6 +1,6 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
-import { expertFields, readExpertLayers } from '../architecture/expert-fields.js';
-import type { FlagReader } from './flag-reader.js';
+import type { FlagReader } from '../validation/flag-reader.js';
+import { expertFields, readExpertLayers } from './expert-fields.js';
 
 type ExpertFlag = keyof typeof expertFields;
 

@@ -1,0 +1,33 @@
+import { spikeFlags } from '../flags/training-flags.js';
+import type { SpikeConfiguration } from '../pretraining-configuration.js';
+import type { FlagReader } from './flag-reader.js';
+
+/**
+ * Returns the settings of the reaction to steps whose loss or gradient norm is far above the values of recent
+ * steps.
+ *
+ * @throws ConfigurationError `MTL_FLAG_NEEDS`
+ */
+export function spikeConfiguration({
+  flags,
+  notices,
+}: {
+  readonly flags: FlagReader;
+  readonly notices: string[];
+}): SpikeConfiguration {
+  const policy = flags.required('loss-spike-policy');
+  if (policy === 'roll-back' && flags.get('save-interval') === undefined) {
+    flags.needs('loss-spike-policy', '--save-interval N', 'has no checkpoint to go back to');
+  }
+  const unused = {
+    ignore: ['loss-spike-window', 'loss-spike-factor', 'loss-spike-limit'],
+    report: ['loss-spike-limit'],
+    skip: [],
+    'roll-back': [],
+  } as const;
+  for (const name of unused[policy]) {
+    if (flags.isGiven(name)) notices.push(`--${name} has no effect with --loss-spike-policy ${policy}`);
+  }
+  const { rerunMode, ...values } = flags.values(spikeFlags);
+  return rerunMode === 'disabled' ? values : { ...values, rerunMode };
+}
