@@ -119,6 +119,13 @@ export const commands = {
     about: 'Kills ranks of a training run and compares the loss curve.',
     command: 'node tooling/bootstrap/kills.mjs',
   },
+  'llama-cpp': {
+    about: 'Installs llama.cpp, with which tests of GGUF files compare.',
+    takes: '',
+    help: `Installs node-llama-cpp, compiled for the CPU by its authors, into tooling/build/llama-cpp. Without it, the tests that
+compare GGUF files with llama.cpp skip.`,
+    command: 'node tooling/llama-cpp/install.mjs',
+  },
   compatibility: {
     about: 'Writes the files of this version that later versions must read.',
     takes: '[FLAGS]',

@@ -30,6 +30,7 @@ function placesOf(bytes, file) {
   if (file.endsWith('.json')) return placesInJson(JSON.parse(bytes), (text) => Buffer.from(text));
   if (file.endsWith('.safetensors')) return placesInSafetensors(bytes);
   if (file.endsWith('.idx')) return placesInIndex(bytes);
+  if (file.endsWith('.gguf')) return placesInGguf(bytes);
   if (file.endsWith('.jinja')) return placesInText(bytes.toString('utf8'));
   // the file has several archives one after another, each with the pickle of a single tensor
   if (file.endsWith('.distcp')) return [];
@@ -97,6 +98,43 @@ function placesInIndex(bytes) {
     wide(bytes, pointers + 8 * numSequences + 8, 'second document'),
   ];
 }
+
+/**
+ * Returns the places of the numbers of tensors and values in the header of a GGUF file, of the length of its
+ * first key, the sizes of its architecture, the lengths of the lists of tokens and merges, and of the first
+ * size and the offset of a tensor.
+ */
+function placesInGguf(bytes) {
+  const after = (word, distance, where = word) => {
+    const at = bytes.indexOf(word);
+    return at < 0 ? [] : [wide(bytes, at + word.length + distance, where)];
+  };
+  const sizes = ['context_length', 'embedding_length', 'block_count', 'feed_forward_length', 'expert_count'];
+  return [
+    wide(bytes, 8, 'tensors'),
+    wide(bytes, 16, 'values'),
+    wide(bytes, 24, 'length of the first key'),
+    // a number of 32 bits, whose upper half would be the length of the next key
+    ...sizes.flatMap((name) => {
+      const at = bytes.indexOf(name);
+      return at < 0 ? [] : [narrow(bytes, at + name.length + 4, name)];
+    }),
+    ...after('tokenizer.ggml.tokens', 8),
+    ...after('tokenizer.ggml.merges', 8),
+    ...after('token_embd.weight', 4, 'columns of token_embd.weight'),
+    ...after('token_embd.weight', 24, 'offset of token_embd.weight'),
+  ];
+}
+
+/** Makes a place in a file with an integer of 32 bits, the largest for numbers that do not fit. */
+const narrow = (bytes, at, where) => ({
+  where,
+  replaced: (count) => {
+    const copy = Buffer.from(bytes);
+    copy.writeUInt32LE(Math.min(count, 2 ** 32 - 1), at);
+    return copy;
+  },
+});
 
 function placesInText(text) {
   return [...text.matchAll(/\d+/g)].map(({ 0: digits, index }) => ({

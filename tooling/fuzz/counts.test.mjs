@@ -67,6 +67,7 @@ const counted = {
   safetensors: 7,
   'hugging-face': 3,
   lora: 31,
+  gguf: 7,
   manifest: 1,
   trace: 13,
   'chat-template': 61,

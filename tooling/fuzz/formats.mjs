@@ -12,6 +12,7 @@ const tokenizers = await importPackage('@mtl/tokenizers');
 const { ChatTemplate } = await importPackage('@mtl/chat-templates');
 const checkpoint = await importPackage('@mtl/checkpoint');
 const modelFiles = await importPackage('@mtl/formats');
+const { readGguf, writeGguf } = await importPackage('@mtl/formats/gguf');
 const { huggingFaceModelKind, isAdapter } = await importPackage('@mtl/formats/internal');
 const { gptParameters, modelParameters } = await importPackage('@mtl/models/internal');
 const schedules = await importPackage('@mtl/pipeline/schedules');
@@ -171,6 +172,13 @@ export const formats = {
       ),
     mutate: (bytes, random, file) => (file.endsWith('.json') ? mutateJson : mutateBytes)(bytes, random),
     read: (directory, file) => readAdapters(directory, dirname(file)),
+    invariant: anything,
+  },
+  gguf: {
+    make: makeGguf,
+    files: (directory) => readdirSync(directory),
+    mutate: mutateBytes,
+    read: (directory, file) => loadGguf(join(directory, file)),
     invariant: anything,
   },
   checkpoint: {
@@ -338,6 +346,54 @@ const float32Tensors = (parameters, prefix = '') =>
     const memory = new Uint8Array(4 * size);
     return checkpoint.hostTensor({ name: `${prefix}${name}`, dtype: 'F32', globalShape, memory });
   });
+
+/** Writes models of three fixtures as GGUF, with the tokenizer of single bytes. */
+async function makeGguf(directory) {
+  rmSync(directory, { recursive: true, force: true });
+  mkdirSync(directory, { recursive: true });
+  const dtypes = { gpt2: 'q8_0', llama: 'float32', mixtral: 'float16' };
+  for (const [kind, dtype] of Object.entries(dtypes)) {
+    const fixture = join(root, 'packages/formats/fixtures', `huggingface-${kind}`);
+    const {
+      configuration: model,
+      load,
+      origin,
+    } = await modelFiles.readHuggingFaceGpt({ directory: fixture });
+    const tensors = float32Tensors(gptParameters(model));
+    await load(tensors);
+    const path = join(directory, `${kind}.gguf`);
+    await writeGguf({
+      path,
+      model,
+      tensors,
+      origin,
+      dtype,
+      tokenizerFiles: tokenizerOf(model.vocabularySize),
+    });
+  }
+}
+
+/** Returns the files of a tokenizer with a token for each of as many characters. */
+function tokenizerOf(vocabularySize) {
+  const vocab = Object.fromEntries(
+    Array.from({ length: vocabularySize }, (_, id) => [String.fromCharCode(33 + id), id]),
+  );
+  const json = {
+    pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false, use_regex: true },
+    model: { type: 'BPE', vocab, merges: [] },
+  };
+  return { 'tokenizer.json': { contents: JSON.stringify(json) } };
+}
+
+/** Reads the model of a GGUF file as the conversion does. */
+async function loadGguf(path) {
+  const found = await readGguf(path);
+  try {
+    await found.load(float32Tensors(gptParameters(found.configuration)));
+  } finally {
+    await found.close();
+  }
+}
 
 /** Checkpoints of every format; torch-dist-llama with the state of AdamW. */
 const megatronFixtures = [

@@ -20,6 +20,7 @@ export const slowSuites = {
   'packages/cli': {
     'test/calibrate.test.ts': 18,
     'test/eval-tasks.test.ts': 22,
+    'test/gguf-of-runs.test.ts': 30,
     'test/model.test.ts': 82,
     'test/run/launchers.test.ts': 16,
     'test/run/own-blocks.test.ts': 14,
@@ -32,6 +33,9 @@ export const slowSuites = {
   'packages/planning': {
     'test/memory-of-ranks.test.ts': 25,
   },
+  'packages/formats': {
+    'test/gguf/llama-cpp.test.ts': 60,
+  },
   'packages/runs': {
     'src/training/healthy-runs.test.ts': 11,
     'test/bert-layouts.test.ts': 32,
@@ -39,6 +43,7 @@ export const slowSuites = {
     'test/checkpoints-of-eight-ranks.test.ts': 20,
     'test/decoupled-rate.test.ts': 22,
     'test/experts-of-checkpoints.test.ts': 35,
+    'test/gguf-tokens.test.ts': 20,
     'test/huggingface-llama.test.ts': 15,
     'test/llama.test.ts': 9,
     'test/many-processes.test.ts': 39,
@@ -53,7 +58,7 @@ export const slowSuites = {
   tooling: {
     'checks/gates.test.mjs': 16,
     'fuzz/fuzz.test.mjs': 13,
-    'guides/guides.test.mjs': 43,
+    'guides/guides.test.mjs': 60,
     'native/cuda-resources.test.mjs': 12,
     'packaging/packed-command.test.mjs': 20,
     'packaging/packed-packages.test.mjs': 136,

@@ -62,7 +62,10 @@ const cases: ReadonlyArray<readonly [argv: string, missing: string]> = [
       '--max-position-embeddings are missing',
   ],
   ['convert --from megatron', 'missing DIRECTORY and --save DIR'],
-  ['convert --load-hf a', 'missing --save DIR; or --save-hf DIR and --load-lora DIR'],
+  [
+    'convert --load-hf a',
+    'missing --save DIR; or --save-hf DIR and --load-lora DIR; or --to gguf and FILE; or --to gguf-lora, FILE and --load-lora DIR',
+  ],
 ];
 
 describe('a command line that lacks several words', () => {

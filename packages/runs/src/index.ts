@@ -4,11 +4,16 @@ export { TrainingProcesses, type TrainingProcessesOptions } from './parts/ranks/
 export { checkpointToLora } from './saved/adapters/checkpoint-to-lora.js';
 export { mergeLora } from './saved/adapters/merge-lora.js';
 export { checkpointToHuggingFace, checkpointToMegatron } from './saved/conversion/from-checkpoint.js';
+export { ggufToCheckpoint } from './saved/conversion/gguf-to-checkpoint.js';
 export {
   type BegunCheckpoint,
   huggingFaceToCheckpoint,
   megatronToCheckpoint,
 } from './saved/conversion/to-checkpoint.js';
+export { checkpointToGguf, huggingFaceToGguf } from './saved/conversion/to-gguf.js';
+export { checkpointToGgufLora, loraToGguf } from './saved/conversion/to-gguf-lora.js';
+export type { WeightFormat, WrittenWeights } from './saved/formats/weight-format.js';
+export { weightFormats } from './saved/formats/weight-formats.js';
 export { type LoadedGpt, loadGptForInference } from './saved/inference/load-gpt-for-inference.js';
 export type { OpenGptWeightsOptions } from './saved/inference/open-gpt-weights.js';
 export { type OpenedData, openData } from './training/open-data.js';

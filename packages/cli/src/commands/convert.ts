@@ -2,30 +2,18 @@ import { resolve } from 'node:path';
 import type { OptionsOf } from '@mtl/configuration';
 import { conversionFlags } from '@mtl/configuration/internal';
 import { ConfigurationError, listedNames } from '@mtl/errors';
-import {
-  type BegunCheckpoint,
-  checkpointToHuggingFace,
-  checkpointToLora,
-  checkpointToMegatron,
-  huggingFaceToCheckpoint,
-  megatronToCheckpoint,
-  mergeLora,
-} from '@mtl/runs';
+import { type BegunCheckpoint, type WeightFormat, type WrittenWeights, weightFormats } from '@mtl/runs';
 import type { Command } from 'commander';
 import { addFlags } from '../command-line/flag-options.js';
 import { newCommand } from '../command-line/new-command.js';
 import { choiceOption } from '../command-line/option-values.js';
 import { summaries } from './summaries.js';
 
-type WritableDtype = (typeof storedDtypes)[keyof typeof storedDtypes];
-
-/** The types that weights can be stored as, and their names in safetensors. */
-const storedDtypes = { float32: 'F32', bfloat16: 'BF16', float16: 'F16' } as const;
-
 type ConvertFlags = OptionsOf<typeof conversionFlags> & {
   readonly from?: string;
   readonly to?: string;
-  readonly dtype?: keyof typeof storedDtypes;
+  readonly dtype?: string;
+  readonly outtype?: string;
   readonly loadOptim?: boolean;
 };
 
@@ -39,157 +27,230 @@ Examples:
   mtl convert --from megatron checkpoints/gpt --save runs/gpt
                                                      (Megatron-LM's formats torch_dist and torch)
   mtl convert --load runs/gpt --to megatron checkpoints/gpt
-                                                     (as torch_dist; Megatron-LM loads it with --no-load-optim --no-load-rng)`;
+                                                     (as torch_dist; Megatron-LM loads it with --no-load-optim --no-load-rng)
+  mtl convert --load runs/shakespeare --to gguf shakespeare.gguf --dtype q8_0
+                                                     (one file with the tokenizer; add --load-lora with --load-hf to merge)`;
 
-/**
- * `mtl convert`: between checkpoints of training runs, directories of the transformers library and
- * Megatron-LM.
- */
+/** Returns the table of formats for help: what is written and read, and by which flags. */
+function formatTable(formats: readonly WeightFormat[]): string {
+  const rows = formats.map(({ name, path, description, dtypes, ...format }) => {
+    const isRead = format.toCheckpoint !== undefined;
+    const isWritten = format.fromCheckpoint !== undefined || format.fromHuggingFace !== undefined;
+    const ways = [
+      ...(isWritten ? [`--to ${name} ${path}`] : []),
+      ...(isRead ? [`--from ${name} ${path}`] : []),
+    ];
+    return { ways: ways.join(', '), description, dtypes: dtypes.join(', ') };
+  });
+  const width = Math.max(...rows.map(({ ways }) => ways.length));
+  const lines = rows.flatMap(({ ways, description, dtypes }) => [
+    `  ${ways.padEnd(width)}  ${description}`,
+    ...(dtypes === '' ? [] : [`  ${' '.repeat(width)}  --dtype ${dtypes}`]),
+  ]);
+  return ['', 'Formats:', ...lines].join('\n');
+}
+
+const namesOf = (formats: readonly WeightFormat[]): string[] => formats.map(({ name }) => name);
+const isWritten = ({ fromCheckpoint, fromHuggingFace }: WeightFormat): boolean =>
+  fromCheckpoint !== undefined || fromHuggingFace !== undefined;
+const written = weightFormats.filter(isWritten);
+const allDtypes = [...new Set(written.flatMap(({ dtypes }) => dtypes))];
+const read = weightFormats.filter(({ toCheckpoint }) => toCheckpoint !== undefined);
+
+/** `mtl convert`: between checkpoints of training runs and the formats of other programs. */
 export function convertCommand(): Command {
   const command = newCommand('convert', summaries.convert).argument(
-    '[directory]',
-    'A directory of the other program: with --from what to convert, with --to where to; new or empty.',
+    '[path]',
+    'A directory or a file of the other program: with --from what to convert, with --to where to; new.',
   );
   return addFlags(command, conversionFlags)
     .addOption(
       choiceOption(
         '--dtype <name>',
-        'Data type of the stored weights. [as in the directory that the model came from, else float32]',
-        Object.keys(storedDtypes),
+        'Data type of the stored weights; --outtype is the same. [as in the directory that the model came from, else float32]',
+        allDtypes,
       ),
     )
-    .addOption(choiceOption('--from <format>', 'Converts a checkpoint of another program.', ['megatron']))
-    .addOption(choiceOption('--to <format>', 'Writes the weights for another program.', ['megatron']))
+    .addOption(choiceOption('--outtype <name>', 'Same as --dtype.', allDtypes).hideHelp())
+    .addOption(choiceOption('--from <format>', 'Converts a model of another program.', namesOf(read)))
+    .addOption(choiceOption('--to <format>', 'Writes the weights for another program.', namesOf(written)))
     .option('--no-load-optim', 'Takes only the weights, with --from, and begins at iteration 0.')
-    .addHelpText('after', examples)
+    .addHelpText('after', `${formatTable(weightFormats)}\n${examples}`)
     .action(convert);
 }
 
 /** A conversion by the flags that select it. */
 interface Conversion {
+  readonly format: WeightFormat;
   readonly needs: readonly string[];
   readonly allows: readonly string[];
-  run(directory: string, flags: ConvertFlags): Promise<string>;
+  run(path: string, flags: ConvertFlags): Promise<string>;
 }
 
 const onNotice = (notice: string): void => void process.stderr.write(`${notice}\n`);
 
-/** Returns the name that --dtype takes for a data type of safetensors. */
-const nameOf = (stored: WritableDtype): string =>
-  Object.entries(storedDtypes).find(([, name]) => name === stored)![0];
+const dtypeFlag = ({ dtypes }: WeightFormat): string[] => (dtypes.length === 0 ? [] : ['dtype']);
 
-const conversions: readonly Conversion[] = [
-  {
-    needs: ['load', 'saveHf'],
-    allows: ['ckptStep', 'dtype'],
-    run: async (_, { load, saveHf, ckptStep, dtype }) => {
-      const converted = await checkpointToHuggingFace({
-        load: load!,
-        checkpointStep: ckptStep,
-        directory: saveHf!,
-        dtype: dtype && storedDtypes[dtype],
-        onNotice,
-      });
-      return `${converted.path} -> ${saveHf} (${nameOf(converted.dtype)})\n`;
-    },
-  },
-  {
-    needs: ['load', 'saveLora'],
-    allows: ['ckptStep'],
-    run: async (_, { load, saveLora, ckptStep }) => {
-      const checkpoint = { load: load!, checkpointStep: ckptStep, directory: saveLora!, onNotice };
-      return `${await checkpointToLora(checkpoint)} -> ${saveLora}\n`;
-    },
-  },
-  {
-    needs: ['loadHf', 'saveHf', 'loadLora'],
-    allows: ['dtype'],
-    run: async (_, { loadHf, saveHf, loadLora, dtype }) => {
-      const model = { loadHuggingFace: loadHf!, loadLora: loadLora!, directory: saveHf!, onNotice };
-      const stored = await mergeLora({ ...model, dtype: dtype && storedDtypes[dtype] });
-      return `${loadHf} with ${loadLora} -> ${saveHf} (${nameOf(stored)})\n`;
-    },
-  },
-  {
-    needs: ['loadHf', 'save'],
-    allows: [],
-    run: async (_, { loadHf, save }) => {
-      const begun = await huggingFaceToCheckpoint({ loadHuggingFace: loadHf!, directory: save!, onNotice });
-      return `${loadHf} -> ${begun.path}\n${adviceFor(begun, save!)}\n`;
-    },
-  },
-  {
-    needs: ['from', 'directory', 'save'],
-    allows: ['ckptStep', 'vocabSize', 'loadOptim'],
-    run: async (megatron, { save, ckptStep, vocabSize, loadOptim }) => {
-      const begun = await megatronToCheckpoint({
-        megatron,
-        step: ckptStep,
-        vocabularySize: vocabSize,
-        loadOptimizer: loadOptim,
-        directory: save!,
-        onNotice,
-      });
-      return `${begun.source} -> ${begun.path}\n${adviceFor(begun, save!)}\n`;
-    },
-  },
-  {
-    needs: ['load', 'to', 'directory'],
-    allows: ['ckptStep', 'dtype'],
-    run: async (directory, { load, ckptStep, dtype }) => {
-      const { path, written } = await checkpointToMegatron({
-        load: load!,
-        checkpointStep: ckptStep,
-        directory,
-        dtype: dtype && storedDtypes[dtype],
-        onNotice,
-      });
-      return `${path} -> ${written} (${dtype ?? 'float32'})\n`;
-    },
-  },
+const report = (path: string, { source, target = path, dtype }: WrittenWeights): string =>
+  `${source} -> ${target}${dtype === undefined ? '' : ` (${dtype})`}\n`;
+
+/** Returns the ways to name the target of a format: its own flag, or --to with a path. */
+const targetsOf = ({ flags }: WeightFormat): readonly (readonly string[])[] => [
+  ...(flags?.write === undefined ? [] : [[flags.write]]),
+  ['to', 'path'],
 ];
 
-/** The usage of each flag, and of the operand, on a command line. */
+/** Returns the conversions of checkpoints to a format. */
+function conversionsFromCheckpoints(format: WeightFormat): readonly Conversion[] {
+  const { fromCheckpoint, flags: own } = format;
+  if (fromCheckpoint === undefined) return [];
+  return targetsOf(format).map((target) => ({
+    format,
+    needs: ['load', ...target],
+    allows: ['ckptStep', ...dtypeFlag(format)],
+    run: async (operand, flags) => {
+      const path = target.includes('to') ? operand : flags[own!.write!]!;
+      const { load, ckptStep: checkpointStep, dtype } = flags;
+      return report(path, await fromCheckpoint({ load: load!, checkpointStep, path, dtype, onNotice }));
+    },
+  }));
+}
+
+/** Returns the conversions of directories of the transformers library to a format. */
+function conversionsFromHuggingFace(format: WeightFormat): readonly Conversion[] {
+  const { fromHuggingFace, flags: own } = format;
+  if (fromHuggingFace === undefined) return [];
+  const isRequired = fromHuggingFace.adapters === 'required';
+  return targetsOf(format).map((target) => ({
+    format,
+    needs: ['loadHf', ...target, ...(isRequired ? ['loadLora'] : [])],
+    allows: [...(isRequired ? [] : ['loadLora']), ...dtypeFlag(format)],
+    run: async (operand, flags) => {
+      const path = target.includes('to') ? operand : flags[own!.write!]!;
+      const { loadHf, loadLora, dtype } = flags;
+      const model = { loadHuggingFace: loadHf!, loadLora, path, dtype, onNotice };
+      return report(path, await fromHuggingFace.write(model));
+    },
+  }));
+}
+
+const readFlags = { step: 'ckptStep', vocabularySize: 'vocabSize', loadOptimizer: 'loadOptim' } as const;
+
+/** Returns the conversions of a format to checkpoints. */
+function conversionsToCheckpoints(format: WeightFormat): readonly Conversion[] {
+  const { toCheckpoint, flags: own } = format;
+  if (toCheckpoint === undefined) return [];
+  const sources = [...(own?.read === undefined ? [] : [[own.read]]), ['from', 'path']];
+  return sources.map((source) => ({
+    format,
+    needs: [...source, 'save'],
+    allows: toCheckpoint.options.map((option) => readFlags[option]),
+    run: async (operand, flags) => {
+      const begun = await toCheckpoint.read({
+        path: source.includes('from') ? operand : flags[own!.read!]!,
+        step: flags.ckptStep,
+        vocabularySize: flags.vocabSize,
+        loadOptimizer: flags.loadOptim,
+        directory: flags.save!,
+        onNotice,
+      });
+      return `${begun.source} -> ${begun.path}\n${adviceFor(begun, flags.save!)}\n`;
+    },
+  }));
+}
+
+const conversions: readonly Conversion[] = [
+  ...weightFormats.flatMap(conversionsFromCheckpoints),
+  ...weightFormats.flatMap(conversionsFromHuggingFace),
+  ...weightFormats.flatMap(conversionsToCheckpoints),
+];
+
+/** The usage of each flag on a command line. */
 const usages: Readonly<Record<string, string>> = {
   load: '--load DIR',
   loadHf: '--load-hf DIR',
-  from: '--from megatron',
-  to: '--to megatron',
   save: '--save DIR',
   saveHf: '--save-hf DIR',
   loadLora: '--load-lora DIR',
   saveLora: '--save-lora DIR',
-  directory: 'DIRECTORY',
+  ckptStep: '--ckpt-step N',
+  dtype: '--dtype NAME',
+  vocabSize: '--vocab-size N',
+  loadOptim: '--no-load-optim',
 };
+
+/** Returns the usage of a flag, or of the operand, in conversions of a format. */
+function usageOf(name: string, { name: format, path }: WeightFormat): string {
+  if (name === 'to' || name === 'from') return `--${name} ${format}`;
+  if (name === 'path') return path === 'DIR' ? 'DIRECTORY' : 'FILE';
+  return usages[name]!;
+}
+
+/** Returns whether a conversion is of the formats that --to and --from name. */
+const isOfFormat = ({ format }: Conversion, { to, from }: ConvertFlags): boolean =>
+  [to, from].every((name) => name === undefined || name === format.name);
+
+/** Returns whether messages leave a conversion out, since a flag of its own selects the same one. */
+const isOtherSpelling = ({ format: { flags }, needs }: Conversion): boolean =>
+  (needs.includes('to') && flags?.write !== undefined) ||
+  (needs.includes('from') && flags?.read !== undefined);
 
 /**
  * Lists, for each conversion that takes all given flags, the flags it still needs, the conversion with the
  * fewest first; empty if no conversion takes all given flags.
  */
-function missingOfConversions(given: readonly string[]): readonly (readonly string[])[] {
+function missingOfConversions(given: readonly string[], flags: ConvertFlags): readonly (readonly string[])[] {
+  const named = flags.to !== undefined || flags.from !== undefined;
   return conversions
+    .filter((conversion) => isOfFormat(conversion, flags) && (named || !isOtherSpelling(conversion)))
     .filter(({ needs, allows }) => given.every((name) => needs.includes(name) || allows.includes(name)))
-    .map(({ needs }) => needs.filter((name) => !given.includes(name)).map((name) => usages[name]!))
+    .map(({ format, needs }) =>
+      needs.filter((name) => !given.includes(name)).map((name) => usageOf(name, format)),
+    )
     .sort((a, b) => a.length - b.length);
 }
 
+/** Returns the flags with --outtype as --dtype. */
+function withOneDtype({ outtype, ...flags }: ConvertFlags): ConvertFlags {
+  if (outtype === undefined) return flags;
+  if (flags.dtype === undefined) return { ...flags, dtype: outtype };
+  throw new ConfigurationError('MTL_FLAG_CONFLICT', 'mtl convert: --outtype is the same as --dtype', {
+    remedy: 'pass one of them',
+  });
+}
+
+function checkDtype({ dtypes, name }: WeightFormat, { dtype }: ConvertFlags): void {
+  if (dtype === undefined || dtypes.includes(dtype)) return;
+  throw new ConfigurationError(
+    'MTL_FLAG_CONFLICT',
+    `mtl convert: --dtype ${dtype} is not written as ${name}`,
+    {
+      expected: `one of ${dtypes.join(', ')}`,
+      remedy: 'choose one of them, or another format',
+    },
+  );
+}
+
 async function convert(
-  directory: string | undefined,
-  { debug: _, ...flags }: ConvertFlags & { debug?: boolean },
+  path: string | undefined,
+  { debug: _, ...stated }: ConvertFlags & { debug?: boolean },
 ): Promise<void> {
+  const flags = withOneDtype(stated);
   // the value is true without --no-load-optim
-  const words = Object.entries(flags).filter(([, value]) => value !== true);
-  const given = [...words.map(([name]) => name), ...(directory === undefined ? [] : ['directory'])];
+  const words = Object.entries(flags).filter(([, value]) => value !== true && value !== undefined);
+  const given = [...words.map(([name]) => name), ...(path === undefined ? [] : ['path'])];
   const selected = conversions.find(
-    ({ needs, allows }) =>
-      needs.every((name) => given.includes(name)) &&
-      given.every((name) => needs.includes(name) || allows.includes(name)),
+    (conversion) =>
+      isOfFormat(conversion, flags) &&
+      conversion.needs.every((name) => given.includes(name)) &&
+      given.every((name) => conversion.needs.includes(name) || conversion.allows.includes(name)),
   );
   if (selected !== undefined) {
-    process.stdout.write(await selected.run(directory ?? '', flags));
+    checkDtype(selected.format, flags);
+    process.stdout.write(await selected.run(path ?? '', flags));
     return;
   }
-  const missing = missingOfConversions(given);
+  const missing = missingOfConversions(given, flags);
   if (missing.length > 0) {
     const ways = missing.map((words) => listedNames(words));
     throw new ConfigurationError('MTL_FLAG_REQUIRED', `mtl convert: missing ${ways.join('; or ')}`, {
@@ -198,12 +259,16 @@ async function convert(
       details: { missing },
     });
   }
+  const possible = conversions.filter((conversion) => !isOtherSpelling(conversion));
   throw new ConfigurationError('MTL_FLAG_CONFLICT', 'mtl convert: these flags do not select a conversion', {
-    expected:
-      '--load DIR --save-hf DIR [--ckpt-step N] [--dtype NAME], --load-hf DIR --save DIR, ' +
-      '--load DIR --save-lora DIR [--ckpt-step N], --load-hf DIR --load-lora DIR --save-hf DIR [--dtype NAME], ' +
-      '--from megatron DIR --save DIR [--ckpt-step N] [--vocab-size N] [--no-load-optim], ' +
-      'or --load DIR --to megatron DIR [--ckpt-step N] [--dtype NAME]',
+    expected: possible
+      .map(({ format, needs, allows }) =>
+        [
+          ...needs.map((name) => usageOf(name, format)),
+          ...allows.map((name) => `[${usageOf(name, format)}]`),
+        ].join(' '),
+      )
+      .join(', or '),
   });
 }
 

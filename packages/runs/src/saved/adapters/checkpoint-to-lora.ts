@@ -35,10 +35,28 @@ const checks: OptionChecks<CheckpointToLoraOptions> = {
 export async function checkpointToLora(options: CheckpointToLoraOptions): Promise<string> {
   checkOptions(options, { of: 'checkpointToLora', checks });
   const { directory } = options;
+  const { checkpoint, saved, lora } = await openSavedAdapters(options);
+  const { model, flags } = saved;
+  const tensors = savedWeights(checkpoint);
+  const baseModel = nameOfBaseModel(flags?.['load-hf']);
+  await writeLoraDirectory({ directory, model, lora, tensors, baseModel });
+  return checkpoint.path;
+}
+
+/**
+ * Opens a checkpoint of a GPT with low-rank adapters.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_LORA for a checkpoint without adapters, MTL_CHECKPOINT_*
+ */
+export async function openSavedAdapters(options: {
+  readonly load: string;
+  readonly checkpointStep?: number | undefined;
+  readonly onNotice: (notice: string) => void;
+}) {
   const { checkpoint, configuration, place } = await openSavedCheckpoint(options);
   const { path } = checkpoint;
   const saved = readSavedConfiguration('gpt', configuration, place);
-  const { model, lora, flags } = saved;
+  const { lora } = saved;
   if (lora === undefined) {
     throw new CheckpointError('MTL_CHECKPOINT_LORA', `${path} has no adapters`, {
       expected: 'a checkpoint of a run with --lora-rank',
@@ -47,8 +65,5 @@ export async function checkpointToLora(options: CheckpointToLoraOptions): Promis
     });
   }
   checkSavedWeights(checkpoint, saved);
-  const tensors = savedWeights(checkpoint);
-  const baseModel = nameOfBaseModel(flags?.['load-hf']);
-  await writeLoraDirectory({ directory, model, lora, tensors, baseModel });
-  return path;
+  return { checkpoint, saved, lora };
 }

@@ -208,7 +208,7 @@ const configurationOf = (kind: ModelKind, flags: Flags): PretrainingConfiguratio
  *
  * @returns the path of the checkpoint
  */
-async function beginCheckpoint(directory: string, begun: ModelToBegin): Promise<string> {
+export async function beginCheckpoint(directory: string, begun: ModelToBegin): Promise<string> {
   const { kind, model, load, tokenizerOptions, origin, trained } = begun;
   const recipe = recipeOf({ kind });
   const configuration = configurationOf(kind, {

@@ -1,0 +1,120 @@
+import { type GptModelConfiguration, gptBlock, type LoraTarget } from '@mtl/models';
+import { headSizeOf } from '@mtl/models/internal';
+import { qkvColumns } from '../../huggingface/gpt-weight-names.js';
+import type { WeightNames } from '../../huggingface/mapped-weights.js';
+import type { GptTypeName } from '../../huggingface/model-types.js';
+import {
+  type HuggingFaceTensor,
+  reorderedRows,
+  sameLayout,
+  sideBySide,
+  type WeightMapping,
+} from '../../huggingface/weight-mapping.js';
+import type { LoraConfiguration } from '../../lora/lora-configuration.js';
+import { type AdaptedWeight, adaptedWeights } from '../../lora/lora-weight-names.js';
+import { pairedRows } from '../paired-rows.js';
+import { rotatesNeighbours } from '../weight-names.js';
+
+/** The matrices of a layer in GGUF that a target of adapters changes; the experts' first is two of them. */
+const matrices: Readonly<Record<LoraTarget, readonly string[]>> = {
+  qkv: ['attn_qkv'],
+  query: ['attn_q'],
+  key: ['attn_k'],
+  value: ['attn_v'],
+  projection: ['attn_output'],
+  fc1: ['ffn_up'],
+  gate: ['ffn_gate'],
+  up: ['ffn_up'],
+  fc2: ['ffn_down'],
+  sharedFc1: ['ffn_up_shexp'],
+  sharedGate: ['ffn_gate_shexp'],
+  sharedUp: ['ffn_up_shexp'],
+  sharedFc2: ['ffn_down_shexp'],
+  expertsFc1: ['ffn_gate_exps', 'ffn_up_exps'],
+  expertsFc2: ['ffn_down_exps'],
+};
+
+const productOf = (sizes: readonly number[]): number => sizes.reduce((product, size) => product * size, 1);
+
+/** Maps a factor that files have once for each of several matrices. */
+const repeated = (
+  name: string,
+  sources: readonly HuggingFaceTensor[],
+  globalShape: readonly number[],
+): WeightMapping => ({
+  name,
+  globalShape,
+  sources,
+  toLogical: ([values]) => values!,
+  toSources: (logical) => sources.map(() => logical),
+});
+
+/** Maps a factor whose rows are reordered: a copy, since the memory of the factor is its owner's. */
+const copied = (mapping: WeightMapping): WeightMapping => ({
+  ...mapping,
+  toSources: (logical, allocate) => {
+    const copy = allocate(logical.length);
+    copy.set(logical);
+    return [copy];
+  },
+});
+
+function upMapping(
+  { target, up }: AdaptedWeight,
+  source: HuggingFaceTensor,
+  { modelType, model }: { readonly modelType: GptTypeName; readonly model: GptModelConfiguration },
+): WeightMapping {
+  const { name, globalShape } = up;
+  if (target === 'qkv') {
+    const rowOf = qkvColumns(model.hiddenSize, model.numAttentionHeads);
+    return reorderedRows(name, source, { globalShape, rowOf });
+  }
+  const same = sameLayout(name, source, globalShape);
+  if (!rotatesNeighbours(modelType) || (target !== 'query' && target !== 'key')) return same;
+  const { numGroups = model.numAttentionHeads } = gptBlock(model).attention;
+  const numHeads = target === 'query' ? model.numAttentionHeads : numGroups;
+  return pairedRows(copied(same), { heads: [numHeads], headSize: headSizeOf(model) });
+}
+
+/** Returns the mappings of the factors of all experts of a layer: A [E, r, I] and B [E, O, r]. */
+function expertMappings(
+  { down, up }: AdaptedWeight,
+  sourcesOf: (factor: 'a' | 'b', shape: readonly number[]) => readonly HuggingFaceTensor[],
+): WeightMapping[] {
+  const [numExperts] = down.globalShape as readonly number[];
+  const outputs = up.globalShape.at(-2)!;
+  const ups = sourcesOf('b', [numExperts!, outputs, up.globalShape.at(-1)!]);
+  return [
+    repeated(down.name, sourcesOf('a', down.globalShape), down.globalShape),
+    ups.length === 1
+      ? sameLayout(up.name, ups[0]!, up.globalShape)
+      : sideBySide(up.name, ups, { numGroups: numExperts!, globalShape: up.globalShape }),
+  ];
+}
+
+/**
+ * Returns the names of a model's adapters in GGUF files, as llama.cpp's own conversion of PEFT's files has
+ * them: the name of the matrix with `.lora_a` [r, I] and `.lora_b` [O, r]. B of queries and keys has the
+ * order of the rows of its matrix.
+ *
+ * @throws ConfigurationError MTL_LORA_TARGETS
+ */
+export function ggufLoraNames(
+  modelType: GptTypeName,
+  model: GptModelConfiguration,
+  lora: LoraConfiguration,
+): WeightNames {
+  const mappings = adaptedWeights(model, lora).flatMap((adapted): WeightMapping[] => {
+    const { layer, target, isOfExperts, down, up } = adapted;
+    const sourcesOf = (factor: 'a' | 'b', shape: readonly number[]) =>
+      matrices[target].map((matrix) => ({ name: `blk.${layer}.${matrix}.weight.lora_${factor}`, shape }));
+    if (isOfExperts) return expertMappings(adapted, sourcesOf);
+    const outputs = productOf(up.globalShape.slice(0, -1));
+    const [source] = sourcesOf('b', [outputs, up.globalShape.at(-1)!]);
+    return [
+      sameLayout(down.name, sourcesOf('a', down.globalShape)[0]!),
+      upMapping(adapted, source!, { modelType, model }),
+    ];
+  });
+  return { mappings, prefix: '', isIgnored: () => false };
+}

@@ -1,0 +1,69 @@
+import type { LogicalTensor } from '@mtl/checkpoint';
+import { CheckpointError } from '@mtl/errors';
+import type { GptModelConfiguration } from '@mtl/models';
+import type { HuggingFaceOrigin } from '../../huggingface/huggingface-origin.js';
+import { mappedWeightSources } from '../../huggingface/mapped-weights.js';
+import { isAdapter, type LoraConfiguration } from '../../lora/lora-configuration.js';
+import { loraSpecificationOf } from '../../lora/lora-modules.js';
+import { architectureOf, checkArchitecture, modelTypeFor } from '../architectures.js';
+import { float32, text, uint32 } from '../metadata.js';
+import { tensorOf } from '../tensor-of.js';
+import { writeGgufFile } from '../write-gguf-file.js';
+import { ggufLoraNames } from './lora-weight-names.js';
+
+/** Adapters of a model, and the GGUF file to write. */
+export interface WriteGgufLoraOptions {
+  /** The path of a new file. It is written atomically, by one rename. */
+  readonly path: string;
+  readonly model: GptModelConfiguration;
+  readonly lora: LoraConfiguration;
+  /** Complete tensors of the model; only the adapters among them are written. */
+  readonly tensors: readonly LogicalTensor[];
+  /** The fields of the directory that the model was read from: its model type. */
+  readonly origin?: HuggingFaceOrigin | undefined;
+  /** Name of the adapters in the file. Default: left out. */
+  readonly name?: string | undefined;
+}
+
+/**
+ * Writes low-rank adapters as a GGUF file, in float32, which llama.cpp adds to the file of their model.
+ *
+ * @throws CheckpointError MTL_GGUF_ARCHITECTURE for a model that llama.cpp computes in another way,
+ *   MTL_GGUF_EXISTS, MTL_GGUF_IO, MTL_NOT_FINITE, MTL_CHECKPOINT_*
+ */
+export async function writeGgufLora(options: WriteGgufLoraOptions): Promise<void> {
+  const { path, model, lora, tensors, origin, name } = options;
+  const modelType = modelTypeFor(model, origin);
+  checkArchitecture(modelType, model);
+  // llama.cpp takes an alpha of 0 as one that is not stated
+  if (lora.alpha === 0) {
+    throw new CheckpointError(
+      'MTL_GGUF_ARCHITECTURE',
+      'GGUF: llama.cpp does not compute adapters with an alpha of 0',
+      {
+        remedy: 'write the model without adapters: they change nothing',
+        exitCode: 2,
+      },
+    );
+  }
+  const { scale } = loraSpecificationOf(lora, model);
+  const sources = mappedWeightSources({
+    names: ggufLoraNames(modelType, model, lora),
+    tensors: tensors.filter((tensor) => isAdapter(tensor.name)),
+    dtype: 'F32',
+    fileName: (own) => own,
+  });
+  await writeGgufFile({
+    path,
+    metadata: {
+      'general.architecture': text(architectureOf(modelType).name),
+      'general.type': text('adapter'),
+      ...(name === undefined ? {} : { 'general.name': text(name) }),
+      'general.file_type': uint32(0),
+      'adapter.type': text('lora'),
+      // llama.cpp scales by alpha / rank
+      'adapter.lora.alpha': float32(scale * lora.rank),
+    },
+    tensors: sources.map((source) => tensorOf(source, 'F32')),
+  });
+}

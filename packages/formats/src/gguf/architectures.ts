@@ -1,0 +1,174 @@
+import { CheckpointError } from '@mtl/errors';
+import { type GptModelConfiguration, gptBlock } from '@mtl/models';
+import { hasExperts, headSizeOf } from '@mtl/models/internal';
+import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
+import type { GptTypeName } from '../huggingface/model-types.js';
+import { gptTypeOf, unstatedProperties } from '../huggingface/statable-models.js';
+import { float32, type Metadata, type MetadataValue, uint32 } from './metadata.js';
+import { ropeMetadata } from './rope-metadata.js';
+
+/** A property of a model that an architecture of llama.cpp does not compute. */
+interface Difference {
+  readonly what: string;
+  readonly remedy: string;
+}
+
+/** A model type of the transformers library as an architecture of llama.cpp. */
+interface Architecture {
+  /** The name in llama.cpp, with which the keys of the metadata begin. */
+  readonly name: string;
+  /** True if the factors of Llama 3's frequencies are read (`rope_freqs.weight`). */
+  readonly readsFrequencyFactors?: true;
+  /**
+   * The weights of a token's chosen experts in the architecture's graph: normalised to a sum of 1, or not.
+   * Absent: no experts.
+   */
+  readonly expertWeights?: 'normalized' | 'as they are';
+  /** Returns further differences. */
+  differences?(model: GptModelConfiguration): readonly Difference[];
+}
+
+const sparse = { what: 'dense layers among layers with experts', remedy: 'train with experts in all layers' };
+
+/** The architectures, by model type. */
+const architectures: Readonly<Record<GptTypeName, Architecture>> = {
+  gpt2: {
+    name: 'gpt2',
+    differences: ({ geluKind }) =>
+      geluKind === 'erf'
+        ? [{ what: 'GELU by the error function', remedy: 'train with GELU by tanh, which gpt2 computes' }]
+        : [],
+  },
+  llama: { name: 'llama', readsFrequencyFactors: true },
+  mistral: { name: 'llama', readsFrequencyFactors: true },
+  mixtral: { name: 'llama', readsFrequencyFactors: true, expertWeights: 'normalized' },
+  qwen2: { name: 'qwen2' },
+  qwen3: { name: 'qwen3' },
+  qwen2_moe: { name: 'qwen2moe', expertWeights: 'as they are' },
+  qwen3_moe: { name: 'qwen3moe', expertWeights: 'normalized' },
+  olmoe: {
+    name: 'olmoe',
+    expertWeights: 'as they are',
+    differences: (model) =>
+      groupsOf(model) === model.numAttentionHeads
+        ? []
+        : [{ what: 'fewer heads of keys and values', remedy: 'train without --group-query-attention' }],
+  },
+};
+
+/**
+ * Returns the model type whose architecture a GPT is written for: that of its origin, if it can be.
+ *
+ * @throws CheckpointError MTL_GGUF_ARCHITECTURE for blocks that no architecture here has
+ */
+export function modelTypeFor(model: GptModelConfiguration, origin?: HuggingFaceOrigin): GptTypeName {
+  const type = gptTypeOf(model, origin?.config.model_type as string | undefined);
+  if (type !== undefined) return type;
+  const { nearest, properties } = unstatedProperties(model);
+  throw new CheckpointError(
+    'MTL_GGUF_ARCHITECTURE',
+    `GGUF: no architecture that is written here has these blocks: ${nearest.name} lacks ${properties.join(', ')}`,
+    {
+      expected:
+        "a GPT with a GPT-2's, Llama's, Mistral's, Qwen2's, Qwen3's, Mixtral's, Qwen3-MoE's, Qwen2-MoE's or OLMoE's blocks",
+      remedy: 'train a model with the blocks of one of them',
+      exitCode: 2,
+    },
+  );
+}
+
+/** Returns the architecture of llama.cpp for a model type. */
+export const architectureOf = (modelType: GptTypeName): Architecture => architectures[modelType];
+
+const groupsOf = (model: GptModelConfiguration): number =>
+  gptBlock(model).attention.numGroups ?? model.numAttentionHeads;
+
+/** Returns the differences that any architecture may have. */
+function differencesOf(modelType: GptTypeName, model: GptModelConfiguration): readonly Difference[] {
+  const { expertWeights, readsFrequencyFactors, differences } = architectures[modelType];
+  const { windowSize, maxPositionEmbeddings, moeRouterPreSoftmax = false, useRopeScaling = false } = model;
+  const window = windowSize === undefined ? undefined : Number.parseInt(windowSize, 10) + 1;
+  const layers = Array.from({ length: model.numLayers }, (_, layer) => layer);
+  const weights = moeRouterPreSoftmax ? 'as they are' : 'normalized';
+  const found: (Difference | false)[] = [
+    window !== undefined &&
+      window < maxPositionEmbeddings && {
+        what: `a window of ${window} tokens (sliding_window)`,
+        remedy: `write a model with at most ${window} positions, or without a window`,
+      },
+    useRopeScaling &&
+      readsFrequencyFactors !== true && {
+        what: "the scaling of Llama 3's frequencies (rope type llama3)",
+        remedy: 'scale by linear or yarn, or train a Llama',
+      },
+    model.yarnCorrectionRangeRoundToInt === false && {
+      what: 'a range of YaRN that is not rounded (truncate is false)',
+      remedy: 'train with a rounded range',
+    },
+    expertWeights !== undefined &&
+      weights !== expertWeights && {
+        what: `weights of chosen experts that are ${weights} (norm_topk_prob is ${weights === 'normalized'})`,
+        remedy: `only weights that are ${expertWeights} can be written for this architecture`,
+      },
+    model.numExperts !== undefined && !layers.every((layer) => hasExperts(model, layer)) && sparse,
+  ];
+  return [...found.filter((difference) => difference !== false), ...(differences?.(model) ?? [])];
+}
+
+/**
+ * Refuses a model that llama.cpp would compute in another way.
+ *
+ * @throws CheckpointError MTL_GGUF_ARCHITECTURE, with the property by name
+ */
+export function checkArchitecture(modelType: GptTypeName, model: GptModelConfiguration): void {
+  const [difference] = differencesOf(modelType, model);
+  if (difference === undefined) return;
+  const { name } = architectures[modelType];
+  throw new CheckpointError(
+    'MTL_GGUF_ARCHITECTURE',
+    `GGUF: the architecture ${name} of llama.cpp does not compute ${difference.what}`,
+    { remedy: `${difference.remedy}; or write it with --save-hf DIR`, exitCode: 2 },
+  );
+}
+
+/** Returns the sizes of experts. */
+function expertMetadata(key: (name: string) => string, model: GptModelConfiguration): Metadata {
+  const { numExperts, moeRouterTopk = 2, moeSharedExpertIntermediateSize: shared } = model;
+  if (numExperts === undefined) return {};
+  const width = model.moeFfnHiddenSize ?? model.ffnHiddenSize;
+  return {
+    [key('expert_count')]: uint32(numExperts),
+    [key('expert_used_count')]: uint32(moeRouterTopk),
+    [key('expert_feed_forward_length')]: uint32(width),
+    ...(shared === undefined ? {} : { [key('expert_shared_feed_forward_length')]: uint32(shared) }),
+  };
+}
+
+/** Returns the metadata that describe the architecture of a model. */
+export function architectureMetadata(modelType: GptTypeName, model: GptModelConfiguration): Metadata {
+  const { name, expertWeights } = architectures[modelType];
+  const key = (field: string): string => `${name}.${field}`;
+  const headSize = headSizeOf(model);
+  const width =
+    expertWeights === undefined ? model.ffnHiddenSize : (model.moeFfnHiddenSize ?? model.ffnHiddenSize);
+  const norm: MetadataValue = float32(model.layerNormEpsilon);
+  return {
+    [key('context_length')]: uint32(model.maxPositionEmbeddings),
+    [key('embedding_length')]: uint32(model.hiddenSize),
+    [key('block_count')]: uint32(model.numLayers),
+    [key('feed_forward_length')]: uint32(width),
+    [key('vocab_size')]: uint32(model.vocabularySize),
+    [key('attention.head_count')]: uint32(model.numAttentionHeads),
+    ...(modelType === 'gpt2'
+      ? { [key('attention.layer_norm_epsilon')]: norm }
+      : {
+          [key('attention.head_count_kv')]: uint32(groupsOf(model)),
+          [key('attention.layer_norm_rms_epsilon')]: norm,
+          [key('attention.key_length')]: uint32(headSize),
+          [key('attention.value_length')]: uint32(headSize),
+          [key('rope.dimension_count')]: uint32(headSize),
+          ...ropeMetadata(key, model),
+        }),
+    ...expertMetadata(key, model),
+  };
+}

@@ -1,0 +1,102 @@
+import type { LogicalTensor } from '@mtl/checkpoint';
+import { CheckpointError } from '@mtl/errors';
+import type { BertModelConfiguration } from '@mtl/models';
+import { mappedWeightSources } from '../../huggingface/mapped-weights.js';
+import { generalMetadata } from '../general-metadata.js';
+import { bool, float32, type Metadata, uint32 } from '../metadata.js';
+import { type GgufDtype, replacedTypesNotice, storedType } from '../stored-dtypes.js';
+import { tensorOf } from '../tensor-of.js';
+import type { TokenizerFiles } from '../tokenizer/tokenizer-files.js';
+import { wordPieceMetadata } from '../tokenizer/word-piece-metadata.js';
+import { writeGgufFile } from '../write-gguf-file.js';
+import { ggufBertNames, isOfHead } from './bert-weight-names.js';
+
+/** A BERT and the GGUF file to write. */
+export interface WriteGgufBertOptions {
+  /** The path of a new file. It is written atomically, by one rename. */
+  readonly path: string;
+  readonly model: BertModelConfiguration;
+  /** All tensors of the model, complete; those of its heads are left out. They are read one by one. */
+  readonly tensors: readonly LogicalTensor[];
+  /** Dtype in which matrices are stored; vectors are float32. Default float32. */
+  readonly dtype?: GgufDtype;
+  /** tokenizer.json with WordPiece, or vocab.txt. */
+  readonly tokenizerFiles: TokenizerFiles;
+  /**
+   * For a vocab.txt: true if its letters are lower-case only. Default: as tokenizer_config.json states it.
+   */
+  readonly lowersCase?: boolean | undefined;
+  /** Name of the model in the file. Default: left out. */
+  readonly name?: string | undefined;
+}
+
+/** Number of the pooling that takes the mean of the last layer's outputs (llama.h, llama_pooling_type). */
+const meanPooling = 1;
+
+/**
+ * Refuses a BERT that llama.cpp would compute in another way.
+ *
+ * @throws CheckpointError MTL_GGUF_ARCHITECTURE, with the property by name
+ */
+function checkBert({ layerNormPlacement, positionEmbeddingType }: BertModelConfiguration): void {
+  const problem =
+    layerNormPlacement === 'pre'
+      ? 'layer norms before the sublayers'
+      : positionEmbeddingType === 'rope'
+        ? 'rotary positions'
+        : undefined;
+  if (problem === undefined) return;
+  throw new CheckpointError(
+    'MTL_GGUF_ARCHITECTURE',
+    `GGUF: the architecture bert of llama.cpp does not compute ${problem}`,
+    {
+      expected: 'a BERT with learned positions and layer norms after the sublayers',
+      remedy: 'train a BERT with these, or write this one with --save-hf DIR',
+      exitCode: 2,
+    },
+  );
+}
+
+const bertMetadata = (model: BertModelConfiguration): Metadata => ({
+  'bert.context_length': uint32(model.maxPositionEmbeddings),
+  'bert.embedding_length': uint32(model.hiddenSize),
+  'bert.block_count': uint32(model.numLayers),
+  'bert.feed_forward_length': uint32(model.ffnHiddenSize),
+  'bert.vocab_size': uint32(model.vocabularySize),
+  'bert.attention.head_count': uint32(model.numAttentionHeads),
+  'bert.attention.layer_norm_epsilon': float32(model.layerNormEpsilon),
+  'bert.attention.causal': bool(false),
+  'bert.pooling_type': uint32(meanPooling),
+  'tokenizer.ggml.token_type_count': uint32(model.tokenTypeVocabularySize),
+});
+
+/**
+ * Writes the encoder of a BERT as a GGUF file, with which llama.cpp computes embeddings of texts: the mean of
+ * the last layer's outputs. Heads are left out, and the vocabulary's padding is dropped.
+ *
+ * @returns notices for the user
+ * @throws CheckpointError MTL_GGUF_ARCHITECTURE, MTL_GGUF_TOKENIZER, MTL_GGUF_EXISTS, MTL_GGUF_IO,
+ *   MTL_NOT_FINITE, MTL_CHECKPOINT_*
+ */
+export async function writeGgufBert(options: WriteGgufBertOptions): Promise<readonly string[]> {
+  const { path, model, tensors, dtype = 'float32', tokenizerFiles, lowersCase } = options;
+  checkBert(model);
+  const { vocabularySize, numLayers } = model;
+  const tokenizer = wordPieceMetadata({ files: tokenizerFiles, vocabularySize, lowersCase });
+  // without an output head, the embedding is stored as one would be
+  const typed = { numLayers, tieEmbeddings: true };
+  const sources = mappedWeightSources({
+    names: ggufBertNames(model),
+    tensors: tensors.filter(({ name }) => !isOfHead(name)),
+    dtype: 'F32',
+    fileName: (name) => name,
+  });
+  const written = sources.map((source) => tensorOf(source, storedType(source, dtype, typed)));
+  const notice = replacedTypesNotice(written, dtype, typed);
+  await writeGgufFile({
+    path,
+    metadata: { ...generalMetadata('bert', options), ...bertMetadata(model), ...tokenizer.metadata },
+    tensors: written,
+  });
+  return [...tokenizer.notices, ...(notice === undefined ? [] : [notice])];
+}

@@ -1,0 +1,71 @@
+import { float16Bits } from '@mtl/kernels';
+import { float16Value } from '@mtl/kernels/internal';
+import { type AffineLevels, type LevelSearch, searchAffineLevels } from './affine-levels.js';
+import { clamp, roundEven } from './float32-arithmetic.js';
+
+const { fround } = Math;
+
+/** The values of a block of ggml's K types. */
+export const superBlockValues = 256;
+const subBlockValues = 32;
+
+/** Scales and offsets of the 8 sub-blocks, each 6 bits, in 12 bytes as ggml packs them. */
+function packSixBits(
+  view: DataView,
+  at: number,
+  scales: readonly number[],
+  offsets: readonly number[],
+): void {
+  for (let index = 0; index < 4; index++) {
+    const [scale, offset] = [scales[index + 4]!, offsets[index + 4]!];
+    view.setUint8(at + index, scales[index]! | ((scale >> 4) << 6));
+    view.setUint8(at + 4 + index, offsets[index]! | ((offset >> 4) << 6));
+    view.setUint8(at + 8 + index, (scale & 15) | ((offset & 15) << 4));
+  }
+}
+
+/** Rounds to multiples of the largest value / 63; the multiples are 0 to 63. */
+function inSixBits(values: readonly number[]): {
+  readonly unit: number;
+  readonly multiples: readonly number[];
+} {
+  const largest = Math.max(0, ...values);
+  const inverse = largest > 0 ? fround(63 / largest) : 0;
+  return {
+    unit: float16Bits(fround(largest / 63)),
+    multiples: values.map((value) => Math.min(63, roundEven(fround(inverse * value)))),
+  };
+}
+
+/**
+ * Writes what Q4_K and Q5_K have in common, the scales and offsets of a block (float16 units d and m, and 12
+ * bytes of multiples), and returns the levels of its 256 values: a value is d s q - m o, where s and o belong
+ * to its sub-block of 32 values.
+ */
+export function encodeAffineBlock(
+  block: Float32Array,
+  { view, at, search }: { readonly view: DataView; readonly at: number; readonly search: LevelSearch },
+): Uint8Array {
+  const found: AffineLevels[] = [];
+  for (let start = 0; start < superBlockValues; start += subBlockValues) {
+    found.push(searchAffineLevels(block.subarray(start, start + subBlockValues), search));
+  }
+  const scales = inSixBits(found.map(({ scale }) => scale));
+  const offsets = inSixBits(found.map(({ offset }) => offset));
+  view.setUint16(at, scales.unit, true);
+  view.setUint16(at + 2, offsets.unit, true);
+  packSixBits(view, at + 4, scales.multiples, offsets.multiples);
+  const [scaleUnit, offsetUnit] = [float16Value(scales.unit), float16Value(offsets.unit)];
+  const levels = new Uint8Array(superBlockValues);
+  for (let index = 0; index < superBlockValues; index++) {
+    const sub = Math.floor(index / subBlockValues);
+    const scale = fround(scaleUnit * scales.multiples[sub]!);
+    const offset = fround(offsetUnit * offsets.multiples[sub]!);
+    // with a scale of 0 every value of the sub-block is -offset, and the reference keeps the levels it found
+    levels[index] =
+      scale === 0
+        ? found[sub]!.levels[index % subBlockValues]!
+        : clamp(roundEven(fround(fround(block[index]! + offset) / scale)), 0, search.maxLevel);
+  }
+  return levels;
+}

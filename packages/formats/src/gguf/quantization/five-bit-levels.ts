@@ -1,0 +1,13 @@
+/**
+ * Stores 32 numbers of 5 bits: the fifth bits as one 32-bit number, then the low 4 bits, the first
+ * half of the numbers in the low bits of 16 bytes.
+ */
+export function setFiveBitLevels(view: DataView, at: number, levelAt: (index: number) => number): void {
+  let high = 0;
+  for (let index = 0; index < 16; index++) {
+    const [low, upper] = [levelAt(index), levelAt(index + 16)];
+    view.setUint8(at + 4 + index, (low & 15) | ((upper & 15) << 4));
+    high |= ((low >> 4) << index) | ((upper >> 4) << (index + 16));
+  }
+  view.setUint32(at, high >>> 0, true);
+}

@@ -1,0 +1,36 @@
+/**
+ * Arithmetic of float32, in which ggml's reference quantisation computes: every result is rounded, so that
+ * the same blocks come out.
+ */
+
+const { abs, fround } = Math;
+
+/** Returns the largest magnitude of values[start, end). */
+export function largestMagnitude(values: Float32Array, start: number, end: number): number {
+  let largest = 0;
+  for (let index = start; index < end; index++) largest = Math.max(largest, abs(values[index]!));
+  return largest;
+}
+
+/** Returns the first value of values[start, end) with the largest magnitude, with its sign. */
+export function valueOfLargestMagnitude(values: Float32Array, start: number, end: number): number {
+  let found = 0;
+  for (let index = start; index < end; index++) {
+    if (abs(values[index]!) > abs(found)) found = values[index]!;
+  }
+  return found;
+}
+
+/** Rounds to the nearest integer, halves away from zero. */
+export const roundAway = (value: number): number =>
+  value < 0 ? -Math.floor(0.5 - value) : Math.floor(value + 0.5);
+
+// the sum with 1.5 * 2^23 has no fraction bits left in float32
+const shift = 12_582_912;
+
+/** Rounds a float32 below 2^22 to the nearest integer, halves to even. */
+export const roundEven = (value: number): number => fround(fround(value) + shift) - shift;
+
+/** Returns `value` within [least, most]. */
+export const clamp = (value: number, least: number, most: number): number =>
+  Math.min(Math.max(value, least), most);

@@ -1,0 +1,27 @@
+import { encodeAffineBlock, superBlockValues } from './affine-blocks.js';
+import { type Codec, maxFloat16 } from './codec.js';
+
+const blockBytes = 144;
+const search = { maxLevel: 15, firstStep: -1, numSteps: 20 };
+
+/**
+ * Blocks of 256 values in 8 sub-blocks: float16 units of scales and offsets, 12 bytes with 8 scales and 8
+ * offsets of 6 bits, and levels of 4 bits (ggml's block_q4_K and its reference quantisation).
+ */
+export const q4K: Codec = {
+  maxAbsolute: maxFloat16,
+  encode(values) {
+    const bytes = new Uint8Array((values.length / superBlockValues) * blockBytes);
+    const view = new DataView(bytes.buffer);
+    for (let start = 0, at = 0; start < values.length; start += superBlockValues, at += blockBytes) {
+      const block = values.subarray(start, start + superBlockValues);
+      const levels = encodeAffineBlock(block, { view, at, search });
+      for (let index = 0; index < superBlockValues / 2; index++) {
+        // 32 levels are in the low bits, the next 32 in the high bits of the same bytes
+        const first = 64 * Math.floor(index / 32) + (index % 32);
+        bytes[at + 16 + index] = levels[first]! | (levels[first + 32]! << 4);
+      }
+    }
+    return bytes;
+  },
+};

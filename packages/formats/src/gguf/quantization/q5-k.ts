@@ -1,0 +1,29 @@
+import { encodeAffineBlock, superBlockValues } from './affine-blocks.js';
+import { type Codec, maxFloat16 } from './codec.js';
+
+const blockBytes = 176;
+const search = { maxLevel: 31, firstStep: -0.5, numSteps: 15 };
+
+/**
+ * Blocks of 256 values like those of Q4_K, with levels of 5 bits: 32 bytes with the fifth bits, one bit for
+ * each sub-block, before the low 4 bits (ggml's block_q5_K and its reference quantisation).
+ */
+export const q5K: Codec = {
+  maxAbsolute: maxFloat16,
+  encode(values) {
+    const bytes = new Uint8Array((values.length / superBlockValues) * blockBytes);
+    const view = new DataView(bytes.buffer);
+    for (let start = 0, at = 0; start < values.length; start += superBlockValues, at += blockBytes) {
+      const block = values.subarray(start, start + superBlockValues);
+      const levels = encodeAffineBlock(block, { view, at, search });
+      for (let index = 0; index < superBlockValues / 2; index++) {
+        const first = 64 * Math.floor(index / 32) + (index % 32);
+        bytes[at + 48 + index] = (levels[first]! & 15) | ((levels[first + 32]! & 15) << 4);
+      }
+      for (const [index, level] of levels.entries()) {
+        bytes[at + 16 + (index % 32)]! |= (level >> 4) << Math.floor(index / 32);
+      }
+    }
+    return bytes;
+  },
+};

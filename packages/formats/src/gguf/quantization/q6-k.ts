@@ -1,0 +1,123 @@
+import { float16Bits } from '@mtl/kernels';
+import { float16Value } from '@mtl/kernels/internal';
+import { superBlockValues } from './affine-blocks.js';
+import { type Codec, maxFloat16 } from './codec.js';
+import { clamp, roundEven, valueOfLargestMagnitude } from './float32-arithmetic.js';
+
+const { abs, fround } = Math;
+const blockBytes = 210;
+const subBlockValues = 16;
+const highBits = 128;
+const scalesStart = 192;
+const unitStart = 208;
+
+// the bounds below which ggml takes all values of a block as zeros
+const least = fround(1e-15);
+
+const levelOf = (value: number, inverse: number): number =>
+  clamp(roundEven(fround(inverse * value)), -32, 31);
+
+/** The scale of 16 values and the factor that gives their levels; without factor the levels are 0. */
+interface Scale {
+  readonly scale: number;
+  readonly inverse: number | undefined;
+}
+
+/**
+ * Returns the scale of 16 values: of candidates that map the value of largest magnitude to about -32, the
+ * one whose levels fit best, with the squares of the values as weights.
+ */
+function scaleOf(values: Float32Array): Scale {
+  const largest = valueOfLargestMagnitude(values, 0, values.length);
+  if (abs(largest) < least) return { scale: 0, inverse: undefined };
+  const fitted = (inverse: number): { readonly products: number; readonly squares: number } => {
+    let [products, squares] = [0, 0];
+    for (let index = 0; index < values.length; index++) {
+      const value = values[index]!;
+      const level = levelOf(value, inverse);
+      const weight = fround(value * value);
+      products = fround(products + fround(fround(weight * value) * level));
+      squares = fround(squares + fround(fround(weight * level) * level));
+    }
+    return { products, squares };
+  };
+  let chosen = fround(-32 / largest);
+  const first = fitted(chosen);
+  let scale = first.squares === 0 ? 0 : fround(first.products / first.squares);
+  let best = fround(scale * first.products);
+  const stepSize = fround(0.1);
+  for (let step = -9; step <= 9; step++) {
+    if (step === 0) continue;
+    const inverse = fround(-fround(32 + fround(stepSize * step)) / largest);
+    const { products, squares } = fitted(inverse);
+    if (squares > 0 && fround(products * products) > fround(best * squares)) {
+      scale = fround(products / squares);
+      best = fround(scale * products);
+      chosen = inverse;
+    }
+  }
+  return { scale, inverse: chosen };
+}
+
+/** Returns the scales of the sub-blocks of a block. */
+const scalesOf = (block: Float32Array): readonly Scale[] =>
+  Array.from({ length: superBlockValues / subBlockValues }, (_, index) =>
+    scaleOf(block.subarray(index * subBlockValues, (index + 1) * subBlockValues)),
+  );
+
+/** Writes the scales of a block; returns false if all its values count as zeros. */
+function encodeScales(found: readonly Scale[], view: DataView, at: number): boolean {
+  const scales = Float32Array.from(found, ({ scale }) => scale);
+  const largest = valueOfLargestMagnitude(scales, 0, scales.length);
+  if (abs(largest) < least) return false;
+  const inverse = fround(-128 / largest);
+  view.setUint16(at + unitStart, float16Bits(fround(1 / inverse)), true);
+  for (const [index, scale] of scales.entries()) {
+    view.setInt8(at + scalesStart + index, Math.min(127, roundEven(fround(inverse * scale))));
+  }
+  return true;
+}
+
+/** Returns the levels 0 to 63 of a block whose scales are written at `at`. */
+function levelsOf(
+  block: Float32Array,
+  { found, view, at }: { readonly found: readonly Scale[]; readonly view: DataView; readonly at: number },
+): Uint8Array {
+  const unit = float16Value(view.getUint16(at + unitStart, true));
+  return Uint8Array.from(block, (value, index) => {
+    const sub = Math.floor(index / subBlockValues);
+    const scale = fround(unit * view.getInt8(at + scalesStart + sub));
+    if (scale !== 0) return 32 + clamp(roundEven(fround(value / scale)), -32, 31);
+    // every value of the sub-block is 0 then, and the reference keeps the levels it found
+    const { inverse } = found[sub]!;
+    return inverse === undefined ? 0 : 32 + levelOf(value, inverse);
+  });
+}
+
+/**
+ * Blocks of 256 values in 16 sub-blocks: low 4 bits and high 2 bits of levels q of 6 bits, 16 signed bytes s
+ * and a float16 unit d; a value is d s (q - 32) (ggml's block_q6_K and its reference quantisation).
+ */
+export const q6K: Codec = {
+  maxAbsolute: maxFloat16,
+  encode(values) {
+    const bytes = new Uint8Array((values.length / superBlockValues) * blockBytes);
+    const view = new DataView(bytes.buffer);
+    for (let start = 0, at = 0; start < values.length; start += superBlockValues, at += blockBytes) {
+      const block = values.subarray(start, start + superBlockValues);
+      const found = scalesOf(block);
+      if (!encodeScales(found, view, at)) continue;
+      const levels = levelsOf(block, { found, view, at });
+      for (let index = 0; index < superBlockValues / 2; index++) {
+        // 64 bytes hold 128 levels: two rows of 32 in the low bits, the next two in the high bits
+        const first = 128 * Math.floor(index / 64) + (index % 64);
+        bytes[at + index] = (levels[first]! & 15) | ((levels[first + 64]! & 15) << 4);
+      }
+      for (const [index, level] of levels.entries()) {
+        const place = highBits + 32 * Math.floor(index / 128) + (index % 32);
+        bytes[at + place]! |= (level >> 4) << (2 * (Math.floor(index / 32) % 4));
+      }
+    }
+    return bytes;
+  },
+};

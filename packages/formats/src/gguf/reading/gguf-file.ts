@@ -1,0 +1,199 @@
+import type { FileHandle } from 'node:fs/promises';
+import type { Dtype } from '@mtl/checkpoint';
+import { checkValues } from '@mtl/checkpoint/internal';
+import { CheckpointError, MtlError } from '@mtl/errors';
+import { IrregularFileError, openRegularHandle, readHandleFully } from '@mtl/errors/files';
+import type { WeightFiles, WeightTerms } from '../../huggingface/weight-files.js';
+import { codecs } from '../quantization/codecs.js';
+import {
+  bytesOfValues,
+  fitsRows,
+  rowLength,
+  type TensorType,
+  tensorTypeOf,
+  tensorTypes,
+} from '../tensor-types.js';
+import { type GgufHeader, HeaderCutOff, HeaderDefect, parseHeader, type ReadValue } from './parse-header.js';
+
+/** Wording of error messages about the weights in GGUF files. */
+const terms: WeightTerms = {
+  code: 'MTL_GGUF_WEIGHTS',
+  configuration: 'its metadata',
+  remedy: 'use a file as the program that wrote it left it',
+  untied: 'a file without output.weight',
+};
+
+/** Returns the error for a file that breaks the format. */
+export const ggufInvalid = (path: string, problem: string): CheckpointError =>
+  new CheckpointError('MTL_GGUF_INVALID', `${path} is not a valid GGUF file: ${problem}`, {
+    remedy: 'copy or download the file again; `ls -l` shows whether it is shorter than its source',
+    details: { path },
+    exitCode: 2,
+  });
+
+/** A tensor in a file. */
+interface GgufEntry {
+  readonly shape: readonly number[];
+  /** The dtype that `read` returns: values in blocks become float32. */
+  readonly dtype: Dtype;
+  /** The number of bytes that `read` returns. */
+  readonly bytes: number;
+  readonly type: TensorType;
+  readonly numValues: number;
+  readonly start: number;
+}
+
+const dtypes: Partial<Readonly<Record<TensorType, Dtype>>> = {
+  F32: 'F32',
+  F16: 'F16',
+  BF16: 'BF16',
+  Q8_0: 'F32',
+};
+const readableTypes = Object.keys(dtypes).join(', ');
+
+const firstBytes = 2 ** 20;
+// larger than the tokens and merges of any vocabulary
+const mostHeaderBytes = 2 ** 28;
+
+/** Reads as much of a file as its header needs. */
+async function readHeader(handle: FileHandle, path: string, fileBytes: number): Promise<GgufHeader> {
+  const most = Math.min(mostHeaderBytes, fileBytes);
+  for (let length = Math.min(firstBytes, most); ; length = Math.min(4 * length, most)) {
+    const bytes = new Uint8Array(length);
+    const done = await readHandleFully({ handle, bytes, position: 0 });
+    try {
+      return parseHeader(bytes.subarray(0, done), fileBytes);
+    } catch (error) {
+      if (error instanceof HeaderDefect) throw ggufInvalid(path, error.message);
+      if (!(error instanceof HeaderCutOff)) throw error;
+      if (length === most) throw ggufInvalid(path, `its header does not end within ${done} bytes`);
+    }
+  }
+}
+
+/** Returns the tensors by name, after checks that each is within the file and none overlap. */
+function entriesOf({ tensors, dataStart, alignment }: GgufHeader, path: string, fileBytes: number) {
+  const entries = new Map<string, GgufEntry>();
+  let end = 0;
+  for (const { name, shape, typeId, offset } of tensors.toSorted((a, b) => a.offset - b.offset)) {
+    const type = tensorTypeOf(typeId);
+    const dtype = type && dtypes[type];
+    if (type === undefined || dtype === undefined) {
+      throw new CheckpointError(
+        'MTL_GGUF_DTYPE',
+        `${path}: the tensor ${JSON.stringify(name)} is of the type ${type ?? `number ${typeId}`}, which is not read back`,
+        { expected: readableTypes, remedy: 'take a file of the model in one of these types', exitCode: 2 },
+      );
+    }
+    const numValues = shape.reduce((product, size) => product * size, 1);
+    const isWhole = fitsRows(type, rowLength(shape));
+    const bytes = bytesOfValues(type, numValues);
+    const isInside = offset % alignment === 0 && offset >= end && dataStart + offset + bytes <= fileBytes;
+    if (!isWhole || !isInside) {
+      const problem = isWhole ? `at byte ${offset}` : `with rows of ${rowLength(shape)}`;
+      throw ggufInvalid(
+        path,
+        `${JSON.stringify(name)} [${shape.join(', ')}] of ${type} cannot be ${problem}`,
+      );
+    }
+    end = offset + bytes;
+    const stored = dtype === 'F32' ? 4 * numValues : bytes;
+    entries.set(name, { shape, dtype, bytes: stored, type, numValues, start: dataStart + offset });
+  }
+  return entries;
+}
+
+/**
+ * A GGUF file opened for reading. Opening checks all that can be checked without reading the tensors. Tensors
+ * in blocks of 8 bits are read as float32.
+ */
+export class GgufFile implements WeightFiles {
+  readonly path: string;
+  readonly metadata: ReadonlyMap<string, ReadValue>;
+  readonly tensors: ReadonlyMap<string, GgufEntry>;
+  readonly terms = terms;
+  readonly #handle: FileHandle;
+
+  private constructor(path: string, handle: FileHandle, header: GgufHeader, fileBytes: number) {
+    this.path = path;
+    this.metadata = header.metadata;
+    this.tensors = entriesOf(header, path, fileBytes);
+    this.#handle = handle;
+  }
+
+  /**
+   * Opens a file and checks its header.
+   *
+   * @throws CheckpointError MTL_GGUF_INVALID for a file that breaks the format, MTL_GGUF_DTYPE for a type of
+   *   tensors that is not read, MTL_GGUF_IO for a file that cannot be read
+   */
+  static async open(path: string): Promise<GgufFile> {
+    let handle: FileHandle | undefined;
+    try {
+      handle = await openRegularHandle(path);
+      const { size } = await handle.stat();
+      return new GgufFile(path, handle, await readHeader(handle, path, size), size);
+    } catch (error) {
+      await handle?.close().catch(() => undefined);
+      if (MtlError.isInstance(error)) throw error;
+      const problem = error instanceof IrregularFileError ? `is ${error.kind}` : (error as Error).message;
+      throw new CheckpointError('MTL_GGUF_IO', `${path} cannot be read: ${problem}`, {
+        expected: 'a GGUF file',
+        remedy: 'check the path and its permissions',
+        exitCode: 2,
+        cause: error,
+      });
+    }
+  }
+
+  /**
+   * Returns the row-major, little-endian bytes of a tensor.
+   *
+   * @throws CheckpointError MTL_GGUF_INVALID for a file that was cut off since it was opened, MTL_NOT_FINITE
+   *   with `requireFinite`
+   */
+  async read(options: {
+    readonly name: string;
+    readonly target?: Uint8Array;
+    readonly requireFinite?: boolean;
+  }): Promise<Uint8Array> {
+    const { name, requireFinite } = options;
+    const entry = this.tensors.get(name)!;
+    const { dtype, shape, type } = entry;
+    const target = options.target ?? new Uint8Array(entry.bytes);
+    if (tensorTypes[type].blockValues === 1) await this.#readFully(entry.start, target);
+    else await this.#decode(entry, target);
+    if (requireFinite === true) {
+      const slices = shape.map((size) => ({ start: 0, end: size }));
+      const remedy = 'copy or download the file again, or take other weights: these are not finite';
+      checkValues(target, { dtype, check: { place: this.path, name, slices, remedy, exitCode: 2 } });
+    }
+    return target;
+  }
+
+  /** Reads blocks, a part at a time, as float32. */
+  async #decode({ type, numValues, start }: GgufEntry, target: Uint8Array): Promise<void> {
+    const values = new Float32Array(target.buffer, target.byteOffset, numValues);
+    const valuesAtOnce = 2 ** 18;
+    const part = new Uint8Array(bytesOfValues(type, Math.min(valuesAtOnce, numValues)));
+    for (let first = 0; first < numValues; first += valuesAtOnce) {
+      const own = values.subarray(first, first + valuesAtOnce);
+      const bytes = part.subarray(0, bytesOfValues(type, own.length));
+      await this.#readFully(start + bytesOfValues(type, first), bytes);
+      codecs[type].decode!(bytes, own);
+    }
+  }
+
+  async #readFully(position: number, bytes: Uint8Array): Promise<void> {
+    const done = await readHandleFully({ handle: this.#handle, bytes, position });
+    if (done < bytes.length) throw ggufInvalid(this.path, `it ends at byte ${position + done}`);
+  }
+
+  async close(): Promise<void> {
+    await this.#handle.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}

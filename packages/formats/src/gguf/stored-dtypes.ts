@@ -1,0 +1,105 @@
+import { fitsRows, rowLength, type TensorType } from './tensor-types.js';
+
+/**
+ * The dtypes of GGUF files, by the names that --dtype takes: the number that files state as
+ * `general.file_type` (llama.h), and the type of most matrices.
+ */
+export const ggufDtypes = {
+  float32: { fileType: 0, matrices: 'F32' },
+  float16: { fileType: 1, matrices: 'F16' },
+  bfloat16: { fileType: 32, matrices: 'BF16' },
+  q8_0: { fileType: 7, matrices: 'Q8_0' },
+  q4_0: { fileType: 2, matrices: 'Q4_0' },
+  q4_k_m: { fileType: 15, matrices: 'Q4_K' },
+} as const satisfies Readonly<Record<string, { fileType: number; matrices: TensorType }>>;
+
+/** The name of a dtype of GGUF files. */
+export type GgufDtype = keyof typeof ggufDtypes;
+
+/** Returns whether the weights of a dtype are rounded to the levels of blocks. */
+export const isQuantized = (dtype: GgufDtype): boolean => !['float32', 'float16', 'bfloat16'].includes(dtype);
+
+/** The properties of a model on which the types of its tensors depend. */
+export interface TypedModel {
+  readonly numLayers: number;
+  readonly numExperts?: number | undefined;
+  /** True if the embedding is the output head as well. */
+  readonly tieEmbeddings: boolean;
+}
+
+/** Types for rows that are not whole blocks of a type, as llama.cpp's quantisation chooses them. */
+const replacements: Partial<Readonly<Record<TensorType, TensorType>>> = {
+  Q4_K: 'Q5_0',
+  Q5_K: 'Q5_1',
+  Q6_K: 'Q8_0',
+};
+
+/** Tensors that stay in float32: small ones, on which much depends, and ones that are looked up by row. */
+const inFloat32 = /(^|\.)(ffn_gate_inp|position_embd|token_types|rope_freqs)\.weight$|_norm\.weight$/;
+
+/**
+ * Returns whether q4_k_m stores a layer with more bits: the first and last eighth, and every third between.
+ */
+function hasMoreBits(layer: number, numLayers: number): boolean {
+  const eighth = Math.floor(numLayers / 8);
+  return layer < eighth || layer >= Math.floor((7 * numLayers) / 8) || (layer - eighth) % 3 === 2;
+}
+
+/** Returns the type of a matrix in a quantised file, before rows that are not whole blocks are considered. */
+function quantizedType(name: string, dtype: GgufDtype, model: TypedModel): TensorType {
+  const { matrices } = ggufDtypes[dtype];
+  if (dtype === 'q8_0') return matrices;
+  const [, layer, part = ''] = /^blk\.(\d+)\.(\w+)\.weight$/.exec(name) ?? [];
+  if (name === 'output.weight' || (model.tieEmbeddings && name === 'token_embd.weight')) return 'Q6_K';
+  const hasEightExperts = model.numExperts === 8;
+  if (hasEightExperts && (part === 'attn_v' || part === 'attn_k')) return 'Q8_0';
+  if (dtype !== 'q4_k_m') return matrices;
+  if (part === 'attn_qkv') return 'Q5_K';
+  if (part === 'attn_output' && hasEightExperts) return 'Q5_K';
+  const isWide = part === 'attn_v' || part.startsWith('ffn_down');
+  return isWide && hasMoreBits(Number(layer), model.numLayers) ? 'Q6_K' : matrices;
+}
+
+/**
+ * Returns the type of a tensor in a file of a dtype: the mixture of types that llama.cpp's quantisation
+ * chooses (llama-quant.cpp) without an importance matrix.
+ *
+ * @param tensor its name in GGUF, and its shape, row-major
+ */
+export function storedType(
+  { name, shape }: { readonly name: string; readonly shape: readonly number[] },
+  dtype: GgufDtype,
+  model: TypedModel,
+): TensorType {
+  if (shape.length === 1 || inFloat32.test(name)) return 'F32';
+  const { matrices } = ggufDtypes[dtype];
+  if (!isQuantized(dtype)) return matrices;
+  const length = rowLength(shape);
+  const wanted = quantizedType(name, dtype, model);
+  const type = fitsRows(wanted, length) ? wanted : (replacements[wanted] ?? wanted);
+  return fitsRows(type, length) ? type : 'F16';
+}
+
+/** Returns a notice about matrices that are stored in other types than the dtype's, for their row lengths. */
+export function replacedTypesNotice(
+  tensors: readonly { readonly name: string; readonly shape: readonly number[]; readonly type: TensorType }[],
+  dtype: GgufDtype,
+  model: TypedModel,
+): string | undefined {
+  if (!isQuantized(dtype)) return undefined;
+  const replaced = tensors.filter(({ name, shape, type }) => {
+    if (type === 'F32') return false;
+    return (
+      type !== quantizedType(name, dtype, model) &&
+      !fitsRows(quantizedType(name, dtype, model), rowLength(shape))
+    );
+  });
+  if (replaced.length === 0) return undefined;
+  const kinds = new Map(
+    replaced.map(({ name, shape, type }) => [`rows of ${rowLength(shape)} as ${type}`, name]),
+  );
+  return (
+    `${dtype}: ${replaced.length} of ${tensors.length} tensors have rows that are not whole blocks, ` +
+    `and are stored in larger types as llama.cpp does (${[...kinds.keys()].join(', ')})`
+  );
+}

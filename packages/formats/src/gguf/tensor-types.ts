@@ -1,0 +1,36 @@
+/**
+ * The types of tensors in GGUF files that are written or read here, by their names in ggml: the number that
+ * files state, and the block of values that is stored as one unit (ggml.h, ggml-common.h).
+ */
+export const tensorTypes = {
+  F32: { id: 0, blockValues: 1, blockBytes: 4 },
+  F16: { id: 1, blockValues: 1, blockBytes: 2 },
+  Q4_0: { id: 2, blockValues: 32, blockBytes: 18 },
+  Q5_0: { id: 6, blockValues: 32, blockBytes: 22 },
+  Q5_1: { id: 7, blockValues: 32, blockBytes: 24 },
+  Q8_0: { id: 8, blockValues: 32, blockBytes: 34 },
+  Q4_K: { id: 12, blockValues: 256, blockBytes: 144 },
+  Q5_K: { id: 13, blockValues: 256, blockBytes: 176 },
+  Q6_K: { id: 14, blockValues: 256, blockBytes: 210 },
+  BF16: { id: 30, blockValues: 1, blockBytes: 2 },
+} as const;
+
+/** The name of a type of tensors in GGUF files. */
+export type TensorType = keyof typeof tensorTypes;
+
+/** Returns the type of a number in a file; undefined where it is not known here. */
+export const tensorTypeOf = (id: number): TensorType | undefined =>
+  (Object.keys(tensorTypes) as TensorType[]).find((name) => tensorTypes[name].id === id);
+
+/** Returns the bytes of `numValues` values, whole blocks. */
+export function bytesOfValues(type: TensorType, numValues: number): number {
+  const { blockValues, blockBytes } = tensorTypes[type];
+  return (numValues / blockValues) * blockBytes;
+}
+
+/** Returns the length of a tensor's rows: its last dimension. Blocks do not cross rows. */
+export const rowLength = (shape: readonly number[]): number => shape.at(-1) ?? 1;
+
+/** Returns whether rows of this length are whole blocks of the type. */
+export const fitsRows = (type: TensorType, length: number): boolean =>
+  length % tensorTypes[type].blockValues === 0;

@@ -1,0 +1,187 @@
+import { isJsonObject } from '@mtl/errors/files';
+import { bool, type Metadata, text, texts, uint32 } from '../metadata.js';
+import { type FoundPreTokenizer, findPreTokenizer, preTokenizerNames } from './pre-tokenizers.js';
+import { type ListedToken, tokenKinds, tokenListMetadata } from './token-list.js';
+import { type JsonObject, tokenizerRefused, tokenText } from './tokenizer-files.js';
+
+/** The tokenizer of a model: tokenizer.json, tokenizer_config.json, and the tokens that end texts. */
+export interface ByteLevelTokenizerJson {
+  readonly json: JsonObject;
+  readonly settings: JsonObject;
+  readonly vocabularySize: number;
+  readonly endTokens: readonly number[];
+}
+
+const remedy = 'write the model with --save-hf DIR, which takes any tokenizer';
+
+const refused = (problem: string, expected: string) => tokenizerRefused(problem, expected, remedy);
+
+/** Returns the parts of a component that may be a Sequence. */
+function partsOf(component: unknown, field: string): readonly JsonObject[] {
+  if (!isJsonObject(component)) return [];
+  const parts = component.type === 'Sequence' ? component[field] : [component];
+  return Array.isArray(parts) ? parts.filter(isJsonObject) : [];
+}
+
+/**
+ * Checks the parts of a tokenizer.json that llama.cpp does not have.
+ *
+ * @returns notices about differences in rare texts
+ * @throws CheckpointError MTL_GGUF_TOKENIZER
+ */
+function checkParts({ model, normalizer }: JsonObject): readonly string[] {
+  const { type, byte_fallback, dropout, continuing_subword_prefix, end_of_word_suffix } = model as JsonObject;
+  const isBytePairs = type === 'BPE' && byte_fallback !== true;
+  if (!isBytePairs) {
+    const kind = type === 'BPE' ? 'BPE with bytes as a fallback (SentencePiece)' : String(type);
+    throw refused(`a tokenizer of the type ${kind} is not written`, 'byte-level BPE');
+  }
+  if (dropout || continuing_subword_prefix || end_of_word_suffix) {
+    throw refused(
+      'llama.cpp has no BPE with dropout, prefixes or suffixes',
+      'a tokenizer.json without dropout, continuing_subword_prefix and end_of_word_suffix',
+    );
+  }
+  const normalizers = partsOf(normalizer, 'normalizers').map((part) => String(part.type));
+  const unknown = normalizers.find((name) => name !== 'NFC');
+  if (unknown !== undefined) {
+    throw refused(`llama.cpp has no normalizer ${unknown} for byte-level BPE`, 'no normalizer, or NFC');
+  }
+  return normalizers.length === 0
+    ? []
+    : ['llama.cpp does not normalize texts: those in decomposed characters (not NFC) get other tokens'];
+}
+
+/** The special tokens around a text, as a post-processor adds them. */
+function tokensAround({ post_processor }: JsonObject): {
+  readonly before: string[];
+  readonly after: string[];
+} {
+  const [before, after]: [string[], string[]] = [[], []];
+  for (const part of partsOf(post_processor, 'processors')) {
+    if (part.type === 'ByteLevel') continue;
+    if (part.type !== 'TemplateProcessing' || !Array.isArray(part.single)) {
+      throw refused(
+        `a post-processor ${String(part.type)} is not written`,
+        'TemplateProcessing or ByteLevel',
+      );
+    }
+    let target = before;
+    for (const piece of part.single) {
+      if (isJsonObject(piece) && isJsonObject(piece.SpecialToken)) target.push(String(piece.SpecialToken.id));
+      else target = after;
+    }
+  }
+  return { before, after };
+}
+
+/** Returns the tokens by id, and the ids by token. */
+function tokensOf(json: JsonObject): { byId: Map<number, ListedToken>; idOf: Map<string, number> } {
+  const { vocab } = json.model as { readonly vocab: Readonly<Record<string, number>> };
+  const byId = new Map<number, ListedToken>();
+  const idOf = new Map<string, number>();
+  for (const [token, id] of Object.entries(vocab)) {
+    byId.set(id, { text: token, kind: tokenKinds.normal });
+    idOf.set(token, id);
+  }
+  for (const added of Array.isArray(json.added_tokens) ? json.added_tokens.filter(isJsonObject) : []) {
+    const { id, content, special, single_word, lstrip, rstrip } = added as Record<string, unknown>;
+    if (single_word === true || lstrip === true || rstrip === true) {
+      throw refused(
+        `llama.cpp does not match the token ${JSON.stringify(content)} as its flags say`,
+        'added tokens without single_word, lstrip and rstrip',
+      );
+    }
+    byId.set(id as number, {
+      text: content as string,
+      kind: special === true ? tokenKinds.control : tokenKinds.userDefined,
+    });
+    idOf.set(content as string, id as number);
+  }
+  return { byId, idOf };
+}
+
+/** Returns the merges as texts of two tokens with a space between them. */
+function mergesOf(json: JsonObject): readonly string[] {
+  const { merges } = json.model as { readonly merges?: unknown };
+  const listed = Array.isArray(merges) ? merges : [];
+  return listed.map((merge) => (Array.isArray(merge) ? merge.join(' ') : String(merge)));
+}
+
+function nameOf(found: FoundPreTokenizer): string {
+  if ('name' in found) return found.name;
+  throw refused(
+    `llama.cpp has no pre-tokenizer with the pattern ${found.unknown}`,
+    `the pattern of ${preTokenizerNames.join(', ')}`,
+  );
+}
+
+/** Returns the special tokens, and whether texts begin and end with some. */
+function specialTokens(
+  { json, settings, endTokens }: ByteLevelTokenizerJson,
+  idOf: ReadonlyMap<string, number>,
+): Metadata {
+  const around = tokensAround(json);
+  const idNamed = (name: string): number | undefined => {
+    const token = tokenText(settings[name]);
+    return token === undefined ? undefined : idOf.get(token);
+  };
+  const begin = around.before.length > 0 ? idOf.get(around.before[0]!) : idNamed('bos_token');
+  const [end = idNamed('eos_token'), endOfTurn] = endTokens;
+  const isKnown =
+    around.before.length <= 1 &&
+    around.after.length <= 1 &&
+    (around.after.length === 0 || idOf.get(around.after[0]!) === end);
+  if (!isKnown) {
+    throw refused(
+      `llama.cpp does not put ${[...around.before, ...around.after].join(' ')} around texts`,
+      'at most the token that begins texts and the token that ends them',
+    );
+  }
+  const ids = {
+    bos: begin,
+    eos: end,
+    eot: endOfTurn,
+    unknown: idNamed('unk_token'),
+    padding: idNamed('pad_token'),
+  };
+  return {
+    ...Object.fromEntries(
+      Object.entries(ids)
+        .filter(([, id]) => id !== undefined)
+        .map(([name, id]) => [`tokenizer.ggml.${name}_token_id`, uint32(id!)]),
+    ),
+    'tokenizer.ggml.add_bos_token': bool(around.before.length > 0),
+    'tokenizer.ggml.add_eos_token': bool(around.after.length > 0),
+  };
+}
+
+/**
+ * Returns the metadata of a byte-level BPE.
+ *
+ * @throws CheckpointError MTL_GGUF_TOKENIZER for one that llama.cpp does not have, with the part by name
+ */
+export function bytePairMetadata(tokenizer: ByteLevelTokenizerJson): {
+  readonly metadata: Metadata;
+  readonly notices: readonly string[];
+} {
+  const { json, vocabularySize } = tokenizer;
+  const notices = checkParts(json);
+  const merges = mergesOf(json);
+  const found = findPreTokenizer({
+    preTokenizer: json.pre_tokenizer,
+    ignoresMerges: (json.model as JsonObject).ignore_merges === true,
+    hasMerges: merges.length > 0,
+  });
+  const { byId, idOf } = tokensOf(json);
+  return {
+    metadata: {
+      'tokenizer.ggml.model': text('gpt2'),
+      'tokenizer.ggml.pre': text(nameOf(found)),
+      ...tokenListMetadata(byId, vocabularySize),
+      'tokenizer.ggml.merges': texts(merges),
+      ...specialTokens(tokenizer, idOf),
+    },
+    notices,
+  };
+}

@@ -1,0 +1,112 @@
+/** The settings of a tokenizer.json that decide how texts are split before byte pairs are merged. */
+export interface Splitting {
+  readonly preTokenizer: unknown;
+  /** True if a word that is a token is not merged from bytes. */
+  readonly ignoresMerges: boolean;
+  readonly hasMerges: boolean;
+}
+
+/** A way of splitting that llama.cpp has, and its name there (`tokenizer.ggml.pre`). */
+interface Known {
+  readonly name: string;
+  readonly pattern: string;
+  readonly ignoresMerges?: true;
+}
+
+/** GPT-2's pattern, which a `ByteLevel` component has without stating it. */
+const gpt2 = 'ByteLevel';
+const digitsThenGpt2 = 'Digits, ByteLevel';
+
+const contractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+const rest = String.raw` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`;
+const words = String.raw`[^\r\n\p{L}\p{N}]?\p{L}+`;
+
+const upToThreeDigits = String.raw`${contractions}|${words}|\p{N}{1,3}|${rest}`;
+const oneDigit = String.raw`${contractions}|${words}|\p{N}|${rest}`;
+
+const ofCase = String.raw`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`;
+const lowerCase = String.raw`[\p{Ll}\p{Lm}\p{Lo}\p{M}]`;
+const gpt4o = [
+  `${ofCase}*${lowerCase}+${contractions}?`,
+  `${ofCase}+${lowerCase}*${contractions}?`,
+  String.raw`\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
+].join('|');
+
+/** The ways of splitting of llama.cpp by their patterns; the first of equal ones is taken. */
+const known: readonly Known[] = [
+  { name: 'gpt-2', pattern: gpt2 },
+  { name: 'smollm', pattern: digitsThenGpt2 },
+  { name: 'llama-bpe', pattern: upToThreeDigits, ignoresMerges: true },
+  { name: 'smaug-bpe', pattern: upToThreeDigits },
+  { name: 'qwen2', pattern: oneDigit },
+  { name: 'gpt-4o', pattern: gpt4o },
+];
+
+/** The name for tokenizers of single bytes, whose tokens do not depend on the splitting. */
+const anySplitting = 'qwen2';
+
+type Component = Readonly<Record<string, unknown>>;
+
+const isObject = (value: unknown): value is Component =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Returns the pattern of a pre-tokenizer, or undefined where it has a component that cannot be described. */
+function patternOf(preTokenizer: unknown): string | undefined {
+  if (!isObject(preTokenizer)) return undefined;
+  const parts = preTokenizer.type === 'Sequence' ? preTokenizer.pretokenizers : [preTokenizer];
+  if (!Array.isArray(parts)) return undefined;
+  const patterns = parts.map((part) => (isObject(part) ? patternOfPart(part) : undefined));
+  if (patterns.includes(undefined)) return undefined;
+  return patterns.filter((pattern) => pattern !== '').join(', ');
+}
+
+function patternOfPart(part: Component): string | undefined {
+  switch (part.type) {
+    case 'ByteLevel':
+      if (part.add_prefix_space === true) return undefined;
+      return part.use_regex === false ? '' : gpt2;
+    case 'Digits':
+      return part.individual_digits === true ? 'Digits' : undefined;
+    case 'Split': {
+      const { pattern, behavior, invert } = part;
+      const isPlain =
+        (behavior === 'Isolated' && invert !== true) || (behavior === 'Removed' && invert === true);
+      return isPlain && isObject(pattern) && typeof pattern.Regex === 'string' ? pattern.Regex : undefined;
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** The outcome of the search for a way of splitting: its name, or what the tokenizer has. */
+export type FoundPreTokenizer = { readonly name: string } | { readonly unknown: string };
+
+/** Returns the name of a way of splitting in llama.cpp. */
+export function findPreTokenizer({ preTokenizer, ignoresMerges, hasMerges }: Splitting): FoundPreTokenizer {
+  const pattern = patternOf(preTokenizer);
+  if (pattern !== undefined && !hasMerges) return { name: anySplitting };
+  const found = known.find(
+    (one) => one.pattern === pattern && (one.ignoresMerges ?? false) === ignoresMerges,
+  );
+  if (found !== undefined) return { name: found.name };
+  const described = pattern ?? JSON.stringify(preTokenizer ?? null);
+  return { unknown: `${described}${ignoresMerges ? ' with ignore_merges' : ''}` };
+}
+
+/** The names that are known here, for messages. */
+export const preTokenizerNames: readonly string[] = known.map(({ name }) => name);
+
+/** Returns the tokenizer.json components of a way of splitting; undefined for an unknown name. */
+export function preTokenizerOf(name: string): { preTokenizer: unknown; ignoresMerges: boolean } | undefined {
+  const found = known.find((one) => one.name === name);
+  if (found === undefined) return undefined;
+  const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true };
+  const { pattern, ignoresMerges = false } = found;
+  if (pattern === gpt2) return { preTokenizer: { ...byteLevel, use_regex: true }, ignoresMerges };
+  const first =
+    pattern === digitsThenGpt2
+      ? { type: 'Digits', individual_digits: true }
+      : { type: 'Split', pattern: { Regex: pattern }, behavior: 'Isolated', invert: false };
+  const last = { ...byteLevel, use_regex: pattern === digitsThenGpt2 };
+  return { preTokenizer: { type: 'Sequence', pretokenizers: [first, last] }, ignoresMerges };
+}

@@ -1,0 +1,39 @@
+import { int32s, type Metadata, texts } from '../metadata.js';
+import { tokenizerRefused } from './tokenizer-files.js';
+
+/** The kinds of tokens of llama.cpp that are written (llama.h, llama_token_type). */
+export const tokenKinds = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5 } as const;
+
+/** A token of a vocabulary. */
+export interface ListedToken {
+  readonly text: string;
+  readonly kind: (typeof tokenKinds)[keyof typeof tokenKinds];
+}
+
+/**
+ * Returns the list of tokens of a file. Ids that the tokenizer does not use get names of their own, since a
+ * model has a row for them.
+ *
+ * @throws CheckpointError MTL_GGUF_TOKENIZER for an id beyond the model's vocabulary
+ */
+export function tokenListMetadata(
+  tokens: ReadonlyMap<number, ListedToken>,
+  vocabularySize: number,
+): Metadata {
+  const last = Math.max(-1, ...tokens.keys());
+  if (last >= vocabularySize) {
+    throw tokenizerRefused(
+      `the tokenizer has the id ${last}, and the model has ${vocabularySize} tokens`,
+      `ids from 0 to ${vocabularySize - 1}`,
+      'pass the tokenizer that the model was trained with',
+    );
+  }
+  const all = Array.from(
+    { length: vocabularySize },
+    (_, id): ListedToken => tokens.get(id) ?? { text: `[PAD${id}]`, kind: tokenKinds.unused },
+  );
+  return {
+    'tokenizer.ggml.tokens': texts(all.map(({ text }) => text)),
+    'tokenizer.ggml.token_type': int32s(all.map(({ kind }) => kind)),
+  };
+}

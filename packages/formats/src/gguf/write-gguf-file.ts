@@ -1,0 +1,86 @@
+import type { FileHandle } from 'node:fs/promises';
+import { CheckpointError } from '@mtl/errors';
+import { aligned, encodeHeader, type Metadata } from './metadata.js';
+import { publishFile } from './publish-file.js';
+import { codecs } from './quantization/codecs.js';
+import { bytesOfValues, rowLength, type TensorType, tensorTypes } from './tensor-types.js';
+
+/** A tensor to write. */
+export interface GgufTensorSource {
+  readonly name: string;
+  /** Row-major. */
+  readonly shape: readonly number[];
+  readonly type: TensorType;
+  /** Returns the values in their order, in parts of whole rows. A part is valid until the next one. */
+  read(): AsyncIterable<Float32Array>;
+}
+
+/** The number of values that are encoded at a time, so that their bytes need little memory. */
+const valuesAtOnce = 2 ** 20;
+
+const numValues = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
+
+/** Writes all bytes: a single call may write fewer, as Linux writes at most 2 GiB. */
+async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let start = 0; start < bytes.length; ) {
+    start += (await handle.write(bytes, start, bytes.length - start)).bytesWritten;
+  }
+}
+
+/**
+ * Refuses values that the type cannot hold.
+ *
+ * @throws CheckpointError MTL_NOT_FINITE
+ */
+function checkLimit(values: Float32Array, { name, type }: GgufTensorSource): void {
+  const { maxAbsolute } = codecs[type];
+  for (const value of values) {
+    if (Math.abs(value) <= maxAbsolute) continue;
+    const isTooLarge = Number.isFinite(value);
+    throw new CheckpointError('MTL_NOT_FINITE', `the model to save: ${name} has the value ${value}`, {
+      expected: isTooLarge ? `at most ${maxAbsolute}, the limit of ${type}` : 'finite weights',
+      remedy: isTooLarge ? 'save the weights as float32' : 'take other weights',
+      exitCode: 2,
+    });
+  }
+}
+
+async function writeTensor(handle: FileHandle, tensor: GgufTensorSource): Promise<void> {
+  const { shape, type } = tensor;
+  const length = rowLength(shape);
+  const step = Math.max(1, Math.floor(valuesAtOnce / length)) * length;
+  let written = 0;
+  for await (const part of tensor.read()) {
+    for (let start = 0; start < part.length; start += step) {
+      const values = part.subarray(start, start + step);
+      checkLimit(values, tensor);
+      const bytes = codecs[type].encode(values);
+      await writeFully(handle, bytes);
+      written += bytes.length;
+    }
+  }
+  await writeFully(handle, new Uint8Array(aligned(written) - written));
+}
+
+/**
+ * Writes a GGUF file, tensor by tensor, atomically.
+ *
+ * @throws CheckpointError MTL_GGUF_EXISTS, MTL_GGUF_IO, MTL_NOT_FINITE; coded errors of the tensors
+ */
+export async function writeGgufFile(options: {
+  readonly path: string;
+  readonly metadata: Metadata;
+  readonly tensors: readonly GgufTensorSource[];
+}): Promise<void> {
+  const { path, metadata, tensors } = options;
+  let offset = 0;
+  const infos = tensors.map(({ name, shape, type }) => {
+    const info = { name, shape, typeId: tensorTypes[type].id, offset };
+    offset += aligned(bytesOfValues(type, numValues(shape)));
+    return info;
+  });
+  await publishFile(path, async (handle) => {
+    await writeFully(handle, encodeHeader(metadata, infos));
+    for (const tensor of tensors) await writeTensor(handle, tensor);
+  });
+}

@@ -1,0 +1,86 @@
+import type { LogicalTensor } from '@mtl/checkpoint';
+import type { GptModelConfiguration } from '@mtl/models';
+import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
+import { mappedWeightSources } from '../huggingface/mapped-weights.js';
+import { architectureMetadata, architectureOf, checkArchitecture, modelTypeFor } from './architectures.js';
+import { generalMetadata } from './general-metadata.js';
+import { frequencyDivisors } from './rope-metadata.js';
+import { type GgufDtype, replacedTypesNotice, storedType, type TypedModel } from './stored-dtypes.js';
+import { tensorOf } from './tensor-of.js';
+import type { TokenizerFiles } from './tokenizer/tokenizer-files.js';
+import { tokenizerMetadata } from './tokenizer/tokenizer-metadata.js';
+import { ggufWeightNames } from './weight-names.js';
+import { type GgufTensorSource, writeGgufFile } from './write-gguf-file.js';
+
+/** A GPT and the GGUF file to write. */
+export interface WriteGgufOptions {
+  /** The path of a new file. It is written atomically, by one rename. */
+  readonly path: string;
+  readonly model: GptModelConfiguration;
+  /** All tensors of the model, complete. They are read one by one. */
+  readonly tensors: readonly LogicalTensor[];
+  /** Dtype in which matrices are stored; vectors are float32. Default float32. */
+  readonly dtype?: GgufDtype;
+  /** tokenizer.json and others, as for `writeHuggingFaceGpt`. */
+  readonly tokenizerFiles: TokenizerFiles;
+  /** Tokens that end a text; the second ends a turn of a conversation. */
+  readonly endTokens?: readonly number[];
+  /** The fields of the directory that the model was read from: its model type and its name. */
+  readonly origin?: HuggingFaceOrigin | undefined;
+  /** Name of the model in the file. Default: left out. */
+  readonly name?: string | undefined;
+}
+
+/**
+ * Writes a GPT as a GGUF file, which llama.cpp and programs built on it read. The vocabulary's padding is
+ * dropped. A model or a tokenizer that llama.cpp does not compute in the same way is refused, with the
+ * difference by name.
+ *
+ * @returns notices for the user
+ * @throws CheckpointError MTL_GGUF_ARCHITECTURE, MTL_GGUF_TOKENIZER, MTL_GGUF_EXISTS, MTL_GGUF_IO,
+ *   MTL_NOT_FINITE, MTL_CHECKPOINT_*
+ * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice
+ */
+export async function writeGguf(options: WriteGgufOptions): Promise<readonly string[]> {
+  const { path, model, tensors, dtype = 'float32', tokenizerFiles, endTokens = [] } = options;
+  const modelType = modelTypeFor(model, options.origin);
+  checkArchitecture(modelType, model);
+  const { vocabularySize } = model;
+  const tokenizer = tokenizerMetadata({ files: tokenizerFiles, vocabularySize, endTokens });
+  const typed: TypedModel = { ...model, tieEmbeddings: model.tieEmbeddings };
+  const sources = mappedWeightSources({
+    names: ggufWeightNames(modelType, model),
+    tensors,
+    dtype: 'F32',
+    fileName: (name) => name,
+  });
+  const written = sources.map((source) => tensorOf(source, storedType(source, dtype, typed)));
+  const notice = replacedTypesNotice(written, dtype, typed);
+  await writeGgufFile({
+    path,
+    metadata: {
+      ...generalMetadata(architectureOf(modelType).name, options),
+      ...architectureMetadata(modelType, model),
+      ...tokenizer.metadata,
+    },
+    tensors: [...frequencyTensors(model), ...written],
+  });
+  return [...tokenizer.notices, ...(notice === undefined ? [] : [notice])];
+}
+
+/** Returns the tensor with the divisors of frequencies, if the model has any. */
+function frequencyTensors(model: GptModelConfiguration): readonly GgufTensorSource[] {
+  const divisors = frequencyDivisors(model);
+  if (divisors === undefined) return [];
+  const [name, shape] = ['rope_freqs.weight', [divisors.length]];
+  return [
+    {
+      name,
+      shape,
+      type: 'F32',
+      async *read() {
+        yield divisors;
+      },
+    },
+  ];
+}

@@ -1,0 +1,86 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { MtlError } from '@mtl/errors';
+import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
+import { type GgufGpt, readGguf } from '@mtl/formats/gguf';
+import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
+import { refuseCheckpoints } from '../checkpoints/checkpoint-places.js';
+import { noticesOption } from '../option-checks.js';
+import { type BegunCheckpoint, beginCheckpoint } from './to-checkpoint.js';
+
+interface GgufToCheckpointOptions {
+  /** A GGUF file with a GPT. */
+  readonly gguf: string;
+  readonly directory: string;
+  readonly onNotice: (notice: string) => void;
+}
+
+const checks: OptionChecks<GgufToCheckpointOptions> = {
+  gguf: required(textOption),
+  directory: required(textOption),
+  onNotice: required(noticesOption),
+};
+
+/**
+ * Creates a directory of checkpoints from a GGUF file with a GPT in float32, float16, bfloat16 or q8_0: its
+ * weights and its tokenizer as iteration 0, with a fresh optimizer.
+ *
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints
+ *   already; MTL_GGUF_*, MTL_NOT_FINITE
+ */
+export async function ggufToCheckpoint(
+  options: GgufToCheckpointOptions,
+): Promise<BegunCheckpoint & { readonly source: string }> {
+  checkOptions(options, { of: 'ggufToCheckpoint', checks });
+  const { gguf, directory, onNotice } = options;
+  await refuseCheckpoints(directory, { remedy: 'choose another name' });
+  const found = await readGguf(gguf);
+  const scratch = await mkdtemp(join(tmpdir(), 'mtl-gguf-'));
+  try {
+    for (const notice of found.notices) onNotice(notice);
+    const { configuration: model, load, origin, modelType } = found;
+    const tokenizer = await tokenizerIn(join(scratch, 'tokenizer'), found, onNotice);
+    const path = await beginCheckpoint(directory, {
+      kind: 'gpt',
+      model,
+      load,
+      origin,
+      tokenizerOptions: tokenizer,
+      refused: {
+        code: 'MTL_GGUF_ARCHITECTURE',
+        remedy: 'convert a model that gpt-train can express',
+      },
+    });
+    const { vocabularySize } = model;
+    return { path, kind: 'gpt', tokenizer, vocabularySize, modelType, source: gguf };
+  } finally {
+    await found.close();
+    await rm(scratch, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Writes the tokenizer of a file into a folder, from which the directory of checkpoints copies it. The
+ * weights are of use without it, so a tokenizer that cannot be used here is a notice.
+ */
+async function tokenizerIn(
+  folder: string,
+  { path, tokenizerFiles }: GgufGpt,
+  onNotice: (notice: string) => void,
+): Promise<TokenizerOptions | undefined> {
+  if (tokenizerFiles['tokenizer.json'] === undefined) return undefined;
+  await mkdir(folder);
+  for (const [name, contents] of Object.entries(tokenizerFiles)) {
+    await writeFile(join(folder, name), contents);
+  }
+  const options = { type: 'HuggingFaceTokenizer', tokenizerModel: join(folder, 'tokenizer.json') } as const;
+  try {
+    await createTokenizer(options);
+    return options;
+  } catch (error) {
+    if (!MtlError.isInstance(error)) throw error;
+    onNotice(`${path}: its tokenizer cannot be used for training (${error.message}): name another one`);
+    return undefined;
+  }
+}

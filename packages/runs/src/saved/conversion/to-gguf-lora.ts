@@ -1,0 +1,83 @@
+import { basename, resolve } from 'node:path';
+import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
+import { loraSpecificationOf, readHuggingFaceGpt, readLoraDirectory } from '@mtl/formats';
+import { writeGgufLora } from '@mtl/formats/gguf';
+import { isAdapter } from '@mtl/formats/internal';
+import { gptParameters } from '@mtl/models/internal';
+import { openSavedAdapters } from '../adapters/checkpoint-to-lora.js';
+import { readThrough, savedWeights } from '../checkpoints/saved-weights.js';
+import { iterationOption, noticesOption } from '../option-checks.js';
+
+interface ToGgufLora {
+  /** The path of a new file. */
+  readonly path: string;
+  readonly onNotice: (notice: string) => void;
+}
+
+interface CheckpointToGgufLoraOptions extends ToGgufLora {
+  /** A directory of checkpoints of a run with --lora-rank. */
+  readonly load: string;
+  /** The iteration; default the newest whole checkpoint. */
+  readonly checkpointStep?: number | undefined;
+}
+
+interface LoraToGgufOptions extends ToGgufLora {
+  /** A directory of the transformers library with the model of the adapters. */
+  readonly loadHuggingFace: string;
+  /** Adapters of the model, in the format of PEFT. */
+  readonly loadLora: string;
+}
+
+const ownChecks = { path: required(textOption), onNotice: required(noticesOption) };
+const checks: OptionChecks<CheckpointToGgufLoraOptions> = {
+  ...ownChecks,
+  load: required(textOption),
+  checkpointStep: iterationOption,
+};
+const checksOfLora: OptionChecks<LoraToGgufOptions> = {
+  ...ownChecks,
+  loadHuggingFace: required(textOption),
+  loadLora: required(textOption),
+};
+
+const nameOf = (directory: string): string => basename(resolve(directory));
+
+/**
+ * Writes the low-rank adapters of a checkpoint, saved in any layout, as a GGUF file, which llama.cpp adds to
+ * the file of their model.
+ *
+ * @returns the path of the checkpoint
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_LORA for a checkpoint without
+ *   adapters, MTL_CHECKPOINT_*, MTL_GGUF_*
+ */
+export async function checkpointToGgufLora(options: CheckpointToGgufLoraOptions): Promise<string> {
+  checkOptions(options, { of: 'checkpointToGgufLora', checks });
+  const { path, load } = options;
+  const { checkpoint, saved, lora } = await openSavedAdapters(options);
+  const { model, huggingFace: origin } = saved;
+  await writeGgufLora({ path, model, lora, tensors: savedWeights(checkpoint), origin, name: nameOf(load) });
+  return checkpoint.path;
+}
+
+/**
+ * Writes low-rank adapters of PEFT as a GGUF file, which llama.cpp adds to the file of their model.
+ *
+ * @returns what was converted
+ * @throws ConfigurationError MTL_OPTION, MTL_LORA_TARGETS; CheckpointError MTL_HUGGING_FACE_*,
+ *   MTL_LORA_DIRECTORY, MTL_SAFETENSORS_*, MTL_GGUF_*
+ */
+export async function loraToGguf(options: LoraToGgufOptions): Promise<string> {
+  checkOptions(options, { of: 'loraToGguf', checks: checksOfLora });
+  const { path, loadHuggingFace, loadLora, onNotice } = options;
+  const { configuration: model, origin, notices } = await readHuggingFaceGpt({ directory: loadHuggingFace });
+  for (const notice of notices) onNotice(notice);
+  const adapters = await readLoraDirectory({ directory: loadLora, model });
+  const { configuration: lora } = adapters;
+  const tensors = gptParameters(model, { lora: loraSpecificationOf(lora, model) })
+    .filter(({ name }) => isAdapter(name))
+    .map(({ name, globalShape }) =>
+      readThrough({ name, dtype: 'F32', globalShape }, (wanted) => adapters.load(wanted)),
+    );
+  await writeGgufLora({ path, model, lora, tensors, origin, name: nameOf(loadLora) });
+  return loadLora;
+}
