@@ -184,7 +184,8 @@ function readStores(parse) {
 
 function readKinds(parse) {
   const list = parse(kindsFile);
-  const isRegistry = (node) => ts.isNewExpression(node) && node.expression.text === 'KindRegistry';
+  const registries = ['KindRegistry', 'AttentionKinds'];
+  const isRegistry = (node) => ts.isNewExpression(node) && registries.includes(node.expression.text);
   return nodesOf(list, isRegistry)
     .flatMap(({ arguments: [, kinds] }) => keysOf(kinds))
     .map((name) => ({ kind: 'layer', name, words: [wordsOf(name)], isOwn: (path) => path === kindsFile }));
@@ -197,7 +198,7 @@ function readFields(parse) {
     ts.isObjectLiteralExpression(node.initializer) &&
     keysOf(node.initializer).includes('flag') &&
     keysOf(node.initializer).includes('key');
-  return ['architecture-fields.ts', 'expert-fields.ts'].flatMap((file) =>
+  return ['architecture-fields.ts', 'attention-fields.ts', 'expert-fields.ts'].flatMap((file) =>
     nodesOf(parse(`${fieldsFolder}${file}`), hasKey).map(({ name: flag, initializer }) => {
       const key = initializer.properties.find(({ name }) => name?.text === 'key').initializer.text;
       const words = [...new Set([wordsOf(flag.text), wordsOf(key)])];

@@ -80,7 +80,9 @@ describe.each([
     const [all, used] = counts.map((each) => Number(each.replaceAll(',', '')) / 1e9) as [number, number];
     expect([all.toFixed(1), used.toFixed(1)]).toEqual([total.toFixed(1), active.toFixed(1)]);
     expect(text).toMatch(/ ep \d+\.\d GiB/);
-    expect(text).toMatch(/assumes even routing: a rank whose experts all tokens chose would take \d+\.\d GiB$/);
+    expect(text).toMatch(
+      /assumes even routing: a rank whose experts all tokens chose would take \d+\.\d GiB$/,
+    );
   });
 
   // models with experts and a pipeline are planned in @mtl/planning, too

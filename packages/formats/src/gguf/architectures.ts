@@ -42,6 +42,15 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
   llama: { name: 'llama', readsFrequencyFactors: true },
   mistral: { name: 'llama', readsFrequencyFactors: true },
   mixtral: { name: 'llama', readsFrequencyFactors: true, expertWeights: 'normalized' },
+  // a SmolLM3 whose layers are all alike is a Llama
+  smollm3: {
+    name: 'llama',
+    readsFrequencyFactors: true,
+    differences: ({ noRopeFreq }) =>
+      noRopeFreq === undefined
+        ? []
+        : [{ what: 'layers without rotation (no_rope_layers)', remedy: 'train with rotation in all layers' }],
+  },
   qwen2: { name: 'qwen2' },
   qwen3: { name: 'qwen3' },
   qwen2_moe: { name: 'qwen2moe', expertWeights: 'as they are' },

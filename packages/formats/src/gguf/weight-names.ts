@@ -142,10 +142,10 @@ function gpt2Mappings(model: GptModelConfiguration): WeightMapping[] {
 
 /**
  * Returns whether the architecture of a model type rotates neighbouring features: `llama` does, which is that
- * of Mistral and Mixtral, too.
+ * of Mistral, Mixtral and SmolLM3, too.
  */
 export const rotatesNeighbours = (modelType: GptTypeName): boolean =>
-  ['llama', 'mistral', 'mixtral'].includes(modelType);
+  ['llama', 'mistral', 'mixtral', 'smollm3'].includes(modelType);
 
 /** Returns the names of a GPT's tensors in GGUF files, and how they are stored there. */
 export function ggufWeightNames(modelType: GptTypeName, model: GptModelConfiguration): WeightNames {

@@ -33,6 +33,8 @@ interface ValueSchema {
 const texts: Readonly<Record<string, readonly string[]>> = {
   'window-size': ['0,0', '3,0'],
   'moe-layer-freq': ['2', '[0,1]', '[0,0]'],
+  'window-attn-skip-freq': ['2', '[0,1]'],
+  'no-rope-freq': ['2', '[1,0]'],
   'model-blocks': [fileURLToPath(new URL('../../../runs/test/support/own-blocks.mjs', import.meta.url))],
 };
 
