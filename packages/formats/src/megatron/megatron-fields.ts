@@ -181,7 +181,6 @@ const softmaxType: ConfigField = {
       expected: 'vanilla, off-by-one or learnable',
     });
   },
-  write: (type) => type ?? 'vanilla',
 };
 
 const positionTypes = {

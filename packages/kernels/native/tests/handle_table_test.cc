@@ -57,7 +57,7 @@ MTL_TEST(a_view_keeps_the_memory_of_its_base_alive) {
 }
 
 MTL_TEST(strided_views_stay_inside_their_base_and_are_refused_as_tensors) {
-  const int64_t shape[] = {5, 3}, two[] = {2, 2}, none[] = {0, 2}, strides[] = {6, 2}, zero[] = {0, 2}, huge[] = {INT64_MAX, 1};
+  const int64_t shape[] = {5, 3}, two[] = {2, 2}, one[] = {2, 1}, none[] = {0, 2}, strides[] = {6, 2}, zero[] = {0, 2}, huge[] = {INT64_MAX, 1};
   const OwnedTensor base(kCpu, kFloat, shape, 2);
   TensorHandle view = 0, handle = 0;
   TensorRecord record;
@@ -67,8 +67,12 @@ MTL_TEST(strided_views_stay_inside_their_base_and_are_refused_as_tensors) {
   EXPECT(record.view.data == static_cast<float*>(base.view().data) + 6);
   EXPECT(failed_with(resolve_tensor(view, &record), "MTL_SHAPE"));
   EXPECT(failed_with(create_view(view, 0, none, 2, &handle), "MTL_SHAPE"));
-  EXPECT(failed_with(create_strided_view(view, 0, two, strides, 2, &handle), "MTL_SHAPE"));
+  EXPECT(failed_with(create_strided_view(view, 1, two, strides, 2, &handle), "MTL_SHAPE"));
+  EXPECT(succeeded(create_strided_view(view, 2, one, strides, 2, &handle)));  // elements 8 and 14
   EXPECT(succeeded(release_tensor(view)));
+  EXPECT(succeeded(resolve_view(handle, &record)));
+  EXPECT(record.view.data == static_cast<float*>(base.view().data) + 8 && record.view.stride(0) == 6);
+  EXPECT(succeeded(release_tensor(handle)));
   EXPECT(failed_with(create_strided_view(base.handle(), 7, two, strides, 2, &handle), "MTL_SHAPE"));
   EXPECT(failed_with(create_strided_view(base.handle(), -1, two, strides, 2, &handle), "MTL_SHAPE"));
   EXPECT(failed_with(create_strided_view(base.handle(), 0, two, zero, 2, &handle), "MTL_SHAPE"));

@@ -34,7 +34,7 @@ void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dr
   const Spec operand = real(kCompute, out), key = real(kCompute, keys), gradient = output(kCompute, out),
              key_gradient = output(kCompute, keys);
   const std::vector<double> attributes = {1, static_cast<double>(window), static_cast<double>(more_keys), static_cast<double>(first_key),
-                                          0.3, dropout, 7, 8, 4, 0, 0, 0};
+                                          0, 0, 0, 0.3, dropout, 7, 8, 4};
   // key starts before the first, at real and beyond the last position: none may be used as an address
   const Spec start = integers(kI32, {batch, sequence}, -3, 80), mask = integers(kU8, {batch, num_keys}, 0, 2),
              samples = dropout > 0 ? integers(kI64, {batch}, int64_t{1} << 33, 9) : absent();
@@ -59,8 +59,8 @@ void add_output_alone(std::vector<Case>& cases, const AttentionSizes& of) {
   const Spec operand = real(kCompute, out), key = real(kCompute, {sequence + more_keys, batch, heads, size});
   cases.push_back({"attention_forward",
                    {output(kCompute, out), absent(), operand, key, key, absent(), absent(), absent(), absent(), absent(), absent(), absent()},
-                   {1, static_cast<double>(window), static_cast<double>(more_keys), static_cast<double>(first_key), 0.3, 0, 7, 8, 4, 0,
-                    0, 0}});
+                   {1, static_cast<double>(window), static_cast<double>(more_keys), static_cast<double>(first_key), 0, 0, 0, 0.3,
+                    0, 7, 8, 4}});
 }
 
 // Adds cases of two samples of slightly less than half of the rows; the other rows belong to no sample.
@@ -68,8 +68,8 @@ void add_packed_attention(std::vector<Case>& cases, const std::vector<int64_t>& 
                           const std::vector<DType>& dtypes, bool causal = false) {
   const int64_t rows = out[0], heads = out[1], length = rows == 2 ? 1 : rows / 2 - 2;
   const std::vector<int64_t> lse = {heads, rows};
-  const std::vector<double> attributes = {causal ? 1.0 : 0.0, -1, 0, 0, 0.3, dropout, 7, 8, 4, static_cast<double>(length), 0,
-                                          2.0 * length * length};
+  const std::vector<double> attributes = {causal ? 1.0 : 0.0, -1, 0, 0, static_cast<double>(length), 0, 2.0 * length * length,
+                                          0.3, dropout, 7, 8, 4};
   std::vector<double> of_backward = attributes;
   of_backward.push_back(0);  // accumulate
   const Spec operand = real(kCompute, out), gradient = output(kCompute, out), starts = steps(kI32, {3}, 0, length),
@@ -102,6 +102,10 @@ std::vector<Case> attention_cases() {
   for (const int64_t queries : {1, 5}) add_output_alone(cases, {queries, 1, 2, 24, 70, -1, 73});
   const Spec merged = real(kF32, {67, 2, 3, 24}), statistics = real(kF32, {2, 3, 67});
   cases.push_back({"merge_attention", {merged, statistics, merged, statistics}, {}});
+  const Spec attended = real(kCompute, {67, 2, 3, 24}), sinks = real(kCompute, {3}, 2.0);
+  cases.push_back({"attention_sink_forward", {loose(attended), statistics, sinks}, {}});
+  cases.push_back({"attention_sink_forward", {loose(real(kCompute, {67, 3, 5})), real(kF32, {3, 67}), sinks}, {}});
+  cases.push_back({"attention_sink_backward", {real(kF32, {3}), statistics, statistics, sinks}, {}});
   for (const int64_t size : {5, 24, 83}) {
     const Spec summed = real(kCompute, {67, 2, 3, size}), packed = real(kCompute, {67, 3, size});
     cases.push_back({"attention_row_sums", {output(kF32, {2, 3, 67}), summed, summed}, {}});
@@ -401,7 +405,7 @@ std::vector<Case> cases_of_not_a_number() {
   for (const Spec& statistics : {output(kF32, {1, 2, 70}), absent()}) {
     cases.push_back({"attention_forward",
                      {out, statistics, rows, rows, rows, absent(), absent(), absent(), absent(), absent(), absent(), absent()},
-                     {0, -1, 0, 0, 0.3, 0, 0, 0, 0, 0, 0, 0}});
+                     {0, -1, 0, 0, 0, 0, 0, 0.3, 0, 0, 0, 0}});
   }
   for (Case& one : llama_cases(37)) {
     if (std::strcmp(one.op, "rotary_embedding") != 0) cases.push_back(one);
