@@ -35,7 +35,7 @@ const operands: Partial<Readonly<Record<Name, string>>> = {
   sft: '[flags...]',
   chat: '[dir]',
   generate: '[dir]',
-  convert: '[directory]',
+  convert: '[path]',
   push: '<dir> <name>',
   runs: '[directory]',
   watch: '[runs]',
