@@ -92,8 +92,10 @@ traits[someWindows] = { model: { windowSize: '9,0', windowAttnSkipFreq: '2' } };
 traits[sinks] = { model: { softmaxType: 'learnable' } };
 traits[zeroSinks] = { model: { softmaxType: 'off-by-one' } };
 traits[someRotated] = { model: { noRopeFreq: '2' } };
+/** Traits that give layers windows, sinks or rotations of their own. */
+export const traitsOfLayers = [someWindows, sinks, zeroSinks, someRotated];
 /** Traits that the single-process reference run of a layout has too. */
-export const traitsOfBoth = [normAfter, documents, window, someWindows, sinks, zeroSinks, someRotated];
+export const traitsOfBoth = [normAfter, documents, window, ...traitsOfLayers];
 
 /** Layers of the model: enough for eight stages in a pipeline, or for all chunks of a pipeline with more. */
 const numLayersOf = ({ pp }, with_) =>

@@ -1,6 +1,6 @@
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { describe, expect, it } from 'vitest';
-import { allLayouts, faults, layouts, type ParityLayout } from '../parity/layouts.mjs';
+import { allLayouts, faults, layouts, type ParityLayout, traitsOfLayers } from '../parity/layouts.mjs';
 
 /** Returns the value of every choice that a layout makes. */
 function choicesOf({ sizes, traits }: ParityLayout): readonly string[] {
@@ -15,24 +15,19 @@ function pairsOf(layout: ParityLayout): readonly string[] {
   return choices.flatMap((one, index) => choices.slice(index + 1).map((other) => `${one} with ${other}`));
 }
 
-const ownTraits = [
-  'a window in every other layer',
-  'trained sinks',
-  'sinks of score 0',
-  'rotation in every other layer',
-];
 /**
  * Returns whether layers have windows, sinks or rotations of their own: these layouts have a separate list.
  */
-const hasOwnLayers = ({ traits }: ParityLayout): boolean => traits.some((trait) => ownTraits.includes(trait));
+const hasOwnLayers = ({ traits }: ParityLayout): boolean =>
+  traits.some((trait) => traitsOfLayers.includes(trait));
 
 // layouts of tensor and data parallelism; pipelines have separate lists
-const isPlanar = (layout: ParityLayout): boolean =>
-  layout.model === 'gpt' && !hasOwnLayers(layout) && isOfPlane(layout);
-const isOfPlane = ({ sizes }: ParityLayout): boolean =>
-  Object.keys(sizes).length > 0 && Object.keys(sizes).every((axis) => axis === 'tp' || axis === 'dp');
+const isPlanar = ({ model, sizes }: ParityLayout): boolean =>
+  model === 'gpt' &&
+  Object.keys(sizes).length > 0 &&
+  Object.keys(sizes).every((axis) => axis === 'tp' || axis === 'dp');
 const ofPrecision = (all: readonly ParityLayout[], precision: string): ParityLayout[] =>
-  all.filter((layout) => isPlanar(layout) && layout.precision === precision);
+  all.filter((layout) => isPlanar(layout) && !hasOwnLayers(layout) && layout.precision === precision);
 
 /** Layouts with context parallelism have a separate list. */
 const ofWholeSequences = allLayouts.filter(
@@ -137,7 +132,7 @@ describe('the layouts of npm run dev -- parity', () => {
 
   it('give layers windows, sinks and rotations of their own along every axis, in every way', () => {
     const some = layouts.filter(hasOwnLayers);
-    expect(ownTraits.filter((trait) => !some.some(({ traits }) => traits.includes(trait)))).toEqual([]);
+    expect(traitsOfLayers.filter((trait) => !some.some(({ traits }) => traits.includes(trait)))).toEqual([]);
     const axes = new Set(some.flatMap(({ sizes }) => Object.keys(sizes)));
     expect(axes).toEqual(new Set(['tp', 'cp', 'dp', 'pp', 'ep']));
     const ways = ['keys by all-gather', 'heads exchanged', 'heads exchanged in pairs', 'documents'];
