@@ -24,7 +24,7 @@ export interface SplitProjectionOptions {
 type Name = keyof Heads<unknown>;
 const names: readonly Name[] = ['query', 'key', 'value'];
 
-/** A projection of which variables are parts, and its gradient, of which their gradients are parts. */
+/** A projection whose parts are variables. The gradients of the variables are parts of its gradient. */
 class Projection {
   readonly #qkv: Variable;
   readonly #shape: readonly number[];

@@ -52,7 +52,7 @@ export const attentionFields = {
 export const rotationFields = {
   'no-rope-freq': {
     flag: layerList(
-      'Layers whose queries and keys are not rotated: every Nth, or a list with 1 for each of them and 0 for each other.',
+      'Layers whose queries and keys are not rotated: every Nth, or a list with 1 for each layer without rotation and 0 for each rotated layer.',
       { defaultText: 'none' },
     ),
     kind: 'gpt',
