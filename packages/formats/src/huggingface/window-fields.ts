@@ -51,7 +51,7 @@ type WindowRule = (layer: number, fields: JsonFields, known: KnownProperties) =>
 
 /** The window of a Qwen: layers from `max_window_layers` on have it, unless `layer_types` lists them. */
 export const qwenWindows: readonly ConfigField[] = windowsByLayer({
-  ruledBy: 'max_window_layers',
+  ruleFields: ['max_window_layers'],
   hasWindow: (layer, fields) => layer >= maxWindowLayers(fields),
   // `layer_types` is written, too; without a window, `max_window_layers` has no effect
   writeRule: (window) => ({ max_window_layers: window === undefined ? undefined : 0 }),
@@ -61,7 +61,7 @@ export const qwenWindows: readonly ConfigField[] = windowsByLayer({
  * The window of a Qwen2-MoE: without `layer_types`, layers 0, 2, 4 ... before `max_window_layers` have it.
  */
 export const qwen2MoeWindows: readonly ConfigField[] = windowsByLayer({
-  ruledBy: 'max_window_layers',
+  ruleFields: ['max_window_layers'],
   hasWindow: (layer, fields) => layer % 2 === 0 && layer < maxWindowLayers(fields),
   // 0 means that there is no window
   write: (window) => toSize(window) ?? 0,
@@ -71,19 +71,18 @@ export const qwen2MoeWindows: readonly ConfigField[] = windowsByLayer({
  * The window of a SmolLM3: without `layer_types`, the layers whose queries and keys are not rotated have it.
  */
 export const smolLm3Windows: readonly ConfigField[] = windowsByLayer({
-  ruledBy: 'no_rope_layers',
   hasWindow: (layer, _, known) => !isRotatedLayer(known as PositionVariants, layer),
 });
 
 /** Makes the fields of a window that some layers have: its size, and the layers. */
 function windowsByLayer({
-  ruledBy,
+  ruleFields = [],
   hasWindow,
   write = toSize,
   writeRule = () => ({}),
 }: {
-  /** The field of the rule, for errors. */
-  readonly ruledBy: string;
+  /** Fields that only the rule reads. Default: none. */
+  readonly ruleFields?: readonly string[];
   readonly hasWindow: WindowRule;
   readonly write?: (window: unknown) => number | null;
   readonly writeRule?: (window: unknown) => Readonly<Record<string, unknown>>;
@@ -106,7 +105,7 @@ function windowsByLayer({
   return [
     {
       key: 'windowSize',
-      names: ['sliding_window', 'use_sliding_window', ...(ruledBy === 'max_window_layers' ? [ruledBy] : [])],
+      names: ['sliding_window', 'use_sliding_window', ...ruleFields],
       read: (fields, known) => (listWindows(fields, known).includes(true) ? usedWindow(fields) : undefined),
       write,
       writeOthers: (window) => ({ use_sliding_window: window !== undefined, ...writeRule(window) }),
