@@ -33,12 +33,11 @@ Examples:
 
 /** Returns the table of formats for help: what is written and read, and by which flags. */
 function formatTable(formats: readonly WeightFormat[]): string {
-  const rows = formats.map(({ name, path, description, dtypes, ...format }) => {
-    const isRead = format.toCheckpoint !== undefined;
-    const isWritten = format.fromCheckpoint !== undefined || format.fromHuggingFace !== undefined;
+  const rows = formats.map((format) => {
+    const { name, path, description, dtypes } = format;
     const ways = [
-      ...(isWritten ? [`--to ${name} ${path}`] : []),
-      ...(isRead ? [`--from ${name} ${path}`] : []),
+      ...(isWritten(format) ? [`--to ${name} ${path}`] : []),
+      ...(isRead(format) ? [`--from ${name} ${path}`] : []),
     ];
     return { ways: ways.join(', '), description, dtypes: dtypes.join(', ') };
   });
@@ -53,9 +52,10 @@ function formatTable(formats: readonly WeightFormat[]): string {
 const namesOf = (formats: readonly WeightFormat[]): string[] => formats.map(({ name }) => name);
 const isWritten = ({ fromCheckpoint, fromHuggingFace }: WeightFormat): boolean =>
   fromCheckpoint !== undefined || fromHuggingFace !== undefined;
+const isRead = ({ toCheckpoint }: WeightFormat): boolean => toCheckpoint !== undefined;
 const written = weightFormats.filter(isWritten);
 const allDtypes = [...new Set(written.flatMap(({ dtypes }) => dtypes))];
-const read = weightFormats.filter(({ toCheckpoint }) => toCheckpoint !== undefined);
+const read = weightFormats.filter(isRead);
 
 /** `mtl convert`: between checkpoints of training runs and the formats of other programs. */
 export function convertCommand(): Command {
