@@ -54,6 +54,7 @@ const refusalOf = (call: () => unknown): string => tidy(() => refusal(call));
 describe('attention names what is wrong with', () => {
   it.each<[string, string, () => Options]>([
     ['scale', 'scale is 0, expected a finite number above 0', () => ({ scale: 0 })],
+    ['softCap', 'softCap is -1, expected a finite number above 0, or 0 for none', () => ({ softCap: -1 })],
     ['the rank of key', 'key has 3 dimensions, expected 4', () => ({ key: zeros([4, 2, 8]) })],
     ['the rank of value', 'value has 3 dimensions, expected 4', () => ({ value: zeros([4, 2, 8]) })],
     [

@@ -83,6 +83,40 @@ describe.each([
     expect(output.subarray(20 * 2 * 8, 21 * 2 * 8).some(Number.isNaN)).toBe(true);
   });
 
+  it.each(levels)(
+    'gives a value that is not finite to the queries that see it alone, with %s kernels',
+    (level) => {
+      setInstructionSet(level);
+      const hidden: ReadonlyArray<Partial<AttentionCase>> = [
+        {},
+        { windowSize: 10 },
+        { windowSize: 10, dropout: 0.3, softCap: 2 },
+        ...('isPacked' in single
+          ? []
+          : [{ documents: [20, 50] }, { isPadding: (position: number) => position % 9 === 2 }]),
+      ];
+      for (const more of hidden) {
+        const one = { ...oneHead, ...short, heads: 2, headsPerGroup: 2, ...more };
+        const values = attentionValues(one);
+        for (const [position, value] of [
+          [20, Number.NaN],
+          [71, Number.POSITIVE_INFINITY],
+        ] as const) {
+          values.value.fill(value, position * 8, (position + 1) * 8);
+        }
+        const [actual, expected] = (['cpu', 'reference'] as const).map(
+          (device) => attend(one, values, { device }).results.output,
+        );
+        expect(Array.from(actual!, Number.isFinite), JSON.stringify(more)).toEqual(
+          Array.from(expected!, Number.isFinite),
+        );
+        // means of values of size 1, as all other results
+        const finite = (from: Float64Array) => from.map((value) => (Number.isFinite(value) ? value : 0));
+        expect(largestDifference(finite(actual!), finite(expected!))).toBeLessThan(3e-6);
+      }
+    },
+  );
+
   it('keeps the share of probabilities that it should', () => {
     // Every key has the same score and every value is 1: the output is the kept fraction divided by the
     // keep probability.

@@ -1,5 +1,5 @@
-// attention_forward: output = dropout(softmax(scale q k^T + mask)) v, flash attention: no S x K matrix is
-// ever stored.
+// attention_forward: output = dropout(softmax(cap(scale q k^T) + mask)) v, flash attention: no S x K matrix
+// is ever stored.
 // attention_backward: the gradients of query, key and value, with the probabilities recomputed from logSumExp
 // (Dao et al. 2022, 2023).
 //
@@ -13,13 +13,16 @@
 //   all three alike: results that are merged or added up later are then rounded only once
 //   logSumExp  [B, A, S] float32 (float64 with float64 inputs): the log of the softmax's denominator; forward
 //   computes it only if it is given
+//   highestScores?  [A], as logSumExp: raised to the highest score of a visible key over all queries of each
+//   head and all calls; scores that are NaN do not count
 //   samples?   [B] int64: global sample numbers; needed with dropout
 //
 // The options that hide keys from queries are in visibility.h. With packed samples there is no B: the
 // operands are query [T, A, D] or [T, G, R, D], key [T, G, D], value [T, G, E], output [T, A, E], logSumExp
 // [A, T], samples [N]; with queryStarts, queries and outputs have U rows.
 //
-// scale: the factor of the scores, above 0.
+// scale: the factor of the scores, above 0. softCap c above 0: cap(s) = c tanh(s / c), so that scores stay
+// between -c and c (Gemma Team 2024, "Gemma 2"); 0: cap(s) = s.
 // accumulate (backward): 1 adds to the gradients of query, key and value, which are float32 or float64. With
 // the logSumExp and the rowSums of all keys, calls for some queries with some keys compute gradients that add
 // up to the gradients of all queries and keys. dropoutProbability p: kept probabilities are multiplied by 1 /
@@ -179,6 +182,10 @@ Status validate_inputs(const OpCall& call) {
   if (!(scale > 0 && std::isfinite(scale))) {
     return argument_error(call, "scale is %g, expected a finite number above 0", scale);
   }
+  const double soft_cap = call.attribute(Op::kSoftCap);
+  if (!(soft_cap >= 0 && std::isfinite(soft_cap))) {
+    return argument_error(call, "softCap is %g, expected a finite number above 0, or 0 for none", soft_cap);
+  }
   return validate_dropout<Op>(call, sizes.heads);
 }
 
@@ -187,6 +194,10 @@ Status validate_forward(const OpCall& call) {
   MTL_RETURN_IF_ERROR(validate_inputs<Op>(call));
   if (call.has(Op::kLogSumExp)) MTL_RETURN_IF_ERROR(expect_statistics<Op>(call, Op::kLogSumExp));
   const Sizes sizes = sizes_of<Op>(call);
+  if (call.has(Op::kHighestScores)) {
+    MTL_RETURN_IF_ERROR(expect_shape(call, Op::kHighestScores, {sizes.heads}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kHighestScores, {exact_dtype(call.tensor(Op::kQuery).dtype)}));
+  }
   MTL_RETURN_IF_ERROR(expect_rows(call, Op::kOutput, sizes, sizes.num_queries, sizes.heads, sizes.value_size));
   return expect_result_dtype(call, Op::kOutput, call.tensor(Op::kQuery).dtype);
 }
@@ -228,9 +239,9 @@ double forward_flops(const OpCall& call) { return matmuls_flops<AttentionForward
 double backward_flops(const OpCall& call) { return 2 * matmuls_flops<AttentionBackward>(call); }
 
 MTL_REGISTER_OP(OpSchema{"attention_forward",
-                         2,
-                         {"output", "logSumExp?", "query", "key", "value", MTL_VISIBILITY_TENSORS(MTL_NAME_OF) "samples?"},
-                         {MTL_VISIBILITY_ATTRIBUTES(MTL_NAME_OF) "scale", "dropoutProbability", "keyLow", "keyHigh",
+                         3,
+                         {"output", "logSumExp?", "highestScores?", "query", "key", "value", MTL_VISIBILITY_TENSORS(MTL_NAME_OF) "samples?"},
+                         {MTL_VISIBILITY_ATTRIBUTES(MTL_NAME_OF) "scale", "softCap", "dropoutProbability", "keyLow", "keyHigh",
                           "headOffset"},
                          validate_forward,
                          forward_flops,
@@ -239,7 +250,7 @@ MTL_REGISTER_OP(OpSchema{"attention_backward",
                          3,
                          {"queryGradient", "keyGradient", "valueGradient", "outputGradient", "rowSums", "logSumExp",
                           "query", "key", "value", MTL_VISIBILITY_TENSORS(MTL_NAME_OF) "samples?"},
-                         {MTL_VISIBILITY_ATTRIBUTES(MTL_NAME_OF) "scale", "dropoutProbability", "keyLow", "keyHigh",
+                         {MTL_VISIBILITY_ATTRIBUTES(MTL_NAME_OF) "scale", "softCap", "dropoutProbability", "keyLow", "keyHigh",
                           "headOffset", "accumulate"},
                          validate_backward,
                          backward_flops,
@@ -277,6 +288,7 @@ AttentionProblem problem_of(const OpCall& call) {
   problem.log_sum_exp = call.tensor(Op::kLogSumExp).data;
   problem.samples = call.data<const int64_t>(Op::kSamples);
   problem.scale = call.attribute(Op::kScale);
+  problem.soft_cap = call.attribute(Op::kSoftCap);
   problem.dropout_probability = call.attribute(Op::kDropoutProbability);
   problem.philox_key = {static_cast<uint32_t>(call.attribute(Op::kKeyLow)),
                         static_cast<uint32_t>(call.attribute(Op::kKeyHigh))};
@@ -302,6 +314,7 @@ AttentionProblem attention_forward_problem(const OpCall& call) {
   using Op = AttentionForward;
   AttentionProblem problem = problem_of<Op>(call);
   problem.output = head_operand(call.tensor(Op::kOutput), leading<Op>(call), problem.groups, problem.query_starts);
+  problem.highest_scores = call.tensor(Op::kHighestScores).data;
   return problem;
 }
 

@@ -11,6 +11,7 @@ struct AttentionForward {
   enum Tensors {
     kOutput,
     kLogSumExp,
+    kHighestScores,
     kQuery,
     kKey,
     kValue,
@@ -20,6 +21,7 @@ struct AttentionForward {
   enum Attributes {
     MTL_VISIBILITY_ATTRIBUTES(MTL_CONSTANT_OF)
     kScale,
+    kSoftCap,
     kDropoutProbability,
     kKeyLow,
     kKeyHigh,
@@ -43,6 +45,7 @@ struct AttentionBackward {
   enum Attributes {
     MTL_VISIBILITY_ATTRIBUTES(MTL_CONSTANT_OF)
     kScale,
+    kSoftCap,
     kDropoutProbability,
     kKeyLow,
     kKeyHigh,
@@ -79,8 +82,10 @@ struct AttentionProblem : Visibility {
   const void* row_sums;  // of the shape of log_sum_exp
   AttentionOperand output_gradient, query_gradient, key_gradient, value_gradient;
   bool accumulate;  // adds to the gradients
+  void* highest_scores;  // forward only: [A], raised to the highest score of each head; or null
+  double scale, soft_cap;  // soft_cap: 0 without one
   // Dropout: requires samples.
-  double scale, dropout_probability;
+  double dropout_probability;
   PhiloxKey philox_key;
   const int64_t* samples;  // [B], or null
   int64_t head_offset;

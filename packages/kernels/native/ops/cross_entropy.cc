@@ -18,6 +18,8 @@
 //   vocabularySize: columns over all ranks. A label below 0, or not below vocabularySize, is MTL_INDEX,
 //   unless its weight is 0 or it is ignoreIndex (NaN: none): its loss and gradient are then 0
 //   firstRow: the number of row 0 in the message of this error
+//   softCap c above 0: the logits of the softmax are c tanh(logit / c) (Gemma Team 2024, "Gemma 2"), and so
+//   are rowMaximum and labelLogit; logitGradient is the gradient of the given logits. 0: no cap
 #include "ops/cross_entropy.h"
 
 #include <cmath>
@@ -34,7 +36,7 @@ Status expect_per_row(const OpCall& call, int tensor, int logits) {
   return expect_dtype(call, tensor, {wide ? DType::kFloat64 : DType::kFloat32});
 }
 
-Status validate_common(const OpCall& call, int logits, int labels) {
+Status validate_common(const OpCall& call, int logits, int labels, double soft_cap) {
   using Op = CrossEntropyStatistics;
   MTL_RETURN_IF_ERROR(expect_floating(call, logits));
   MTL_RETURN_IF_ERROR(expect_rank(call, logits, 2, 2));
@@ -45,7 +47,8 @@ Status validate_common(const OpCall& call, int logits, int labels) {
     return argument_error(call, "numColumns is %lld, expected 0 to %lld", static_cast<long long>(num_columns),
                           static_cast<long long>(call.tensor(logits).dim(1)));
   }
-  return ok_status();
+  if (soft_cap >= 0 && std::isfinite(soft_cap)) return ok_status();
+  return argument_error(call, "softCap is %g, expected a finite number above 0, or 0 for none", soft_cap);
 }
 
 // Checks the parameters that decide which labels the loss accepts.
@@ -64,7 +67,7 @@ Status validate_label_range(const OpCall& call) {
 
 Status validate_statistics(const OpCall& call) {
   using Op = CrossEntropyStatistics;
-  MTL_RETURN_IF_ERROR(validate_common(call, Op::kLogits, Op::kLabels));
+  MTL_RETURN_IF_ERROR(validate_common(call, Op::kLogits, Op::kLabels, call.attribute(Op::kSoftCap)));
   for (const int tensor : {Op::kRowMaximum, Op::kRowSum, Op::kLabelLogit}) {
     MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, Op::kLogits));
   }
@@ -73,7 +76,7 @@ Status validate_statistics(const OpCall& call) {
 
 Status validate_backward(const OpCall& call) {
   using Op = CrossEntropyBackward;
-  MTL_RETURN_IF_ERROR(validate_common(call, Op::kLogits, Op::kLabels));
+  MTL_RETURN_IF_ERROR(validate_common(call, Op::kLogits, Op::kLabels, call.attribute(Op::kSoftCap)));
   MTL_RETURN_IF_ERROR(validate_label_range(call));
   for (const int tensor : {Op::kLoss, Op::kRowMaximum, Op::kRowSum, Op::kLabelLogit}) {
     MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, Op::kLogits));
@@ -85,7 +88,7 @@ Status validate_backward(const OpCall& call) {
 
 Status validate_forward_backward(const OpCall& call) {
   using Op = CrossEntropyForwardBackward;
-  MTL_RETURN_IF_ERROR(validate_common(call, Op::kLogits, Op::kLabels));
+  MTL_RETURN_IF_ERROR(validate_common(call, Op::kLogits, Op::kLabels, call.attribute(Op::kSoftCap)));
   MTL_RETURN_IF_ERROR(validate_label_range(call));
   for (const int tensor : {Op::kLoss, Op::kRowMaximum, Op::kRowSum, Op::kLabelLogit}) {
     MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, Op::kLogits));
@@ -110,21 +113,21 @@ MTL_REGISTER_OP(OpSchema{
 MTL_REGISTER_OP(OpSchema{"cross_entropy_statistics",
                          3,
                          {"rowMaximum", "rowSum", "labelLogit", "logits", "labels"},
-                         {"firstColumn", "numColumns"},
+                         {"firstColumn", "numColumns", "softCap"},
                          validate_statistics,
                          nullptr});
 MTL_REGISTER_OP(OpSchema{
     "cross_entropy_forward_backward",
     5,
     {"logitGradient?", "loss", "rowMaximum", "rowSum", "labelLogit", "logits", "labels", "weights"},
-    {"firstColumn", "numColumns", "vocabularySize", "ignoreIndex", "firstRow"},
+    {"firstColumn", "numColumns", "vocabularySize", "ignoreIndex", "firstRow", "softCap"},
     validate_forward_backward,
     nullptr});
 MTL_REGISTER_OP(
     OpSchema{"cross_entropy_backward",
              2,
              {"logitGradient?", "loss", "logits", "labels", "rowMaximum", "rowSum", "labelLogit", "weights"},
-             {"firstColumn", "numColumns", "vocabularySize", "ignoreIndex", "firstRow"},
+             {"firstColumn", "numColumns", "vocabularySize", "ignoreIndex", "firstRow", "softCap"},
              validate_backward,
              nullptr});
 
@@ -135,14 +138,15 @@ Status cross_entropy_in_parts(const OpCall& call, FindKernel find) {
   MTL_RETURN_IF_ERROR(run_part(call, find,
                                {"cross_entropy_statistics",
                                 {Op::kRowMaximum, Op::kRowSum, Op::kLabelLogit, Op::kLogits, Op::kLabels},
-                                {call.attribute(Op::kFirstColumn), call.attribute(Op::kNumColumns)}}));
+                                {call.attribute(Op::kFirstColumn), call.attribute(Op::kNumColumns),
+                                 call.attribute(Op::kSoftCap)}}));
   return run_part(call, find,
                   {"cross_entropy_backward",
                    {Op::kLogitGradient, Op::kLoss, Op::kLogits, Op::kLabels, Op::kRowMaximum, Op::kRowSum,
                     Op::kLabelLogit, Op::kWeights},
                    {call.attribute(Op::kFirstColumn), call.attribute(Op::kNumColumns),
                     call.attribute(Op::kVocabularySize), call.attribute(Op::kIgnoreIndex),
-                    call.attribute(Op::kFirstRow)}});
+                    call.attribute(Op::kFirstRow), call.attribute(Op::kSoftCap)}});
 }
 
 LabelRange label_range(const OpCall& call) {

@@ -11,15 +11,15 @@ struct CrossEntropyRescale {
 };
 struct CrossEntropyStatistics {
   enum Tensors { kRowMaximum, kRowSum, kLabelLogit, kLogits, kLabels };
-  enum Attributes { kFirstColumn, kNumColumns };
+  enum Attributes { kFirstColumn, kNumColumns, kSoftCap };
 };
 struct CrossEntropyForwardBackward {
   enum Tensors { kLogitGradient, kLoss, kRowMaximum, kRowSum, kLabelLogit, kLogits, kLabels, kWeights };
-  enum Attributes { kFirstColumn, kNumColumns, kVocabularySize, kIgnoreIndex, kFirstRow };
+  enum Attributes { kFirstColumn, kNumColumns, kVocabularySize, kIgnoreIndex, kFirstRow, kSoftCap };
 };
 struct CrossEntropyBackward {
   enum Tensors { kLogitGradient, kLoss, kLogits, kLabels, kRowMaximum, kRowSum, kLabelLogit, kWeights };
-  enum Attributes { kFirstColumn, kNumColumns, kVocabularySize, kIgnoreIndex, kFirstRow };
+  enum Attributes { kFirstColumn, kNumColumns, kVocabularySize, kIgnoreIndex, kFirstRow, kSoftCap };
 };
 
 Status cross_entropy_in_parts(const OpCall& call, FindKernel find);

@@ -98,6 +98,19 @@ MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_in_parts_of_a_sequence) {
   check_from(300, 77, {130, 1, 1, 32, false, 0.3});
 }
 
+MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_with_soft_caps) {
+  for (const double cap : {0.5, 20.0}) {  // most scores near the cap, and far below it
+    AttentionCase one = {140, 2, 4, 40, true, 0.1, true, true, 0.0, 2};
+    one.soft_cap = cap;
+    check(one);
+    one.first_key = 50;
+    check(one);
+    one = in_groups({200, 1, 2, 64, true, 0.0, false, false, 1.0}, 2, 30);
+    one.soft_cap = cap;
+    check(one);
+  }
+}
+
 MTL_AMX_TEST(attention_with_tiles_of_amx_agrees_in_float32_results) {
   for (const int64_t head_size : {1, 33, 64}) {
     AttentionCase one = {140, 2, 2, head_size, true, 0.1, true, true, 0.0, 2};

@@ -64,8 +64,8 @@ void AttentionCall::sum_rows() const {
 }
 
 std::vector<TensorView> AttentionCall::tensors_of_forward() const {
-  std::vector<TensorView> result = {output};
-  result.insert(result.end(), tensors + AttentionBackward::kLogSumExp, std::end(tensors));
+  std::vector<TensorView> result = {output, tensors[AttentionBackward::kLogSumExp], {}};  // without highestScores
+  result.insert(result.end(), tensors + AttentionBackward::kQuery, std::end(tensors));
   return result;
 }
 

@@ -9,11 +9,11 @@ std::string name_of_case(const AttentionCase& one, DType dtype) {
   const auto number = [](int64_t value) { return static_cast<long long>(value); };
   char text[240];
   std::snprintf(text, sizeof text,
-                "[%lld, %lld, %lld, %lld and %lld] in groups of %lld %s%s%s%s%s window %lld, from %lld and %lld%s",
+                "[%lld, %lld, %lld, %lld and %lld] in groups of %lld %s%s%s%s%s window %lld, from %lld and %lld%s, cap %g",
                 number(one.sequence), number(one.batch), number(one.heads), number(one.head_size),
                 number(one.size_of_values()), number(one.members), name_of(dtype), one.causal ? " causal" : "",
                 one.documents ? " documents" : "", one.padding ? " padding" : "", one.dropout > 0 ? " dropout" : "",
-                number(one.window), number(one.first_query), number(one.first_key), one.exact ? ", exact" : "");
+                number(one.window), number(one.first_query), number(one.first_key), one.exact ? ", exact" : "", one.soft_cap);
   return text;
 }
 
@@ -64,6 +64,7 @@ AttentionCall call_of(const AttentionCase& one, const AttentionTensors& tensors)
   call[Op::kWindowSize] = static_cast<double>(one.window);
   call[Op::kFirstQuery] = static_cast<double>(one.first_query);
   call[Op::kFirstKey] = static_cast<double>(one.first_key);
+  call[Op::kSoftCap] = one.soft_cap;
   call[Op::kDropoutProbability] = one.dropout;
   call[Op::kAccumulate] = one.exact ? 1 : 0;
   call[Op::kKeyLow] = 7, call[Op::kKeyHigh] = 0x80000001u, call[Op::kHeadOffset] = 4;

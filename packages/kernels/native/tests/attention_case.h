@@ -21,6 +21,7 @@ struct AttentionCase {
   int64_t first_query = 0, first_key = 0;  // positions in the sequence
   bool exact = false;  // results in float32, and gradients to which the call adds
   int64_t value_size = 0;  // elements of a row of value and output; 0: head_size
+  double soft_cap = 0.0;
 
   int64_t size_of_values() const { return value_size == 0 ? head_size : value_size; }
   std::vector<int64_t> projection() const {

@@ -15,6 +15,11 @@ export interface AttentionOptions {
   readonly visibility?: Visibility | undefined;
   /** Factor of the scores; above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
+  /**
+   * c: scores s become c tanh(s / c) before masks and softmax, so that they stay between -c and c (Gemma Team
+   * 2024, "Gemma 2"). Default: no cap. Not on device cuda.
+   */
+  readonly softCap?: number | undefined;
   readonly dropout?: AttentionDropout | undefined;
 }
 
@@ -47,6 +52,11 @@ export interface AttentionForwardOptions extends AttentionOptions {
    */
   readonly logSumExp?: Tensor | undefined;
   /**
+   * [A], of the dtype of `logSumExp`: raised to the highest score of each head, over all queries and the keys
+   * that they see. Not on device cuda.
+   */
+  readonly highestScores?: Tensor | undefined;
+  /**
    * [S, B, A, D] or [S, B, G, R, D], packed [T, A, D] or [T, G, R, D]. `query`, `key` and `value` may be
    * strided views with contiguous heads.
    */
@@ -60,11 +70,12 @@ export interface AttentionForwardOptions extends AttentionOptions {
 /** Returns the operands of both operations from their options; the default scale needs the query. */
 function commonOperands(operation: string, query: Tensor, options: AttentionOptions): Operands {
   checkVisibility(operation, options);
-  const { visibility = {}, scale, dropout } = options;
+  const { visibility = {}, scale, softCap, dropout } = options;
   return {
     ...visibilityOperands(visibility),
     samples: dropout?.samples,
     scale: scale ?? 1 / Math.sqrt(query.dim(-1)),
+    softCap: softCap ?? 0,
     dropoutProbability: dropout?.probability ?? 0,
     keyLow: dropout?.keyLow ?? 0,
     keyHigh: dropout?.keyHigh ?? 0,
@@ -86,18 +97,18 @@ function outputOfAttention({
 }
 
 /**
- * output = dropout(softmax(scale q k^T + mask)) v, without ever storing an S x K matrix: Dao et al. 2022
+ * output = dropout(softmax(cap(scale q k^T) + mask)) v, without ever storing an S x K matrix: Dao et al. 2022
  * (FlashAttention), Dao 2023. `splitProjection` returns the parts of a packed projection.
  *
  * @throws UsageError MTL_SHAPE and MTL_ARGUMENT for operands that do not fit each other
- * @throws KernelError MTL_UNSUPPORTED on device cuda if E is not D
+ * @throws KernelError MTL_UNSUPPORTED on device cuda if E is not D, and for a soft cap and `highestScores`
  */
 export const attentionForward = returningOperation<AttentionForwardOptions, 'output'>(
   'attentionForward',
   { output: outputOfAttention },
   (options) => {
-    const { output, logSumExp, query, key, value } = options;
-    const tensors = { output, logSumExp, query, key, value };
+    const { output, logSumExp, highestScores, query, key, value } = options;
+    const tensors = { output, logSumExp, highestScores, query, key, value };
     runOperation('attention_forward', { ...tensors, ...commonOperands('attentionForward', query, options) });
   },
 );
@@ -243,6 +254,8 @@ export interface AttentionCachedForwardOptions {
   readonly windowSize?: number | undefined;
   /** Factor of the scores; above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
+  /** See `AttentionOptions`. */
+  readonly softCap?: number | undefined;
 }
 
 /** Returns the cached positions so far, [position + S, B, G, D], without copying. */

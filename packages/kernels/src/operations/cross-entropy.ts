@@ -9,6 +9,11 @@ export interface VocabularyColumns {
   readonly firstColumn?: number;
   /** The number of real columns; the rest is padding and never enters the softmax. 0: only padding. */
   readonly numColumns: number;
+  /**
+   * c: logits x enter the softmax as c tanh(x / c) (Gemma Team 2024, "Gemma 2"); statistics are of these
+   * values. Default: no cap. Not on device cuda.
+   */
+  readonly softCap?: number | undefined;
 }
 
 export interface CrossEntropyStatisticsOptions extends VocabularyColumns {
@@ -41,7 +46,16 @@ export const crossEntropyStatistics = returningOperation<
   'crossEntropyStatistics',
   { rowMaximum: statisticsOfRows, rowSum: statisticsOfRows, labelLogit: statisticsOfRows },
   (options) => {
-    const { rowMaximum, rowSum, labelLogit, logits, labels, firstColumn = 0, numColumns } = options;
+    const {
+      rowMaximum,
+      rowSum,
+      labelLogit,
+      logits,
+      labels,
+      firstColumn = 0,
+      numColumns,
+      softCap = 0,
+    } = options;
     runOperation('cross_entropy_statistics', {
       rowMaximum,
       rowSum,
@@ -50,6 +64,7 @@ export const crossEntropyStatistics = returningOperation<
       labels,
       firstColumn,
       numColumns,
+      softCap,
     });
   },
 );
@@ -109,7 +124,7 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
 /** Returns the operands that both loss operations share. */
 function lossOperands(options: CrossEntropyBackwardOptions): Operands {
   const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
-  const { firstColumn = 0, numColumns, firstRow = 0 } = options;
+  const { firstColumn = 0, numColumns, firstRow = 0, softCap = 0 } = options;
   const { vocabularySize = firstColumn + numColumns, ignoreIndex = Number.NaN } = options;
   return {
     logitGradient,
@@ -125,6 +140,7 @@ function lossOperands(options: CrossEntropyBackwardOptions): Operands {
     vocabularySize,
     ignoreIndex,
     firstRow,
+    softCap,
   };
 }
 

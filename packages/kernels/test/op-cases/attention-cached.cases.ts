@@ -4,7 +4,7 @@ import { runForward } from '../support/attention-run.js';
 import type { OpCase } from './op-case.js';
 
 /** New positions [first, end), of which those before `first` are cached, in caches of M positions. */
-interface Step extends Pick<AttentionCase, 'headsPerGroup' | 'valueSize' | 'windowSize'> {
+interface Step extends Pick<AttentionCase, 'headsPerGroup' | 'valueSize' | 'windowSize' | 'softCap'> {
   readonly positions: readonly [first: number, end: number];
   readonly capacity: number;
   readonly batch: number;
@@ -34,6 +34,11 @@ const stepsOfValues: Step[] = [
   { positions: [131, 132], capacity: 140, batch: 1, heads: 2, headSize: 192, valueSize: 128, windowSize: 70 },
   { positions: [62, 67], capacity: 100, batch: 2, heads: 2, headSize: 40, valueSize: 1 },
 ];
+const cappedSteps: Step[] = [
+  // whole tiles of keys and a rest, in the code of one query and in tiles
+  { positions: [131, 132], capacity: 140, batch: 2, heads: 4, headSize: 24, softCap: 0.9, headsPerGroup: 2 },
+  { positions: [62, 67], capacity: 100, batch: 2, heads: 2, headSize: 33, softCap: 0.9, windowSize: 40 },
+];
 
 function cachedCase({ positions, capacity, batch, ...rest }: Step): OpCase {
   const one: AttentionCase = {
@@ -44,14 +49,14 @@ function cachedCase({ positions, capacity, batch, ...rest }: Step): OpCase {
   };
   const { key, value, output } = shapesOf(one);
   const [first, end] = positions;
-  const { windowSize, headsPerGroup = 1, valueSize } = one;
+  const { windowSize, softCap, headsPerGroup = 1, valueSize } = one;
   const cacheOf = (shape: readonly number[]) => ({
     // values beyond the position do not matter: they stay as they are or are overwritten
     shape: [batch, shape.at(-2)!, capacity, shape.at(-1)!],
     output: true,
     accumulated: true,
   });
-  const window = windowSize === undefined ? '' : `, window ${windowSize}`;
+  const window = `${windowSize === undefined ? '' : `, window ${windowSize}`}${softCap === undefined ? '' : `, cap ${softCap}`}`;
   return {
     name: `attention_forward cached ${end - first} after ${first} [${output}] in groups of ${headsPerGroup}${window}`,
     operation: 'attention_forward',
@@ -70,6 +75,7 @@ function cachedCase({ positions, capacity, batch, ...rest }: Step): OpCase {
           ...operandsOf(one, tensors),
           position: first,
           windowSize,
+          softCap,
         }),
       ),
     dtypes: ['float32', 'bfloat16', 'float16'],
@@ -80,7 +86,7 @@ function cachedCase({ positions, capacity, batch, ...rest }: Step): OpCase {
       float16: { absolute: 1e-3, relative: 2 ** -10 },
       reason: 'results are means of N(0, 1) values: the error is relative to 1, not to the result',
     },
-    ...(valueSize !== undefined && { isOnlyForHost: true }),
+    ...((valueSize !== undefined || softCap !== undefined) && { isOnlyForHost: true }),
   };
 }
 
@@ -99,7 +105,7 @@ function blindCase(): OpCase {
 const decode: Step = { positions: [1023, 1024], capacity: 1024, batch: 8, heads: 12, headSize: 64 };
 
 export const cases: readonly OpCase[] = [
-  ...[...steps, ...steps33, ...stepsOfValues].map(cachedCase),
+  ...[...steps, ...steps33, ...stepsOfValues, ...cappedSteps].map(cachedCase),
   blindCase(),
   {
     ...cachedCase(decode),

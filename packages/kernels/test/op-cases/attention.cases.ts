@@ -73,6 +73,16 @@ const unequalHeads = [
   }),
 ].map((one): AttentionCase => ({ ...one, isOnlyForHost: true }));
 
+const softCaps = [
+  made('a soft cap among the scores', padded(140, 2), [4, 40], {
+    ...everything,
+    softCap: 0.8,
+    headsPerGroup: 2,
+  }),
+  made('a soft cap above the scores', padded(150), [2, 64], { causal, windowSize: 20, softCap: 50 }),
+  made('a soft cap, packed', packed([70, 1, 66], 3), [2, 24], { causal, softCap: 1.5 }),
+].map((one): AttentionCase => ({ ...one, isOnlyForHost: true }));
+
 /**
  * Variants at each head size of Hopper's kernels, with more tiles than a ring has slots (six at most), so
  * that rings wrap around; they sum key and value gradients in a loop over a group. These kernels do not
@@ -292,9 +302,14 @@ const otherMemory = [
   ),
 ];
 
-const projected = [...wholeSamples, ...withEverything, ...unequalHeads, ...manyTiles, ...packedSamples].map(
-  (one): AttentionCase => ({ memory: 'projection', ...one }),
-);
+const projected = [
+  ...wholeSamples,
+  ...withEverything,
+  ...unequalHeads,
+  ...softCaps,
+  ...manyTiles,
+  ...packedSamples,
+].map((one): AttentionCase => ({ memory: 'projection', ...one }));
 const inParts = [
   ...[...parts, ...partsOfHopper].map((one): AttentionCase => ({ ...one, name: `part ${one.name}` })),
   ...partsOfPacked,
@@ -307,6 +322,7 @@ const gradients = [
   made('window', padded(5), [2, 2], { causal, windowSize: 1 }),
   made('dropout', padded(6), [2, 2], { causal, dropout: 0.4 }),
   made('groups of 2', padded(4, 2), [4, 2], { causal, dropout: 0.3, headsPerGroup: 2 }),
+  made('soft cap', padded(5, 2), [4, 3], { causal, dropout: 0.3, headsPerGroup: 2, softCap: 0.6 }),
   made('wider values', padded(4, 2), [4, 2], { valueSize: 3, causal, dropout: 0.3, headsPerGroup: 2 }),
   made('packed', packed([3, 2], 1), [2, 3]),
   made('packed, causal window', packed([4, 2]), [2, 2], { causal, windowSize: 2 }),

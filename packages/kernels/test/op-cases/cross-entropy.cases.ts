@@ -10,12 +10,24 @@ import { benchmarkSizes } from './benchmark-sizes.js';
 import type { GradientCase, OpCase, TensorSpec, Tensors } from './op-case.js';
 
 const rows = 6;
-const widths = [
+interface Width extends Pick<OpCase, 'isOnlyForHost'> {
+  readonly width: number;
+  readonly numColumns: number;
+  readonly softCap?: number;
+}
+
+const capped = { isOnlyForHost: true } as const;
+const widths: readonly Width[] = [
   { width: 13, numColumns: 13 },
   { width: 128, numColumns: 101 },
   { width: 300, numColumns: 300 },
   { width: 64, numColumns: 0 }, // the shard of a vocabulary that is all padding
+  { width: 128, numColumns: 101, softCap: 3, ...capped }, // among the logits
+  { width: 300, numColumns: 300, softCap: 30, ...capped },
+  { width: 64, numColumns: 0, softCap: 3, ...capped },
 ];
+const nameOf = ({ width, numColumns, softCap }: Width): string =>
+  `[${rows}, ${width}] ${numColumns} real${softCap === undefined ? '' : `, cap ${softCap}`}`;
 const float32 = 'float32' as const;
 // labels among, before and beyond the columns of this rank
 const labels: TensorSpec = { shape: [rows], dtype: 'int32', values: [3, 4, 14, 0, 9, 2000] };
@@ -23,8 +35,9 @@ const vocabularySize = 2001;
 const weights: TensorSpec = { shape: [rows], dtype: float32, values: [0.25, 0.5, 0, 1, 2, 0.125] };
 const perRow = (output: boolean): TensorSpec => ({ shape: [rows], dtype: float32, output });
 
-const statistics: OpCase[] = widths.map(({ width, numColumns }) => ({
-  name: `cross_entropy_statistics [${rows}, ${width}] ${numColumns} real`,
+const statistics: OpCase[] = widths.map(({ width, numColumns, softCap, ...rest }) => ({
+  ...rest,
+  name: `cross_entropy_statistics ${nameOf({ width, numColumns, softCap })}`,
   operation: 'cross_entropy_statistics',
   tensors: {
     rowMaximum: perRow(true),
@@ -42,11 +55,13 @@ const statistics: OpCase[] = widths.map(({ width, numColumns }) => ({
       labels: labels!,
       firstColumn: 2,
       numColumns,
+      softCap,
     }),
 }));
 
-const backward: OpCase[] = widths.map(({ width, numColumns }) => ({
-  name: `cross_entropy_backward [${rows}, ${width}] ${numColumns} real`,
+const backward: OpCase[] = widths.map(({ width, numColumns, softCap, ...rest }) => ({
+  ...rest,
+  name: `cross_entropy_backward ${nameOf({ width, numColumns, softCap })}`,
   operation: 'cross_entropy_backward',
   tensors: {
     logitGradient: { shape: [rows, width], output: true },
@@ -70,15 +85,17 @@ const backward: OpCase[] = widths.map(({ width, numColumns }) => ({
       weights: tensors.weights!,
       firstColumn: 2,
       numColumns,
+      softCap,
       vocabularySize,
     }),
 }));
 
 const forwardBackward: OpCase[] = widths
   .filter(({ numColumns }) => numColumns > 0)
-  .flatMap(({ width, numColumns }) =>
+  .flatMap(({ width, numColumns, softCap, ...rest }) =>
     [true, false].map((withGradient) => ({
-      name: `cross_entropy_forward_backward [${rows}, ${width}] ${numColumns} real${withGradient ? '' : ', loss alone'}`,
+      ...rest,
+      name: `cross_entropy_forward_backward ${nameOf({ width, numColumns, softCap })}${withGradient ? '' : ', loss alone'}`,
       operation: 'cross_entropy_forward_backward',
       tensors: {
         ...(withGradient ? { logitGradient: { shape: [rows, width], output: true } } : {}),
@@ -102,6 +119,7 @@ const forwardBackward: OpCase[] = widths
           weights: tensors.weights!,
           firstColumn: 2,
           numColumns,
+          softCap,
           vocabularySize,
         }),
     })),
@@ -284,9 +302,9 @@ export const cases: readonly OpCase[] = [
 const gradientLabels: TensorSpec = { shape: [3], dtype: 'int32', values: [1, 0, 4] };
 const numColumns = 5; // of 7: the last two are padding
 
-export const gradientCases: readonly GradientCase[] = [
-  {
-    name: 'cross_entropy',
+export const gradientCases: readonly GradientCase[] = [undefined, 0.9].map(
+  (softCap): GradientCase => ({
+    name: `cross_entropy${softCap === undefined ? '' : ' with a soft cap'}`,
     tensors: {
       logits: { shape: [3, 7] },
       labels: gradientLabels,
@@ -299,7 +317,7 @@ export const gradientCases: readonly GradientCase[] = [
     outputShape: [3],
     forward: ({ logits, labels, rowMaximum, rowSum, labelLogit, ones }, output) => {
       const statistics = { rowMaximum: rowMaximum!, rowSum: rowSum!, labelLogit: labelLogit! };
-      const inputs = { logits: logits!, labels: labels!, numColumns };
+      const inputs = { logits: logits!, labels: labels!, numColumns, softCap };
       crossEntropyStatistics({ ...statistics, ...inputs });
       crossEntropyBackward({ ...statistics, ...inputs, loss: output, weights: ones! });
     },
@@ -315,8 +333,9 @@ export const gradientCases: readonly GradientCase[] = [
         labelLogit: labelLogit!,
         weights: outputGradient,
         numColumns,
+        softCap,
       });
       loss.dispose();
     },
-  },
-];
+  }),
+);

@@ -37,6 +37,7 @@ export interface AttentionCase {
   /** The global index of the first head. Default: 3. */
   readonly firstHead?: number;
   readonly scale?: number;
+  readonly softCap?: number;
   /** True for results in float32, and for gradients to which the call adds. */
   readonly isExact?: boolean;
   /**
@@ -298,7 +299,7 @@ export const numScoresOf = ({ queries, keys }: AttentionCase): number =>
 
 /** Returns the options of a call from the tensors that `visibilitySpecs` declares. */
 export function optionsOf(one: AttentionCase, tensors: Tensors): AttentionOptions {
-  const { queries, keys, isPacked, causal, windowSize, dropout, scale } = one;
+  const { queries, keys, isPacked, causal, windowSize, dropout, scale, softCap } = one;
   const { starts, firstKeys, queryStarts, firstQueries, keyStart, keyMask, samples } = tensors;
   const longestOf = (ranges: readonly Range[]) => Math.max(...ranges.map(lengthOf));
   const packedSamples = {
@@ -317,5 +318,6 @@ export function optionsOf(one: AttentionCase, tensors: Tensors): AttentionOption
         ? undefined
         : { probability: dropout, keyLow, keyHigh, samples: samples!, headOffset: headNumberOf(one, 0) },
     ...(scale !== undefined && { scale }),
+    softCap,
   };
 }

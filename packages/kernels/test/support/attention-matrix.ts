@@ -33,6 +33,7 @@ const properties: Readonly<Record<string, Readonly<Record<string, Choice>>>> = {
     'its own key': { causal: true, windowSize: 0 },
   },
   scores: { 'of the default scale': {}, 'of a scale': { scale: 0.4 } },
+  caps: { none: {}, 'among the scores': { softCap: 0.7 }, 'above the scores': { softCap: 30 } },
   probabilities: { all: {}, 'with dropout': { dropout: 0.3 } },
   results: { rounded: {}, exact: { isExact: true } },
   memory: { tensors: {}, projection: { memory: 'projection' }, gaps: { memory: 'gaps' } },

@@ -42,11 +42,13 @@ function add(to: Float64Array, factor: number, from: Float64Array): void {
 }
 
 /**
- * Computes dropout(softmax(scale q k^T)) v over the keys that each query sees, its logSumExp and its
+ * Computes dropout(softmax(cap(scale q k^T))) v over the keys that each query sees, its logSumExp and its
  * gradients, one score at a time, in double.
  */
 export function attentionOracle(one: AttentionCase, values: AttentionValues): AttentionResults {
   const { heads, headsPerGroup = 1, headSize, valueSize = headSize, scale = 1 / Math.sqrt(headSize) } = one;
+  const { softCap: cap = Number.POSITIVE_INFINITY } = one;
+  const capped = (score: number): number => (cap === Infinity ? score : cap * Math.tanh(score / cap));
   const zeros = (like: ArrayLike<number>) => new Float64Array(like.length);
   const results: AttentionResults = {
     output: zeros(values.outputGradient),
@@ -67,7 +69,7 @@ export function attentionOracle(one: AttentionCase, values: AttentionValues): At
       };
       const q = ofQuery(values.query, headSize);
       const dO = ofQuery(values.outputGradient, valueSize);
-      const scores = seen.map((key) => scale * dot(q, ofKey(values.key, key, headSize)));
+      const scores = seen.map((key) => capped(scale * dot(q, ofKey(values.key, key, headSize))));
       const highest = Math.max(...scores);
       const logSumExp = highest + Math.log(scores.reduce((sum, score) => sum + Math.exp(score - highest), 0));
       results.logSumExp[statisticAt(one, row, head)] = logSumExp;
@@ -79,7 +81,8 @@ export function attentionOracle(one: AttentionCase, values: AttentionValues): At
       const mean = probabilities.reduce((sum, weight, index) => sum + weight * gradients[index]!, 0);
       seen.forEach((key, index) => {
         const kept = factors[index]! * probabilities[index]!;
-        const ofScore = scale * probabilities[index]! * (gradients[index]! - mean);
+        const ofCap = 1 - (scores[index]! / cap) ** 2;
+        const ofScore = ofCap * scale * probabilities[index]! * (gradients[index]! - mean);
         add(ofQuery(results.output, valueSize), kept, ofKey(values.value, key, valueSize));
         add(ofQuery(results.query, headSize), ofScore, ofKey(values.key, key, headSize));
         add(ofKey(results.key, key, headSize), ofScore, q);

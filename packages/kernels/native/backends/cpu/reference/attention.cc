@@ -51,7 +51,13 @@ struct Head {
     for (int64_t d = 0; d < problem.head_size; ++d) {
       sum += element(problem.query, query, d) * element(problem.key, key, d);
     }
-    return problem.scale * sum;
+    const double cap = problem.soft_cap;
+    return cap == 0.0 ? problem.scale * sum : cap * std::tanh(problem.scale * sum / cap);
+  }
+  // Returns the derivative of a score with respect to its value before the cap, divided by scale.
+  double cap_derivative(double score) const {
+    const double ratio = problem.soft_cap == 0.0 ? 0.0 : score / problem.soft_cap;
+    return 1.0 - ratio * ratio;
   }
   // Returns the factor that dropout applies to a probability.
   double dropout_factor(int64_t query, int64_t key) const {
@@ -70,6 +76,10 @@ void forward_query(const Head& head, int64_t query, double* sums) {
   double maximum = -INFINITY;
   for (int64_t key = 0; key < head.num_keys(); ++key) {
     if (head.visible(query, key)) maximum = std::fmax(maximum, head.score(query, key));
+  }
+  if (problem.highest_scores != nullptr) {
+    const TensorView highest = {problem.highest_scores, head.statistics_dtype()};
+    set(highest, head.head, std::fmax(get(highest, head.head), maximum));
   }
   double denominator = 0.0;
   for (int64_t d = 0; d < problem.value_size; ++d) sums[d] = 0.0;
@@ -110,7 +120,7 @@ void backward_query(const Head& head, int64_t query, double* queries, double* ke
   const double row_sum = head.row_sum(query);
   for (int64_t key = 0; key < head.num_keys(); ++key) {
     if (!head.visible(query, key)) continue;
-    const double probability = std::exp(head.score(query, key) - log_sum_exp);
+    const double score = head.score(query, key), probability = std::exp(score - log_sum_exp);
     const double factor = head.dropout_factor(query, key);
     double probability_gradient = 0.0;
     for (int64_t d = 0; d < value_size; ++d) {
@@ -118,7 +128,8 @@ void backward_query(const Head& head, int64_t query, double* queries, double* ke
       probability_gradient += factor * gradient * head.element(problem.value, key, d);
       values[key * value_size + d] += factor * probability * gradient;
     }
-    const double score_gradient = problem.scale * probability * (probability_gradient - row_sum);
+    const double score_gradient =
+        problem.scale * head.cap_derivative(score) * probability * (probability_gradient - row_sum);
     for (int64_t d = 0; d < size; ++d) {
       queries[query * size + d] += score_gradient * head.element(problem.key, key, d);
       keys[key * size + d] += score_gradient * head.element(problem.query, query, d);

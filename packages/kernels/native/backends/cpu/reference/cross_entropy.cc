@@ -7,18 +7,35 @@
 namespace mtl::reference {
 namespace {
 
+// The logits that enter the softmax.
+struct CappedLogits {
+  const TensorView& logits;
+  double cap;
+
+  double operator[](int64_t index) const {
+    const double logit = get(logits, index);
+    return cap == 0.0 ? logit : cap * std::tanh(logit / cap);
+  }
+  // Returns the derivative of a logit of the softmax with respect to the given logit.
+  double derivative(int64_t index) const {
+    const double ratio = cap == 0.0 ? 0.0 : (*this)[index] / cap;
+    return 1.0 - ratio * ratio;
+  }
+};
+
 Status statistics(const OpCall& call) {
   using Op = CrossEntropyStatistics;
   const TensorView& logits = call.tensor(Op::kLogits);
+  const CappedLogits capped = {logits, call.attribute(Op::kSoftCap)};
   const int64_t width = logits.dim(1), num_columns = call.integer(Op::kNumColumns);
   for (int64_t row = 0; row < logits.dim(0); ++row) {
     double maximum = -std::numeric_limits<double>::infinity(), sum = 0.0;
-    for (int64_t v = 0; v < num_columns; ++v) maximum = std::fmax(maximum, get(logits, row * width + v));
-    for (int64_t v = 0; v < num_columns; ++v) sum += std::exp(get(logits, row * width + v) - maximum);
+    for (int64_t v = 0; v < num_columns; ++v) maximum = std::fmax(maximum, capped[row * width + v]);
+    for (int64_t v = 0; v < num_columns; ++v) sum += std::exp(capped[row * width + v] - maximum);
     const int64_t label = get_integer(call.tensor(Op::kLabels), row) - call.integer(Op::kFirstColumn);
     set(call.tensor(Op::kRowMaximum), row, maximum);
     set(call.tensor(Op::kRowSum), row, sum);
-    set(call.tensor(Op::kLabelLogit), row, label >= 0 && label < num_columns ? get(logits, row * width + label) : 0.0);
+    set(call.tensor(Op::kLabelLogit), row, label >= 0 && label < num_columns ? capped[row * width + label] : 0.0);
   }
   return ok_status();
 }
@@ -28,6 +45,7 @@ Status backward(const OpCall& call) {
   MTL_RETURN_IF_ERROR(expect_labels(call, Op::kLabels, Op::kWeights));
   const int64_t ignored = label_range(call).ignored;
   const TensorView& logits = call.tensor(Op::kLogits);
+  const CappedLogits capped = {logits, call.attribute(Op::kSoftCap)};
   const int64_t width = logits.dim(1), num_columns = call.integer(Op::kNumColumns);
   for (int64_t row = 0; row < logits.dim(0); ++row) {
     const double maximum = get(call.tensor(Op::kRowMaximum), row), sum = get(call.tensor(Op::kRowSum), row);
@@ -38,9 +56,10 @@ Status backward(const OpCall& call) {
     if (!call.has(Op::kLogitGradient)) continue;
     const int64_t label = get_integer(call.tensor(Op::kLabels), row) - call.integer(Op::kFirstColumn);
     for (int64_t v = 0; v < width; ++v) {
-      const double probability = v < num_columns ? std::exp(get(logits, row * width + v) - maximum) / sum : 0.0;
+      const double probability = v < num_columns ? std::exp(capped[row * width + v] - maximum) / sum : 0.0;
       const double expected = v == label && v < num_columns ? 1.0 : 0.0;
-      set(call.tensor(Op::kLogitGradient), row * width + v, weight == 0.0 ? 0.0 : weight * (probability - expected));
+      const double gradient = weight == 0.0 ? 0.0 : weight * (probability - expected) * capped.derivative(row * width + v);
+      set(call.tensor(Op::kLogitGradient), row * width + v, gradient);
     }
   }
   return ok_status();

@@ -20,7 +20,7 @@ struct BackwardHead {
   const float *log_sum_exp, *row_sums;
   SampleMasks masks;
   Dropout dropout;
-  float scale;
+  ScoreScale scale;
 };
 
 // The progress of a tile of queries: packed, gradients partly summed, gradients written.
@@ -180,10 +180,11 @@ MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int
 }
 
 // Computes one row of gradient_tile, or two rows, which form pairs, in bfloat16.
-template <typename Gemm, bool kDropout>
-MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_t vectors, float scale,
+template <typename Gemm, bool kDropout, bool kCapped>
+MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_t vectors, const ScoreScale& scale,
                              const Dropout& dropout, const DroppedColumns& dropped, int64_t first_query) {
   constexpr int kRows = Gemm::kDepth;
+  const float to_base_two = ScoreScale::to_base_two(scale), inverse_cap = 1.0f / scale.cap;
   VInt masks[kRows][kTileVectors];
   for (int part = 0; kDropout && part < kRows; ++part) {
     keep_masks(masks[part], dropout, dropped, first_query + row + part);
@@ -194,11 +195,15 @@ MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_
     for (int part = 0; part < kRows; ++part) {
       const int64_t at = (row + part) * kTile + vector * kLanes;
       const int64_t query = first_query + row + part;
-      const VFloat whole =
-          power_of_two<kRows == 2>(load(scratch.scores + at) * scale - scratch.log_sum_exp[query]);
+      const VFloat score = load(scratch.scores + at);
+      const VFloat whole = power_of_two<kRows == 2>(score * to_base_two - scratch.log_sum_exp[query]);
       VFloat output_part = load(scratch.probability_gradients + at);
       if (kDropout) output_part = keep(output_part * dropout.inverse_keep, masks[part][vector]);
       gradient[part] = whole * (output_part - scratch.delta[query]);
+      if (kCapped) {  // times 1 - (score / cap)^2, which is 0 for a hidden key, as its probability is
+        const VFloat ratio = maximum(score, splat(-scale.cap)) * inverse_cap;
+        gradient[part] *= (1.0f - ratio) * (1.0f + ratio);
+      }
       probability[part] = kDropout ? keep(whole, masks[part][vector]) : whole;
     }
     store_gradients<Gemm>(scratch, row, vector, probability, gradient);
@@ -211,13 +216,13 @@ MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_
 
 // Converts scores and probability gradients of a tile into the operands of the three gradient matmuls. In a
 // row only the first vectors[row group] vectors were computed (all in a whole tile); the others become zero.
-template <typename Gemm, bool kDropout, bool kWhole>
-void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
+template <typename Gemm, bool kDropout, bool kCapped, bool kWhole>
+void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64_t num_rows, const ScoreScale& scale,
                    const Dropout& dropout, int64_t first_query, int64_t first_key) {
   DroppedColumns dropped;
   if (kDropout) set_dropped_columns(&dropped, dropout, first_key);
   for (int64_t row = 0; row < num_rows; row += Gemm::kDepth) {
-    gradient_row<Gemm, kDropout>(scratch, row, kWhole ? kTileVectors : vectors[row / Gemm::kRowGroup], scale, dropout,
+    gradient_row<Gemm, kDropout, kCapped>(scratch, row, kWhole ? kTileVectors : vectors[row / Gemm::kRowGroup], scale, dropout,
                                  dropped, first_query);
   }
 }
@@ -260,6 +265,15 @@ void add_key_gradients(const BackwardHead<T>& head, const BackwardScratch& scrat
   }
 }
 
+// Returns the gradient_tile of a call and a tile.
+template <typename Gemm, bool kCapped>
+MTL_INLINE auto* gradient_of_tile(const Dropout& dropout, TileKind kind) {
+  const bool whole = kind == TileKind::kWhole;
+  return dropout.active
+             ? (whole ? gradient_tile<Gemm, true, kCapped, true> : gradient_tile<Gemm, true, kCapped, false>)
+             : (whole ? gradient_tile<Gemm, false, kCapped, true> : gradient_tile<Gemm, false, kCapped, false>);
+}
+
 template <typename Gemm, typename T>
 void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
                    const TileRow& row, int64_t first_key, TileKind kind, const BackwardAhead<T>& ahead) {
@@ -290,6 +304,7 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
                         kOverwrite);
   }
   const int64_t num_rows = num_groups * kRowGroup;
+  if (head.scale.cap != 0.0f) cap_tile<Gemm>(scratch.scores, vectors, num_groups, head.scale);
   if (kind == TileKind::kMasked) {
     seen_keys(scratch.seen, head.masks, first_key);
     for (int64_t index = 0; index < num_rows; ++index) {
@@ -297,11 +312,9 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
                 vectors[index / kRowGroup]);
     }
   }
-  const bool whole = kind == TileKind::kWhole;
-  auto* gradient = head.dropout.active
-                       ? (whole ? gradient_tile<Gemm, true, true> : gradient_tile<Gemm, true, false>)
-                       : (whole ? gradient_tile<Gemm, false, true> : gradient_tile<Gemm, false, false>);
-  gradient(scratch, vectors, num_rows, head.scale * kLog2E, head.dropout, row.first_query, first_key);
+  auto* gradient = head.scale.cap != 0.0f ? gradient_of_tile<Gemm, true>(head.dropout, kind)
+                                          : gradient_of_tile<Gemm, false>(head.dropout, kind);
+  gradient(scratch, vectors, num_rows, head.scale, head.dropout, row.first_query, first_key);
 
   add_key_gradients<Gemm>(head, scratch, row, first_key, num_rows);
   for (int64_t group = 0; group < num_groups; ++group) {
@@ -390,7 +403,7 @@ struct BackwardGroup {
             static_cast<const float*>(problem.row_sums) + statistics_at(problem, batch, a),
             masks_of(problem, batch),
             dropout_of(problem, batch, a),
-            static_cast<float>(problem.scale)};
+            scale_of(problem)};
   }
 };
 
@@ -422,7 +435,7 @@ void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head
     backward_tile<Gemm>(head, scratch, query_gradients, row, first_key, kind, ahead);
     if (!complete) continue;
     write_gradients(rows_of(head.query_gradients, tile * kTile), query_gradients + tile * kTile * columns,
-                    {head.scale, head.accumulate});
+                    {head.scale.factor, head.accumulate});
     scratch.states[tile] = TileState::kWritten;
   }
 }
@@ -465,7 +478,7 @@ void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head
                           key_tile, num_parts, member + 1 == members);
     }
     if (!seen && first.accumulate) continue;
-    write_key_gradients<Gemm>(rows_of(first.key_gradients, first_key), scratch.key_gradients, {first.scale, first.accumulate});
+    write_key_gradients<Gemm>(rows_of(first.key_gradients, first_key), scratch.key_gradients, {first.scale.factor, first.accumulate});
     write_key_gradients<Gemm>(rows_of(first.value_gradients, first_key), scratch.value_gradients,
                               {first.dropout.inverse_keep, first.accumulate});
   }
@@ -476,7 +489,7 @@ void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head
     float* const sums = query_gradients + member * member_size + tile * kTile * columns;
     if (state == TileState::kUntouched) fill_zero(sums, kTile * columns);
     if (num_parts > 1 || (state == TileState::kUntouched && first.accumulate)) continue;
-    write_gradients(rows_of(group.head<T>(member).query_gradients, tile * kTile), sums, {first.scale, first.accumulate});
+    write_gradients(rows_of(group.head<T>(member).query_gradients, tile * kTile), sums, {first.scale.factor, first.accumulate});
   }
 }
 
@@ -493,7 +506,7 @@ void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t st
       store(total + index, load(total + index) + load(total + part * stride + index));
     }
   }
-  write_gradients(rows_of(head.query_gradients, first_query), total, {head.scale, head.accumulate});
+  write_gradients(rows_of(head.query_gradients, first_query), total, {head.scale.factor, head.accumulate});
 }
 
 // The partition of backward_all's work and scratch memory.

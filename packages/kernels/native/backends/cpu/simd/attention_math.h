@@ -1,7 +1,7 @@
-// The two transcendental functions of a softmax in base 2.
+// The transcendental functions of a softmax in base 2, and the soft cap of scores.
 #pragma once
 
-#include "backends/cpu/simd/simd.h"
+#include "backends/cpu/simd/hyperbolic_tangent.h"
 
 namespace mtl {
 namespace {
@@ -59,6 +59,22 @@ MTL_INLINE VFloat natural_logarithm(VFloat x) {
   const VFloat z2 = z * z;
   const VFloat series = 1.0f + z2 * (1.0f / 3 + z2 * (1.0f / 5 + z2 * (1.0f / 7 + z2 * (1.0f / 9))));
   return select(x == x, exponent * kLn2 + 2.0f * z * series, x);
+}
+
+// The factor of a head's products of queries and keys, and the soft cap of the scores; 0: none.
+struct ScoreScale {
+  float factor, cap;
+
+  // Returns the factor that converts the scores in memory to base 2: capped scores have their factor already.
+  MTL_INLINE float to_base_two(const ScoreScale& v) { return (v.cap == 0.0f ? v.factor : 1.0f) * kLog2E; }
+};
+
+// Multiplies a row of products by their factor and caps the scores: cap tanh(score / cap).
+MTL_INLINE void cap_scores(float* scores, int64_t vectors, const ScoreScale& scale) {
+  const float inner = scale.factor / scale.cap;
+  for (int64_t vector = 0; vector < vectors; ++vector) {
+    store(scores + vector * kLanes, hyperbolic_tangent(load(scores + vector * kLanes) * inner) * scale.cap);
+  }
 }
 
 }  // namespace

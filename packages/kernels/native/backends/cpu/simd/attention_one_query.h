@@ -13,7 +13,7 @@ struct OneQuery {
   Matrix<const T> keys;    // that the query attends to, [num_keys, head_size]
   Matrix<const T> values;  // [num_keys, value_size]
   Results<T> output;       // [1, value_size]
-  float scale;
+  ScoreScale scale;
 };
 
 // Per-thread memory: the query and the running sum of values, both in float, and the scores of a tile of
@@ -65,16 +65,20 @@ void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
     store(scratch.query + column, load_up_to(head.query + column, size - column));
   }
   fill_zero(scratch.sums, value_size);
-  const float scale = head.scale * kLog2E;
+  const float to_base_two = ScoreScale::to_base_two(head.scale);
   float highest = kNoMaximum;
   VFloat denominator = {};
   for (int64_t first = 0; first < head.keys.rows; first += kTile) {
     const int64_t num_keys = smaller(kTile, head.keys.rows - first);
     const int64_t vectors = (num_keys + kLanes - 1) / kLanes;
-    for (int64_t key = 0; key < vectors * kLanes; ++key) {
-      scratch.scores[key] =
-          key < num_keys ? scale * score_of(scratch.query, head.keys.data + (first + key) * head.keys.stride, size) : kHidden;
+    for (int64_t key = 0; key < num_keys; ++key) {
+      scratch.scores[key] = score_of(scratch.query, head.keys.data + (first + key) * head.keys.stride, size);
     }
+    if (head.scale.cap != 0.0f) cap_scores(scratch.scores, vectors, head.scale);
+    for (int64_t vector = 0; vector < vectors; ++vector) {
+      store(scratch.scores + vector * kLanes, load(scratch.scores + vector * kLanes) * to_base_two);
+    }
+    for (int64_t key = num_keys; key < vectors * kLanes; ++key) scratch.scores[key] = kHidden;
     const float before = highest, of_tile = highest_score(scratch.scores, vectors);
     highest = of_tile > before ? of_tile : before;
     const float factor = power_of_two<false>(splat(before - highest))[0];
@@ -122,7 +126,7 @@ inline int64_t one_query_bytes(const AttentionProblem& problem) {
 inline bool has_one_query(const AttentionProblem& problem) {
   const int64_t position = problem.first_query - problem.first_key;
   return problem.num_queries == 1 && position >= 0 && position < problem.num_keys && problem.log_sum_exp == nullptr &&
-         problem.starts == nullptr && problem.key_start == nullptr && problem.key_mask == nullptr &&
+         problem.highest_scores == nullptr && problem.starts == nullptr && problem.key_start == nullptr && problem.key_mask == nullptr &&
          problem.dropout_probability == 0.0;
 }
 
@@ -150,7 +154,7 @@ Status attend_one_query_all(const AttentionProblem& problem) {
                                  seen_rows(problem.key, problem.head_size),
                                  seen_rows(problem.value, problem.value_size),
                                  results_of<T>(problem, problem.output, batch, of_batch, 1, problem.value_size),
-                                 static_cast<float>(problem.scale)},
+                                 scale_of(problem)},
                      carve_one_query(&carver, problem));
   });
   return ok_status();

@@ -19,9 +19,10 @@ struct ForwardHead {
   Matrix<const T> queries, keys, values;
   Results<T> outputs;
   float* log_sum_exp;  // [num_queries], or null
+  float* highest_score;  // raised to the highest score; or null
   SampleMasks masks;
   Dropout dropout;
-  float scale;
+  ScoreScale scale;
 };
 
 // Per-thread memory. Keys and values are packed once per head and kept for all tiles of queries; if there is
@@ -156,7 +157,15 @@ struct ForwardAhead {
   Results<T> outputs;
 };
 
-// Processes one tile of scores: matmul, masks, softmax, and the matmul with the values.
+// Caps the scores of a tile; vectors[row group] is the length of the group's rows in vectors.
+template <typename Gemm>
+__attribute__((noinline)) void cap_tile(float* scores, const int64_t* vectors, int64_t num_groups, const ScoreScale& scale) {
+  for (int64_t row = 0; row < num_groups * Gemm::kRowGroup; ++row) {
+    cap_scores(scores + row * kTile, vectors[row / Gemm::kRowGroup], scale);
+  }
+}
+
+// Processes one tile of scores: matmul, soft cap, masks, softmax, and the matmul with the values.
 template <typename Gemm, typename T>
 void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row, int64_t key_tile,
                   TileKind kind, const ForwardAhead<T>& ahead, bool first_tile) {
@@ -183,6 +192,7 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
     multiply_rows<Gemm>(scratch.scores + first_row * kTile, kTile, scratch.queries + first_row * query_stride,
                         query_stride, 1, keys, kTile, vectors[group], steps, kOverwrite);
   }
+  if (head.scale.cap != 0.0f) cap_tile<Gemm>(scratch.scores, vectors, num_groups, head.scale);
   if (kind == TileKind::kMasked) {
     seen_keys(scratch.seen, head.masks, first_key);
     for (int64_t index = 0; index < num_groups * kRowGroup; ++index) {
@@ -194,7 +204,8 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
   auto* softmax = head.dropout.active
                       ? (whole ? softmax_tile<Gemm, true, true> : softmax_tile<Gemm, true, false>)
                       : (whole ? softmax_tile<Gemm, false, true> : softmax_tile<Gemm, false, false>);
-  softmax(scratch, vectors, num_groups * kRowGroup, head.scale * kLog2E, head.dropout, row.first_query, first_key);
+  softmax(scratch, vectors, num_groups * kRowGroup, ScoreScale::to_base_two(head.scale), head.dropout, row.first_query,
+          first_key);
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first_row = group * kRowGroup;
     const Word* left = scratch.probabilities + first_row * kTile / Gemm::kDepth;
@@ -204,7 +215,53 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
   }
 }
 
-// Divides by the denominators and writes outputs and statistics of a tile of queries.
+// Raises a head's highest score, which tiles of other samples and parts may raise at the same time, to the
+// maximum of rows in base 2.
+__attribute__((noinline)) void raise_highest(float* highest, const float* maxima, int64_t count) {
+  float greatest = maxima[0];
+  for (int64_t row = 1; row < count; ++row) greatest = maxima[row] > greatest ? maxima[row] : greatest;
+  greatest *= kLn2;
+  float before;
+  __atomic_load(highest, &before, __ATOMIC_RELAXED);
+  while (greatest > before &&
+         !__atomic_compare_exchange(highest, &before, &greatest, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+
+// Computes sums [columns] of the values of the keys that a query sees, from its maximum, which is in base 2.
+template <typename T>
+__attribute__((noinline)) void sum_seen_values(float* sums, const ForwardHead<T>& head, int64_t query, float highest) {
+  const int64_t size = head.queries.columns, value_size = head.values.columns;
+  const KeyRange seen = SampleMasks::keys_of(head.masks, query);
+  DroppedColumns dropped;
+  VInt kept[kTileVectors];
+  for (int64_t column = 0; column < value_size; column += kLanes) store(sums + column, VFloat{});
+  for (int64_t key = seen.begin; key < seen.end; ++key) {
+    if (head.dropout.active && (key == seen.begin || key % kTile == 0)) {
+      set_dropped_columns(&dropped, head.dropout, key / kTile * kTile);
+      keep_masks(kept, head.dropout, dropped, query);
+    }
+    if (head.masks.key_mask != nullptr && head.masks.key_mask[key] == 0) continue;
+    VFloat products = {};
+    for (int64_t d = 0; d < size; d += kLanes) {
+      products += load_up_to(head.queries.data + query * head.queries.stride + d, size - d) *
+                  load_up_to(head.keys.data + key * head.keys.stride + d, size - d);
+    }
+    float score[kLanes];
+    store(score, splat(total_of(products)));
+    if (head.scale.cap != 0.0f) cap_scores(score, 1, head.scale);
+    VFloat weight = power_of_two<false>(load(score) * ScoreScale::to_base_two(head.scale) - highest);
+    if (head.dropout.active) weight = keep(weight, kept[key % kTile / kLanes][key % kLanes] - VInt{});
+    for (int64_t column = 0; column < value_size; column += kLanes) {
+      store(sums + column, load(sums + column) + weight * load_up_to(head.values.data + key * head.values.stride + column,
+                                                                     value_size - column));
+    }
+  }
+}
+
+// Divides by the denominators and writes outputs and statistics of a tile of queries. A row that is not
+// finite is computed again from the keys that its query sees: a tile's matmul multiplies the values of hidden
+// keys by 0, which is NaN for an infinite value or NaN.
 template <typename T>
 void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row) {
   const int64_t value_size = head.values.columns;
@@ -223,12 +280,24 @@ void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, cons
   with_matrix(head.outputs, [&](const auto& outputs) {
     for (int64_t index = 0; index < row.num_queries; ++index) {
       auto* const output = outputs.data + (row.first_query + index) * outputs.stride;
-      for (int64_t column = 0; column < columns; column += kLanes) {
-        const VFloat value = load(scratch.output + index * columns + column) * factors[index];
-        store_up_to(output + column, value, value_size - column);
-      }
+      float* const sums = scratch.output + index * columns;
+      const auto write = [&]() {
+        VFloat zeros = {};  // NaN where a value is not finite
+        for (int64_t column = 0; column < columns; column += kLanes) {
+          const VFloat value = load(sums + column) * factors[index];
+          zeros += value * 0.0f;
+          store_up_to(output + column, value, value_size - column);
+        }
+        return total_of(zeros) == 0.0f;
+      };
+      if (write()) continue;
+      const float statistic = scratch.statistics[index];
+      if (statistic != statistic) continue;  // the query or a key that it sees is NaN
+      sum_seen_values(sums, head, row.first_query + index, scratch.maxima[index]);
+      write();
     }
   });
+  if (head.highest_score != nullptr) raise_highest(head.highest_score, scratch.maxima, row.num_queries);
   for (int64_t index = 0; head.log_sum_exp != nullptr && index < row.num_queries; ++index) {
     head.log_sum_exp[row.first_query + index] = scratch.statistics[index];
   }
@@ -313,18 +382,24 @@ void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, c
   }
 }
 
+MTL_INLINE ScoreScale scale_of(const AttentionProblem& problem) {
+  return {static_cast<float>(problem.scale), static_cast<float>(problem.soft_cap)};
+}
+
 template <typename T>
 MTL_INLINE ForwardHead<T> forward_head_of(const AttentionProblem& problem, int64_t number) {
   const int64_t batch = number / problem.heads, head = number % problem.heads;
-  float* const log_sum_exp = static_cast<float*>(problem.log_sum_exp);
+  float *const log_sum_exp = static_cast<float*>(problem.log_sum_exp),
+               *const highest_scores = static_cast<float*>(problem.highest_scores);
   return {matrix_of<const T>(problem, problem.query, batch, head, problem.num_queries, problem.head_size),
           matrix_of<const T>(problem, problem.key, batch, head, problem.num_keys, problem.head_size),
           matrix_of<const T>(problem, problem.value, batch, head, problem.num_keys, problem.value_size),
           results_of<T>(problem, problem.output, batch, head, problem.num_queries, problem.value_size),
           log_sum_exp == nullptr ? nullptr : log_sum_exp + statistics_at(problem, batch, head),
+          highest_scores == nullptr ? nullptr : highest_scores + head,
           masks_of(problem, batch),
           dropout_of(problem, batch, head),
-          static_cast<float>(problem.scale)};
+          scale_of(problem)};
 }
 
 template <typename Gemm>

@@ -1,10 +1,33 @@
 #include <math.h>
 
-#include "backends/cpu/simd/simd.h"
+#include "backends/cpu/simd/hyperbolic_tangent.h"
 #include "ops/cross_entropy.h"
 
 namespace mtl {
 namespace {
+
+// Converts logits to the logits of the softmax: the same or, if kCapped, cap tanh(logit / cap).
+template <bool kCapped>
+struct SoftmaxLogits {
+  float cap, inverse_cap;
+
+  MTL_INLINE VFloat of(const SoftmaxLogits& v, VFloat logit) {
+    return kCapped ? hyperbolic_tangent(logit * v.inverse_cap) * v.cap : logit;
+  }
+  MTL_INLINE float of(const SoftmaxLogits& v, float logit) { return kCapped ? of(v, splat(logit))[0] : logit; }
+  // Returns the derivative of a result of `of` with respect to its logit.
+  MTL_INLINE VFloat derivative(const SoftmaxLogits& v, VFloat result) {
+    const VFloat ratio = result * v.inverse_cap;
+    return kCapped ? (1.0f - ratio) * (1.0f + ratio) : splat(1.0f);
+  }
+};
+
+// Calls `body` with the SoftmaxLogits of a call.
+template <typename Body>
+Status with_cap(double cap, const Body& body) {
+  const float one = static_cast<float>(cap);
+  return cap == 0.0 ? body(SoftmaxLogits<false>{}) : body(SoftmaxLogits<true>{one, 1.0f / one});
+}
 
 template <typename T>
 MTL_INLINE float row_maximum(const T* logits, int64_t columns) {
@@ -20,22 +43,23 @@ MTL_INLINE float row_maximum(const T* logits, int64_t columns) {
   return result;
 }
 
-template <typename T>
-MTL_INLINE float sum_of_exponentials(const T* logits, int64_t columns, float greatest) {
+template <typename T, typename Logits>
+MTL_INLINE float sum_of_exponentials(const T* logits, int64_t columns, float greatest, const Logits& softmax) {
+  const auto weights_of = [&](VFloat values) { return exponential(Logits::of(softmax, values) - greatest); };
   // four running sums: a single one would lose precision over 50,000 terms
   VFloat totals[4] = {};
   int64_t v = 0;
   for (; v + 4 * kLanes <= columns; v += 4 * kLanes) {
-    for (int part = 0; part < 4; ++part) totals[part] += exponential(load(logits + v + part * kLanes) - greatest);
+    for (int part = 0; part < 4; ++part) totals[part] += weights_of(load(logits + v + part * kLanes));
   }
-  for (; v + kLanes <= columns; v += kLanes) totals[0] += exponential(load(logits + v) - greatest);
+  for (; v + kLanes <= columns; v += kLanes) totals[0] += weights_of(load(logits + v));
   float result = sum((totals[0] + totals[1]) + (totals[2] + totals[3]));
-  for (; v < columns; ++v) result += exponential(splat(load_one(logits + v) - greatest))[0];
+  for (; v < columns; ++v) result += weights_of(splat(load_one(logits + v)))[0];
   return result;
 }
 
-template <typename T>
-Status statistics_of(const OpCall& call) {
+template <typename T, typename Logits>
+Status statistics_of(const OpCall& call, const Logits& softmax) {
   using Op = CrossEntropyStatistics;
   const int64_t rows = call.tensor(Op::kLogits).dim(0), width = call.tensor(Op::kLogits).dim(1);
   const int64_t first_column = call.integer(Op::kFirstColumn), num_columns = call.integer(Op::kNumColumns);
@@ -45,31 +69,37 @@ Status statistics_of(const OpCall& call) {
       *const label_logits = call.data<float>(Op::kLabelLogit);
   for_each(rows, rows * width, [&](int64_t row) {
     const T* const from = logits + row * width;
-    maxima[row] = row_maximum(from, num_columns);
-    sums[row] = sum_of_exponentials(from, num_columns, maxima[row]);
+    // a cap keeps the order; without columns the maximum stays -infinity
+    maxima[row] = num_columns == 0 ? -INFINITY : Logits::of(softmax, row_maximum(from, num_columns));
+    sums[row] = sum_of_exponentials(from, num_columns, maxima[row], softmax);
     const int64_t label = labels[row] - first_column;
-    label_logits[row] = label >= 0 && label < num_columns ? load_one(from + label) : 0.0f;
+    label_logits[row] = label >= 0 && label < num_columns ? Logits::of(softmax, load_one(from + label)) : 0.0f;
   });
   return ok_status();
 }
 
-// Writes scale * exp(logit - greatest), with scale = weight / sum, and zeros to padding columns; the caller
-// then corrects the label's column. If the scale is zero, the gradient is zero for any logits, NaN included.
-template <typename T>
+// Writes scale * exp(logit - greatest), with scale = weight / sum, times the cap's derivative, and zeros to
+// padding columns; the caller then corrects the label's column. If the scale is zero, the gradient is zero
+// for any logits, NaN included.
+template <typename T, typename Logits>
 MTL_INLINE void gradient_of_row(T* gradient, const T* logits, int64_t width, int64_t columns, float greatest,
-                                float scale) {
+                                float scale, const Logits& softmax) {
+  const auto gradient_of = [&](VFloat values) {
+    const VFloat logit = Logits::of(softmax, values);
+    return exponential(logit - greatest) * scale * Logits::derivative(softmax, logit);
+  };
   int64_t v = 0;
   for (; v + kLanes <= columns; v += kLanes) {
-    store(gradient + v, scale == 0.0f ? VFloat{} : exponential(load(logits + v) - greatest) * scale);
+    store(gradient + v, scale == 0.0f ? VFloat{} : gradient_of(load(logits + v)));
   }
   for (; v < columns; ++v) {
-    store_one(gradient + v, scale == 0.0f ? 0.0f : exponential(splat(load_one(logits + v) - greatest))[0] * scale);
+    store_one(gradient + v, scale == 0.0f ? 0.0f : gradient_of(splat(load_one(logits + v)))[0]);
   }
   for (; v < width; ++v) store_one(gradient + v, 0.0f);
 }
 
-template <typename T>
-Status backward_of(const OpCall& call) {
+template <typename T, typename Logits>
+Status backward_of(const OpCall& call, const Logits& softmax) {
   using Op = CrossEntropyBackward;
   const int64_t rows = call.tensor(Op::kLogits).dim(0), width = call.tensor(Op::kLogits).dim(1);
   const int64_t first_column = call.integer(Op::kFirstColumn), num_columns = call.integer(Op::kNumColumns),
@@ -89,24 +119,31 @@ Status backward_of(const OpCall& call) {
     const int64_t label = labels[row] - first_column;
     const bool own = weight != 0.0f && label >= 0 && label < num_columns;
     // before the row is overwritten: gradients may share the memory of the logits
-    const float label_probability = own ? expf(load_one(logits + row * width + label) - maxima[row]) / sums[row] : 0.0f;
+    const float label_logit = own ? Logits::of(softmax, load_one(logits + row * width + label)) : 0.0f;
     gradient_of_row(gradient, logits + row * width, width, num_columns, maxima[row],
-                    weight == 0.0f ? 0.0f : weight / sums[row]);
-    if (own) store_one(gradient + label, weight * (label_probability - 1.0f));
+                    weight == 0.0f ? 0.0f : weight / sums[row], softmax);
+    if (!own) return;
+    const float label_probability = expf(label_logit - maxima[row]) / sums[row];
+    store_one(gradient + label, weight * (label_probability - 1.0f) * Logits::derivative(softmax, splat(label_logit))[0]);
   });
   return ok_status();
 }
 
 Status statistics(const OpCall& call) {
   using Op = CrossEntropyStatistics;
-  return for_floating(call.tensor(Op::kLogits).dtype,
-                      [&](auto* type) { return statistics_of<__typeof__(*type)>(call); });
+  return with_cap(call.attribute(Op::kSoftCap), [&](const auto& softmax) {
+    return for_floating(call.tensor(Op::kLogits).dtype,
+                        [&](auto* type) { return statistics_of<__typeof__(*type)>(call, softmax); });
+  });
 }
 
 Status backward(const OpCall& call) {
   using Op = CrossEntropyBackward;
   MTL_RETURN_IF_ERROR(expect_labels(call, Op::kLabels, Op::kWeights));
-  return for_floating(call.tensor(Op::kLogits).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
+  return with_cap(call.attribute(Op::kSoftCap), [&](const auto& softmax) {
+    return for_floating(call.tensor(Op::kLogits).dtype,
+                        [&](auto* type) { return backward_of<__typeof__(*type)>(call, softmax); });
+  });
 }
 
 // Runs on one thread: one value per token is too little work for more.

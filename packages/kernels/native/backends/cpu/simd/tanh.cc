@@ -1,17 +1,8 @@
-#include <cmath>
-
-#include "backends/cpu/simd/simd.h"
+#include "backends/cpu/simd/hyperbolic_tangent.h"
 #include "ops/tanh.h"
 
 namespace mtl {
 namespace {
-
-// Calls the C library for each lane: the op runs on one vector per sample, and a formula with exponentials
-// loses precision for small values.
-MTL_INLINE VFloat hyperbolic_tangent(VFloat z) {
-  for (int lane = 0; lane < kLanes; ++lane) z[lane] = std::tanh(z[lane]);
-  return z;
-}
 
 Status forward(const OpCall& call) {
   using Op = TanhForward;

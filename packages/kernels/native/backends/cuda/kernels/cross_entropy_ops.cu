@@ -6,6 +6,11 @@
 namespace mtl::cuda {
 namespace {
 
+Status expect_no_cap(const OpCall& call, double soft_cap) {
+  if (soft_cap == 0.0) return ok_status();
+  return error_status("MTL_UNSUPPORTED", "%s: a soft cap of logits on device cuda, expected none: use device cpu", call.op);
+}
+
 CrossEntropyRows rows_of(const OpCall& call, int logits, int labels) {
   using Op = CrossEntropyStatistics;
   const TensorView& tensor = call.tensor(logits);
@@ -31,6 +36,7 @@ Status status_of(const OpCall& call, cudaError_t error) {
 
 Status statistics(const OpCall& call) {
   using Op = CrossEntropyStatistics;
+  MTL_RETURN_IF_ERROR(expect_no_cap(call, call.attribute(Op::kSoftCap)));
   MTL_RETURN_IF_ERROR(use_device());
   return status_of(call, cross_entropy_statistics(rows_of(call, Op::kLogits, Op::kLabels),
                                                   {call.data<float>(Op::kRowMaximum), call.data<float>(Op::kRowSum),
@@ -39,6 +45,7 @@ Status statistics(const OpCall& call) {
 
 Status backward(const OpCall& call) {
   using Op = CrossEntropyBackward;
+  MTL_RETURN_IF_ERROR(expect_no_cap(call, call.attribute(Op::kSoftCap)));
   MTL_RETURN_IF_ERROR(use_device());
   return status_of(call, cross_entropy_backward(
                              counted_rows_of(call, Op::kLogits, Op::kLabels),
@@ -50,6 +57,7 @@ Status backward(const OpCall& call) {
 
 Status forward_backward(const OpCall& call) {
   using Op = CrossEntropyForwardBackward;
+  MTL_RETURN_IF_ERROR(expect_no_cap(call, call.attribute(Op::kSoftCap)));
   MTL_RETURN_IF_ERROR(use_device());
   return status_of(call, cross_entropy_forward_backward(
                              counted_rows_of(call, Op::kLogits, Op::kLabels),

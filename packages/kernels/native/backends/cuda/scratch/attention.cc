@@ -58,6 +58,10 @@ Status check_attention(const char* op, const AttentionProblem& problem) {
     return error_status("MTL_UNSUPPORTED", "%s: %s on device cuda, expected float32, bfloat16 or float16; devices cpu "
                         "and reference have others", op, name_of(dtype));
   }
+  if (problem.soft_cap != 0.0 || problem.highest_scores != nullptr) {
+    return error_status("MTL_UNSUPPORTED", "%s: %s on device cuda, expected none: use device cpu", op,
+                        problem.soft_cap != 0.0 ? "a soft cap of scores" : "highestScores");
+  }
   if (problem.value_size != problem.head_size) {
     return error_status("MTL_UNSUPPORTED", "%s: a head size of %lld with values of %lld on device cuda, expected values "
                         "of the head size: fill up the smaller with zeros and pass the scale of the unpadded head size, "
