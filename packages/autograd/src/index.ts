@@ -97,6 +97,7 @@ export {
   Parameter,
   type ParameterDomain,
   type ParameterOptions,
+  type ScaledPart,
 } from './parameter.js';
 export { ParameterUnit, type UnitKeeper } from './parameter-unit.js';
 

@@ -295,3 +295,11 @@ export function domainsOf(parameters: readonly Parameter[]): readonly ParameterD
   }));
   return parameters.length === 0 ? domains.slice(0, 1) : domains.filter((each) => each.parameters.length > 0);
 }
+
+/** The elements [start, end) of this rank's shard of a parameter, and the number that multiplies them. */
+export interface ScaledPart {
+  readonly parameter: Parameter;
+  readonly start: number;
+  readonly end: number;
+  readonly factor: number;
+}

@@ -67,13 +67,14 @@ interface SamplesOfChunks {
 
 /** Returns the options of a call of kernels for some chunks. */
 export function chunkOptions(
-  { visibility: ofCall, scale, dropout, headOffset = 0 }: AttendedCall,
+  { visibility: ofCall, scale, softCap, dropout, headOffset = 0 }: AttendedCall,
   { visibility, samples = dropout?.samples.tensor }: SamplesOfChunks,
 ): AttentionOptions {
   const { causal, windowSize } = ofCall ?? {};
   return {
     visibility: { causal, windowSize, ...visibility },
     ...(scale !== undefined && { scale }),
+    softCap,
     dropout: dropout && {
       probability: dropout.probability,
       keyLow: dropout.key[0],

@@ -56,7 +56,10 @@ export function attentionOfSequences(chunks: Chunks): AttentionOfHeads {
   return {
     name: 'attention of exchanged heads',
     statisticsShape: (numHeads) => [1, ...chunks.wholeStatisticsShape(numHeads)],
-    forward: (pass) => attentionForward({ ...operandsOf(pass), output: pass.output }),
+    forward: (pass) => {
+      const { highestScores } = pass.call;
+      attentionForward({ ...operandsOf(pass), output: pass.output, highestScores });
+    },
     backward: (pass) =>
       attentionBackward({
         ...operandsOf(pass),
@@ -133,7 +136,8 @@ export function exchangedHeads(
         const output = Tensor.empty({ shape: [...kept.shape.slice(0, -1), width], dtype, device });
         const logSumExp = emptyStatistics();
         const results = { output: byHead(output, numHeads), logSumExp };
-        forward({ call, heads: sideBySide(kept, features), ...results });
+        const highestScores = rest.highestScores?.rows(firstHead, firstHead + numHeads);
+        forward({ call: { ...call, highestScores }, heads: sideBySide(kept, features), ...results });
         addSinks(sinks, results);
         const shape = [...given.query.shape.slice(0, -3), width * size];
         const ofPositions = { whole: Tensor.empty({ shape, dtype, device }) };

@@ -40,6 +40,7 @@ function forward(pass: ForwardPass): void {
     const { numRows, options } = chunks.optionsOfAll(call, chunk);
     attentionForward({
       ...ownResults(pass, place),
+      highestScores: call.highestScores,
       ...splitKeysAndValues(keysAndValues.rows(0, numRows), sizes.headSize),
       ...options,
     });

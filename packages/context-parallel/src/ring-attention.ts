@@ -94,6 +94,7 @@ function forward(pass: ForwardPass): void {
       begun.add(queryPlace);
       attentionForward({
         ...(isFirst ? whole : part),
+        highestScores: call.highestScores,
         query,
         ...splitKeysAndValues(rowsOfPlace(keysAndValues, keyPlace, chunks), headSize),
         ...chunks.optionsOfPair(call, pair),

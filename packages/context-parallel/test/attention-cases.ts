@@ -13,6 +13,8 @@ export interface AttentionCase {
   readonly dropout?: number;
   /** True if every head has a sink, whose score is trained. */
   readonly sinks?: true;
+  /** c: scores s become c tanh(s / c). */
+  readonly softCap?: number;
   /** The amplitude of queries and keys. Default: 1. */
   readonly amplitude?: number;
   /** The bound of differences between results; set if the rounding of scores determines it. */
@@ -32,6 +34,15 @@ export const cases: readonly AttentionCase[] = [
   { name: 'a window of more than two chunks', causal: true, windowSize: 19 },
   { name: 'sinks', causal: true, sinks: true, dropout: 0.1 },
   { name: 'sinks of grouped heads', sinks: true, numGroups: 2, dtype: 'float64' },
+  { name: 'a soft cap', causal: true, softCap: 0.7, numGroups: 2, dropout: 0.1 },
+  {
+    name: 'a soft cap, sinks and documents',
+    causal: true,
+    softCap: 1.5,
+    sinks: true,
+    documents: [[0, 6], [0]],
+  },
+  { name: 'a soft cap of packed samples', packed: [20, 3, 33], softCap: 0.7, dtype: 'float64' },
   {
     name: 'sinks, documents and a window',
     causal: true,

@@ -63,6 +63,11 @@ describe.each([2, 4])('attention of sequences that %i processes share', (size) =
     const { dtype = 'float32', bound = bounds[dtype] } = attentionCase;
     expect(difference(inOrder(own, 'output'), whole.output)).toBeLessThan(bound);
     expect(difference(inOrder(own, 'gradient'), whole.gradient)).toBeLessThan(bound);
+    // each process has seen some of the keys, or some of the heads
+    const highest = whole.highestScores.map((_, head) =>
+      Math.max(...own.map(({ highestScores }) => highestScores[head]!)),
+    );
+    expect(difference(highest, whole.highestScores)).toBeLessThan(bound);
     if (attentionCase.sinks === undefined) return;
     // processes add up the contributions of their rows, or of their heads
     const sums = whole.sinksGradient.map((_, head) =>

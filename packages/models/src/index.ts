@@ -18,6 +18,7 @@ export {
   type FeedForwardSpecification,
   type GeluFeedForwardSpecification,
 } from './blocks/feed-forward.js';
+export type { HeadScores } from './blocks/head-scores.js';
 export { LayerFactory } from './blocks/layer-factory.js';
 export type { LayerFactoryOptions, LayerSharding } from './blocks/layer-sharding.js';
 export type { ColumnLayer, ExpertLayer, LinearCall, RowLayer } from './blocks/linear-layers.js';

@@ -1,6 +1,6 @@
-import type { Parameter } from '@mtl/autograd';
+import type { Parameter, ScaledPart } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
-import { type AdamwScalarsOptions, adamwScalars, sumOfSquares, Tensor } from '@mtl/kernels';
+import { type AdamwScalarsOptions, adamwScalars, scale, sumOfSquares, Tensor } from '@mtl/kernels';
 import { meshAxes } from '@mtl/layout';
 import type { Optimizer } from './optimizer.js';
 import {
@@ -11,6 +11,7 @@ import {
   runsByRule,
 } from './parameters-by-rule.js';
 import { GradientNorm, PartialGradients } from './partial-gradients-and-norm.js';
+import { ownedPartsOf } from './store/flat-store.js';
 import { copiesAlong, type ParallelGroups, reductionGroup } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 
@@ -154,6 +155,25 @@ export class ModelOptimizer {
    */
   refreshModel(): void {
     for (const store of this.stores) store.refresh();
+  }
+
+  /**
+   * Multiplies parts of trained parameters between two steps: the master values, which are then written to
+   * the model (`refreshModel`). The states of the update rules stay as they are. Every rank must call it,
+   * with the parts of its shards.
+   */
+  scaleParts(parts: readonly ScaledPart[]): void {
+    for (const { parameter, start, end, factor } of parts) {
+      for (const store of this.stores) {
+        const range = store.ranges.find((each) => each.parameter === parameter);
+        if (range === undefined) continue;
+        for (const own of ownedPartsOf(store, { start: range.start + start, end: range.start + end })) {
+          using master = store.master(own);
+          scale({ output: master, input: master, factor });
+        }
+      }
+    }
+    this.refreshModel();
   }
 
   /**

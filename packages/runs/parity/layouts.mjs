@@ -82,6 +82,12 @@ const [someWindows, sinks, zeroSinks, someRotated] = [
   'sinks of score 0',
   'rotation in every other layer',
 ];
+const [softCaps, qkClip, partlyRotated, groups] = [
+  'soft caps',
+  'QK-clip',
+  'rotation of half of each head',
+  'groups of 2 heads',
+];
 /** Sequences have several documents, which do not see each other. */
 export const documents = 'documents';
 traits[normAfter] = { model: { layerNormPlacement: 'post' } };
@@ -92,8 +98,17 @@ traits[someWindows] = { model: { windowSize: '9,0', windowAttnSkipFreq: '2' } };
 traits[sinks] = { model: { softmaxType: 'learnable' } };
 traits[zeroSinks] = { model: { softmaxType: 'off-by-one' } };
 traits[someRotated] = { model: { noRopeFreq: '2' } };
-/** Traits that give layers windows, sinks or rotations of their own. */
-export const traitsOfLayers = [someWindows, sinks, zeroSinks, someRotated];
+// among the scores and logits of so small a model
+traits[softCaps] = { model: { attnLogitSoftcapping: 0.3, finalLogitSoftcapping: 2 } };
+// below the highest scores of some heads and steps, above those of others
+traits[qkClip] = { optimizer: { qkClip: true, qkClipThreshold: 0.3, qkClipAlpha: 0.7 } };
+traits[partlyRotated] = { model: { positionEmbeddingType: 'rope', rotaryPercent: 0.5 } };
+traits[groups] = { model: { groupQueryAttention: true, numQueryGroups: 2 } };
+/** Traits that give layers windows, sinks, rotations, caps or groups of heads of their own. */
+export const traitsOfLayers = [
+  ...[someWindows, sinks, zeroSinks, someRotated],
+  ...[softCaps, qkClip, partlyRotated, groups],
+];
 /** Traits that the single-process reference run of a layout has too. */
 export const traitsOfBoth = [normAfter, documents, window, ...traitsOfLayers];
 
@@ -339,6 +354,28 @@ const layersOfTheirOwn = [
   few(qwen(layout({ tp: 2, dp: 2, ep: 2 }, [sequence, distributed, sinks, someWindows, full]))),
   qwen(layout({ cp: 2, ep: 2 }, [sinks, documents, inPairs])),
   llama(layout({ tp: 2, cp: 2 }, [sequence, sinks, someWindows], 'bf16')),
+  few(layout({ tp: 2 }, [sequence, softCaps, full])),
+  llama(layout({ tp: 4, dp: 2 }, [distributed, softCaps, partlyRotated])),
+  layout({ dp: 2 }, [distributed, softCaps, selective]),
+  few(llama(layout({ pp: 2, dp: 2 }, ['interleaved of 2 chunks', softCaps, partlyRotated, distributed]))),
+  layout({ pp: 2, tp: 2 }, ['zb-v', sequence, softCaps]),
+  layout({ cp: 4 }, [softCaps, sinks]),
+  layout({ cp: 4 }, [gatheredKeys, softCaps, documents]),
+  layout({ cp: 4 }, [exchangedHeads, softCaps, selective]),
+  llama(layout({ cp: 4 }, [inBlocks, softCaps, partlyRotated])),
+  few(layout({ tp: 2, cp: 2 }, [sequence, softCaps, partlyRotated, documents, inPairs])),
+  qwen(layout({ tp: 2, dp: 2, ep: 2 }, [sequence, distributed, softCaps, full])),
+  llama(layout({ tp: 2, cp: 2 }, [sequence, softCaps, partlyRotated], 'bf16')),
+  layout({ tp: 2 }, [sequence, qkClip, groups, full]),
+  few(layout({ tp: 2, dp: 2 }, [distributed, qkClip, groups])),
+  layout({ dp: 4 }, [distributed, qkClip, inPairs]),
+  layout({ pp: 2, tp: 2 }, ['zb-v', sequence, qkClip]),
+  few(layout({ pp: 2, dp: 2 }, ['interleaved of 2 chunks', distributed, qkClip, groups])),
+  layout({ cp: 4 }, [qkClip, selective]),
+  layout({ cp: 2, dp: 2 }, [gatheredKeys, distributed, qkClip, groups]),
+  layout({ cp: 2 }, [exchangedHeads, qkClip, groups, documents]),
+  layout({ cp: 4 }, [inBlocks, qkClip]),
+  layout({ tp: 2, dp: 2 }, [sequence, distributed, qkClip, groups], 'bf16'),
 ];
 
 /**

@@ -1,3 +1,4 @@
+export { AttentionScores, type QkClip, type WatchedHeads } from './extensions/attention-scores.js';
 export { EarlyStopping } from './extensions/early-stopping.js';
 export { ExpertBalance } from './extensions/expert-balance.js';
 export { Extensions } from './extensions/extensions.js';

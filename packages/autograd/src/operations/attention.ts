@@ -34,6 +34,10 @@ export interface AttentionOptions extends Heads<Variable> {
   readonly visibility?: VisibilityOptions | undefined;
   /** Factor of the scores. Default: 1 / sqrt(D). */
   readonly scale?: number | undefined;
+  /** c: scores s become c tanh(s / c). Default: no cap. */
+  readonly softCap?: number | undefined;
+  /** [A] float32: raised to the highest score of each head; not differentiated. */
+  readonly highestScores?: Tensor | undefined;
   /** `samples` is int64 [B], packed [N]. */
   readonly dropout?: Omit<Dropout, 'positions'> | undefined;
   /** Global number of the first head of this process. Default: 0. */
@@ -55,7 +59,7 @@ const masksOf = ({ visibility, dropout }: AttentionOptions): Masks<Variable> => 
 /** Returns the options of both directions in addition to their operands. */
 function callOf(options: AttentionOptions, masks: Masks<Variable | SavedTensor>): KernelOptions {
   const { keyStart, keyMask, starts, samples } = masks;
-  const { visibility = {}, scale, dropout, headOffset = 0 } = options;
+  const { visibility = {}, scale, softCap, dropout, headOffset = 0 } = options;
   const { causal, windowSize, packed } = visibility;
   return {
     visibility: {
@@ -66,6 +70,7 @@ function callOf(options: AttentionOptions, masks: Masks<Variable | SavedTensor>)
       packed: packed && { ...packed, starts: starts!.tensor },
     },
     ...(scale !== undefined && { scale }),
+    softCap,
     dropout: dropout && {
       probability: dropout.probability,
       keyLow: dropout.key[0],
@@ -122,6 +127,7 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
     const results = { output: output.tensor.reshape(shapes.output), logSumExp: logSumExp.tensor };
     attentionForward({
       ...results,
+      highestScores: options.highestScores,
       ...inRows(heads.map(({ tensor }) => tensor)),
       ...callOf(options, masksOf(options)),
     });

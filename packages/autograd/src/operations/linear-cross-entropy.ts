@@ -33,6 +33,8 @@ export interface LinearCrossEntropyOptions {
   readonly bias?: Parameter | undefined;
   /** Real vocabulary entries; the padded rest never enters the softmax. */
   readonly vocabularySize: number;
+  /** c: logits x enter the softmax as c tanh(x / c). Default: no cap. */
+  readonly softCap?: number | undefined;
   /** int32 [S, B] */
   readonly labels: Variable;
   /**
@@ -99,7 +101,7 @@ function crossEntropyOfChunk(
   options: LinearCrossEntropyOptions,
   { start: firstRow, withGradient }: { readonly start: number; readonly withGradient: boolean },
 ): Tensor {
-  const { weight, bias, vocabularySize, ignoreIndex, collectives } = options;
+  const { weight, bias, vocabularySize, softCap, ignoreIndex, collectives } = options;
   const { device, dtype } = chunk.input;
   const numRows = chunk.input.dim(0);
   const logits = Tensor.empty({ shape: [numRows, weight.shape[0]!], dtype, device });
@@ -109,7 +111,7 @@ function crossEntropyOfChunk(
   const statistics = { rowMaximum: row(0), rowSum: row(1), labelLogit: row(2) };
   const { start: firstColumn, end } = weight.slices[0]!;
   const numColumns = Math.max(0, Math.min(vocabularySize, end) - firstColumn);
-  const inputs = { logits, labels: chunk.labels, firstColumn, numColumns };
+  const inputs = { logits, labels: chunk.labels, firstColumn, numColumns, softCap };
   const gradient = {
     ...statistics,
     ...inputs,

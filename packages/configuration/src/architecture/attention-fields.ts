@@ -1,4 +1,4 @@
-import { choice, patternedText } from '../flags/flag-kinds.js';
+import { choice, patternedText, positiveNumber } from '../flags/flag-kinds.js';
 import { type ArchitectureField, type KnownValues, neverUnused } from './architecture-field.js';
 import { layerList, layerListConversion } from './layer-lists.js';
 
@@ -44,6 +44,26 @@ export const attentionFields = {
     kind: 'gpt',
     isUnused: neverUnused,
     key: 'softmaxType',
+    decides: 'weights',
+  },
+  'attn-logit-softcapping': {
+    flag: positiveNumber(
+      'A soft cap of the scores of attention, as Gemma 2 has: scores s become CAP tanh(s / CAP) before the softmax. On CPUs.',
+      { placeholder: 'CAP', defaultText: 'none' },
+    ),
+    kind: 'gpt',
+    isUnused: neverUnused,
+    key: 'attnLogitSoftcapping',
+    decides: 'weights',
+  },
+  'final-logit-softcapping': {
+    flag: positiveNumber(
+      'A soft cap of the logits of the output layer, as Gemma 2 has: logits x become CAP tanh(x / CAP). On CPUs.',
+      { placeholder: 'CAP', defaultText: 'none' },
+    ),
+    kind: 'gpt',
+    isUnused: neverUnused,
+    key: 'finalLogitSoftcapping',
     decides: 'weights',
   },
 } as const satisfies Readonly<Record<string, ArchitectureField>>;

@@ -223,7 +223,7 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
       '--hybrid-context-parallel',
       /all samples have the same processes.*\n {2}remedy: use --context-parallel-size/,
     ],
-    ['--qk-clip', /queries and keys have learned norms or none.*use --qk-layernorm/s],
+    ['--qk-l2-norm', /queries and keys have learned norms or none.*use --qk-layernorm/s],
     ['--one-logger-project gpt', /reports to NVIDIA.*\n {2}remedy: use --wandb-project/],
     ['--fp8-format hybrid', /training in FP8.*\n {2}remedy: use --bf16/],
     ['--yaml-cfg x.yaml', /remedy: use --config FILE/],

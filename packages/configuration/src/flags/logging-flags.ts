@@ -33,6 +33,9 @@ export const loggingFlags = {
   'log-interval': count('Steps per console line; on a terminal one line of progress takes their place.', {
     default: 100,
   }),
+  'log-max-attention-logit': toggle(
+    'Reports the highest attention score of all heads at each --log-interval. On CPUs.',
+  ),
   verbose: toggle('Prints the configuration first, and the console lines on a terminal, too.'),
   'no-eval-samples': toggle(
     'No sample of the model at each evaluation; they are short, and go to samples.jsonl in the --save directory.',

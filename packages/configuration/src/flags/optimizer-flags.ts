@@ -6,6 +6,7 @@ import {
   naturalNumber,
   nonNegativeNumber,
   positiveNumber,
+  share,
   toggle,
 } from './flag-kinds.js';
 
@@ -94,6 +95,18 @@ export const optimizerFlags = {
   'adam-eps': positiveNumber("Term added to Adam's denominator.", { default: 1e-8, learning: true }),
   'clip-grad': nonNegativeNumber('Largest norm of all gradients together; 0 does not clip.', {
     default: 1,
+    learning: true,
+  }),
+  'qk-clip': toggle(
+    'After each step, scales down the queries and keys of heads whose highest attention score is above --qk-clip-threshold (Kimi K2; there with --optimizer muon). On CPUs.',
+    { learning: true },
+  ),
+  'qk-clip-alpha': share('The share of the factor that queries get, as an exponent; keys get the rest.', {
+    default: 0.5,
+    learning: true,
+  }),
+  'qk-clip-threshold': positiveNumber('The highest attention score that --qk-clip leaves as it is.', {
+    default: 100,
     learning: true,
   }),
   'loss-scale': positiveNumber(

@@ -88,6 +88,7 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   const decoupled = decoupledOf(flags, notices);
   const lossScale = lossScaleOf(flags, training, notices);
   const muon = muonConfiguration(flags, notices);
+  checkQkClip(flags, notices);
   // Both constructors check the numbers; training later passes the same numbers to them.
   const [schedule] = inWordsOfFlags(
     () => [new LearningRateSchedule(learningRate), new LossScaler(lossScale)] as const,
@@ -100,6 +101,27 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
     ...(muon === undefined ? {} : { muon }),
     lossScale,
   };
+}
+
+/** Rejects models whose scores `--qk-clip` cannot lower by the weights of queries and keys. */
+function checkQkClip(flags: FlagReader, notices: string[]): void {
+  if (!flags.required('qk-clip')) {
+    for (const name of ['qk-clip-alpha', 'qk-clip-threshold'] as const) {
+      if (flags.isGiven(name)) notices.push(`--${name} has no effect without --qk-clip`);
+    }
+    return;
+  }
+  const refuse = (other: FlagName, why: string): void =>
+    flags.conflict({ flags: ['qk-clip', other], why, remedy: 'leave --qk-clip out' });
+  if (flags.get('qk-layernorm') === true) {
+    refuse('qk-layernorm', 'the norm of queries and keys undoes a scale of their weights');
+  }
+  if (flags.get('attn-logit-softcapping') !== undefined) {
+    refuse('attn-logit-softcapping', 'scores with a soft cap stay below it');
+  }
+  if (flags.get('lora-rank') !== undefined) {
+    refuse('lora-rank', 'the weights of queries and keys next to adapters do not change');
+  }
 }
 
 function learningRateOf(

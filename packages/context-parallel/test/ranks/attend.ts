@@ -23,6 +23,8 @@ export interface AttendedRows {
   readonly gradient: readonly number[];
   /** [A]: the part of these rows in the gradient of the sinks; empty without sinks. */
   readonly sinksGradient: readonly number[];
+  /** [A]: the highest scores that this process has computed; -infinity of other heads. */
+  readonly highestScores: readonly number[];
   /** The bytes that this process sent to others in each direction. */
   readonly sentBytes: { readonly forward: number; readonly backward: number };
 }
@@ -34,7 +36,7 @@ export function attend(
   communication: ContextCommunication = 'p2p',
 ): AttendedRows {
   const { sequenceLength, batch, numHeads } = sizes;
-  const { dtype = 'float32', causal = false, windowSize, dropout, numGroups } = attentionCase;
+  const { dtype = 'float32', causal = false, windowSize, softCap, dropout, numGroups } = attentionCase;
   const levels = world && communication === 'a2a+p2p' ? levelsOf(world) : undefined;
   const partition = world && contextPartition({ group: world.group, communication: [communication], levels });
   // only the reference device computes in float64
@@ -58,9 +60,16 @@ export function attend(
   });
   const heads = splitProjection(tape, { qkv, numGroups: numGroups ?? numHeads, headSize: sizes.headSize });
   const sinks = attentionCase.sinks && sinksOf(dtype, device);
+  using highestScores = Tensor.from(new Array<number>(numHeads).fill(Number.NEGATIVE_INFINITY), {
+    shape: [numHeads],
+    dtype: dtype === 'float64' ? dtype : 'float32',
+    device,
+  });
   const options = {
     ...heads,
     headOffset: 3,
+    softCap,
+    highestScores,
     sinks: sinks && { weight: sinks },
     dropout:
       dropout === undefined
@@ -87,6 +96,7 @@ export function attend(
     output: output.tensor.toArray(),
     gradient: gradient.toArray(),
     sinksGradient: sinks?.mainGradient.toArray() ?? [],
+    highestScores: highestScores.toArray(),
     sentBytes: { forward: between - before, backward: sent() - between },
   };
   tape.dispose();

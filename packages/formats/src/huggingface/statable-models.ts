@@ -165,13 +165,13 @@ function architectureOrNone(model: GptModelConfiguration): string | undefined {
 
 /** Returns a text that describes the computation of a GPT: equal texts mean equal computations. */
 function architectureOf(model: GptModelConfiguration): string {
-  const { positionEmbeddingType = 'learned_absolute', tieEmbeddings } = model;
+  const { positionEmbeddingType = 'learned_absolute', tieEmbeddings, finalLogitSoftcapping } = model;
   const blocks = gptBlocks(model);
   const layers =
     typeof blocks === 'function'
       ? Array.from({ length: model.numLayers }, (_, layer) => computedBy(blocks(layer)))
       : [computedBy(blocks)];
-  return JSON.stringify([positionEmbeddingType, tieEmbeddings, layers]);
+  return JSON.stringify([positionEmbeddingType, tieEmbeddings, finalLogitSoftcapping, layers]);
 }
 
 /** Returns the properties of a block that determine its computation, each in only one notation. */

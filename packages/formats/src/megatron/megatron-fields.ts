@@ -354,6 +354,8 @@ const unsupportedArguments: ReadonlyArray<
   ['moe_apply_probs_on_input', 'weights that multiply the inputs of experts'],
   ['moe_mlp_glu_interleave_size', 'interleaved rows of experts'],
   ['use_mup', 'scaled activations'],
+  ['attn_logit_softcapping', 'soft caps of scores'],
+  ['final_logit_softcapping', 'soft caps of logits'],
 ];
 
 /**

@@ -13,7 +13,7 @@ const rows = 6;
 interface Width extends Pick<OpCase, 'isOnlyForHost'> {
   readonly width: number;
   readonly numColumns: number;
-  readonly softCap?: number;
+  readonly softCap?: number | undefined;
 }
 
 const capped = { isOnlyForHost: true } as const;

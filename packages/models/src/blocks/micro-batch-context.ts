@@ -1,4 +1,5 @@
 import type { AttentionSinks, Dropout, Heads, Tape, Variable } from '@mtl/autograd';
+import type { Tensor } from '@mtl/kernels';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 import type { EarlierSharding, LayerSharding } from './layer-sharding.js';
 import type { RecomputableModule } from './recomputation.js';
@@ -14,6 +15,10 @@ export interface AttendCall extends Heads<Variable> {
   readonly headOffset: number;
   /** A query sees its own position and this number of positions before it; undefined: all. */
   readonly windowSize?: number | undefined;
+  /** c: scores s become c tanh(s / c). Default: no cap. */
+  readonly softCap?: number | undefined;
+  /** [A] float32: raised to the highest score of each head. Generation leaves it as it is. */
+  readonly highestScores?: Tensor | undefined;
   /** Default: no sinks. */
   readonly sinks?: AttentionSinks | undefined;
   readonly dropout: DropoutSite;

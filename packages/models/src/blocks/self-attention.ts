@@ -12,6 +12,7 @@ import {
 } from '@mtl/autograd';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import type { Slice } from '@mtl/layout';
+import { HeadScores } from './head-scores.js';
 import { type LayerFactory, sumOverShards } from './layer-factory.js';
 import type { ColumnLayer, RowLayer } from './linear-layers.js';
 import { costOfWeights, type MatmulCost } from './matmul-cost.js';
@@ -58,6 +59,8 @@ export interface AttentionSpecification {
   readonly windowSize?: number | undefined;
   /** Rotary position embeddings of queries and keys. Default: none. */
   readonly rotary?: RotarySpecification | undefined;
+  /** c: scores s become c tanh(s / c) before the softmax. Default: no cap. */
+  readonly softCap?: number | undefined;
   /** A sink for each head: of score 0, or of a score that is trained. Default: none. */
   readonly sinks?: 'zero' | 'trained' | undefined;
   /** A norm of queries and keys before rotation, each over the features of its head. Default: none. */
@@ -75,6 +78,7 @@ export function selfAttentionOf(model: ModelOfBlocks, layer: number): AttentionS
   const headSize = headSizeOf(model);
   const rotary = isRotatedLayer(model, layer) ? rotarySpecification(model, headSize) : undefined;
   const windowSize = windowOfLayer(model, layer);
+  const softCap = model.attnLogitSoftcapping;
   const kind = normalization === 'RMSNorm' ? 'rms-norm' : 'layer-norm';
   return {
     kind: 'self-attention',
@@ -85,6 +89,7 @@ export function selfAttentionOf(model: ModelOfBlocks, layer: number): AttentionS
     ...(addQkvBias && { qkvBias: true }),
     dropout: model.attentionDropout,
     ...(windowSize !== undefined && { windowSize }),
+    ...(softCap !== undefined && { softCap }),
     ...(softmaxType !== 'vanilla' && { sinks: softmaxType === 'learnable' ? 'trained' : 'zero' }),
     ...(model.qkLayernorm === true && {
       queryKeyNorm: {
@@ -106,6 +111,7 @@ export class SelfAttention implements Sublayer {
   readonly parameters: readonly Parameter[];
   readonly reads: readonly RowCoordinate[];
   readonly matmuls: MatmulCost;
+  readonly scores: HeadScores;
   readonly #options: SublayerOptions<AttentionSpecification>;
   readonly #qkv: ColumnLayer;
   readonly #projection: RowLayer;
@@ -137,6 +143,7 @@ export class SelfAttention implements Sublayer {
       bias: qkvBias,
       adapters: { qkv: 'all', query: query!, key: key!, value: value! },
     });
+    this.scores = new HeadScores({ layer: options.layer, groups: this.#groups, weight: this.#qkv.weight });
     this.#projection = factory.row({
       name: `${name}.linear_proj`,
       inputs: { numGroups, groupSize: headsPerGroup * headSize },
@@ -176,7 +183,7 @@ export class SelfAttention implements Sublayer {
   ): Variable {
     const { name, layer, specification } = this.#options;
     const { groups, heads } = this.#groups;
-    const { headSize, windowSize } = specification;
+    const { headSize, windowSize, softCap } = specification;
     const numGroups = groups.end - groups.start;
     const qkv = tape.scope(() => this.#prepared(tape, this.#qkv.forward(tape, input, context), context));
     used();
@@ -186,6 +193,8 @@ export class SelfAttention implements Sublayer {
         layer,
         headOffset: heads.start,
         windowSize,
+        softCap,
+        highestScores: this.scores.tensor,
         sinks: this.#sinks,
         dropout: { site: `${name}.attention_dropout`, probability: specification.dropout },
       }),
@@ -194,6 +203,10 @@ export class SelfAttention implements Sublayer {
     const output = this.#projection.forward(tape, { input: attended, dropout, residual }, context);
     attended.release();
     return output;
+  }
+
+  dispose(): void {
+    this.scores.dispose();
   }
 
   /** Normalizes and rotates queries and keys, if the model does so. */

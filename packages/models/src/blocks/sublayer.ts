@@ -1,5 +1,6 @@
 import type { Dropout, Parameter, Tape, Variable } from '@mtl/autograd';
 import type { ExpertLoad } from '../routing/expert-load.js';
+import type { HeadScores } from './head-scores.js';
 import type { LayerFactory } from './layer-factory.js';
 import type { EarlierSharding } from './layer-sharding.js';
 import type { MatmulCost } from './matmul-cost.js';
@@ -61,6 +62,8 @@ export interface Sublayer {
   forward(tape: Tape, input: SublayerInput, context: MicroBatchContext): Variable;
   /** The numbers of rows that the sublayer's experts get, if it has experts. */
   readonly load?: ExpertLoad | undefined;
+  /** The highest scores of the sublayer's heads, if it is an attention. */
+  readonly scores?: HeadScores | undefined;
   /**
    * Releases resources that are held between passes, except parameters, which the owner disposes of. Default:
    * nothing.

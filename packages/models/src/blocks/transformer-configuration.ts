@@ -104,6 +104,8 @@ export interface BlockVariants {
    * trained (`learnable`). Absent: vanilla.
    */
   readonly softmaxType?: 'vanilla' | 'off-by-one' | 'learnable' | undefined;
+  /** c: the scores s of attention become c tanh(s / c) (Gemma 2, Gemma Team 2024). Absent: no cap. */
+  readonly attnLogitSoftcapping?: number | undefined;
 }
 
 /** Some layers of a model, as Megatron-LM writes them: N, or a list with 0 or 1 for each layer. */

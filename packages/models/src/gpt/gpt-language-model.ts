@@ -208,7 +208,7 @@ export class GptLanguageModel {
   /** Computes attention [N, 1, A * E] of packed tokens, the heads [N, 1, G, ...] of this process. */
   #attend(
     tape: Tape,
-    { query, key, value, layer, windowSize, sinks }: AttendCall,
+    { query, key, value, layer, windowSize, softCap, sinks }: AttendCall,
     { cache, spans }: { cache: GptKeyValueCache; spans: readonly TokenSpan[] },
   ): Variable {
     const { dtype, device, shape } = query.tensor;
@@ -235,6 +235,7 @@ export class GptLanguageModel {
               key: rows(key.tensor),
               value: rows(value.tensor),
               windowSize,
+              softCap,
             });
             if (logSumExp !== undefined) sinksOfCall!.addTo({ output: rows(byHead), logSumExp });
           },
@@ -246,7 +247,7 @@ export class GptLanguageModel {
 
   /** Computes the logits after the last token of each span; padded rows of the vocabulary are left out. */
   #logits(hidden: Tensor, spans: readonly TokenSpan[]): Float32Array {
-    const { model, factory, outputWeight } = this.#chain.stages.at(-1)!;
+    const { model, factory, outputWeight, outputSoftCap: softCap } = this.#chain.stages.at(-1)!;
     const { hiddenSize } = model;
     const { dtype, device } = hidden;
     return tidy(() => {
@@ -260,7 +261,7 @@ export class GptLanguageModel {
       const input = last.reshape([spans.length, hiddenSize]);
       const { vocabularySize } = this;
       const { sharding } = factory;
-      return vocabularyLogits({ input, weight: outputWeight!, vocabularySize, sharding });
+      return vocabularyLogits({ input, weight: outputWeight!, softCap, vocabularySize, sharding });
     });
   }
 }

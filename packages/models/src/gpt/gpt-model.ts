@@ -20,6 +20,8 @@ export interface GptModelConfiguration
     PositionVariants,
     ExpertVariants {
   readonly tieEmbeddings: boolean;
+  /** c: the logits x of the head become c tanh(x / c) (Gemma 2, Gemma Team 2024). Absent: no cap. */
+  readonly finalLogitSoftcapping?: number | undefined;
 }
 
 /** Options of a GPT: sizes are required, everything else has a default. */

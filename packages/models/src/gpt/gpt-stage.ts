@@ -27,6 +27,8 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
    * The word embedding if the head is tied to it, otherwise the head's own weight; on the last stage only.
    */
   readonly outputWeight: Parameter | undefined;
+  /** c: the logits x of the head become c tanh(x / c). */
+  readonly outputSoftCap: number | undefined;
   /** True if the embedding has a row for each position. */
   readonly #hasPositionTable: boolean;
 
@@ -47,6 +49,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
       finalNormOf: 'sequence',
     });
     this.#hasPositionTable = numPositions > 0;
+    this.outputSoftCap = model.finalLogitSoftcapping;
     const { factory } = this;
     const untied = this.isLast && !model.tieEmbeddings;
     this.outputWeight = untied
@@ -139,6 +142,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
       input: this.normalized(tape, hidden),
       weight: this.outputWeight!,
       vocabularySize: this.model.vocabularySize,
+      softCap: this.outputSoftCap,
       labels: batch.labels!,
       weights: batch.weights!,
     };

@@ -1,4 +1,5 @@
 import type { Parameter, Tape, Variable } from '@mtl/autograd';
+import type { HeadScores } from '../blocks/head-scores.js';
 import type { LayerFactory } from '../blocks/layer-factory.js';
 import { costOfWeights, type MatmulCost, sumOfCosts } from '../blocks/matmul-cost.js';
 import type { DropoutSite, MicroBatchContext } from '../blocks/micro-batch-context.js';
@@ -46,6 +47,8 @@ export class TransformerBlock {
   readonly reads: readonly RowCoordinate[];
   /** The rows that experts of its sublayers get. */
   readonly expertLoads: readonly ExpertLoad[];
+  /** The highest scores of the heads of its attentions. */
+  readonly headScores: readonly HeadScores[];
   readonly #isPost: boolean;
   readonly #residuals: readonly Residual[];
 
@@ -87,6 +90,7 @@ export class TransformerBlock {
     this.losses = this.#residuals.flatMap(({ sublayer }) => sublayer.losses ?? []);
     this.reads = this.#residuals.flatMap(({ sublayer }) => sublayer.reads ?? []);
     this.expertLoads = this.#residuals.flatMap(({ sublayer }) => sublayer.load ?? []);
+    this.headScores = this.#residuals.flatMap(({ sublayer }) => sublayer.scores ?? []);
   }
 
   /** Computes [S, B, H] from [S, B, H]; S is this rank's shard of the sequence under sequence parallelism. */

@@ -11,6 +11,7 @@ import { UsageError } from '@mtl/errors';
 import type { Device, DType, Tensor } from '@mtl/kernels';
 import type { Slice } from '@mtl/layout';
 import type { Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
+import type { HeadScores } from '../blocks/head-scores.js';
 import { LayerFactory, shardingOfCall } from '../blocks/layer-factory.js';
 import type { Positions } from '../blocks/layer-sharding.js';
 import { type MatmulCost, sumOfCosts } from '../blocks/matmul-cost.js';
@@ -144,6 +145,11 @@ export abstract class TransformerStage<
   /** Returns the rows that the experts of its layers get. */
   get expertLoads(): readonly ExpertLoad[] {
     return this.blocks.flatMap(({ expertLoads }) => expertLoads);
+  }
+
+  /** The highest scores of the heads of its attentions. */
+  get headScores(): readonly HeadScores[] {
+    return this.blocks.flatMap(({ headScores }) => headScores);
   }
 
   get #units(): StageUnits {

@@ -1,6 +1,6 @@
 import type { EmbeddingLookup, Parameter, Tape, Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
-import { matmul, Tensor, tidy } from '@mtl/kernels';
+import { matmul, scale, Tensor, tanhForward, tidy } from '@mtl/kernels';
 import type { Slice } from '@mtl/layout';
 import {
   type VocabularyParallelCrossEntropyOptions,
@@ -77,6 +77,8 @@ interface VocabularyLogitsOptions {
   readonly weight: Parameter;
   /** [V], sharded as the weight */
   readonly bias?: Parameter | undefined;
+  /** c: logits x become c tanh(x / c). Default: no cap. */
+  readonly softCap?: number | undefined;
   /** Real entries; padded ones are left out. */
   readonly vocabularySize: number;
   readonly sharding: LayerSharding;
@@ -86,7 +88,7 @@ interface VocabularyLogitsOptions {
  * Returns logits [n, vocabularySize] on the host; where layers are sharded the same bits on every process.
  */
 export function vocabularyLogits(options: VocabularyLogitsOptions): Float32Array {
-  const { input, weight, bias, vocabularySize, sharding } = options;
+  const { input, weight, bias, softCap, vocabularySize, sharding } = options;
   const numRows = input.dim(0);
   // every process of a sharded vocabulary computes the same number of columns, padding included, for the
   // gather
@@ -100,6 +102,12 @@ export function vocabularyLogits(options: VocabularyLogitsOptions): Float32Array
       bias: bias?.data.rows(0, numColumns),
       transposeRight: true,
     });
+    if (softCap !== undefined) {
+      const output = logits;
+      scale({ output, input: logits, factor: 1 / softCap });
+      tanhForward({ output, input: logits });
+      scale({ output, input: logits, factor: softCap });
+    }
     if (sharding === undefined) return logits.read<'float32'>();
     return gathered(logits, { group: sharding.group, vocabularySize });
   });

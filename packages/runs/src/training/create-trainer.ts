@@ -7,7 +7,13 @@ import type { RankStages } from '../parts/models/build-stages.js';
 import { flopsShapeOf, recipeOf } from '../parts/models/recipe-of.js';
 import { type NewTrainerOptions, newTrainer } from '../parts/new-trainer.js';
 import type { StartOfRun } from './load-start.js';
-import { expertBalanceOf, hostNames, rankWatchOf, spikeGuardOf } from './loop-extensions.js';
+import {
+  attentionScoresOf,
+  expertBalanceOf,
+  hostNames,
+  rankWatchOf,
+  spikeGuardOf,
+} from './loop-extensions.js';
 import { type OpenedData, trainingSamplerOf } from './open-data.js';
 import type { OpenedRun } from './open-run.js';
 
@@ -29,7 +35,7 @@ export interface CreateTrainerOptions
  */
 export function createTrainer(run: OpenedRun, parts: CreateTrainerOptions): Trainer<NumberedBatch> {
   const { processes, world } = run;
-  const { start, data, model, profiler } = parts;
+  const { start, data, model, profiler, part, optimizer } = parts;
   const { configuration, progress, resumed } = start;
   const losses = recipeOf(configuration).losses(model);
   const hosts = hostNames(processes.groups.world);
@@ -52,7 +58,8 @@ export function createTrainer(run: OpenedRun, parts: CreateTrainerOptions): Trai
         reports: processes.isFirst,
       }),
       rerunMode && new StepRerun({ mode: rerunMode, hosts, nameOfTotal: nameOfTotal(losses) }),
-      expertBalanceOf(configuration, { model, part: parts.part, processes }),
+      expertBalanceOf(configuration, { model, part, processes }),
+      attentionScoresOf(configuration, { model, part, optimizer, processes }),
       rankWatchOf(configuration, { processes, hosts, world, times: run.rankWatchTimes }),
       profiler && stepRecording(profiler),
       ...(run.extensions ?? []),

@@ -5,8 +5,10 @@ import { type MicroBatchSamplerOptions, type SampleDataset, sampleMicroBatches }
 import { documentsOfSamples, shareOfSampler } from '@mtl/data/internal';
 import { memoryStatistics, Tensor } from '@mtl/kernels';
 import { type NumberedBatch, wholeBatch } from '@mtl/layout';
-import type { GroupsByRole } from '@mtl/optimizer';
+import type { TransformerConfiguration } from '@mtl/models';
+import type { GroupsByRole, ModelOptimizer } from '@mtl/optimizer';
 import {
+  AttentionScores,
   DeviceClock,
   ExpertBalance,
   HostClock,
@@ -132,6 +134,37 @@ export function expertBalanceOf(
     layers: layers.map((layer) => `decoder.layers.${layer}.mlp`),
     numExperts: model.numExperts!,
     ranks: new Ranks({ groups: processes.groups }),
+    interval: logging.logInterval,
+  });
+}
+
+/**
+ * Returns the extension that reports the highest attention scores and clips heads; undefined for a run that
+ * does neither.
+ */
+export function attentionScoresOf(
+  { logging, optimizer: settings }: Pick<PretrainingConfiguration, 'logging' | 'optimizer'>,
+  {
+    model,
+    part,
+    optimizer,
+    processes,
+  }: {
+    readonly model: Pick<TransformerConfiguration, 'numLayers' | 'numAttentionHeads'>;
+    readonly part: Pick<RankStages, 'stages'>;
+    readonly optimizer: ModelOptimizer;
+    readonly processes: TrainingProcesses;
+  },
+): AttentionScores | undefined {
+  const { qkClip, qkClipAlpha: alpha, qkClipThreshold: threshold } = settings;
+  if (!qkClip && !logging.logMaxAttentionLogit) return undefined;
+  return new AttentionScores({
+    watched: [...part.stages.values()].flatMap(({ headScores = [] }) => headScores),
+    numLayers: model.numLayers,
+    numHeads: model.numAttentionHeads,
+    optimizer,
+    ranks: new Ranks({ groups: processes.groups }),
+    clip: qkClip ? { alpha, threshold } : undefined,
     interval: logging.logInterval,
   });
 }

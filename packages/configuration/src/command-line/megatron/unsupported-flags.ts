@@ -27,7 +27,6 @@ residual connections start at the input of a sublayer, before its norm | leave i
   apply-residual-connection-post-layernorm | residual connections taken after the layer norm
 queries and keys have learned norms or none | leave it out, or use --qk-layernorm
   qk-l2-norm | normalised queries and keys
-  qk-clip | clipping of queries and keys
 the residual stream has the dtype of the model | leave it out
   fp32-residual-connection | a residual stream in fp32
 every layer has softmax attention | leave it out
@@ -502,7 +501,6 @@ it is not measured | see --metrics-jsonl for what is
   log-params-norm | the norm of the weights
   log-num-zeros-in-grad | zeros in gradients
   log-energy | energy
-  log-max-attention-logit | the largest attention score
 profiles change no result; --profile-steps FIRST LAST records one | no effect
   profile | a profile by nsys
   use-pytorch-profiler | PyTorch's profiler

@@ -14,6 +14,7 @@ import type {
   BuildStagesOptions,
   EmbeddingAndHeadCost,
   ExpertLoad,
+  HeadScores,
   LayerFactoryOptions,
   Stages,
   TransformerConfiguration,
@@ -190,6 +191,8 @@ export interface ModelChunk<Batch> extends Stage<Batch> {
   readonly parameters: readonly Parameter[];
   /** The rows that the experts of the layers get; absent if the chunk has no experts. */
   readonly expertLoads?: readonly ExpertLoad[];
+  /** The highest scores of the heads of the layers' attentions. */
+  readonly headScores?: readonly HeadScores[];
   /** Releases, between passes, the memory that passes share; the caller owns the parameters. */
   dispose(): void;
 }

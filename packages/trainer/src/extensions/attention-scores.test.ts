@@ -1,0 +1,127 @@
+import { Parameter, type ScaledPart } from '@mtl/autograd';
+import { describe, expect, it } from 'vitest';
+import type { StepMetrics } from '../metrics/training-reports.js';
+import { AttentionScores, type WatchedHeads } from './attention-scores.js';
+
+const parameter = new Parameter({ name: 'qkv', globalShape: [4], initialization: { kind: 'zeros' } });
+
+/** Heads whose scores a test sets; they are scaled by one part for each head. */
+function fakeHeads(layer: number, [start, end]: readonly [number, number]) {
+  let scores: readonly number[] = [];
+  const factors: number[][] = [];
+  const watched: WatchedHeads = {
+    layer,
+    heads: { start, end },
+    watch: () => {
+      scores = new Array<number>(end - start).fill(Number.NEGATIVE_INFINITY);
+    },
+    take: () => scores,
+    scaledBy: (of, alpha) => {
+      factors.push([...of, alpha]);
+      return of.map((factor, head): ScaledPart => ({ parameter, start: head, end: head + 1, factor }));
+    },
+  };
+  return {
+    watched,
+    factors,
+    see: (seen: readonly number[]) => {
+      scores = seen;
+    },
+  };
+}
+
+const alone = { maximum: (values: readonly number[]) => values };
+
+/** Makes the extension of a model of two layers of two heads, and records how it scales weights. */
+function extensionOf(options: Partial<ConstructorParameters<typeof AttentionScores>[0]> = {}) {
+  const [first, second] = [fakeHeads(0, [0, 2]), fakeHeads(1, [0, 2])];
+  const scaled: ScaledPart[][] = [];
+  const scores = new AttentionScores({
+    watched: [first.watched, second.watched],
+    numLayers: 2,
+    numHeads: 2,
+    optimizer: { scaleParts: (parts) => scaled.push([...parts]) },
+    ranks: alone,
+    clip: { alpha: 0.5, threshold: 10 },
+    interval: 1,
+    ...options,
+  });
+  const step = (seen: readonly number[], metrics: Partial<StepMetrics> = {}) => {
+    scores.aroundPasses(1, () => {
+      first.see(seen.slice(0, 2));
+      second.see(seen.slice(2));
+    });
+    return scores.afterStep({ iteration: 1, skipped: false, ...metrics } as StepMetrics);
+  };
+  return { step, scaled, first, second };
+}
+
+describe('AttentionScores', () => {
+  it('scales the heads above the threshold by the threshold over their highest score', () => {
+    const { step, scaled, first, second } = extensionOf();
+    const [event] = step([5, 20, 40, 10]);
+    expect(first.factors).toEqual([[1, 0.5, 0.5]]);
+    expect(second.factors).toEqual([[0.25, 1, 0.5]]);
+    expect(scaled).toHaveLength(1);
+    expect(event).toMatchObject({
+      type: 'attention_scores',
+      fields: { max_attention_logit: 40, layers: [20, 40], clipped: 2 },
+    });
+    expect(event!.text).toBe('the highest attention score of this step is 40.00; 2 heads were clipped');
+  });
+
+  it('leaves all weights as they are where no score is above, in skipped steps, and without clip', () => {
+    const { step, scaled } = extensionOf();
+    step([5, 10, 9.9, -3]);
+    step([5, 100, 9.9, -3], { skipped: true });
+    step([5, 100, 9.9, -3], { isLeftOut: true });
+    expect(scaled).toEqual([]);
+    const reporting = extensionOf({ clip: undefined });
+    expect(reporting.step([5, 100, 9.9, -3])[0]!.fields).toEqual({
+      max_attention_logit: 100,
+      layers: [100, 9.9],
+    });
+    expect(reporting.scaled).toEqual([]);
+  });
+
+  it('does not scale by scores that are not finite', () => {
+    const { step, scaled } = extensionOf();
+    step([Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NaN, 1]);
+    expect(scaled).toEqual([]);
+  });
+
+  it('takes the maximum over ranks, and every rank scales its own heads', () => {
+    const [own, other] = [fakeHeads(1, [0, 1]), fakeHeads(1, [1, 2])];
+    const scaled: number[] = [];
+    const ofAll: (readonly number[])[] = [];
+    for (const { watched, see } of [own, other]) {
+      const scores = new AttentionScores({
+        watched: [watched],
+        numLayers: 2,
+        numHeads: 2,
+        optimizer: { scaleParts: (parts) => scaled.push(parts.length) },
+        ranks: { maximum: (values) => (ofAll.push(values), [1, 2, 50, 3]) },
+        clip: { alpha: 1, threshold: 10 },
+        interval: 7,
+      });
+      scores.aroundPasses(1, () => see([30]));
+      expect(scores.afterStep({ iteration: 1, skipped: false } as StepMetrics)).toEqual([]);
+    }
+    const none = Number.NEGATIVE_INFINITY;
+    expect(ofAll).toEqual([
+      [none, none, 30, none],
+      [none, none, none, 30],
+    ]);
+    expect([own.factors, other.factors]).toEqual([[[0.2, 1]], [[1, 1]]]);
+    // a rank without a head above the threshold takes part, too: its store gathers what others scaled
+    expect(scaled).toHaveLength(2);
+  });
+
+  it('reports the highest scores of all steps since the last report', () => {
+    const { step } = extensionOf({ interval: 2 });
+    expect(step([5, 20, 3, 1], { iteration: 1 })).toEqual([]);
+    const [event] = step([6, 2, 30, 1], { iteration: 2 });
+    expect(event!.fields).toEqual({ max_attention_logit: 30, layers: [20, 30], clipped: 2 });
+    expect(step([6, 2, 3, 1], { iteration: 4 })[0]!.fields).toMatchObject({ layers: [6, 3], clipped: 0 });
+  });
+});

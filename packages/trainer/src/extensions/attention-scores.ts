@@ -1,0 +1,129 @@
+import type { ScaledPart } from '@mtl/autograd';
+import type { Slice } from '@mtl/layout';
+import type { ModelOptimizer } from '@mtl/optimizer';
+import type { StepMetrics, TrainingEvent } from '../metrics/training-reports.js';
+import type { Ranks } from '../steps/ranks.js';
+import type { TrainerExtension } from './trainer-extension.js';
+
+/** The attention heads of a layer on this rank. */
+export interface WatchedHeads {
+  /** Global index of the layer. */
+  readonly layer: number;
+  /** The query heads of this rank. */
+  readonly heads: Slice;
+  /** Watches the highest scores of the following passes. */
+  watch(): void;
+  /** Returns the highest score of each head since `watch`; -infinity of a head without a score. */
+  take(): readonly number[];
+  /**
+   * Returns the parts of the weights to scale so that the scores of each head are multiplied by its factor.
+   */
+  scaledBy(factors: readonly number[], alpha: number): readonly ScaledPart[];
+}
+
+/** QK-clip (Kimi Team 2025, "Kimi K2"), with Megatron-LM's names. */
+export interface QkClip {
+  /** The share of a factor, as an exponent, that queries get; keys get the rest. */
+  readonly alpha: number;
+  /** The highest score of a head that keeps its weights. */
+  readonly threshold: number;
+}
+
+interface AttentionScoresOptions {
+  /** The heads of all layers of this rank. */
+  readonly watched: readonly WatchedHeads[];
+  /** The sizes of the whole model. */
+  readonly numLayers: number;
+  readonly numHeads: number;
+  readonly optimizer: Pick<ModelOptimizer, 'scaleParts'>;
+  readonly ranks: Pick<Ranks, 'maximum'>;
+  /** Default: no head is clipped. */
+  readonly clip?: QkClip | undefined;
+  /** Number of steps that a report covers. */
+  readonly interval: number;
+}
+
+/**
+ * Finds the highest score of every attention head in each step, over all micro-batches and ranks, and with
+ * `clip` multiplies the weights of heads above the threshold after the update: the scores of a head with the
+ * highest score m become threshold / m of what they were. Skipped steps clip nothing.
+ *
+ * A report covers the steps of an interval: the highest score of all, and of each layer, and the number of
+ * heads that were clipped, counted once a step.
+ */
+export class AttentionScores implements TrainerExtension {
+  readonly name = 'attention-scores';
+  /** The next step computes with the clipped weights. */
+  readonly waits = true;
+  readonly #options: AttentionScoresOptions;
+  /** The highest scores since the last report, by layer. */
+  #reported: number[];
+  #numClipped = 0;
+
+  constructor(options: AttentionScoresOptions) {
+    this.#options = options;
+    this.#reported = this.#lowest();
+  }
+
+  aroundPasses(_: number, passes: () => void): void {
+    for (const heads of this.#options.watched) heads.watch();
+    passes();
+  }
+
+  afterStep({ iteration, skipped, isLeftOut }: StepMetrics): readonly TrainingEvent[] {
+    const { interval, clip, numHeads } = this.#options;
+    const highest = this.#highestOfAll();
+    if (clip !== undefined && !skipped && isLeftOut !== true) this.#clip(highest, clip);
+    this.#reported = this.#reported.map((before, layer) =>
+      Math.max(before, ...highest.slice(layer * numHeads, (layer + 1) * numHeads)),
+    );
+    if (iteration % interval !== 0) return [];
+    const layers = this.#reported;
+    const [numClipped, all] = [this.#numClipped, Math.max(...layers)];
+    this.#reported = this.#lowest();
+    this.#numClipped = 0;
+    const text = `the highest attention score of ${interval === 1 ? 'this step' : `the last ${interval} steps`} is ${all.toPrecision(4)}`;
+    const clipped = `${numClipped} ${numClipped === 1 ? 'head was' : 'heads were'} clipped`;
+    return [
+      {
+        type: 'attention_scores',
+        iteration,
+        text: clip === undefined ? text : `${text}; ${clipped}`,
+        fields: { max_attention_logit: all, layers, ...(clip !== undefined && { clipped: numClipped }) },
+      },
+    ];
+  }
+
+  #lowest(): number[] {
+    return new Array<number>(this.#options.numLayers).fill(Number.NEGATIVE_INFINITY);
+  }
+
+  /** Returns the highest score of each head of each layer, over all ranks, by one collective. */
+  #highestOfAll(): readonly number[] {
+    const { watched, numLayers, numHeads, ranks } = this.#options;
+    const own = new Array<number>(numLayers * numHeads).fill(Number.NEGATIVE_INFINITY);
+    for (const one of watched) {
+      one.take().forEach((score, head) => {
+        own[one.layer * numHeads + one.heads.start + head] = score;
+      });
+    }
+    return ranks.maximum(own);
+  }
+
+  #clip(highest: readonly number[], { alpha, threshold }: QkClip): void {
+    const { watched, numHeads, optimizer } = this.#options;
+    const isAbove = (score: number): boolean => Number.isFinite(score) && score > threshold;
+    const numAbove = highest.filter(isAbove).length;
+    // every rank knows all scores: either all ranks write their weights, or none
+    if (numAbove === 0) return;
+    this.#numClipped += numAbove;
+    optimizer.scaleParts(
+      watched.flatMap((one) => {
+        const start = one.layer * numHeads;
+        const own = highest.slice(start + one.heads.start, start + one.heads.end);
+        const factors = own.map((score) => (isAbove(score) ? threshold / score : 1));
+        return one.scaledBy(factors, alpha);
+      }),
+    );
+  }
+}
