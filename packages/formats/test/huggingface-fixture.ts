@@ -25,6 +25,7 @@ export const llamaNames = [
   'huggingface-qwen2',
   'huggingface-qwen3',
   'huggingface-smollm3',
+  'huggingface-stablelm',
 ] as const;
 export const expertNames = [
   'huggingface-mixtral',

@@ -232,6 +232,17 @@ it.each<[FixtureName, Fields, Partial<GptModelConfiguration>]>([
     { noRopeFreq: 4, windowSize: '4,0', windowAttnSkipFreq: [0, 0, 0, 1] },
   ],
   ['huggingface-smollm3', { no_rope_layers: [1, 1, 1, 1], layer_types: null }, {}],
+  // the parameters of the positions count before the field outside
+  [
+    'huggingface-stablelm',
+    { rope_parameters: { rope_type: 'default', rope_theta: 1e4, partial_rotary_factor: 0.25 } },
+    { rotaryPercent: 0.25 },
+  ],
+  [
+    'huggingface-stablelm',
+    { partial_rotary_factor: undefined, rope_parameters: undefined },
+    { rotaryPercent: 0.25 },
+  ],
   ['huggingface-llama', ropeWith({ factor: 8 }), { ropeScalingFactor: 8 }],
   [
     'huggingface-llama',
@@ -323,6 +334,15 @@ it.each<[FixtureName, Fields, string, string]>([
     'at most 10000',
   ],
   ['huggingface-smollm3', { no_rope_layers: [1, 0] }, 'no_rope_layers is', '0 or 1 for each of 4 layers'],
+  ['huggingface-llama', { partial_rotary_factor: 0.5 }, 'a part of each head', 'partial_rotary_factor'],
+  ['huggingface-llama', { final_logit_softcapping: 30 }, 'soft caps of logits', 'final_logit_softcapping'],
+  ['huggingface-stablelm', { qk_layernorm: true }, 'a norm for each head', 'false'],
+  [
+    'huggingface-stablelm',
+    { use_parallel_residual: true },
+    'attention next to the feed-forward layer',
+    'use_parallel_residual false',
+  ],
   ['huggingface-smollm3', { no_rope_layers: [1, 0, 1, 2] }, 'no_rope_layers is', '0 or 1'],
   ['huggingface-qwen3', { layer_types: ['linear_attention'] }, 'layer_types is', 'each of 2 layers'],
   ['huggingface-llama', { no_rope_layers: [1, 0] }, 'layers without positions', 'no_rope_layers'],

@@ -51,6 +51,15 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
         ? []
         : [{ what: 'layers without rotation (no_rope_layers)', remedy: 'train with rotation in all layers' }],
   },
+  stablelm: {
+    name: 'stablelm',
+    differences: () => [
+      {
+        what: 'gated feed-forward layers behind LayerNorm',
+        remedy: 'write a directory of Hugging Face instead',
+      },
+    ],
+  },
   qwen2: { name: 'qwen2' },
   qwen3: { name: 'qwen3' },
   qwen2_moe: { name: 'qwen2moe', expertWeights: 'as they are' },

@@ -16,6 +16,10 @@ export const llamaPrefix = 'model.';
 
 type Kind = 'weight' | 'bias';
 
+/** Returns the vectors of a norm of hidden states: RMSNorm has no bias. */
+const kindsOfNorm = ({ normalization }: GptModelConfiguration): readonly Kind[] =>
+  normalization === 'RMSNorm' ? ['weight'] : ['weight', 'bias'];
+
 function layerMappings(
   layer: number,
   model: GptModelConfiguration,
@@ -32,6 +36,8 @@ function layerMappings(
   const kinds = (hasBias: boolean): Kind[] => (hasBias ? ['weight', 'bias'] : ['weight']);
   const vector = (name: string, source: string, length: number): WeightMapping =>
     sameLayout(`${ours}${name}`, { name: `${theirs}${source}`, shape: [length] });
+  const norm = (name: string, source: string): WeightMapping[] =>
+    kindsOfNorm(model).map((kind) => vector(`${name}.${kind}`, `${source}.${kind}`, h));
   const dense = (name: string, source: string, [outputs, inputs]: readonly [number, number]) =>
     kinds(bias).map((kind) =>
       sameLayout(`${ours}${name}.${kind}`, {
@@ -55,7 +61,7 @@ function layerMappings(
     ...dense('mlp.linear_fc2', 'mlp.down_proj', [h, f]),
   ];
   return [
-    vector('input_layernorm.weight', 'input_layernorm.weight', h),
+    ...norm('input_layernorm', 'input_layernorm'),
     ...kinds(qkvBias).map((kind) =>
       sideBySide(
         `${ours}self_attention.linear_qkv.${kind}`,
@@ -73,7 +79,7 @@ function layerMappings(
           vector(`self_attention.${of}_layernorm.weight`, `self_attn.${of}_norm.weight`, normSize[of]),
         )),
     ...dense('self_attention.linear_proj', 'self_attn.o_proj', [h, heads * size]),
-    vector('pre_mlp_layernorm.weight', 'post_attention_layernorm.weight', h),
+    ...norm('pre_mlp_layernorm', 'post_attention_layernorm'),
     ...(experts !== undefined && hasExperts(model, layer)
       ? expertWeightMappings(model, { ours: `${ours}mlp.`, theirs, names: experts })
       : feedForward()),
@@ -95,7 +101,9 @@ function llamaWeightMappings(
   return [
     table('embedding.word_embeddings.weight', 'embed_tokens.weight'),
     ...Array.from({ length: numLayers }, (_, layer) => layerMappings(layer, model, experts)).flat(),
-    sameLayout('decoder.final_layernorm.weight', { name: 'norm.weight', shape: [hiddenSize] }),
+    ...kindsOfNorm(model).map((kind) =>
+      sameLayout(`decoder.final_layernorm.${kind}`, { name: `norm.${kind}`, shape: [hiddenSize] }),
+    ),
     ...(model.tieEmbeddings ? [] : [table('output_layer.weight', 'lm_head.weight')]),
   ];
 }

@@ -92,6 +92,23 @@ const llamaNumbersOf = ({
 
 const llamaNumbers = llamaNumbersOf();
 
+/** The biases of a StableLM: of queries, keys and values alone, or none. */
+const stableLmBiases: ConfigField = {
+  ...truth('addQkvBias', 'use_qkv_bias', false),
+  write: (value) => value ?? false,
+};
+
+/** The norm of queries and keys of a StableLM, which must have none. */
+const noHeadNorms: ConfigField = {
+  key: 'qkLayernorm',
+  names: ['qk_layernorm'],
+  read: (fields) => {
+    if (!fields.optional('qk_layernorm', 'true or false', false)) return undefined;
+    throw fields.unsupported('qk_layernorm', { needs: 'a norm for each head', expected: 'false' });
+  },
+  write: () => false,
+};
+
 /** Properties that all these models have. `swiglu` determines the activation. */
 const llamaFixed = {
   normalization: 'RMSNorm',
@@ -273,6 +290,31 @@ export const modelTypes = {
       ...llamaNumbersOf({ rotaryBase: 2e6, tieEmbeddings: true }),
     ],
     fixed: llamaFixed,
+    inWeights: [],
+  },
+  stablelm: {
+    kind: 'gpt',
+    className: 'StableLmForCausalLM',
+    name: 'a StableLM',
+    trainedWith: gptCommands,
+    typed: {},
+    fields: [
+      size('hiddenSize', ['hidden_size']),
+      heads(['num_attention_heads']),
+      ...keyValueHeads({ otherwise: 32 }),
+      usualHeadSize,
+      ...llamaSizes,
+      stableLmBiases,
+      noHeadNorms,
+      gatedActivation,
+      ...ropeFieldsOf({ defaultShare: 0.25 }),
+      epsilon('layerNormEpsilon', 'layer_norm_eps', 1e-5),
+      deviation('initMethodStd', 'initializer_range', 0.02),
+      truth('tieEmbeddings', 'tie_word_embeddings', false),
+      probability('attentionDropout', 'attention_dropout', 0),
+      probability('hiddenDropout', 'hidden_dropout', 0),
+    ],
+    fixed: { normalization: 'LayerNorm', addBiasLinear: false, geluKind: 'tanh' },
     inWeights: [],
   },
   mixtral: {

@@ -82,20 +82,29 @@ class RopeParameters {
     return this.isStated(originalKey) ? this.positive(originalKey) : this.maxPositions;
   }
 
+  /** Returns the share of the features of a head that is rotated. */
+  share(otherwise: number): number {
+    const share = this.isStated('partial_rotary_factor') ? this.positive('partial_rotary_factor') : otherwise;
+    if (share <= 1) return share;
+    throw this.refuse('a partial_rotary_factor above 0 and at most 1');
+  }
+
   /**
    * Rejects parameters that no supported rope type reads.
    *
+   * @param isPartial true if models of the type may rotate a part of each head
    * @throws CheckpointError
    */
-  checkNames(): void {
+  checkNames(isPartial: boolean): void {
     const unknown = Object.keys(this.values).find((key) => !knownNames.includes(key));
     if (unknown !== undefined) {
       throw this.unsupported({ needs: `${unknown} of its positions`, expected: knownNames.join(', ') });
     }
-    if ((this.values.partial_rotary_factor ?? 1) === 1) return;
+    const isPlain = this.type === 'default' || this.type === 'linear';
+    if ((isPartial && isPlain) || (this.values.partial_rotary_factor ?? 1) === 1) return;
     throw this.unsupported({
       needs: 'rotary position embeddings of a part of each head',
-      expected: 'a partial_rotary_factor of 1',
+      expected: `a partial_rotary_factor of 1${isPartial ? ', or a rope_type default or linear' : ''}`,
     });
   }
 
@@ -134,6 +143,7 @@ function ropeParametersOf(fields: JsonFields, known: KnownProperties): RopeParam
   const values = { ...older, ...newer };
   const positions = positionsApart(fields, values);
   const theta = fields.values.rope_theta ?? undefined;
+  const factor = fields.values.partial_rotary_factor ?? undefined;
   const former: Values = { ...(theta === undefined ? {} : { rope_theta: theta }), ...positions, ...older };
   for (const [key, value] of Object.entries(values)) {
     const other = former[key];
@@ -142,7 +152,8 @@ function ropeParametersOf(fields: JsonFields, known: KnownProperties): RopeParam
   }
   return new RopeParameters(fields, {
     name,
-    values: { ...positions, ...values },
+    // transformers also writes a field outside with the type's default, which then has no effect
+    values: { ...(factor === undefined ? {} : { partial_rotary_factor: factor }), ...positions, ...values },
     maxPositions: known.maxPositionEmbeddings as number,
   });
 }
@@ -212,11 +223,11 @@ function llama3Bands(parameters: RopeParameters): KnownProperties {
 }
 
 /** Returns the rotary position embeddings of a config.json, as properties of a model. */
-function propertiesOf(fields: JsonFields, known: KnownProperties): KnownProperties {
+function propertiesOf(fields: JsonFields, known: KnownProperties, isPartial: boolean): KnownProperties {
   const parameters = ropeParametersOf(fields, known);
   const { type } = parameters;
   if (!Object.hasOwn(types, type)) throw unknownType(parameters);
-  parameters.checkNames();
+  parameters.checkNames(isPartial);
   return types[type]!(parameters);
 }
 
@@ -263,11 +274,15 @@ const scaledProperties = [
  * Returns the fields of rotary position embeddings, in both spellings.
  *
  * @param options.defaultBase the base if a file does not state one. Default: 10,000
+ * @param options.defaultShare the share of a head that is rotated if a file does not state one, for types
+ *   whose models may rotate a part of each head. Default: models rotate whole heads
  */
 export const ropeFieldsOf = ({
   defaultBase = usualBase,
+  defaultShare,
 }: {
   readonly defaultBase?: number;
+  readonly defaultShare?: number;
 } = {}): readonly ConfigField[] => [
   {
     key: 'rotaryBase',
@@ -276,7 +291,9 @@ export const ropeFieldsOf = ({
     write: (base) => base ?? usualBase,
     writeOthers: (base, model) => {
       const scaling = scalingOf(model);
-      const own = { rope_theta: base ?? usualBase };
+      const { rotaryPercent = 1 } = model;
+      const share = defaultShare === undefined ? {} : { partial_rotary_factor: rotaryPercent };
+      const own = { rope_theta: base ?? usualBase, ...share };
       return {
         // transformers 4 reads this field, transformers 5 reads `rope_parameters`
         rope_scaling: scaling ?? null,
@@ -285,9 +302,29 @@ export const ropeFieldsOf = ({
     },
   },
   ...scaledProperties.map(
-    (key): ConfigField => ({ key, names: [], read: (fields, known) => propertiesOf(fields, known)[key] }),
+    (key): ConfigField => ({
+      key,
+      names: [],
+      read: (fields, known) => propertiesOf(fields, known, defaultShare !== undefined)[key],
+    }),
   ),
+  ...(defaultShare === undefined ? [] : [rotatedShare(defaultShare)]),
 ];
+
+/** Makes the field of the share of each head that is rotated. */
+const rotatedShare = (otherwise: number): ConfigField => ({
+  key: 'rotaryPercent',
+  names: ['partial_rotary_factor'],
+  read: (fields, known) => ropeParametersOf(fields, known).share(otherwise),
+  check: (value, { hiddenSize, numAttentionHeads, kvChannels }) => {
+    const size = (kvChannels as number) ?? (hiddenSize as number) / (numAttentionHeads as number);
+    const rotated = Math.floor(size * (value as number));
+    return rotated > 0 && rotated % 2 === 0
+      ? undefined
+      : `a share that is an even number of ${size} features`;
+  },
+  write: (value) => value ?? 1,
+});
 
 /** Returns the fields of scaled positions; undefined where they are not scaled. */
 function scalingOf(model: KnownProperties): KnownProperties | undefined {

@@ -30,7 +30,6 @@ const needsOfTypes: Readonly<Record<string, string>> = {
   phi: 'attention next to the feed-forward layer',
   phi3: 'a reader for its fused projections, and with long texts the rope type longrope',
   roberta: 'positions that begin after the padding token, and no token types',
-  stablelm: 'a reader for gated feed-forward layers behind LayerNorm',
   t5: 'an encoder with a decoder, and relative position biases',
 };
 
