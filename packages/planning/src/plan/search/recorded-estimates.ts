@@ -15,13 +15,14 @@ import {
 } from '@mtl/cost-model';
 import { collectiveSeconds, exposedSeconds, recordedMessageSeconds } from '@mtl/cost-model/internal';
 import { type MeshView, reductionAxes } from '@mtl/layout';
-import { hasExperts } from '@mtl/models/internal';
+import { hasExperts, windowOfLayer } from '@mtl/models/internal';
 import { storeOfStrategy, type TrainingState } from '@mtl/optimizer';
 import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
 import { isPipelineInside, rankGroups } from '../rank-groups.js';
 import { type LayoutCandidate, sizesOfExperts, sizesOfMesh } from './layout-candidates.js';
 import {
   addParts,
+  isOfExperts,
   type LayerKind,
   type PartCost,
   type RecordedParts,
@@ -150,7 +151,8 @@ export class RecordedEstimates {
     const key = [
       ...sizesOfMesh({ ...candidate, pipeline: numStages, data: 0 }),
       ...[microBatch, recomputation, ...settings.map((setting) => candidate[setting.key]), schedule],
-      ...(kind === 'expert' ? sizesOfExperts(candidate) : []),
+      kind,
+      ...(isOfExperts(kind) ? sizesOfExperts(candidate) : []),
     ].join(' ');
     if (!this.#parts.has(key)) {
       const configuration = this.#options.configure(candidate);
@@ -167,8 +169,8 @@ export class RecordedEstimates {
     const { profile, numLayers, globalBatchSize, overlaps } = this.#options;
     const { pipeline: p, chunks: v, data: d } = candidate;
     const numMicroBatches = globalBatchSize / d / candidate.microBatch;
-    // both have the same embedding and head
-    const parts = recorded.get('expert') ?? recorded.get('dense')!;
+    // all have the same embedding and head
+    const [, parts] = [...recorded].find(([kind]) => isOfExperts(kind)) ?? [...recorded][0]!;
     const kinds = this.#kinds!;
     const layersOf = (chunk: number): PartCost => {
       const perChunk = numLayers / (p * v);
@@ -242,9 +244,10 @@ function numReplicas(mesh: AxisSizes, view: MeshView): number {
 function kindsOf(configuration: PretrainingConfiguration | undefined): LayerKind[] | undefined {
   if (configuration === undefined) return undefined;
   const { model } = configuration;
-  return Array.from({ length: model.numLayers }, (_, layer) =>
-    hasExperts(model, layer) ? 'expert' : 'dense',
-  );
+  return Array.from({ length: model.numLayers }, (_, layer): LayerKind => {
+    const window = windowOfLayer(model, layer) === undefined ? '' : ' with window';
+    return `${hasExperts(model, layer) ? 'expert' : 'dense'}${window}`;
+  });
 }
 
 /** Returns the bytes of the tensor between two chunks. */

@@ -37,8 +37,17 @@ export interface PartCost {
   readonly numExpertBuckets: number;
 }
 
-/** The two kinds of layers of a model. */
-export type LayerKind = 'dense' | 'expert';
+/** The kinds of layers of a model: with and without experts, with the window of the model and without. */
+export type LayerKind = `${'dense' | 'expert'}${'' | ' with window'}`;
+
+/** Returns whether layers of a kind have experts. */
+export const isOfExperts = (kind: LayerKind): boolean => kind.startsWith('expert');
+
+/** Returns the properties of a model whose layers are all of one kind. */
+const modelOfKind = (kind: LayerKind) => ({
+  ...(isOfExperts(kind) ? { moeLayerFreq: 1 } : { numExperts: undefined }),
+  ...(kind.endsWith('window') ? { windowAttnSkipFreq: undefined } : { windowSize: undefined }),
+});
 
 /** Costs from which all layouts with the same passes are composed. */
 export interface RecordedParts {
@@ -154,16 +163,16 @@ function proxyOf(
   const { parallel, training, model } = configuration;
   const { rampup: _, ...rest } = training;
   const numMicroBatches = 2;
-  const layout = kind === 'expert' ? parallel : withoutExperts(parallel);
+  const layout = isOfExperts(kind) ? parallel : withoutExperts(parallel);
   // numbers of ranks of a stage that hold a copy of the model, and a copy of its experts
   const { size } = copyOfModel(parallel);
   const copy = size / parallel.pipelineModelParallelSize;
   const experts = meshOfRun(parallel).numShards('expert') / parallel.pipelineModelParallelSize;
-  const dataSize = kind === 'expert' ? dataSizeOf(copy, experts) : 2;
+  const dataSize = isOfExperts(kind) ? dataSizeOf(copy, experts) : 2;
   const ofKind = {
     ...model,
     numLayers: numStages * layersOfStage,
-    ...(kind === 'expert' ? { moeLayerFreq: 1 } : { numExperts: undefined }),
+    ...modelOfKind(kind),
   };
   // the model of --load-hf has another number of layers; the vocabulary size is in the configuration already
   const { loadHuggingFace: __, ...checkpoint } = configuration.checkpoint;

@@ -229,6 +229,32 @@ describe('searchLayouts', () => {
     }
   });
 
+  it('estimates layers with a window apart: what a whole plan predicts, and less than without', async () => {
+    const profile = loadProfile('h100-80gb');
+    const estimated = async (model: RunOptions['model']): Promise<number> => {
+      const options = mergeOptions(gptOptions(8, 1024, 16, 32), {
+        model: { maxPositionEmbeddings: 8192, ...model },
+        data: { sequenceLength: 8192 },
+        training: { microBatchSize: 1 },
+        layout: { pipelineSchedule: '1f1b', tensorModelParallelSize: 2, pipelineModelParallelSize: 2 },
+      });
+      const { layouts } = await searchLayouts({
+        flags: flagsOfOptions(options),
+        numProcesses: 8,
+        profile,
+        numBest: 1,
+      });
+      const [{ plan, estimatedSeconds }] = layouts as [FoundLayout];
+      expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.01);
+      return estimatedSeconds;
+    };
+    // the layers without a window are on the first stage
+    const some = await estimated({ windowSize: '127,0', windowAttnSkipFreq: '[0]*3+[1]*5' });
+    const [all, none] = [await estimated({ windowSize: '127,0' }), await estimated({})];
+    expect(some).toBeLessThan(0.95 * none);
+    expect(all).toBeLessThan(some);
+  });
+
   /** Half of the layers have experts, most of the parameters. */
   const experts: RunOptions = {
     model: {
