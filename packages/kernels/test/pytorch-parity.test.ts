@@ -68,6 +68,9 @@ const like = (tensor: Tensor): Tensor => Tensor.empty(tensor);
 const float32 = (shape: readonly number[]): Tensor => Tensor.empty({ shape, dtype: 'float32' });
 const zeros = (shape: readonly number[]): Tensor => Tensor.zeros({ shape, dtype: 'float32' });
 
+const softCapOf = ({ softCap }: FixtureCase['attributes']): number | undefined =>
+  softCap as number | undefined;
+
 const replays: Readonly<Record<string, Replay>> = {
   matmul: ({ left, right, bias, start }, { attributes, dtype }) => {
     const output = start ?? Tensor.empty({ shape: [7, 11], dtype });
@@ -197,6 +200,7 @@ const replays: Readonly<Record<string, Replay>> = {
       ...operands,
       logSumExp: float32([batch!, heads!, sequence!]),
       output: y,
+      softCap: softCapOf(attributes),
       visibility: {
         keyMask,
         keyStart,
@@ -245,12 +249,13 @@ const replays: Readonly<Record<string, Replay>> = {
     });
     return { y, dquery, dkey, dvalue, dsinks };
   },
-  cross_entropy: ({ logits, labels, weights }) => {
+  cross_entropy: ({ logits, labels, weights }, { attributes }) => {
     const [rows, numColumns] = logits!.shape;
     const [rowMaximum, rowSum, labelLogit, losses] = [1, 2, 3, 4].map(() => float32([rows!]));
     const dlogits = like(logits!);
     const statistics = { rowMaximum: rowMaximum!, rowSum: rowSum!, labelLogit: labelLogit! };
-    const inputs = { logits: logits!, labels: labels!, numColumns: numColumns! };
+    const softCap = softCapOf(attributes);
+    const inputs = { logits: logits!, labels: labels!, numColumns: numColumns!, softCap };
     crossEntropyStatistics({ ...statistics, ...inputs });
     crossEntropyBackward({
       ...statistics,

@@ -9,7 +9,7 @@ import {
   numParameters,
   type TokenBatch,
 } from '../src/index.js';
-import { layerNormOfHeads, llamaVariants, otherVariants } from './support/small-llama.js';
+import { layerNormOfHeads, llamaVariants, otherVariants, softCaps } from './support/small-llama.js';
 import { StageUnderTest } from './support/stage-under-test.js';
 import {
   buildGpt,
@@ -167,6 +167,7 @@ it.each([
   ['a Llama with other variants', otherVariants],
   ['layer norm of queries and keys', layerNormOfHeads],
   ['a model without positions', { positionEmbeddingType: 'none' }],
+  ['soft caps', { ...softCaps, initMethodStd: 0.3 }],
 ] as const)('generates with a cache what training computes: %s', (_, model) => {
   const before = numLiveTensors();
   const built = buildGpt({ model });
@@ -197,6 +198,7 @@ it.each([
   ['a Llama', llamaVariants],
   ['a Llama with other variants', otherVariants],
   ['layer norm of queries and keys', layerNormOfHeads],
+  ['soft caps', softCaps],
 ])('has gradients that match central differences in float64, dropout and documents included: %s', (_, of) => {
   const model = { ...smallGpt, ...of, numLayers: 1, initMethodStd: 0.3 };
   const stage = new GptStage({ model, device: 'reference', dtype: 'float64', seed: 1 });

@@ -138,3 +138,56 @@ it('tells the norm of other ranks where it updates nothing itself', () => {
   expect(gradientNorm.item()).toBe(5);
   optimizer.dispose();
 });
+
+it.each([
+  ['replicated', 'float32'],
+  ['replicated', 'bfloat16'],
+  ['zero1', 'float32'],
+  ['zero1', 'bfloat16'],
+] as const)('scales parts of the master values that a rank has: %s, %s', (kind, dtype) => {
+  const parameters = [96, 64].map(
+    (size, index) =>
+      new Parameter({ name: `p${index}`, globalShape: [size], initialization: { kind: 'ones' } }),
+  );
+  const group = kind === 'zero1' ? groupOfTwo() : undefined;
+  // the values of the other rank do not come
+  if (group) Object.defineProperty(group, 'allGather', { value: () => ({ wait: () => {} }) });
+  const options = { device: 'cpu', dtype, group, bucketBytes: 2 ** 20 } as const;
+  const store =
+    kind === 'zero1' ? new Zero1Store(parameters, options) : new ReplicatedStore(parameters, options);
+  const optimizer = new ModelOptimizer([store], {
+    optimizer: new RecordingRule(),
+    ...(group && { groups: { dp: group, world: groupOfTwo() } }),
+  });
+  store.initialize(1);
+  const [first, second] = parameters as [Parameter, Parameter];
+  // a factor that bfloat16 does not have: the master keeps it
+  optimizer.scaleParts([
+    { parameter: first, start: 40, end: 96, factor: 1.001 },
+    { parameter: second, start: 0, end: 32, factor: 0.5 },
+  ]);
+  const masters = store.owned.flatMap((range) => {
+    using master = store.master(range);
+    return master.toArray();
+  });
+  const numOwned = store.owned.reduce((sum, { start, end }) => sum + end - start, 0);
+  const places = store.owned.flatMap(({ start, end }) =>
+    Array.from({ length: end - start }, (_, at) => start + at),
+  );
+  const of = (place: number): number => {
+    const range = store.ranges.find(({ start, end }) => start <= place && place < end);
+    if (range === undefined) return 0;
+    const at = place - range.start;
+    if (range.parameter === first) return at >= 40 ? Math.fround(1.001) : 1;
+    return at < 32 ? 0.5 : 1;
+  };
+  expect(masters).toEqual(places.map(of));
+  expect(numOwned).toBe(kind === 'zero1' ? 128 : 192);
+  places.forEach((place) => {
+    const range = store.ranges.find(({ start, end }) => start <= place && place < end);
+    if (range === undefined) return;
+    const rounded = dtype === 'bfloat16' && of(place) > 1 ? 1 : of(place);
+    expect(range.parameter.data.toArray()[place - range.start]).toBe(rounded);
+  });
+  optimizer.dispose();
+});

@@ -41,6 +41,7 @@ describe('validateConfiguration', () => {
     expect(logging).toEqual({
       logInterval: 100,
       isVerbose: false,
+      logMaxAttentionLogit: false,
       comparesWithPlan: false,
       samplesAtEvaluations: true,
     });

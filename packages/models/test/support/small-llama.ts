@@ -36,6 +36,13 @@ export const otherVariants = {
   windowSize: '2,0',
 } as const satisfies Partial<GptModelConfiguration>;
 
+/** Soft caps among the scores and the logits of a small model. */
+export const softCaps = {
+  ...llamaVariants,
+  attnLogitSoftcapping: 0.4,
+  finalLogitSoftcapping: 1.5,
+} as const satisfies Partial<GptModelConfiguration>;
+
 /** The variants of a Llama with one norm of the queries of all heads, and one of the keys. */
 export const normOfAllHeads = {
   ...llamaVariants,
