@@ -1,3 +1,4 @@
+import type { ScaledPart } from '@mtl/autograd';
 import { numLiveTensors } from '@mtl/kernels';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { GptModelConfiguration, GptStage } from '../src/index.js';
@@ -64,9 +65,8 @@ describe('the highest scores of heads', () => {
       model: { ...model, groupQueryAttention: true, numQueryGroups: 2 },
     });
     const [scores] = stage.headScores;
-    const [{ name, size }] = stage.headScores[0]!.scaledBy([0.5, 1, 1, 1], 0.5).map(
-      ({ parameter }) => parameter,
-    ) as [{ name: string; size: number }];
+    const [{ parameter }] = scores!.scaledBy([0.5, 1, 1, 1], 0.5) as [ScaledPart];
+    const { name, size } = parameter;
     expect(name).toBe('decoder.layers.0.self_attention.linear_qkv.weight');
     // groups of two queries, a key and a value
     const row = size / 8;

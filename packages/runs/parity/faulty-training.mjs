@@ -20,6 +20,8 @@ export function faultyTraining(training, fault) {
   if (fault === 'drop-by-local-position') dropByLocalPosition(training);
   if (fault === 'count-layers-of-stages' && isSecond) countLayersOfStages(training);
   if (fault === 'drop-sink-gradients' && isSecond) dropSinkGradients(training);
+  if (fault === 'leave-scores-uncapped' && isSecond) leaveScoresUncapped(training);
+  if (fault === 'forget-highest-scores' && isSecond) forgetHighestScores(training);
 }
 
 /** Shifts the global numbers of this rank's samples, which determine all its dropout masks. */
@@ -108,6 +110,28 @@ function countLayersOfStages({ part }) {
           ...context,
           attend: (inner, call) => context.attend(inner, { ...call, windowSize }),
         });
+    }
+  }
+}
+
+/** Computes the attention of one layer of this rank without the soft cap of its scores. */
+function leaveScoresUncapped({ part }) {
+  const [stage] = part.stages.values();
+  const [block] = stage.blocks;
+  const forward = block.forward.bind(block);
+  block.forward = (tape, input, context) =>
+    forward(tape, input, {
+      ...context,
+      attend: (inner, call) => context.attend(inner, { ...call, softCap: undefined }),
+    });
+}
+
+/** Leaves the highest scores of this rank's heads out of the maximum over ranks. */
+function forgetHighestScores({ part }) {
+  for (const { headScores } of part.stages.values()) {
+    for (const scores of headScores) {
+      const take = scores.take.bind(scores);
+      scores.take = () => take().map(() => Number.NEGATIVE_INFINITY);
     }
   }
 }

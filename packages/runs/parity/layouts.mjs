@@ -85,7 +85,7 @@ const [someWindows, sinks, zeroSinks, someRotated] = [
 const [softCaps, qkClip, partlyRotated, groups] = [
   'soft caps',
   'QK-clip',
-  'rotation of half of each head',
+  'rotation of a part of each head',
   'groups of 2 heads',
 ];
 /** Sequences have several documents, which do not see each other. */
@@ -98,11 +98,16 @@ traits[someWindows] = { model: { windowSize: '9,0', windowAttnSkipFreq: '2' } };
 traits[sinks] = { model: { softmaxType: 'learnable' } };
 traits[zeroSinks] = { model: { softmaxType: 'off-by-one' } };
 traits[someRotated] = { model: { noRopeFreq: '2' } };
-// among the scores and logits of so small a model
-traits[softCaps] = { model: { attnLogitSoftcapping: 0.3, finalLogitSoftcapping: 2 } };
+// larger weights than usual give scores that caps and clips change: their highest is about 1
+const largeScores = { initMethodStd: 0.06 };
+traits[softCaps] = { model: { ...largeScores, attnLogitSoftcapping: 0.3, finalLogitSoftcapping: 5 } };
 // below the highest scores of some heads and steps, above those of others
-traits[qkClip] = { optimizer: { qkClip: true, qkClipThreshold: 0.3, qkClipAlpha: 0.7 } };
-traits[partlyRotated] = { model: { positionEmbeddingType: 'rope', rotaryPercent: 0.5 } };
+traits[qkClip] = {
+  model: largeScores,
+  optimizer: { qkClip: true, qkClipThreshold: 0.5, qkClipAlpha: 0.7 },
+};
+// 4 of 10 features of a head, or 6 of 16
+traits[partlyRotated] = { model: { positionEmbeddingType: 'rope', rotaryPercent: 0.4 } };
 traits[groups] = { model: { groupQueryAttention: true, numQueryGroups: 2 } };
 /** Traits that give layers windows, sinks, rotations, caps or groups of heads of their own. */
 export const traitsOfLayers = [
@@ -596,6 +601,12 @@ export const faults = [
   few({ fault: 'drop-sink-gradients', noticedBy: 'gradients', ...layout({ cp: 2 }, [sinks]) }),
   { fault: 'drop-sink-gradients', noticedBy: 'gradients', ...layout({ cp: 4 }, [inBlocks, sinks]) },
   { fault: 'skip-ring-step', noticedBy: 'loss', ...layout({ cp: 2 }, [sinks]) },
+  { fault: 'skip-ring-step', noticedBy: 'loss', ...layout({ cp: 2 }, [softCaps]) },
+  { fault: 'leave-scores-uncapped', noticedBy: 'gradients', ...layout({ cp: 4 }, [gatheredKeys, softCaps]) },
+  few({ fault: 'leave-scores-uncapped', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence, softCaps]) }),
+  few({ fault: 'forget-highest-scores', noticedBy: 'loss', ...layout({ tp: 2 }, [sequence, qkClip]) }),
+  { fault: 'forget-highest-scores', noticedBy: 'loss', ...layout({ pp: 2 }, ['1f1b', qkClip]) },
+  { fault: 'forget-highest-scores', noticedBy: 'loss', ...layout({ cp: 4 }, [exchangedHeads, qkClip]) },
 ];
 
 /**

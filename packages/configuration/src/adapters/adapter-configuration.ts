@@ -54,6 +54,13 @@ export function adapterConfiguration(
       remedy: 'leave --optimizer muon out',
     });
   }
+  if (flags.required('qk-clip')) {
+    flags.conflict({
+      flags: ['qk-clip', 'lora-rank'],
+      why: 'the weights of queries and keys next to adapters do not change',
+      remedy: 'leave --qk-clip out',
+    });
+  }
   const lora = { alpha: rank, targets: ['all-linear'], ...flags.values(adapterFlags), rank };
   // rejects names that no layer of the model has
   loraSpecificationOf(lora, model());

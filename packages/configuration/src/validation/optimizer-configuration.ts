@@ -119,9 +119,6 @@ function checkQkClip(flags: FlagReader, notices: string[]): void {
   if (flags.get('attn-logit-softcapping') !== undefined) {
     refuse('attn-logit-softcapping', 'scores with a soft cap stay below it');
   }
-  if (flags.get('lora-rank') !== undefined) {
-    refuse('lora-rank', 'the weights of queries and keys next to adapters do not change');
-  }
 }
 
 function learningRateOf(

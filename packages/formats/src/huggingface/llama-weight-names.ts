@@ -1,5 +1,5 @@
 import { type GptModelConfiguration, gptBlock, paddedVocabularySize } from '@mtl/models';
-import { hasExperts, headSizeOf } from '@mtl/models/internal';
+import { hasExperts, hasNormBiases, headSizeOf } from '@mtl/models/internal';
 import type { WeightNames } from './mapped-weights.js';
 import type { GptTypeName } from './model-types.js';
 import {
@@ -16,9 +16,9 @@ export const llamaPrefix = 'model.';
 
 type Kind = 'weight' | 'bias';
 
-/** Returns the vectors of a norm of hidden states: RMSNorm has no bias. */
-const kindsOfNorm = ({ normalization }: GptModelConfiguration): readonly Kind[] =>
-  normalization === 'RMSNorm' ? ['weight'] : ['weight', 'bias'];
+/** Returns the vectors of a norm of hidden states. */
+const kindsOfNorm = (model: GptModelConfiguration): readonly Kind[] =>
+  hasNormBiases(model) ? ['weight', 'bias'] : ['weight'];
 
 function layerMappings(
   layer: number,

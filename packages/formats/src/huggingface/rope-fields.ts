@@ -316,12 +316,11 @@ const rotatedShare = (otherwise: number): ConfigField => ({
   key: 'rotaryPercent',
   names: ['partial_rotary_factor'],
   read: (fields, known) => ropeParametersOf(fields, known).share(otherwise),
-  check: (value, { hiddenSize, numAttentionHeads, kvChannels }) => {
-    const size = (kvChannels as number) ?? (hiddenSize as number) / (numAttentionHeads as number);
-    const rotated = Math.floor(size * (value as number));
+  check: (value, { kvChannels: size }) => {
+    const rotated = Math.floor((size as number) * (value as number));
     return rotated > 0 && rotated % 2 === 0
       ? undefined
-      : `a share that is an even number of ${size} features`;
+      : `a share that is an even number of ${size as number} features`;
   },
   write: (value) => value ?? 1,
 });

@@ -6,6 +6,8 @@ interface HeadScoresOptions {
   /** Global index of the layer. */
   readonly layer: number;
   readonly groups: {
+    /** G, of all ranks. */
+    readonly numGroups: number;
     /** A / G */
     readonly headsPerGroup: number;
     /** The groups and the query heads of this rank. */
@@ -23,6 +25,8 @@ interface HeadScoresOptions {
 export class HeadScores {
   /** Global index of the layer. */
   readonly layer: number;
+  /** A, of all ranks. */
+  readonly numHeads: number;
   /** The query heads of this rank. */
   readonly heads: Slice;
   readonly #options: HeadScoresOptions;
@@ -30,7 +34,9 @@ export class HeadScores {
 
   constructor(options: HeadScoresOptions) {
     this.layer = options.layer;
-    this.heads = options.groups.heads;
+    const { numGroups, headsPerGroup, heads } = options.groups;
+    this.numHeads = numGroups * headsPerGroup;
+    this.heads = heads;
     this.#options = options;
   }
 

@@ -65,6 +65,10 @@ export function headSizeOf({
   );
 }
 
+/** Returns whether the norms of hidden states have biases. */
+export const hasNormBiases = ({ normalization = 'LayerNorm' }: BlockVariants): boolean =>
+  normalization === 'LayerNorm';
+
 /** The properties in which the blocks of a model may differ from GPT-2's. Absent: as in GPT-2. */
 export interface BlockVariants {
   /** D: features of an attention head. Absent: hidden size / heads. */
@@ -201,6 +205,10 @@ export function windowOfLayer(
     (typeof list === 'number' ? !isListedLayer(list, layer) : isListedLayer(list, layer));
   return hasWindow ? Number.parseInt(windowSize, 10) : undefined;
 }
+
+/** Returns the properties of a model all of whose layers have its window, or none has one. */
+export const windowOfAllLayers = (hasWindow: boolean): Partial<BlockVariants> =>
+  hasWindow ? { windowAttnSkipFreq: undefined } : { windowSize: undefined };
 
 /** The properties that decide the blocks of a model, but for its experts. */
 export type ModelOfBlocks = TransformerConfiguration & BlockVariants & PositionVariants;

@@ -9,10 +9,12 @@ export {
   yarnScaling,
 } from '../blocks/rotary-positions.js';
 export {
+  hasNormBiases,
   hasRotaryPositions,
   headSizeOf,
   isRotatedLayer,
   numLearnedPositions,
+  windowOfAllLayers,
   windowOfLayer,
   type YarnVariants,
 } from '../blocks/transformer-configuration.js';

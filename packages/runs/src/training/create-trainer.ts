@@ -59,7 +59,7 @@ export function createTrainer(run: OpenedRun, parts: CreateTrainerOptions): Trai
       }),
       rerunMode && new StepRerun({ mode: rerunMode, hosts, nameOfTotal: nameOfTotal(losses) }),
       expertBalanceOf(configuration, { model, part, processes }),
-      attentionScoresOf(configuration, { model, part, optimizer, processes }),
+      attentionScoresOf(configuration, { part, optimizer, processes }),
       rankWatchOf(configuration, { processes, hosts, world, times: run.rankWatchTimes }),
       profiler && stepRecording(profiler),
       ...(run.extensions ?? []),

@@ -5,7 +5,6 @@ import { type MicroBatchSamplerOptions, type SampleDataset, sampleMicroBatches }
 import { documentsOfSamples, shareOfSampler } from '@mtl/data/internal';
 import { memoryStatistics, Tensor } from '@mtl/kernels';
 import { type NumberedBatch, wholeBatch } from '@mtl/layout';
-import type { TransformerConfiguration } from '@mtl/models';
 import type { GroupsByRole, ModelOptimizer } from '@mtl/optimizer';
 import {
   AttentionScores,
@@ -145,12 +144,10 @@ export function expertBalanceOf(
 export function attentionScoresOf(
   { logging, optimizer: settings }: Pick<PretrainingConfiguration, 'logging' | 'optimizer'>,
   {
-    model,
     part,
     optimizer,
     processes,
   }: {
-    readonly model: Pick<TransformerConfiguration, 'numLayers' | 'numAttentionHeads'>;
     readonly part: Pick<RankStages, 'stages'>;
     readonly optimizer: ModelOptimizer;
     readonly processes: TrainingProcesses;
@@ -160,8 +157,6 @@ export function attentionScoresOf(
   if (!qkClip && !logging.logMaxAttentionLogit) return undefined;
   return new AttentionScores({
     watched: [...part.stages.values()].flatMap(({ headScores = [] }) => headScores),
-    numLayers: model.numLayers,
-    numHeads: model.numAttentionHeads,
     optimizer,
     ranks: new Ranks({ groups: processes.groups }),
     clip: qkClip ? { alpha, threshold } : undefined,

@@ -11,6 +11,7 @@ function fakeHeads(layer: number, [start, end]: readonly [number, number]) {
   const factors: number[][] = [];
   const watched: WatchedHeads = {
     layer,
+    numHeads: 2,
     heads: { start, end },
     watch: () => {
       scores = new Array<number>(end - start).fill(Number.NEGATIVE_INFINITY);
@@ -38,8 +39,6 @@ function extensionOf(options: Partial<ConstructorParameters<typeof AttentionScor
   const scaled: ScaledPart[][] = [];
   const scores = new AttentionScores({
     watched: [first.watched, second.watched],
-    numLayers: 2,
-    numHeads: 2,
     optimizer: { scaleParts: (parts) => scaled.push([...parts]) },
     ranks: alone,
     clip: { alpha: 0.5, threshold: 10 },
@@ -97,10 +96,14 @@ describe('AttentionScores', () => {
     for (const { watched, see } of [own, other]) {
       const scores = new AttentionScores({
         watched: [watched],
-        numLayers: 2,
-        numHeads: 2,
         optimizer: { scaleParts: (parts) => scaled.push(parts.length) },
-        ranks: { maximum: (values) => (ofAll.push(values), [1, 2, 50, 3]) },
+        // the first call is about the sizes
+        ranks: {
+          maximum: (values) => {
+            ofAll.push(values);
+            return values.length === 2 ? values : [1, 2, 50, 3];
+          },
+        },
         clip: { alpha: 1, threshold: 10 },
         interval: 7,
       });
@@ -109,7 +112,9 @@ describe('AttentionScores', () => {
     }
     const none = Number.NEGATIVE_INFINITY;
     expect(ofAll).toEqual([
+      [2, 2],
       [none, none, 30, none],
+      [2, 2],
       [none, none, none, 30],
     ]);
     expect([own.factors, other.factors]).toEqual([[[0.2, 1]], [[1, 1]]]);

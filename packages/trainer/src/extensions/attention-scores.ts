@@ -9,6 +9,8 @@ import type { TrainerExtension } from './trainer-extension.js';
 export interface WatchedHeads {
   /** Global index of the layer. */
   readonly layer: number;
+  /** The number of query heads on all ranks. */
+  readonly numHeads: number;
   /** The query heads of this rank. */
   readonly heads: Slice;
   /** Watches the highest scores of the following passes. */
@@ -32,9 +34,6 @@ export interface QkClip {
 interface AttentionScoresOptions {
   /** The heads of all layers of this rank. */
   readonly watched: readonly WatchedHeads[];
-  /** The sizes of the whole model. */
-  readonly numLayers: number;
-  readonly numHeads: number;
   readonly optimizer: Pick<ModelOptimizer, 'scaleParts'>;
   readonly ranks: Pick<Ranks, 'maximum'>;
   /** Default: no head is clipped. */
@@ -57,12 +56,13 @@ export class AttentionScores implements TrainerExtension {
   readonly waits = true;
   readonly #options: AttentionScoresOptions;
   /** The highest scores since the last report, by layer. */
-  #reported: number[];
+  #reported: readonly number[] = [];
+  /** The sizes of the whole model, once ranks have compared theirs. */
+  #sizes: { readonly layerCount: number; readonly numHeads: number } | undefined;
   #numClipped = 0;
 
   constructor(options: AttentionScoresOptions) {
     this.#options = options;
-    this.#reported = this.#lowest();
   }
 
   aroundPasses(_: number, passes: () => void): void {
@@ -71,16 +71,20 @@ export class AttentionScores implements TrainerExtension {
   }
 
   afterStep({ iteration, skipped, isLeftOut }: StepMetrics): readonly TrainingEvent[] {
-    const { interval, clip, numHeads } = this.#options;
+    const { interval, clip } = this.#options;
     const highest = this.#highestOfAll();
+    const { layerCount, numHeads } = this.#sizesOfAll();
     if (clip !== undefined && !skipped && isLeftOut !== true) this.#clip(highest, clip);
-    this.#reported = this.#reported.map((before, layer) =>
-      Math.max(before, ...highest.slice(layer * numHeads, (layer + 1) * numHeads)),
+    this.#reported = Array.from({ length: layerCount }, (_, layer) =>
+      Math.max(
+        this.#reported[layer] ?? Number.NEGATIVE_INFINITY,
+        ...highest.slice(layer * numHeads, (layer + 1) * numHeads),
+      ),
     );
     if (iteration % interval !== 0) return [];
     const layers = this.#reported;
     const [numClipped, all] = [this.#numClipped, Math.max(...layers)];
-    this.#reported = this.#lowest();
+    this.#reported = [];
     this.#numClipped = 0;
     const text = `the highest attention score of ${interval === 1 ? 'this step' : `the last ${interval} steps`} is ${all.toPrecision(4)}`;
     const clipped = `${numClipped} ${numClipped === 1 ? 'head was' : 'heads were'} clipped`;
@@ -94,14 +98,25 @@ export class AttentionScores implements TrainerExtension {
     ];
   }
 
-  #lowest(): number[] {
-    return new Array<number>(this.#options.numLayers).fill(Number.NEGATIVE_INFINITY);
+  /** Returns the numbers of layers and heads, which the ranks of a stage know in part. */
+  #sizesOfAll(): { readonly layerCount: number; readonly numHeads: number } {
+    if (this.#sizes === undefined) {
+      const { watched, ranks } = this.#options;
+      const own = [
+        Math.max(0, ...watched.map(({ layer }) => layer + 1)),
+        Math.max(0, ...watched.map((one) => one.numHeads)),
+      ];
+      const [layerCount, numHeads] = ranks.maximum(own) as [number, number];
+      this.#sizes = { layerCount, numHeads };
+    }
+    return this.#sizes;
   }
 
   /** Returns the highest score of each head of each layer, over all ranks, by one collective. */
   #highestOfAll(): readonly number[] {
-    const { watched, numLayers, numHeads, ranks } = this.#options;
-    const own = new Array<number>(numLayers * numHeads).fill(Number.NEGATIVE_INFINITY);
+    const { watched, ranks } = this.#options;
+    const { layerCount, numHeads } = this.#sizesOfAll();
+    const own = new Array<number>(layerCount * numHeads).fill(Number.NEGATIVE_INFINITY);
     for (const one of watched) {
       one.take().forEach((score, head) => {
         own[one.layer * numHeads + one.heads.start + head] = score;
@@ -111,7 +126,8 @@ export class AttentionScores implements TrainerExtension {
   }
 
   #clip(highest: readonly number[], { alpha, threshold }: QkClip): void {
-    const { watched, numHeads, optimizer } = this.#options;
+    const { watched, optimizer } = this.#options;
+    const { numHeads } = this.#sizesOfAll();
     const isAbove = (score: number): boolean => Number.isFinite(score) && score > threshold;
     const numAbove = highest.filter(isAbove).length;
     // every rank knows all scores: either all ranks write their weights, or none

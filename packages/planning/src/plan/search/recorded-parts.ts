@@ -10,6 +10,7 @@ import {
 import type { Profile, RecordedMessage } from '@mtl/cost-model';
 import { operationsSeconds, passSeconds } from '@mtl/cost-model/internal';
 import { isFirstOfStage } from '@mtl/layout';
+import { windowOfAllLayers } from '@mtl/models/internal';
 import { recipeOf } from '@mtl/runs/internal';
 import { recordRun, smallestBucket } from '../record-run.js';
 
@@ -46,7 +47,7 @@ export const isOfExperts = (kind: LayerKind): boolean => kind.startsWith('expert
 /** Returns the properties of a model whose layers are all of one kind. */
 const modelOfKind = (kind: LayerKind) => ({
   ...(isOfExperts(kind) ? { moeLayerFreq: 1 } : { numExperts: undefined }),
-  ...(kind.endsWith('window') ? { windowAttnSkipFreq: undefined } : { windowSize: undefined }),
+  ...windowOfAllLayers(kind.endsWith('window')),
 });
 
 /** Costs from which all layouts with the same passes are composed. */
