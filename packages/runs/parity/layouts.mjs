@@ -98,12 +98,12 @@ traits[someWindows] = { model: { windowSize: '9,0', windowAttnSkipFreq: '2' } };
 traits[sinks] = { model: { softmaxType: 'learnable' } };
 traits[zeroSinks] = { model: { softmaxType: 'off-by-one' } };
 traits[someRotated] = { model: { noRopeFreq: '2' } };
-// larger weights than usual give scores that caps and clips change: their highest is about 1
-const largeScores = { initMethodStd: 0.06 };
-traits[softCaps] = { model: { ...largeScores, attnLogitSoftcapping: 0.3, finalLogitSoftcapping: 5 } };
-// below the highest scores of some heads and steps, above those of others
+// among the scores and logits of so small a model
+traits[softCaps] = { model: { attnLogitSoftcapping: 0.1, finalLogitSoftcapping: 5 } };
+// larger weights than usual give scores of about 1; below the highest scores of some heads and steps, above
+// others. Not for models with blocks of Llama, which have weights of their own
 traits[qkClip] = {
-  model: largeScores,
+  model: { initMethodStd: 0.06 },
   optimizer: { qkClip: true, qkClipThreshold: 0.5, qkClipAlpha: 0.7 },
 };
 // 4 of 10 features of a head, or 6 of 16
