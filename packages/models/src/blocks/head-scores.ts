@@ -87,4 +87,8 @@ export class HeadScores {
     this.#tensor?.dispose();
     this.#tensor = undefined;
   }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
 }

@@ -209,6 +209,10 @@ export class SelfAttention implements Sublayer {
     this.scores.dispose();
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   /** Normalizes and rotates queries and keys, if the model does so. */
   #prepared(tape: Tape, projected: Variable, { rows, sharding }: MicroBatchContext): Variable {
     const { headSize, rotary } = this.#options.specification;
