@@ -13,11 +13,11 @@ import {
 import { makeTensors } from './op-cases/case-tensors.js';
 import {
   type AttentionCase,
-  operandsOf,
-  optionsOf,
+  listPlaces,
+  makeOptions,
   packed,
   padded,
-  placesOf,
+  viewOperands,
 } from './support/attention-case.js';
 import { type AttentionValues, sees } from './support/attention-oracle.js';
 import { attend, attentionValues, inputSpecs, resultSpecs } from './support/attention-run.js';
@@ -32,7 +32,7 @@ afterAll(() => {
 /** Computes the highest score of each head over the keys that its queries see, in double. */
 function highestOf(one: AttentionCase, { query, key }: AttentionValues): number[] {
   const { heads, headsPerGroup = 1, headSize, scale = 1 / Math.sqrt(headSize) } = one;
-  const [queries, keys] = [placesOf(one, 'queries'), placesOf(one, 'keys')];
+  const [queries, keys] = [listPlaces(one, 'queries'), listPlaces(one, 'keys')];
   return Array.from({ length: heads }, (_, head) => {
     const group = Math.floor(head / headsPerGroup);
     let highest = Number.NEGATIVE_INFINITY;
@@ -70,7 +70,7 @@ function raised(
     const all = { ...tensors, ...given };
     const highestScores = Tensor.from([...before], { shape: [one.heads], dtype: 'float32', device });
     const { output, logSumExp } = all as Record<string, Tensor>;
-    const operands = { ...operandsOf(one, all), ...optionsOf(one, all) };
+    const operands = { ...viewOperands(one, all), ...makeOptions(one, all) };
     attentionForward({ output: output!, logSumExp, highestScores, ...operands });
     return highestScores.toArray();
   });
@@ -134,8 +134,8 @@ describe('the highest scores of attention', () => {
       attentionForward({
         output: tensors.output!,
         highestScores,
-        ...operandsOf(one, tensors),
-        ...optionsOf(one, tensors),
+        ...viewOperands(one, tensors),
+        ...makeOptions(one, tensors),
       });
       expect(Float64Array.from(tensors.output!.toArray())).toEqual(output);
     });

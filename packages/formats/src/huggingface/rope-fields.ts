@@ -132,7 +132,7 @@ class RopeParameters {
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if they differ
  */
-function ropeParametersOf(fields: JsonFields, known: KnownProperties): RopeParameters {
+function readRopeParameters(fields: JsonFields, known: KnownProperties): RopeParameters {
   const [older, newer] = ['rope_scaling', 'rope_parameters'].map((name) => {
     const value = fields.values[name] ?? undefined;
     const isObject = typeof value === 'object' && !Array.isArray(value);
@@ -223,8 +223,8 @@ function llama3Bands(parameters: RopeParameters): KnownProperties {
 }
 
 /** Returns the rotary position embeddings of a config.json, as properties of a model. */
-function propertiesOf(fields: JsonFields, known: KnownProperties, isPartial: boolean): KnownProperties {
-  const parameters = ropeParametersOf(fields, known);
+function readProperties(fields: JsonFields, known: KnownProperties, isPartial: boolean): KnownProperties {
+  const parameters = readRopeParameters(fields, known);
   const { type } = parameters;
   if (!Object.hasOwn(types, type)) throw unknownType(parameters);
   parameters.checkNames(isPartial);
@@ -242,8 +242,8 @@ function unknownType(parameters: RopeParameters): CheckpointError {
   });
 }
 
-function baseOf(fields: JsonFields, known: KnownProperties, defaultBase: number): number {
-  const parameters = ropeParametersOf(fields, known);
+function readBase(fields: JsonFields, known: KnownProperties, defaultBase: number): number {
+  const parameters = readRopeParameters(fields, known);
   const base = parameters.values.rope_theta ?? fields.optional('rope_theta', 'a number', defaultBase);
   // yarn's frequencies must fall as their index grows, so its base must be above 1
   const lowest = parameters.type === 'yarn' ? 1 : 0;
@@ -277,7 +277,7 @@ const scaledProperties = [
  * @param options.defaultShare the share of a head that is rotated if a file does not state one, for types
  *   whose models may rotate a part of each head. Default: models rotate whole heads
  */
-export const ropeFieldsOf = ({
+export const listRopeFields = ({
   defaultBase = usualBase,
   defaultShare,
 }: {
@@ -287,10 +287,10 @@ export const ropeFieldsOf = ({
   {
     key: 'rotaryBase',
     names: ['rope_theta', 'rope_parameters', 'rope_scaling', 'original_max_position_embeddings'],
-    read: (fields, known) => baseOf(fields, known, defaultBase),
+    read: (fields, known) => readBase(fields, known, defaultBase),
     write: (base) => base ?? usualBase,
     writeOthers: (base, model) => {
-      const scaling = scalingOf(model);
+      const scaling = writeScaling(model);
       const { rotaryPercent = 1 } = model;
       const share = defaultShare === undefined ? {} : { partial_rotary_factor: rotaryPercent };
       const own = { rope_theta: base ?? usualBase, ...share };
@@ -305,7 +305,7 @@ export const ropeFieldsOf = ({
     (key): ConfigField => ({
       key,
       names: [],
-      read: (fields, known) => propertiesOf(fields, known, defaultShare !== undefined)[key],
+      read: (fields, known) => readProperties(fields, known, defaultShare !== undefined)[key],
     }),
   ),
   ...(defaultShare === undefined ? [] : [rotatedShare(defaultShare)]),
@@ -315,7 +315,7 @@ export const ropeFieldsOf = ({
 const rotatedShare = (otherwise: number): ConfigField => ({
   key: 'rotaryPercent',
   names: ['partial_rotary_factor'],
-  read: (fields, known) => ropeParametersOf(fields, known).share(otherwise),
+  read: (fields, known) => readRopeParameters(fields, known).share(otherwise),
   check: (value, { kvChannels: size }) => {
     const rotated = Math.floor((size as number) * (value as number));
     return rotated > 0 && rotated % 2 === 0
@@ -326,7 +326,7 @@ const rotatedShare = (otherwise: number): ConfigField => ({
 });
 
 /** Returns the fields of scaled positions; undefined where they are not scaled. */
-function scalingOf(model: KnownProperties): KnownProperties | undefined {
+function writeScaling(model: KnownProperties): KnownProperties | undefined {
   const { positionEmbeddingType, useRopeScaling, rotarySeqLenInterpolationFactor: factor = 1 } = model;
   if (positionEmbeddingType === 'yarn') return { rope_type: 'yarn', ...writtenYarn(model) };
   if (useRopeScaling === true) {

@@ -9,9 +9,9 @@ export {
   yarnScaling,
 } from '../blocks/rotary-positions.js';
 export {
+  computeHeadSize,
   hasNormBiases,
   hasRotaryPositions,
-  headSizeOf,
   isRotatedLayer,
   numLearnedPositions,
   windowOfAllLayers,
@@ -19,8 +19,13 @@ export {
   type YarnVariants,
 } from '../blocks/transformer-configuration.js';
 export { balancingLossNames } from '../experts/balancing-losses.js';
-export { expertsSpecificationOf, hasExperts } from '../experts/experts-specification.js';
-export { denseModelOf, denseNameOf, expertVariantsOf, upcycledTensors } from '../gpt/upcycled-tensors.js';
+export { hasExperts, specifyExperts } from '../experts/experts-specification.js';
+export {
+  findDenseName,
+  makeDenseModel,
+  pickExpertVariants,
+  upcycledTensors,
+} from '../gpt/upcycled-tensors.js';
 export {
   bertMatmuls,
   bertParameterNames,

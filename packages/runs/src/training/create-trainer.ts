@@ -4,17 +4,17 @@ import type { StepListener } from '@mtl/pipeline';
 import { EarlyStopping, modelFlops, StepRerun, stepRecording, type Trainer } from '@mtl/trainer';
 import { nameOfTotal } from '@mtl/trainer/internal';
 import type { RankStages } from '../parts/models/build-stages.js';
-import { flopsShapeOf, recipeOf } from '../parts/models/recipe-of.js';
+import { describeFlopsShape, findRecipe } from '../parts/models/recipe-of.js';
 import { type NewTrainerOptions, newTrainer } from '../parts/new-trainer.js';
 import type { StartOfRun } from './load-start.js';
 import {
   attentionScoresOf,
-  expertBalanceOf,
+  createExpertBalance,
+  createRankWatch,
+  createSpikeGuard,
   hostNames,
-  rankWatchOf,
-  spikeGuardOf,
 } from './loop-extensions.js';
-import { type OpenedData, trainingSamplerOf } from './open-data.js';
+import { describeTrainingSampler, type OpenedData } from './open-data.js';
 import type { OpenedRun } from './open-run.js';
 
 /** The parts of a run's loop. */
@@ -37,7 +37,7 @@ export function createTrainer(run: OpenedRun, parts: CreateTrainerOptions): Trai
   const { processes, world } = run;
   const { start, data, model, profiler, part, optimizer } = parts;
   const { configuration, progress, resumed } = start;
-  const losses = recipeOf(configuration).losses(model);
+  const losses = findRecipe(configuration).losses(model);
   const hosts = hostNames(processes.groups.world);
   const { rerunMode } = configuration.spikes;
   const { patience } = configuration.data.conversations ?? {};
@@ -47,20 +47,20 @@ export function createTrainer(run: OpenedRun, parts: CreateTrainerOptions): Trai
     configuration,
     progress,
     losses,
-    flopsPerSample: modelFlops(flopsShapeOf(configuration, model)),
+    flopsPerSample: modelFlops(describeFlopsShape(configuration, model)),
     // in the order of their states in checkpoints
     extensions: [
       patience === undefined ? undefined : new EarlyStopping({ patience }),
-      spikeGuardOf(configuration, {
+      createSpikeGuard(configuration, {
         losses,
         dataset: data.train,
-        sampler: trainingSamplerOf(run.configuration, { processes, consumedSamples }),
+        sampler: describeTrainingSampler(run.configuration, { processes, consumedSamples }),
         reports: processes.isFirst,
       }),
       rerunMode && new StepRerun({ mode: rerunMode, hosts, nameOfTotal: nameOfTotal(losses) }),
-      expertBalanceOf(configuration, { model, part, processes }),
+      createExpertBalance(configuration, { model, part, processes }),
       attentionScoresOf(configuration, { part, optimizer, processes }),
-      rankWatchOf(configuration, { processes, hosts, world, times: run.rankWatchTimes }),
+      createRankWatch(configuration, { processes, hosts, world, times: run.rankWatchTimes }),
       profiler && stepRecording(profiler),
       ...(run.extensions ?? []),
     ],
