@@ -1,12 +1,11 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { GptModelConfiguration } from '@mtl/models';
 import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
-import { mappedWeightSources } from '../huggingface/mapped-weights.js';
 import { architectureMetadata, architectureOf, checkArchitecture, modelTypeFor } from './architectures.js';
 import { generalMetadata } from './general-metadata.js';
 import { frequencyDivisors } from './rope-metadata.js';
 import { type GgufDtype, replacedTypesNotice, storedType, type TypedModel } from './stored-dtypes.js';
-import { tensorOf } from './tensor-of.js';
+import { tensorSources } from './tensor-sources.js';
 import type { TokenizerFiles } from './tokenizer/tokenizer-files.js';
 import { tokenizerMetadata } from './tokenizer/tokenizer-metadata.js';
 import { ggufWeightNames } from './weight-names.js';
@@ -48,13 +47,11 @@ export async function writeGguf(options: WriteGgufOptions): Promise<readonly str
   const { vocabularySize } = model;
   const tokenizer = tokenizerMetadata({ files: tokenizerFiles, vocabularySize, endTokens });
   const typed: TypedModel = { ...model, tieEmbeddings: model.tieEmbeddings };
-  const sources = mappedWeightSources({
+  const written = tensorSources({
     names: ggufWeightNames(modelType, model),
     tensors,
-    dtype: 'F32',
-    fileName: (name) => name,
+    typeOf: (tensor) => storedType(tensor, dtype, typed),
   });
-  const written = sources.map((source) => tensorOf(source, storedType(source, dtype, typed)));
   const notice = replacedTypesNotice(written, dtype, typed);
   await writeGgufFile({
     path,

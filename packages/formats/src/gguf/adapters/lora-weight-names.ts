@@ -5,6 +5,7 @@ import type { WeightNames } from '../../huggingface/mapped-weights.js';
 import type { GptTypeName } from '../../huggingface/model-types.js';
 import {
   type HuggingFaceTensor,
+  mappingOfRuns,
   reorderedRows,
   sameLayout,
   sideBySide,
@@ -41,23 +42,13 @@ const repeated = (
   name: string,
   sources: readonly HuggingFaceTensor[],
   globalShape: readonly number[],
-): WeightMapping => ({
-  name,
-  globalShape,
-  sources,
-  toLogical: ([values]) => values!,
-  toSources: (logical) => sources.map(() => logical),
-});
-
-/** Maps a factor whose rows are reordered: a copy, since the memory of the factor is its owner's. */
-const copied = (mapping: WeightMapping): WeightMapping => ({
-  ...mapping,
-  toSources: (logical, allocate) => {
-    const copy = allocate(logical.length);
-    copy.set(logical);
-    return [copy];
-  },
-});
+): WeightMapping =>
+  mappingOfRuns({
+    name,
+    globalShape,
+    sources,
+    runsOf: () => [{ from: 0, to: 0, length: productOf(globalShape) }],
+  });
 
 function upMapping(
   { target, up }: AdaptedWeight,
@@ -73,7 +64,7 @@ function upMapping(
   if (!rotatesNeighbours(modelType) || (target !== 'query' && target !== 'key')) return same;
   const { numGroups = model.numAttentionHeads } = gptBlock(model).attention;
   const numHeads = target === 'query' ? model.numAttentionHeads : numGroups;
-  return pairedRows(copied(same), { heads: [numHeads], headSize: headSizeOf(model) });
+  return pairedRows(same, { heads: [numHeads], headSize: headSizeOf(model) });
 }
 
 /** Returns the mappings of the factors of all experts of a layer: A [E, r, I] and B [E, O, r]. */

@@ -110,7 +110,7 @@ async function writeModel({ kind, model, onNotice, tokenizerOptions, ...file }: 
 
 /**
  * Writes the weights of a checkpoint of a GPT or a BERT, saved in any layout, as a GGUF file with the
- * tokenizer. Low-rank adapters are merged into the weights. Tensors are read one by one.
+ * tokenizer. Low-rank adapters are merged into the weights. Memory as for `huggingFaceToGguf`.
  *
  * @returns the path of the checkpoint, and the dtype of the stored matrices
  * @throws ConfigurationError MTL_OPTION, MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*,
@@ -162,17 +162,24 @@ async function openDirectory({ loadHuggingFace: directory, loadLora, onNotice }:
     }
     const { configuration: model, load, tokenizerFiles, dtype } = await readHuggingFaceBert({ directory });
     const origin = { config: dtype === undefined ? {} : { dtype } };
-    return { kind, model, tokenizerFiles, origin, endTokens: [], tensors: wholeTensors(kind, model, load) };
+    const tensors = wholeTensors(kind, model, load);
+    return { kind, model, tokenizerFiles, origin, endTokens: [], tensors, close: async () => {} };
   }
   const { notices, configuration: model, ...base } = await readHuggingFaceGpt({ directory });
   for (const notice of notices) onNotice(notice);
   const { tokenizerFiles, origin, endTokens } = base;
-  const load = (wanted: readonly LogicalTensor[]) => base.load(wanted);
+  // opened for the first tensor, so that what is wrong with other files is said before
+  let weights: ReturnType<typeof base.open> | undefined;
+  const load = async (wanted: readonly LogicalTensor[]): Promise<void> => {
+    weights ??= base.open();
+    await (await weights).load(wanted);
+  };
+  const close = async (): Promise<void> => (await weights)?.close();
   const tensors =
     loadLora === undefined
       ? wholeTensors(kind, model, load)
       : await weightsWithAdapters({ model, load }, loadLora);
-  return { kind, model, tokenizerFiles, origin, endTokens, tensors };
+  return { kind, model, tokenizerFiles, origin, endTokens, tensors, close };
 }
 
 const wholeTensors = (
@@ -186,7 +193,8 @@ const wholeTensors = (
 
 /**
  * Writes a directory of the transformers library with a GPT or a BERT as a GGUF file, with low-rank adapters
- * merged into the weights if a directory of adapters is given. Tensors are read one by one.
+ * merged into the weights if a directory of adapters is given. Weights are read and converted by blocks of
+ * rows: memory does not depend on the size of the model.
  *
  * @returns what was converted, and the dtype of the stored matrices
  * @throws ConfigurationError MTL_OPTION, MTL_GGUF_ARCHITECTURE; CheckpointError MTL_HUGGING_FACE_*,
@@ -200,17 +208,22 @@ export async function huggingFaceToGguf(
   const base = await openDirectory(options);
   const tokenizerOptions = tokenizerOfHuggingFace(base.tokenizerFiles);
   const dtype = options.dtype ?? dtypeNames[dtypeOfOrigin(base.origin)];
-  await writeModel({
-    ...base,
-    path,
-    dtype,
-    onNotice,
-    tokenizerFiles: {
-      ...base.tokenizerFiles,
-      ...(await exportedTokenizerFiles(tokenizerOptions, base.model)),
-    },
-    tokenizerOptions,
-    name: nameOf(loadHuggingFace),
-  });
+  const { close, ...model } = base;
+  try {
+    await writeModel({
+      ...model,
+      path,
+      dtype,
+      onNotice,
+      tokenizerFiles: {
+        ...base.tokenizerFiles,
+        ...(await exportedTokenizerFiles(tokenizerOptions, base.model)),
+      },
+      tokenizerOptions,
+      name: nameOf(loadHuggingFace),
+    });
+  } finally {
+    await close();
+  }
   return { source: loadLora === undefined ? loadHuggingFace : `${loadHuggingFace} with ${loadLora}`, dtype };
 }
