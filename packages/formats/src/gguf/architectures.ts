@@ -1,6 +1,6 @@
 import { CheckpointError } from '@mtl/errors';
 import { type GptModelConfiguration, gptBlock } from '@mtl/models';
-import { hasExperts, headSizeOf } from '@mtl/models/internal';
+import { hasExperts, headSizeOf, isRotatedLayer } from '@mtl/models/internal';
 import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
 import type { GptTypeName } from '../huggingface/model-types.js';
 import { gptTypeOf, unstatedProperties } from '../huggingface/statable-models.js';
@@ -42,15 +42,7 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
   llama: { name: 'llama', readsFrequencyFactors: true },
   mistral: { name: 'llama', readsFrequencyFactors: true },
   mixtral: { name: 'llama', readsFrequencyFactors: true, expertWeights: 'normalized' },
-  // a SmolLM3 whose layers are all alike is a Llama
-  smollm3: {
-    name: 'llama',
-    readsFrequencyFactors: true,
-    differences: ({ noRopeFreq }) =>
-      noRopeFreq === undefined
-        ? []
-        : [{ what: 'layers without rotation (no_rope_layers)', remedy: 'train with rotation in all layers' }],
-  },
+  smollm3: { name: 'llama', readsFrequencyFactors: true },
   qwen2: { name: 'qwen2' },
   qwen3: { name: 'qwen3' },
   qwen2_moe: { name: 'qwen2moe', expertWeights: 'as they are' },
@@ -62,6 +54,30 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
       groupsOf(model) === model.numAttentionHeads
         ? []
         : [{ what: 'fewer heads of keys and values', remedy: 'train without --group-query-attention' }],
+  },
+};
+
+/**
+ * A SmolLM3 with layers that do not rotate queries and keys: each fourth in llama.cpp, which no file states.
+ * One whose layers are all alike is a Llama.
+ */
+const smolLm3: Architecture = {
+  name: 'smollm3',
+  differences: (model) => {
+    const layers = Array.from({ length: model.numLayers }, (_, layer) => layer);
+    const isUsual = layers.every((layer) => isRotatedLayer(model, layer) === ((layer + 1) % 4 !== 0));
+    const { bias, qkvBias = bias } = gptBlock(model).attention;
+    return [
+      ...(isUsual
+        ? []
+        : [
+            {
+              what: 'other layers without rotation than each fourth (no_rope_layers)',
+              remedy: 'train with --no-rope-freq 4, or with rotation in all layers',
+            },
+          ]),
+      ...(bias || qkvBias ? [{ what: 'biases', remedy: 'train without biases' }] : []),
+    ];
   },
 };
 
@@ -79,22 +95,23 @@ export function modelTypeFor(model: GptModelConfiguration, origin?: HuggingFaceO
     `GGUF: no architecture that is written here has these blocks: ${nearest.name} lacks ${properties.join(', ')}`,
     {
       expected:
-        "a GPT with a GPT-2's, Llama's, Mistral's, Qwen2's, Qwen3's, Mixtral's, Qwen3-MoE's, Qwen2-MoE's or OLMoE's blocks",
+        "a GPT with a GPT-2's, Llama's, Mistral's, SmolLM3's, Qwen2's, Qwen3's, Mixtral's, Qwen3-MoE's, Qwen2-MoE's or OLMoE's blocks",
       remedy: 'train a model with the blocks of one of them',
       exitCode: 2,
     },
   );
 }
 
-/** Returns the architecture of llama.cpp for a model type. */
-export const architectureOf = (modelType: GptTypeName): Architecture => architectures[modelType];
+/** Returns the architecture of llama.cpp for a model of a type. */
+export const architectureOf = (modelType: GptTypeName, model: GptModelConfiguration): Architecture =>
+  modelType === 'smollm3' && model.noRopeFreq !== undefined ? smolLm3 : architectures[modelType];
 
 const groupsOf = (model: GptModelConfiguration): number =>
   gptBlock(model).attention.numGroups ?? model.numAttentionHeads;
 
 /** Returns the differences that any architecture may have. */
 function differencesOf(modelType: GptTypeName, model: GptModelConfiguration): readonly Difference[] {
-  const { expertWeights, readsFrequencyFactors, differences } = architectures[modelType];
+  const { expertWeights, readsFrequencyFactors, differences } = architectureOf(modelType, model);
   const { windowSize, maxPositionEmbeddings, moeRouterPreSoftmax = false, useRopeScaling = false } = model;
   const window = windowSize === undefined ? undefined : Number.parseInt(windowSize, 10) + 1;
   const layers = Array.from({ length: model.numLayers }, (_, layer) => layer);
@@ -132,7 +149,7 @@ function differencesOf(modelType: GptTypeName, model: GptModelConfiguration): re
 export function checkArchitecture(modelType: GptTypeName, model: GptModelConfiguration): void {
   const [difference] = differencesOf(modelType, model);
   if (difference === undefined) return;
-  const { name } = architectures[modelType];
+  const { name } = architectureOf(modelType, model);
   throw new CheckpointError(
     'MTL_GGUF_ARCHITECTURE',
     `GGUF: the architecture ${name} of llama.cpp does not compute ${difference.what}`,
@@ -155,7 +172,7 @@ function expertMetadata(key: (name: string) => string, model: GptModelConfigurat
 
 /** Returns the metadata that describe the architecture of a model. */
 export function architectureMetadata(modelType: GptTypeName, model: GptModelConfiguration): Metadata {
-  const { name, expertWeights } = architectures[modelType];
+  const { name, expertWeights } = architectureOf(modelType, model);
   const key = (field: string): string => `${name}.${field}`;
   const headSize = headSizeOf(model);
   const width =

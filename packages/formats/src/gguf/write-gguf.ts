@@ -56,7 +56,7 @@ export async function writeGguf(options: WriteGgufOptions): Promise<readonly str
   await writeGgufFile({
     path,
     metadata: {
-      ...generalMetadata(architectureOf(modelType).name, options),
+      ...generalMetadata(architectureOf(modelType, model).name, options),
       ...architectureMetadata(modelType, model),
       ...tokenizer.metadata,
     },

@@ -47,6 +47,10 @@ const models: ReadonlyArray<readonly [TinyModelName, Fields, string]> = [
   ['qwen2-moe', { decoder_sparse_step: 2 }, 'dense layers among layers with experts'],
   ['olmoe', { num_key_value_heads: 2 }, 'fewer heads of keys and values'],
   ['qwen2', { rope_scaling: configurations['llama-3'].rope_scaling }, "Llama 3's frequencies"],
+  ['smollm3', { no_rope_layer_interval: 2 }, 'other layers without rotation than each fourth'],
+  ['smollm3', { no_rope_layers: [1, 1, 1, 0, 0] }, 'other layers without rotation than each fourth'],
+  ['smollm3', { attention_bias: true, mlp_bias: true }, 'biases'],
+  ['smollm3', { rope_scaling: configurations['llama-3'].rope_scaling }, "Llama 3's frequencies"],
   [
     'llama-yarn',
     { rope_scaling: { ...(configurations['llama-yarn'].rope_scaling as object), truncate: false } },

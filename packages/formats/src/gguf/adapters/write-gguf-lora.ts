@@ -49,7 +49,7 @@ export async function writeGgufLora(options: WriteGgufLoraOptions): Promise<void
   await writeGgufFile({
     path,
     metadata: {
-      'general.architecture': text(architectureOf(modelType).name),
+      'general.architecture': text(architectureOf(modelType, model).name),
       'general.type': text('adapter'),
       ...(name === undefined ? {} : { 'general.name': text(name) }),
       'general.file_type': uint32(0),
