@@ -6,6 +6,7 @@ import type { GptTypeName } from '../huggingface/model-types.js';
 import { gptTypeOf, unstatedProperties } from '../huggingface/statable-models.js';
 import { float32, type Metadata, type MetadataValue, uint32 } from './metadata.js';
 import { ropeMetadata } from './rope-metadata.js';
+import type { TypedModel } from './stored-dtypes.js';
 
 /** A property of a model that an architecture of llama.cpp does not compute. */
 interface Difference {
@@ -108,6 +109,17 @@ export const architectureOf = (modelType: GptTypeName, model: GptModelConfigurat
 
 const groupsOf = (model: GptModelConfiguration): number =>
   gptBlock(model).attention.numGroups ?? model.numAttentionHeads;
+
+/**
+ * Returns the properties of a model on which the types of its tensors depend. llama.cpp takes a `llama` of 80
+ * layers with fewer keys than queries, and each `qwen2` of 80 layers, as a model of 70 billion parameters.
+ */
+export function typedModelOf(modelType: GptTypeName, model: GptModelConfiguration): TypedModel {
+  const { numLayers, numExperts, tieEmbeddings, numAttentionHeads } = model;
+  const { name } = architectureOf(modelType, model);
+  const isOfSize = name === 'qwen2' || (name === 'llama' && groupsOf(model) < numAttentionHeads);
+  return { numLayers, numExperts, tieEmbeddings, isSeventyBillion: isOfSize && numLayers === 80 };
+}
 
 /** Returns the differences that any architecture may have. */
 function differencesOf(modelType: GptTypeName, model: GptModelConfiguration): readonly Difference[] {

@@ -1,10 +1,16 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { GptModelConfiguration } from '@mtl/models';
 import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
-import { architectureMetadata, architectureOf, checkArchitecture, modelTypeFor } from './architectures.js';
+import {
+  architectureMetadata,
+  architectureOf,
+  checkArchitecture,
+  modelTypeFor,
+  typedModelOf,
+} from './architectures.js';
 import { generalMetadata } from './general-metadata.js';
 import { frequencyDivisors } from './rope-metadata.js';
-import { type GgufDtype, replacedTypesNotice, storedType, type TypedModel } from './stored-dtypes.js';
+import { type GgufDtype, replacedTypesNotice, storedType } from './stored-dtypes.js';
 import { tensorSources } from './tensor-sources.js';
 import type { TokenizerFiles } from './tokenizer/tokenizer-files.js';
 import { tokenizerMetadata } from './tokenizer/tokenizer-metadata.js';
@@ -46,7 +52,7 @@ export async function writeGguf(options: WriteGgufOptions): Promise<readonly str
   checkArchitecture(modelType, model);
   const { vocabularySize } = model;
   const tokenizer = tokenizerMetadata({ files: tokenizerFiles, vocabularySize, endTokens });
-  const typed: TypedModel = { ...model, tieEmbeddings: model.tieEmbeddings };
+  const typed = typedModelOf(modelType, model);
   const written = tensorSources({
     names: ggufWeightNames(modelType, model),
     tensors,
