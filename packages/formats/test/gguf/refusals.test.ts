@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { type TokenizerFiles, writeGguf } from '../../src/gguf/index.js';
+import { preTokenizerOf } from '../../src/gguf/tokenizer/pre-tokenizers.js';
 import {
   configurations,
   modelOf,
@@ -92,6 +93,15 @@ const tokenizers: ReadonlyArray<readonly [string, TokenizerFiles, string]> = [
     'an unknown pattern',
     withJson({ pre_tokenizer: split('[a-z]+|.') }),
     'no pre-tokenizer with the pattern [a-z]+|.',
+  ],
+  [
+    'GPT-4o with marks',
+    withJson({
+      pre_tokenizer: preTokenizerOf('gpt-4o')!.preTokenizer,
+      // the letter e and a combining accent, as bytes
+      model: { ...tokenizerJson.model, vocab: { ...tokenizerJson.model.vocab, eÌģ: 250 } },
+    }),
+    'marks or capitals outside of ASCII',
   ],
   [
     'a prefix space',
