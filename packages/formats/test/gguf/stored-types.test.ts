@@ -8,7 +8,10 @@ import type { GptTypeName } from '../../src/huggingface/model-types.js';
 import { modelOf } from './tiny-models.js';
 import { typedModels, typesByLayer } from './typed-models.js';
 
-/** The types of tensors by model, dtype and name, those of all layers together, which tooling/fixtures/gguf-types.mjs wrote with llama.cpp. */
+/**
+ * The types of tensors by model, dtype and name, those of all layers together, which
+ * tooling/fixtures/gguf-types.mjs wrote with llama.cpp.
+ */
 const chosen = JSON.parse(
   readFileSync(new URL('../../fixtures/gguf-types.json', import.meta.url), 'utf8'),
 ) as Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, string>>>>>>;

@@ -21,6 +21,7 @@ import { weightsWithAdapters } from '../adapters/merged-weights.js';
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { readThrough, savedWeights } from '../checkpoints/saved-weights.js';
+import { fetchFromHub } from '../hub/fetch-from-hub.js';
 import { iterationOption, noticesOption } from '../option-checks.js';
 import { exportedTokenizerFiles, tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
 import { dtypeOfOrigin } from './from-checkpoint.js';
@@ -41,7 +42,10 @@ interface CheckpointToGgufOptions extends ToGguf {
 }
 
 interface HuggingFaceToGgufOptions extends ToGguf {
-  /** A directory of the transformers library with a GPT-2, a Llama or a model derived from it, or a BERT. */
+  /**
+   * A directory of the transformers library with a GPT-2, a Llama or a model derived from it, or a BERT; or
+   * `org/name` on the Hub.
+   */
   readonly loadHuggingFace: string;
   /** Adapters of the model, in the format of PEFT, which are merged. Default: none. */
   readonly loadLora?: string | undefined;
@@ -205,7 +209,8 @@ export async function huggingFaceToGguf(
 ): Promise<{ readonly source: string; readonly dtype: GgufDtype }> {
   checkOptions(options, { of: 'huggingFaceToGguf', checks: checksOfHuggingFace });
   const { path, loadHuggingFace, loadLora, onNotice } = options;
-  const base = await openDirectory(options);
+  const places = await fetchFromHub({ loadHuggingFace, loadLora }, { onMessage: onNotice });
+  const base = await openDirectory({ ...options, ...places });
   const tokenizerOptions = tokenizerOfHuggingFace(base.tokenizerFiles);
   const dtype = options.dtype ?? dtypeNames[dtypeOfOrigin(base.origin)];
   const { close, ...model } = base;
@@ -220,7 +225,10 @@ export async function huggingFaceToGguf(
         ...(await exportedTokenizerFiles(tokenizerOptions, base.model)),
       },
       tokenizerOptions,
-      name: nameOf(loadHuggingFace),
+      // the cache's directory of a model has the name of its commit
+      name: nameOf(
+        places.loadHuggingFace === loadHuggingFace ? loadHuggingFace : loadHuggingFace.split('@')[0]!,
+      ),
     });
   } finally {
     await close();
