@@ -2,7 +2,6 @@
 // with 1 where that is over 2 GB, or where the file has other values than the model.
 //   --dtype NAME   as for mtl convert [q4_0]
 //   --layers N     fewer than the 32 of the model, to be quick: embedding and head are what is large
-//   --checkpoint   converts a checkpoint in float32 instead, which is made first
 //   --folder DIR   a disk with room for the GGUF file: 5 GB for q4_0 [a temporary folder]
 // The model is a Llama of Llama 3's sizes in bfloat16, as sparse files: its weights are holes, which are
 // zeros and take no room, but for the first and last rows of some matrices.
@@ -18,7 +17,6 @@ const { values: flags } = parseArgs({
   options: {
     dtype: { type: 'string', default: 'q4_0' },
     layers: { type: 'string', default: '32' },
-    checkpoint: { type: 'boolean', default: false },
     folder: { type: 'string', default: tmpdir() },
   },
 });
@@ -200,12 +198,7 @@ try {
   writeFileSync(join(folder, 'config.json'), JSON.stringify(config));
   const parameters = shapesOf().reduce((sum, [, shape]) => sum + volumeOf(shape), 0);
   const path = join(folder, 'model.gguf');
-  let source = ['--load-hf', folder];
-  if (flags.checkpoint) {
-    source = ['--load', join(folder, 'run')];
-    await convert('--load-hf', folder, '--save', source[1]);
-  }
-  const { peak, seconds } = await convert(...source, '--to', 'gguf', path, '--dtype', flags.dtype);
+  const { peak, seconds } = await convert('--load-hf', folder, '--to', 'gguf', path, '--dtype', flags.dtype);
   const of = `${(parameters / 1e9).toFixed(2)} billion parameters to ${(statSync(path).size / 1e9).toFixed(2)} GB of ${flags.dtype}`;
   console.log(`${of}: peak of memory ${(peak / 1e6).toFixed(0)} MB, ${seconds.toFixed(0)} s`);
   if (flags.dtype === 'q8_0') await check(path);

@@ -42,8 +42,7 @@ export function notFinite(
 /**
  * Checks the values of a tensor in memory.
  *
- * @param bytes of the box `check.slices`, row-major, or a part
- * @param options.first the position of the first element in the box. Default: 0
+ * @param bytes of the box `check.slices`, row-major, or a part of it from element `first` on (default 0)
  * @throws CheckpointError MTL_NOT_FINITE
  */
 export function checkValues(

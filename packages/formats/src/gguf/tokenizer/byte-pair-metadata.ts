@@ -1,6 +1,6 @@
 import { isJsonObject } from '@mtl/errors/files';
 import { bool, type Metadata, text, texts, uint32 } from '../metadata.js';
-import { tokenSplitByLlamaCpp } from './letters-of-gpt4o.js';
+import { tokenWithOtherMerges } from './letters-of-gpt4o.js';
 import { type FoundPreTokenizer, findPreTokenizer, preTokenizerNames } from './pre-tokenizers.js';
 import { type ListedToken, tokenKinds, tokenListMetadata } from './token-list.js';
 import { type JsonObject, tokenizerRefused, tokenText } from './tokenizer-files.js';
@@ -124,7 +124,7 @@ function nameOf(found: FoundPreTokenizer): string {
  */
 function checkLetters(tokens: ReadonlyMap<number, ListedToken>): void {
   const merged = [...tokens.values()].filter(({ kind }) => kind === tokenKinds.normal);
-  const token = tokenSplitByLlamaCpp(merged.map((one) => one.text));
+  const token = tokenWithOtherMerges(merged.map((one) => one.text));
   if (token === undefined) return;
   throw refused(
     `llama.cpp splits texts with marks or capitals outside of ASCII in another way than the pattern of GPT-4o, as in the token ${JSON.stringify(token)}`,

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { tokenSplitByLlamaCpp } from './letters-of-gpt4o.js';
+import { tokenWithOtherMerges } from './letters-of-gpt4o.js';
 
 /** Returns bytes as the characters of byte-level vocabularies. */
 function charactersOf(bytes: Uint8Array): string {
@@ -27,17 +27,17 @@ it.each([
   '123',
   ' ...',
 ])('finds the same splitting for %j', (text) =>
-  expect(tokenSplitByLlamaCpp([tokenOf(text)])).toBeUndefined(),
+  expect(tokenWithOtherMerges([tokenOf(text)])).toBeUndefined(),
 );
 
 it.each(['aÉ', 'éA', 'приветП', 'e\u0301', 'हि', 'a中Ж', '.\u0301'])(
   'finds another splitting for %j',
-  (text) => expect(tokenSplitByLlamaCpp(['Ġthe', tokenOf(text)])).toBe(text),
+  (text) => expect(tokenWithOtherMerges(['Ġthe', tokenOf(text)])).toBe(text),
 );
 
 it('takes parts of one character, and no bytes of two', () => {
   const [part, spaced] = [Uint8Array.of(0xd0), Uint8Array.of(32, 0xe0, 0xa4)].map(charactersOf);
-  expect(tokenSplitByLlamaCpp([part!, spaced!, charactersOf(Uint8Array.of(0x80, 0xbf))])).toBeUndefined();
+  expect(tokenWithOtherMerges([part!, spaced!, charactersOf(Uint8Array.of(0x80, 0xbf))])).toBeUndefined();
   const two = charactersOf(Uint8Array.of(0xbf, 0xd0));
-  expect(tokenSplitByLlamaCpp([two])).toBe(two);
+  expect(tokenWithOtherMerges([two])).toBe(two);
 });

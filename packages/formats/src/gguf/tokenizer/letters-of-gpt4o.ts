@@ -26,7 +26,7 @@ const isAscii = /^\p{ASCII}*$/u;
  *
  * @param tokens the tokens as the vocabulary has them
  */
-export function tokenSplitByLlamaCpp(tokens: Iterable<string>): string | undefined {
+export function tokenWithOtherMerges(tokens: Iterable<string>): string | undefined {
   const bytesOf = bytesByCharacter();
   const decoder = new TextDecoder('utf-8', { fatal: true });
   for (const token of tokens) {
