@@ -188,7 +188,7 @@ async function check(path) {
     }
   }
   await file.close();
-  console.log('first and last rows of embedding and head are those of the model');
+  console.log('first and last rows of embedding and head are as in the model');
 }
 
 const folder = mkdtempSync(join(flags.folder, 'mtl-gguf-memory-'));

@@ -60,7 +60,7 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
 
 /**
  * A SmolLM3 with layers that do not rotate queries and keys: each fourth in llama.cpp, which no file states.
- * One whose layers are all alike is a Llama.
+ * A SmolLM3 whose layers are all alike is a Llama.
  */
 const smolLm3: Architecture = {
   name: 'smollm3',

@@ -79,7 +79,7 @@ function spansOf(runs: readonly ValueRun[]): readonly Span[] {
 }
 
 /**
- * Fills an array from another one, of which only the ranges around the runs are read.
+ * Fills an array from another one. Only the ranges around the runs are read.
  *
  * @param options.read fills memory with a range of the other array
  * @param options.spare returns memory for values that are read in another order

@@ -22,7 +22,7 @@ export function mergedWeights(
   const { scale: factor } = loraSpecificationOf(lora, model);
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const all = adaptedWeights(model, lora);
-  // the factors of the weight that was read last, of which further parts may follow
+  // the factors of the weight that was read last: further parts of it may follow
   let last: { readonly name: string; readonly additions: Promise<readonly Addition[]> } | undefined;
   const additionsOf = (name: string, adapters: readonly AdaptedWeight[]): Promise<readonly Addition[]> => {
     if (last?.name !== name) {

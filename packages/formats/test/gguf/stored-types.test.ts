@@ -9,7 +9,7 @@ import { modelOf } from './tiny-models.js';
 import { typedModels, typesByLayer } from './typed-models.js';
 
 /**
- * The types of tensors by model, dtype and name, those of all layers together, which
+ * The types of tensors by model, dtype and name, all layers together, which
  * tooling/fixtures/gguf-types.mjs wrote with llama.cpp.
  */
 const chosen = JSON.parse(

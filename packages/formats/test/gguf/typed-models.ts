@@ -40,7 +40,7 @@ export const typedModels: Readonly<Record<string, Fields>> = {
 };
 
 /**
- * Returns the types of tensors with those of all layers together, in their order: one where all are equal.
+ * Returns the types of tensors with all layers together, in their order: one type where all are equal.
  *
  * @param types the types by the names of the tensors
  */

@@ -74,8 +74,8 @@ async function directoryOf(
 }
 
 /**
- * Returns the path of a GGUF file: the path itself where it exists or is no name of the Hub, else that of the
- * cache for `org/name/file.gguf` or `org/name/file.gguf@revision`.
+ * Returns the path of a GGUF file: the path itself where it exists or is no name of the Hub, else the path
+ * in the cache for `org/name/file.gguf` or `org/name/file.gguf@revision`.
  *
  * @throws errors of `resolveModel` of @mtl/hub
  */
