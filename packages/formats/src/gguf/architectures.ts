@@ -1,9 +1,9 @@
 import { CheckpointError } from '@mtl/errors';
 import { type GptModelConfiguration, gptBlock } from '@mtl/models';
-import { hasExperts, headSizeOf, isRotatedLayer } from '@mtl/models/internal';
+import { computeHeadSize, hasExperts, isRotatedLayer } from '@mtl/models/internal';
 import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
 import type { GptTypeName } from '../huggingface/model-types.js';
-import { gptTypeOf, unstatedProperties } from '../huggingface/statable-models.js';
+import { chooseGptType, unstatedProperties } from '../huggingface/statable-models.js';
 import { float32, type Metadata, type MetadataValue, uint32 } from './metadata.js';
 import { ropeMetadata } from './rope-metadata.js';
 import type { TypedModel } from './stored-dtypes.js';
@@ -52,7 +52,7 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
     name: 'olmoe',
     expertWeights: 'as they are',
     differences: (model) =>
-      groupsOf(model) === model.numAttentionHeads
+      countGroups(model) === model.numAttentionHeads
         ? []
         : [{ what: 'fewer heads of keys and values', remedy: 'train without --group-query-attention' }],
   },
@@ -88,7 +88,7 @@ const smolLm3: Architecture = {
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE for blocks that no architecture here has
  */
 export function modelTypeFor(model: GptModelConfiguration, origin?: HuggingFaceOrigin): GptTypeName {
-  const type = gptTypeOf(model, origin?.config.model_type as string | undefined);
+  const type = chooseGptType(model, origin?.config.model_type as string | undefined);
   if (type !== undefined) return type;
   const { nearest, properties } = unstatedProperties(model);
   throw new CheckpointError(
@@ -104,10 +104,10 @@ export function modelTypeFor(model: GptModelConfiguration, origin?: HuggingFaceO
 }
 
 /** Returns the architecture of llama.cpp for a model of a type. */
-export const architectureOf = (modelType: GptTypeName, model: GptModelConfiguration): Architecture =>
+export const findArchitecture = (modelType: GptTypeName, model: GptModelConfiguration): Architecture =>
   modelType === 'smollm3' && model.noRopeFreq !== undefined ? smolLm3 : architectures[modelType];
 
-const groupsOf = (model: GptModelConfiguration): number =>
+const countGroups = (model: GptModelConfiguration): number =>
   gptBlock(model).attention.numGroups ?? model.numAttentionHeads;
 
 /**
@@ -116,14 +116,14 @@ const groupsOf = (model: GptModelConfiguration): number =>
  */
 export function typedModelOf(modelType: GptTypeName, model: GptModelConfiguration): TypedModel {
   const { numLayers, numExperts, tieEmbeddings, numAttentionHeads } = model;
-  const { name } = architectureOf(modelType, model);
-  const isOfSize = name === 'qwen2' || (name === 'llama' && groupsOf(model) < numAttentionHeads);
+  const { name } = findArchitecture(modelType, model);
+  const isOfSize = name === 'qwen2' || (name === 'llama' && countGroups(model) < numAttentionHeads);
   return { numLayers, numExperts, tieEmbeddings, isSeventyBillion: isOfSize && numLayers === 80 };
 }
 
 /** Returns the differences that any architecture may have. */
-function differencesOf(modelType: GptTypeName, model: GptModelConfiguration): readonly Difference[] {
-  const { expertWeights, readsFrequencyFactors, differences } = architectureOf(modelType, model);
+function listDifferences(modelType: GptTypeName, model: GptModelConfiguration): readonly Difference[] {
+  const { expertWeights, readsFrequencyFactors, differences } = findArchitecture(modelType, model);
   const { windowSize, maxPositionEmbeddings, moeRouterPreSoftmax = false, useRopeScaling = false } = model;
   const window = windowSize === undefined ? undefined : Number.parseInt(windowSize, 10) + 1;
   const layers = Array.from({ length: model.numLayers }, (_, layer) => layer);
@@ -159,9 +159,9 @@ function differencesOf(modelType: GptTypeName, model: GptModelConfiguration): re
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE, with the property by name
  */
 export function checkArchitecture(modelType: GptTypeName, model: GptModelConfiguration): void {
-  const [difference] = differencesOf(modelType, model);
+  const [difference] = listDifferences(modelType, model);
   if (difference === undefined) return;
-  const { name } = architectureOf(modelType, model);
+  const { name } = findArchitecture(modelType, model);
   throw new CheckpointError(
     'MTL_GGUF_ARCHITECTURE',
     `GGUF: the architecture ${name} of llama.cpp does not compute ${difference.what}`,
@@ -184,9 +184,9 @@ function expertMetadata(key: (name: string) => string, model: GptModelConfigurat
 
 /** Returns the metadata that describe the architecture of a model. */
 export function architectureMetadata(modelType: GptTypeName, model: GptModelConfiguration): Metadata {
-  const { name, expertWeights } = architectureOf(modelType, model);
+  const { name, expertWeights } = findArchitecture(modelType, model);
   const key = (field: string): string => `${name}.${field}`;
-  const headSize = headSizeOf(model);
+  const headSize = computeHeadSize(model);
   const width =
     expertWeights === undefined ? model.ffnHiddenSize : (model.moeFfnHiddenSize ?? model.ffnHiddenSize);
   const norm: MetadataValue = float32(model.layerNormEpsilon);
@@ -200,7 +200,7 @@ export function architectureMetadata(modelType: GptTypeName, model: GptModelConf
     ...(modelType === 'gpt2'
       ? { [key('attention.layer_norm_epsilon')]: norm }
       : {
-          [key('attention.head_count_kv')]: uint32(groupsOf(model)),
+          [key('attention.head_count_kv')]: uint32(countGroups(model)),
           [key('attention.layer_norm_rms_epsilon')]: norm,
           [key('attention.key_length')]: uint32(headSize),
           [key('attention.value_length')]: uint32(headSize),

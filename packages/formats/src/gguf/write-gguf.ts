@@ -3,8 +3,8 @@ import type { GptModelConfiguration } from '@mtl/models';
 import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
 import {
   architectureMetadata,
-  architectureOf,
   checkArchitecture,
+  findArchitecture,
   modelTypeFor,
   typedModelOf,
 } from './architectures.js';
@@ -62,7 +62,7 @@ export async function writeGguf(options: WriteGgufOptions): Promise<readonly str
   await writeGgufFile({
     path,
     metadata: {
-      ...generalMetadata(architectureOf(modelType, model).name, options),
+      ...generalMetadata(findArchitecture(modelType, model).name, options),
       ...architectureMetadata(modelType, model),
       ...tokenizer.metadata,
     },

@@ -15,9 +15,9 @@ import {
   ScratchMemory,
   type WritableDtype,
 } from './float-bytes.js';
-import { mappingOf, resolveNames, type WeightNames, writableDtype } from './mapped-weights.js';
+import { findMapping, resolveNames, type WeightNames, writableDtype } from './mapped-weights.js';
 import { composedRuns, fillRuns, type ValueRange, type ValueRun } from './value-runs.js';
-import { termsOf, type WeightFiles, weightsRefused } from './weight-files.js';
+import { chooseTerms, type WeightFiles, weightsRefused } from './weight-files.js';
 import type { WeightMapping } from './weight-mapping.js';
 
 /** The number of values that are converted at a time, where files can be read in parts. */
@@ -37,8 +37,8 @@ async function checkCopies(weights: WeightFiles, { prefix, copies = {} }: Weight
     if (await isSame(weights, copy, original)) continue;
     throw weightsRefused(
       weights,
-      `${copy} has other values than ${original}, and ${termsOf(weights).configuration} says that they are tied`,
-      `tied weights, or ${termsOf(weights).untied}`,
+      `${copy} has other values than ${original}, and ${chooseTerms(weights).configuration} says that they are tied`,
+      `tied weights, or ${chooseTerms(weights).untied}`,
     );
   }
 }
@@ -154,7 +154,7 @@ export class MappedWeights {
   async load(tensors: readonly LogicalTensor[]): Promise<void> {
     const filled = tensors.map((tensor) => ({
       tensor,
-      mapping: mappingOf(tensor, this.#mappings),
+      mapping: findMapping(tensor, this.#mappings),
       dtype: writableDtype(tensor),
     }));
     const most = (sizes: readonly number[]): number => sizes.reduce((one, other) => Math.max(one, other), 0);

@@ -2,7 +2,7 @@ import type { LogicalTensor, TensorSource } from '@mtl/checkpoint';
 import { dtypeBytes } from '@mtl/checkpoint/internal';
 import { UsageError } from '@mtl/errors';
 import { decodeFloats, encodeFloats, ScratchMemory, type WritableDtype } from './float-bytes.js';
-import { mappingOf, type WeightNames, writableDtype } from './mapped-weights.js';
+import { findMapping, type WeightNames, writableDtype } from './mapped-weights.js';
 import type { WeightMapping } from './weight-mapping.js';
 
 /** A tensor of a model, and its form in a file. */
@@ -25,7 +25,7 @@ export function mappedTensors(
   // a tied embedding may occur twice: on the first and on the last pipeline stage
   const given = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   for (const tensor of given.values()) {
-    mappingOf(tensor, byName);
+    findMapping(tensor, byName);
     if (tensor.slices.some(({ start, end }, dim) => start !== 0 || end !== tensor.globalShape[dim])) {
       throw new UsageError('MTL_HUGGING_FACE_TENSOR', `only a slice of ${tensor.name} is given`, {
         remedy: 'gather the model, or load its checkpoint into one process',

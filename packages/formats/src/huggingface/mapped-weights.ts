@@ -1,7 +1,7 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import { CheckpointError, nearestName, UsageError } from '@mtl/errors';
 import { isReadableDtype, readableDtypes, type WritableDtype } from './float-bytes.js';
-import { termsOf, type WeightFiles, weightsRefused } from './weight-files.js';
+import { chooseTerms, type WeightFiles, weightsRefused } from './weight-files.js';
 import type { WeightMapping } from './weight-mapping.js';
 
 /** The names that files use for the tensors of a family of models. */
@@ -43,12 +43,12 @@ export function resolveNames(
   const { mappings, prefix, isIgnored, copies = {}, canonical = (name: string) => name } = names;
   const stripped = (name: string): string =>
     canonical(name.startsWith(prefix) ? name.slice(prefix.length) : name);
-  const copyOf = new Map(Object.entries(copies).map(([copy, original]) => [original, copy]));
+  const originals = new Map(Object.entries(copies).map(([copy, original]) => [original, copy]));
   const inFile = new Map([...weights.tensors.keys()].map((name) => [stripped(name), name]));
   const wanted = new Map<string, string>();
   for (const { name, shape } of mappings.flatMap(({ sources }) => sources)) {
     // a file may hold either tensor of a tied pair
-    const fileName = inFile.get(name) ?? inFile.get(copyOf.get(name) ?? '');
+    const fileName = inFile.get(name) ?? inFile.get(originals.get(name) ?? '');
     if (fileName === undefined) {
       const missing = nameInFile(name, { weights, prefix });
       const nearest = nearestName(missing, weights.tensors.keys());
@@ -73,7 +73,7 @@ export function resolveNames(
     throw weightsRefused(
       weights,
       `${names.length} tensors that this model does not have: ${names.slice(0, 4).join(', ')}`,
-      `the tensors of ${termsOf(weights).configuration} only`,
+      `the tensors of ${chooseTerms(weights).configuration} only`,
     );
   }
   return wanted;
@@ -96,7 +96,10 @@ function nameInFile(
  *
  * @throws UsageError MTL_HUGGING_FACE_TENSOR for an unknown name; CheckpointError MTL_HUGGING_FACE_SHAPE
  */
-export function mappingOf(tensor: LogicalTensor, byName: ReadonlyMap<string, WeightMapping>): WeightMapping {
+export function findMapping(
+  tensor: LogicalTensor,
+  byName: ReadonlyMap<string, WeightMapping>,
+): WeightMapping {
   const mapping = byName.get(tensor.name);
   if (mapping === undefined) {
     throw new UsageError('MTL_HUGGING_FACE_TENSOR', `no weight of the model is called ${tensor.name}`, {

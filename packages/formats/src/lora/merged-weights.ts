@@ -1,10 +1,10 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import { runsOfBox } from '@mtl/checkpoint/internal';
-import { matmul, scale, sizeOf, Tensor, tidy } from '@mtl/kernels';
+import { countElements, matmul, scale, Tensor, tidy } from '@mtl/kernels';
 import type { GptModelConfiguration } from '@mtl/models';
 import { runsWithin, type ValueRange, type ValueRun } from '../huggingface/value-runs.js';
 import { isAdapter, type LoraConfiguration } from './lora-configuration.js';
-import { loraSpecificationOf } from './lora-modules.js';
+import { specifyLora } from './lora-modules.js';
 import { type AdaptedWeight, adaptedWeights } from './lora-weight-names.js';
 
 /**
@@ -19,14 +19,14 @@ export function mergedWeights(
   tensors: readonly LogicalTensor[],
   { model, lora }: { readonly model: GptModelConfiguration; readonly lora: LoraConfiguration },
 ): LogicalTensor[] {
-  const { scale: factor } = loraSpecificationOf(lora, model);
+  const { scale: factor } = specifyLora(lora, model);
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const all = adaptedWeights(model, lora);
   // the factors of the weight that was read last: further parts of it may follow
   let last: { readonly name: string; readonly additions: Promise<readonly Addition[]> } | undefined;
   const additionsOf = (name: string, adapters: readonly AdaptedWeight[]): Promise<readonly Addition[]> => {
     if (last?.name !== name) {
-      const read = async (of: string): Promise<Float32Array> => floatsOf(await byName.get(of)!.read());
+      const read = async (of: string): Promise<Float32Array> => copyFloats(await byName.get(of)!.read());
       const additions = adapters.map(async ({ weight, outputs, down, up, isOfExperts }) => {
         const factors = { down: await read(down.name), up: await read(up.name) };
         return { weight: weight.globalShape, outputs, isOfExperts, factor, ...factors };
@@ -45,8 +45,8 @@ export function mergedWeights(
         for (const addition of await additionsOf(name, adapters)) addTo(values, range, addition);
       };
       const read = async (): Promise<Uint8Array> => {
-        const values = floatsOf(await tensor.read());
-        await add(values, { start: 0, end: sizeOf(globalShape) });
+        const values = copyFloats(await tensor.read());
+        await add(values, { start: 0, end: countElements(globalShape) });
         return bytesOf(values);
       };
       const readMergedRange = async (range: ValueRange, target: Uint8Array): Promise<void> => {
@@ -67,7 +67,7 @@ export function mergedWeights(
 }
 
 /** Returns a copy of the bytes as floats, which the caller may change. */
-function floatsOf(bytes: Uint8Array): Float32Array {
+function copyFloats(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
 
@@ -105,14 +105,14 @@ function addTo(values: Float32Array, { start, end }: ValueRange, addition: Addit
     return;
   }
   const [numExperts, ...shape] = weight as [number, ...number[]];
-  const size = sizeOf(shape);
-  const partOf = (all: Float32Array, expert: number): Float32Array =>
+  const size = countElements(shape);
+  const selectPart = (all: Float32Array, expert: number): Float32Array =>
     all.subarray((expert * all.length) / numExperts, ((expert + 1) * all.length) / numExperts);
   for (let expert = Math.floor(start / size); expert * size < end; expert++) {
     const first = Math.max(start, expert * size);
     const own = { start: first - expert * size, end: Math.min(end, (expert + 1) * size) - expert * size };
     const part = values.subarray(first - start, first - start + own.end - own.start);
-    const factors = { down: partOf(down, expert), up: partOf(up, expert) };
+    const factors = { down: selectPart(down, expert), up: selectPart(up, expert) };
     addRows(part, own, { ...addition, weight: shape, ...factors });
   }
 }

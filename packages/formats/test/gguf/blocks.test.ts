@@ -16,7 +16,7 @@ import { mergedWeights, writeHuggingFaceGpt } from '../../src/index.js';
 import {
   configurations,
   lora,
-  modelOf,
+  parseModel,
   randomModel,
   type TinyModel,
   type TinyModelName,
@@ -83,7 +83,7 @@ async function valuesOf(sources: ReturnType<typeof tensorSources>): Promise<Valu
 
 describe.each(tinyModelNames)('blocks of rows of %s', (name) => {
   it('are the rows of whole tensors', async () => {
-    using tiny = await randomModel(modelOf(configurations[name]));
+    using tiny = await randomModel(parseModel(configurations[name]));
     const names = ggufWeightNames(typeNameOf(name), tiny.model);
     const common = { names, typeOf: () => 'F32' as const };
     const lengths: number[] = [];
@@ -96,7 +96,7 @@ describe.each(tinyModelNames)('blocks of rows of %s', (name) => {
   });
 
   it('with adapters are the rows of merged tensors', async () => {
-    using tiny = await randomModel(modelOf(configurations[name]));
+    using tiny = await randomModel(parseModel(configurations[name]));
     const { model } = tiny;
     const whole = mergedWeights(withAdapters(tiny), { model, lora });
     const parts = mergedWeights(await inParts(withAdapters(tiny)), { model, lora });
@@ -150,7 +150,7 @@ async function expectSameBoxes(
 
 describe.each(['gpt2', 'llama', 'mixtral', 'qwen2-moe'] as const)('files of %s', (name) => {
   it('are read in parts as they are read whole, from safetensors', async () => {
-    using tiny = await randomModel(modelOf(configurations[name]));
+    using tiny = await randomModel(parseModel(configurations[name]));
     const { model, tensors } = tiny;
     const directory = join(scratch, name);
     const origin = { config: { model_type: typeNameOf(name) } };
@@ -161,7 +161,7 @@ describe.each(['gpt2', 'llama', 'mixtral', 'qwen2-moe'] as const)('files of %s',
   });
 
   it('are read in parts as they are read whole, from GGUF with blocks', async () => {
-    using tiny = await randomModel(modelOf(configurations[name]));
+    using tiny = await randomModel(parseModel(configurations[name]));
     const { model, tensors } = tiny;
     const path = join(scratch, `${name}.gguf`);
     const origin = { config: { model_type: typeNameOf(name) } };

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { type TokenizerFiles, writeGguf } from '../../src/gguf/index.js';
-import { preTokenizerOf } from '../../src/gguf/tokenizer/pre-tokenizers.js';
+import { makePreTokenizer } from '../../src/gguf/tokenizer/pre-tokenizers.js';
 import {
   configurations,
-  modelOf,
+  parseModel,
   randomModel,
   type TinyModelName,
   tokenizerFiles,
@@ -23,7 +23,7 @@ async function writeChanged(
   { config = {}, files = tokenizerFiles }: { readonly config?: Fields; readonly files?: TokenizerFiles },
 ): Promise<readonly string[]> {
   const fields = { ...configurations[name], ...config };
-  using tiny = await randomModel(modelOf(fields));
+  using tiny = await randomModel(parseModel(fields));
   const { model, tensors } = tiny;
   return await writeGguf({
     path: join(scratch, 'model.gguf'),
@@ -97,7 +97,7 @@ const tokenizers: ReadonlyArray<readonly [string, TokenizerFiles, string]> = [
   [
     'GPT-4o with marks',
     withJson({
-      pre_tokenizer: preTokenizerOf('gpt-4o')!.preTokenizer,
+      pre_tokenizer: makePreTokenizer('gpt-4o')!.preTokenizer,
       // the letter e and a combining accent, as bytes
       model: { ...tokenizerJson.model, vocab: { ...tokenizerJson.model.vocab, eÌģ: 250 } },
     }),
@@ -148,7 +148,7 @@ it('never writes over a file, and leaves nothing of a file that cannot be writte
   await writeChanged('gpt2', {});
   await expect(writeChanged('gpt2', {})).rejects.toMatchObject({ code: 'MTL_GGUF_EXISTS' });
   rmSync(path);
-  using tiny = await randomModel(modelOf(configurations.gpt2));
+  using tiny = await randomModel(parseModel(configurations.gpt2));
   const last = tiny.tensors.at(-1)!;
   const broken = { ...last, readInto: () => Promise.reject(new Error('the disk is gone')) };
   const tensors = [...tiny.tensors.slice(0, -1), broken];

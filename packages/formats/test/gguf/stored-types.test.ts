@@ -5,7 +5,7 @@ import type { GgufDtype } from '../../src/gguf/index.js';
 import { storedType } from '../../src/gguf/stored-dtypes.js';
 import { ggufWeightNames } from '../../src/gguf/weight-names.js';
 import type { GptTypeName } from '../../src/huggingface/model-types.js';
-import { modelOf } from './tiny-models.js';
+import { parseModel } from './tiny-models.js';
 import { typedModels, typesByLayer } from './typed-models.js';
 
 /**
@@ -23,7 +23,7 @@ const cases = Object.keys(typedModels).flatMap((name) =>
 describe('the types of tensors', () => {
   it.each(cases)('of %s in %s are the choice of llama.cpp', (name, dtype) => {
     const config = typedModels[name]!;
-    const model = modelOf(config);
+    const model = parseModel(config);
     const modelType = config.model_type as GptTypeName;
     const { mappings } = ggufWeightNames(modelType, model);
     const typed = typedModelOf(modelType, model);

@@ -3,8 +3,8 @@ import { CheckpointError } from '@mtl/errors';
 import type { GptModelConfiguration } from '@mtl/models';
 import type { HuggingFaceOrigin } from '../../huggingface/huggingface-origin.js';
 import { isAdapter, type LoraConfiguration } from '../../lora/lora-configuration.js';
-import { loraSpecificationOf } from '../../lora/lora-modules.js';
-import { architectureOf, checkArchitecture, modelTypeFor } from '../architectures.js';
+import { specifyLora } from '../../lora/lora-modules.js';
+import { checkArchitecture, findArchitecture, modelTypeFor } from '../architectures.js';
 import { float32, text, uint32 } from '../metadata.js';
 import { tensorSources } from '../tensor-sources.js';
 import { writeGgufFile } from '../write-gguf-file.js';
@@ -45,11 +45,11 @@ export async function writeGgufLora(options: WriteGgufLoraOptions): Promise<void
       },
     );
   }
-  const { scale } = loraSpecificationOf(lora, model);
+  const { scale } = specifyLora(lora, model);
   await writeGgufFile({
     path,
     metadata: {
-      'general.architecture': text(architectureOf(modelType, model).name),
+      'general.architecture': text(findArchitecture(modelType, model).name),
       'general.type': text('adapter'),
       ...(name === undefined ? {} : { 'general.name': text(name) }),
       'general.file_type': uint32(0),
