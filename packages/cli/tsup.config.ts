@@ -19,14 +19,14 @@ const linked = [
   'train',
 ];
 
-const entryOf = (name: string) => ({ [`commands/${name}`]: `src/commands/${name}.ts` });
+const makeEntry = (name: string) => ({ [`commands/${name}`]: `src/commands/${name}.ts` });
 
 // each bundle by itself: files shared by several would have all that is in the index of a package
 export default [
-  library({ index: 'src/index.ts', ...Object.assign({}, ...linked.map(entryOf)) }),
+  library({ index: 'src/index.ts', ...Object.assign({}, ...linked.map(makeEntry)) }),
   bundle({
     entry: { main: 'src/main.ts' },
     external: [...bundled, ...linked].map((name) => `./commands/${name}.js`),
   }),
-  ...bundled.map((name) => bundle({ entry: entryOf(name) })),
+  ...bundled.map((name) => bundle({ entry: makeEntry(name) })),
 ];

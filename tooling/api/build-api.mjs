@@ -37,7 +37,7 @@ function withoutRelativeLinks(markdown) {
 }
 
 /** Returns a README as TypeDoc shows it on the page of a package. */
-function readmeOf(app, folder) {
+function parseReadme(app, folder) {
   const text = withoutRelativeLinks(readFileSync(join(folder, 'README.md'), 'utf8'));
   const file = new typedoc.MinimalSourceFile(text, join(folder, 'README.md'));
   return app.converter.parseRawComment(file, app.files).content;
@@ -73,7 +73,7 @@ export async function buildApi({ repository, out, tsconfig, logLevel = 'Warn' })
     const [source] = module.sources;
     const point = points.find((entry) => entry.source === source.fullFileName);
     module.name = point.name;
-    if (point.source.endsWith('/src/index.ts')) module.readme = readmeOf(app, point.folder);
+    if (point.source.endsWith('/src/index.ts')) module.readme = parseReadme(app, point.folder);
   }
   app.validate(project);
   await app.generateDocs(project, out);

@@ -16,7 +16,7 @@ const nativeError =
  * Returns the text of a message in a source. A value in it is written as its name, or as dots if it is an
  * expression.
  */
-function messageOf(node) {
+function readMessage(node) {
   if (node === undefined) return undefined;
   if (ts.isStringLiteral(node) || ts.isNoSubstitutionTemplateLiteral(node)) return node.text;
   if (!ts.isTemplateExpression(node)) return undefined;
@@ -47,7 +47,7 @@ function handedCode(node) {
 }
 
 /** Returns the class that `super(...)` in a constructor calls. */
-function baseOf(node) {
+function findBaseClass(node) {
   const owner = ts.findAncestor(node, ts.isClassDeclaration);
   return owner?.heritageClauses?.[0]?.types[0]?.expression.getText();
 }
@@ -63,9 +63,9 @@ function errorsOfSource(path) {
     if (ts.isNewExpression(node) || isSuper) {
       const [code, message] = node.arguments ?? [];
       if (code !== undefined && ts.isStringLiteral(code) && codePattern.test(code.text)) {
-        const className = (isSuper ? baseOf(node) : node.expression.getText()) ?? '';
+        const className = (isSuper ? findBaseClass(node) : node.expression.getText()) ?? '';
         if (/Error$/.test(className))
-          errors.push({ code: code.text, className, message: messageOf(message) });
+          errors.push({ code: code.text, className, message: readMessage(message) });
       }
     }
     const handed = handedCode(node);
@@ -97,9 +97,9 @@ function filesIn(folder, pattern) {
   return chosen.map((path) => join(folder, path));
 }
 
-function groupBy(items, keyOf) {
+function groupBy(items, findKey) {
   const groups = new Map();
-  for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]);
+  for (const item of items) groups.set(findKey(item), [...(groups.get(findKey(item)) ?? []), item]);
   return groups;
 }
 

@@ -60,12 +60,12 @@ describe('the commands of package.json', () => {
    * Lists the modules that a script imports, directly or indirectly, that are neither part of Node.js nor in
    * the repository.
    */
-  function importsOf(path, seen = new Set()) {
+  function listImports(path, seen = new Set()) {
     if (seen.has(path)) return [];
     seen.add(path);
     const names = [...readFileSync(path, 'utf8').matchAll(/(?:from|^import|import\() ?'([^']+)'/gm)];
     return names.flatMap(([, name]) => {
-      if (name.startsWith('.')) return importsOf(join(dirname(path), name), seen);
+      if (name.startsWith('.')) return listImports(join(dirname(path), name), seen);
       return name.startsWith('node:') ? [] : [name];
     });
   }
@@ -79,11 +79,11 @@ describe('the commands of package.json', () => {
   // CI runs one of these programs first, when nothing is installed; its later programs find what the first
   // one has installed
   it.each([...new Set(programs)])('%s imports nothing that is still to be installed', (program) => {
-    expect(importsOf(join(root, program))).toEqual([]);
+    expect(listImports(join(root, program))).toEqual([]);
   });
 
   it('this file does, and that is seen', () => {
-    expect(importsOf(fileURLToPath(import.meta.url))).toEqual(['vitest']);
+    expect(listImports(fileURLToPath(import.meta.url))).toEqual(['vitest']);
   });
 });
 

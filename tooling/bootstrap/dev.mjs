@@ -6,7 +6,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { commandOf, helpOf, programs } from '../measure/programs.mjs';
+import { formatCommand, programs, readHelp } from '../measure/programs.mjs';
 import { asksForHelp } from './answer-help.mjs';
 import { bootstrap, ensurePackages, root, toolEnvironment } from './bootstrap.mjs';
 
@@ -22,7 +22,7 @@ const measurements = Object.fromEntries(
     {
       about: program.about,
       takes: '[FLAGS]',
-      help: `Builds what is not built yet, and runs tooling/measure/${program.file ?? 'kernels'}.\n\n${helpOf(program)}`,
+      help: `Builds what is not built yet, and runs tooling/measure/${program.file ?? 'kernels'}.\n\n${readHelp(program)}`,
       prepare: () => {
         builds()();
         const { target } = program;
@@ -30,7 +30,7 @@ const measurements = Object.fromEntries(
         const native = join(root, 'tooling/native/build-native.mjs');
         runCommand(['node', native, '--target', target], { cwd: join(root, 'packages/kernels') });
       },
-      command: commandOf(program),
+      command: formatCommand(program),
     },
   ]),
 );

@@ -1,16 +1,16 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { progressOf } from '../native/native-build.mjs';
+import { readProgress } from '../native/native-build.mjs';
 import { progressText } from './show-progress.mjs';
 
 const program = fileURLToPath(new URL('./show-progress.mjs', import.meta.url));
 
 describe('progress of a build', () => {
   it('is read from the lines of Ninja and Make', () => {
-    expect(progressOf('[12/96] Building CXX object a.o')).toBe(0.125);
-    expect(progressOf('[ 50%] Building CXX object a.o')).toBe(0.5);
-    expect(progressOf('a.cc:[12/96] warning')).toBeUndefined();
+    expect(readProgress('[12/96] Building CXX object a.o')).toBe(0.125);
+    expect(readProgress('[ 50%] Building CXX object a.o')).toBe(0.5);
+    expect(readProgress('a.cc:[12/96] warning')).toBeUndefined();
   });
 
   it('is a line for each percent on a terminal, and one for each quarter elsewhere', () => {

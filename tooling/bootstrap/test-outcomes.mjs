@@ -13,7 +13,7 @@ const noteNames = {
   failed: 'failed.txt',
 };
 
-const linesOf = (file) => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []);
+const readLines = (file) => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []);
 
 /** Adds the first line of an error to the name of a test, for readers who only have the log of a run. */
 function withReason(name, [message = '']) {
@@ -34,28 +34,28 @@ export function testOutcomes(root) {
     ),
     join(root, 'tooling'),
   ];
-  const reportOf = (folder) => join(folder, 'build', 'test-results.json');
-  const noteOf = (folder, kind) => join(folder, 'build', noteNames[kind]);
+  const locateReport = (folder) => join(folder, 'build', 'test-results.json');
+  const locateNote = (folder, kind) => join(folder, 'build', noteNames[kind]);
 
   function clear() {
     for (const folder of folders) {
-      const notes = Object.keys(noteNames).map((kind) => noteOf(folder, kind));
-      for (const file of [reportOf(folder), ...notes]) rmSync(file, { force: true });
+      const notes = Object.keys(noteNames).map((kind) => locateNote(folder, kind));
+      for (const file of [locateReport(folder), ...notes]) rmSync(file, { force: true });
     }
   }
 
   function read() {
     const outcomes = { numPassed: 0, failed: [], skipped: [], left: [], engines: {}, instructionSets: [] };
     for (const folder of folders) {
-      if (existsSync(reportOf(folder)))
-        addReport(outcomes, JSON.parse(readFileSync(reportOf(folder), 'utf8')));
+      if (existsSync(locateReport(folder)))
+        addReport(outcomes, JSON.parse(readFileSync(locateReport(folder), 'utf8')));
       for (const kind of ['skipped', 'failed']) {
         // a program that runs under several sanitizers skips the same test under each
-        const lines = new Set(linesOf(noteOf(folder, kind)));
+        const lines = new Set(readLines(locateNote(folder, kind)));
         outcomes[kind].push(...[...lines].map((line) => `${relative(root, folder)}: ${line}`));
       }
-      outcomes.instructionSets.push(...linesOf(noteOf(folder, 'instructionSets')));
-      outcomes.engines[relative(root, folder)] = linesOf(noteOf(folder, 'engines'));
+      outcomes.instructionSets.push(...readLines(locateNote(folder, 'instructionSets')));
+      outcomes.engines[relative(root, folder)] = readLines(locateNote(folder, 'engines'));
     }
     return outcomes;
   }

@@ -6,7 +6,7 @@ const { path: root, write, remove } = testFolder('outcomes');
 afterAll(remove);
 
 const result = (status, fullName, tags) => ({ status, fullName, tags });
-const reportOf = (...testResults) => JSON.stringify({ testResults });
+const makeReport = (...testResults) => JSON.stringify({ testResults });
 
 it('tells passed, failed, skipped and left tests apart, and forgets them', () => {
   write('apps/x/package.json', '{}');
@@ -15,7 +15,7 @@ it('tells passed, failed, skipped and left tests apart, and forgets them', () =>
   );
   write(
     'packages/a/build/test-results.json',
-    reportOf(
+    makeReport(
       {
         name: sums,
         status: 'failed',

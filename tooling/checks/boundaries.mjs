@@ -120,14 +120,14 @@ const packages = files
   }));
 const manifests = new Map(packages.map((each) => [each.manifest.name, each]));
 /** Returns the package of a file: the deepest folder with a manifest above the file. */
-const packageOf = (path) =>
+const findPackage = (path) =>
   packages
     .filter(({ folder }) => path.startsWith(`${folder}/`))
     .sort((a, b) => b.folder.length - a.folder.length)[0];
-const sources = files.filter((path) => /\.m?[jt]s$/.test(path) && packageOf(path) !== undefined);
+const sources = files.filter((path) => /\.m?[jt]s$/.test(path) && findPackage(path) !== undefined);
 const problems = [
   ...packages.flatMap((each) => checkLayer(each, manifests)),
-  ...sources.flatMap((path) => checkImports(path, readFileSync(join(root, path), 'utf8'), packageOf(path))),
+  ...sources.flatMap((path) => checkImports(path, readFileSync(join(root, path), 'utf8'), findPackage(path))),
 ];
 for (const problem of problems) console.error(problem);
 if (problems.length > 0) process.exit(1);

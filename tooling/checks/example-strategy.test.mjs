@@ -11,7 +11,7 @@ import { root } from '../bootstrap/bootstrap.mjs';
  * tests that they add are run there.
  */
 
-const patchOf = (name) => fileURLToPath(new URL(`./example-strategy/${name}.patch`, import.meta.url));
+const locatePatch = (name) => fileURLToPath(new URL(`./example-strategy/${name}.patch`, import.meta.url));
 
 function run(command, args, options = {}) {
   const { status, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8', ...options });
@@ -21,7 +21,7 @@ function run(command, args, options = {}) {
 
 /** Returns the existing files that a patch changes, without tests. */
 function changedFiles(name) {
-  const args = ['apply', '--numstat', '--summary', patchOf(name)];
+  const args = ['apply', '--numstat', '--summary', locatePatch(name)];
   const lines = run('git', args, { cwd: root }).trim().split('\n');
   const created = lines.flatMap((line) => line.match(/^ create mode \d+ (.*)$/)?.[1] ?? []);
   const all = lines.flatMap((line) => line.match(/^\d+\t\d+\t(.*)$/)?.[1] ?? []);
@@ -69,7 +69,7 @@ describe('what a strategy costs, by an example', () => {
     copyPackages(copy);
     // git must not find the repository above the copy
     const env = { ...process.env, GIT_CEILING_DIRECTORIES: dirname(copy) };
-    for (const name of ['strategy', 'option']) run('git', ['apply', patchOf(name)], { cwd: copy, env });
+    for (const name of ['strategy', 'option']) run('git', ['apply', locatePatch(name)], { cwd: copy, env });
   }, 60_000);
   afterAll(() => rmSync(copy, { recursive: true, force: true }));
 

@@ -23,7 +23,7 @@ function longScriptFunctions(path, text) {
       const line = lineAt(node.getStart(source));
       const lines = lineAt(node.getEnd()) - line + 1;
       if (lines > mostLines.script) {
-        found.push({ line, name: nameOf(node, source), lines, most: mostLines.script });
+        found.push({ line, name: nameFunction(node, source), lines, most: mostLines.script });
       }
     }
     ts.forEachChild(node, visit);
@@ -36,7 +36,7 @@ function isChapter({ parent }) {
   return ts.isCallExpression(parent) && /^describe\b/.test(parent.expression.getText());
 }
 
-function nameOf(node, source) {
+function nameFunction(node, source) {
   const named = node.name ?? node.parent.name;
   return named === undefined ? 'a function without a name' : named.getText(source);
 }
@@ -66,8 +66,8 @@ function longNativeFunctions(text) {
     } else if (character === '}') {
       const block = blocks.pop();
       if (block?.isFunction) {
-        const line = lineOf(code, block.start);
-        const lines = lineOf(code, at) - line + 1;
+        const line = findLine(code, block.start);
+        const lines = findLine(code, at) - line + 1;
         const name = block.header.split('(')[0].trim().split(/\s/).at(-1);
         if (lines > mostLines.native) found.push({ line, name, lines, most: mostLines.native });
       }
@@ -79,7 +79,7 @@ function longNativeFunctions(text) {
   return found;
 }
 
-const lineOf = (text, position) => text.slice(0, position).split('\n').length;
+const findLine = (text, position) => text.slice(0, position).split('\n').length;
 
 /**
  * Replaces comments, texts and preprocessor lines with blanks, since their braces need not match; line

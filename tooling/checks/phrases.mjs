@@ -24,9 +24,9 @@ const phrases = [
   ['beside', 'next to, with'],
   ['dearer', 'more expensive'],
   ['foreign flags?', 'Megatron flag that is not supported'],
-].map(([pattern, instead]) => ({ pattern: expressionOf(pattern), instead }));
+].map(([pattern, instead]) => ({ pattern: compilePhrase(pattern), instead }));
 
-function expressionOf(pattern) {
+function compilePhrase(pattern) {
   return new RegExp(`(?<![-\\w])(?:${pattern.replaceAll(' ', gap)})(?![-\\w])`, 'gi');
 }
 

@@ -22,9 +22,9 @@ describe('missingEngines', () => {
   });
 
   it('reads the lists of CI, which ask for every engine of this machine', () => {
-    const listOf = (name) => readFileSync(new URL(`../../.ci/${name}`, import.meta.url), 'utf8');
-    const all = missingEngines({}, listOf('required-engines-of-all'));
-    const few = missingEngines({}, listOf('required-engines'));
+    const readList = (name) => readFileSync(new URL(`../../.ci/${name}`, import.meta.url), 'utf8');
+    const all = missingEngines({}, readList('required-engines-of-all'));
+    const few = missingEngines({}, readList('required-engines'));
     for (const engine of ['memory', 'local', 'gloo', 'gloo+local'])
       expect(few).toContain(`packages/comm: ${engine}`);
     expect(all).toEqual(expect.arrayContaining(few));

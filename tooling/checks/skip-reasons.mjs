@@ -15,12 +15,12 @@ export function readSkipReasons(text) {
 
 /** Returns the skipped tests by reason, and the skipped tests without a listed reason. */
 export function skipsByReason(skipped, reasons) {
-  const reasonOf = (name) =>
+  const findReason = (name) =>
     reasons.find(({ beginnings }) => beginnings.some((beginning) => name.startsWith(beginning)))?.reason;
   const byReason = new Map();
   const others = [];
   for (const name of skipped) {
-    const reason = reasonOf(name);
+    const reason = findReason(name);
     if (reason === undefined) others.push(name);
     else byReason.set(reason, [...(byReason.get(reason) ?? []), name]);
   }

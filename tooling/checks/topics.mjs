@@ -45,7 +45,7 @@ const features = [
 ];
 
 /** Splits a name or a text into words in lower case: `cpCommType` and `cp-comm-type` are the same three. */
-export function wordsOf(text) {
+export function splitWords(text) {
   return text
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
     .replace(/([A-Z]+)([A-Z][a-z])/g, '$1 $2')
@@ -56,14 +56,14 @@ export function wordsOf(text) {
 }
 
 /** Returns the words of every name and text in a source, without comments. */
-export function textsOf(path, text) {
+export function collectTexts(path, text) {
   const found = new Set();
   const visit = (node) => {
     if (ts.isIdentifier(node) || ts.isPrivateIdentifier(node) || isText(node)) found.add(node.text);
     ts.forEachChild(node, visit);
   };
   visit(parseSource(path, text));
-  return [...new Set([...found].map(wordsOf))];
+  return [...new Set([...found].map(splitWords))];
 }
 
 const isText = (node) =>
@@ -85,7 +85,7 @@ export function readSources(root) {
     .trim()
     .split('\n')
     .filter((path) => !path.endsWith('.test.ts'))
-    .map((path) => ({ path, texts: textsOf(path, readFileSync(join(root, path), 'utf8')) }));
+    .map((path) => ({ path, texts: collectTexts(path, readFileSync(join(root, path), 'utf8')) }));
 }
 
 /** Returns the files of other topics that name a topic by one of its words. */
@@ -109,7 +109,7 @@ export function readTopics(root) {
 }
 
 /** Returns all nodes of a tree for which `is` holds. */
-function nodesOf(root, is) {
+function collectNodes(root, is) {
   const found = [];
   const visit = (node) => {
     if (is(node)) found.push(node);
@@ -120,18 +120,21 @@ function nodesOf(root, is) {
 }
 
 /** Returns the value of a variable, without `as const` and `satisfies`. */
-function initializerOf(source, name) {
-  const [declaration] = nodesOf(source, (node) => ts.isVariableDeclaration(node) && node.name.text === name);
+function findInitializer(source, name) {
+  const [declaration] = collectNodes(
+    source,
+    (node) => ts.isVariableDeclaration(node) && node.name.text === name,
+  );
   let value = declaration.initializer;
   while (ts.isAsExpression(value) || ts.isSatisfiesExpression(value)) value = value.expression;
   return value;
 }
 
-const keysOf = (object) => object.properties.flatMap(({ name }) => (name === undefined ? [] : [name.text]));
+const listKeys = (object) => object.properties.flatMap(({ name }) => (name === undefined ? [] : [name.text]));
 
 /** Returns the file of every name that a source imports by a path. */
-function importsOf(source, path) {
-  const entries = nodesOf(source, ts.isImportSpecifier).map((specifier) => {
+function listImports(source, path) {
+  const entries = collectNodes(source, ts.isImportSpecifier).map((specifier) => {
     const module = specifier.parent.parent.parent.moduleSpecifier.text;
     return [specifier.name.text, join(path, '..', module).replace(/\.js$/, '.ts')];
   });
@@ -141,19 +144,22 @@ function importsOf(source, path) {
 /** Returns the strategies as topics; their words are the name, the axes and the flags. */
 function readStrategies(parse) {
   const list = parse(strategiesFile);
-  const files = importsOf(list, strategiesFile);
-  return initializerOf(list, 'strategies').elements.map(({ text }) => {
+  const files = listImports(list, strategiesFile);
+  return findInitializer(list, 'strategies').elements.map(({ text }) => {
     const name = text.replace(/Parallelism$/, '');
     const file = files.get(text);
     const source = parse(file);
     // a flag is declared by a call that makes its schema
-    const flags = nodesOf(source, ts.isPropertyAssignment)
+    const flags = collectNodes(source, ts.isPropertyAssignment)
       .filter(({ initializer }) => ts.isCallExpression(initializer))
       .map(({ name: key }) => key)
       .filter((key) => ts.isStringLiteral(key) && key.text.includes('-'))
-      .map((key) => wordsOf(key.text));
-    const [axes] = nodesOf(source, (node) => ts.isPropertyAssignment(node) && node.name.text === 'axes');
-    const namesOfAxes = nodesOf(axes, (node) => ts.isPropertyAssignment(node) && node.name.text === 'name');
+      .map((key) => splitWords(key.text));
+    const [axes] = collectNodes(source, (node) => ts.isPropertyAssignment(node) && node.name.text === 'axes');
+    const namesOfAxes = collectNodes(
+      axes,
+      (node) => ts.isPropertyAssignment(node) && node.name.text === 'name',
+    );
     return {
       kind: 'strategy',
       name,
@@ -172,11 +178,11 @@ function readStrategies(parse) {
 /** Returns the stores as topics; their words are the name and the class, which is in a separate file. */
 function readStores(parse) {
   const list = parse(storesFile);
-  const files = importsOf(list, storesFile);
-  return keysOf(initializerOf(list, 'stores')).map((name) => {
+  const files = listImports(list, storesFile);
+  return listKeys(findInitializer(list, 'stores')).map((name) => {
     const file = files.get(name);
-    const classes = nodesOf(parse(file), ts.isClassDeclaration).map((declared) => declared.name.text);
-    const words = [name, ...classes.filter((each) => each.endsWith('Store'))].map(wordsOf);
+    const classes = collectNodes(parse(file), ts.isClassDeclaration).map((declared) => declared.name.text);
+    const words = [name, ...classes.filter((each) => each.endsWith('Store'))].map(splitWords);
     const own = [storesFile, file];
     return { kind: 'store', name, words, isOwn: (path) => own.includes(path) };
   });
@@ -186,9 +192,9 @@ function readKinds(parse) {
   const list = parse(kindsFile);
   const registries = ['KindRegistry', 'AttentionKinds'];
   const isRegistry = (node) => ts.isNewExpression(node) && registries.includes(node.expression.text);
-  return nodesOf(list, isRegistry)
-    .flatMap(({ arguments: [, kinds] }) => keysOf(kinds))
-    .map((name) => ({ kind: 'layer', name, words: [wordsOf(name)], isOwn: (path) => path === kindsFile }));
+  return collectNodes(list, isRegistry)
+    .flatMap(({ arguments: [, kinds] }) => listKeys(kinds))
+    .map((name) => ({ kind: 'layer', name, words: [splitWords(name)], isOwn: (path) => path === kindsFile }));
 }
 
 /** Returns the fields as topics; their words are the flag and the key in the configuration of a model. */
@@ -196,29 +202,29 @@ function readFields(parse) {
   const hasKey = (node) =>
     ts.isPropertyAssignment(node) &&
     ts.isObjectLiteralExpression(node.initializer) &&
-    keysOf(node.initializer).includes('flag') &&
-    keysOf(node.initializer).includes('key');
+    listKeys(node.initializer).includes('flag') &&
+    listKeys(node.initializer).includes('key');
   return ['architecture-fields.ts', 'attention-fields.ts', 'expert-fields.ts'].flatMap((file) =>
-    nodesOf(parse(`${fieldsFolder}${file}`), hasKey).map(({ name: flag, initializer }) => {
+    collectNodes(parse(`${fieldsFolder}${file}`), hasKey).map(({ name: flag, initializer }) => {
       const key = initializer.properties.find(({ name }) => name?.text === 'key').initializer.text;
-      const words = [...new Set([wordsOf(flag.text), wordsOf(key)])];
+      const words = [...new Set([splitWords(flag.text), splitWords(key)])];
       return { kind: 'field', name: key, words, isOwn: (path) => path === `${fieldsFolder}${file}` };
     }),
   );
 }
 
-const hasFolderOf = (name, path) =>
+const isInFolder = (name, path) =>
   dirname(path)
     .split('/')
     .some((folder) => folder === name || folder.startsWith(`${name}-`));
 
 function readModelTypes(parse) {
-  return keysOf(initializerOf(parse(modelTypesFile), 'modelTypes')).map((name) => ({
+  return listKeys(findInitializer(parse(modelTypesFile), 'modelTypes')).map((name) => ({
     kind: 'model type',
     name,
-    words: [wordsOf(name)],
+    words: [splitWords(name)],
     // for example packages/bert-tasks and packages/models/src/bert belong to the topic bert
-    isOwn: (path) => path === modelTypesFile || hasFolderOf(name, path),
+    isOwn: (path) => path === modelTypesFile || isInFolder(name, path),
   }));
 }
 

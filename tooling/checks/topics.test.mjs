@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { root } from '../bootstrap/bootstrap.mjs';
 import { ceilings } from './topic-ceilings.mjs';
-import { filesThatName, readSources, readTopics, textsOf } from './topics.mjs';
+import { collectTexts, filesThatName, readSources, readTopics } from './topics.mjs';
 
 /** The largest number of files of other topics that may name a new topic. */
 const ceilingOfNewTopics = 10;
@@ -9,20 +9,20 @@ const ceilingOfNewTopics = 10;
 describe('what a topic costs: the source files of other topics that name it', () => {
   const sources = readSources(root);
   const topics = readTopics(root);
-  const labelOf = ({ kind, name }) => `${kind} ${name}`;
+  const formatLabel = ({ kind, name }) => `${kind} ${name}`;
 
   it('knows the topics by the lists that packages have of them', () => {
-    const namesOf = (kind) => topics.filter((topic) => topic.kind === kind).map(({ name }) => name);
-    expect(namesOf('strategy')).toEqual(['tensor', 'context', 'pipeline', 'data', 'expert']);
-    expect(namesOf('store')).toEqual(['replicated', 'zero1']);
-    expect(namesOf('layer')).toEqual(expect.arrayContaining(['rms-norm', 'self-attention', 'swiglu']));
-    expect(namesOf('field')).toEqual(expect.arrayContaining(['yarnBetaFast', 'qkLayernorm', 'numExperts']));
-    expect(namesOf('model type')).toEqual(expect.arrayContaining(['gpt2', 'qwen3_moe', 'roformer']));
+    const listNames = (kind) => topics.filter((topic) => topic.kind === kind).map(({ name }) => name);
+    expect(listNames('strategy')).toEqual(['tensor', 'context', 'pipeline', 'data', 'expert']);
+    expect(listNames('store')).toEqual(['replicated', 'zero1']);
+    expect(listNames('layer')).toEqual(expect.arrayContaining(['rms-norm', 'self-attention', 'swiglu']));
+    expect(listNames('field')).toEqual(expect.arrayContaining(['yarnBetaFast', 'qkLayernorm', 'numExperts']));
+    expect(listNames('model type')).toEqual(expect.arrayContaining(['gpt2', 'qwen3_moe', 'roformer']));
     const context = topics.find(({ name }) => name === 'context');
     expect(context.words).toEqual(expect.arrayContaining(['cp', 'context parallel', 'cp comm type']));
   });
 
-  it.each(topics.map((topic) => [labelOf(topic), topic]))('%s', (label, topic) => {
+  it.each(topics.map((topic) => [formatLabel(topic), topic]))('%s', (label, topic) => {
     const files = filesThatName(topic, sources);
     const ceiling = ceilings[label];
     const most = ceiling ?? ceilingOfNewTopics;
@@ -33,7 +33,7 @@ describe('what a topic costs: the source files of other topics that name it', ()
   });
 
   it('has no ceiling for a topic that is gone', () => {
-    const labels = topics.map(labelOf);
+    const labels = topics.map(formatLabel);
     expect(Object.keys(ceilings).filter((label) => !labels.includes(label))).toEqual([]);
   });
 });
@@ -41,7 +41,7 @@ describe('what a topic costs: the source files of other topics that name it', ()
 describe('filesThatName', () => {
   const topic = { words: ['cp', 'context parallel'], isOwn: (path) => path.startsWith('own/') };
   const isNamedIn = (text, path = 'a.ts') =>
-    filesThatName(topic, [{ path, texts: textsOf(path, text) }]).length === 1;
+    filesThatName(topic, [{ path, texts: collectTexts(path, text) }]).length === 1;
 
   it.each([
     'const cpHeads = 1;',

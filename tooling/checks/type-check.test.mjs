@@ -5,14 +5,14 @@ import { testFolder } from '../processes/test-folder.mjs';
 
 describe('the type check', () => {
   it('holds every TypeScript file of packages and apps, in one program but for a page of a browser', () => {
-    const filesOf = (directory, file) => {
+    const listFiles = (directory, file) => {
       const shown = run('tsc', ['--showConfig', '-p', join(directory, file)]);
       expect(shown.status, shown.output).toBe(0);
       return JSON.parse(shown.stdout).files.map((path) => relative(root, join(root, directory, path)));
     };
     const held = new Set([
-      ...filesOf('.', 'tsconfig.json'),
-      ...filesOf('packages/dashboard/page', 'tsconfig.json'),
+      ...listFiles('.', 'tsconfig.json'),
+      ...listFiles('packages/dashboard/page', 'tsconfig.json'),
     ]);
     const { stdout } = run('git', [
       'ls-files',

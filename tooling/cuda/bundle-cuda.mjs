@@ -35,7 +35,7 @@ import { emulatedFiles } from '@mtl/cuda-emulation/libraries';
 import { cudaBuildFolder, kernelsBuildFolder } from './bundle-builds.mjs';
 import { moduleClosure } from './module-closure.mjs';
 import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
-import { digestsOf } from './take-sources.mjs';
+import { computeDigests } from './take-sources.mjs';
 import { testFolders } from './test-folders.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -140,9 +140,9 @@ const sources = run('git', ['ls-files'])
   .filter((path) => !isLeftOut(path));
 const without =
   /^(esbuild|tsup|tsx|typescript|typedoc|lightningcss|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/;
-const nameOf = (folder) => JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')).name;
+const readName = (folder) => JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')).name;
 /** Packages of the workspace on which tests and benchmarks depend: node_modules has only links to them. */
-const ownPackages = [...workspace.map(nameOf), '@mtl/tooling', '@mtl/cuda-emulation'];
+const ownPackages = [...workspace.map(readName), '@mtl/tooling', '@mtl/cuda-emulation'];
 const modules = new Set([
   ...moduleClosure({ root, workspace, without, alsoNeeded: ownPackages }),
   // packages whose tests run on the GPU machine, with the test runner and its configuration
@@ -171,7 +171,7 @@ try {
     put(join(root, 'tooling/cuda', program), program);
   }
   if (values['for-checkout']) {
-    writeFileSync(join(stage, 'sources.json'), JSON.stringify(digestsOf(root, sources)));
+    writeFileSync(join(stage, 'sources.json'), JSON.stringify(computeDigests(root, sources)));
   }
   if (peer !== undefined) put(peer, 'peer/gpt_torch.py');
   for (const [as, path] of natives) {

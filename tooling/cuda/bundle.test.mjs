@@ -18,8 +18,8 @@ import { runStep } from './run-step.mjs';
 import { runSteps } from './run-steps.mjs';
 import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
 import { skippedTests } from './skipped-tests.mjs';
-import { stagesOf } from './stages.mjs';
-import { digestsOf, takeSources } from './take-sources.mjs';
+import { listStages } from './stages.mjs';
+import { computeDigests, takeSources } from './take-sources.mjs';
 import { testFolders } from './test-folders.mjs';
 
 const { path: root, write, writeProgram, remove } = testFolder('bundle-test');
@@ -97,20 +97,20 @@ describe('the steps that run on a GPU', () => {
   const options = { root: '/root', out: '/out', benchArguments: ['--presets', 'gpt2-1.3b'] };
 
   it('is sanitized by all three tools there, and by none under emulation', () => {
-    const onGpu = stagesOf({ ...options, emulation: false, sanitizer: '/cuda/bin/compute-sanitizer' });
+    const onGpu = listStages({ ...options, emulation: false, sanitizer: '/cuda/bin/compute-sanitizer' });
     expect(onGpu.sanitizer.map(({ args }) => args[1])).toEqual([
       ...['memcheck', 'memcheck', 'racecheck', 'initcheck'],
     ]);
     expect(onGpu.bench[1].args.slice(-2)).toEqual(['--presets', 'gpt2-1.3b']);
     expect(onGpu.bench[1].args).not.toContain('--dry-run');
     expect(onGpu.sanitizer.some(({ problem }) => problem !== undefined)).toBe(false);
-    const without = stagesOf({ ...options, emulation: false });
+    const without = listStages({ ...options, emulation: false });
     expect(without.sanitizer[0].problem).toContain('compute-sanitizer is not here');
     // vitest's preset writes its report to this path, and the skipped tests are read from it
     const reports = onGpu.tests.filter(({ report }) => report !== undefined);
     expect(reports.map(({ env }) => env.MTL_TEST_REPORT)).toEqual(reports.map(({ report }) => report));
     expect(reports).toHaveLength(testFolders.length);
-    const emulated = stagesOf({ ...options, emulation: true });
+    const emulated = listStages({ ...options, emulation: true });
     // the same programs, without compute-sanitizer
     const programs = emulated.sanitizer.map(({ command, args }) => [command, ...args]);
     expect(programs).toEqual(onGpu.sanitizer.slice(0, 2).map(({ args }) => args.slice(4)));
@@ -123,7 +123,7 @@ describe('the steps that run on a GPU', () => {
       .flatMap((group) => readdirSync(join(checkout, group)).map((name) => `${group}/${name}`))
       .filter((folder) => existsSync(join(checkout, folder, 'test/cuda')));
     expect(testFolders.map(({ folder }) => folder).sort()).toEqual(withTests.sort());
-    const { tests } = stagesOf({ ...options, root: checkout, emulation: false });
+    const { tests } = listStages({ ...options, root: checkout, emulation: false });
     const steps = tests.filter(({ args }) => args.includes('test/cuda'));
     expect(steps.map(({ cwd }) => cwd).sort()).toEqual(withTests.map((folder) => join(checkout, folder)));
     expect(new Set(steps.map(({ report }) => report)).size).toBe(withTests.length);
@@ -238,7 +238,7 @@ describe('a checkout and a bundle for it', () => {
   it('are put together, and files that have changed since are named', () => {
     write('checkout/a/one.mjs', '1');
     write('checkout/two.mjs', '2');
-    const digests = digestsOf(join(root, 'checkout'), ['a/one.mjs', 'two.mjs']);
+    const digests = computeDigests(join(root, 'checkout'), ['a/one.mjs', 'two.mjs']);
     write('checkout/two.mjs', '3');
     const taken = takeSources({ checkout: join(root, 'checkout'), bundle, digests });
     expect(taken).toEqual({ missing: [], changed: ['two.mjs'] });

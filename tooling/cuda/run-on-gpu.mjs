@@ -29,7 +29,7 @@ import { emulatedFiles, emulatedLibraries } from '@mtl/cuda-emulation/libraries'
 import { packResults } from './pack-results.mjs';
 import { runSteps } from './run-steps.mjs';
 import { skippedTests } from './skipped-tests.mjs';
-import { stagesOf } from './stages.mjs';
+import { listStages } from './stages.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 // the most informative stages come first: the sanitizers take longest
@@ -136,7 +136,7 @@ if (gpu.cublasLtPath?.startsWith('/')) {
   const folders = [dirname(gpu.cublasLtPath), process.env.MTL_CUDA_LIBS];
   process.env.MTL_CUDA_LIBS = folders.filter(Boolean).join(delimiter);
 }
-const stages = stagesOf({
+const stages = listStages({
   root,
   out,
   benchArguments,

@@ -10,7 +10,7 @@ import { testFolders } from './test-folders.mjs';
  * that compute: where one fails, or hangs, what follows gets the variables of its `otherwise`. `limited` are
  * the arguments that keep a step within so many seconds.
  */
-export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments }) {
+export function listStages({ root, out, emulation, only, sanitizer, benchArguments }) {
   const kernels = join(root, 'packages/kernels');
   const nativeTests = join(kernels, 'build/Release/kernels_native_tests');
   const programs = sanitizedPrograms({ kernels, nativeTests });

@@ -10,13 +10,13 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** Returns the digest of each file in `files`, whose paths are relative to `root`. */
-export function digestsOf(root, files) {
-  const digestOf = (file) =>
+export function computeDigests(root, files) {
+  const computeDigest = (file) =>
     createHash('sha256')
       .update(readFileSync(join(root, file)))
       .digest('hex')
       .slice(0, 16);
-  return Object.fromEntries(files.map((file) => [file, digestOf(file)]));
+  return Object.fromEntries(files.map((file) => [file, computeDigest(file)]));
 }
 
 /**
@@ -27,7 +27,7 @@ export function takeSources({ checkout, bundle, digests }) {
   const files = Object.keys(digests);
   const missing = files.filter((file) => !existsSync(join(checkout, file)));
   if (missing.length > 0) return { missing, changed: [] };
-  const found = digestsOf(checkout, files);
+  const found = computeDigests(checkout, files);
   for (const file of files) {
     mkdirSync(dirname(join(bundle, file)), { recursive: true });
     cpSync(join(checkout, file), join(bundle, file));

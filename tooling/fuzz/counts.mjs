@@ -20,13 +20,13 @@ const longRow = 24;
  * @returns {{ readonly where: string, readonly bytes: Buffer }[]}
  */
 export function withLargeCounts(bytes, file) {
-  const places = placesOf(bytes, file);
+  const places = findPlaces(bytes, file);
   return places.flatMap(({ where, replaced }) =>
     largeCounts.map((count) => ({ where: `${where} = ${count}`, bytes: replaced(count) })),
   );
 }
 
-function placesOf(bytes, file) {
+function findPlaces(bytes, file) {
   if (file.endsWith('.json')) return placesInJson(JSON.parse(bytes), (text) => Buffer.from(text));
   if (file.endsWith('.safetensors')) return placesInSafetensors(bytes);
   if (file.endsWith('.idx')) return placesInIndex(bytes);
@@ -199,7 +199,7 @@ function placesInZip(bytes) {
   }
   const pickle = entries.find(({ name }) => name.endsWith('/data.pkl'));
   const archive = (content) =>
-    zipOf(entries.map((entry) => (entry === pickle ? { ...entry, content } : entry)));
+    makeZip(entries.map((entry) => (entry === pickle ? { ...entry, content } : entry)));
   return pickle === undefined ? [] : placesInPickle(pickle.content, archive);
 }
 
@@ -207,7 +207,7 @@ function placesInZip(bytes) {
  * Makes a zip archive of entries that are not compressed, each at a multiple of 64 bytes, as PyTorch writes
  * them.
  */
-function zipOf(entries) {
+function makeZip(entries) {
   const files = [];
   const directory = [];
   let offset = 0;
@@ -220,19 +220,19 @@ function zipOf(entries) {
     const extra = Buffer.alloc(4 + padding);
     extra.write('FB', 'latin1');
     extra.writeUInt16LE(padding, 2);
-    const lengthsOf = Buffer.alloc(4);
-    lengthsOf.writeUInt16LE(Buffer.byteLength(name));
-    lengthsOf.writeUInt16LE(extra.length, 2);
-    const local = Buffer.concat([Buffer.from('PK\x03\x04', 'latin1'), Buffer.alloc(10), sizes, lengthsOf]);
+    const lengthBytes = Buffer.alloc(4);
+    lengthBytes.writeUInt16LE(Buffer.byteLength(name));
+    lengthBytes.writeUInt16LE(extra.length, 2);
+    const local = Buffer.concat([Buffer.from('PK\x03\x04', 'latin1'), Buffer.alloc(10), sizes, lengthBytes]);
     const central = Buffer.alloc(14);
     central.writeUInt32LE(offset, 10);
-    lengthsOf.writeUInt16LE(0, 2);
+    lengthBytes.writeUInt16LE(0, 2);
     directory.push(
       Buffer.concat([
         Buffer.from('PK\x01\x02', 'latin1'),
         Buffer.alloc(12),
         sizes,
-        lengthsOf,
+        lengthBytes,
         central,
         Buffer.from(name),
       ]),

@@ -24,7 +24,7 @@ afterAll(() => {
 });
 
 /** Reads a file in another process, which is ended when it takes too long; returns the result. */
-async function outcomeOf(message) {
+async function readOutcome(message) {
   if (reader?.connected !== true) {
     reader = fork(join(here, 'reader-process.mjs'), [join(here, 'formats.mjs'), folder], {
       execArgv: ['--max-old-space-size=600'],
@@ -92,7 +92,7 @@ describe('counts that are much too large', () => {
           if (cases++ % step !== 0) continue;
           const path = join(folder, 'large');
           writeFileSync(path, bytes);
-          const found = await outcomeOf({ format, seed: '1', index: 0, input: { file, path } });
+          const found = await readOutcome({ format, seed: '1', index: 0, input: { file, path } });
           const isRight = /^(read|refused) /.test(found.outcome) && found.bytes < mostBytes;
           if (!isRight) wrong.push({ file, where, ...found });
         }

@@ -37,7 +37,7 @@ export const formats = {
     files: (directory) =>
       readdirSync(directory).filter((name) => /\.parquet$/.test(name) && !/nulls/.test(name)),
     mutate: mutateBytes,
-    read: (directory, file) => documentsOf(join(directory, file)),
+    read: (directory, file) => readDocuments(join(directory, file)),
     // the number of rows is stored in the file, its row groups, chunks and pages
     invariant: (documents) => documents.length,
   },
@@ -46,7 +46,7 @@ export const formats = {
       write(directory, 'a.jsonl', texts.map((text, i) => `${JSON.stringify({ text, i })}\n`).join('')),
     files: () => ['a.jsonl'],
     mutate: mutateBytes,
-    read: (directory, file) => documentsOf(join(directory, file)),
+    read: (directory, file) => readDocuments(join(directory, file)),
     invariant: anything,
   },
   'jsonl-gz': {
@@ -54,7 +54,7 @@ export const formats = {
       write(directory, 'a.jsonl.gz', gzipSync(texts.map((text) => `${JSON.stringify({ text })}\n`).join(''))),
     files: () => ['a.jsonl.gz'],
     mutate: mutateBytes,
-    read: (directory, file) => documentsOf(join(directory, file)),
+    read: (directory, file) => readDocuments(join(directory, file)),
     // gzip has a checksum and a length
     invariant: JSON.stringify,
   },
@@ -62,7 +62,7 @@ export const formats = {
     make: (directory) => write(directory, 'a.txt', texts.join('\n\n')),
     files: () => ['a.txt'],
     mutate: mutateBytes,
-    read: (directory, file) => documentsOf(join(directory, file)),
+    read: (directory, file) => readDocuments(join(directory, file)),
     invariant: anything,
   },
   indexed: {
@@ -260,7 +260,7 @@ function write(directory, name, content) {
   writeFileSync(join(directory, name), content);
 }
 
-async function documentsOf(path) {
+async function readDocuments(path) {
   const documents = [];
   for await (const document of data.readDocuments({ path })) documents.push(document);
   return documents;
@@ -335,7 +335,7 @@ async function readAdapters(directory, name) {
   const base = join(root, 'packages/formats/fixtures', name.replace('lora', 'huggingface'));
   const { configuration: model } = await modelFiles.readHuggingFaceGpt({ directory: base });
   const adapters = await modelFiles.readLoraDirectory({ directory: join(directory, name), model });
-  const lora = modelFiles.loraSpecificationOf(adapters.configuration, model);
+  const lora = modelFiles.specifyLora(adapters.configuration, model);
   const parameters = gptParameters(model, { lora }).filter((each) => isAdapter(each.name));
   await adapters.load(float32Tensors(parameters));
 }
@@ -368,13 +368,13 @@ async function makeGguf(directory) {
       tensors,
       origin,
       dtype,
-      tokenizerFiles: tokenizerOf(model.vocabularySize),
+      tokenizerFiles: makeTokenizer(model.vocabularySize),
     });
   }
 }
 
 /** Returns the files of a tokenizer with a token for each of as many characters. */
-function tokenizerOf(vocabularySize) {
+function makeTokenizer(vocabularySize) {
   const vocab = Object.fromEntries(
     Array.from({ length: vocabularySize }, (_, id) => [String.fromCharCode(33 + id), id]),
   );
@@ -488,7 +488,7 @@ function attempt(run) {
   }
 }
 
-const tensorsOf = () =>
+const makeTensors = () =>
   ['a', 'b'].map((name, i) => {
     const memory = new Uint8Array(4 * 6);
     new Float32Array(memory.buffer).fill(i + 1);
@@ -498,7 +498,7 @@ const tensorsOf = () =>
 async function makeCheckpoint(directory) {
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
-  const tensors = tensorsOf().map(({ tensor }) => tensor);
+  const tensors = makeTensors().map(({ tensor }) => tensor);
   await checkpoint.saveCheckpoint({ directory, iteration: 1, tensors, state: { step: 1 } });
 }
 
@@ -519,7 +519,7 @@ async function readCheckpoint(directory, file) {
   const path = join(directory, file, '..');
   const opened = await checkpoint.Checkpoint.open(path);
   await checkpoint.verifyCheckpoint(opened);
-  const tensors = tensorsOf();
+  const tensors = makeTensors();
   for (const { memory } of tensors) memory.fill(0);
   await checkpoint.loadCheckpoint({ checkpoint: opened, tensors: tensors.map(({ tensor }) => tensor) });
   return tensors.map(({ memory }) => [...memory]);

@@ -43,15 +43,15 @@ if (values.help) {
   process.stdout.write(help);
   process.exit(0);
 }
-const numberOf = (name, otherwise) => {
+const readNumber = (name, otherwise) => {
   const number = Number(values[name] ?? otherwise);
   if (number > 0) return number;
   console.error(`error[MTL_FLAG_VALUE]: --${name} ${values[name]} cannot be used; expected a number above 0`);
   process.exit(2);
 };
-const caseSeconds = numberOf('case-seconds');
-const seconds = values.seconds === undefined ? undefined : numberOf('seconds');
-const numCases = seconds === undefined ? numberOf('cases', '200') : Number.POSITIVE_INFINITY;
+const caseSeconds = readNumber('case-seconds');
+const seconds = values.seconds === undefined ? undefined : readNumber('seconds');
+const numCases = seconds === undefined ? readNumber('cases', '200') : Number.POSITIVE_INFINITY;
 
 /** The process that reads files; after a case that kills it, another process is started. */
 class Reader {
@@ -171,7 +171,7 @@ async function runOne(reader, message) {
 }
 
 /** Inputs that failed once: `NAME--FILE`, where FILE is the part of the example that they replace. */
-function corpusOf(format) {
+function readCorpus(format) {
   const folder = join(values.corpus, format);
   const names = readdirSync(values.corpus).includes(format) ? readdirSync(folder).sort() : [];
   return names.map((name) => ({ path: join(folder, name), file: name.split('--')[1].replaceAll('+', '/') }));
@@ -197,7 +197,7 @@ try {
   } else {
     const formats = values.only === undefined ? reader.formats : [values.only];
     for (const format of formats) {
-      for (const input of corpusOf(format))
+      for (const input of readCorpus(format))
         await runOne(reader, { format, seed: values.seed, index: 0, input });
     }
     const deadline = seconds === undefined ? Number.POSITIVE_INFINITY : performance.now() + 1000 * seconds;

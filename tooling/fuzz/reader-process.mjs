@@ -17,7 +17,7 @@ const examples = new Map();
  * Returns the valid example of a format: its files, the files to damage, and the result of reading each of
  * these.
  */
-async function exampleOf(name) {
+async function makeExample(name) {
   const known = examples.get(name);
   if (known !== undefined) return known;
   const directory = join(folder, name);
@@ -49,7 +49,7 @@ function restore({ directory, content }) {
 }
 
 async function runCase({ format, seed, index, input }) {
-  const example = await exampleOf(format);
+  const example = await makeExample(format);
   const { mutate, read, invariant } = formats[format];
   const random = new Random(`${seed} ${format} ${index}`);
   const file = input?.file ?? random.pick(example.targets);

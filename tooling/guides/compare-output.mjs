@@ -35,7 +35,7 @@ function lineMatcher(shown) {
   };
 }
 
-const linesOf = (text) =>
+const splitLines = (text) =>
   text
     .replace(/\n+$/, '')
     .split('\n')
@@ -56,9 +56,9 @@ function findRun({ matchers, lines, from }) {
  * the end, do not count.
  */
 export function outputDifference({ shown, printed }) {
-  const lines = linesOf(printed);
+  const lines = splitLines(printed);
   const runs = [[]]; // of shown lines between the lines that are only …
-  for (const line of linesOf(shown)) {
+  for (const line of splitLines(shown)) {
     if (line === '…') runs.push([]);
     else runs.at(-1).push(line);
   }

@@ -24,7 +24,7 @@ const markName = 'MTL_GUIDE_RUN';
  * Variables that the guides tell readers to set in their shell, and a mark by which started processes are
  * found.
  */
-const environmentOf = (mark) => ({
+const makeEnvironment = (mark) => ({
   ...process.env,
   MTL: root,
   PATH: `${join(root, 'node_modules', '.bin')}${delimiter}${process.env.PATH}`,
@@ -78,7 +78,7 @@ function runCommand({ command, folder, mark, timeoutMs }) {
   return new Promise((resolve, reject) => {
     const child = spawn('bash', ['-euo', 'pipefail', '-c', `exec 2>&1\n${command}`], {
       cwd: folder,
-      env: environmentOf(mark),
+      env: makeEnvironment(mark),
       stdio: ['ignore', 'pipe', 'ignore'],
     });
     let output = '';

@@ -14,7 +14,7 @@ const long = `1000.${process.pid}`;
 
 let numGuides = 0;
 /** Writes a guide with these blocks: info string and text of each. */
-function guideOf(...blocks) {
+function writeGuide(...blocks) {
   numGuides += 1;
   const path = join(folder.path, `guide-${process.pid}-${numGuides}.md`);
   writeFileSync(path, blocks.map(([info, text]) => `Text.\n\n\`\`\`${info}\n${text}\n\`\`\`\n`).join('\n'));
@@ -22,14 +22,14 @@ function guideOf(...blocks) {
 }
 
 /** Returns the existing temporary folders of a guide. */
-const foldersOf = (path) =>
+const listFolders = (path) =>
   readdirSync(join(folder.path, '..')).filter((name) =>
     name.startsWith(`mtl-guide-${basename(path, '.md')}-`),
   );
 
 describe('runGuide', () => {
   it('writes files, runs commands in order in an empty folder, compares their output and removes the folder', async () => {
-    const path = guideOf(
+    const path = writeGuide(
       ['sh', 'ls\npwd > where'],
       ['text', ''],
       ['js file=deep/own.mjs', "console.log('one', process.cwd().length > 1);"],
@@ -73,10 +73,10 @@ describe('runGuide', () => {
     ['a process that is left', [['sh', `setsid sleep ${long} > /dev/null &`]], /left 1 processes running/],
     ['a process that holds the output', [['sh', `sleep ${long} &`]], /left 1 processes running/],
   ])('fails on %s, and leaves neither folder nor process', async (_, blocks, message) => {
-    const path = guideOf(...blocks);
+    const path = writeGuide(...blocks);
     const timeoutMs = blocks[0][1] === `sleep ${long}` ? 500 : 60_000;
     await expect(runGuide({ path, timeoutMs })).rejects.toThrow(message);
-    expect(foldersOf(path)).toEqual([]);
+    expect(listFolders(path)).toEqual([]);
     const commands = readdirSync('/proc')
       .filter((name) => /^\d+$/.test(name))
       .map((pid) => {
@@ -91,7 +91,8 @@ describe('runGuide', () => {
 });
 
 describe('parseGuide', () => {
-  const parse = (...blocks) => parseGuide({ path: 'a.md', text: readFileSync(guideOf(...blocks), 'utf8') });
+  const parse = (...blocks) =>
+    parseGuide({ path: 'a.md', text: readFileSync(writeGuide(...blocks), 'utf8') });
 
   it.each([
     ['a block in another language', [['json', '{}']]],

@@ -42,7 +42,7 @@ const packagesOfCheckout = () =>
  * Returns the entry points of a package: { name of the export, names without extension, built code and
  * declarations }.
  */
-function entriesOf({ folder, manifest }) {
+function listEntries({ folder, manifest }) {
   return Object.entries(manifest.publishConfig.exports).map(([exported, { default: code, types }]) => ({
     exported,
     name: exported === '.' ? 'index' : exported.slice(2),
@@ -59,7 +59,7 @@ function write(path, text) {
 /** Writes the small package of one of the checkout into `target`. */
 function writeForwarder(target, { folder, manifest }) {
   const { name, version, description, license, type, engines, bin = {} } = manifest;
-  const entries = entriesOf({ folder, manifest });
+  const entries = listEntries({ folder, manifest });
   for (const { name: entry, code, types } of entries) {
     write(join(target, `${entry}.js`), `export * from ${JSON.stringify(pathToFileURL(code).href)};\n`);
     // TypeScript finds a declaration by the name of its code
@@ -191,7 +191,7 @@ export function linkPackages(folder) {
 
 /** Tells if everything that a folder needs is built: code, declarations and native code. */
 function isBuilt() {
-  const entries = packagesOfCheckout().flatMap(entriesOf);
+  const entries = packagesOfCheckout().flatMap(listEntries);
   const hasAddon = (name) =>
     [
       join(root, 'packages', name, 'build/Release', `mtl_${name}.node`),

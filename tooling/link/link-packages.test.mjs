@@ -36,18 +36,18 @@ const run = (command, args) => {
 function filesOfPackages() {
   const { stdout } = spawnSync('git', ['ls-files', 'packages'], { cwd: root, encoding: 'utf8' });
   const folders = readdirSync(join(root, 'packages')).map((name) => join('packages', name));
-  const entriesOf = (folder) => readdirSync(join(root, folder)).map((name) => join(folder, name));
+  const listEntries = (folder) => readdirSync(join(root, folder)).map((name) => join(folder, name));
   const others = folders.flatMap((folder) => [
     join(folder, 'dist', 'index.js'),
     join(folder, 'dist', 'index.d.ts'),
-    ...entriesOf(join(folder, 'node_modules')),
-    ...entriesOf(join(folder, 'node_modules', '@mtl')),
+    ...listEntries(join(folder, 'node_modules')),
+    ...listEntries(join(folder, 'node_modules', '@mtl')),
   ]);
   return [...stdout.trim().split('\n'), ...others].filter((path) => existsSync(join(root, path)));
 }
 
 /** Lists the paths in `paths` that no longer exist. */
-const missingOf = (paths) => paths.filter((path) => !existsSync(join(root, path)));
+const listMissing = (paths) => paths.filter((path) => !existsSync(join(root, path)));
 
 /**
  * Writes a package of another project into a separate folder, from which npm installs it without a registry.
@@ -105,7 +105,7 @@ describe('a folder with the packages of the checkout', () => {
       const { status, output } = run('npm', [...words.split(' '), ...quiet]);
       expect(status, output).toBe(0);
       works();
-      expect(missingOf(before)).toEqual([]);
+      expect(listMissing(before)).toEqual([]);
     },
     60_000,
   );

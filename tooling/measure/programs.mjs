@@ -155,13 +155,13 @@ export const programs = {
 };
 
 /** Returns the command of a program, to be run in the root of the checkout. */
-export function commandOf({ command, file, isOnSources }) {
+export function formatCommand({ command, file, isOnSources }) {
   if (command !== undefined) return command;
   return `${isOnSources || file.endsWith('.ts') ? onSources : 'node'} ${measure}/${file}`;
 }
 
 /** Returns the help of a program: the comment at its top. */
-export function helpOf({ file = 'kernels/run-op-benchmarks.ts' }) {
+export function readHelp({ file = 'kernels/run-op-benchmarks.ts' }) {
   const lines = readFileSync(new URL(file, import.meta.url), 'utf8')
     .split('\n')
     .filter((line) => line[1] !== '!');

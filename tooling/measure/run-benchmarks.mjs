@@ -4,7 +4,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { root, toolEnvironment } from '../bootstrap/bootstrap.mjs';
-import { commandOf, programs } from './programs.mjs';
+import { formatCommand, programs } from './programs.mjs';
 
 const benchmarks = Object.entries(programs).filter(([, { inBench }]) => inBench === true);
 const known = benchmarks.map(([name]) => name);
@@ -17,7 +17,7 @@ if (unknown.length > 0) {
 for (const [name, program] of benchmarks) {
   if (asked.length > 0 && !asked.includes(name)) continue;
   console.log(`\n${name}`);
-  const [command, ...args] = commandOf(program).split(' ');
+  const [command, ...args] = formatCommand(program).split(' ');
   const path = command === 'node' ? process.execPath : command;
   const { status } = spawnSync(path, args, { cwd: root, env: toolEnvironment(), stdio: 'inherit' });
   if (status === 0) continue;

@@ -19,7 +19,7 @@ const header = join(sources, 'backends/cuda/instructions/hopper.h');
 const registersIn = (list) => list.split(',').map((register) => register.trim());
 
 /** Returns the problem of one matmul; undefined if it is correct. */
-function problemOf([text, columns, types, accumulators, left, immediates]) {
+function findProblem([text, columns, types, accumulators, left, immediates]) {
   const sums = registersIn(accumulators);
   const expected = Number(columns) / 2;
   if (new Set(sums).size !== sums.length) return `an accumulator appears twice: ${text}`;
@@ -43,7 +43,7 @@ export function checkWgmma(ptx) {
   const pattern =
     /wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32([.\w]*)\s*\{([^}]*)\},\s*(\{[^}]*\}|%\w+),\s*%\w+,\s*\w+,\s*([^;]*);/g;
   const found = [...ptx.matchAll(pattern)];
-  const problems = found.map(problemOf).filter((problem) => problem !== undefined);
+  const problems = found.map(findProblem).filter((problem) => problem !== undefined);
   const numWritten = ptx.split('wgmma.mma_async').length - 1;
   if (numWritten !== found.length) problems.push(`${numWritten - found.length} matmuls have another form`);
   return { count: found.length, problems };
@@ -79,7 +79,7 @@ __global__ void all_forms(float* values, uint64_t a, uint64_t b, uint64_t* barri
  * Returns the PTX of a source file for Hopper. If it does not compile, prints the compiler's output and
  * returns undefined.
  */
-export function ptxOf(file, definitions = []) {
+export function compilePtx(file, definitions = []) {
   const folder = mkdtempSync(join(tmpdir(), 'check-wgmma-'));
   try {
     const output = join(folder, 'out.ptx');
@@ -108,7 +108,7 @@ function main(files) {
     const all = join(folder, 'all_forms.cu');
     writeFileSync(all, kernelOfAllForms());
     for (const file of files.length > 0 ? files.map((one) => resolve(one)) : [all]) {
-      const ptx = ptxOf(file);
+      const ptx = compilePtx(file);
       if (ptx === undefined) return 2;
       const { count, problems } = checkWgmma(ptx);
       for (const problem of problems) console.log(problem);

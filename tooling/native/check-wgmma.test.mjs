@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { testFolder } from '../processes/test-folder.mjs';
-import { checkWgmma, kernelOfAllForms, ptxOf } from './check-wgmma.mjs';
+import { checkWgmma, compilePtx, kernelOfAllForms } from './check-wgmma.mjs';
 
 const hasCompiler = spawnSync(process.env.NVCC ?? 'nvcc', ['--version']).status === 0;
 const folder = testFolder('check-wgmma');
@@ -41,7 +41,7 @@ describe.skipIf(!hasCompiler)('PTX of hopper.h (needs nvcc)', () => {
   afterAll(folder.remove);
   const compiled = (definitions) => {
     folder.write('all_forms.cu', kernelOfAllForms());
-    return ptxOf(join(folder.path, 'all_forms.cu'), definitions);
+    return compilePtx(join(folder.path, 'all_forms.cu'), definitions);
   };
 
   it('has the operands of every matmul, and waits without end', () => {

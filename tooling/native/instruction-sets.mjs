@@ -11,7 +11,7 @@ const instructionSets = {
 const names = Object.keys(instructionSets);
 
 /** Returns the best instruction set of the machine that a /proc/cpuinfo describes. */
-export function instructionSetOf(cpuinfo) {
+export function chooseInstructionSet(cpuinfo) {
   const flags = new Set(/^flags\s*:(.*)$/m.exec(cpuinfo)?.[1].trim().split(/\s+/));
   return names.findLast((name) => instructionSets[name].every((flag) => flags.has(flag)));
 }
@@ -24,7 +24,7 @@ export function instructionSetOf(cpuinfo) {
  */
 export function instructionSetsToCompile({ asked, configured, cpuinfo = readCpuinfo() }) {
   if (asked !== 'machine' || configured === 'all') return 'all';
-  const wanted = new Set([...(configured ?? '').split(';'), instructionSetOf(cpuinfo)]);
+  const wanted = new Set([...(configured ?? '').split(';'), chooseInstructionSet(cpuinfo)]);
   return names.filter((name) => wanted.has(name)).join(';');
 }
 

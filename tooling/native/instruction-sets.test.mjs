@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { instructionSetOf, instructionSetsToCompile } from './instruction-sets.mjs';
+import { chooseInstructionSet, instructionSetsToCompile } from './instruction-sets.mjs';
 
 const cpu = (flags) => `processor\t: 0\nflags\t\t: ${flags}\nbugs\t\t: avx512f\n`;
 const zen5 = cpu('fpu avx2 fma f16c avx512f avx512dq avx512bw avx512vl avx512_bf16');
 const zen3 = cpu('fpu avx2 fma f16c');
 
-describe('instructionSetOf', () => {
+describe('chooseInstructionSet', () => {
   it.each([
     ['avx512', zen5],
     ['avx2', zen3],
@@ -13,7 +13,7 @@ describe('instructionSetOf', () => {
     ['plain', cpu('fpu sse2 avx2')], // without fma
     ['plain', 'processor\t: 0\nFeatures\t: fp asimd\n'],
   ])('%s', (name, cpuinfo) => {
-    expect(instructionSetOf(cpuinfo)).toBe(name);
+    expect(chooseInstructionSet(cpuinfo)).toBe(name);
   });
 });
 

@@ -47,7 +47,7 @@ export function loadNativeAddon({ directory, file, explicit, command, needs, acc
       return { addon, path: require.resolve(path) };
     } catch (error) {
       const [reason] = error.message.split('\n');
-      return { failures: [`${path}: ${reason}`], remedy: remedyOf(reason, compile) };
+      return { failures: [`${path}: ${reason}`], remedy: chooseRemedy(reason, compile) };
     }
   };
   const local = join(directory, 'build', 'Release', file);
@@ -65,7 +65,7 @@ const reinstall =
   'install again, with optional packages (no --omit=optional); a package-lock.json made on another platform ' +
   'leaves them out too: remove node_modules and package-lock.json first';
 
-function remedyOf(reason, compile) {
+function chooseRemedy(reason, compile) {
   if (!reason.includes('GLIBC_')) return compile;
   const systems = 'Debian 12, Ubuntu 22.04, Fedora 35, RHEL 9 and newer';
   return `the platform package needs glibc ${lowestGlibc} (${systems}); compile it here: ${compile}`;

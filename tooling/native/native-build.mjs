@@ -40,7 +40,7 @@ function checkEnd({ command, status, output }) {
  * Returns the finished share of a build from a line of Ninja (`[12/96]`) or Make (`[ 12%]`); undefined for
  * other lines.
  */
-export function progressOf(line) {
+export function readProgress(line) {
   const [, done, all] = /^\[(\d+)\/(\d+)\]/.exec(line) ?? /^\[\s*(\d+)(%)\]/.exec(line) ?? [];
   if (done === undefined) return undefined;
   return Number(done) / (all === '%' ? 100 : Number(all));
@@ -68,7 +68,7 @@ async function runBuild(args, report) {
   let shown = 0;
   const read = (text) => {
     output += text;
-    const share = progressOf(output.slice(output.lastIndexOf('\n', output.length - 2) + 1));
+    const share = readProgress(output.slice(output.lastIndexOf('\n', output.length - 2) + 1));
     if (share === undefined || share <= shown) return;
     shown = share;
     report(share);
@@ -81,7 +81,7 @@ async function runBuild(args, report) {
   checkEnd({ command: 'cmake', status, output });
 }
 
-function helpOf(command) {
+function formatHelp(command) {
   return `usage: ${command} [--build-dir DIRECTORY] [--target NAME] [-DNAME=VALUE ...]
 
 Compiles the native addon of the package with CMake and a C++ compiler.
@@ -154,13 +154,13 @@ function writeLinkAside(buildDirectory) {
  * CMake would refuse to continue. The cache of another project is kept, and leads to an error.
  */
 function forgetOtherPlace({ directory, buildDirectory }) {
-  const entryOf = (name) => cacheEntry(buildDirectory, name);
-  const source = entryOf('CMAKE_HOME_DIRECTORY');
-  const build = entryOf('CMAKE_CACHEFILE_DIR');
+  const readEntry = (name) => cacheEntry(buildDirectory, name);
+  const source = readEntry('CMAKE_HOME_DIRECTORY');
+  const build = readEntry('CMAKE_CACHEFILE_DIR');
   // an interrupted configuration has no names of folders yet
   if (source === undefined || build === undefined) return;
   if (isSameFolder(source, directory) && isSameFolder(build, buildDirectory)) return;
-  const project = entryOf('CMAKE_PROJECT_NAME');
+  const project = readEntry('CMAKE_PROJECT_NAME');
   const own = /^\s*project\s*\(\s*(\w+)/m.exec(readFileSync(join(directory, 'CMakeLists.txt'), 'utf8'))?.[1];
   if (project !== own) {
     fail(
@@ -180,7 +180,7 @@ function forgetOtherPlace({ directory, buildDirectory }) {
  */
 export async function buildNative({ directory, args, command = 'build-native.mjs' }) {
   if (args.some((word) => word === '--help' || word === '-h')) {
-    console.log(helpOf(command));
+    console.log(formatHelp(command));
     return;
   }
   const problem = platformProblem();

@@ -22,13 +22,13 @@ function makePackage(name, project = 'made') {
 
 const build = (cwd, ...args) =>
   spawnSync(process.execPath, [buildScript, ...args], { cwd, encoding: 'utf8' });
-const placeOf = (path) => readFileSync(join(path, 'build/Release/place.txt'), 'utf8').trim();
+const readPlace = (path) => readFileSync(join(path, 'build/Release/place.txt'), 'utf8').trim();
 
 describe('build-native.mjs', () => {
   it('builds in a folder that was copied or moved after a build', () => {
     const path = makePackage('first');
     expect(build(path)).toMatchObject({ status: 0, stderr: '' });
-    expect(placeOf(path)).toBe(path);
+    expect(readPlace(path)).toBe(path);
 
     const copy = join(folder, 'copy');
     cpSync(path, copy, { recursive: true });
@@ -37,12 +37,12 @@ describe('build-native.mjs', () => {
     expect(copied.stdout).toContain(
       `build/Release was configured in ${path}/build/Release: configuring it again`,
     );
-    expect(placeOf(copy)).toBe(copy);
+    expect(readPlace(copy)).toBe(copy);
 
     const moved = join(folder, 'moved');
     renameSync(copy, moved);
     expect(build(moved)).toMatchObject({ status: 0, stderr: '' });
-    expect(placeOf(moved)).toBe(moved);
+    expect(readPlace(moved)).toBe(moved);
 
     const again = build(path);
     expect(again).toMatchObject({ status: 0, stderr: '' });
@@ -97,17 +97,17 @@ exec c++ "$@"
 
   it('compiles for this machine alone only in a new folder, and on request', () => {
     const path = makePackage('sets');
-    const setsOf = (asked) => {
+    const buildSets = (asked) => {
       vi.stubEnv('MTL_INSTRUCTION_SETS', asked);
       expect(build(path)).toMatchObject({ status: 0, stderr: '' });
       const cache = readFileSync(join(path, 'build/Release/CMakeCache.txt'), 'utf8');
       return /^MTL_INSTRUCTION_SETS:[A-Z]+=(.*)$/m.exec(cache)?.[1];
     };
-    const machine = setsOf('machine');
+    const machine = buildSets('machine');
     expect(['plain', 'avx2', 'avx512']).toContain(machine);
-    expect(setsOf('machine')).toBe(machine);
-    expect(setsOf('')).toBe('all');
-    expect(setsOf('machine')).toBe('all');
+    expect(buildSets('machine')).toBe(machine);
+    expect(buildSets('')).toBe('all');
+    expect(buildSets('machine')).toBe('all');
   });
 
   it('leaves the build folder of another project alone', () => {
@@ -119,7 +119,7 @@ exec c++ "$@"
       `${other}/build/Release is the build folder of another project (another, in`,
     );
     expect(refused.stderr).toContain('remedy: pass another folder with --build-dir');
-    expect(placeOf(other)).toBe(other);
+    expect(readPlace(other)).toBe(other);
   });
 
   it('prints what it takes with --help, and builds nothing', () => {

@@ -18,7 +18,7 @@ describe('changesets', () => {
   afterAll(() => rmSync(copy.directory, { recursive: true, force: true }));
 
   const changeset = (...args) => run('changeset', args, { cwd: copy.directory });
-  const manifestOf = (name) =>
+  const readManifest = (name) =>
     JSON.parse(
       readFileSync(join(copy.directory, 'packages', name.slice('@mtl/'.length), 'package.json'), 'utf8'),
     );
@@ -49,13 +49,13 @@ describe('changesets', () => {
   });
 
   it('version gives all packages one new version, writes changelogs and uses the changesets up', () => {
-    const before = new Map(names.map((name) => [name, manifestOf(name).version]));
+    const before = new Map(names.map((name) => [name, readManifest(name).version]));
     const { status, output } = changeset('version');
     expect(status, output).toBe(0);
-    const versions = new Set(names.map((name) => manifestOf(name).version));
+    const versions = new Set(names.map((name) => readManifest(name).version));
     expect([...versions]).toHaveLength(1);
     for (const name of names) {
-      expect(manifestOf(name).version).not.toBe(before.get(name));
+      expect(readManifest(name).version).not.toBe(before.get(name));
       const changelog = join(copy.directory, 'packages', name.slice('@mtl/'.length), 'CHANGELOG.md');
       expect(existsSync(changelog), changelog).toBe(true);
     }

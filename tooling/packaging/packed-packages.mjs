@@ -8,7 +8,7 @@ export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const binaries = join(root, 'node_modules', '.bin');
 
 /** Returns the options of commands: the checkout's tools are first on PATH. */
-const optionsOf = ({ cwd = root, env = {} } = {}) => ({
+const makeOptions = ({ cwd = root, env = {} } = {}) => ({
   cwd,
   encoding: 'utf8',
   maxBuffer: 1 << 28,
@@ -27,14 +27,14 @@ const optionsOf = ({ cwd = root, env = {} } = {}) => ({
  * Runs a command with the checkout's tools first on PATH and returns its status and everything it printed.
  */
 export function run(command, args, options) {
-  const { status, stdout = '', stderr = '', error } = spawnSync(command, args, optionsOf(options));
+  const { status, stdout = '', stderr = '', error } = spawnSync(command, args, makeOptions(options));
   return { status, stdout, output: `${stdout}${stderr}${error === undefined ? '' : error.message}` };
 }
 
 /** Does as `run`, but asynchronously, so that several commands can run at once. */
 export function runConcurrently(command, args, options) {
   return new Promise((resolve) => {
-    const child = execFile(command, args, optionsOf(options), (error, stdout, stderr) => {
+    const child = execFile(command, args, makeOptions(options), (error, stdout, stderr) => {
       const failure = typeof error?.code === 'string' ? error.message : '';
       resolve({ status: child.exitCode, stdout, output: `${stdout}${stderr}${failure}` });
     });
@@ -61,7 +61,7 @@ export function withDependencies(name, packages = publishedPackages()) {
 }
 
 /** Returns the path of the tarball that pnpm packs for a package. */
-export const tarballOf = ({ name, version }, directory) =>
+export const locateTarball = ({ name, version }, directory) =>
   join(directory, `${name.replace('@', '').replace('/', '-')}-${version}.tgz`);
 
 /**
@@ -75,7 +75,7 @@ export function packPackages(directory, { hasTypes = true } = {}) {
   const packed = run('pnpm', words);
   if (packed.status !== 0) throw new Error(packed.output);
   return new Map(
-    [...publishedPackages().values()].map((manifest) => [manifest.name, tarballOf(manifest, directory)]),
+    [...publishedPackages().values()].map((manifest) => [manifest.name, locateTarball(manifest, directory)]),
   );
 }
 
@@ -96,14 +96,20 @@ export function packLocalBuilds(directory) {
       (each) => /^(lib)?mtl_/.test(each) && existsSync(join(build, each)),
     ))
       cpSync(join(build, file), join(folder, file));
-    const packed = run('tar', ['czf', tarballOf(manifest, directory), '-C', join(folder, '..'), 'package']);
+    const packed = run('tar', [
+      'czf',
+      locateTarball(manifest, directory),
+      '-C',
+      join(folder, '..'),
+      'package',
+    ]);
     if (packed.status !== 0) throw new Error(packed.output);
   }
-  return new Map(platforms.map(({ name, manifest }) => [name, tarballOf(manifest, directory)]));
+  return new Map(platforms.map(({ name, manifest }) => [name, locateTarball(manifest, directory)]));
 }
 
 /** Returns the platform packages that packages in `names` may depend on. */
-const platformPackagesOf = (names, packages = publishedPackages()) =>
+const listPlatformPackages = (names, packages = publishedPackages()) =>
   names.flatMap((name) => Object.keys(packages.get(name).optionalDependencies ?? {}));
 
 /**
@@ -115,7 +121,7 @@ export async function installPackage({ name, tarballs, directory, withPlatform =
   mkdirSync(directory, { recursive: true });
   writeFileSync(join(directory, 'package.json'), '{ "private": true, "type": "module" }\n');
   const names = withDependencies(name);
-  const files = [...names, ...(withPlatform ? platformPackagesOf(names) : [])].map((each) =>
+  const files = [...names, ...(withPlatform ? listPlatformPackages(names) : [])].map((each) =>
     tarballs.get(each),
   );
   const flags = [

@@ -19,8 +19,8 @@ import { typeErrors } from './type-errors.mjs';
 const directory = mkdtempSync(join(tmpdir(), 'mtl-packaging-'));
 const packages = publishedPackages();
 const names = [...packages.keys()];
-const folderOf = (name) => join(root, 'packages', name.slice('@mtl/'.length));
-const exampleOf = (name) => readmeExample(join(folderOf(name), 'README.md'));
+const locateFolder = (name) => join(root, 'packages', name.slice('@mtl/'.length));
+const readExample = (name) => readmeExample(join(locateFolder(name), 'README.md'));
 const isOnline = canInstall();
 const whySkipped = isOnline ? '' : ' (skipped: neither the registry nor the cache of npm can be reached)';
 
@@ -162,7 +162,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   it('@mtl/kernels names the remedy where nothing was compiled and the platform package left out', async () => {
     const folder = join(directory, 'without-platform-package');
     await installPackage({ name: '@mtl/kernels', tarballs, directory: folder, withPlatform: false });
-    writeFileSync(join(folder, 'uncompiled.mjs'), exampleOf('@mtl/kernels').code);
+    writeFileSync(join(folder, 'uncompiled.mjs'), readExample('@mtl/kernels').code);
     const { status, output } = await runConcurrently(process.execPath, ['uncompiled.mjs'], {
       cwd: folder,
       env: { MTL_KERNELS_ADDON: undefined },
@@ -185,7 +185,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   it('@mtl/errors: its example runs as READMEs say', async () => {
     const folder = join(await installedAlone('@mtl/errors'), 'with-tsx');
     mkdirSync(folder);
-    const { source, output: expected } = exampleOf('@mtl/errors');
+    const { source, output: expected } = readExample('@mtl/errors');
     writeFileSync(join(folder, 'example.mts'), source);
     const { status, stdout, output } = await runConcurrently('npx', ['--yes', 'tsx', 'example.mts'], {
       cwd: folder,
@@ -212,7 +212,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
       );
       expect(imported.status, imported.output).toBe(0);
       expect(readFileSync(join(installed, 'README.md'), 'utf8')).toBe(
-        readFileSync(join(folderOf(name), 'README.md'), 'utf8'),
+        readFileSync(join(locateFolder(name), 'README.md'), 'utf8'),
       );
       // addons must come from the platform packages
       const env = { MTL_KERNELS_ADDON: undefined, MTL_COMM_ADDON: undefined };
@@ -223,7 +223,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
         expect(help.status, help.output).toBe(0);
       }
       // what a program shows in its README is not TypeScript
-      if (programs.length === 0 || exampleOf(name) !== undefined) await runExample({ name, folder, env });
+      if (programs.length === 0 || readExample(name) !== undefined) await runExample({ name, folder, env });
     },
     compiling,
   );

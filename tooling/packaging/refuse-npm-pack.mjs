@@ -7,7 +7,7 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { stampsOf } from '../tsup/publish-folder.mjs';
+import { locateStamps } from '../tsup/publish-folder.mjs';
 
 const { name, publishConfig } = JSON.parse(readFileSync('package.json', 'utf8'));
 
@@ -29,7 +29,7 @@ for (const { types } of Object.values(publishConfig.exports)) {
     refuse(`${name} is built without ${types}`, 'npm run dev -- build:types, which compiles nothing native');
 }
 // files of earlier builds, which commands that run may still import
-const stamps = stampsOf(fileURLToPath(new URL('../..', import.meta.url)));
+const stamps = locateStamps(fileURLToPath(new URL('../..', import.meta.url)));
 const { superseded = {} } =
   (existsSync(stamps) ? JSON.parse(readFileSync(stamps, 'utf8'))[name] : undefined) ?? {};
 for (const path of Object.keys(superseded)) rmSync(join('dist', path), { force: true });

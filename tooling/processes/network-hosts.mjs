@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 
 const socketInterface = 'mtl0';
 let numCreated = 0;
-const addressOf = (host) => `10.77.0.${host + 1}`;
+const formatAddress = (host) => `10.77.0.${host + 1}`;
 function ip(...args) {
   const { status, stderr, error } = spawnSync('ip', args, { encoding: 'utf8' });
   return status === 0 ? undefined : `ip ${args.join(' ')}: ${error?.message ?? stderr.trim()}`;
@@ -37,7 +37,7 @@ function waitUntilUp(name) {
  * @typedef {object} NetworkHosts
  * @property {(host: number) => readonly string[]} prefixOf the command that runs a program on host 0 or 1, in
  *   its place
- * @property {(host: number) => string} addressOf the address of host 0 or 1
+ * @property {(host: number) => string} formatAddress the address of host 0 or 1
  * @property {string} socketInterface the name of the interface, on both
  * @property {() => void} cut takes the cable out: packets get lost without an error
  * @property {() => void} remove
@@ -63,7 +63,7 @@ export function createNetworkHosts() {
     const peer = ['peer', 'name', socketInterface, 'netns', second];
     must(ip('-n', first, 'link', 'add', socketInterface, 'type', 'veth', ...peer));
     for (const [index, name] of names.entries()) {
-      must(ip('-n', name, 'address', 'add', `${addressOf(index)}/24`, 'dev', socketInterface));
+      must(ip('-n', name, 'address', 'add', `${formatAddress(index)}/24`, 'dev', socketInterface));
       for (const each of ['lo', socketInterface]) must(ip('-n', name, 'link', 'set', each, 'up'));
     }
     for (const name of names) waitUntilUp(name);
@@ -73,7 +73,7 @@ export function createNetworkHosts() {
   }
   return {
     prefixOf: (host) => ['ip', 'netns', 'exec', names[host]],
-    addressOf,
+    formatAddress,
     socketInterface,
     cut: () => must(ip('-n', second, 'link', 'set', socketInterface, 'down')),
     remove,

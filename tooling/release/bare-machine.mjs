@@ -52,14 +52,14 @@ function addNode({ system, cache }) {
   const downloads = join(cache, 'managers');
   mkdirSync(downloads, { recursive: true });
   const wanted = [...managers, ...otherNodes];
-  const fileOf = (name) => join(downloads, `${name.replace('@', '-')}.tgz`);
-  const missing = wanted.filter((name) => !existsSync(fileOf(name)));
+  const locateTarball = (name) => join(downloads, `${name.replace('@', '-')}.tgz`);
+  const missing = wanted.filter((name) => !existsSync(locateTarball(name)));
   if (missing.length > 0) runStep('npm', ['pack', '--silent', '--pack-destination', downloads, ...missing]);
   for (const name of wanted) {
     const [tool, version] = name.split('@');
     const folder = join(system, 'opt', otherNodes.includes(name) ? `node-${version}` : tool);
     mkdirSync(folder, { recursive: true });
-    runStep('tar', ['xzf', fileOf(name), '--strip-components=1', '-C', folder]);
+    runStep('tar', ['xzf', locateTarball(name), '--strip-components=1', '-C', folder]);
   }
 }
 

@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 
 /** Returns the package.json of a tarball, which is in its one folder, whatever that is called. */
-export function manifestOf(tarball) {
+export function readManifest(tarball) {
   const { stdout, status } = spawnSync(
     'tar',
     ['-xO', '--wildcards', '--no-wildcards-match-slash', '*/package.json'],
@@ -27,7 +27,7 @@ export function manifestOf(tarball) {
   return JSON.parse(stdout);
 }
 
-const integrityOf = (tarball) =>
+const computeIntegrity = (tarball) =>
   `sha512-${createHash('sha512').update(readFileSync(tarball)).digest('base64')}`;
 
 /** Serves the tarballs; resolves to the server, which listens on 127.0.0.1. */
@@ -39,9 +39,9 @@ export function startRegistry({ folders, port = 0 }) {
   );
   const packages = new Map();
   for (const tarball of tarballs) {
-    const manifest = manifestOf(tarball);
+    const manifest = readManifest(tarball);
     const known = packages.get(manifest.name) ?? [];
-    packages.set(manifest.name, [...known, { manifest, tarball, integrity: integrityOf(tarball) }]);
+    packages.set(manifest.name, [...known, { manifest, tarball, integrity: computeIntegrity(tarball) }]);
   }
   const server = createServer((request, response) => {
     const path = decodeURIComponent(request.url.split('?')[0]).slice(1);

@@ -6,9 +6,14 @@ const options = ['REDIS', 'IBVERBS', 'NCCL', 'CUDA', 'MPI', 'LIBUV'].map((part) 
 
 /** Gloo for the addon of @mtl/comm, with the options of its CMakeLists.txt that name it. */
 export function portableGloo(directory) {
-  const optionsOf = () => options;
+  const listOptions = () => options;
   // of 2025: the tests of @mtl/comm ran with this one and with Debian 12's
-  const { folder, prefix, version } = buildLibrary({ name: 'gloo', directory, release: 'forky', optionsOf });
+  const { folder, prefix, version } = buildLibrary({
+    name: 'gloo',
+    directory,
+    release: 'forky',
+    listOptions,
+  });
   return {
     name: 'Gloo',
     version,

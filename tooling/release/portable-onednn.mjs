@@ -42,8 +42,8 @@ export function portableOneDnn(directory) {
   const spdlog = join(directory, 'no-spdlog');
   mkdirSync(spdlog, { recursive: true });
   writeFileSync(join(spdlog, 'spdlogConfig.cmake'), '');
-  const optionsOf = (version) => [...oneDnnOptions(version), `-Dspdlog_DIR=${spdlog}`];
-  const library = buildLibrary({ name: 'onednn', directory, optionsOf, prepare: leaveOutOtherPrimitives });
+  const listOptions = (version) => [...oneDnnOptions(version), `-Dspdlog_DIR=${spdlog}`];
+  const library = buildLibrary({ name: 'onednn', directory, listOptions, prepare: leaveOutOtherPrimitives });
   const { folder, prefix, version, options } = library;
   return {
     name: 'oneDNN',

@@ -4,7 +4,7 @@
  */
 export function publishOrder(manifests) {
   const byName = new Map(manifests.map((manifest) => [manifest.name, manifest]));
-  const needsOf = ({ dependencies = {}, optionalDependencies = {} }) =>
+  const listNeeds = ({ dependencies = {}, optionalDependencies = {} }) =>
     [...Object.keys(optionalDependencies), ...Object.keys(dependencies)].filter((name) => byName.has(name));
   const ordered = [];
   const open = new Set();
@@ -12,7 +12,7 @@ export function publishOrder(manifests) {
     if (ordered.includes(name)) return;
     if (open.has(name)) throw new Error(`${name} needs itself`);
     open.add(name);
-    for (const needed of needsOf(byName.get(name))) visit(needed);
+    for (const needed of listNeeds(byName.get(name))) visit(needed);
     ordered.push(name);
   };
   const isPlatform = ({ os }) => os !== undefined;

@@ -12,7 +12,7 @@ export function versionProblems({ versions, tag }) {
 }
 
 /** Returns the tag of npm for a version: a prerelease has its own tag, such as `alpha`. */
-export function distTagOf(version) {
+export function chooseDistTag(version) {
   return /-([a-z]+)/.exec(version)?.[1] ?? 'latest';
 }
 

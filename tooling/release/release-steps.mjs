@@ -7,13 +7,13 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { bootstrap, root, toolEnvironment } from '../bootstrap/bootstrap.mjs';
 import { sourceHash } from '../native/source-hash.mjs';
-import { packPackages, publishedPackages, tarballOf } from '../packaging/packed-packages.mjs';
+import { locateTarball, packPackages, publishedPackages } from '../packaging/packed-packages.mjs';
 import { testBareMachine } from './bare-machine.mjs';
 import { buildPlatformPackage } from './build-platform-package.mjs';
 import { checkPlatformPackage } from './check-platform-package.mjs';
 import { addonFoldersHere, platformFolders, platformFoldersHere } from './platform-folders.mjs';
 import { publishOrder } from './publish-order.mjs';
-import { distTagOf, releaseProblems, versionProblems } from './release-problems.mjs';
+import { chooseDistTag, releaseProblems, versionProblems } from './release-problems.mjs';
 import { runStep } from './run-step.mjs';
 
 const isDry = process.argv.includes('--dry-run');
@@ -62,7 +62,7 @@ function raiseVersions() {
   const tag = process.env.GITHUB_REF_TYPE === 'tag' ? process.env.GITHUB_REF_NAME : undefined;
   const problems = versionProblems({ versions, tag });
   if (problems.length > 0) throw new Error(problems.join('\n'));
-  console.log(`version ${versions[0]}, as ${distTagOf(versions[0])}`);
+  console.log(`version ${versions[0]}, as ${chooseDistTag(versions[0])}`);
 }
 
 function pack() {
@@ -72,7 +72,7 @@ function pack() {
   const platforms = platformsHere();
   const selection = platforms.flatMap(({ name }) => ['--filter', name]);
   run('pnpm', ['-r', ...selection, 'pack', '--pack-destination', tarballs]);
-  for (const { name, manifest } of platforms) packed.set(name, tarballOf(manifest, tarballs));
+  for (const { name, manifest } of platforms) packed.set(name, locateTarball(manifest, tarballs));
   return packed;
 }
 
@@ -91,7 +91,7 @@ function testBare(packed) {
 }
 
 function publish(packed) {
-  const distTag = distTagOf(everything()[0].version);
+  const distTag = chooseDistTag(everything()[0].version);
   for (const name of publishOrder(everything())) {
     console.log(`${isDry ? 'would publish' : 'publishing'} ${name}`);
     if (!isDry)

@@ -11,7 +11,7 @@ import { startRegistry } from './local-registry.mjs';
 import { platformFolders, platformFoldersHere } from './platform-folders.mjs';
 import { publishOrder } from './publish-order.mjs';
 import { isAbove } from './read-dynamic.mjs';
-import { distTagOf, releaseProblems, versionProblems } from './release-problems.mjs';
+import { chooseDistTag, releaseProblems, versionProblems } from './release-problems.mjs';
 
 const folder = testFolder('release');
 afterAll(folder.remove);
@@ -219,7 +219,7 @@ describe('versions', () => {
   });
 
   it('are found by npm as what they are', () => {
-    expect(['0.1.0-alpha.0', '1.0.0-rc.2', '0.1.0'].map(distTagOf)).toEqual(['alpha', 'rc', 'latest']);
+    expect(['0.1.0-alpha.0', '1.0.0-rc.2', '0.1.0'].map(chooseDistTag)).toEqual(['alpha', 'rc', 'latest']);
   });
 });
 

@@ -8,12 +8,12 @@ const columns = [
 ];
 const schedule = /^(gpipe|1f1b|interleaved|breadth-first|zb-)/;
 
-const meshOf = ({ sizes }) => {
+const describeMesh = ({ sizes }) => {
   const axes = Object.entries(sizes).map(([axis, size]) => `${axis} ${size}`);
   return axes.length === 0 ? 'one process' : axes.join(' x ');
 };
 /** 1F1B is what a pipeline has that names none. */
-const scheduleOf = ({ traits }) => traits.find((trait) => schedule.test(trait)) ?? '1f1b';
+const nameSchedule = ({ traits }) => traits.find((trait) => schedule.test(trait)) ?? '1f1b';
 
 /** Returns the largest differences of each group of layouts, as a table in Markdown. */
 function table(results, { title, groupOf }) {
@@ -56,8 +56,8 @@ export function parityTables(results) {
   const bad = results.filter(({ isGood }) => !isGood).map(({ name }) => name);
   if (bad.length > 0) throw new Error(`out of bounds: ${bad.join('; ')}`);
   const pipelines = results.filter(({ sizes }) => sizes.pp !== undefined);
-  const tables = [table(results, { title: 'mesh', groupOf: meshOf })];
-  if (pipelines.length > 0) tables.push(table(pipelines, { title: 'schedule', groupOf: scheduleOf }));
+  const tables = [table(results, { title: 'mesh', groupOf: describeMesh })];
+  if (pipelines.length > 0) tables.push(table(pipelines, { title: 'schedule', groupOf: nameSchedule }));
   return tables.join('\n\n');
 }
 

@@ -10,11 +10,18 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { entryPoints } from './entry-points.mjs';
-import { filesOf, isDeclaration, publishDeclarations, publishFolder, stampsOf } from './publish-folder.mjs';
+import {
+  isDeclaration,
+  listFiles,
+  locateStamps,
+  publishDeclarations,
+  publishFolder,
+} from './publish-folder.mjs';
 
 const defaultConfig = fileURLToPath(new URL('./default.config.mjs', import.meta.url));
 /** The configuration of the package in `folder`: its own, where it has one. */
-const configOf = (folder) => [join(folder, 'tsup.config.ts'), defaultConfig].find((path) => existsSync(path));
+const findConfig = (folder) =>
+  [join(folder, 'tsup.config.ts'), defaultConfig].find((path) => existsSync(path));
 
 const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'));
 
@@ -44,7 +51,7 @@ function hashOfFile(path) {
   return createHash('sha256').update(readFileSync(path)).digest();
 }
 
-function hashOf(folders, others = []) {
+function computeHash(folders, others = []) {
   const hash = createHash('sha256');
   for (const folder of folders) addFiles(hash, folder);
   for (const other of others) hash.update(`${other}\0`);
@@ -55,9 +62,9 @@ function hashOf(folders, others = []) {
  * Returns a digest of what is in dist/: the files that run, or the declarations; without what earlier builds
  * left there.
  */
-function outputsOf(folder, isWanted, superseded = {}) {
+function digestOutputs(folder, isWanted, superseded = {}) {
   const dist = join(folder, 'dist');
-  const paths = filesOf(dist).filter((path) => isWanted(path) && superseded[path] === undefined);
+  const paths = listFiles(dist).filter((path) => isWanted(path) && superseded[path] === undefined);
   if (paths.length === 0) return 'none';
   const hash = createHash('sha256');
   for (const path of paths.sort()) hash.update(`${path}\0`).update(hashOfFile(join(dist, path)));
@@ -67,7 +74,7 @@ function outputsOf(folder, isWanted, superseded = {}) {
 const isCode = (path) => !isDeclaration(path);
 
 /** Packages and apps that tsup builds, lower ones first: { name, folder, inputs }. */
-function packagesOf(root) {
+function listPackages(root) {
   const folders = ['packages', 'apps'].flatMap((kind) =>
     existsSync(join(root, kind)) ? readdirSync(join(root, kind)).map((entry) => join(root, kind, entry)) : [],
   );
@@ -76,18 +83,20 @@ function packagesOf(root) {
       .filter((folder) => existsSync(join(folder, 'src')))
       .map((folder) => [folder, readJson(join(folder, 'package.json'))]),
   );
-  const folderOf = new Map([...manifests].map(([folder, { name }]) => [name, folder]));
+  const folderByName = new Map([...manifests].map(([folder, { name }]) => [name, folder]));
   // bundled into some packages, and what all are built with
-  const common = hashOf(
+  const common = computeHash(
     ['native', 'tsup'].map((entry) => join(root, 'tooling', entry)),
     ['pnpm-lock.yaml', 'tsconfig.json'].map((entry) => readFileSync(join(root, entry), 'utf8')),
   );
   const ordered = new Map();
   const visit = (folder) => {
     const { name, dependencies = {}, devDependencies = {} } = manifests.get(folder);
-    const lower = Object.keys({ ...dependencies, ...devDependencies }).filter((each) => folderOf.has(each));
-    for (const each of lower) if (!ordered.has(each)) visit(folderOf.get(each));
-    const inputs = hashOf([folder], [common, ...lower.map((each) => ordered.get(each).inputs)]);
+    const lower = Object.keys({ ...dependencies, ...devDependencies }).filter((each) =>
+      folderByName.has(each),
+    );
+    for (const each of lower) if (!ordered.has(each)) visit(folderByName.get(each));
+    const inputs = computeHash([folder], [common, ...lower.map((each) => ordered.get(each).inputs)]);
     ordered.set(name, { name, folder, inputs });
   };
   for (const [folder, { name }] of manifests) if (!ordered.has(name)) visit(folder);
@@ -106,7 +115,7 @@ async function buildCode({ name, folder }, aside) {
   const { build } = await import('tsup');
   process.env.MTL_BUILD_FOLDER = aside;
   process.chdir(folder); // tsup builds the package of the working directory
-  await build({ silent: true, config: configOf(folder) }).catch((error) => {
+  await build({ silent: true, config: findConfig(folder) }).catch((error) => {
     throw new Error(`${name}: ${error.message}`, { cause: error });
   });
 }
@@ -130,8 +139,8 @@ async function buildAllCode(packages, written) {
         target: join(folder, 'dist'),
         superseded: written[name]?.superseded,
       });
-      const outputs = outputsOf(folder, isCode, superseded);
-      written[name] = { inputs, outputs, declared: outputsOf(folder, isDeclaration), superseded };
+      const outputs = digestOutputs(folder, isCode, superseded);
+      written[name] = { inputs, outputs, declared: digestOutputs(folder, isDeclaration), superseded };
     }
   } finally {
     for (const { folder } of packages) rmSync(join(folder, aside), { recursive: true, force: true });
@@ -146,7 +155,7 @@ async function buildDeclarations({ root, all, packages, written }) {
   const made = makeDeclarations({ root, entries });
   for (const { name, folder } of packages) {
     publishDeclarations({ texts: made.get(folder), target: join(folder, 'dist') });
-    written[name].declared = outputsOf(folder, isDeclaration);
+    written[name].declared = digestOutputs(folder, isDeclaration);
   }
 }
 
@@ -164,13 +173,13 @@ export async function buildPackages({ root, stamps, declarations = false }) {
   const written = existsSync(stamps) ? readJson(stamps) : {};
   const hasCode = ({ name, folder, inputs }) => {
     const { inputs: before, outputs, superseded } = written[name] ?? {};
-    return before === inputs && outputs === outputsOf(folder, isCode, superseded);
+    return before === inputs && outputs === digestOutputs(folder, isCode, superseded);
   };
   const hasDeclarations = ({ name, folder }) => {
     const { declared = 'none' } = written[name];
-    return declared !== 'none' && declared === outputsOf(folder, isDeclaration);
+    return declared !== 'none' && declared === digestOutputs(folder, isDeclaration);
   };
-  const all = packagesOf(root);
+  const all = listPackages(root);
   // declarations that exist are kept up to date, since editors and linked folders read them
   const wantsDeclarations =
     declarations || Object.values(written).some(({ declared = 'none' }) => declared !== 'none');
@@ -198,7 +207,7 @@ need. Commands may run meanwhile.`);
   const root = fileURLToPath(new URL('../..', import.meta.url));
   try {
     const declarations = process.argv.includes('--declarations');
-    await buildPackages({ root, stamps: stampsOf(root), declarations });
+    await buildPackages({ root, stamps: locateStamps(root), declarations });
   } catch (error) {
     console.error(`error[MTL_BUILD]: ${error.message}`);
     process.exitCode = 1;

@@ -11,7 +11,7 @@ afterAll(remove);
 
 const run = promisify(execFile);
 const build = () => buildPackages({ root, stamps: join(root, 'tooling/build/packages.json') });
-const outputOf = (folder) => readFileSync(join(root, folder, 'dist/index.js'), 'utf8');
+const readOutput = (folder) => readFileSync(join(root, folder, 'dist/index.js'), 'utf8');
 
 function writePackage(folder, manifest, source) {
   const exports = { '.': { '@mtl/source': './src/index.ts' } };
@@ -38,7 +38,7 @@ beforeAll(() => {
 
 it('builds lower packages first, and nothing that is built', async () => {
   expect(await build()).toEqual(['lower', 'upper', 'other', 'top']);
-  expect(outputOf('packages/b')).toContain('var b = 1');
+  expect(readOutput('packages/b')).toContain('var b = 1');
   expect(existsSync(join(root, 'packages/b/dist/index.d.ts'))).toBe(false);
   expect(await build()).toEqual([]);
 });
@@ -46,7 +46,7 @@ it('builds lower packages first, and nothing that is built', async () => {
 it('builds what changed again, and what is above it', async () => {
   write('packages/b/src/index.ts', 'export const b = 2;\n');
   expect(await build()).toEqual(['lower', 'upper', 'top']);
-  expect(outputOf('packages/b')).toContain('var b = 2');
+  expect(readOutput('packages/b')).toContain('var b = 2');
   write('packages/b/test/index.test.ts', 'not read by a build');
   write('packages/b/.turbo/turbo-test.log', 'what turbo writes of each task');
   expect(await build()).toEqual([]);
@@ -61,7 +61,7 @@ it('builds again what another program wrote to dist, but leaves declarations alo
   expect(await build()).toEqual([]);
   write('packages/c/dist/index.js', 'of other sources');
   expect(await build()).toEqual(['other']);
-  expect(outputOf('packages/c')).toContain('var c = 1');
+  expect(readOutput('packages/c')).toContain('var c = 1');
 });
 
 it('names the package that does not build, and builds it when it does', async () => {
@@ -69,7 +69,7 @@ it('names the package that does not build, and builds it when it does', async ()
   await expect(build()).rejects.toThrow(/^upper: Build failed with 1 error/);
   write('packages/a/src/index.ts', 'export const a = 3;\n');
   expect(await build()).toEqual(['upper', 'top']);
-  expect(outputOf('packages/a')).toContain('var a = 3');
+  expect(readOutput('packages/a')).toContain('var a = 3');
 });
 
 it(

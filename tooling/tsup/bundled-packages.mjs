@@ -26,7 +26,7 @@ export const ownUrls = () => ({
  * Returns the folder of the package in node_modules that a bundled file is from; undefined for files of the
  * workspace.
  */
-function thirdPartyOf(path) {
+function findThirdParty(path) {
   const at = path.lastIndexOf('node_modules/');
   if (at < 0) return undefined;
   const [scope, name] = path.slice(at + 'node_modules/'.length).split('/');
@@ -40,7 +40,7 @@ export const addLicenses = (outDir) => ({
     build.onEnd(({ metafile }) => {
       if (metafile === undefined) return; // the build failed
       const inputs = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.keys(inputs));
-      const folders = new Set(inputs.map((path) => thirdPartyOf(join(process.cwd(), path))));
+      const folders = new Set(inputs.map((path) => findThirdParty(join(process.cwd(), path))));
       for (const folder of folders) if (folder !== undefined) addLicense(folder, outDir);
     });
   },

@@ -4,7 +4,7 @@ import { join, relative, sep } from 'node:path';
 import ts from 'typescript';
 
 /** Reads tsconfig.json of the checkout `root`, with what writing declarations needs in addition. */
-function optionsOf(root) {
+function readOptions(root) {
   const { config, error } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
   if (error !== undefined) throw new Error(ts.flattenDiagnosticMessageText(error.messageText, '\n'));
   const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, root);
@@ -71,7 +71,7 @@ function missingDependencies(folder, texts) {
  */
 export function makeDeclarations({ root, entries }) {
   const rootNames = [...entries].flatMap(([folder, paths]) => paths.map((path) => join(folder, path)));
-  const program = ts.createProgram(rootNames, optionsOf(root));
+  const program = ts.createProgram(rootNames, readOptions(root));
   const made = new Map([...entries.keys()].map((folder) => [folder, new Map()]));
   const write = (path, text) => {
     const [kind, name, source, ...rest] = relative(root, path).split(sep);

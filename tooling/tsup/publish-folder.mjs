@@ -9,10 +9,10 @@ import { dirname, join, relative } from 'node:path';
 const keptMs = 3_600_000;
 
 /** Returns the path of the file in which build-packages.mjs records its builds of a checkout. */
-export const stampsOf = (root) => join(root, 'tooling', 'build', 'packages.json');
+export const locateStamps = (root) => join(root, 'tooling', 'build', 'packages.json');
 
 /** Lists the files in a folder, as paths relative to the folder. */
-export function filesOf(folder) {
+export function listFiles(folder) {
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -39,7 +39,7 @@ function isSame(path, other) {
  * @returns the same for this build
  */
 export function publishFolder({ aside, target, superseded = {}, now = Date.now() }) {
-  const built = filesOf(aside);
+  const built = listFiles(aside);
   const isNew = (path) => !existsSync(join(target, path));
   for (const path of [...built.filter(isNew), ...built.filter((path) => !isNew(path))]) {
     const [from, to] = [join(aside, path), join(target, path)];
@@ -49,7 +49,7 @@ export function publishFolder({ aside, target, superseded = {}, now = Date.now()
   rmSync(aside, { recursive: true, force: true });
   const kept = {};
   const made = new Set(built);
-  for (const path of filesOf(target).filter((each) => !made.has(each))) {
+  for (const path of listFiles(target).filter((each) => !made.has(each))) {
     const since = superseded[path] ?? now;
     if (isDeclaration(path) || now - since > keptMs) rmSync(join(target, path));
     else kept[path] = since;
@@ -69,5 +69,6 @@ export function publishDeclarations({ texts, target }) {
     writeFileSync(`${to}.${process.pid}`, text);
     renameSync(`${to}.${process.pid}`, to);
   }
-  for (const path of filesOf(target).filter(isDeclaration)) if (!texts.has(path)) rmSync(join(target, path));
+  for (const path of listFiles(target).filter(isDeclaration))
+    if (!texts.has(path)) rmSync(join(target, path));
 }

@@ -2,7 +2,7 @@
 // `toEqual` compares their elements one by one, and takes seconds for the weights of a small model.
 import { expect } from 'vitest';
 
-const viewOf = (array) => Buffer.from(array.buffer, array.byteOffset, array.byteLength);
+const viewBytes = (array) => Buffer.from(array.buffer, array.byteOffset, array.byteLength);
 const isTypedArray = (value) => ArrayBuffer.isView(value) && !(value instanceof DataView);
 
 /**
@@ -11,7 +11,7 @@ const isTypedArray = (value) => ArrayBuffer.isView(value) && !(value instanceof 
  */
 export function equalBytes(left, right) {
   if (!isTypedArray(left) || !isTypedArray(right) || left.constructor !== right.constructor) return undefined;
-  return viewOf(left).equals(viewOf(right)) ? true : undefined;
+  return viewBytes(left).equals(viewBytes(right)) ? true : undefined;
 }
 
 expect.addEqualityTesters([equalBytes]);

@@ -14,7 +14,7 @@ afterEach(() => {
 });
 
 /** Lists what a property is tried with in a test file that starts with this seed. */
-async function casesOf(seed) {
+async function listCases(seed) {
   vi.stubEnv('MTL_TEST_SEED', seed);
   vi.resetModules();
   await import('./seeded-properties.mjs');
@@ -29,11 +29,11 @@ it('are set up where a package uses fast-check', () => {
 });
 
 it('are tried with the same cases in every run, with others by another seed', async () => {
-  const cases = await casesOf(undefined);
-  expect(await casesOf('1')).toEqual(cases);
-  expect(await casesOf('2')).not.toEqual(cases);
+  const cases = await listCases(undefined);
+  expect(await listCases('1')).toEqual(cases);
+  expect(await listCases('2')).not.toEqual(cases);
 });
 
 it('refuse what is no seed', async () => {
-  await expect(casesOf('random')).rejects.toThrow('MTL_TEST_SEED=random is no whole number');
+  await expect(listCases('random')).rejects.toThrow('MTL_TEST_SEED=random is no whole number');
 });

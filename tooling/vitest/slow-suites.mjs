@@ -67,7 +67,7 @@ export const slowSuites = {
 };
 
 /** Returns the seconds of a suite by its path in the package in `folder`; 0 for a suite that is not slow. */
-export function secondsOf(suite, folder = process.cwd()) {
+export function findSeconds(suite, folder = process.cwd()) {
   return slowSuites[relative(root, folder)]?.[suite] ?? 0;
 }
 

@@ -38,7 +38,7 @@ async function compile(path, source) {
   }).code;
 }
 
-async function compiledOf(path) {
+async function loadCompiled(path) {
   const source = readFileSync(path, 'utf8');
   // files outside of the repository, such as in folders of tests, are not compiled again, so caching them
   // would only fill the disk
@@ -71,5 +71,5 @@ export function resolve(specifier, context, next) {
 
 export async function load(url, context, next) {
   if (!url.startsWith('file:') || !url.endsWith('.ts')) return next(url, context);
-  return { format: 'module', source: await compiledOf(fileURLToPath(url)), shortCircuit: true };
+  return { format: 'module', source: await loadCompiled(fileURLToPath(url)), shortCircuit: true };
 }

@@ -37,7 +37,7 @@ describe('the TypeScript loader', () => {
   });
 
   it('keeps what it has compiled of the repository, and of no other folder', () => {
-    const keptOf = (name) => readdirSync(keptFolder).filter((file) => file.startsWith(`${name}-`));
+    const listKept = (name) => readdirSync(keptFolder).filter((file) => file.startsWith(`${name}-`));
     const elsewhere = mkdtempSync(join(tmpdir(), 'mtl-loader-'));
     const name = `${basename(elsewhere)}.ts`;
     writeFileSync(join(elsewhere, name), 'console.log("elsewhere" as string);\n');
@@ -46,10 +46,10 @@ describe('the TypeScript loader', () => {
     });
     rmSync(elsewhere, { recursive: true });
     expect(stdout).toBe('elsewhere\n');
-    expect(keptOf(name)).toEqual([]);
+    expect(listKept(name)).toEqual([]);
     write('kept.ts', 'console.log(1 as number);\n');
     run('kept.ts');
-    expect(keptOf('kept.ts')).toHaveLength(1);
+    expect(listKept('kept.ts')).toHaveLength(1);
   });
 
   it('compiles what Node does not know yet, and errors name lines of the source', () => {

@@ -28,7 +28,7 @@ const recipeWith = (given: readonly string[]) => [...withoutFlags([...tiny, ...d
 // runs the program in this process: starting a separate one takes half a second more
 const start = (flags: readonly string[]) => runProgramHere({ program, flags, directory });
 const train = (given: readonly string[]) => start(recipeWith(given));
-const pathOf = (name: string): string => join(directory, name);
+const locate = (name: string): string => join(directory, name);
 
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'mtl-bert-train-'));
@@ -41,11 +41,11 @@ describe('the preset of a command line that asks for nothing of its own', () => 
     const golden = JSON.parse(
       readFileSync(new URL('../fixtures/golden-losses.json', import.meta.url), 'utf8'),
     ) as { readonly lmLosses: readonly number[] };
-    const metrics = pathOf('golden.jsonl');
+    const metrics = locate('golden.jsonl');
     const steps = String(golden.lmLosses.length);
     const run = await runProgram({
       program,
-      flags: ['--exit-interval', steps, '--save', pathOf('golden'), '--metrics-jsonl', metrics],
+      flags: ['--exit-interval', steps, '--save', locate('golden'), '--metrics-jsonl', metrics],
       directory,
     });
     expect(run.output).toContain('prepared 2,386,792 tokens');
@@ -66,9 +66,9 @@ describe('a training run', () => {
    * Returns the folder in which the run writes its model, which has the only placement of layer norms that
    * Hugging Face supports.
    */
-  const huggingFace = () => pathOf('hugging-face');
+  const huggingFace = () => locate('hugging-face');
   beforeAll(async () => {
-    const saves = ['--save', pathOf('learns'), '--save-hf', huggingFace()];
+    const saves = ['--save', locate('learns'), '--save-hf', huggingFace()];
     run = await train(['--layer-norm-placement', 'post', '--train-iters', '60', ...saves]);
   });
 
@@ -97,7 +97,7 @@ describe('a training run', () => {
   });
 
   it('goes on bitwise from a checkpoint: the same metrics, the same bytes', async () => {
-    const [whole, parts] = [pathOf('whole'), pathOf('parts')];
+    const [whole, parts] = [locate('whole'), locate('parts')];
     const dropout = ['--hidden-dropout', '0.1', '--attention-dropout', '0.1'];
     await train([...dropout, '--save', whole, '--metrics-jsonl', `${whole}.jsonl`]);
     const first = ['--save', parts, '--metrics-jsonl', `${parts}.jsonl`];
@@ -150,26 +150,26 @@ describe('wrong input ends with one coded error and status 2, before the first s
     ],
     [
       'layer norms that Hugging Face cannot hold',
-      () => ['--save-hf', pathOf('never')],
+      () => ['--save-hf', locate('never')],
       /error\[MTL_HUGGING_FACE_LAYER_NORM\].*--layer-norm-placement post/s,
     ],
   ];
   it.each(cases)('%s', async (_, flags, expected) => {
-    expectRefused(await train([...flags(), '--save', pathOf('wrong')]), expected);
+    expectRefused(await train([...flags(), '--save', locate('wrong')]), expected);
   });
 
   it('a vocabulary without [MASK]', async () => {
-    const vocabFile = pathOf('unmasked.txt');
-    writeFileSync(vocabFile, readFileSync(pathOf('vocab.txt'), 'utf8').replace('[MASK]', '[NONE]'));
-    const run = await train(['--vocab-file', vocabFile, '--save', pathOf('wrong')]);
+    const vocabFile = locate('unmasked.txt');
+    writeFileSync(vocabFile, readFileSync(locate('vocab.txt'), 'utf8').replace('[MASK]', '[NONE]'));
+    const run = await train(['--vocab-file', vocabFile, '--save', locate('wrong')]);
     expectRefused(run, /error\[MTL_DATA_SPECIAL_TOKEN\].*no token \[MASK\]/);
   });
 
   it('a corpus without sentences', async () => {
-    const inputs = [pathOf('sentences.txt')];
-    const tokenizer = { type: 'BertWordPieceLowerCase', vocabFile: pathOf('vocab.txt') } as const;
-    const { prefix } = await prepareDataset({ inputs, outputPrefix: pathOf('whole-documents'), tokenizer });
-    const run = await train(['--data-path', prefix, '--save', pathOf('wrong')]);
+    const inputs = [locate('sentences.txt')];
+    const tokenizer = { type: 'BertWordPieceLowerCase', vocabFile: locate('vocab.txt') } as const;
+    const { prefix } = await prepareDataset({ inputs, outputPrefix: locate('whole-documents'), tokenizer });
+    const run = await train(['--data-path', prefix, '--save', locate('wrong')]);
     expectRefused(run, /error\[MTL_DATA_NO_SENTENCES\].*--split-sentences/s);
   });
 
@@ -178,6 +178,6 @@ describe('wrong input ends with one coded error and status 2, before the first s
     expect(run.output).not.toContain('    at ');
     expect(run.output).not.toContain('iteration        1/');
     expect(run.code).toBe(2);
-    expect(existsSync(pathOf('wrong'))).toBe(false);
+    expect(existsSync(locate('wrong'))).toBe(false);
   }
 });

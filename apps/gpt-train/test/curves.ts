@@ -23,7 +23,7 @@ export type Curve = ReadonlyMap<number, { readonly loss: number; readonly norm: 
 /**
  * Returns losses and norms by iteration. An iteration that was repeated after a failure has its last values.
  */
-export function curveOf(path: string): Curve {
+export function readCurve(path: string): Curve {
   return new Map(
     readMetrics(path).map((step) => [step.iteration!, { loss: step.lm_loss!, norm: step.grad_norm! }]),
   );
@@ -40,7 +40,7 @@ export function expectSameCurve(curve: Curve, expected: Curve): void {
 }
 
 /** Returns the number of lines that a training run has written to its metrics file so far. */
-export const linesOf = (path: string): number =>
+export const countLines = (path: string): number =>
   existsSync(path) ? readFileSync(path, 'utf8').split('\n').length : 0;
 
 /** Trains in one process, as run `one` in `directory`, and returns its curve. */
@@ -50,5 +50,5 @@ export async function undisturbedCurve(directory: string): Promise<Curve> {
   const { code, output } = await runGptTrain({ flags, directory });
   expect(output).toContain('lm loss');
   expect(code).toBe(0);
-  return curveOf(metrics);
+  return readCurve(metrics);
 }

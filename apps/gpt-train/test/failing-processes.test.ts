@@ -5,10 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   type Curve,
-  curveOf,
+  countLines,
   everything,
   expectSameCurve,
-  linesOf,
+  readCurve,
   recipe,
   toTheEnd,
   undisturbedCurve,
@@ -45,13 +45,13 @@ describe('gpt-train on processes that fail', () => {
         while (numDone < numKills && !isOver) {
           const rank = (numDone * 7) % 4;
           const isAtStart = numDone % 3 === 1;
-          const seen = linesOf(metrics('killed'));
+          const seen = countLines(metrics('killed'));
           // the run makes progress between two kills, so that it ends; but every third kill hits ranks while
           // they start
           const isReady = (): boolean =>
             isAtStart
               ? ![undefined, killed.get(rank)].includes(processIds().get(rank))
-              : linesOf(metrics('killed')) >= seen + 2;
+              : countLines(metrics('killed')) >= seen + 2;
           while (!isReady() && !isOver) await sleep(isAtStart ? 20 : 5);
           await sleep(isAtStart ? (numDone * 131) % 700 : (numDone * 37) % 90);
           const processes = processIds();
@@ -59,7 +59,7 @@ describe('gpt-train on processes that fail', () => {
           if (victim === undefined || isOver) continue;
           process.kill(victim, 'SIGKILL');
           // fewer lines than before: a restarted run has dropped the steps that it repeats
-          if (linesOf(metrics('killed')) <= seen) numAtStart += 1;
+          if (countLines(metrics('killed')) <= seen) numAtStart += 1;
           killed = processes;
           numDone += 1;
         }
@@ -82,7 +82,7 @@ describe('gpt-train on processes that fail', () => {
       expect(numDone).toBe(numKills);
       expect(numAtStart).toBeGreaterThan(0);
       // the same layout resumes with the same bits
-      expect(curveOf(metrics('killed'))).toEqual(curveOf(metrics('quiet')));
+      expect(readCurve(metrics('killed'))).toEqual(readCurve(metrics('quiet')));
     },
     120_000 + 30_000 * numKills,
   );
@@ -108,7 +108,7 @@ describe('gpt-train on processes that fail', () => {
         onStart: (processIds) => {
           hurting = (async () => {
             // kill between two checkpoints, so that some steps are repeated
-            while (linesOf(metrics(name)) < 9 && !isOver) await sleep(5);
+            while (countLines(metrics(name)) < 9 && !isOver) await sleep(5);
             const victim = processIds().get(3);
             if (victim !== undefined && !isOver) process.kill(victim, signal);
           })();
@@ -120,7 +120,7 @@ describe('gpt-train on processes that fail', () => {
       expect(output).toMatch(says);
       expect(output.match(/warning\[MTL_RESTART\].*restart 1 of 1/g)).toHaveLength(1);
       expect(code).toBe(0);
-      expectSameCurve(curveOf(metrics(name)), undisturbed);
+      expectSameCurve(readCurve(metrics(name)), undisturbed);
     },
     180_000,
   );

@@ -11,11 +11,11 @@ import { slurmProblem, startSlurm } from '@mtl/tooling/slurm-cluster';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   type Curve,
-  curveOf,
+  countLines,
   everything,
   expectSameCurve,
-  linesOf,
   numSteps,
+  readCurve,
   recipe,
   toTheEnd,
   undisturbedCurve,
@@ -65,7 +65,7 @@ describe('gpt-train on several processes', () => {
         expect(output).toContain('profile of 2 steps');
         expect(output).toMatch(/^\[0\] waiting for other ranks +[1-9]\d*\.\d+ +\d/m);
       }
-      for (const [iteration, step] of curveOf(metrics(name))) curve.set(iteration, step);
+      for (const [iteration, step] of readCurve(metrics(name))) curve.set(iteration, step);
     }
     expectSameCurve(curve, undisturbed);
     // two data-parallel pipelines; both ran their step in the order of 1F1B
@@ -112,7 +112,7 @@ describe('gpt-train on several processes', () => {
             flags: [...flags, '--metrics-jsonl', metrics(name)],
             directory,
             launcherFlags: [
-              ...['--nnodes', '2', '--node-rank', String(host), '--master-addr', network.addressOf(0)],
+              ...['--nnodes', '2', '--node-rank', String(host), '--master-addr', network.formatAddress(0)],
             ],
             prefix: network.prefixOf(host),
             variables,
@@ -122,7 +122,7 @@ describe('gpt-train on several processes', () => {
                   onStart: (processIds) => {
                     killing = (async () => {
                       // kill between two checkpoints, so that some steps are repeated
-                      while (linesOf(metrics(name)) < 9 && !areOver) await sleep(5);
+                      while (countLines(metrics(name)) < 9 && !areOver) await sleep(5);
                       const victim = processIds().get(3);
                       if (victim !== undefined) process.kill(victim, 'SIGKILL');
                     })();
@@ -143,7 +143,7 @@ describe('gpt-train on several processes', () => {
         areOver = true;
         network.remove();
       }
-      expectSameCurve(curveOf(metrics(name)), undisturbed);
+      expectSameCurve(readCurve(metrics(name)), undisturbed);
     },
     180_000,
   );
@@ -177,7 +177,7 @@ describe('gpt-train on several processes', () => {
           rmSync(slurmDirectory, { recursive: true, force: true });
         }
         const beginning = new Map([...undisturbed].filter(([iteration]) => iteration <= numShort));
-        expectSameCurve(curveOf(metrics(launcher)), beginning);
+        expectSameCurve(readCurve(metrics(launcher)), beginning);
       },
     );
   });

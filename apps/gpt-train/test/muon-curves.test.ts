@@ -19,7 +19,7 @@ const pytorch = JSON.parse(
 const largest = (own: Curve, reference: Curve): number =>
   Math.max(...own.map((loss, step) => Math.abs(loss / reference[step]! - 1)));
 
-async function lossesOf(dtype: MuonOptions['dtype']): Promise<Curve> {
+async function computeLosses(dtype: MuonOptions['dtype']): Promise<Curve> {
   const { losses } = await train({
     dtype: 'float32',
     steps: pytorch.steps,
@@ -48,8 +48,8 @@ describe('24 steps of a float32 GPT with Muon against torch.optim.Muon', () => {
   let float32: Curve;
   let bfloat16: Curve;
   beforeAll(async () => {
-    float32 = await lossesOf('float32');
-    bfloat16 = await lossesOf('bfloat16');
+    float32 = await computeLosses('float32');
+    bfloat16 = await computeLosses('bfloat16');
   });
 
   it('orthogonalized in float32 stays on the float64 curve, as PyTorch in float32 does', () => {

@@ -99,7 +99,7 @@ function initialValues({ name }: Parameter, size: number, seed: number): Float32
   });
 }
 
-export function batchOf(step: number): TokenBatch {
+export function makeBatch(step: number): TokenBatch {
   const { batchSize, sequenceLength, vocabularySize } = recipe;
   const tokenAt = (b: number, s: number): number => {
     const sample = step * batchSize + b;
@@ -127,7 +127,7 @@ export function batchOf(step: number): TokenBatch {
 }
 
 async function* batches(): AsyncGenerator<TokenBatch> {
-  for (let step = 0; ; step++) yield batchOf(step);
+  for (let step = 0; ; step++) yield makeBatch(step);
 }
 
 /** A model of the recipe with its initial weights, and its optimizer. */

@@ -4,11 +4,11 @@ import { Tensor } from '@mtl/kernels';
 import { numLossTokens } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import {
-  batchOf,
   bounds,
   build,
   fixture,
   lossDistance,
+  makeBatch,
   normDistance,
   recipe,
   type Tamper,
@@ -21,7 +21,7 @@ import {
  */
 async function gradientDistances(tamper?: Tamper): Promise<Map<string, number>> {
   const run = build({ dtype: 'float32' });
-  const batch = batchOf(0);
+  const batch = makeBatch(0);
   run.stage.forward({ microBatch: 0, batch, lossFactors: { lm_loss: 1 / numLossTokens(batch) } });
   run.stage.backwardInput({ microBatch: 0, weights: true });
   for (const loss of run.stage.takeLosses(0)) loss.dispose();

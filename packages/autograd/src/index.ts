@@ -92,8 +92,8 @@ export { type RowGateOptions, rowGate } from './operations/row-gate.js';
 export { type Heads, type SplitProjectionOptions, splitProjection } from './operations/split-projection.js';
 export { type WholeHeadNormOptions, wholeHeadNorm } from './operations/whole-head-norm.js';
 export {
-  domainsOf,
   type Initialization,
+  listDomains,
   Parameter,
   type ParameterDomain,
   type ParameterOptions,
@@ -102,5 +102,5 @@ export { ParameterUnit, type UnitKeeper } from './parameter-unit.js';
 
 export { type PhiloxKey, philox, siteKey } from './random.js';
 export { recompute } from './recompute.js';
-export { type BackwardCall, type BackwardParts, Tape, type TapeNode, type TapeOptions } from './tape.js';
+export { type BackwardCall, type BackwardHalves, Tape, type TapeNode, type TapeOptions } from './tape.js';
 export { type Activation, type Part, type Recipe, SavedTensor, Variable } from './variable.js';

@@ -14,19 +14,20 @@ interface Rectangle {
   readonly columns: number;
 }
 
-const productOf = (sizes: readonly number[]): number => sizes.reduce((product, size) => product * size, 1);
+const computeProduct = (sizes: readonly number[]): number =>
+  sizes.reduce((product, size) => product * size, 1);
 
 /**
  * Splits a slice of a tensor into rectangles: the dimensions before the last sharded dimension become rows;
  * the last sharded dimension and later ones become columns. If an earlier dimension is sharded as well
  * (experts), each of its indices is a rectangle.
  */
-function rectanglesOf({ globalShape, slices, shape }: Parameter): readonly Rectangle[] {
+function splitRectangles({ globalShape, slices, shape }: Parameter): readonly Rectangle[] {
   const sharded = slices.flatMap(({ start, end }, dim) =>
     start === 0 && end === globalShape[dim] ? [] : [dim],
   );
   const last = sharded.at(-1) ?? 0;
-  const after = productOf(globalShape.slice(last + 1));
+  const after = computeProduct(globalShape.slice(last + 1));
   const { start, end } = slices[last] ?? { start: 0, end: 1 };
   if (last === 0) {
     // whole rows
@@ -34,18 +35,18 @@ function rectanglesOf({ globalShape, slices, shape }: Parameter): readonly Recta
     return [{ offset: 0, globalColumns: after, rowOffset: start, columnOffset: 0, rows, columns }];
   }
   const numOuter = (sharded.at(-2) ?? -1) + 1;
-  const rows = productOf(globalShape.slice(numOuter, last));
+  const rows = computeProduct(globalShape.slice(numOuter, last));
   const columns = (end - start) * after;
   const common = { globalColumns: globalShape[last]! * after, columnOffset: start * after, rows, columns };
-  return Array.from({ length: productOf(shape.slice(0, numOuter)) }, (_, index) => ({
+  return Array.from({ length: computeProduct(shape.slice(0, numOuter)) }, (_, index) => ({
     ...common,
     offset: index * rows * columns,
-    rowOffset: globalIndexOf(index, { slices, globalShape, numOuter }) * rows,
+    rowOffset: computeGlobalIndex(index, { slices, globalShape, numOuter }) * rows,
   }));
 }
 
 /** Converts an index of the slice's first `numOuter` dimensions, folded, to the index in the whole tensor. */
-function globalIndexOf(
+function computeGlobalIndex(
   index: number,
   {
     slices,
@@ -97,7 +98,9 @@ function uniform(
     const key = siteKey(seed, parameter.name);
     const onHost = new Float32Array(parameter.size);
     let [block, words] = [-1, philox(key, [0, 0, 0, 0])];
-    for (const { offset, globalColumns, rowOffset, columnOffset, rows, columns } of rectanglesOf(parameter)) {
+    for (const { offset, globalColumns, rowOffset, columnOffset, rows, columns } of splitRectangles(
+      parameter,
+    )) {
       for (let row = 0; row < rows; row++) {
         for (let column = 0; column < columns; column++) {
           const element = (row + rowOffset) * globalColumns + column + columnOffset;
@@ -121,7 +124,7 @@ function normal(
   { mean, standardDeviation, seed }: { mean: number; standardDeviation: number; seed: number },
 ): void {
   const key = siteKey(seed, parameter.name);
-  for (const { offset, rows, columns, ...offsets } of rectanglesOf(parameter)) {
+  for (const { offset, rows, columns, ...offsets } of splitRectangles(parameter)) {
     using matrix = target.view({ offset, shape: [rows, columns] });
     philoxNormal({ output: matrix, mean, standardDeviation, key, ...offsets });
   }

@@ -107,11 +107,11 @@ function compute(operation: Operation, precisions: readonly (MatmulPrecision | u
   });
   const tape = new Tape();
   const values = (size: number): Float64Array => Float64Array.from({ length: size }, (_, at) => Math.sin(at));
-  const inputOf = (width: number): Variable =>
+  const makeInput = (width: number): Variable =>
     tape.input(Tensor.from(values(rows * width), { shape: [rows, 1, width], dtype, device }), {
       requiresGradient: true,
     });
-  const [input, residual] = [inputOf(inputs), inputOf(outputs)];
+  const [input, residual] = [makeInput(inputs), makeInput(outputs)];
   const output = operation(tape, { input, residual, weight, second, bias });
   const isLoss = output.tensor.size === rows;
   const gradient = isLoss

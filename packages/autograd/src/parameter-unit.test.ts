@@ -2,9 +2,9 @@ import { numLiveTensors, Tensor } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   allocateParameters,
-  domainsOf,
   layerNorm,
   linear,
+  listDomains,
   Parameter,
   ParameterUnit,
   recompute,
@@ -149,16 +149,16 @@ describe('a unit of parameters', () => {
   });
 });
 
-describe('domainsOf', () => {
+describe('listDomains', () => {
   const parameter = (name: string, view: 'dense' | 'expert'): Parameter =>
     new Parameter({ name, globalShape: [2], initialization: { kind: 'zeros' }, placement: { view } });
 
   it('puts parameters together whose gradients are summed over the same processes', () => {
     const [a, b, c] = [parameter('a', 'expert'), parameter('b', 'dense'), parameter('c', 'expert')];
-    expect(domainsOf([a, b, c])).toEqual([
+    expect(listDomains([a, b, c])).toEqual([
       { view: 'dense', parameters: [b] },
       { view: 'expert', parameters: [a, c] },
     ]);
-    expect(domainsOf([])).toEqual([{ view: 'dense', parameters: [] }]);
+    expect(listDomains([])).toEqual([{ view: 'dense', parameters: [] }]);
   });
 });

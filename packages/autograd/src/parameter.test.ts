@@ -12,7 +12,7 @@ import {
 
 const normal = { kind: 'normal', standardDeviation: 0.02 } as const;
 
-function valuesOf(parameter: Parameter, seed: number): number[] {
+function initializeValues(parameter: Parameter, seed: number): number[] {
   const target = Tensor.empty({ shape: parameter.shape, dtype: 'float32' });
   initializeParameter(parameter, target, seed);
   const values = target.toArray();
@@ -142,8 +142,8 @@ describe('initializeParameter', () => {
         const sharded = Object.fromEntries(axes.slice(0, dims.length).map((axis, dim) => [axis, dim]));
         const initialization = kind === 'normal' ? normal : ({ kind, bound: 0.1 } as const);
         const options = { name: 'layer.weight', globalShape, initialization };
-        const whole = valuesOf(new Parameter(options), seed);
-        const shard = valuesOf(new Parameter({ ...options, slices, placement: { sharded } }), seed);
+        const whole = initializeValues(new Parameter(options), seed);
+        const shard = initializeValues(new Parameter({ ...options, slices, placement: { sharded } }), seed);
         const expected = whole.filter((_, index) => {
           let rest = index;
           return globalShape
@@ -163,9 +163,9 @@ describe('initializeParameter', () => {
   it('depends on the seed and on the name', () => {
     const first = new Parameter({ name: 'a', globalShape: [4, 4], initialization: normal });
     const second = new Parameter({ name: 'b', globalShape: [4, 4], initialization: normal });
-    expect(valuesOf(first, 1)).toEqual(valuesOf(first, 1));
-    expect(valuesOf(first, 1)).not.toEqual(valuesOf(first, 2));
-    expect(valuesOf(first, 1)).not.toEqual(valuesOf(second, 1));
+    expect(initializeValues(first, 1)).toEqual(initializeValues(first, 1));
+    expect(initializeValues(first, 1)).not.toEqual(initializeValues(first, 2));
+    expect(initializeValues(first, 1)).not.toEqual(initializeValues(second, 1));
     expect(siteKey(1, 'a')).not.toEqual(siteKey(1, 'b'));
   });
 
@@ -192,10 +192,10 @@ describe('initializeParameter', () => {
 
   it('writes zeros and ones', () => {
     const options = { name: 'norm', globalShape: [5] };
-    expect(valuesOf(new Parameter({ ...options, initialization: { kind: 'ones' } }), 3)).toEqual([
+    expect(initializeValues(new Parameter({ ...options, initialization: { kind: 'ones' } }), 3)).toEqual([
       1, 1, 1, 1, 1,
     ]);
-    expect(valuesOf(new Parameter({ ...options, initialization: { kind: 'zeros' } }), 3)).toEqual([
+    expect(initializeValues(new Parameter({ ...options, initialization: { kind: 'zeros' } }), 3)).toEqual([
       0, 0, 0, 0, 0,
     ]);
   });

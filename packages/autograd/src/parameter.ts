@@ -1,5 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import { sizeOf, type Tensor } from '@mtl/kernels';
+import { countElements, type Tensor } from '@mtl/kernels';
 import {
   axesOfCopies,
   axesOfPartialSums,
@@ -95,8 +95,8 @@ export class Parameter {
     this.globalShape = options.globalShape;
     this.slices = options.slices ?? options.globalShape.map((size) => ({ start: 0, end: size }));
     this.shape = this.slices.map(({ start, end }) => end - start);
-    this.size = sizeOf(this.shape);
-    this.placement = placementOf(options, this.shape);
+    this.size = countElements(this.shape);
+    this.placement = choosePlacement(options, this.shape);
     this.copiedOver = axesOfCopies(this.placement);
     this.partialOver = axesOfPartialSums(this.placement);
     this.initialization = options.initialization;
@@ -256,7 +256,7 @@ export class Parameter {
 }
 
 /** Returns the placement of a parameter whose slices have this shape. */
-function placementOf(
+function choosePlacement(
   { name, globalShape, placement = {} }: ParameterOptions,
   shape: readonly number[],
 ): Placement {
@@ -288,7 +288,7 @@ export interface ParameterDomain {
  * Returns the domains of a model's parameters, each in the order of its parameters; one empty domain if there
  * are no parameters.
  */
-export function domainsOf(parameters: readonly Parameter[]): readonly ParameterDomain[] {
+export function listDomains(parameters: readonly Parameter[]): readonly ParameterDomain[] {
   const domains = (Object.keys(meshViews) as MeshView[]).map((view) => ({
     view,
     parameters: parameters.filter(({ placement }) => placement.view === view),

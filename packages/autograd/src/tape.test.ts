@@ -99,7 +99,7 @@ interface LossOptions {
 }
 
 /** Computes x + gelu(linear(norm(x))), twice with the same parameters, then the loss over a tied head. */
-function lossOf(tape: Tape, input: Variable, options: LossOptions = {}): Variable {
+function buildLoss(tape: Tape, input: Variable, options: LossOptions = {}): Variable {
   const { chunkBytes, recomputed, layerLoss } = options;
   const layer = (inner: Tape, x: Variable): Variable =>
     inner.scope(() => {
@@ -115,13 +115,13 @@ function lossOf(tape: Tape, input: Variable, options: LossOptions = {}): Variabl
 /** Computes 2 x and 3 x in one operation, which reports the calls of its backward. */
 function doubledAndTripled(tape: Tape, input: Variable, onCall: (call: string) => void): Variable[] {
   const { shape } = input.tensor;
-  const sumOf = (left: Tensor, right: Tensor): Tensor => {
+  const addTensors = (left: Tensor, right: Tensor): Tensor => {
     const output = Tensor.empty({ shape, dtype, device });
     add({ output, left, right });
     return output;
   };
-  const doubled = sumOf(input.tensor, input.tensor);
-  const tripled = sumOf(doubled, input.tensor);
+  const doubled = addTensors(input.tensor, input.tensor);
+  const tripled = addTensors(doubled, input.tensor);
   const outputs = [doubled, tripled].map((tensor) => tape.result(tensor, { requiresGradient: true }));
   tape.record(outputs, () => ({
     name: 'doubled and tripled',
@@ -153,7 +153,7 @@ interface Result {
 
 function run(
   tapeOptions: TapeOptions = {},
-  options: Parameters<typeof lossOf>[2] & { split?: boolean; written?: readonly Parameter[] } = {},
+  options: Parameters<typeof buildLoss>[2] & { split?: boolean; written?: readonly Parameter[] } = {},
 ): Result {
   for (const parameter of model.all) parameter.mainGradient.zero();
   for (const parameter of options.written ?? []) {
@@ -164,7 +164,7 @@ function run(
   const values = Array.from({ length: sequence * batch * hidden }, (_, index) => Math.sin(index));
   const tensor = Tensor.from(values, { shape: [sequence, batch, hidden], dtype, device });
   const input = tape.input(tensor, { requiresGradient: true });
-  const loss = lossOf(tape, input, options);
+  const loss = buildLoss(tape, input, options);
   if (options.split) {
     tape.backwardInput(loss);
     expect(model.all.every(({ mainGradient }) => mainGradient.toArray().every((value) => value === 0))).toBe(
@@ -272,7 +272,7 @@ describe('Tape', () => {
       { shape: [sequence, batch, hidden], dtype, device },
     );
     const input = tape.input(tensor);
-    const loss = lossOf(tape, input);
+    const loss = buildLoss(tape, input);
     tape.backward(loss);
     loss.release();
     input.release();
@@ -332,7 +332,7 @@ describe('Tape', () => {
   it('refuses backward when it does not record, and keeps nothing', () => {
     const tape = new Tape({ recording: false });
     const input = tape.input(Tensor.zeros({ shape: [sequence, batch, hidden], dtype, device }));
-    const loss = lossOf(tape, input);
+    const loss = buildLoss(tape, input);
     expect(loss.tensor.toArray().every(Number.isFinite)).toBe(true);
     expect(() => tape.backward(loss)).toThrow(/does not record/);
     loss.release();
@@ -342,7 +342,7 @@ describe('Tape', () => {
   it('refuses backward a second time, and of what is no variable', () => {
     const tape = new Tape();
     const input = tape.input(Tensor.zeros({ shape: [sequence, batch, hidden], dtype, device }));
-    const loss = lossOf(tape, input);
+    const loss = buildLoss(tape, input);
     expect(() => tape.backward(undefined as unknown as Variable)).toThrow(/no variable of a tape/);
     expect(() => tape.backward(loss.tensor as unknown as Variable)).toThrow(/no variable of a tape/);
     tape.backward(loss);
@@ -371,7 +371,7 @@ describe('Tape', () => {
   it('frees everything of a tape that is given up', () => {
     const tape = new Tape();
     const input = tape.input(Tensor.zeros({ shape: [sequence, batch, hidden], dtype, device }));
-    const loss = lossOf(tape, input);
+    const loss = buildLoss(tape, input);
     loss.release();
     input.release();
     tape.dispose(); // afterEach counts

@@ -8,13 +8,13 @@ import { type Activation, type Part, type Recipe, SavedTensor, Variable } from '
  * The half of backward that an operation is to do: gradients of its inputs (B), of its parameters (W), or
  * both.
  */
-export interface BackwardParts {
+export interface BackwardHalves {
   readonly input: boolean;
   readonly weight: boolean;
 }
 
 export interface BackwardCall {
-  readonly parts: BackwardParts;
+  readonly parts: BackwardHalves;
   /**
    * The gradient of the output, or of the first of several outputs. Absent for a root such as a loss, which
    * has its own gradient, and for an unused output. The tape owns it.
@@ -200,7 +200,7 @@ export class Tape {
   }
 
   /**
-   * Runs the input half of backward: afterwards `gradientOf` returns the gradients of inputs, and weight
+   * Runs the input half of backward: afterwards `takeGradient` returns the gradients of inputs, and weight
    * gradients are untouched.
    */
   backwardInput(output: Variable | readonly Variable[], outputGradient?: Tensor): void {
@@ -216,7 +216,7 @@ export class Tape {
       const [outputGradient] = outputGradients;
       const parts = { input: false, weight: true };
       node.backward({ parts, outputGradient, outputGradients, accumulated: [] });
-      disposeOf(outputGradients);
+      disposeAll(outputGradients);
       this.#finish(node);
     }
     this.#enterUnit(undefined);
@@ -235,7 +235,7 @@ export class Tape {
   /** Frees everything that backward has not freed. */
   dispose(): void {
     for (const { node, outputGradients } of this.#pending) {
-      disposeOf(outputGradients);
+      disposeAll(outputGradients);
       this.#free(node);
     }
     for (const recorded of this.#nodes) if ('node' in recorded) this.#free(recorded.node);
@@ -260,7 +260,7 @@ export class Tape {
   #playBack(
     output: Variable | readonly Variable[],
     outputGradient: Tensor | undefined,
-    parts: BackwardParts,
+    parts: BackwardHalves,
   ): void {
     if (!this.recording) throw new UsageError('MTL_TAPE', 'backward on a tape that does not record');
     const outputs = [output].flat();
@@ -277,7 +277,7 @@ export class Tape {
   #playRecorded(
     recorded: RecordedNode | UnitBoundary,
     roots: readonly Variable[],
-    parts: BackwardParts,
+    parts: BackwardHalves,
   ): void {
     if ('unit' in recorded) {
       this.#enterUnit(recorded.begins ? undefined : recorded.unit);
@@ -294,7 +294,7 @@ export class Tape {
     try {
       this.#playNode(node, gradients, parts);
     } catch (error) {
-      disposeOf(gradients);
+      disposeAll(gradients);
       throw error;
     }
   }
@@ -323,7 +323,7 @@ export class Tape {
     }
   }
 
-  #playNode(node: TapeNode, outputGradients: readonly (Tensor | undefined)[], parts: BackwardParts): void {
+  #playNode(node: TapeNode, outputGradients: readonly (Tensor | undefined)[], parts: BackwardHalves): void {
     const accumulated = node.inputs.map((input) => this.#gradients.get(input));
     const [outputGradient] = outputGradients;
     const gradients = node.backward({ parts, outputGradient, outputGradients, accumulated });
@@ -332,7 +332,7 @@ export class Tape {
       if (gradient !== undefined) this.#addGradient(input, gradient, node.addsAccumulated === true);
     });
     if (parts.weight || !(node.hasWeightPart ?? node.parameters.length > 0)) {
-      disposeOf(outputGradients);
+      disposeAll(outputGradients);
       this.#finish(node);
     } else {
       this.#pending.push({ node, outputGradients, unit: this.#unit });
@@ -384,6 +384,6 @@ function withUnit({ dependencies, compute }: Recipe, unit: ParameterUnit | undef
   };
 }
 
-function disposeOf(tensors: readonly (Tensor | undefined)[]): void {
+function disposeAll(tensors: readonly (Tensor | undefined)[]): void {
   for (const tensor of tensors) tensor?.dispose();
 }

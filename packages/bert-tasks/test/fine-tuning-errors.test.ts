@@ -56,7 +56,7 @@ const startingAt =
   (configuration) => ({ start: { ...configuration.start, scratch: undefined, ...start } });
 
 const header = 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n';
-const squadOf = (qas: string): string =>
+const writeSquad = (qas: string): string =>
   `{"version": "1.1", "data": [{"paragraphs": [{"context": "a cat", "qas": ${qas}}]}]}`;
 
 /** The fault, the change that causes it, the code, and further text that the message must contain. */
@@ -106,7 +106,7 @@ const cases: readonly (readonly [string, 'qqp' | 'race' | 'squad', () => Change,
   [
     'a dev set without questions',
     'squad',
-    () => withValid('SQuAD/none.json', squadOf('[]')),
+    () => withValid('SQuAD/none.json', writeSquad('[]')),
     'MTL_DATA_TASK_FILE',
     'none.json: has no questions',
   ],
@@ -127,7 +127,7 @@ const cases: readonly (readonly [string, 'qqp' | 'race' | 'squad', () => Change,
   [
     'a malformed SQuAD file',
     'squad',
-    () => withValid('SQuAD/bad.json', squadOf('[{"id": "x", "answers": []}]')),
+    () => withValid('SQuAD/bad.json', writeSquad('[{"id": "x", "answers": []}]')),
     'MTL_DATA_TASK_FILE',
     'data[0].paragraphs[0].qas[0]',
   ],
@@ -144,7 +144,7 @@ const cases: readonly (readonly [string, 'qqp' | 'race' | 'squad', () => Change,
     () =>
       withValid(
         'SQuAD/answer.json',
-        squadOf('[{"id": "x", "question": "q", "answers": [{"text": "cat", "answer_start": 0}]}]'),
+        writeSquad('[{"id": "x", "question": "q", "answers": [{"text": "cat", "answer_start": 0}]}]'),
       ),
     'MTL_DATA_TASK_ANSWER',
     '2, where the context has it first',
@@ -298,14 +298,14 @@ describe('wrong input of a fine-tuning', () => {
     const metricsJsonl = tasks.path('QQP/train.tsv/metrics.jsonl');
     const run = (changes: Partial<FineTuningConfiguration>) =>
       fineTune({ configuration: { ...configuration, ...changes }, seeds: [1], onMessage: () => {} });
-    const endsOf = () => readRunRecord(join(save, 'seed-1'))?.starts.map(({ end }) => end);
+    const readEnds = () => readRunRecord(join(save, 'seed-1'))?.starts.map(({ end }) => end);
     await expect(run({ metricsJsonl })).rejects.toThrow('metrics.jsonl');
     expect(numLiveTensors()).toBe(0);
-    expect(endsOf()).toMatchObject([
+    expect(readEnds()).toMatchObject([
       { reason: 'failed', iteration: 0, error: expect.stringContaining('metrics.jsonl') as string },
     ]);
     await run({ checkpoint: { ...configuration.checkpoint, resume: true } });
-    expect(endsOf()).toMatchObject([{ reason: 'failed' }, { reason: 'done' }]);
+    expect(readEnds()).toMatchObject([{ reason: 'failed' }, { reason: 'done' }]);
   });
 
   it("broken rows of QQP's training file are left out and counted aloud", async () => {

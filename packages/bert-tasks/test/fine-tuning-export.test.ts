@@ -20,7 +20,7 @@ const onMessage = (): void => {};
 type Task = 'qqp' | 'race' | 'squad';
 
 /** Returns the configuration of a model whose layer norms are placed as in transformers. */
-function configurationOf(
+function makeConfiguration(
   task: Task,
   {
     checkpoint,
@@ -50,7 +50,7 @@ async function evaluate(task: Task, directory: string) {
   const still = { ...optimizer, learningRate: 1e-12 };
   const named = { ...start, scratch: undefined, tokenizer: undefined, loadHuggingFace: directory };
   const report = await fineTune({
-    configuration: configurationOf(task, { start: named, epochs: 1, optimizer: still }),
+    configuration: makeConfiguration(task, { start: named, epochs: 1, optimizer: still }),
     seeds: [9],
     onMessage: (text: string) => void heard.push(text),
   });
@@ -66,7 +66,7 @@ describe('--save-hf of a fine-tuning', () => {
     ['squad', 'BertForQuestionAnswering'],
   ] as const)('is a directory that says the same: %s', async (task, className) => {
     const saveHuggingFace = tasks.path(`hf-${task}`);
-    const configuration = configurationOf(task, { checkpoint: { saveHuggingFace } });
+    const configuration = makeConfiguration(task, { checkpoint: { saveHuggingFace } });
     const report = await fineTune({ configuration, seeds: [5], onMessage });
     expect(readJson(join(saveHuggingFace, 'config.json'))).toMatchObject({
       architectures: [className],
@@ -92,7 +92,7 @@ describe('--save-hf of a fine-tuning', () => {
     const checkpoint = { save: tasks.path('sharded'), saveHuggingFace: tasks.path('hf-sharded') };
     const parallel = { threads: 1, 'tensor-model-parallel-size': 2, 'pipeline-model-parallel-size': 2 };
     const argument: FineTuneArgument = {
-      configuration: configurationOf('qqp', { checkpoint, parallel }),
+      configuration: makeConfiguration('qqp', { checkpoint, parallel }),
       seeds: [5, 6],
     };
     const [[report]] = (await runInMemoryRanks<FineTuningReport[]>({
@@ -119,7 +119,7 @@ describe('--save-hf of a fine-tuning', () => {
     const heard: string[] = [];
     const before = readFileSync(tasks.path('hf-sharded/seed-6/model.safetensors'));
     await fineTune({
-      configuration: configurationOf('qqp', { checkpoint: { ...checkpoint, resume: true } }),
+      configuration: makeConfiguration('qqp', { checkpoint: { ...checkpoint, resume: true } }),
       seeds: [5, 6],
       onMessage: (text) => void heard.push(text),
     });
@@ -134,7 +134,7 @@ describe('--save-hf of a fine-tuning', () => {
     const heard: string[] = [];
     const run = (name: string, saveHuggingFace: string | undefined) =>
       fineTune({
-        configuration: configurationOf('qqp', {
+        configuration: makeConfiguration('qqp', {
           epochs: 1,
           checkpoint: { save: tasks.path(name), saveHuggingFace, resume: true },
         }),
@@ -163,12 +163,12 @@ describe('--save-hf of a fine-tuning', () => {
   it.each([
     [
       'layer norm before the sublayers',
-      () => configurationOf('qqp', { start: tasks.configuration('qqp').start }),
+      () => makeConfiguration('qqp', { start: tasks.configuration('qqp').start }),
       { code: 'MTL_HUGGING_FACE_LAYER_NORM', expected: '--layer-norm-placement post' },
     ],
     [
       'a directory that holds files',
-      () => configurationOf('qqp', { checkpoint: { saveHuggingFace: tasks.path('QQP') } }),
+      () => makeConfiguration('qqp', { checkpoint: { saveHuggingFace: tasks.path('QQP') } }),
       { code: 'MTL_HUGGING_FACE_EXISTS' },
     ],
   ])('refuses %s, before anything is trained', async (_, change, refusal) => {

@@ -7,7 +7,7 @@ import type { FineTuningConfiguration } from '../src/flags/fine-tuning-configura
 import { type FineTuningReport, fineTune } from '../src/runs/fine-tune.js';
 import type { FineTuneArgument } from './ranks/fine-tune.js';
 import { SmallTasks } from './support/small-tasks.js';
-import { stepsOf } from './support/task-steps.js';
+import { readSteps } from './support/task-steps.js';
 
 let tasks: SmallTasks;
 const ranks = new WaitingRanks<readonly FineTuneArgument[], FineTuningReport[]>(
@@ -133,7 +133,7 @@ describe('fine-tuning on several processes', () => {
     readonly reports: readonly FineTuningReport[];
   }): void {
     const { task, name, alone, reports } = options;
-    const [reference, steps] = ['alone', name].map((run) => stepsOf(tasks.path(`${task}-${run}.jsonl`)));
+    const [reference, steps] = ['alone', name].map((run) => readSteps(tasks.path(`${task}-${run}.jsonl`)));
     expect(steps).toHaveLength(reference!.length);
     steps!.forEach((step, at) => {
       // the bounds of the design for layouts, dropout included
@@ -174,7 +174,7 @@ describe('fine-tuning on several processes', () => {
     for (const { seeds } of reports!) expect(seeds).toHaveLength(1);
   });
 
-  const argumentOf = (
+  const makeArgument = (
     save: string,
     more: Partial<FineTuningConfiguration>,
     resume = false,
@@ -192,9 +192,9 @@ describe('fine-tuning on several processes', () => {
     'goes on after an interruption as if there had been none, bit for bit, in a pipeline with chunks',
     async () => {
       const parallel = { threads: 1, ...tensor, ...stages, ...chunks };
-      const [whole] = await onRanks(4, [argumentOf('whole', { parallel })]);
-      await onRanks(4, [argumentOf('parts', { parallel, exitInterval: 7 })]);
-      const [parts] = await onRanks(4, [argumentOf('parts', { parallel }, true)]);
+      const [whole] = await onRanks(4, [makeArgument('whole', { parallel })]);
+      await onRanks(4, [makeArgument('parts', { parallel, exitInterval: 7 })]);
+      const [parts] = await onRanks(4, [makeArgument('parts', { parallel }, true)]);
       expect(parts!.map(({ median }) => median)).toEqual(whole!.map(({ median }) => median));
       const names = readdirSync(tasks.path('whole/seed-5/iter_0000010'));
       expect(names.filter((name) => name.endsWith('.safetensors')).length).toBeGreaterThan(1);
@@ -211,14 +211,14 @@ describe('fine-tuning on several processes', () => {
   it(
     'moves from one layout to another',
     async () => {
-      await fineTune({ ...argumentOf('moving', { exitInterval: 3 }), onMessage });
+      await fineTune({ ...makeArgument('moving', { exitInterval: 3 }), onMessage });
       const cut = { threads: 1, ...tensor, 'sequence-parallel': true };
-      await onRanks(2, [argumentOf('moving', { parallel: cut, exitInterval: 6 }, true)]);
+      await onRanks(2, [makeArgument('moving', { parallel: cut, exitInterval: 6 }, true)]);
       const piped = { threads: 1, ...stages, ...chunks };
-      const [[moved]] = (await onRanks(2, [argumentOf('moving', { parallel: piped }, true)])) as [
+      const [[moved]] = (await onRanks(2, [makeArgument('moving', { parallel: piped }, true)])) as [
         [FineTuningReport],
       ];
-      const stayed = await fineTune({ ...argumentOf('staying', {}), onMessage });
+      const stayed = await fineTune({ ...makeArgument('staying', {}), onMessage });
       expect(Math.abs(moved.median.dev!.loss! / stayed.median.dev!.loss! - 1)).toBeLessThan(2e-6);
     },
     processTestMs,
@@ -247,7 +247,7 @@ describe('fine-tuning on several processes', () => {
           configuration: tasks.configuration('qqp', {
             epochs: 1,
             parallel: { threads: 1, ...parallel },
-            start: { ...start, scratch: undefined, load: pretraining.pathOf('bert'), initialWeights },
+            start: { ...start, scratch: undefined, load: pretraining.locate('bert'), initialWeights },
           }),
         });
         const [[alone], [fresh]] = (await onRanks(1, [argument({}), argument({}, true)])) as [

@@ -5,7 +5,7 @@ import { processTestMs, runProcesses } from '@mtl/runs/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FineTuningConfiguration } from '../src/flags/fine-tuning-configuration.js';
 import { SmallTasks } from './support/small-tasks.js';
-import { stepsOf } from './support/task-steps.js';
+import { readSteps } from './support/task-steps.js';
 
 /** Activations are most of the memory, so that the effect of recomputation is not hidden by parameters. */
 const sizes = { numLayers: 4, hiddenSize: 128, numAttentionHeads: 4 };
@@ -61,8 +61,8 @@ describe('recomputation in a fine-tuning', () => {
   it.each(layouts)(
     'takes as much less memory as in pretraining, and changes no bit of the curve: $name',
     async ({ name, worldSize, parallel }) => {
-      const metricsOf = (way: string): string => tasks.path(`${name}-${way}.jsonl`);
-      const configurationOf = (way: string, recompute: Recompute): FineTuningConfiguration => {
+      const locateMetrics = (way: string): string => tasks.path(`${name}-${way}.jsonl`);
+      const makeConfiguration = (way: string, recompute: Recompute): FineTuningConfiguration => {
         const base = tasks.configuration('qqp', {
           sequenceLength,
           microBatchSize,
@@ -70,7 +70,7 @@ describe('recomputation in a fine-tuning', () => {
           epochs: 1,
           parallel: { threads: 1, ...parallel },
           recompute,
-          metricsJsonl: metricsOf(way),
+          metricsJsonl: locateMetrics(way),
           data: { train: tasks.path('long/train.tsv'), valid: [tasks.path('long/dev.tsv')], test: [] },
         });
         return { ...base, start: { ...base.start, scratch: { ...sizes, layerNormPlacement: 'pre' } } };
@@ -79,8 +79,8 @@ describe('recomputation in a fine-tuning', () => {
         worldSize,
         module: new URL('./ranks/measure-fine-tuning.ts', import.meta.url),
         argument: [
-          configurationOf('kept', {}),
-          ...Object.entries(ways).map(([way, recompute]) => configurationOf(way, recompute)),
+          makeConfiguration('kept', {}),
+          ...Object.entries(ways).map(([way, recompute]) => makeConfiguration(way, recompute)),
         ],
       });
 
@@ -100,7 +100,7 @@ describe('recomputation in a fine-tuning', () => {
           expect(Math.abs(ratio - 1), `${way}, rank ${rank}: ${ratio}`).toBeLessThan(0.1);
         });
         const [whole, again] = ['kept', way].map((each) =>
-          stepsOf(metricsOf(each)).map(({ lm_loss, grad_norm }) => ({ lm_loss, grad_norm })),
+          readSteps(locateMetrics(each)).map(({ lm_loss, grad_norm }) => ({ lm_loss, grad_norm })),
         );
         expect(whole).toHaveLength(2);
         expect(again).toEqual(whole);

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FineTuningConfiguration } from '../src/flags/fine-tuning-configuration.js';
 import { type FineTuningReport, fineTune } from '../src/runs/fine-tune.js';
 import { SmallTasks } from './support/small-tasks.js';
-import { stepsOf } from './support/task-steps.js';
+import { readSteps } from './support/task-steps.js';
 
 let tasks: SmallTasks;
 beforeAll(() => {
@@ -166,7 +166,10 @@ describe('fineTune', () => {
         expect(actual!.equals(expected!), `${seed}/${name}`).toBe(true);
       }
       const [actual, expected] = ['parts', 'whole'].map((run) =>
-        stepsOf(tasks.path(`${run}.${seed}.jsonl`)).map(({ task_loss, grad_norm }) => [task_loss, grad_norm]),
+        readSteps(tasks.path(`${run}.${seed}.jsonl`)).map(({ task_loss, grad_norm }) => [
+          task_loss,
+          grad_norm,
+        ]),
       );
       expect(actual).toEqual(expected);
     }

@@ -7,9 +7,9 @@ import { type FineTuningConfiguration, fineTune } from '../src/index.js';
 import { SmallTasks } from './support/small-tasks.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-left-open-'));
-const pathOf = (name: string): string => join(directory, name);
+const locate = (name: string): string => join(directory, name);
 const tasks = new SmallTasks({ microBatchSize: 4 });
-mkdirSync(pathOf('folder'));
+mkdirSync(locate('folder'));
 afterAll(() => {
   tasks.remove();
   rmSync(directory, { recursive: true });
@@ -26,7 +26,7 @@ it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
   ['fineTune', () => fineTuned(() => ({}))],
   [
     'fineTune that cannot report',
-    () => fineTuned(() => ({ metricsJsonl: pathOf('folder') })),
+    () => fineTuned(() => ({ metricsJsonl: locate('folder') })),
     'MTL_METRICS_FILE',
   ],
   [

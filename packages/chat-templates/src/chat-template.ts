@@ -89,7 +89,7 @@ export class ChatTemplate {
   }
 
   #renderAll(options: RenderOptions): RenderedConversation {
-    const text = this.#textOf(options);
+    const text = this.#renderText(options);
     return this.#template.hasGeneration
       ? withoutMarks(text, `${options.where}: ${this.name}`)
       : { text, marked: undefined };
@@ -99,7 +99,7 @@ export class ChatTemplate {
    * Renders a conversation. Arguments of calls that are JSON text are replaced by objects if the template
    * expects objects: if it quotes the text, or fails with it.
    */
-  #textOf(options: RenderOptions): string {
+  #renderText(options: RenderOptions): string {
     const probes = replaceTextArguments(options.messages, ({ index }) => probeArguments(index));
     if (probes === undefined) return this.#textOfParts(options);
     const withObjects = (takesObject: (index: number) => boolean): string => {

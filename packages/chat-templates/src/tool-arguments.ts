@@ -23,7 +23,7 @@ export function replaceTextArguments(
   const replacedCall = (call: unknown): unknown => {
     const inner = changed(call, 'function', replacedCall);
     return changed(inner, 'arguments', (given) => {
-      const value = typeof given === 'string' ? objectOf(given) : undefined;
+      const value = typeof given === 'string' ? parseObject(given) : undefined;
       return value === undefined ? given : replace({ text: given as string, value, index: numReplaced++ });
     });
   };
@@ -62,7 +62,7 @@ function changed(value: unknown, key: string, change: (value: unknown) => unknow
 }
 
 /** Returns the object that a JSON text represents; undefined if the text is anything else. */
-function objectOf(text: string): JsonValue | undefined {
+function parseObject(text: string): JsonValue | undefined {
   try {
     const value = parseJson(text);
     return value instanceof Map ? value : undefined;

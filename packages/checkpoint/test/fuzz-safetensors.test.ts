@@ -13,7 +13,7 @@ const malformed = join(fixtures, 'malformed');
 const temporary = temporaryDirectory();
 
 /** Returns the number of bytes that `read` has read, or its coded error; throws any other error. */
-async function outcomeOf(read: () => Promise<number>): Promise<number | MtlError> {
+async function catchOutcome(read: () => Promise<number>): Promise<number | MtlError> {
   try {
     return await read();
   } catch (error) {
@@ -30,7 +30,7 @@ async function readFileWhole(path: string): Promise<number> {
 }
 
 /** Returns the kind of an error: its message without the parts that differ from case to case. */
-function kindOf(error: MtlError): string {
+function describeKind(error: MtlError): string {
   return error.message
     .replaceAll(temporary.path, '')
     .replace(/\(.*\)/s, '()')
@@ -53,11 +53,11 @@ describe('damaged safetensors', () => {
       const times = 1 + random.below(2);
       for (let time = 0; time < times; time++) bytes = mutate(bytes, random);
       await writeFile(path, bytes);
-      const outcome = await outcomeOf(() => readFileWhole(path));
+      const outcome = await catchOutcome(() => readFileWhole(path));
       if (typeof outcome === 'number') readable++;
       else {
         expect(outcome.code, `round ${round}: ${outcome.message}`).toBe('MTL_SAFETENSORS_INVALID');
-        const kind = kindOf(outcome);
+        const kind = describeKind(outcome);
         if ((kinds.get(kind)?.length ?? Number.POSITIVE_INFINITY) > bytes.length) kinds.set(kind, bytes);
       }
     }
@@ -71,7 +71,7 @@ describe('damaged safetensors', () => {
     const names = await readdir(malformed);
     expect(names.length).toBeGreaterThan(10);
     for (const name of names) {
-      const outcome = await outcomeOf(() => readFileWhole(join(malformed, name)));
+      const outcome = await catchOutcome(() => readFileWhole(join(malformed, name)));
       expect(outcome, name).toMatchObject({ code: 'MTL_SAFETENSORS_INVALID' });
     }
   });
@@ -87,7 +87,7 @@ describe('damaged safetensors', () => {
     const codes = new Set<string>();
     for (let round = 0; round < 400; round++) {
       await writeFile(path, mutate(original, random));
-      const outcome = await outcomeOf(async () => {
+      const outcome = await catchOutcome(async () => {
         await using sharded = await SafetensorsDirectory.open(temporary.path);
         let bytes = 0;
         for (const name of sharded.tensors.keys()) bytes += (await sharded.read({ name })).length;

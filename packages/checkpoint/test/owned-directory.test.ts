@@ -9,7 +9,12 @@ import { createInterface } from 'node:readline';
 import type { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { livenessOf, newSaveOwner, parseSaveOwner, type SaveOwner } from '../src/checkpoints/save-owner.js';
+import {
+  checkLiveness,
+  newSaveOwner,
+  parseSaveOwner,
+  type SaveOwner,
+} from '../src/checkpoints/save-owner.js';
 import { Checkpoint, OwnedDirectory, runOfCheckpoint, saveCheckpoint } from '../src/index.js';
 import { jobOfCheckpoint } from '../src/internal/index.js';
 import { bundle } from './support/bundle.js';
@@ -124,7 +129,7 @@ describe('two processes and one directory', () => {
       (await readFile(`/proc/${line}/stat`, 'utf8')).split(') ')[1];
     await expect.poll(state).toMatch(/^Z/);
     const processStart = (await state())!.split(' ')[19]!;
-    expect(livenessOf({ ...newSaveOwner(), pid: Number(line), processStart })).toBe('dead');
+    expect(checkLiveness({ ...newSaveOwner(), pid: Number(line), processStart })).toBe('dead');
   });
 });
 

@@ -13,7 +13,7 @@ import { temporaryDirectory } from './support/temporary-directory.js';
 const temporary = temporaryDirectory();
 const at = (name: string): string => join(temporary.path, name);
 const index = 'model.safetensors.index.json';
-const shardOf = (number: number): string => `model-0000${number}-of-00003.safetensors`;
+const nameShard = (number: number): string => `model-0000${number}-of-00003.safetensors`;
 
 interface Index {
   metadata: { total_size?: unknown };
@@ -56,15 +56,15 @@ describe('a directory with an index', () => {
   it.for<{ what: string; damage: () => Promise<void>; problem: RegExp }>([
     {
       what: 'a shard is missing',
-      damage: () => unlink(at(shardOf(2))),
+      damage: () => unlink(at(nameShard(2))),
       problem: /index\.json: model-00002-of-00003\.safetensors, which it names, is missing$/,
     },
     {
       what: 'shards are swapped',
       damage: async () => {
-        await rename(at(shardOf(1)), at('other'));
-        await rename(at(shardOf(2)), at(shardOf(1)));
-        await rename(at('other'), at(shardOf(2)));
+        await rename(at(nameShard(1)), at('other'));
+        await rename(at(nameShard(2)), at(nameShard(1)));
+        await rename(at('other'), at(nameShard(2)));
       },
       problem: /index\.json: it says that "a" is in model-00001-of-00003\.safetensors, and it is not$/,
     },
@@ -80,7 +80,7 @@ describe('a directory with an index', () => {
     },
     {
       what: 'a model.safetensors would be read instead',
-      damage: () => copyFile(at(shardOf(1)), at('model.safetensors')),
+      damage: () => copyFile(at(nameShard(1)), at('model.safetensors')),
       problem: /index\.json: model\.safetensors is not in it$/,
     },
     {

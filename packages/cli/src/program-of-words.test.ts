@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { createProgram } from './create-program.js';
 import { programOfWords } from './program-of-words.js';
 
-const flagsOf = (program: Command, name: string): readonly string[] =>
+const listFlags = (program: Command, name: string): readonly string[] =>
   program.commands.find((each) => each.name() === name)!.options.map(({ flags }) => flags);
 
 it('shows commands that it has not loaded as they are', async () => {
@@ -13,10 +13,10 @@ it('shows commands that it has not loaded as they are', async () => {
 it('loads the commands that words name, and all for a script that completes them', async () => {
   const whole = createProgram();
   const named = await programOfWords(['--debug', 'runs', 'diff']);
-  expect(flagsOf(named, 'runs')).toEqual(flagsOf(whole, 'runs'));
-  expect(flagsOf(named, 'plan')).toEqual(['--debug']);
+  expect(listFlags(named, 'runs')).toEqual(listFlags(whole, 'runs'));
+  expect(listFlags(named, 'plan')).toEqual(['--debug']);
   const all = await programOfWords(['completion', 'bash']);
   for (const { name } of whole.commands.map((each) => ({ name: each.name() }))) {
-    expect(flagsOf(all, name)).toEqual(flagsOf(whole, name));
+    expect(listFlags(all, name)).toEqual(listFlags(whole, name));
   }
 });

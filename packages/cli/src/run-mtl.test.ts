@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { createProgram } from './create-program.js';
 import { commandOfHelp } from './run-mtl.js';
 
-const nameOf = (...words: string[]) => commandOfHelp(createProgram(), words)?.name();
+const nameCommand = (...words: string[]) => commandOfHelp(createProgram(), words)?.name();
 const refusal = (...words: string[]): string => {
   try {
-    nameOf(...words);
+    nameCommand(...words);
   } catch (error) {
     return formatError(error);
   }
@@ -15,18 +15,18 @@ const refusal = (...words: string[]): string => {
 
 describe('commandOfHelp', () => {
   it('finds a command and those in it', () => {
-    expect(nameOf('help', 'data')).toBe('data');
-    expect(nameOf('help', 'data', 'prepare')).toBe('prepare');
-    expect(nameOf('data', 'help', 'prepare')).toBe('prepare');
+    expect(nameCommand('help', 'data')).toBe('data');
+    expect(nameCommand('help', 'data', 'prepare')).toBe('prepare');
+    expect(nameCommand('data', 'help', 'prepare')).toBe('prepare');
   });
 
   it('takes no words at all as a question about the program', () => {
-    expect(nameOf()).toBe('mtl');
+    expect(nameCommand()).toBe('mtl');
   });
 
   it('leaves everything else to the program', () => {
     for (const words of [['help'], ['data', 'help'], ['data', 'inspect', 'help', 'x'], ['data', '--help']]) {
-      expect(nameOf(...words)).toBeUndefined();
+      expect(nameCommand(...words)).toBeUndefined();
     }
   });
 

@@ -1,7 +1,7 @@
-import { ConfigurationError, exitCodeOf, formatError, nearestName } from '@mtl/errors';
+import { ConfigurationError, chooseExitCode, formatError, nearestName } from '@mtl/errors';
 import { checkArgument, wordsOption } from '@mtl/errors/options';
 import { type Command, CommanderError } from 'commander';
-import { pathOf } from './command-line/command-line-error.js';
+import { formatCommandPath } from './command-line/command-line-error.js';
 import { withDashes } from './command-line/with-dashes.js';
 import { programOfWords } from './program-of-words.js';
 import { statusOfInterruption } from './terminal/interruption.js';
@@ -42,7 +42,7 @@ async function runCommand(argv: readonly string[]): Promise<number> {
     // Help and version end this way.
     if (error instanceof CommanderError && error.exitCode === 0) return 0;
     process.stderr.write(`${formatError(error, { debug: argv.includes('--debug') })}\n`);
-    return statusOfInterruption(error) ?? exitCodeOf(error);
+    return statusOfInterruption(error) ?? chooseExitCode(error);
   }
 }
 
@@ -66,7 +66,7 @@ export function commandOfHelp(program: Command, words: readonly string[]): Comma
     if (next === undefined || next.commands.length === 0) return undefined;
     command = next;
   }
-  for (const name of names) command = subcommandOf(command, name);
+  for (const name of names) command = findSubcommand(command, name);
   return command;
 }
 
@@ -75,16 +75,20 @@ function checkCommands(program: Command, words: readonly string[]): void {
   let command = program;
   for (const word of words) {
     if (word === 'help' || word.startsWith('-') || command.commands.length === 0) return;
-    command = subcommandOf(command, word);
+    command = findSubcommand(command, word);
   }
 }
 
-function subcommandOf(command: Command, name: string): Command {
+function findSubcommand(command: Command, name: string): Command {
   const found = command.commands.find((known) => known.name() === name);
   if (found !== undefined) return found;
   const known = command.commands.map((each) => each.name());
-  throw new ConfigurationError('MTL_COMMAND_UNKNOWN', `${pathOf(command)}: unknown command '${name}'`, {
-    expected: nearestName(name, known) ?? (known.length === 0 ? 'no more words' : known.join(', ')),
-    remedy: `${pathOf(command)} --help lists its commands and flags`,
-  });
+  throw new ConfigurationError(
+    'MTL_COMMAND_UNKNOWN',
+    `${formatCommandPath(command)}: unknown command '${name}'`,
+    {
+      expected: nearestName(name, known) ?? (known.length === 0 ? 'no more words' : known.join(', ')),
+      remedy: `${formatCommandPath(command)} --help lists its commands and flags`,
+    },
+  );
 }

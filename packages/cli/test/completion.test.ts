@@ -51,13 +51,13 @@ const cases: ReadonlyArray<readonly [line: string, offered: readonly string[]]> 
 
 const has = (shell: string): boolean => spawnSync(shell, ['-c', 'exit 0']).status === 0;
 
-const bashOf = (words: readonly string[]): string => `
+const writeBash = (words: readonly string[]): string => `
   COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}) COMP_CWORD=${words.length - 1}
   _mtl
   printf '%s\\n' "\${COMPREPLY[@]}"`;
 
 /** The function as it is, in a zsh whose builtins of completion print what they get. */
-const zshOf = (words: readonly string[]): string => `
+const writeZsh = (words: readonly string[]): string => `
   compdef() { }
   compadd() { shift; for word in "$@"; do if [[ $word == "$wanted"* ]]; then print -r -- $word; fi; done }
   compset() { }
@@ -67,11 +67,11 @@ const zshOf = (words: readonly string[]): string => `
 
 /** For each shell: how to start it, how it reads its script, and how it lists the completions of a line. */
 const shells = {
-  bash: { flags: ['-c'], source: 'source mtl.bash', ask: (line: string) => bashOf(line.split(' ')) },
+  bash: { flags: ['-c'], source: 'source mtl.bash', ask: (line: string) => writeBash(line.split(' ')) },
   zsh: {
     flags: ['-f', '-c'],
     source: 'compdef() { }; source ./mtl.zsh',
-    ask: (line: string) => zshOf(line.split(' ')),
+    ask: (line: string) => writeZsh(line.split(' ')),
   },
   fish: {
     flags: ['--no-config', '-c'],
@@ -131,7 +131,7 @@ describe('mtl completion', () => {
 
   it.skipIf(!has('bash'))('completes a value behind =', () => {
     const words = ['mtl', 'calibrate', '--device', '=', 'cu'];
-    const output = execFileSync('bash', ['-c', `source mtl.bash\n${bashOf(words)}`], {
+    const output = execFileSync('bash', ['-c', `source mtl.bash\n${writeBash(words)}`], {
       cwd: directory.path,
       encoding: 'utf8',
     });

@@ -25,7 +25,7 @@ async function refused(...argv: string[]): Promise<string> {
 }
 
 /** Returns all tensors of a Hugging Face directory, as text that shows every bit. */
-async function weightsOf(path: string): Promise<Readonly<Record<string, string>>> {
+async function readWeights(path: string): Promise<Readonly<Record<string, string>>> {
   await using weights = await SafetensorsDirectory.open(path);
   const values: Record<string, string> = {};
   for (const name of weights.tensors.keys()) {
@@ -69,7 +69,7 @@ describe.each(models)('a %s of the transformers library', (kind) => {
     const begun = await mtl('convert', '--from', 'gguf', file, '--save', own);
     expect(begun.stdout).toContain(`${file} -> ${own}/iter_0000000\ntrain it on with npm run gpt-train -- `);
     await mtl('convert', '--load', own, '--save-hf', inDirectory(`${kind}-hf`));
-    expect(await weightsOf(inDirectory(`${kind}-hf`))).toEqual(await weightsOf(model));
+    expect(await readWeights(inDirectory(`${kind}-hf`))).toEqual(await readWeights(model));
     // the checkpoint and the directory give the same file
     const again = inDirectory(`${kind}-again.gguf`);
     await mtl('convert', '--load', own, '--to', 'gguf', again);

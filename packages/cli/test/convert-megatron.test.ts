@@ -19,7 +19,7 @@ async function mtl(...argv: string[]): Promise<{ stdout: string; stderr: string 
 }
 
 /** Returns all tensors of a Hugging Face directory, as text that shows every bit. */
-async function weightsOf(path: string): Promise<Readonly<Record<string, string>>> {
+async function readWeights(path: string): Promise<Readonly<Record<string, string>>> {
   await using weights = await SafetensorsDirectory.open(path);
   const values: Record<string, string> = {};
   for (const name of weights.tensors.keys()) {
@@ -39,7 +39,7 @@ describe.each([
     expect(begun.stdout).toContain(`${name}/iter_0000012 -> ${own}/iter_0000000\n`);
     expect(begun.stderr).toContain('it was trained with --tokenizer-type NullTokenizer');
     await mtl('convert', '--load', own, '--save-hf', inDirectory(`${name}-hf`));
-    expect(await weightsOf(inDirectory(`${name}-hf`))).toEqual(await weightsOf(fixture(huggingFace)));
+    expect(await readWeights(inDirectory(`${name}-hf`))).toEqual(await readWeights(fixture(huggingFace)));
   });
 
   it('comes back from what is written for Megatron-LM', async () => {
@@ -48,7 +48,9 @@ describe.each([
     expect(written.stdout).toContain(`-> ${theirs}/release (float32)\n`);
     await mtl('convert', '--from', 'megatron', theirs, '--save', back);
     await mtl('convert', '--load', back, '--save-hf', inDirectory(`${name}-back-hf`));
-    expect(await weightsOf(inDirectory(`${name}-back-hf`))).toEqual(await weightsOf(fixture(huggingFace)));
+    expect(await readWeights(inDirectory(`${name}-back-hf`))).toEqual(
+      await readWeights(fixture(huggingFace)),
+    );
   });
 });
 

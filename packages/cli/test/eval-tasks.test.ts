@@ -41,7 +41,7 @@ const expected = JSON.parse(readFileSync(join(fixtures, 'expected.json'), 'utf8'
 };
 
 /** Returns the first 400 lines of a public file, which the script took. */
-function beginningOf(name: string): string {
+function copyBeginning(name: string): string {
   const path = join(cwd, name);
   const lines = readFileSync(join(publicFiles, name), 'utf8').split('\n').slice(0, 400);
   writeFileSync(path, `${lines.join('\n')}\n`);
@@ -93,7 +93,7 @@ describe('mtl eval --task wikitext', () => {
   });
 
   it.skipIf(!existsSync(publicFiles))('gives what PyTorch gives for WikiText-2', async () => {
-    const file = beginningOf('wikitext2_valid.txt');
+    const file = copyBeginning('wikitext2_valid.txt');
     const argv = [...model, '--task', 'wikitext', '--valid-data', file, '--overlapping-eval', '96'];
     expectWikitext(await evaluate([...argv, '--micro-batch-size', '64']), expected.wikitext2_valid, 96);
   });
@@ -127,7 +127,7 @@ describe('mtl eval --task lambada', () => {
   it.skipIf(!existsSync(publicFiles))(
     'guesses the words of the real test set that PyTorch guesses',
     async () => {
-      const file = beginningOf('lambada_test.jsonl');
+      const file = copyBeginning('lambada_test.jsonl');
       const report = await evaluate([...lambada, '--valid-data', file, '--micro-batch-size', '64']);
       expect(report).toMatchObject(counts(expected.lambada_test));
     },

@@ -109,12 +109,12 @@ describe('mtl finetune', () => {
     const read = (name: string): string => readFileSync(join(directory.path, name), 'utf8');
     expect(read(`two/${predictions}`)).toBe(read(`alone/${predictions}`));
     expect(two.stdout).toContain('"reason":"done"');
-    const startOf = (name: string) => {
+    const readStart = (name: string) => {
       const { starts } = JSON.parse(read(`${name}/run.json`)) as RunRecord;
       expect(starts).toHaveLength(1);
       return starts[0]!;
     };
-    const start = startOf('alone/seed-2');
+    const start = readStart('alone/seed-2');
     expect(start).toMatchObject({
       task: 'qqp',
       model: 'bert',
@@ -129,13 +129,13 @@ describe('mtl finetune', () => {
     });
     expect(start.flags).toMatchObject({ 'wandb-project': 'tasks', 'mlflow-tracking-uri': mlflow.url });
     expect(start.command.join(' ')).toContain(argv.join(' '));
-    expect(startOf('two/seed-2').layout).toEqual({ worldSize: 2, tensor: 1, pipeline: 2, data: 1 });
-    expect(startOf('two/seed-2').datasets).toEqual(start.datasets);
+    expect(readStart('two/seed-2').layout).toEqual({ worldSize: 2, tensor: 1, pipeline: 2, data: 1 });
+    expect(readStart('two/seed-2').datasets).toEqual(start.datasets);
     // as a process that was killed leaves the other seed
     const killed = {
       format: 'mtl-run',
       version: 1,
-      starts: [{ ...startOf('alone/seed-1'), end: undefined }],
+      starts: [{ ...readStart('alone/seed-1'), end: undefined }],
     };
     write('alone/seed-1/run.json', JSON.stringify(killed));
     const runs = await runMtlIn(['runs', 'alone'], { cwd: directory.path });

@@ -213,7 +213,7 @@ describe('mtl push', () => {
     const { status, stdout } = await push('--yes', '--license', 'mit');
     expect({ status, stdout }).toEqual({
       status: 0,
-      stdout: `${server.endpoint}/me/tiny/commit/${server.commitOf('me/tiny')}\n`,
+      stdout: `${server.endpoint}/me/tiny/commit/${server.hashCommit('me/tiny')}\n`,
     });
     expect(server.created.get('me/tiny')).toBe('private');
     const text = Buffer.from(server.repositories.get('me/tiny')!.files['README.md'] as Buffer).toString();

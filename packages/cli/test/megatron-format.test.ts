@@ -18,7 +18,7 @@ async function mtl(...argv: string[]): Promise<void> {
 /** A corpus of ids: with the NullTokenizer its words are the tokens that must come out. */
 const documents = [[5, 0, 17], [], [65_498], [3, 3, 3, 3, 3], []];
 
-const filesOf = (prefix: string): { idx: Buffer; bin: Buffer } => ({
+const readFiles = (prefix: string): { idx: Buffer; bin: Buffer } => ({
   idx: readFileSync(join(cwd, `${prefix}.idx`)),
   bin: readFileSync(join(cwd, `${prefix}.bin`)),
 });
@@ -50,7 +50,7 @@ describe.each([65_499, 65_500])(
     });
 
     it('to an independent reader', () => {
-      expect(readMegatronDataset({ ...filesOf(`${prefix}_text_document`), vocabularySize })).toEqual(
+      expect(readMegatronDataset({ ...readFiles(`${prefix}_text_document`), vocabularySize })).toEqual(
         expected,
       );
     });
@@ -58,7 +58,7 @@ describe.each([65_499, 65_500])(
     it('after a merge as well', async () => {
       const input = [`${prefix}_text_document`, `${prefix}_text_document`];
       await mtl('data', 'merge', '--input', ...input, '--output-prefix', `${prefix}-twice`);
-      expect(readMegatronDataset({ ...filesOf(`${prefix}-twice`), vocabularySize })).toEqual([
+      expect(readMegatronDataset({ ...readFiles(`${prefix}-twice`), vocabularySize })).toEqual([
         ...expected,
         ...expected,
       ]);
@@ -74,7 +74,7 @@ describe('the independent reader', () => {
   const lowBytesOfIntegers = [9, 17, 18, 26, 34, 38, 42, 46, 54, 62, 70, 110];
 
   it('refuses an index in which one number is one more', () => {
-    const { idx, bin } = filesOf('v65499_text_document');
+    const { idx, bin } = readFiles('v65499_text_document');
     expect(idx.length).toBe(118);
     for (const position of lowBytesOfIntegers) {
       const changed = Buffer.from(idx);
@@ -84,7 +84,7 @@ describe('the independent reader', () => {
   });
 
   it('refuses files that are longer or shorter', () => {
-    const { idx, bin } = filesOf('v65499_text_document');
+    const { idx, bin } = readFiles('v65499_text_document');
     const more = (bytes: Buffer): Buffer => Buffer.concat([bytes, Buffer.alloc(2)]);
     for (const files of [
       { idx: more(idx), bin },

@@ -213,8 +213,8 @@ describe('mtl generate', () => {
     expect(JSON.parse(reports[0]!.slice(reports[0]!.indexOf('{')))).toEqual(JSON.parse(alone));
   });
 
-  const greedyOf = (load: string) => ['--load', load, '--prompt', 'the cat', '--temperature', '0'];
-  const greedy = greedyOf('run');
+  const listGreedyFlags = (load: string) => ['--load', load, '--prompt', 'the cat', '--temperature', '0'];
+  const greedy = listGreedyFlags('run');
 
   it('continues a prompt and streams the text', async () => {
     const sixty = ['--max-new-tokens', '60'];
@@ -222,7 +222,7 @@ describe('mtl generate', () => {
     expect(stdout).toMatch(/^the cat number .*sat on the mat\. the cat number /);
     expect(stdout.endsWith('\n')).toBe(true);
     // a pipe joins writes that follow each other quickly, so the test counts calls
-    const here = await runMtlHere('generate', ...greedyOf(join(cwd, 'run')), ...sixty);
+    const here = await runMtlHere('generate', ...listGreedyFlags(join(cwd, 'run')), ...sixty);
     expect(here).toMatchObject({ status: 0, stdout, stderr: '' });
     expect(here.numWrites).toBeGreaterThan(5);
   });
@@ -356,8 +356,8 @@ describe('mtl convert', () => {
 
   it('stores weights in half the bytes when asked to', async () => {
     await mtl('convert', '--load', 'run', '--save-hf', 'half', '--dtype', 'bfloat16');
-    const bytesOf = (name: string): number => readFileSync(join(cwd, name, 'model.safetensors')).length;
-    expect(bytesOf('half') / bytesOf('hf')).toBeLessThan(0.6);
+    const countBytes = (name: string): number => readFileSync(join(cwd, name, 'model.safetensors')).length;
+    expect(countBytes('half') / countBytes('hf')).toBeLessThan(0.6);
     expect(JSON.parse(readFileSync(join(cwd, 'half', 'config.json'), 'utf8'))).toMatchObject({
       dtype: 'bfloat16',
     });

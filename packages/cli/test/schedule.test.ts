@@ -91,26 +91,26 @@ describe('mtl schedule', () => {
   });
 
   it('takes times for all, by stage and by chunk, and leaves the barrier out when told', async () => {
-    const busyOf = async (...flags: string[]): Promise<number[]> => {
+    const measureBusy = async (...flags: string[]): Promise<number[]> => {
       const { stdout } = await mtl('--pipeline-schedule', 'zb-v', ...size(2, 3), ...flags, '--json');
       return JSON.parse(stdout).ranks.map(({ busy }: { busy: number }) => busy);
     };
-    expect(await busyOf('--forward-time', '2', '--optimizer-time', '1')).toEqual([13, 13]);
-    expect(await busyOf('--forward-time', '2,4')).toEqual([12, 18]);
+    expect(await measureBusy('--forward-time', '2', '--optimizer-time', '1')).toEqual([13, 13]);
+    expect(await measureBusy('--forward-time', '2,4')).toEqual([12, 18]);
     // Rank 0 has the first and the last chunk, rank 1 the two between.
-    expect(await busyOf('--forward-time', '1,2,3,5')).toEqual([24, 21]);
+    expect(await measureBusy('--forward-time', '1,2,3,5')).toEqual([24, 21]);
     const free = await mtl('--pipeline-schedule', 'zb-v', ...size(2, 3), '--no-barrier', '--json');
     expect(JSON.parse(free.stdout)).toMatchObject({ bubbleFraction: 0, barrier: false });
   });
 
   it('a more expensive head shows, and one sweep of backward can be cheaper than two halves', async () => {
-    const stepOf = async (...flags: string[]): Promise<number> => {
+    const simulateStep = async (...flags: string[]): Promise<number> => {
       const { stdout } = await mtl('--pipeline-schedule', '1f1b', ...size(2, 4), ...flags, '--json');
       return JSON.parse(stdout).stepTime;
     };
-    expect(await stepOf()).toBe(15);
-    expect(await stepOf('--backward-input-time', '1,2', '--backward-weight-time', '1,2')).toBe(23);
-    expect(await stepOf('--backward-time', '2,3')).toBe(19);
+    expect(await simulateStep()).toBe(15);
+    expect(await simulateStep('--backward-input-time', '1,2', '--backward-weight-time', '1,2')).toBe(23);
+    expect(await simulateStep('--backward-time', '2,3')).toBe(19);
   });
 });
 
@@ -123,12 +123,12 @@ describe('mtl schedule --compare', () => {
     const schedule = buildSchedule('1f1b', { numStages: 2, numMicroBatches: 3 });
     const { ranks, makespan } = simulateSchedule({ schedule });
     const traces = ranks.map(({ passes }, rank) => {
-      const timeOf = (time: number): number => 1e9 + 1e7 * time;
+      const convertTime = (time: number): number => 1e9 + 1e7 * time;
       const spans = passes.map(({ action, start, end }) => {
         const late = end === makespan ? 1 : 0;
-        return { ...action, startNs: timeOf(start + late), endNs: timeOf(end + late) };
+        return { ...action, startNs: convertTime(start + late), endNs: convertTime(end + late) };
       });
-      const step = { kind: 'step', startNs: timeOf(0), endNs: timeOf(makespan + 1) } as const;
+      const step = { kind: 'step', startNs: convertTime(0), endNs: convertTime(makespan + 1) } as const;
       return { rank, pipeline: 0, stage: rank, clockOffsetNs: 0, spans: [...spans, step], operations: [] };
     });
     writeFileSync(join(directory.path, file), JSON.stringify(mergeTraces(traces)));

@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 
 /** Returns the losses in the folder of a run, step by step. */
-function lossesOf(name: string): number[] {
+function readLosses(name: string): number[] {
   const text = readFileSync(join(directory.path, name, 'metrics.jsonl'), 'utf8');
   const records = text
     .trimEnd()
@@ -55,11 +55,11 @@ describe.each([['gpt', /A sample:\n/] as const, ...inWholeRuns(['bert', /^Masks 
       const alone = await train(model, `${model}-alone`, { numProcesses: 1 });
       expect(alone).toMatch(/iteration +4\/ +4 .* lm loss: \d/);
       expect(alone).toMatch(shown);
-      const losses = lossesOf(`${model}-alone`);
+      const losses = readLosses(`${model}-alone`);
       expect(losses.length).toBe(4);
       expect(losses[3]).toBeLessThan(losses[0]!);
       await train(model, `${model}-two`, { numProcesses: 2 });
-      lossesOf(`${model}-two`).forEach((loss, step) => {
+      readLosses(`${model}-two`).forEach((loss, step) => {
         // two ranks add float32 in another order: the bound of parity between layouts
         expect(Math.abs(loss / losses[step]! - 1), `step ${step + 1}`).toBeLessThan(2e-6);
       });
@@ -69,7 +69,7 @@ describe.each([['gpt', /A sample:\n/] as const, ...inWholeRuns(['bert', /^Masks 
         program: appCommand(`${model}-train`),
       });
       expect(status).toBe(0);
-      expect(lossesOf(`${model}-app`)).toEqual(losses);
+      expect(readLosses(`${model}-app`)).toEqual(losses);
       const record = JSON.parse(readFileSync(join(directory.path, `${model}-two`, 'run.json'), 'utf8'));
       expect(record.starts[0].layout).toMatchObject({ worldSize: 2, data: 2 });
     });

@@ -1,5 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import { sizeOf, type Tensor } from '@mtl/kernels';
+import { countElements, type Tensor } from '@mtl/kernels';
 import type {
   AllToAllOptions,
   CommunicationOperation,
@@ -55,7 +55,7 @@ function checkParts(
  * The numbers of elements that an all-to-all sends to each member and receives from it, by position in the
  * group.
  */
-interface UnequalParts {
+interface UnequalCounts {
   readonly sent: readonly number[];
   readonly received: readonly number[];
 }
@@ -69,7 +69,7 @@ interface UnequalParts {
 function checkExchange(
   { input, output, inputSplits, outputSplits }: AllToAllOptions,
   group: Members,
-): UnequalParts | undefined {
+): UnequalCounts | undefined {
   for (const tensor of [output, input]) checkTensor('allToAll', tensor);
   if (inputSplits !== undefined || outputSplits !== undefined) {
     return checkSplits({ input, output, inputSplits, outputSplits }, group);
@@ -85,7 +85,7 @@ function checkExchange(
 function checkSplits(
   { input, output, inputSplits = [], outputSplits = [] }: AllToAllOptions,
   group: Members,
-): UnequalParts {
+): UnequalCounts {
   const isRows = (splits: readonly number[], { shape }: Tensor): boolean =>
     splits.length === group.size &&
     splits.every((rows) => Number.isSafeInteger(rows) && rows >= 0) &&
@@ -94,7 +94,7 @@ function checkSplits(
   const isAlike = `${rowShape}` === `${output.shape.slice(1)}` && input.dtype === output.dtype;
   const keeps = inputSplits[group.rank] === outputSplits[group.rank];
   if (isAlike && keeps && isRows(inputSplits, input) && isRows(outputSplits, output)) {
-    const rowSize = sizeOf(rowShape);
+    const rowSize = countElements(rowShape);
     const elements = (splits: readonly number[]): number[] => splits.map((rows) => rows * rowSize);
     return { sent: elements(inputSplits), received: elements(outputSplits) };
   }
@@ -144,7 +144,7 @@ export interface CheckedOperation {
   /** The root of a broadcast or the other rank of a message: a position in the group. */
   readonly peer?: number;
   /** The parts of an all-to-all; undefined: equal parts. */
-  readonly parts?: UnequalParts | undefined;
+  readonly parts?: UnequalCounts | undefined;
 }
 
 /** A process group that checks the operands of every operation before its engine starts it. */

@@ -36,7 +36,7 @@ function inMemoryHashes(worldSize: number): Promise<Hashes[]> {
 }
 
 /** Returns the host of each rank, for a world in which every rank is alone on its host. */
-const hostsOf = (worldSize: number): number[] => Array.from({ length: worldSize }, (_, rank) => rank);
+const listHosts = (worldSize: number): number[] => Array.from({ length: worldSize }, (_, rank) => rank);
 
 describe('local collectives', () => {
   it.each([1, 3, ...inWholeRuns(2, 8)])(
@@ -59,7 +59,7 @@ describe.skipIf(glooProblem() !== undefined)('gloo collectives (libgloo-dev)', (
   it.each([3, ...inWholeRuns(2, 4)])(
     'give the bits of the in-memory group with %i ranks',
     async (worldSize) => {
-      const { results, engines } = await runRanks<Hashes>({ module, hosts: hostsOf(worldSize), argument });
+      const { results, engines } = await runRanks<Hashes>({ module, hosts: listHosts(worldSize), argument });
       expect(results).toEqual(await inMemoryHashes(worldSize));
       expect(new Set(engines)).toEqual(new Set(['gloo']));
       expect(Object.keys(results[0]!)).toHaveLength(numCases);
@@ -68,7 +68,7 @@ describe.skipIf(glooProblem() !== undefined)('gloo collectives (libgloo-dev)', (
 
   it.each([2, ...inWholeRuns(3)])('do so in chunks with %i ranks', async (worldSize) => {
     const expected = await runInMemoryRanks<Hashes>({ ...inMemory, worldSize, argument: large });
-    const { results } = await runRanks<Hashes>({ module, hosts: hostsOf(worldSize), argument: large });
+    const { results } = await runRanks<Hashes>({ module, hosts: listHosts(worldSize), argument: large });
     expect(results).toEqual(expected);
   });
 

@@ -11,7 +11,7 @@ import { type FinishedRank, startJoiningRanks } from './support/start-joining-ra
 const secret = 'the secret of a test';
 
 /** Returns variables for each of `count` processes of a world, as a shell script would set them. */
-async function variablesOf(
+async function makeVariables(
   world: number,
   { count = world, more = {} }: { count?: number; more?: Readonly<Record<string, string>> } = {},
 ): Promise<Record<string, string>[]> {
@@ -47,12 +47,12 @@ describe('joinWorld', () => {
   // started early: this test waits for 7 seconds, while the other tests run
   let waitsForRank0: Promise<FinishedRank[]>;
   beforeAll(async () => {
-    const variables = await variablesOf(2, { more: { MTL_JOIN_TIMEOUT: '7', SAY_WAITS: '' } });
+    const variables = await makeVariables(2, { more: { MTL_JOIN_TIMEOUT: '7', SAY_WAITS: '' } });
     waitsForRank0 = startJoiningRanks('join-and-sum.ts', variables.slice(1)).finished;
   });
 
   it('brings processes together that only know their ranks', async () => {
-    const ranks = await startJoiningRanks('join-and-sum.ts', await variablesOf(3)).finished;
+    const ranks = await startJoiningRanks('join-and-sum.ts', await makeVariables(3)).finished;
     for (const [rank, each] of ranks.entries()) {
       expect(printed(each)).toMatchObject({ rank, size: 3, engine: 'local', sum: 6, launcher: 'variables' });
       expect(each.status).toBe(0);
@@ -62,7 +62,7 @@ describe('joinWorld', () => {
   it('needs no secret of the user on one host', async () => {
     const more = { MTL_JOB_SECRET: '', TORCHELASTIC_RUN_ID: randomUUID() };
     // the other ranks start first, and wait for the file of rank 0
-    const variables = (await variablesOf(3, { more })).reverse();
+    const variables = (await makeVariables(3, { more })).reverse();
     const ranks = await startJoiningRanks('join-and-sum.ts', variables).finished;
     for (const [index, each] of ranks.entries())
       expect(printed(each)).toMatchObject({ rank: 2 - index, size: 3, sum: 6, launcher: 'torchrun' });
@@ -74,7 +74,7 @@ describe('joinWorld', () => {
   });
 
   it('names the ranks that never come, on all that came', { tags: ['whole'] }, async () => {
-    const variables = await variablesOf(4, { count: 2, more: { MTL_JOIN_TIMEOUT: '10', SAY_WAITS: '' } });
+    const variables = await makeVariables(4, { count: 2, more: { MTL_JOIN_TIMEOUT: '10', SAY_WAITS: '' } });
     const ranks = await startJoiningRanks('join-and-sum.ts', variables).finished;
     for (const { status, stderr } of ranks) {
       expect(stderr).toMatch(
@@ -90,7 +90,7 @@ describe('joinWorld', () => {
   });
 
   it('refuses a rank with another secret, and two processes of one number', async () => {
-    const variables = await variablesOf(2);
+    const variables = await makeVariables(2);
     const { children, finished } = startJoiningRanks('join-and-sum.ts', [
       variables[0]!,
       { ...variables[1]!, MTL_JOB_SECRET: 'the secret of another' },
@@ -106,7 +106,7 @@ describe('joinWorld', () => {
   });
 
   it('gives every rank the reason of the one that fails, and its number', async () => {
-    const variables = await variablesOf(3, { more: { BEHAVIOUR: 'abort 1' } });
+    const variables = await makeVariables(3, { more: { BEHAVIOUR: 'abort 1' } });
     const ranks = await startJoiningRanks('join-and-sum.ts', variables).finished;
     for (const rank of [0, 2]) {
       expect(ranks[rank]!.stderr).toContain('rank 1 failed: Error: the loss is not a number');
@@ -116,7 +116,7 @@ describe('joinWorld', () => {
 
   it.each([0, 1, 2])('ends all within a second when rank %i exits without leaving', async (dead) => {
     await expectOnceWithinASecond(async () => {
-      const variables = await variablesOf(3, { more: { BEHAVIOUR: `exit ${dead}` } });
+      const variables = await makeVariables(3, { more: { BEHAVIOUR: `exit ${dead}` } });
       const ranks = await startJoiningRanks('join-and-sum.ts', variables).finished;
       expect(ranks[dead]!.status).toBe(7);
       const survivors = ranks.toSpliced(dead, 1);
@@ -129,7 +129,7 @@ describe('joinWorld', () => {
   });
 
   it('misses the heartbeat of a stopped rank at its limit', { tags: ['whole'] }, async () => {
-    const variables = await variablesOf(2, { more: { BEHAVIOUR: 'stop 1', HEARTBEAT_MS: '1500' } });
+    const variables = await makeVariables(2, { more: { BEHAVIOUR: 'stop 1', HEARTBEAT_MS: '1500' } });
     const started = startJoiningRanks('join-and-sum.ts', variables);
     const [first] = await Promise.all([
       started.finished.then((ranks) => ranks[0]!),
@@ -142,7 +142,7 @@ describe('joinWorld', () => {
 
   it('goes on while strangers throw garbage at the store', async () => {
     // rank 1 starts when rank 0 has received garbage for a while
-    const variables = await variablesOf(2);
+    const variables = await makeVariables(2);
     const first = startJoiningRanks('join-and-sum.ts', [variables[0]!]);
     const port = Number(variables[0]!.MTL_STORE_PORT);
     let numClosed = 0;
@@ -186,7 +186,7 @@ describe('joinWorld', () => {
       glooProblem() === undefined ? 'MTL_SOCKET_INTERFACE' : 'MTL_GLOO_LIBRARY',
     ],
   ])('asks for %s before it waits for anybody', async (_, more, code) => {
-    const [variables] = await variablesOf(2, { more });
+    const [variables] = await makeVariables(2, { more });
     const [rank] = await startJoiningRanks('join-and-sum.ts', [variables!]).finished;
     expect(rank!.stderr).toContain(`error[${code}]`);
     expect(rank!.stderr).toContain('remedy:');

@@ -7,8 +7,8 @@ import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { HierarchicalCases } from './ranks/hierarchical-reference.js';
 import {
+  collectErrors,
   complete,
-  errorsOf,
   expectKilledIsNamedAtOnce,
   failingRanks,
   ready,
@@ -56,7 +56,7 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
       await ready(processes);
       await pause(afterMs);
       processes[stopped]!.child.kill('SIGSTOP');
-      for (const error of await errorsOf(processes.filter((_, rank) => rank !== stopped))) {
+      for (const error of await collectErrors(processes.filter((_, rank) => rank !== stopped))) {
         expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { rank: stopped, ...complete } });
         expect(error.message).toContain('group world [0, 1, 2, 3], allReduce');
         // much less than the default of 20 s
@@ -72,7 +72,7 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
     const processes = start('none', { timeoutMs });
     await ready(processes);
     network.cut();
-    const errors = await errorsOf(processes);
+    const errors = await collectErrors(processes);
     for (const [rank, error] of errors.entries()) {
       expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: complete });
       expect(hosts[error.details.rank as number]).not.toBe(hosts[rank]);
@@ -81,7 +81,7 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
   });
 
   it('disagree: an error of all, which shows both', async () => {
-    for (const error of await errorsOf(start('otherSize'))) {
+    for (const error of await collectErrors(start('otherSize'))) {
       expect(error).toMatchObject({ code: 'MTL_MISMATCH', details: complete });
       expect(error.message).toContain('allReduce sum float32 7');
       expect(error.message).toContain('allReduce sum float32 8');

@@ -1,5 +1,5 @@
 export type { ModelKind } from './architecture/architecture-field.js';
-export { bertModelOf, gptModelOf } from './architecture/models-of-configuration.js';
+export { describeBertModel, describeGptModel } from './architecture/models-of-configuration.js';
 export { type ParsedFlags, type ParseFlagsOptions, parseFlags } from './command-line/parse-flags.js';
 export { formatHelp } from './command-line/program-help.js';
 export { type LoadedFlags, type ResolvedFlags, resolveFlags } from './command-line/resolve-flags.js';

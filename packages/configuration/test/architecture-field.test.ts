@@ -24,11 +24,11 @@ afterAll(() => {
 });
 
 const {
-  bertModelOf,
+  describeBertModel,
   configFileJsonSchema,
   configurationJson,
   formatHelp,
-  gptModelOf,
+  describeGptModel,
   parseFlags,
   printConfiguration,
   readSavedConfiguration,
@@ -39,17 +39,17 @@ const {
   checkHuggingFaceArchitecture,
   checkSameArchitecture,
   flagsOfHuggingFace,
-  savedSizesOf,
+  listSavedSizes,
   withLoadedFlags,
 } = await import('../src/internal/index.js');
 
 const place = { directory: 'runs/a', path: 'runs/a/iter_0000010' };
-const directoryOf = (name: string) =>
+const locateFixture = (name: string) =>
   fileURLToPath(new URL(`../../formats/fixtures/${name}`, import.meta.url));
 const configure = (...words: string[]) =>
   validateConfiguration(parseFlags(['--preset', 'char-10m', ...words]));
 const modelWith = (numTracks: number): GptModelConfiguration =>
-  gptModelOf(configure('--dummy-tracks', `${numTracks}`).model, 256);
+  describeGptModel(configure('--dummy-tracks', `${numTracks}`).model, 256);
 
 it('has a flag, with its range, its help and its place in files of settings', () => {
   expect(configure('--dummy-tracks', '3').model).toMatchObject({ dummyTracks: 3 });
@@ -69,7 +69,7 @@ it('has a flag, with its range, its help and its place in files of settings', ()
 it('is part of the model, of both kinds', () => {
   expect(modelWith(3)).toMatchObject({ dummyTracks: 3 });
   const flags = parseFlags(['--preset', 'bert-base', '--dummy-tracks', '2'], { model: 'bert' });
-  const bert: BertModelConfiguration = bertModelOf(validateConfiguration(flags), 256);
+  const bert: BertModelConfiguration = describeBertModel(validateConfiguration(flags), 256);
   expect(bert).toMatchObject({ dummyTracks: 2, layerNormPlacement: 'pre' });
 });
 
@@ -84,15 +84,15 @@ it('is saved, and read from checkpoints of before it existed as well', () => {
   expect(architectureFlags({ kind: 'gpt', model: old })).toMatchObject({ 'dummy-tracks': 1 });
   const wrong = { ...saved, gptModel: { ...saved.gptModel, dummyTracks: 'three' } };
   expect(() => readSavedConfiguration('gpt', wrong, place)).toThrow(/gptModel\.dummyTracks/);
-  expect(savedSizesOf('gpt').others).toContain('dummyTracks');
+  expect(listSavedSizes('gpt').others).toContain('dummyTracks');
 });
 
 it('is no flag of a model in which nothing depends on it', () => {
-  const flagsOf = (change: object) =>
+  const listFlags = (change: object) =>
     architectureFlags({ kind: 'gpt', model: { ...modelWith(1), ...change } });
-  expect(flagsOf({})).toMatchObject({ gelu: 'tanh' });
+  expect(listFlags({})).toMatchObject({ gelu: 'tanh' });
   for (const change of [{ swiglu: true }, { squaredRelu: true }])
-    expect(flagsOf(change)).not.toHaveProperty('gelu');
+    expect(listFlags(change)).not.toHaveProperty('gelu');
 });
 
 it('is compared by a resumed run', () => {
@@ -117,7 +117,7 @@ it.each([
   ['gpt', 'huggingface-gpt2', readHuggingFaceGpt],
   ['bert', 'huggingface-bert', readHuggingFaceBert],
 ] as const)('is fixed by a Hugging Face directory, which has none: %s', async (kind, name, read) => {
-  const directory = directoryOf(name);
+  const directory = locateFixture(name);
   const { configuration: model } = await read({ directory });
   const loaded = flagsOfHuggingFace({ directory, kind, model, tokenizer: undefined });
   const withTracks = (count: string) =>

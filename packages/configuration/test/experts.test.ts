@@ -13,9 +13,9 @@ import { expertFields, gateFields } from '../src/architecture/expert-fields.js';
 import {
   configurationJson,
   configure as configureOptions,
+  describeGptModel,
   type Flags,
   formatHelp,
-  gptModelOf,
   parseFlags,
   printConfiguration,
   readSavedConfiguration,
@@ -27,7 +27,7 @@ import {
   checkSameArchitecture,
   flagsOfHuggingFace,
   learningDifferences,
-  savedSizesOf,
+  listSavedSizes,
   withLoadedFlags,
 } from '../src/internal/index.js';
 import { configure, small } from './support/configure.js';
@@ -37,9 +37,10 @@ const place = { directory: 'runs/a', path: 'runs/a/iter_0000010' };
 const line =
   `${small} --disable-bias-linear --num-experts 8 --moe-layer-freq ([0]*2+[1]*2) --moe-router-load-balancing-type ` +
   'seq_aux_loss global_aux_loss --moe-aux-loss-coeff 0.01 0.001 --moe-shared-expert-intermediate-size 64';
-const modelOf = (flags: string): GptModelConfiguration => gptModelOf(configure(flags).model, 256);
+const configureModel = (flags: string): GptModelConfiguration =>
+  describeGptModel(configure(flags).model, 256);
 
-function fileOf(name: string, text: string): string {
+function writeText(name: string, text: string): string {
   const directory = mkdtempSync(join(tmpdir(), 'mtl-experts-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
   const path = join(directory, name);
@@ -48,8 +49,8 @@ function fileOf(name: string, text: string): string {
 }
 
 /** Saves the configuration of a run, and reads it as a later run would. */
-function savedOf(flags: string) {
-  const json = { ...configurationJson(configure(flags)), gptModel: modelOf(flags) };
+function saveAndRead(flags: string) {
+  const json = { ...configurationJson(configure(flags)), gptModel: configureModel(flags) };
   return readSavedConfiguration('gpt', JSON.parse(JSON.stringify(json)), place);
 }
 
@@ -67,16 +68,16 @@ it('has the keys and names of the models', () => {
 
 it('saves nothing of experts for a dense model', () => {
   const { flags, resolved } = configurationJson(configure(small));
-  const text = JSON.stringify({ flags, resolved, model: modelOf(small) });
+  const text = JSON.stringify({ flags, resolved, model: configureModel(small) });
   expect(text).not.toMatch(/expert|moe|geglu|clamp|linearoffset|linear-offset/i);
-  expect(architectureFlags({ kind: 'gpt', model: modelOf(small) })).not.toHaveProperty('num-experts');
-  expect(Object.keys(architectureFlags({ kind: 'gpt', model: modelOf(small) })).join()).not.toMatch(
+  expect(architectureFlags({ kind: 'gpt', model: configureModel(small) })).not.toHaveProperty('num-experts');
+  expect(Object.keys(architectureFlags({ kind: 'gpt', model: configureModel(small) })).join()).not.toMatch(
     /moe|glu-/,
   );
 });
 
 it('saves a model with experts, and reads it back as the same flags', () => {
-  const { model } = savedOf(line);
+  const { model } = saveAndRead(line);
   expect(model).toMatchObject({ numExperts: 8, moeLayerFreq: [0, 0, 1, 1], moeFfnHiddenSize: 256 });
   const flags = architectureFlags({ kind: 'gpt', model });
   expect(flags).toMatchObject({
@@ -88,13 +89,13 @@ it('saves a model with experts, and reads it back as the same flags', () => {
   });
   const loaded = { source: 'checkpoint a', values: flags, fixed: [], vocabularySize: 256 };
   const again = validateConfiguration(withLoadedFlags(parseFlags(small.split(' ')), loaded));
-  expect(gptModelOf(again.model, 256)).toEqual(model);
-  expect(savedSizesOf('gpt').others).toEqual(expect.arrayContaining(['numExperts', 'moeFfnHiddenSize']));
+  expect(describeGptModel(again.model, 256)).toEqual(model);
+  expect(listSavedSizes('gpt').others).toEqual(expect.arrayContaining(['numExperts', 'moeFfnHiddenSize']));
 });
 
 it('does not read a model whose experts are none', () => {
   const saved = JSON.parse(
-    JSON.stringify({ ...configurationJson(configure(line)), gptModel: modelOf(line) }),
+    JSON.stringify({ ...configurationJson(configure(line)), gptModel: configureModel(line) }),
   );
   for (const change of [{ moeLayerFreq: [0, 2, 1, 1] }, { moeLayerFreq: 0 }, { moeAuxLossCoeff: 'much' }]) {
     const gptModel = { ...saved.gptModel, ...change };
@@ -106,7 +107,7 @@ it('does not read a model whose experts are none', () => {
 
 it('is configured again from the configuration that a checkpoint keeps', () => {
   const json = configurationJson(configure(line));
-  const path = fileOf('configuration.json', JSON.stringify(json));
+  const path = writeText('configuration.json', JSON.stringify(json));
   const again = configure(`--config ${path}`);
   expect(configurationJson(again).resolved).toEqual(json.resolved);
   expect(again.flags).toEqual(json.flags);
@@ -117,7 +118,7 @@ it.each([
   ['text', 'moe-layer-freq: "([0]*2+[1]*2)"', [0, 0, 1, 1]],
   ['list', 'moe_layer_freq: [0, 1, 1, 1]', [0, 1, 1, 1]],
 ])('reads which layers have experts from a file: a %s', (_, text, layers) => {
-  const path = fileOf('run.yaml', `${text}\nnum-experts: 8\n`);
+  const path = writeText('run.yaml', `${text}\nnum-experts: 8\n`);
   expect(configure(`--config ${path} ${small}`).model.moeLayerFreq).toEqual(layers);
 });
 
@@ -153,7 +154,7 @@ it('is configured by options', () => {
 });
 
 it('lets a command line take the experts of a file away', () => {
-  const path = fileOf('run.yaml', 'num-experts: 8\nmoe-router-topk: 4\n');
+  const path = writeText('run.yaml', 'num-experts: 8\nmoe-router-topk: 4\n');
   const { model, notices } = configure(`--config ${path} ${small} --num-experts 0`);
   expect(model).toMatchObject({ numExperts: undefined, moeRouterTopk: undefined });
   expect(notices).toContainEqual('without experts no effect: --moe-router-topk');
@@ -161,7 +162,12 @@ it('lets a command line take the experts of a file away', () => {
 
 it('is compared by a resumed run: the weights, and how it learns', () => {
   const check = (built: string) => () =>
-    checkSameArchitecture({ kind: 'gpt', saved: modelOf(line), built: modelOf(built), path: place.path });
+    checkSameArchitecture({
+      kind: 'gpt',
+      saved: configureModel(line),
+      built: configureModel(built),
+      path: place.path,
+    });
   expect(check(line)).not.toThrow();
   expect(check(`${line} --moe-router-topk 2 --moe-layer-freq [0,0,1,1]`)).not.toThrow();
   expect(check(`${line} --moe-aux-loss-coeff 0 0`)).not.toThrow();
@@ -169,21 +175,21 @@ it('is compared by a resumed run: the weights, and how it learns', () => {
     /holds a model of --moe-layer-freq \[0\]\*2\+\[1\]\*2, and this one has --moe-layer-freq 2/,
   );
   expect(check(small)).toThrow(/--num-experts 8 .*and this one has .*no --num-experts/);
-  const before = savedOf(line);
+  const before = saveAndRead(line);
   expect(learningDifferences(before, configure(line))).toEqual([]);
   const now = configure(`${line} --moe-aux-loss-coeff 0.01 0.002 --moe-expert-capacity-factor 1`);
   expect(learningDifferences(before, now)).toEqual([
     { flag: 'moe-aux-loss-coeff', before: '0.01 0.001', now: '0.01 0.002' },
     { flag: 'moe-expert-capacity-factor', before: 'none', now: '1' },
   ]);
-  expect(learningDifferences(savedOf(small), configure(small))).toEqual([]);
+  expect(learningDifferences(saveAndRead(small), configure(small))).toEqual([]);
 });
 
 it('is fixed by a Hugging Face directory, but for how it learns', () => {
   const loaded = flagsOfHuggingFace({
     directory: 'a',
     kind: 'gpt',
-    model: modelOf(line),
+    model: configureModel(line),
     tokenizer: undefined,
   });
   const with_ = (flags: string) =>
@@ -201,7 +207,7 @@ it('is refused where a Hugging Face directory is to be written that has no such 
     '--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear ' +
     '--untie-embeddings-and-output-weights --num-experts 8';
   const check = (flags: string) => () =>
-    checkHuggingFaceArchitecture({ kind: 'gpt', model: modelOf(`${small} ${llama} ${flags}`) });
+    checkHuggingFaceArchitecture({ kind: 'gpt', model: configureModel(`${small} ${llama} ${flags}`) });
   expect(check('--moe-ffn-hidden-size 24')).not.toThrow();
   expect(check('--qk-layernorm --moe-layer-freq 2 --moe-router-pre-softmax')).not.toThrow();
   for (const flags of [

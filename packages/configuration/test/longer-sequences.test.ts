@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { readHuggingFaceGpt } from '@mtl/formats';
 import { describe, expect, it } from 'vitest';
-import { type Flags, gptModelOf, parseFlags, validateConfiguration } from '../src/index.js';
+import { describeGptModel, type Flags, parseFlags, validateConfiguration } from '../src/index.js';
 import {
   architectureFlags,
   checkHuggingFaceArchitecture,
@@ -36,23 +36,23 @@ describe('a GPT with rotary positions that a run loads from Hugging Face', () =>
 
   it('is scaled one way, and the error says how', async () => {
     const others = '--micro-batch-size 1 --train-iters 2 --lr 1e-3 --data-path bundled';
-    const refusalOf = async (name: string, line: string) => {
+    const catchRefusal = async (name: string, line: string) => {
       const flags = await loading(name, `${line} ${others}`);
       return () => validateConfiguration(flags);
     };
     const yarn = '--position-embedding-type yarn';
-    expect(await refusalOf('huggingface-llama', yarn)).toThrow(
+    expect(await catchRefusal('huggingface-llama', yarn)).toThrow(
       expect.objectContaining({
         code: 'MTL_FLAG_CONFLICT',
         remedy: 'pass --no-use-rope-scaling, or leave --position-embedding-type out',
       }),
     );
-    expect(await refusalOf('huggingface-llama-bias', yarn)).toThrow(
+    expect(await catchRefusal('huggingface-llama-bias', yarn)).toThrow(
       expect.objectContaining({
         remedy: 'pass --rotary-seq-len-interpolation-factor 1, or leave --position-embedding-type out',
       }),
     );
-    expect(await refusalOf('huggingface-llama', `${yarn} --no-use-rope-scaling`)).not.toThrow();
+    expect(await catchRefusal('huggingface-llama', `${yarn} --no-use-rope-scaling`)).not.toThrow();
   });
 
   it.each([
@@ -72,33 +72,33 @@ describe('a GPT with rotary positions that a run loads from Hugging Face', () =>
 });
 
 it('a loaded model has the positions that a run states, and not the defaults of its flags', () => {
-  const modelOf = (line: string) => {
+  const configureModel = (line: string) => {
     const run = validateConfiguration(
       parseFlags(['--preset', 'char-10m', '--data-path', 'bundled', ...line.split(' ')]),
     );
-    return { run, model: gptModelOf(run.model, 256) };
+    return { run, model: describeGptModel(run.model, 256) };
   };
-  const { model } = modelOf('--position-embedding-type rope --rotary-base 500000');
-  const plain = modelOf('--position-embedding-type rope');
+  const { model } = configureModel('--position-embedding-type rope --rotary-base 500000');
+  const plain = configureModel('--position-embedding-type rope');
   expect(withAskedPositions(plain.run, { model, asked: plain.model })).toEqual(model);
-  const yarn = modelOf('--position-embedding-type yarn --rotary-scaling-factor 4 --num-layers 3');
+  const yarn = configureModel('--position-embedding-type yarn --rotary-scaling-factor 4 --num-layers 3');
   expect(withAskedPositions(yarn.run, { model, asked: yarn.model })).toEqual({
     ...model,
     positionEmbeddingType: 'yarn',
     rotaryScalingFactor: 4,
   });
   const [weights, factor] = ['--mscale 0.5', '--yarn-attention-factor 1.5'].map((line) =>
-    modelOf(`--position-embedding-type yarn ${line}`),
+    configureModel(`--position-embedding-type yarn ${line}`),
   ) as [typeof yarn, typeof yarn];
   for (const [one, other] of [
     [weights, factor],
     [factor, weights],
   ] as const) {
     const merged = withAskedPositions(one.run, { model: other.model, asked: one.model });
-    const flagsOf = (of: typeof model) => architectureFlags({ kind: 'gpt', model: of });
-    expect(flagsOf(merged)).toEqual(flagsOf(one.model));
+    const listFlags = (of: typeof model) => architectureFlags({ kind: 'gpt', model: of });
+    expect(listFlags(merged)).toEqual(listFlags(one.model));
   }
-  const learned = modelOf('--position-embedding-type learned_absolute --max-position-embeddings 512');
+  const learned = configureModel('--position-embedding-type learned_absolute --max-position-embeddings 512');
   expect(withAskedPositions(plain.run, { model: learned.model, asked: plain.model })).toEqual(learned.model);
 });
 
@@ -115,10 +115,10 @@ it('a factor of attention of a run takes the place of the weights of a model, an
 });
 
 describe('a model that is written for transformers', () => {
-  const modelOf = (line: string) => {
+  const configureModel = (line: string) => {
     const llama = '--preset llama3-8b --position-embedding-type';
     const flags = parseFlags([...`${llama} ${line}`.split(' '), '--data-path', 'bundled']);
-    return gptModelOf(validateConfiguration(flags).model, 256);
+    return describeGptModel(validateConfiguration(flags).model, 256);
   };
   it.each([
     'yarn',
@@ -132,6 +132,6 @@ describe('a model that is written for transformers', () => {
     'rope --rotary-seq-len-interpolation-factor 2.5',
     'rope --use-rope-scaling --rope-scaling-low-freq-factor 2 --rope-scaling-original-max-position-embeddings 16',
   ])('keeps its positions: %s', (line) => {
-    expect(() => checkHuggingFaceArchitecture({ kind: 'gpt', model: modelOf(line) })).not.toThrow();
+    expect(() => checkHuggingFaceArchitecture({ kind: 'gpt', model: configureModel(line) })).not.toThrow();
   });
 });

@@ -23,7 +23,7 @@ const {
   configFileJsonSchema,
   configure,
   formatHelp,
-  gptModelOf,
+  describeGptModel,
   parseFlags,
   printConfiguration,
   readSavedConfiguration,
@@ -43,13 +43,13 @@ function temporaryDirectory(): string {
 }
 
 /** Returns the contents of a checkpoint of a run with these flags, as a later run reads it. */
-async function savedOf(...words: string[]) {
+async function saveAndRead(...words: string[]) {
   const directory = temporaryDirectory();
   const configuration = configured(...words);
   const saved = await saveConfiguration({
     directory,
     configuration,
-    model: gptModelOf(configuration.model, 256),
+    model: describeGptModel(configuration.model, 256),
     tokenizer: undefined,
     data: { dataPath: [], split: '1' },
   });
@@ -107,20 +107,20 @@ describe('an option of a run that is declared once', () => {
   });
 
   it('is saved, and the same again from what was saved', async () => {
-    const saved = await savedOf('--dummy-share', '0.5', '--dummy-place', 'a');
+    const saved = await saveAndRead('--dummy-share', '0.5', '--dummy-place', 'a');
     expect(saved.flags).toMatchObject({ 'dummy-share': 0.5, 'dummy-place': 'a' });
-    expect((await savedOf()).flags).toMatchObject({ 'dummy-share': 0.25 });
+    expect((await saveAndRead()).flags).toMatchObject({ 'dummy-share': 0.25 });
   });
 
   it('is compared by a resumed run where it changes how a model learns', async () => {
-    const saved = await savedOf('--dummy-share', '0.5', '--dummy-place', 'a');
+    const saved = await saveAndRead('--dummy-share', '0.5', '--dummy-place', 'a');
     expect(learningDifferences(saved, configured('--dummy-share', '0.5', '--dummy-place', 'b'))).toEqual([]);
     const difference = { flag: 'dummy-share', before: '0.5', now: '0.25' };
     expect(learningDifferences(saved, configured())).toEqual([difference]);
   });
 
   it('had the effect of its default before it existed', async () => {
-    const { flags, ...saved } = await savedOf();
+    const { flags, ...saved } = await saveAndRead();
     const { 'dummy-share': _, ...others } = flags as { readonly 'dummy-share': number };
     const before = { ...saved, flags: others };
     expect(learningDifferences(before, configured())).toEqual([]);
@@ -133,8 +133,8 @@ describe('an option of a run that is declared once', () => {
  * Returns the lines with type errors in a file of this folder, checked against the mock declarations above.
  */
 function typeErrors(text: string): ReadonlyArray<readonly [line: number, message: string]> {
-  const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
-  const [snippet, flags] = [pathOf('snippet.ts'), pathOf('../src/flags/training-flags.ts')];
+  const locate = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
+  const [snippet, flags] = [locate('snippet.ts'), locate('../src/flags/training-flags.ts')];
   const texts = new Map([
     [snippet, text],
     [
@@ -145,9 +145,9 @@ function typeErrors(text: string): ReadonlyArray<readonly [line: number, message
     ],
   ]);
   const { options } = ts.parseJsonConfigFileContent(
-    ts.readConfigFile(pathOf('../../../tsconfig.json'), ts.sys.readFile).config,
+    ts.readConfigFile(locate('../../../tsconfig.json'), ts.sys.readFile).config,
     ts.sys,
-    pathOf('../../..'),
+    locate('../../..'),
   );
   const host = ts.createCompilerHost(options);
   const { readFile, fileExists } = host;

@@ -4,10 +4,10 @@ import {
   PackedChunks,
   type PackedParts,
   PackedRowOrder,
-  type Part,
+  type SampleSpan,
   type UploadOptions,
 } from './packed-chunks.js';
-import { chunkSizeOf, chunksOfRank, sequenceChunks } from './sequence-chunks.js';
+import { chunksOfRank, computeChunkSize, sequenceChunks } from './sequence-chunks.js';
 
 // Blocks of neighbouring processes share the heads of their positions: process r is process r % n of block r
 // / n. The chunks of a block together are two chunks of a sequence, as if each block were one process.
@@ -34,7 +34,7 @@ export function blocksOfSequences(
   { heads, ring }: ContextLevels,
   { sequenceLength, batchSize }: { readonly sequenceLength: number; readonly batchSize: number },
 ): BlockChunks {
-  const ofBlock = 2 * chunkSizeOf(sequenceLength, ring.size);
+  const ofBlock = 2 * computeChunkSize(sequenceLength, ring.size);
   return {
     order: sequenceChunks({ group: heads, sequenceLength: ofBlock, batchSize }),
     chunks: sequenceChunks({ group: ring, sequenceLength, batchSize }),
@@ -51,7 +51,7 @@ export function blocksOfPackedSamples(
   const { size } = heads;
   const parts = Array.from({ length: packed.parts.length / size }, (_, chunk) => {
     const [first, last] = [packed.parts[chunk * size]!, packed.parts[(chunk + 1) * size - 1]!];
-    return first.map(([start], sample): Part => [start, last[sample]![1]]);
+    return first.map(([start], sample): SampleSpan => [start, last[sample]![1]]);
   });
   const perProcess = parts.length / ring.size;
   const isZigzag = perProcess === 2;

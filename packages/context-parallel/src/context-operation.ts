@@ -3,7 +3,7 @@ import { SinksOfCall, type Tape, Variable } from '@mtl/autograd';
 import { attentionRowSums, type DType, Tensor, tidy } from '@mtl/kernels';
 import type { Chunks } from './chunks.js';
 import type { AttendedCall } from './context-attention.js';
-import { type HeadSizes, headsInto, mapHeads, rowsOfPlace, sizesOf } from './heads-of-rows.js';
+import { type HeadSizes, headsInto, mapHeads, measureSizes, rowsOfPlace } from './heads-of-rows.js';
 
 /**
  * The tensors of one pass. They hold the rows of this process's own chunks, one chunk after the other: [own,
@@ -50,7 +50,7 @@ export interface ContextOperation {
  * Returns the dtype in which partial results are summed: in 16 bits, rounding errors would add up over
  * processes.
  */
-export const sumsOf = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
+export const chooseSumDtype = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
 
 /** Forward and backward of attention over the rows of a process: heads [own, B, ...]. */
 interface AttentionPasses {
@@ -175,9 +175,9 @@ export function contextOperation(
   { name, forward, backward }: ContextOperation,
 ): Variable {
   const { dtype, device } = call.query.tensor;
-  const { heads: numHeads, valueSize } = sizesOf(mapHeads(call, ({ tensor }) => tensor));
+  const { heads: numHeads, valueSize } = measureSizes(mapHeads(call, ({ tensor }) => tensor));
   const statisticsShape = [chunks.perProcess, ...chunks.statisticsShape(numHeads)];
-  const statistics = { shape: statisticsShape, dtype: sumsOf(dtype), device };
+  const statistics = { shape: statisticsShape, dtype: chooseSumDtype(dtype), device };
   const sinks = call.sinks && new SinksOfCall(call.sinks);
   return recordedAttention(tape, call, {
     name,
@@ -187,7 +187,7 @@ export function contextOperation(
       const output = Tensor.empty({ shape: [...outer, numHeads * valueSize], dtype, device });
       const logSumExp = Tensor.empty(statistics);
       const heads = mapHeads(given, (each) => chunks.enter(each));
-      const sizes = sizesOf(heads);
+      const sizes = measureSizes(heads);
       chunks.into(byHead(output, numHeads), (rows) => {
         forward({ call, chunks, sizes, heads, output: rows, logSumExp });
         addSinks(sinks, { output: rows, logSumExp });
@@ -196,7 +196,7 @@ export function contextOperation(
     },
     backward: (pass) => {
       const heads = mapHeads(pass.heads!, (each) => chunks.enter(each));
-      const sizes = sizesOf(heads);
+      const sizes = measureSizes(heads);
       const outputGradient = chunks.enter(byHead(pass.outputGradient, numHeads));
       const output = chunks.enter(byHead(pass.output, numHeads));
       const rowSums = Tensor.empty(statistics);

@@ -16,7 +16,7 @@ import { gatheredAttention } from './gathered-attention.js';
 import { PackedChunks, type PackedParts, type UploadOptions } from './packed-chunks.js';
 import { documentChunks, rowChunks } from './packed-parts.js';
 import { ringAttention } from './ring-attention.js';
-import { chunkSizeOf, chunksOfRank, sequenceChunks } from './sequence-chunks.js';
+import { chunksOfRank, computeChunkSize, sequenceChunks } from './sequence-chunks.js';
 
 export interface ContextPartitionOptions {
   /** The processes that share every sequence. */
@@ -129,7 +129,7 @@ function ownIndices(
   { sequenceLength, batchSize }: SequencesOfBatch,
   { rank, size }: ProcessGroup,
 ): Int32Array {
-  const chunkSize = chunkSizeOf(sequenceLength, size) * batchSize;
+  const chunkSize = computeChunkSize(sequenceLength, size) * batchSize;
   const indices = new Int32Array(2 * chunkSize);
   chunksOfRank(rank, size).forEach((chunk, half) => {
     for (let row = 0; row < chunkSize; row++) indices[half * chunkSize + row] = chunk * chunkSize + row;

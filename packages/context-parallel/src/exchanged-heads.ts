@@ -1,18 +1,18 @@
 import { type AttentionCall, type Heads, SinksOfCall, type Tape, type Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import { attentionBackward, attentionForward, cast, rowProducts, sizeOf, Tensor } from '@mtl/kernels';
+import { attentionBackward, attentionForward, cast, countElements, rowProducts, Tensor } from '@mtl/kernels';
 import type { Chunks, RowOrder } from './chunks.js';
 import type { AttendedCall } from './context-attention.js';
 import {
   addSinks,
   byHead,
   type ContextOperation,
+  chooseSumDtype,
   differentiateSinks,
   recordedAttention,
-  sumsOf,
 } from './context-operation.js';
-import { mapHeads, sizesOf } from './heads-of-rows.js';
+import { mapHeads, measureSizes } from './heads-of-rows.js';
 
 /** The operands of attention of a process's own heads. Rows are in the order of their sequences. */
 interface PassOfHeads {
@@ -48,7 +48,7 @@ interface AttentionOfHeads {
 
 /** Makes the attention of a process that holds all keys of its heads. */
 export function attentionOfSequences(chunks: Chunks): AttentionOfHeads {
-  const operandsOf = ({ call, heads, logSumExp }: PassOfHeads) => ({
+  const collectOperands = ({ call, heads, logSumExp }: PassOfHeads) => ({
     logSumExp: onlyChunk(logSumExp),
     ...heads,
     ...chunks.wholeOptions(call),
@@ -56,10 +56,10 @@ export function attentionOfSequences(chunks: Chunks): AttentionOfHeads {
   return {
     name: 'attention of exchanged heads',
     statisticsShape: (numHeads) => [1, ...chunks.wholeStatisticsShape(numHeads)],
-    forward: (pass) => attentionForward({ ...operandsOf(pass), output: pass.output }),
+    forward: (pass) => attentionForward({ ...collectOperands(pass), output: pass.output }),
     backward: (pass) =>
       attentionBackward({
-        ...operandsOf(pass),
+        ...collectOperands(pass),
         queryGradient: pass.gradient.query,
         keyGradient: pass.gradient.key,
         valueGradient: pass.gradient.value,
@@ -79,7 +79,7 @@ export const attentionOfBlocks = (
   const withSizes = <Pass extends PassOfHeads>(pass: Pass) => ({
     ...pass,
     chunks,
-    sizes: sizesOf(pass.heads),
+    sizes: measureSizes(pass.heads),
   });
   return {
     name: `${name} of exchanged heads`,
@@ -106,7 +106,7 @@ export function exchangedHeads(
 ): Variable {
   const { query, key, value, ...rest } = ofCall;
   const { dtype, device } = query.tensor;
-  const sizes = sizesOf(mapHeads(ofCall, ({ tensor }) => tensor));
+  const sizes = measureSizes(mapHeads(ofCall, ({ tensor }) => tensor));
   const numHeads = headsOfProcess(sizes, order.group);
   const { rank, size } = order.group;
   const firstHead = rank * numHeads;
@@ -120,7 +120,7 @@ export function exchangedHeads(
     value: [groups, sizes.valueSize],
   };
   const emptyStatistics = (): Tensor =>
-    Tensor.empty({ shape: statisticsShape(numHeads), dtype: sumsOf(dtype), device });
+    Tensor.empty({ shape: statisticsShape(numHeads), dtype: chooseSumDtype(dtype), device });
   return recordedAttention(
     tape,
     { query, key, value },
@@ -142,7 +142,7 @@ export function exchangedHeads(
       },
       backward: ({ kept, output, logSumExp, outputGradient: ofPositions, gradient: targets }) => {
         const rowSums = emptyStatistics();
-        const sums = rowSumsOf(output, ofPositions, sizes.heads);
+        const sums = computeRowSums(output, ofPositions, sizes.heads);
         turnRows(positionsOfHeads({ sums }, { sums: [numHeads] }, order), rowSums);
         differentiateSinks(sinks, { rowSums, logSumExp });
         const width = numHeads * sizes.valueSize;
@@ -171,7 +171,7 @@ function headsOfProcess(
 }
 
 /** Computes the row sums [rows, ..., A] of an output and its gradient, [rows, ..., A * E]. */
-function rowSumsOf(output: Tensor, gradient: Tensor, numHeads: number): Tensor {
+function computeRowSums(output: Tensor, gradient: Tensor, numHeads: number): Tensor {
   const [left, right] = [byHead(output, numHeads), byHead(gradient, numHeads)];
   return rowProducts({ left, right }).reshape(left.shape.slice(0, -1));
 }
@@ -207,9 +207,9 @@ function sideBySide<Name extends string>(rows: Tensor, features: Features<Name>)
   let offset = 0;
   return byName(features, (name) => {
     const inner = features[name];
-    const ofInner = inner.map((_, dim) => sizeOf(inner.slice(dim + 1)));
+    const ofInner = inner.map((_, dim) => countElements(inner.slice(dim + 1)));
     const part = rows.strided({ offset, shape: [...outer, ...inner], strides: [...strides, ...ofInner] });
-    offset += sizeOf(inner);
+    offset += countElements(inner);
     return part;
   });
 }
@@ -240,7 +240,7 @@ function positionsOfHeads<Name extends string>(
   const [first] = names as [Name];
   const { shape, dtype, device } = views[first];
   const outer = shape.slice(0, shape.length - features[first].length);
-  const width = names.reduce((sum, name) => sum + sizeOf(features[name]), 0);
+  const width = names.reduce((sum, name) => sum + countElements(features[name]), 0);
   using leaving = Tensor.empty({ shape: [...outer, width], dtype, device });
   const places = sideBySide(leaving, features);
   for (const name of names) cast({ output: places[name], input: views[name] });

@@ -2,13 +2,13 @@ import { attentionBackward, attentionForward, cast, Tensor } from '@mtl/kernels'
 import {
   type BackwardPass,
   type ContextOperation,
+  chooseSumDtype,
   type ForwardPass,
   ownGradients,
   ownResults,
   type Pass,
-  sumsOf,
 } from './context-operation.js';
-import { keysAndValuesOf, splitKeysAndValues } from './heads-of-rows.js';
+import { joinKeysAndValues, splitKeysAndValues } from './heads-of-rows.js';
 
 /**
  * Attention for which every process gathers all keys and values. It supports any mask and window, but keeps
@@ -23,7 +23,7 @@ export const gatheredAttention: ContextOperation = { name: 'gathered attention',
  */
 function gathered({ heads, chunks }: Pass): Tensor {
   const { group } = chunks;
-  const own = keysAndValuesOf(heads);
+  const own = joinKeysAndValues(heads);
   const { shape, dtype, device } = own;
   const all = Tensor.empty({ shape: [shape[0]! * group.size, ...shape.slice(1)], dtype, device });
   group.allGather({ output: all, input: own }).wait();
@@ -53,7 +53,7 @@ function backward(pass: BackwardPass): void {
   const keysAndValues = gathered(pass);
   const [, ...rowShape] = keysAndValues.shape;
   const newSums = (numRows: number): Tensor =>
-    Tensor.empty({ shape: [numRows, ...rowShape], dtype: sumsOf(dtype), device });
+    Tensor.empty({ shape: [numRows, ...rowShape], dtype: chooseSumDtype(dtype), device });
   const sums = newSums(keysAndValues.dim(0));
   sums.zero();
   chunks.ofRank(group.rank).forEach((chunk, place) => {
@@ -63,7 +63,7 @@ function backward(pass: BackwardPass): void {
       sums.rows(0, numRows),
       sizes.headSize,
     );
-    const queryGradient = Tensor.empty({ shape: own.query.shape, dtype: sumsOf(dtype), device });
+    const queryGradient = Tensor.empty({ shape: own.query.shape, dtype: chooseSumDtype(dtype), device });
     queryGradient.zero();
     attentionBackward({
       ...own,

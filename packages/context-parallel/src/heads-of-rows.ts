@@ -16,7 +16,7 @@ export interface HeadSizes {
   readonly valueSize: number;
 }
 
-export function sizesOf({ query, value }: Heads<Tensor>): HeadSizes {
+export function measureSizes({ query, value }: Heads<Tensor>): HeadSizes {
   const [groups, headsPerGroup, headSize] = query.shape.slice(-3) as [number, number, number];
   const rows = query.shape.slice(0, -3);
   return { rows, heads: groups * headsPerGroup, groups, headSize, valueSize: value.dim(-1) };
@@ -55,7 +55,7 @@ export function rowsOfPlace(
 }
 
 /** Copies keys and values to contiguous memory, in which they are sent: [rows, ..., G, D + E]. */
-export function keysAndValuesOf({ key, value }: Heads<Tensor>): Tensor {
+export function joinKeysAndValues({ key, value }: Heads<Tensor>): Tensor {
   const { dtype, device } = key;
   const [keySize, valueSize] = [key.dim(-1), value.dim(-1)];
   const both = Tensor.empty({ shape: [...key.shape.slice(0, -1), keySize + valueSize], dtype, device });

@@ -46,7 +46,7 @@ interface PackedRowsOfProcesses {
   readonly places?: Int32Array | undefined;
 }
 
-function inverseOf(places: Int32Array): Int32Array {
+function invertOrder(places: Int32Array): Int32Array {
   const inverse = new Int32Array(places.length);
   places.forEach((place, row) => {
     inverse[place] = row;
@@ -68,7 +68,7 @@ export class PackedRowOrder implements RowOrder {
     this.#columns = columns;
     this.#sources = places && {
       ofSequences: uploaded(places, options),
-      ofProcesses: uploaded(inverseOf(places), options),
+      ofProcesses: uploaded(invertOrder(places), options),
     };
   }
 
@@ -135,7 +135,7 @@ export class PackedRowOrder implements RowOrder {
 }
 
 /** A part of a sample: positions [start, end) of the sequence. */
-export type Part = readonly [start: number, end: number];
+export type SampleSpan = readonly [start: number, end: number];
 
 /**
  * Contiguous samples that are divided over processes, described by the part of each sample that each chunk
@@ -145,7 +145,7 @@ export interface PackedParts extends Omit<PackedRowsOfProcesses, 'perProcess'> {
   /** c: the number of rows of every chunk; rows after the last sample belong to no sample. */
   readonly chunkSize: number;
   /** For every chunk, its part of each sample. */
-  readonly parts: ReadonlyArray<readonly Part[]>;
+  readonly parts: ReadonlyArray<readonly SampleSpan[]>;
   /** Returns the chunks of a process, in the order of its rows. */
   readonly ofRank: (rank: number) => readonly number[];
   /** The number of each sample, for random masks. */
@@ -164,7 +164,7 @@ interface Ranges {
 }
 
 /** Returns [0, l0, l0 + l1, ...]. */
-function startsOf(lengths: readonly number[]): number[] {
+function computeStarts(lengths: readonly number[]): number[] {
   const starts = [0];
   for (const length of lengths) starts.push(starts.at(-1)! + length);
   return starts;
@@ -192,19 +192,19 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
       this.#variables.push(variable);
       return variable;
     };
-    const rangesOf = (of: readonly Part[], numRows: number): Ranges => {
+    const makeRanges = (of: readonly SampleSpan[], numRows: number): Ranges => {
       const lengths = of.map(([start, end]) => end - start);
       return {
         lengths,
         // recorded passes are launched again with other samples of the same total number of rows
         longest: options.upload === undefined ? Math.max(0, ...lengths) : numRows,
-        starts: copied(Int32Array.from(startsOf(lengths))).tensor,
+        starts: copied(Int32Array.from(computeStarts(lengths))).tensor,
         first: copied(Int32Array.from(of, ([start]) => start)).tensor,
       };
     };
-    this.#chunks = parts.map((of) => rangesOf(of, chunkSize));
-    const whole = parts[0]!.map(([start], sample): Part => [start, parts.at(-1)![sample]![1]]);
-    this.#all = rangesOf(whole, parts.length * chunkSize);
+    this.#chunks = parts.map((of) => makeRanges(of, chunkSize));
+    const whole = parts[0]!.map(([start], sample): SampleSpan => [start, parts.at(-1)![sample]![1]]);
+    this.#all = makeRanges(whole, parts.length * chunkSize);
     this.#samples = copied(BigInt64Array.from(sampleNumbers));
   }
 
@@ -216,7 +216,7 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
     // rows that belong to no sample get zeros only from the pair of a chunk with itself
     if (queries === keys) return true;
     if (causal && keys > queries) return false;
-    return this.#scoresOf(this.#chunks[queries]!, this.#chunks[keys]!, `${queries} ${keys}`) > 0;
+    return this.#countScores(this.#chunks[queries]!, this.#chunks[keys]!, `${queries} ${keys}`) > 0;
   }
 
   optionsOfPair(call: AttendedCall, { queries, keys }: ChunkPair): AttentionOptions {
@@ -258,11 +258,11 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
   /** Describes the samples in the rows of some keys. `name`: the pair of keys and queries. */
   #samplesIn(keys: Ranges, queries: Ranges, name: string): PackedSamples & Pick<Ranges, 'first'> {
     const { starts, longest, first } = keys;
-    return { starts, longest, first, numScores: this.#scoresOf(queries, keys, name) };
+    return { starts, longest, first, numScores: this.#countScores(queries, keys, name) };
   }
 
   /** Returns the number of scores: queries times keys, summed over all samples. */
-  #scoresOf(queries: Ranges, keys: Ranges, name: string): number {
+  #countScores(queries: Ranges, keys: Ranges, name: string): number {
     let numScores = this.#numScores.get(name);
     if (numScores === undefined) {
       numScores = queries.lengths.reduce((sum, length, sample) => sum + length * keys.lengths[sample]!, 0);

@@ -1,12 +1,18 @@
 import type { ProcessGroup } from '@mtl/comm';
 import { describe, expect, it } from 'vitest';
-import { bordersOfDocuments, type Document, documentChunks, documentsOf, rowChunks } from './packed-parts.js';
+import {
+  bordersOfDocuments,
+  type Document,
+  documentChunks,
+  listDocuments,
+  rowChunks,
+} from './packed-parts.js';
 import { chunksOfRank } from './sequence-chunks.js';
 
-const groupOf = (rank: number, size: number) => ({ rank, size }) as ProcessGroup;
+const makeGroup = (rank: number, size: number) => ({ rank, size }) as ProcessGroup;
 
 /** Returns the first position of each position's document, [B, S]. */
-const keyStartOf = (sequences: ReadonlyArray<readonly number[]>): Int32Array =>
+const makeKeyStart = (sequences: ReadonlyArray<readonly number[]>): Int32Array =>
   Int32Array.from(
     sequences.flatMap((lengths) => {
       let start = 0;
@@ -19,7 +25,7 @@ const keyStartOf = (sequences: ReadonlyArray<readonly number[]>): Int32Array =>
   );
 
 /** Makes deterministic documents of 1 to `most` positions that fill a sequence. */
-function lengthsOf(sequenceLength: number, most: number, seed: number): number[] {
+function makeLengths(sequenceLength: number, most: number, seed: number): number[] {
   const lengths: number[] = [];
   let state = seed;
   for (let left = sequenceLength; left > 0; left -= lengths.at(-1)!) {
@@ -31,7 +37,7 @@ function lengthsOf(sequenceLength: number, most: number, seed: number): number[]
 
 describe('documents of sequences', () => {
   it('are told by their first keys', () => {
-    expect(documentsOf(keyStartOf([[3, 1], [4]]), 4)).toEqual<Document[]>([
+    expect(listDocuments(makeKeyStart([[3, 1], [4]]), 4)).toEqual<Document[]>([
       { sample: 0, start: 0, end: 3 },
       { sample: 0, start: 3, end: 4 },
       { sample: 1, start: 0, end: 4 },
@@ -39,7 +45,7 @@ describe('documents of sequences', () => {
   });
 
   it('begin where they say', () => {
-    expect(() => documentsOf(Int32Array.of(0, 0, 1, 1), 4)).toThrow(
+    expect(() => listDocuments(Int32Array.of(0, 0, 1, 1), 4)).toThrow(
       /the first key of position 2 of sample 0 is 1$/,
     );
   });
@@ -47,10 +53,10 @@ describe('documents of sequences', () => {
   // documents of 8 and 4 positions, two processes: 0, 1, 6, 7 and 2, 3, 4, 5 of the first document, 0, 3 and
   // 1, 2 of the second
   it('have two chunks of each process, one from either end', () => {
-    const keyStart = keyStartOf([[8, 4]]);
+    const keyStart = makeKeyStart([[8, 4]]);
     const batch = { batchSize: 1, sequenceLength: 12, sampleNumbers: Float64Array.of(7), keyStart };
     const own = [0, 1].map((rank) =>
-      documentChunks(batch, { group: groupOf(rank, 2), isLaunchedAgain: false }),
+      documentChunks(batch, { group: makeGroup(rank, 2), isLaunchedAgain: false }),
     );
     expect([...own[0]!.indices]).toEqual([0, 1, 8, 6, 7, 11]);
     expect([...own[1]!.indices]).toEqual([2, 3, 9, 4, 5, 10]);
@@ -59,10 +65,10 @@ describe('documents of sequences', () => {
 
   it.each([2, 3, 4, 8])('are as many positions and nearly as much work for each of %i processes', (size) => {
     const sequenceLength = 96 * size;
-    const sequences = [5, 40, 300].map((most, seed) => lengthsOf(sequenceLength, most, seed));
-    const documents = documentsOf(keyStartOf(sequences), sequenceLength);
+    const sequences = [5, 40, 300].map((most, seed) => makeLengths(sequenceLength, most, seed));
+    const documents = listDocuments(makeKeyStart(sequences), sequenceLength);
     const borders = bordersOfDocuments(documents, { sequenceLength, size });
-    const startOf = (of: number) => documents[of]!.start;
+    const findStart = (of: number) => documents[of]!.start;
     sequences.forEach((_, sample) => {
       const pairs = Array.from({ length: size }, (_rank, rank) => {
         let [positions, work] = [0, 0];
@@ -70,7 +76,7 @@ describe('documents of sequences', () => {
           if (documents[document]!.sample !== sample) return;
           for (const chunk of chunksOfRank(rank, size)) {
             for (let at = of[chunk]!; at < of[chunk + 1]!; at++, positions++)
-              work += at - startOf(document) + 1;
+              work += at - findStart(document) + 1;
           }
         });
         expect(positions).toBe(sequenceLength / size);
@@ -86,13 +92,13 @@ describe('documents of sequences', () => {
   });
 
   it('leave no position out, and have the same rows whichever process computes them', () => {
-    const keyStart = keyStartOf([
+    const keyStart = makeKeyStart([
       [5, 1, 10],
       [2, 2, 9, 3],
     ]);
     const batch = { batchSize: 2, sequenceLength: 16, sampleNumbers: Float64Array.of(3, 4), keyStart };
     const own = [0, 1].map((rank) =>
-      documentChunks(batch, { group: groupOf(rank, 2), isLaunchedAgain: false }),
+      documentChunks(batch, { group: makeGroup(rank, 2), isLaunchedAgain: false }),
     );
     const all = own.flatMap(({ indices }) => [...indices]);
     expect(all.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 32 }, (_, index) => index));
@@ -108,9 +114,9 @@ describe('documents of sequences', () => {
   });
 
   it('are as many as a power of two where passes are launched again', () => {
-    const keyStart = keyStartOf([[5, 1, 10]]);
+    const keyStart = makeKeyStart([[5, 1, 10]]);
     const batch = { batchSize: 1, sequenceLength: 16, sampleNumbers: Float64Array.of(3), keyStart };
-    const { parts, sampleNumbers } = documentChunks(batch, { group: groupOf(0, 2), isLaunchedAgain: true });
+    const { parts, sampleNumbers } = documentChunks(batch, { group: makeGroup(0, 2), isLaunchedAgain: true });
     expect(sampleNumbers).toHaveLength(4);
     expect(parts.map((of) => of[3])).toEqual([
       [0, 0],
@@ -121,9 +127,9 @@ describe('documents of sequences', () => {
   });
 
   it('need two equal chunks of a sequence for each process', () => {
-    const keyStart = keyStartOf([[5, 5]]);
+    const keyStart = makeKeyStart([[5, 5]]);
     const batch = { batchSize: 1, sequenceLength: 10, sampleNumbers: Float64Array.of(3), keyStart };
-    expect(() => documentChunks(batch, { group: groupOf(0, 2), isLaunchedAgain: false })).toThrow(
+    expect(() => documentChunks(batch, { group: makeGroup(0, 2), isLaunchedAgain: false })).toThrow(
       expect.objectContaining({ code: 'MTL_CONTEXT_PARALLEL_SIZE' }),
     );
   });
@@ -132,7 +138,7 @@ describe('documents of sequences', () => {
 describe('rows of packed samples', () => {
   it('have a slice for each process, with its part of every sample', () => {
     const batch = { numRows: 8, starts: Int32Array.of(0, 3, 7), sampleNumbers: Float64Array.of(5, 6) };
-    const { parts, indices, chunkSize } = rowChunks(batch, groupOf(1, 2));
+    const { parts, indices, chunkSize } = rowChunks(batch, makeGroup(1, 2));
     expect(chunkSize).toBe(4);
     expect([...indices]).toEqual([4, 5, 6, 7]);
     expect(parts).toEqual([
@@ -149,7 +155,7 @@ describe('rows of packed samples', () => {
 
   it('are a multiple of the processes', () => {
     const batch = { numRows: 7, starts: Int32Array.of(0, 3), sampleNumbers: Float64Array.of(5) };
-    expect(() => rowChunks(batch, groupOf(0, 2))).toThrow(
+    expect(() => rowChunks(batch, makeGroup(0, 2))).toThrow(
       /7 rows of packed samples cannot be divided over 2 processes/,
     );
   });

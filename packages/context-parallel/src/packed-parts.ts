@@ -1,8 +1,8 @@
 import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import type { PackedSamplesOfBatch, SequencesOfBatch } from '@mtl/layout';
-import type { PackedParts, Part } from './packed-chunks.js';
-import { chunkSizeOf, chunksOfRank } from './sequence-chunks.js';
+import type { PackedParts, SampleSpan } from './packed-chunks.js';
+import { chunksOfRank, computeChunkSize } from './sequence-chunks.js';
 
 /** A document within a sequence: a range of positions. */
 export interface Document {
@@ -18,7 +18,7 @@ export interface Document {
  *
  * @throws UsageError `MTL_CONTEXT_PARALLEL` for a first position that is not the start of its document
  */
-export function documentsOf(keyStart: Int32Array, sequenceLength: number): readonly Document[] {
+export function listDocuments(keyStart: Int32Array, sequenceLength: number): readonly Document[] {
   const documents: Document[] = [];
   for (let index = 0; index < keyStart.length; ) {
     const sample = Math.floor(index / sequenceLength);
@@ -48,7 +48,7 @@ export function bordersOfDocuments(
   documents: readonly Document[],
   { sequenceLength, size }: { readonly sequenceLength: number; readonly size: number },
 ): ReadonlyArray<readonly number[]> {
-  chunkSizeOf(sequenceLength, size);
+  computeChunkSize(sequenceLength, size);
   const numChunks = 2 * size;
   // the chunk that gets the next extra position; at the end of every sequence it is 0 again, since 2 n
   // divides the sequence length
@@ -87,13 +87,13 @@ export function documentChunks(
   { group, isLaunchedAgain }: { readonly group: ProcessGroup; readonly isLaunchedAgain: boolean },
 ): PackedParts & { readonly indices: Int32Array } {
   const { size } = group;
-  const own = documentsOf(keyStart, sequenceLength);
+  const own = listDocuments(keyStart, sequenceLength);
   const documents = isLaunchedAgain ? filledUp(own) : own;
   const borders = bordersOfDocuments(documents, { sequenceLength, size });
   const parts = Array.from({ length: 2 * size }, (_, chunk) =>
-    borders.map((of): Part => [of[chunk]!, of[chunk + 1]!]),
+    borders.map((of): SampleSpan => [of[chunk]!, of[chunk + 1]!]),
   );
-  const perSample = chunkSizeOf(sequenceLength, size);
+  const perSample = computeChunkSize(sequenceLength, size);
   const chunkSize = perSample * batchSize;
   const places = new Int32Array(batchSize * sequenceLength);
   const indices = new Int32Array(2 * chunkSize);
@@ -146,7 +146,7 @@ export function rowChunks(
   const within = (row: number, start: number, end: number): number =>
     Math.min(Math.max(row, start), end) - start;
   const parts = Array.from({ length: size }, (_, chunk) =>
-    Array.from(sampleNumbers, (_number, sample): Part => {
+    Array.from(sampleNumbers, (_number, sample): SampleSpan => {
       const [start, end] = [starts[sample]!, starts[sample + 1]!];
       return [within(chunk * chunkSize, start, end), within((chunk + 1) * chunkSize, start, end)];
     }),

@@ -4,13 +4,13 @@ import type { ChunkPair } from './chunks.js';
 import {
   type BackwardPass,
   type ContextOperation,
+  chooseSumDtype,
   type ForwardPass,
   ownGradients,
   ownResults,
   type Pass,
-  sumsOf,
 } from './context-operation.js';
-import { keysAndValuesOf, rowsOfPlace, splitKeysAndValues } from './heads-of-rows.js';
+import { joinKeysAndValues, rowsOfPlace, splitKeysAndValues } from './heads-of-rows.js';
 
 /**
  * Attention in which keys and values go around a ring: each process sends them to the next one while it
@@ -79,7 +79,7 @@ function forward(pass: ForwardPass): void {
   const { call, chunks, sizes, heads, output } = pass;
   const { group } = chunks;
   const { heads: numHeads, headSize, valueSize } = sizes;
-  const [dtype, { device }] = [sumsOf(output.dtype), output];
+  const [dtype, { device }] = [chooseSumDtype(output.dtype), output];
   const sums = Tensor.empty({ shape: output.shape, dtype, device });
   const part = {
     output: Tensor.empty({ shape: [...chunks.shape, numHeads, valueSize], dtype, device }),
@@ -103,7 +103,7 @@ function forward(pass: ForwardPass): void {
     }
   };
   const ring = new Ring(group, 1);
-  let current = keysAndValuesOf(heads);
+  let current = joinKeysAndValues(heads);
   for (let step = 0; step < group.size; step++) {
     const isLast = step === group.size - 1;
     const leaving = isLast ? undefined : ring.send(current);
@@ -126,7 +126,7 @@ function backward(pass: BackwardPass): void {
   const { call, chunks, heads, gradient } = pass;
   const { group } = chunks;
   const { headSize } = pass.sizes;
-  const [dtype, { device }] = [sumsOf(heads.key.dtype), heads.key];
+  const [dtype, { device }] = [chooseSumDtype(heads.key.dtype), heads.key];
   const own = chunks.ofRank(group.rank).map((_, place) => ownGradients(pass, place));
   const queryShape = own[0]!.query.shape;
   const newSums = (shape: readonly number[]): Tensor => {
@@ -136,7 +136,7 @@ function backward(pass: BackwardPass): void {
   };
   const querySums = own.map(() => newSums(queryShape));
   const ring = new Ring(group, -1);
-  let current = keysAndValuesOf(heads);
+  let current = joinKeysAndValues(heads);
   /**
    * Adds the contributions of this process's queries to the gradients of a block of keys and values, `sums`.
    */

@@ -25,7 +25,7 @@ const chunkSlice = (chunk: number, chunkSize: number): Slice => ({
  *
  * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that has no 2 n equal chunks
  */
-export function chunkSizeOf(sequenceLength: number, size: number): number {
+export function computeChunkSize(sequenceLength: number, size: number): number {
   const numChunks = 2 * size;
   if (sequenceLength % numChunks === 0) return sequenceLength / numChunks;
   throw new ConfigurationError(
@@ -42,7 +42,7 @@ export function chunkSizeOf(sequenceLength: number, size: number): number {
 /**
  * Returns all chunks, process after process: the place of each in this order, and its number in the sequence.
  */
-const placesOf = (size: number): ReadonlyArray<{ readonly place: number; readonly chunk: number }> =>
+const listPlaces = (size: number): ReadonlyArray<{ readonly place: number; readonly chunk: number }> =>
   Array.from({ length: size }, (_, rank) => chunksOfRank(rank, size))
     .flat()
     .map((chunk, place) => ({ place, chunk }));
@@ -61,14 +61,14 @@ export function sequenceChunks({
   readonly batchSize: number;
 }): Chunks {
   const { size } = group;
-  const chunkSize = chunkSizeOf(sequenceLength, size);
+  const chunkSize = computeChunkSize(sequenceLength, size);
   const copied = (
     input: Tensor,
     way: (at: { readonly place: number; readonly chunk: number }) => { from: number; to: number },
   ): Tensor => {
     const { shape, dtype, device } = input;
     const output = Tensor.empty({ shape, dtype, device });
-    for (const at of placesOf(size)) {
+    for (const at of listPlaces(size)) {
       const { from, to } = way(at);
       const [source, target] = [chunkSlice(from, chunkSize), chunkSlice(to, chunkSize)];
       using rows = input.rows(source.start, source.end);

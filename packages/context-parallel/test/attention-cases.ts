@@ -92,7 +92,7 @@ export const cases: readonly AttentionCase[] = [
 const value = (index: number): number => Math.sin(1 + index * 1.7) + 0.5 * Math.cos(index * 0.31);
 
 /** Makes a projection [S, B, (A + 2 G) * D]. */
-export function projectionOf({
+export function makeProjection({
   numGroups = sizes.numHeads,
   amplitude = 1,
 }: AttentionCase): readonly number[] {
@@ -106,14 +106,14 @@ export function projectionOf({
 }
 
 /** Makes an output gradient [S, B, A * D]. */
-export const outputGradientOf = (): readonly number[] =>
+export const makeOutputGradient = (): readonly number[] =>
   Array.from(
     { length: sizes.sequenceLength * sizes.batch * sizes.numHeads * sizes.headSize },
     (_, index) => value(index * 3 + 7) / 4,
   );
 
 /** Returns the first position of the document of each position, [B, S]. */
-export function keyStartOf({ documents }: AttentionCase): Int32Array | undefined {
+export function makeKeyStart({ documents }: AttentionCase): Int32Array | undefined {
   if (documents === undefined) return undefined;
   const { sequenceLength } = sizes;
   return Int32Array.from(

@@ -3,7 +3,7 @@ import { numLiveTensors } from '@mtl/kernels';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type AttentionCase, cases, sizes } from './attention-cases.js';
-import { type AttendedRows, attend, waysOf } from './ranks/attend.js';
+import { type AttendedRows, attend, listWays } from './ranks/attend.js';
 
 /**
  * Bounds of the differences, relative to the largest result: sums of 32 terms of order 1 are rounded in
@@ -55,7 +55,7 @@ describe.each([2, 4])('attention of sequences that %i processes share', (size) =
   });
 
   const all = cases.flatMap((attentionCase, index) =>
-    waysOf(attentionCase, size).map((way, at) => ({ ...attentionCase, index, way, at })),
+    listWays(attentionCase, size).map((way, at) => ({ ...attentionCase, index, way, at })),
   );
   it.each(all)('has the results of one process: $way, $name', ({ index, at, ...attentionCase }) => {
     const whole = attend(attentionCase);
@@ -98,7 +98,7 @@ describe.each([2, 4])('attention of sequences that %i processes share', (size) =
       'a2a+p2p': { forward: inPairs + round, backward: inPairs + sums / 2 + 2 * round },
     };
     for (const results of ranks) {
-      waysOf(attentionCase, size).forEach((way, at) => {
+      listWays(attentionCase, size).forEach((way, at) => {
         expect(results[index]![at]!.sentBytes, way).toEqual(expected[way]);
       });
     }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ListedEstimates, loadProfile, predictStepTime } from '../src/index.js';
-import { costOf, fits } from './support/fits.js';
-import { errorsOf, type PredictedRow, stepOfRow } from './support/measured-row.js';
+import { computeCost, fits } from './support/fits.js';
+import { type PredictedRow, stepOfRow, summarizeErrors } from './support/measured-row.js';
 import { paperOrders } from './support/paper-orders.js';
 import { paperRows } from './support/paper-rows.js';
 
@@ -26,7 +26,7 @@ describe('measured steps that no constant is fitted on', () => {
   ] as const)('%s: %i rows within %d in the mean, %d at most', (set, count, mean, most) => {
     const members = heldOut(set);
     expect(members).toHaveLength(count);
-    const errors = errorsOf(members);
+    const errors = summarizeErrors(members);
     expect(errors.mean).toBeLessThanOrEqual(mean);
     expect(errors.most).toBeLessThanOrEqual(most);
   });
@@ -87,12 +87,12 @@ describe.each(fits)('the fit of $file', (fit) => {
   });
 
   it('wrote its result to the profile: other values have larger errors', () => {
-    const cost = costOf(fit, values);
+    const cost = computeCost(fit, values);
     for (const [i, [, , most = Number.POSITIVE_INFINITY]] of fit.start.entries()) {
       for (const factor of [0.97, 1.03]) {
         const changed = values.map((value, k) => (k === i ? value * factor : value));
         if (changed[i]! <= most)
-          expect(costOf(fit, changed), `constant ${i} times ${factor}`).toBeGreaterThan(cost);
+          expect(computeCost(fit, changed), `constant ${i} times ${factor}`).toBeGreaterThan(cost);
       }
     }
   });

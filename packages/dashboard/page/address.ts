@@ -5,7 +5,7 @@ const axes: readonly Axis[] = ['iteration', 'tokens', 'seconds'];
 const scales: readonly Scale[] = ['typical', 'all', 'log'];
 
 /** Reads the view that an address describes. Missing or invalid properties are left out. */
-export function viewOf(search: string): Partial<View> {
+export function parseView(search: string): Partial<View> {
   const query = new URLSearchParams(search);
   const axis = axes.find((name) => name === query.get('axis'));
   const scale = scales.find((name) => name === query.get('scale'));
@@ -30,7 +30,7 @@ export function viewOf(search: string): Partial<View> {
 }
 
 /** Returns the query of a view's address: the properties that differ from the initial view. */
-export function addressOf(view: View): string {
+export function formatAddress(view: View): string {
   const query = new URLSearchParams();
   for (const id of view.chosen ?? []) query.append('run', id);
   if (view.chosen?.length === 0) query.append('run', '');

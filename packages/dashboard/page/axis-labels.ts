@@ -16,7 +16,7 @@ const countSteps = Array.from(
 export const stepsOfAxis = (axis: Axis): number[] => (axis === 'seconds' ? secondSteps : countSteps);
 
 /** Returns the label of a mark on the axis. */
-export function markOf(axis: Axis, value: number, greatest: number): string {
+export function formatMark(axis: Axis, value: number, greatest: number): string {
   if (axis === 'tokens') return formatCount(value);
   if (axis === 'iteration') return greatest >= 1e5 ? formatCount(value) : formatNumber(value);
   if (greatest >= 7200) return `${formatNumber(value / 3600)} h`;
@@ -24,7 +24,7 @@ export function markOf(axis: Axis, value: number, greatest: number): string {
 }
 
 /** Returns a position on the axis in words: "step 1,200". */
-export function placeOf(axis: Axis, value: number): string {
+export function formatPlace(axis: Axis, value: number): string {
   if (axis === 'iteration') return `step ${formatNumber(value)}`;
   return axis === 'tokens' ? `${formatCount(value)} tokens` : formatSeconds(value);
 }

@@ -93,13 +93,13 @@ export function chartKinds(names: ReadonlySet<string>): readonly ChartKind[] {
       (name) => !hidden.includes(name) && !companions.some((one) => one.name === name && names.has(one.of)),
     )
     .sort((a, b) => rank(a) - rank(b) || a.localeCompare(b))
-    .map(kindOf);
+    .map(findChartKind);
 }
 
-export function kindOf(name: string): ChartKind {
+export function findChartKind(name: string): ChartKind {
   return {
     name,
-    title: titleOf(name),
+    title: formatTitle(name),
     unit: known[name.replace(ofValidation, '')]?.unit ?? '',
     format: formatNumber,
     isFromZero: false,
@@ -114,7 +114,7 @@ export function kindOf(name: string): ChartKind {
 const ofValidation = /^validation\./;
 
 /** Returns the display name of a curve; for `validation.sop_loss` "Validation sentence order loss". */
-export function titleOf(name: string): string {
+export function formatTitle(name: string): string {
   const step = name.replace(ofValidation, '');
   const title = known[name]?.title ?? known[step]?.title ?? capitalized(step.replaceAll('_', ' '));
   return step === name || name in known

@@ -1,12 +1,12 @@
 import uPlot from 'uplot';
 import type { MarkOfRun, Points, Series } from '../src/api-types.js';
-import { markOf, placeOf, stepsOfAxis } from './axis-labels.js';
+import { formatMark, formatPlace, stepsOfAxis } from './axis-labels.js';
 import type { ChartKind } from './chart-kinds.js';
 import { element } from './element.js';
 import { formatNumber } from './format.js';
 import { MarkLabel } from './mark-label.js';
 import { drawRail, groupMarks, type MarkGroup, railHeight } from './mark-rail.js';
-import { classOf, dashes, type RunColour } from './run-colours.js';
+import { dashes, formatClass, type RunColour } from './run-colours.js';
 import type { Range, State } from './state.js';
 import { type Limits, typicalLimits } from './typical-limits.js';
 
@@ -89,7 +89,7 @@ export class Chart {
   /** Draws the curves, in the order of their runs, and the events of the runs. */
   draw(curves: readonly RunCurve[], marks: readonly MarkOfRun[]): void {
     const { canBeSmoothed } = this.#kind;
-    const lines = curves.flatMap((curve) => linesOf(curve, { isSmoothed: canBeSmoothed }));
+    const lines = curves.flatMap((curve) => listLines(curve, { isSmoothed: canBeSmoothed }));
     const key = JSON.stringify([
       lines.map(({ id, look, isFocus, part }) => [id, look, isFocus, part]),
       [this.#state.view.axis, this.#isLogarithmic],
@@ -136,14 +136,14 @@ export class Chart {
   #options(): uPlot.Options {
     const { axis } = this.#state.view;
     const lines: uPlot.Series[] = this.#lines.map(({ look, isFocus, part, points }, index) => ({
-      stroke: () => (part === 'edge' ? 'transparent' : colourOf(runColour(look, part))),
+      stroke: () => (part === 'edge' ? 'transparent' : readColour(runColour(look, part))),
       width: part === 'edge' ? 0 : part === 'faint' ? 1 : isFocus ? 2.5 : 1.5,
       dash: [...dashes[look.dash]!],
       // few values are marked: a single one would be no line
       points: { show: part === 'line' && points.x.length <= 40 && !this.#isEdge(index - 1), size: 5 },
     }));
-    const line = { stroke: () => colourOf('--muted'), font: '11px system-ui, sans-serif' };
-    const grid = { stroke: () => colourOf('--grid'), width: 1 };
+    const line = { stroke: () => readColour('--muted'), font: '11px system-ui, sans-serif' };
+    const grid = { stroke: () => readColour('--grid'), width: 1 };
     return {
       width: this.width,
       height,
@@ -164,7 +164,7 @@ export class Chart {
           size: railHeight + 26,
           space: 70,
           incrs: stepsOfAxis(axis),
-          values: (_, marks) => marks.map((mark) => markOf(axis, mark, marks.at(-1) ?? 0)),
+          values: (_, marks) => marks.map((mark) => formatMark(axis, mark, marks.at(-1) ?? 0)),
         },
         {
           ...line,
@@ -213,7 +213,7 @@ export class Chart {
         ? [
             {
               series: [index + 1, index + 2] as [number, number],
-              fill: () => colourOf(runColour(look, 'faint')),
+              fill: () => readColour(runColour(look, 'faint')),
             },
           ]
         : [],
@@ -253,12 +253,12 @@ export class Chart {
     const { scale, range } = this.#state.view;
     const isTypical = scale === 'typical' && this.#kind.canBeLogarithmic && !this.#kind.isFromZero;
     const [from, to] = range ?? [-Infinity, Infinity];
-    const valuesOf = ({ id }: RunCurve): readonly (number | null)[] =>
+    const listValues = ({ id }: RunCurve): readonly (number | null)[] =>
       this.#lines
         .filter((line) => line.id === id)
         .flatMap(({ points: { x, y } }) => y.filter((_, at) => x[at]! >= from && x[at]! <= to));
     const focus = this.#curves.findIndex(({ isFocus }) => isFocus);
-    const typical = isTypical ? typicalLimits(this.#curves.map(valuesOf), focus) : undefined;
+    const typical = isTypical ? typicalLimits(this.#curves.map(listValues), focus) : undefined;
     const limits = typical ?? all;
     const isCut = all.most > limits.most;
     this.#beyond.textContent = isCut ? `up to ${this.#kind.format(all.most)} not shown` : '';
@@ -302,7 +302,7 @@ export class Chart {
   #fillValues(curves: readonly RunCurve[]): void {
     this.#values = curves.map(() => element('strong'));
     const rows = curves.map(({ id, look }, index) => {
-      const swatch = element('i', { class: `swatch dot ${classOf(look)}` });
+      const swatch = element('i', { class: `swatch dot ${formatClass(look)}` });
       return element('li', { attributes: { title: id } }, swatch, this.#values[index]);
     });
     this.#valueList.replaceChildren(...rows);
@@ -315,7 +315,7 @@ export class Chart {
     const { axis } = this.#state.view;
     const at = plot.cursor.idx ?? undefined;
     const x = at === undefined ? undefined : plot.data[0][at];
-    this.#place.textContent = x === undefined ? '' : placeOf(axis, x);
+    this.#place.textContent = x === undefined ? '' : formatPlace(axis, x);
     const shown = this.#lines.flatMap(({ id, part }, index) => (part === 'line' ? [{ id, index }] : []));
     const texts = shown.map(({ id, index }, row) => {
       const values = plot.data[index + 1]!;
@@ -335,7 +335,7 @@ export class Chart {
 }
 
 /** Returns the lines of a curve, the last line on top. */
-function linesOf({ series, ...of }: RunCurve, { isSmoothed }: { readonly isSmoothed: boolean }): Line[] {
+function listLines({ series, ...of }: RunCurve, { isSmoothed }: { readonly isSmoothed: boolean }): Line[] {
   const { x, y, band, smoothed } = series;
   const line = (part: Line['part'], points: Points): Line => ({ ...of, points, part });
   if (band !== null) {
@@ -362,4 +362,5 @@ function valueNear(values: ArrayLike<number | null | undefined>, at: number): nu
   return null;
 }
 
-const colourOf = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name);
+const readColour = (name: string): string =>
+  getComputedStyle(document.documentElement).getPropertyValue(name);

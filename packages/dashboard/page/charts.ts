@@ -31,7 +31,7 @@ export class Charts {
     const marks = marksOfFocus(this.#state, data);
     const names = new Set(shown.flatMap((id) => data.details.get(id)?.series ?? []));
     const drawn = chartKinds(names)
-      .map((kind) => ({ kind, curves: this.#curvesOf(kind, data) }))
+      .map((kind) => ({ kind, curves: this.#listCurves(kind, data) }))
       .filter(({ kind, curves }) => curves.length > 0 && (!kind.isOnlyIfChanging || curves.some(isChanging)));
     for (const [name, chart] of this.#charts) {
       if (drawn.some(({ kind }) => kind.name === name)) continue;
@@ -49,7 +49,7 @@ export class Charts {
     this.#hint.hidden = drawn.length > 0;
   }
 
-  #curvesOf({ name, companion }: ChartKind, data: RunData): RunCurve[] {
+  #listCurves({ name, companion }: ChartKind, data: RunData): RunCurve[] {
     return this.#state.shown.flatMap((id) => {
       const all = data.series.get(id)?.series;
       const series = all?.[name];
@@ -59,7 +59,7 @@ export class Charts {
         : [
             {
               id,
-              look: this.#state.colourOf(id),
+              look: this.#state.findColour(id),
               isFocus: id === this.#state.focus,
               series,
               ...(another === undefined ? {} : { companion: another }),

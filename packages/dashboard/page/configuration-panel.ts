@@ -1,7 +1,7 @@
 import type { RunDetails } from '../src/api-types.js';
 import { element } from './element.js';
 import { valueElement } from './value-element.js';
-import { textOf } from './value-text.js';
+import { formatValue } from './value-text.js';
 
 /** The configuration of the last start: flags, conditions and the command line. */
 export class ConfigurationPanel {
@@ -44,7 +44,7 @@ export class ConfigurationPanel {
         'tr',
         {},
         element('th', { attributes: { scope: 'row' } }, name),
-        element('td', {}, valueElement(textOf(value))),
+        element('td', {}, valueElement(formatValue(value))),
       ),
     );
     this.#rows.replaceChildren(...rows);

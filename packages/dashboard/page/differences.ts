@@ -1,11 +1,11 @@
 import type { ComparableOfRun, ComparableValueOfRun } from '../src/api-types.js';
 import { element } from './element.js';
 import { type Difference, mostDecisiveFirst } from './order-of-differences.js';
-import { classOf } from './run-colours.js';
+import { formatClass } from './run-colours.js';
 import type { RunData } from './run-data.js';
 import type { State } from './state.js';
 import { valueElement } from './value-element.js';
-import { textOf } from './value-text.js';
+import { formatValue } from './value-text.js';
 
 /** The table of flags and conditions in which the shown runs differ. */
 export class Differences {
@@ -37,18 +37,18 @@ export class Differences {
     );
     const ofFlags = mostDecisiveFirst(flags).map(({ name, values }) => ({ name: `--${name}`, values }));
     const rows = [...ofFlags, ...mostDecisiveFirst(conditions)];
-    const colours = ids.map((id) => classOf(this.#state.colourOf(id)));
+    const colours = ids.map((id) => formatClass(this.#state.findColour(id)));
     const key = JSON.stringify([ids, colours, rows]);
     if (key === this.#key) return;
     this.#key = key;
-    this.#content.replaceChildren(rows.length === 0 ? noDifference() : tableOf(ids, colours, rows));
+    this.#content.replaceChildren(rows.length === 0 ? noDifference() : showTable(ids, colours, rows));
   }
 }
 
 const noDifference = (): HTMLElement =>
   element('p', { class: 'empty' }, 'No flag and no condition differs between these runs.');
 
-function tableOf(
+function showTable(
   ids: readonly string[],
   colours: readonly string[],
   rows: readonly Difference[],
@@ -96,5 +96,5 @@ function differing(
   return names
     .filter((name) => new Set(all.map((one) => one[name]?.key ?? off)).size > 1)
     .filter((name) => !inAll || all.every((one) => name in one))
-    .map((name) => ({ name, values: all.map((one) => textOf(one[name]?.shown)) }));
+    .map((name) => ({ name, values: all.map((one) => formatValue(one[name]?.shown)) }));
 }

@@ -1,5 +1,5 @@
 import type { ExpertsAnswer, RunDetails, Series } from '../src/api-types.js';
-import { kindOf } from './chart-kinds.js';
+import { findChartKind } from './chart-kinds.js';
 import { element } from './element.js';
 import { formatNumber } from './format.js';
 import { HeatMap } from './heat-map.js';
@@ -9,7 +9,7 @@ import { type SmallCurveContent, smallCurve } from './small-curve.js';
 /** Losses of routers by their names in metrics.jsonl; the panel shows the losses that a run has. */
 const routerLosses = [
   ...['load_balancing_loss', 'seq_load_balancing_loss', 'global_load_balancing_loss', 'z_loss'],
-].map(kindOf);
+].map(findChartKind);
 
 export interface ShownExperts {
   /** The layer that the reader chose. */
@@ -75,7 +75,7 @@ export class ExpertsPanel {
 
   #drawMaps(answer: ExpertsAnswer): void {
     const { layers, layer, numExperts, newest, loads, first, last } = answer;
-    const { text, isGrave } = verdictOf(answer);
+    const { text, isGrave } = formatVerdict(answer);
     this.#verdict.className = isGrave ? 'error-text' : 'muted';
     this.#verdict.textContent = text;
     const options = layers.map((number) =>
@@ -92,7 +92,7 @@ export class ExpertsPanel {
       columns: experts,
       isOverTime: false,
       marked: layers.indexOf(layer),
-      textOf: (row, column) =>
+      describeCell: (row, column) =>
         `layer ${layers[row]}, expert ${column}: ${timesEven(newest.loads[row]![column]!)}`,
     });
     this.#overTime.show({
@@ -103,7 +103,7 @@ export class ExpertsPanel {
       rows: experts,
       columns: last.map((step) => formatNumber(step)),
       isOverTime: true,
-      textOf: (row, column) =>
+      describeCell: (row, column) =>
         `expert ${row}, ${stepsText(first[column]!, last[column]!)}: ${timesEven(loads[column]![row]!)}`,
     });
   }
@@ -152,7 +152,7 @@ function stepsText(first: number, last: number): string {
 }
 
 /** Returns the busiest expert of the last steps, and the experts without tokens. */
-function verdictOf({ layers, newest: { loads } }: ExpertsAnswer) {
+function formatVerdict({ layers, newest: { loads } }: ExpertsAnswer) {
   const busiest = loads.map((ofLayer) => Math.max(...ofLayer));
   const at = busiest.indexOf(Math.max(...busiest));
   const expert = loads[at]!.indexOf(busiest[at]!);

@@ -16,7 +16,7 @@ export interface HeatMapContent {
   /** The row that is marked; undefined for none. */
   readonly marked?: number | undefined;
   /** The text for a cell that the pointer is on. */
-  readonly textOf: (row: number, column: number) => string;
+  readonly describeCell: (row: number, column: number) => string;
 }
 
 const left = 34;
@@ -108,9 +108,9 @@ export class HeatMap {
   #describe(cell: Cell | undefined): void {
     this.#pointed = cell;
     if (this.#content === undefined) return;
-    const { unit, textOf, values } = this.#content;
+    const { unit, describeCell, values } = this.#content;
     const isThere = cell !== undefined && values[cell.row]?.[cell.column] !== undefined;
-    this.#unit.textContent = isThere ? textOf(cell.row, cell.column) : unit;
+    this.#unit.textContent = isThere ? describeCell(cell.row, cell.column) : unit;
   }
 
   #draw(): void {
@@ -133,7 +133,7 @@ export class HeatMap {
 
   #drawCells(context: CanvasRenderingContext2D, { sizes, colours }: Drawing): void {
     const { values, isOverTime } = this.#content!;
-    const gap = { x: isOverTime ? 0 : gapOf(sizes.width), y: gapOf(sizes.height) };
+    const gap = { x: isOverTime ? 0 : chooseGap(sizes.width), y: chooseGap(sizes.height) };
     for (const [row, ofRow] of values.entries()) {
       for (const [column, value] of ofRow.entries()) {
         // whole pixels: edges that are blurred would look like lines
@@ -156,7 +156,7 @@ export class HeatMap {
     }
     if (marked === undefined) return;
     context.fillStyle = colours.property('--text');
-    context.fillRect(left - 4, marked * sizes.height, 2, sizes.height - gapOf(sizes.height));
+    context.fillRect(left - 4, marked * sizes.height, 2, sizes.height - chooseGap(sizes.height));
   }
 
   #drawColumnNames(context: CanvasRenderingContext2D, { sizes, colours }: Drawing): void {
@@ -184,7 +184,7 @@ interface Drawing {
 }
 
 /** Returns the gap between cells, which small cells lack. */
-const gapOf = (size: number): number => (size >= 7 ? 1 : 0);
+const chooseGap = (size: number): number => (size >= 7 ? 1 : 0);
 
 /** The current colours of the page, which depend on dark mode. */
 class HeatColours {

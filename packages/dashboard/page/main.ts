@@ -1,4 +1,4 @@
-import { addressOf, viewOf } from './address.js';
+import { formatAddress, parseView } from './address.js';
 import { Charts } from './charts.js';
 import { Differences } from './differences.js';
 import { element } from './element.js';
@@ -8,12 +8,12 @@ import { RunDetailsView } from './run-details.js';
 import { RunList } from './run-list.js';
 import { listen } from './server.js';
 import { State } from './state.js';
-import { titleOf } from './title.js';
+import { formatTitle } from './title.js';
 import { addToolbar } from './toolbar.js';
 
 const byId = (id: string): HTMLElement => document.getElementById(id)!;
 
-const state = new State(viewOf(location.search));
+const state = new State(parseView(location.search));
 const main = byId('main');
 const curves = element('section', { attributes: { id: 'curves', 'aria-label': 'Curves', tabindex: -1 } });
 curves.append(element('h2', { class: 'visually-hidden' }, 'Curves'));
@@ -42,12 +42,12 @@ state.onChange(drawSoon);
 state.onChange(showAddress);
 // immediately, not with the next frame: a hidden page has no frames, but its tab is visible
 state.onChange(() => {
-  document.title = titleOf(state.focus === undefined ? undefined : state.runs.get(state.focus));
+  document.title = formatTitle(state.focus === undefined ? undefined : state.runs.get(state.focus));
 });
 
 /** Writes the current view into the address of the page, so that the address can be sent and opened again. */
 function showAddress(): void {
-  const query = addressOf(state.view);
+  const query = formatAddress(state.view);
   if (query !== location.search)
     history.replaceState(null, '', `${location.pathname}${query}${location.hash}`);
 }

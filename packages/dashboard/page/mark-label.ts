@@ -2,7 +2,7 @@ import type uPlot from 'uplot';
 import type { MarkKind, MarkOfRun } from '../src/api-types.js';
 import { element } from './element.js';
 import { formatNumber } from './format.js';
-import { gravestOf, gravity, type MarkGroup } from './mark-rail.js';
+import { findGravest, gravity, type MarkGroup } from './mark-rail.js';
 
 /** The largest distance in pixels between the pointer and the group that it selects. */
 const reach = 8;
@@ -36,7 +36,7 @@ export class MarkLabel {
     );
     this.element.hidden = group === undefined;
     if (group === undefined) return;
-    this.element.replaceChildren(...linesOf(group.marks).map((line) => element('p', {}, line)));
+    this.element.replaceChildren(...listLines(group.marks).map((line) => element('p', {}, line)));
     const panel = this.element.parentElement!;
     const start = plot.over.getBoundingClientRect().left - panel.getBoundingClientRect().left + group.left;
     const most = panel.clientWidth - this.element.offsetWidth;
@@ -48,23 +48,24 @@ export class MarkLabel {
  * Returns one line for each mark; for many marks, one line with the number of each kind and one line for the
  * gravest mark.
  */
-export function linesOf(marks: readonly MarkOfRun[]): readonly string[] {
-  if (marks.length <= mostLines) return marks.map(lineOf);
+export function listLines(marks: readonly MarkOfRun[]): readonly string[] {
+  if (marks.length <= mostLines) return marks.map(formatLine);
   const [first, last] = [marks[0]!.iteration, marks.at(-1)!.iteration];
   const counts = gravity
     .map((kind) => [marks.filter((mark) => mark.kind === kind).length, kind] as const)
     .filter(([count]) => count > 0)
-    .map(([count, kind]) => `${count} ${namesOf[kind][count === 1 ? 0 : 1]}`)
+    .map(([count, kind]) => `${count} ${markNames[kind][count === 1 ? 0 : 1]}`)
     .toReversed();
   const steps =
     first === last ? `step ${formatNumber(first)}` : `steps ${formatNumber(first)} to ${formatNumber(last)}`;
-  return [`${steps}: ${counts.join(', ')}`, lineOf(gravestOf(marks))];
+  return [`${steps}: ${counts.join(', ')}`, formatLine(findGravest(marks))];
 }
 
 /** "step 1,200: checkpoint saved". */
-export const lineOf = ({ iteration, text }: MarkOfRun): string => `step ${formatNumber(iteration)}: ${text}`;
+export const formatLine = ({ iteration, text }: MarkOfRun): string =>
+  `step ${formatNumber(iteration)}: ${text}`;
 
-const namesOf: Readonly<Record<MarkKind, readonly [one: string, several: string]>> = {
+const markNames: Readonly<Record<MarkKind, readonly [one: string, several: string]>> = {
   checkpoint: ['checkpoint', 'checkpoints'],
   restart: ['restart', 'restarts'],
   error: ['error', 'errors'],

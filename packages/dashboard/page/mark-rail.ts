@@ -19,7 +19,7 @@ export const gravity: readonly MarkKind[] = [
   ...(['reported', 'checkpoint', 'event', 'skipped', 'spike', 'restart', 'rollback', 'error'] as const),
 ];
 
-export function gravestOf(marks: readonly MarkOfRun[]): MarkOfRun {
+export function findGravest(marks: readonly MarkOfRun[]): MarkOfRun {
   return marks.reduce((one, other) =>
     gravity.indexOf(other.kind) > gravity.indexOf(one.kind) ? other : one,
   );
@@ -59,7 +59,7 @@ export function drawRail({ ctx, bbox }: uPlot, groups: readonly MarkGroup[]): vo
   ctx.textAlign = 'center';
   ctx.textBaseline = 'middle';
   for (const { marks, left } of groups) {
-    const { kind } = gravestOf(marks);
+    const { kind } = findGravest(marks);
     const at = Math.round(bbox.left + left * scale);
     ctx.fillStyle = colour(`--mark-${kind}`);
     const size = (railHeight - 2) * scale;

@@ -1,5 +1,5 @@
 import { element } from './element.js';
-import { lineOf } from './mark-label.js';
+import { formatLine } from './mark-label.js';
 import { marksOfFocus, type RunData } from './run-data.js';
 import type { State } from './state.js';
 
@@ -28,7 +28,12 @@ export class MarksList {
     this.#details.hidden = marks.length === 0;
     this.#summary.textContent = `Events of ${this.#state.focus ?? ''}: ${marks.length}`;
     const items = texts.map((mark) =>
-      element('li', {}, element('i', { class: `tick mark-${mark.kind}` }), element('span', {}, lineOf(mark))),
+      element(
+        'li',
+        {},
+        element('i', { class: `tick mark-${mark.kind}` }),
+        element('span', {}, formatLine(mark)),
+      ),
     );
     this.#list.replaceChildren(...items.toReversed());
   }

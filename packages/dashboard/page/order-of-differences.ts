@@ -31,14 +31,14 @@ export interface Difference {
 export function mostDecisiveFirst<One extends Difference>(differences: readonly One[]): One[] {
   return differences.toSorted(
     (one, other) =>
-      kindOf(one) - kindOf(other) ||
+      rankKind(one) - rankKind(other) ||
       numValues(other) - numValues(one) ||
-      rankOf(one) - rankOf(other) ||
+      findRank(one) - findRank(other) ||
       one.name.localeCompare(other.name),
   );
 }
 
-function kindOf({ name, values }: Difference): number {
+function rankKind({ name, values }: Difference): number {
   if (decisiveFlags.includes(name)) return 0;
   // seeds differ between runs that are meant to be the same
   const isNumber = values.every((value) => value === '–' || Number.isFinite(Number(value)));
@@ -46,4 +46,4 @@ function kindOf({ name, values }: Difference): number {
 }
 
 const numValues = ({ values }: Difference): number => new Set(values).size;
-const rankOf = ({ name }: Difference): number => decisiveFlags.indexOf(name);
+const findRank = ({ name }: Difference): number => decisiveFlags.indexOf(name);

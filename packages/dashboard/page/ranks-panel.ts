@@ -16,7 +16,7 @@ export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
   const rows = computeMs.map((computing, rank) => {
     const waiting = waitedMs[rank] ?? null;
     const times = [computing === null ? null : computing + (waiting ?? 0), computing, waiting].map(seconds);
-    const bar = barOf({ computing: (computing ?? 0) / longest, waiting: (waiting ?? 0) / longest });
+    const bar = drawBar({ computing: (computing ?? 0) / longest, waiting: (waiting ?? 0) / longest });
     return element(
       'tr',
       { class: slow.includes(rank) ? 'slowest' : '' },
@@ -34,7 +34,7 @@ export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
     'section',
     { class: 'part' },
     element('h3', {}, 'Ranks'),
-    element('p', { class: slow.length === 0 ? 'muted' : 'error-text' }, verdictOf(ranks)),
+    element('p', { class: slow.length === 0 ? 'muted' : 'error-text' }, formatVerdict(ranks)),
     element(
       'p',
       { class: 'muted' },
@@ -49,7 +49,7 @@ export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
 }
 
 /** Returns a text that names the rank that the others wait for. */
-function verdictOf({ computeMs, hosts, slow }: RanksOfRun): string {
+function formatVerdict({ computeMs, hosts, slow }: RanksOfRun): string {
   const named = (rank: number): string => `Rank ${rank}${hosts[rank] == null ? '' : ` on ${hosts[rank]}`}`;
   if (slow.length > 0) {
     return `${slow.map(named).join(', ')}: slower than the others for several intervals, which wait for it.`;
@@ -64,7 +64,7 @@ const seconds = (ms: number | null): string => formatSeconds(ms === null ? null 
  * Returns a bar whose parts are fractions of the longest step. Widths are attributes of SVG, which the page's
  * policy allows.
  */
-function barOf({
+function drawBar({
   computing,
   waiting,
 }: {

@@ -30,7 +30,7 @@ export class RunColours {
 
   #next(id: string): RunColour {
     const least = Math.min(...this.#uses);
-    let colour = hashOf(id) % numColours;
+    let colour = computeHash(id) % numColours;
     while (this.#uses[colour] !== least) colour = (colour + 1) % numColours;
     this.#uses[colour]! += 1;
     return { colour, dash: least % dashes.length };
@@ -38,10 +38,10 @@ export class RunColours {
 }
 
 /** The classes of an element in the colour of a run. */
-export const classOf = ({ colour, dash }: RunColour): string => `colour-${colour} dash-${dash}`;
+export const formatClass = ({ colour, dash }: RunColour): string => `colour-${colour} dash-${dash}`;
 
 /** FNV-1a of 32 bits, its bits mixed once more: names often differ in their last letter only. */
-function hashOf(text: string): number {
+function computeHash(text: string): number {
   let hash = 0x811c9dc5;
   for (const byte of new TextEncoder().encode(text)) hash = Math.imul(hash ^ byte, 0x01000193);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);

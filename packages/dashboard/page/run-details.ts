@@ -4,7 +4,7 @@ import { element } from './element.js';
 import { ExpertsPanel } from './experts-panel.js';
 import { formatBytes, formatNumber, formatTime } from './format.js';
 import { ranksPanel } from './ranks-panel.js';
-import { classOf } from './run-colours.js';
+import { formatClass } from './run-colours.js';
 import type { RunData } from './run-data.js';
 import type { State } from './state.js';
 import { Tabs } from './tabs.js';
@@ -53,7 +53,7 @@ export class RunDetailsView {
     if (key === this.#key) return;
     this.#key = key;
     this.#heading.replaceChildren(
-      element('i', { class: `swatch ${classOf(this.#state.colourOf(summary.id))}` }),
+      element('i', { class: `swatch ${formatClass(this.#state.findColour(summary.id))}` }),
       element('span', {}, summary.id),
       element('span', { class: `state ${summary.state}` }, summary.state),
     );
@@ -220,7 +220,7 @@ function checkpointsPanel({ checkpoints, best }: RunDetails): HTMLElement {
 }
 
 /** Shows the prompt and, set apart, the completion, without the label, which is above the sample. */
-function contentOf({ text, label, prompt, completion }: SampleOfRun): readonly (HTMLElement | string)[] {
+function showContent({ text, label, prompt, completion }: SampleOfRun): readonly (HTMLElement | string)[] {
   if (prompt !== null && completion !== null) {
     return [element('span', { class: 'muted' }, prompt), element('span', {}, completion)];
   }
@@ -246,7 +246,7 @@ function samplesPanel({ samples }: RunDetails): HTMLElement | undefined {
       'li',
       {},
       element('h4', { class: 'sample-step' }, when, what),
-      element('pre', { class: 'sample' }, ...contentOf(sample)),
+      element('pre', { class: 'sample' }, ...showContent(sample)),
     );
   });
   return panel('Samples', element('ul', { class: 'plain' }, ...items));

@@ -2,7 +2,7 @@ import type { RunSummary } from '../src/api-types.js';
 import { trainingLoss, validationLoss } from './chart-kinds.js';
 import { element } from './element.js';
 import { formatCount, formatNumber, formatSeconds } from './format.js';
-import { classOf } from './run-colours.js';
+import { formatClass } from './run-colours.js';
 import type { State } from './state.js';
 
 /** A run of the list. */
@@ -92,7 +92,7 @@ export class RunList {
       on: { change: (event) => this.#state.show(id, (event.target as HTMLInputElement).checked) },
     });
     box.checked = isShown;
-    box.className = `swatch ${classOf(this.#state.colourOf(id))}`;
+    box.className = `swatch ${formatClass(this.#state.findColour(id))}`;
     const name = element(
       'button',
       {
@@ -109,14 +109,14 @@ export class RunList {
     );
     const state = element('span', { class: `state ${run.state}` }, run.state);
     const first = element('div', { class: 'line' }, box, name, state);
-    return [first, progressOf(run), figuresOf(run)];
+    return [first, showProgress(run), showFigures(run)];
   }
 }
 
 export const noRunMatches = (filter: string): string =>
   `No run has “${filter.trim()}” in its name. Clear the filter to see all runs.`;
 
-function progressOf({ iteration, trainIterations }: RunSummary): HTMLElement {
+function showProgress({ iteration, trainIterations }: RunSummary): HTMLElement {
   const most = Math.max(1, trainIterations ?? iteration);
   const label = `${formatNumber(iteration)} of ${formatNumber(trainIterations)} steps`;
   return element('progress', {
@@ -125,7 +125,7 @@ function progressOf({ iteration, trainIterations }: RunSummary): HTMLElement {
 }
 
 /** Returns labels and values of a run's progress. */
-function figuresOf({ state, ...run }: RunSummary): HTMLElement {
+function showFigures({ state, ...run }: RunSummary): HTMLElement {
   const rest = ((run.trainIterations ?? 0) - run.iteration) * ((run.stepMs ?? Number.NaN) / 1000);
   const isRunning = state === 'running';
   const of = run.trainIterations === null ? '' : ` / ${formatNumber(run.trainIterations)}`;

@@ -10,16 +10,17 @@ async function get<Answer>(path: string): Promise<Answer> {
   return (await response.json()) as Answer;
 }
 
-const pathOf = (id: string): string => `api/runs/${encodeURIComponent(id)}`;
+const formatPath = (id: string): string => `api/runs/${encodeURIComponent(id)}`;
 
-export const getDetails = (id: string): Promise<RunDetails> => get(pathOf(id));
-export const getTrace = (id: string): Promise<TraceAnswer> => get(`${pathOf(id)}/trace`);
+export const getDetails = (id: string): Promise<RunDetails> => get(formatPath(id));
+export const getTrace = (id: string): Promise<TraceAnswer> => get(`${formatPath(id)}/trace`);
 export const getExperts = (id: string, layer: number | undefined): Promise<ExpertsAnswer> =>
-  get(`${pathOf(id)}/experts${layer === undefined ? '' : `?layer=${layer}`}`);
-export const pictureOf = (id: string, index: number): string => `${pathOf(id)}/trace/${index}.svg`;
+  get(`${formatPath(id)}/experts${layer === undefined ? '' : `?layer=${layer}`}`);
+export const formatPicturePath = (id: string, index: number): string =>
+  `${formatPath(id)}/trace/${index}.svg`;
 
 export function getSeries(id: string, query: Readonly<Record<string, string>>): Promise<SeriesAnswer> {
-  return get(`${pathOf(id)}/series?${new URLSearchParams(query)}`);
+  return get(`${formatPath(id)}/series?${new URLSearchParams(query)}`);
 }
 
 export interface EventListeners {

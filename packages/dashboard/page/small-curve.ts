@@ -16,14 +16,14 @@ export function smallCurve({ title, unit, y, format }: SmallCurveContent): HTMLE
     'figure',
     { class: 'small-curve' },
     element('figcaption', {}, element('h4', {}, title), element('strong', {}, format(y.at(-1)))),
-    drawingOf(y, { least, most }),
+    drawCurve(y, { least, most }),
     element('p', { class: 'unit' }, range),
     element('p', { class: 'unit' }, unit),
   );
 }
 
 /** Returns the lines of the curve, broken where values are missing. */
-function drawingOf(
+function drawCurve(
   y: readonly (number | null)[],
   { least, most }: { readonly least: number; readonly most: number },
 ): SVGElement {

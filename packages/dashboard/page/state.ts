@@ -77,7 +77,7 @@ export class State {
     return this.shown[0] ?? listed[0]?.id;
   }
 
-  colourOf(id: string): RunColour {
+  findColour(id: string): RunColour {
     return this.#colours.of(id);
   }
 

@@ -1,7 +1,7 @@
 import type { RunDetails, TraceAnswer } from '../src/api-types.js';
 import { element } from './element.js';
 import { formatNumber, formatSeconds } from './format.js';
-import { getTrace, pictureOf } from './server.js';
+import { formatPicturePath, getTrace } from './server.js';
 
 /** The profiled step of a run above the simulated one. */
 export class TimelinePanel {
@@ -34,7 +34,7 @@ export class TimelinePanel {
       const text =
         `Pipeline ${pipeline}, the median of ${numSteps} profiled step${numSteps === 1 ? '' : 's'}: ` +
         `measured ${say(measured)}; simulated with the median times of its passes ${say(simulated)}.`;
-      const picture = element('img', { attributes: { src: pictureOf(id, index), alt: text } });
+      const picture = element('img', { attributes: { src: formatPicturePath(id, index), alt: text } });
       const label = { tabindex: 0, role: 'group', 'aria-label': `Timeline of pipeline ${pipeline}` };
       return [
         element('p', { class: 'muted' }, text),

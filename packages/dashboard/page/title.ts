@@ -5,7 +5,7 @@ import { formatNumber } from './format.js';
 const ofPage = 'mtl watch';
 
 /** Returns the title of the browser's tab: the progress of the focused run, its numbers first. */
-export function titleOf(run: RunSummary | undefined): string {
+export function formatTitle(run: RunSummary | undefined): string {
   if (run === undefined) return ofPage;
   const { id, state, iteration, loss } = run;
   // a tab shows about twenty letters of it

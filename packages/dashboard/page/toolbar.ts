@@ -89,12 +89,12 @@ function smoothingSlider(state: State): HTMLElement {
       type: 'range',
       min: 0,
       max: 100,
-      value: placeOf(state.view.smoothing),
+      value: computePlace(state.view.smoothing),
       'aria-label': 'Smoothing',
     },
     on: {
       input: () => {
-        const smoothing = weightOf(Number(input.value));
+        const smoothing = computeWeight(Number(input.value));
         showWeight(smoothing);
         state.update({ smoothing });
       },
@@ -111,5 +111,5 @@ function smoothingSlider(state: State): HTMLElement {
 const stepsToTenth = 33.4;
 
 /** Returns the weight of the past for a position of the slider. */
-const weightOf = (place: number): number => (place === 0 ? 0 : 1 - 10 ** (-place / stepsToTenth));
-const placeOf = (weight: number): number => Math.round(-stepsToTenth * Math.log10(1 - weight));
+const computeWeight = (place: number): number => (place === 0 ? 0 : 1 - 10 ** (-place / stepsToTenth));
+const computePlace = (weight: number): number => Math.round(-stepsToTenth * Math.log10(1 - weight));

@@ -41,7 +41,7 @@ interface Range extends Limits {
  * @param focus the index of the focused run
  */
 export function typicalLimits(curves: readonly Curve[], focus?: number): Limits | undefined {
-  const ranges = curves.flatMap((curve, index) => rangeOf(curve, index === focus) ?? []);
+  const ranges = curves.flatMap((curve, index) => findRange(curve, index === focus) ?? []);
   if (ranges.length === 0) return undefined;
   const middle = ranges.toSorted((a, b) => a.most - b.most)[Math.ceil(ranges.length / 2) - 1]!;
   const least = Math.min(...ranges.map((range) => range.least));
@@ -62,7 +62,7 @@ export function typicalLimits(curves: readonly Curve[], focus?: number): Limits 
 
 const lowestPart = (range: Range): number => range.parts.at(-1)!;
 
-function rangeOf(values: Curve, isFocus: boolean): Range | undefined {
+function findRange(values: Curve, isFocus: boolean): Range | undefined {
   const sorted = values.filter((value) => typeof value === 'number').sort((a, b) => a - b);
   if (sorted.length === 0) return undefined;
   const end = sorted.length - 1;

@@ -1,8 +1,8 @@
 import { element } from './element.js';
-import { wordsOf } from './value-text.js';
+import { splitWords } from './value-text.js';
 
 /** Returns an element that shows a value; a value that is too long for its line is broken between words. */
 export function valueElement(text: string): HTMLElement {
-  const parts = wordsOf(text).flatMap((word, at) => (at === 0 ? [word] : [element('wbr'), word]));
+  const parts = splitWords(text).flatMap((word, at) => (at === 0 ? [word] : [element('wbr'), word]));
   return element('span', { class: 'value' }, ...parts);
 }

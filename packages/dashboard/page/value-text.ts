@@ -1,5 +1,5 @@
 /** Returns the value of a flag or a condition as text. */
-export function textOf(value: unknown): string {
+export function formatValue(value: unknown): string {
   if (value === undefined || value === null) return '–';
   if (Array.isArray(value)) return value.join(' ');
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
@@ -9,4 +9,4 @@ export function textOf(value: unknown): string {
 const betweenWords = /(?<=[/\\,;:=_.|])(?=[^/\\,;:=_.|\d\s])/u;
 
 /** Returns the parts of a value that a line may end after: words, and numbers with their point. */
-export const wordsOf = (text: string): readonly string[] => text.split(betweenWords);
+export const splitWords = (text: string): readonly string[] => text.split(betweenWords);

@@ -37,9 +37,9 @@ export async function answerApi(folder: RunsFolder, { pathname, searchParams }: 
   const run = folder.run(name);
   if (run === undefined) throw new HttpProblem(404, `there is no run ${name}`);
   if (what === undefined) return json(await run.details());
-  if (what === 'series' && picture === undefined) return json(await seriesOf(run, name, searchParams));
-  if (what === 'experts' && picture === undefined) return json(await expertsOf(run, searchParams));
-  if (what === 'trace') return await traceOf(run, picture);
+  if (what === 'series' && picture === undefined) return json(await answerSeries(run, name, searchParams));
+  if (what === 'experts' && picture === undefined) return json(await answerExperts(run, searchParams));
+  if (what === 'trace') return await answerTrace(run, picture);
   throw notFound(pathname);
 }
 
@@ -53,7 +53,7 @@ function decoded(text: string): string {
   }
 }
 
-async function seriesOf(run: RunFolder, id: string, query: URLSearchParams): Promise<SeriesAnswer> {
+async function answerSeries(run: RunFolder, id: string, query: URLSearchParams): Promise<SeriesAnswer> {
   const queries = readSeriesQuery(query);
   const index = await run.index();
   const found = queries.flatMap((one) => {
@@ -64,7 +64,7 @@ async function seriesOf(run: RunFolder, id: string, query: URLSearchParams): Pro
   return { id, revision: run.summary.revision, series: Object.fromEntries(found), marks };
 }
 
-async function expertsOf(run: RunFolder, query: URLSearchParams): Promise<ExpertsAnswer> {
+async function answerExperts(run: RunFolder, query: URLSearchParams): Promise<ExpertsAnswer> {
   const layer = query.get('layer');
   if (layer !== null && !/^\d{1,6}$/.test(layer)) {
     throw new HttpProblem(400, `layer: ${layer}; expected the number of a layer`);
@@ -75,7 +75,7 @@ async function expertsOf(run: RunFolder, query: URLSearchParams): Promise<Expert
   return answer;
 }
 
-async function traceOf(run: RunFolder, picture: string | undefined): Promise<Answer> {
+async function answerTrace(run: RunFolder, picture: string | undefined): Promise<Answer> {
   let trace: TraceOfRun | undefined;
   try {
     trace = await run.trace();

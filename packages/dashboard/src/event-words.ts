@@ -21,7 +21,7 @@ const known: Readonly<Record<string, (fields: Fields) => EventWords>> = {
   rerun: rerunWords,
   slow_rank: ({ rank, host, is_slow: isSlow }) => ({
     kind: 'event',
-    text: `rank ${textOf(rank)}${typeof host === 'string' ? ` on ${host}` : ''} is ${isSlow === false ? 'fast again' : 'slow'}`,
+    text: `rank ${formatValue(rank)}${typeof host === 'string' ? ` on ${host}` : ''} is ${isSlow === false ? 'fast again' : 'slow'}`,
   }),
 };
 
@@ -29,7 +29,7 @@ const known: Readonly<Record<string, (fields: Fields) => EventWords>> = {
 export function wordsOfEvent(type: string, fields: Fields): EventWords {
   const words = known[type];
   if (words !== undefined) return words(fields);
-  const rest = textOf(fields);
+  const rest = formatValue(fields);
   return { kind: 'event', text: `${type.replaceAll(/[-_]/g, ' ')}${rest === '' ? '' : `: ${rest}`}` };
 }
 
@@ -62,7 +62,8 @@ function figureWords(name: string, value: unknown, limit: unknown): string | und
 
 function rerunWords({ result, ranks }: Fields): EventWords {
   const isFault = result !== 'reproducible';
-  const where = Array.isArray(ranks) && ranks.length > 0 ? ` of rank ${ranks.map(textOf).join(', ')}` : '';
+  const where =
+    Array.isArray(ranks) && ranks.length > 0 ? ` of rank ${ranks.map(formatValue).join(', ')}` : '';
   const text = isFault
     ? `computed again with other results: a fault${where}`
     : 'computed again with the same results';
@@ -73,11 +74,11 @@ const numberWords = (value: number): string =>
   Number(value.toPrecision(4)).toLocaleString('en-US', { maximumSignificantDigits: 4 });
 
 /** Returns a value of a record as words: numbers to four digits, lists and objects without their brackets. */
-function textOf(value: unknown): string {
+function formatValue(value: unknown): string {
   if (typeof value === 'number' && !Number.isInteger(value)) return String(Number(value.toPrecision(4)));
-  if (Array.isArray(value)) return value.map(textOf).join(' ');
+  if (Array.isArray(value)) return value.map(formatValue).join(' ');
   if (typeof value !== 'object' || value === null) return String(value);
   return Object.entries(value)
-    .map(([name, of]) => `${name.replaceAll('_', ' ')} ${textOf(of)}`)
+    .map(([name, of]) => `${name.replaceAll('_', ' ')} ${formatValue(of)}`)
     .join(', ');
 }

@@ -56,7 +56,7 @@ function get(
 }
 
 /** Returns the events that a page receives if it listens from now on. */
-function eventsOf({ url }: Dashboard): {
+function collectEvents({ url }: Dashboard): {
   readonly events: readonly RunsEvent[];
   readonly ended: Promise<void>;
 } {
@@ -176,7 +176,7 @@ describe('what is served', () => {
 
   it('sends what changes, until the server ends', async () => {
     const served = await openDashboard({ directory: folders.path, port: 0, pollMs: 20 });
-    const { events, ended } = eventsOf(served);
+    const { events, ended } = collectEvents(served);
     await expect.poll(() => events[0]?.runs.map(({ id }) => id)).toContain('one');
     folders.record('new', { ends: [undefined] });
     folders.append('new', step(1), step(2));
@@ -194,7 +194,7 @@ describe('what is served', () => {
     watched.append('deleted', step(1));
     // an interval so long that the stream itself does not poll during the test
     await using served = await openDashboard({ directory: watched.path, port: 0, pollMs: 60_000 });
-    const { events } = eventsOf(served);
+    const { events } = collectEvents(served);
     await expect.poll(() => events).toMatchObject([{ runs: { length: 2 }, removed: [], isAll: true }]);
     watched.append('kept', step(2));
     rmSync(join(watched.path, 'deleted'), { recursive: true });
@@ -225,21 +225,21 @@ describe('what is not served', () => {
   });
 
   it('refuses several Host headers, the first of which names this machine, and none', async () => {
-    const statusOf = async (...headers: readonly string[]): Promise<string> => {
+    const requestStatus = async (...headers: readonly string[]): Promise<string> => {
       const socket = connect(Number(new URL(dashboard.url).port), '127.0.0.1');
       socket.write(`${['GET /api/runs HTTP/1.1', ...headers, 'Connection: close'].join('\r\n')}\r\n\r\n`);
       let answer = '';
       for await (const part of socket.setEncoding('utf8')) answer += part;
       return answer.split('\r\n')[0]!;
     };
-    expect(await statusOf('Host: localhost')).toBe('HTTP/1.1 200 OK');
+    expect(await requestStatus('Host: localhost')).toBe('HTTP/1.1 200 OK');
     const refused = 'HTTP/1.1 400 Bad Request';
-    expect(await statusOf('Host: localhost', 'Host: evil.example')).toBe(refused);
-    expect(await statusOf('Host: evil.example', 'host: localhost')).toBe(refused);
-    expect(await statusOf('Host: localhost', 'Accept: */*', 'HOST: localhost')).toBe(refused);
-    expect(await statusOf()).toBe(refused);
+    expect(await requestStatus('Host: localhost', 'Host: evil.example')).toBe(refused);
+    expect(await requestStatus('Host: evil.example', 'host: localhost')).toBe(refused);
+    expect(await requestStatus('Host: localhost', 'Accept: */*', 'HOST: localhost')).toBe(refused);
+    expect(await requestStatus()).toBe(refused);
     // the value of another header is not a Host header
-    expect(await statusOf('Host: localhost', 'X-Name: host')).toBe('HTTP/1.1 200 OK');
+    expect(await requestStatus('Host: localhost', 'X-Name: host')).toBe('HTTP/1.1 200 OK');
   });
 
   it.each(['POST', 'PUT', 'DELETE', 'OPTIONS', 'HEAD'])('only reads: %s is refused', async (method) => {

@@ -105,7 +105,7 @@ async function listen(
   }
 }
 
-interface Parts {
+interface DashboardResources {
   readonly access: Access;
   readonly folder: RunsFolder;
   readonly streams: EventStreams;
@@ -114,7 +114,7 @@ interface Parts {
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  { access, folder, streams }: Parts,
+  { access, folder, streams }: DashboardResources,
 ): Promise<void> {
   try {
     const asked = access.check(request);

@@ -109,7 +109,7 @@ export class ExpertRecords {
     if (newest === undefined) return undefined;
     const [layers, size] = [this.#layers, this.#numExperts];
     const shown = Math.max(0, layers.indexOf(layer ?? -1));
-    const loadsOf = ({ counts }: Interval, at: number) =>
+    const computeLoads = ({ counts }: Interval, at: number) =>
       relative(counts.subarray(at * size, (at + 1) * size));
     return {
       layers,
@@ -117,14 +117,14 @@ export class ExpertRecords {
       newest: {
         first: newest.first,
         last: newest.last,
-        loads: layers.map((_, at) => loadsOf(newest, at)),
+        loads: layers.map((_, at) => computeLoads(newest, at)),
         dropped: layers.map((_, at) => newest.dropped[at] ?? null),
         entropy: layers.map((_, at) => newest.entropy[at] ?? null),
       },
       layer: layers[shown]!,
       first: this.#intervals.map(({ first }) => first),
       last: this.#intervals.map(({ last }) => last),
-      loads: this.#intervals.map((interval) => loadsOf(interval, shown)),
+      loads: this.#intervals.map((interval) => computeLoads(interval, shown)),
       dropped: this.#intervals.map(({ dropped }) => dropped[shown] ?? null),
       entropy: this.#intervals.map(({ entropy }) => entropy[shown] ?? null),
     };

@@ -4,9 +4,9 @@ import { OwnedDirectory } from '@mtl/checkpoint';
 import { MtlError } from '@mtl/errors';
 import {
   comparableRun,
-  conditionsOf,
-  flagsOfStartOf,
   lastMetricsIn,
+  listConditions,
+  listStartFlags,
   metricsPath,
   parseRunRecord,
   type RunRecord,
@@ -64,9 +64,9 @@ export class RunFolder {
   /** Reads the changes of the folder; returns true if something has changed. */
   async refresh(): Promise<boolean> {
     const isOwned = await OwnedDirectory.isOwned(this.#path).catch(() => false);
-    const recordStamp = await stampOf(runRecordPath(this.#path));
+    const recordStamp = await readStamp(runRecordPath(this.#path));
     const files = ['metrics.jsonl', 'samples.jsonl', 'trace.json', '.'];
-    const stamps = await Promise.all(files.map((file) => stampOf(join(this.#path, file))));
+    const stamps = await Promise.all(files.map((file) => readStamp(join(this.#path, file))));
     const stamp = [isOwned, recordStamp, ...stamps].join(' ');
     if (stamp === this.#stamp) return false;
     if (recordStamp !== this.#recordStamp) await this.#readRecord();
@@ -94,10 +94,10 @@ export class RunFolder {
       directory: this.#path,
       revision: this.summary.revision,
       flags: last?.flags ?? {},
-      conditions: last === undefined ? {} : conditionsOf(last),
+      conditions: last === undefined ? {} : listConditions(last),
       comparable: this.#record === undefined ? null : comparableRun(this.#record),
       command: last?.command.join(' ') ?? null,
-      flagsOfStart: last === undefined ? [] : flagsOfStartOf(last),
+      flagsOfStart: last === undefined ? [] : listStartFlags(last),
       starts: (this.#record?.starts ?? []).map(({ time, host, pid, iteration, end }) => ({
         time,
         host,
@@ -106,14 +106,14 @@ export class RunFolder {
         end: end === undefined ? null : { ...end, error: end.error ?? null, remedy: end.remedy ?? null },
       })),
       checkpoints: await this.#checkpoints(),
-      best: bestOf(index),
+      best: findBest(index),
       samples: this.#samples.toReversed(),
       events: index.events,
       ranks: index.ranks,
       experts: index.experts,
-      traceRevision: (await stampOf(join(this.#path, 'trace.json'))) || null,
+      traceRevision: (await readStamp(join(this.#path, 'trace.json'))) || null,
       series: index.names,
-      notes: notesOf(index),
+      notes: listNotes(index),
       problems: this.#problem === undefined ? [] : [this.#problem],
     };
   }
@@ -232,13 +232,13 @@ export class RunFolder {
   }
 }
 
-function bestOf({ validations }: RunIndex): RunDetails['best'] {
+function findBest({ validations }: RunIndex): RunDetails['best'] {
   const losses = validations.column('lm_loss')?.map((loss) => (Number.isFinite(loss) ? loss : Infinity));
   const loss = losses === undefined ? Infinity : Math.min(...losses);
   return Number.isFinite(loss) ? { iteration: validations.iterations[losses!.indexOf(loss)]!, loss } : null;
 }
 
-function notesOf({ validations }: RunIndex): readonly string[] {
+function listNotes({ validations }: RunIndex): readonly string[] {
   const losses = validations.column('lm_loss');
   if (losses === undefined) return [];
   const evaluations = Array.from(losses, (loss, at) => ({ iteration: validations.iterations[at]!, loss }));
@@ -253,19 +253,19 @@ function sampleIn(line: string): SampleOfRun | undefined {
     const record = JSON.parse(line) as Record<string, unknown>;
     const { iteration, text } = record;
     if (typeof iteration !== 'number' || typeof text !== 'string') return undefined;
-    const textOf = (name: string): string | null => {
+    const readText = (name: string): string | null => {
       const value = record[name];
       return typeof value === 'string' ? value : null;
     };
-    const [label, prompt, completion] = [textOf('label'), textOf('prompt'), textOf('completion')];
-    return { time: textOf('time'), iteration, text, label, prompt, completion };
+    const [label, prompt, completion] = [readText('label'), readText('prompt'), readText('completion')];
+    return { time: readText('time'), iteration, text, label, prompt, completion };
   } catch {
     return undefined;
   }
 }
 
 /** Returns a text that changes whenever the file changes; empty if the file does not exist. */
-async function stampOf(path: string): Promise<string> {
+async function readStamp(path: string): Promise<string> {
   try {
     const { size, mtimeMs, ino } = await lstat(path);
     return `${size}:${mtimeMs}:${ino}`;

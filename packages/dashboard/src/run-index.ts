@@ -152,14 +152,14 @@ export class RunIndex {
     else if (type === 'experts') this.#addExperts(record);
     else if (typeof type === 'string') {
       if (type === 'slow_rank') this.#ranks.addSlowRank(record);
-      this.#push(eventOf(type, record));
+      this.#push(makeEvent(type, record));
     }
   }
 
   /** Loads are an event only if experts got no tokens. */
   #addExperts(record: Fields): void {
     const text = this.#experts.add(record);
-    if (text !== undefined) this.#push({ ...eventOf('experts', record), text });
+    if (text !== undefined) this.#push({ ...makeEvent('experts', record), text });
   }
 
   #push(event: EventOfRun): void {
@@ -181,7 +181,7 @@ function recordIn(line: string): Fields | undefined {
   }
 }
 
-function eventOf(type: string, { time, iteration, type: _, ...fields }: Fields): EventOfRun {
+function makeEvent(type: string, { time, iteration, type: _, ...fields }: Fields): EventOfRun {
   const words = wordsOfEvent(type, fields);
   return { type, time: typeof time === 'string' ? time : null, iteration, ...words };
 }

@@ -48,7 +48,8 @@ export class SeriesTable {
     }
     for (const [name, value] of Object.entries(record)) {
       const isNumber = typeof value === 'number' || typeof value === 'boolean' || value === null;
-      if (name !== 'iteration' && isNumber) this.#columnOf(name)?.push(value === null ? Number.NaN : +value);
+      if (name !== 'iteration' && isNumber)
+        this.#findColumn(name)?.push(value === null ? Number.NaN : +value);
     }
     this.#iterations.push(iteration);
     for (const column of this.#columns.values()) if (column.length < this.length) column.push(Number.NaN);
@@ -60,7 +61,7 @@ export class SeriesTable {
   }
 
   /** Returns the column of a name, which has a value for each record before the one that is being added. */
-  #columnOf(name: string): GrowingColumn | undefined {
+  #findColumn(name: string): GrowingColumn | undefined {
     const known = this.#columns.get(name);
     if (known !== undefined || this.#columns.size === mostColumns) return known;
     const column = new GrowingColumn();

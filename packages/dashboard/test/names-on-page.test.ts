@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { chartKinds, kindOf } from '../page/chart-kinds.js';
-import { titleOf } from '../page/title.js';
+import { chartKinds, findChartKind } from '../page/chart-kinds.js';
+import { formatTitle } from '../page/title.js';
 import type { RunSummary } from '../src/api-types.js';
 
 const losses = [
@@ -10,14 +10,14 @@ const losses = [
 
 describe('names of losses', () => {
   it('are one for each loss, and begin with "Validation" for evaluations', () => {
-    const titles = losses.map((name) => kindOf(name).title);
+    const titles = losses.map((name) => findChartKind(name).title);
     expect(new Set(titles).size).toBe(losses.length);
     expect(titles.slice(0, 3)).toEqual(['Training loss', 'Sentence order loss', 'Total loss']);
-    expect(losses.map((name) => kindOf(`validation.${name}`).title)).toEqual([
+    expect(losses.map((name) => findChartKind(`validation.${name}`).title)).toEqual([
       'Validation loss',
       ...titles.slice(1).map((title) => `Validation ${title.charAt(0).toLowerCase()}${title.slice(1)}`),
     ]);
-    expect(kindOf('validation.lm_loss').unit).toBe(kindOf('lm_loss').unit);
+    expect(findChartKind('validation.lm_loss').unit).toBe(findChartKind('lm_loss').unit);
     expect(chartKinds(new Set(['my_own_value']))[0]!.title).toBe('My own value');
   });
 });
@@ -41,11 +41,11 @@ describe('title of the tab', () => {
   };
 
   it('has step and loss of the focused run first', () => {
-    expect(titleOf(run)).toBe('step 1,290: 4.683 training loss · run-a · mtl watch');
-    expect(titleOf({ ...run, state: 'failed' })).toBe(
+    expect(formatTitle(run)).toBe('step 1,290: 4.683 training loss · run-a · mtl watch');
+    expect(formatTitle({ ...run, state: 'failed' })).toBe(
       'failed, step 1,290: 4.683 training loss · run-a · mtl watch',
     );
-    expect(titleOf({ ...run, loss: null, iteration: 0 })).toBe('step 0 · run-a · mtl watch');
-    expect(titleOf(undefined)).toBe('mtl watch');
+    expect(formatTitle({ ...run, loss: null, iteration: 0 })).toBe('step 0 · run-a · mtl watch');
+    expect(formatTitle(undefined)).toBe('mtl watch');
   });
 });

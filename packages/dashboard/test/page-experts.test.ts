@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { boxOf, hasChromium, PageInChromium, whySkipped } from './page-in-chromium.js';
+import { hasChromium, measureBox, PageInChromium, whySkipped } from './page-in-chromium.js';
 import { step } from './run-folders.js';
 
 /** Loads of four experts in the layers 1 and 3. */
@@ -20,7 +20,7 @@ describe.skipIf(!hasChromium)(`experts on the page, in Chromium${whySkipped}`, (
   afterEach(() => browser.close());
 
   /** Returns the colour in the middle of a cell of a heat map with rows and columns of `sizes`. */
-  async function colourOf(map: number, cell: readonly number[], sizes: readonly number[]): Promise<string> {
+  async function readColour(map: number, cell: readonly number[], sizes: readonly number[]): Promise<string> {
     return await browser.page.evaluate(`{
       const canvas = document.querySelectorAll('.heat-map canvas')[${map}];
       const [row, column, rows, columns] = ${JSON.stringify([...cell, ...sizes])};
@@ -65,8 +65,8 @@ describe.skipIf(!hasChromium)(`experts on the page, in Chromium${whySkipped}`, (
       )
       .waitFor();
     const overview = [2, 4];
-    await expect.poll(() => colourOf(0, [0, 2], overview)).toBe(await property('--heat-even'));
-    expect(await colourOf(0, [0, 0], overview)).not.toBe(await property('--heat-even'));
+    await expect.poll(() => readColour(0, [0, 2], overview)).toBe(await property('--heat-even'));
+    expect(await readColour(0, [0, 0], overview)).not.toBe(await property('--heat-even'));
     const curves = () => details.locator('.small-curve figcaption').allTextContents();
     const ofLosses = ['Load balancing loss of sequences1.5', 'Router z-loss7'];
     await expect
@@ -74,9 +74,9 @@ describe.skipIf(!hasChromium)(`experts on the page, in Chromium${whySkipped}`, (
       .toEqual(['Busiest expert1.5', 'Dropped choices12.5 %', 'Router entropy1.25', ...ofLosses]);
     // over time: rows are experts, and columns intervals
     await details.getByRole('combobox', { name: 'Layer' }).selectOption('Layer 3');
-    await expect.poll(() => colourOf(1, [0, 0], [4, 2])).toBe(await property('--heat-more'));
-    expect(await colourOf(1, [3, 0], [4, 2])).toBe(await property('--heat-none'));
-    expect(await colourOf(1, [3, 1], [4, 2])).toBe(await property('--heat-even'));
+    await expect.poll(() => readColour(1, [0, 0], [4, 2])).toBe(await property('--heat-more'));
+    expect(await readColour(1, [3, 0], [4, 2])).toBe(await property('--heat-none'));
+    expect(await readColour(1, [3, 1], [4, 2])).toBe(await property('--heat-even'));
     await expect
       .poll(curves)
       .toEqual(['Busiest expert1', 'Dropped choices0 %', 'Router entropy0.75', ...ofLosses]);
@@ -98,7 +98,7 @@ describe.skipIf(!hasChromium)(`experts on the page, in Chromium${whySkipped}`, (
     ]);
     // the overview also selects a layer, and describes the expert under the pointer
     const canvas = details.locator('.heat-map canvas').first();
-    const box = await boxOf(canvas);
+    const box = await measureBox(canvas);
     await canvas.click({ position: { x: box.width - 5, y: 5 } });
     await details.getByText('layer 1, expert 3: 1 × even').waitFor();
     await expect.poll(() => details.getByRole('combobox', { name: 'Layer' }).inputValue()).toBe('1');

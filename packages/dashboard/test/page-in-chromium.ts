@@ -18,7 +18,7 @@ const args = [
  * Waits until an element exists and returns its box: the page replaces a chart when it reads more of a run,
  * and between two charts there is none.
  */
-export async function boxOf(
+export async function measureBox(
   element: Locator,
 ): Promise<NonNullable<Awaited<ReturnType<Locator['boundingBox']>>>> {
   let box = await element.boundingBox();
@@ -98,14 +98,14 @@ export class PageInChromium {
   }
 
   /** Returns the CSS property of the colour that a run has in the list. */
-  async colourOf(name: string): Promise<string> {
+  async findColour(name: string): Promise<string> {
     const classes = await this.run(name).getByRole('checkbox').getAttribute('class');
     return `--run-${/colour-(\d)/.exec(classes ?? '')?.[1]}`;
   }
 
   /** Returns the number of pixels of a chart in the colour of a run or of a property. */
-  async pixelsOf(name: string, of: string): Promise<number> {
-    const property = of.startsWith('--') ? of : await this.colourOf(of);
+  async countPixels(name: string, of: string): Promise<number> {
+    const property = of.startsWith('--') ? of : await this.findColour(of);
     return await this.page.evaluate(`{
       const canvas = document.querySelector('[data-chart="${name}"] canvas');
       const wanted = getComputedStyle(document.documentElement).getPropertyValue('${property}').trim();
@@ -120,8 +120,8 @@ export class PageInChromium {
   }
 
   /** Returns the distance from the highest to the lowest pixel of a run's colour. */
-  async heightOf(name: string, of: string): Promise<number> {
-    const property = await this.colourOf(of);
+  async measureHeight(name: string, of: string): Promise<number> {
+    const property = await this.findColour(of);
     return await this.page.evaluate(`{
       const canvas = document.querySelector('[data-chart="${name}"] canvas');
       const wanted = getComputedStyle(document.documentElement).getPropertyValue('${property}').trim();

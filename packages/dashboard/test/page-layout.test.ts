@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { AxeResults } from 'axe-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { boxOf, hasChromium, PageInChromium, whySkipped } from './page-in-chromium.js';
+import { hasChromium, measureBox, PageInChromium, whySkipped } from './page-in-chromium.js';
 import { lines, type RunFolders, step, steps } from './run-folders.js';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -91,7 +91,7 @@ describe.skipIf(!hasChromium)(`the layout of the page in Chromium${whySkipped}`,
 
   it('shows the first chart on the first screen of a phone', async () => {
     await open(phone);
-    const box = await boxOf(browser.chart('lm_loss'));
+    const box = await measureBox(browser.chart('lm_loss'));
     expect(box.y + box.height).toBeLessThanOrEqual(phone.height);
     expect(box.x + box.width).toBeLessThanOrEqual(phone.width);
   });

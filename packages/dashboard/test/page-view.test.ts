@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { SeriesAnswer } from '../src/api-types.js';
-import { boxOf, hasChromium, PageInChromium, whySkipped } from './page-in-chromium.js';
+import { hasChromium, measureBox, PageInChromium, whySkipped } from './page-in-chromium.js';
 import { step, steps } from './run-folders.js';
 
 describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySkipped}`, () => {
@@ -21,7 +21,7 @@ describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySk
     });
     const value = () => browser.chart('lm_loss').locator('strong').textContent();
     await expect.poll(value).toBe('4');
-    const box = await boxOf(browser.chart('lm_loss').locator('.u-over'));
+    const box = await measureBox(browser.chart('lm_loss').locator('.u-over'));
     await browser.page.mouse.move(box.x + box.width * 0.25, box.y + 50);
     await browser.page.mouse.down();
     await browser.page.mouse.move(box.x + box.width * 0.5, box.y + 50, { steps: 3 });
@@ -45,10 +45,10 @@ describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySk
     await browser.page.keyboard.press('+');
     await expect.poll(() => reset.isEnabled()).toBe(true);
     await reset.click();
-    const before = await browser.pixelsOf('lm_loss', 'long');
+    const before = await browser.countPixels('lm_loss', 'long');
     await browser.page.getByRole('slider', { name: 'Smoothing' }).fill('80');
     // a moving average of 3 and 4 is a line, where the values fill the space between them
-    await expect.poll(() => browser.pixelsOf('lm_loss', 'long')).toBeLessThan(before / 2);
+    await expect.poll(() => browser.countPixels('lm_loss', 'long')).toBeLessThan(before / 2);
     await expect.poll(value).toMatch(/^3\.[45]/);
     await browser.page.getByText('Log', { exact: true }).click();
     await browser.page.getByText('Tokens', { exact: true }).click();
@@ -153,7 +153,7 @@ describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySk
     }, query);
     const beyond = browser.chart('lm_loss').locator('.beyond');
     await expect.poll(() => beyond.textContent()).toMatch(/^up to 5\.\d+e15 not shown$/);
-    const height = () => browser.heightOf('lm_loss', 'good');
+    const height = () => browser.measureHeight('lm_loss', 'good');
     // from near the bottom of the plot to near its top
     await expect.poll(height).toBeGreaterThan(100);
     await browser.page.getByText('All', { exact: true }).click();
@@ -182,7 +182,7 @@ describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySk
   it('shows the curves of all runs whose losses are very different, the focused one too', async () => {
     await openEight();
     for (const name of ['base-2', 'base-3', 'base-4', 'base-5', 'base-6', 'base-7']) {
-      await expect.poll(() => browser.pixelsOf('lm_loss', name), { message: name }).toBeGreaterThan(100);
+      await expect.poll(() => browser.countPixels('lm_loss', name), { message: name }).toBeGreaterThan(100);
     }
     expect(await browser.page.title()).toBe('finished, step 100: 8.08 training loss · base-7 · mtl watch');
     const heads = browser.page.locator('.differences tbody th');
@@ -285,7 +285,7 @@ describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySk
     });
     // one step of a minute neither moves the line nor the scale
     await expect.poll(() => browser.chart('step_ms').locator('strong').textContent()).toBe('550');
-    await expect.poll(() => browser.heightOf('step_ms', 'noisy')).toBeLessThan(20);
+    await expect.poll(() => browser.measureHeight('step_ms', 'noisy')).toBeLessThan(20);
     const url = `${browser.url}api/runs/noisy/series?names=step_ms,lm_loss&bands=step_ms`;
     const { series } = (await (await fetch(url)).json()) as SeriesAnswer;
     expect(Math.max(...series.step_ms!.band!.high.map(Number))).toBeLessThanOrEqual(600);

@@ -6,7 +6,7 @@ import { rankThreads } from '@mtl/tooling/typescript-threads';
 import type { Request } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { TraceAnswer } from '../src/api-types.js';
-import { boxOf, hasChromium, PageInChromium, whySkipped } from './page-in-chromium.js';
+import { hasChromium, measureBox, PageInChromium, whySkipped } from './page-in-chromium.js';
 import type { TrainInStagesArgument } from './ranks/train-in-stages.js';
 import { lines, step, steps } from './run-folders.js';
 
@@ -35,7 +35,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     await browser.page.getByText('No step is done yet').waitFor();
     browser.folders.append('fresh', ...steps(1, 10));
     await expect.poll(() => browser.chart('lm_loss').locator('strong').textContent()).toBe('3.897');
-    await expect.poll(() => browser.pixelsOf('lm_loss', 'fresh')).toBeGreaterThan(50);
+    await expect.poll(() => browser.countPixels('lm_loss', 'fresh')).toBeGreaterThan(50);
     browser.folders.append('fresh', step(11, { lm_loss: 1.25 }), {
       type: 'validation',
       iteration: 11,
@@ -78,7 +78,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
       .poll(() => browser.chart('lm_loss').locator('.values li').allTextContents())
       .toEqual(['2.02', '2.849']);
     for (const name of ['fast', 'slow']) {
-      await expect.poll(() => browser.pixelsOf('lm_loss', name)).toBeGreaterThan(50);
+      await expect.poll(() => browser.countPixels('lm_loss', name)).toBeGreaterThan(50);
     }
     const rows = browser.page.locator('section', { hasText: 'What differs' }).locator('tbody tr');
     await expect.poll(() => rows.allTextContents()).toEqual(['--lr0.010.001']);
@@ -86,7 +86,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     await expect
       .poll(() => browser.chart('lm_loss').locator('.values li').allTextContents())
       .toEqual(['2.02']);
-    await expect.poll(() => browser.pixelsOf('lm_loss', 'slow')).toBe(0);
+    await expect.poll(() => browser.countPixels('lm_loss', 'slow')).toBe(0);
     expect(await rows.first().isVisible()).toBe(false);
   });
 
@@ -210,11 +210,11 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
       'step 5: checkpoint saved',
     ];
     for (const property of ['quiet', 'note', 'grave']) {
-      const pixels = () => browser.pixelsOf('lm_loss', `--mark-${property}`);
+      const pixels = () => browser.countPixels('lm_loss', `--mark-${property}`);
       await expect.poll(pixels, { message: property }).toBeGreaterThan(10);
     }
     expect(await browser.inkAbove('lm_loss', '--mark-')).toBe(0);
-    const box = await boxOf(browser.chart('lm_loss').locator('.u-over'));
+    const box = await measureBox(browser.chart('lm_loss').locator('.u-over'));
     // the axis is from step 1 to step 20
     const to = async (iteration: number) =>
       await browser.page.mouse.move(box.x + ((iteration - 1) / 19) * box.width, box.y + 60);
@@ -236,7 +236,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     await browser.run('other').locator('.name').click();
     await browser.page.getByText('Events of other: 1').waitFor();
     await browser.page.getByRole('checkbox', { name: 'Events', exact: true }).uncheck();
-    await expect.poll(() => browser.pixelsOf('lm_loss', '--mark-quiet')).toBe(0);
+    await expect.poll(() => browser.countPixels('lm_loss', '--mark-quiet')).toBe(0);
     expect(await list.isVisible()).toBe(false);
   });
 
@@ -246,8 +246,8 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
       all.append('dense', ...steps(1, 1000).map((one, at) => ({ ...one, skipped: at >= 496 && at < 500 })));
       for (const at of [498, 502]) all.write('dense', `iter_0000${at}/shard`, 'x');
     });
-    await expect.poll(() => browser.pixelsOf('lm_loss', '--mark-note')).toBeGreaterThan(30);
-    const box = await boxOf(browser.chart('lm_loss').locator('.u-over'));
+    await expect.poll(() => browser.countPixels('lm_loss', '--mark-note')).toBeGreaterThan(30);
+    const box = await measureBox(browser.chart('lm_loss').locator('.u-over'));
     await browser.page.mouse.move(box.x + 0.5 * box.width, box.y + box.height + 8);
     const label = browser.page.locator('.mark-label:visible p');
     await expect
@@ -261,7 +261,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
       { width: 390, height: 900 },
     ]) {
       await browser.page.setViewportSize(size);
-      const plot = await boxOf(browser.chart('lm_loss').locator('.u-over'));
+      const plot = await measureBox(browser.chart('lm_loss').locator('.u-over'));
       await browser.page.mouse.move(plot.x + 0.5 * plot.width, plot.y + plot.height + 8);
       await label.first().waitFor();
       expect(await coveredByLabel()).toEqual([]);
@@ -293,7 +293,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     });
     // the run stays in its thirteenth step until the file exists
     await expect.poll(() => browser.run('stages').textContent()).toContain('step12 / 14');
-    await expect.poll(() => browser.pixelsOf('lm_loss', 'stages')).toBeGreaterThan(50);
+    await expect.poll(() => browser.countPixels('lm_loss', 'stages')).toBeGreaterThan(50);
     expect(await browser.run('stages').textContent()).toMatch(/running.*step12 \/ 14/);
     writeFileSync(waits.file, '');
     await training;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { addressOf, viewOf } from '../page/address.js';
+import { formatAddress, parseView } from '../page/address.js';
 import { State } from '../page/state.js';
 import type { RunSummary } from '../src/api-types.js';
 
@@ -63,9 +63,9 @@ describe('the filter of runs', () => {
 
   it('is in the address', () => {
     const state = stateOfRuns();
-    expect(addressOf(state.view)).toBe('');
+    expect(formatAddress(state.view)).toBe('');
     state.update({ filter: 'a&b' });
-    expect(addressOf(state.view)).toBe('?filter=a%26b');
-    expect(viewOf('?filter=a%26b')).toEqual({ filter: 'a&b' });
+    expect(formatAddress(state.view)).toBe('?filter=a%26b');
+    expect(parseView('?filter=a%26b')).toEqual({ filter: 'a&b' });
   });
 });

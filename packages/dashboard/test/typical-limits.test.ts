@@ -6,7 +6,7 @@ import { typicalLimits } from '../page/typical-limits.js';
 const falling = (first: number, last: number): number[] =>
   Array.from({ length: 500 }, (_, at) => last + (first - last) / (1 + at / 5));
 
-const numbersOf = (values: readonly (number | null)[]): number[] => values.filter((one) => one !== null);
+const listNumbers = (values: readonly (number | null)[]): number[] => values.filter((one) => one !== null);
 
 describe('typicalLimits', () => {
   it('ends where 98 of 100 values are', () => {
@@ -75,7 +75,7 @@ describe('typicalLimits', () => {
       fc.property(curves, fc.nat(), (all, number) => {
         const focus = number % all.length;
         const limits = typicalLimits(all, focus);
-        const known = all.map(numbersOf);
+        const known = all.map(listNumbers);
         if (limits === undefined) {
           expect(known.every(({ length }) => length === 0)).toBe(true);
           return;

@@ -2,10 +2,10 @@ import { isFlagName } from '@mtl/configuration/internal';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decisiveFlags, mostDecisiveFirst } from '../page/order-of-differences.js';
-import { textOf, wordsOf } from '../page/value-text.js';
+import { formatValue, splitWords } from '../page/value-text.js';
 
 describe('mostDecisiveFirst', () => {
-  const namesOf = (differences: Readonly<Record<string, readonly string[]>>): readonly string[] =>
+  const listNames = (differences: Readonly<Record<string, readonly string[]>>): readonly string[] =>
     mostDecisiveFirst(Object.entries(differences).map(([name, values]) => ({ name, values }))).map(
       ({ name }) => name,
     );
@@ -13,7 +13,7 @@ describe('mostDecisiveFirst', () => {
   it('has learning rate and layers before what comes first in the alphabet', () => {
     const values = ['1', '2'];
     expect(
-      namesOf({
+      listNames({
         'adam-beta2': values,
         'attention-dropout': values,
         'loss-spike-window': values,
@@ -30,7 +30,7 @@ describe('mostDecisiveFirst', () => {
 
   it('has what differs between more runs first, of decisive flags and of others', () => {
     expect(
-      namesOf({
+      listNames({
         'eval-iters': ['1', '1', '2'],
         lr: ['0.1', '0.1', '0.2'],
         'num-layers': ['2', '4', '8'],
@@ -45,7 +45,7 @@ describe('mostDecisiveFirst', () => {
   });
 });
 
-describe('wordsOf', () => {
+describe('splitWords', () => {
   it.each([
     ['/models/sotu-bpe-4096.tokenizer.json', ['/', 'models/', 'sotu-bpe-4096.', 'tokenizer.', 'json']],
     ['0.7 /data/a_text_document', ['0.7 /', 'data/', 'a_', 'text_', 'document']],
@@ -53,13 +53,13 @@ describe('wordsOf', () => {
     ['1e-5', ['1e-5']],
     ['{"a":1,"b":2}', ['{"a":1,', '"b":2}']],
   ])('breaks %s between words, and no number', (text, words) => {
-    expect(wordsOf(text)).toEqual(words);
+    expect(splitWords(text)).toEqual(words);
   });
 
   it('breaks only behind separators, and leaves nothing out', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
-        const words = wordsOf(text);
+        const words = splitWords(text);
         expect(words.join('')).toBe(text);
         for (const word of words.slice(0, -1)) expect(word).toMatch(/[/\\,;:=_.|]$/);
       }),
@@ -67,7 +67,7 @@ describe('wordsOf', () => {
   });
 
   it('shows lists as words, and what is not known as a dash', () => {
-    expect([textOf(['a', 1]), textOf(null), textOf({ a: 1 }), textOf(false)]).toEqual([
+    expect([formatValue(['a', 1]), formatValue(null), formatValue({ a: 1 }), formatValue(false)]).toEqual([
       'a 1',
       '–',
       '{"a":1}',

@@ -1,5 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { ConfigurationError, exitCodeOf, formatError, KernelError, MtlError, nearestName } from './index.js';
+import {
+  ConfigurationError,
+  chooseExitCode,
+  formatError,
+  KernelError,
+  MtlError,
+  nearestName,
+} from './index.js';
 
 describe('MtlError', () => {
   it('is recognised across copies of the package by its marker', () => {
@@ -35,9 +42,9 @@ describe('MtlError', () => {
   });
 
   it('exits with 2 for wrong input and 1 for failures', () => {
-    expect(exitCodeOf(new ConfigurationError('MTL_A', 'a'))).toBe(2);
-    expect(exitCodeOf(new KernelError('MTL_B', 'b'))).toBe(1);
-    expect(exitCodeOf(new Error('c'))).toBe(1);
+    expect(chooseExitCode(new ConfigurationError('MTL_A', 'a'))).toBe(2);
+    expect(chooseExitCode(new KernelError('MTL_B', 'b'))).toBe(1);
+    expect(chooseExitCode(new Error('c'))).toBe(1);
   });
 
   it('shows a stack only when asked', () => {

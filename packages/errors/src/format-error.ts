@@ -33,6 +33,6 @@ export function formatError(error: unknown, { debug = false }: { debug?: boolean
 }
 
 /** Returns the exit status of a program that ends with `error`: 2 for wrong input, 1 for everything else. */
-export function exitCodeOf(error: unknown): 1 | 2 {
+export function chooseExitCode(error: unknown): 1 | 2 {
   return MtlError.isInstance(error) ? error.exitCode : 1;
 }

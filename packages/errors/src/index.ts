@@ -1,5 +1,5 @@
 export { type ErrorMessage, packError, unpackError } from './error-message.js';
-export { exitCodeOf, formatError } from './format-error.js';
+export { chooseExitCode, formatError } from './format-error.js';
 export {
   CheckpointError,
   CommunicationError,

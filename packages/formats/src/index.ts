@@ -11,7 +11,7 @@ export {
 export type { TokenizerFileSource } from './huggingface/write-huggingface-directory.js';
 export { type WriteHuggingFaceGptOptions, writeHuggingFaceGpt } from './huggingface/write-huggingface-gpt.js';
 export type { LoraConfiguration } from './lora/lora-configuration.js';
-export { loraSpecificationOf } from './lora/lora-modules.js';
+export { specifyLora } from './lora/lora-modules.js';
 export { mergedWeights } from './lora/merged-weights.js';
 export { readLoraConfiguration } from './lora/read-lora-configuration.js';
 export { type LoraDirectory, readLoraDirectory } from './lora/read-lora-directory.js';

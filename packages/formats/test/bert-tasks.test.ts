@@ -36,7 +36,7 @@ beforeEach(() => {
 });
 afterEach(() => expect(numLiveTensors()).toBe(live));
 
-function batchOf({ batch }: Expected): TaskTokenBatch {
+function makeBatch({ batch }: Expected): TaskTokenBatch {
   const { batchSize, numChoices, lengths } = batch;
   const ids = (values: number[] | undefined) => values && Int32Array.from(values);
   return {
@@ -86,7 +86,7 @@ async function tensorsIn(directory: string): Promise<Map<string, readonly [reado
 }
 
 /** The values of a fixture's gradients in our layout. */
-async function gradientsOf(name: string, stage: BertTaskStage): Promise<Map<string, Float32Array>> {
+async function readGradients(name: string, stage: BertTaskStage): Promise<Map<string, Float32Array>> {
   const { task } = stage;
   const directory = fixturePath(`huggingface-bert-${name}/gradients`);
   const source = await readHuggingFaceBertForTask({ directory, task, makeVocabularySizeDivisibleBy: 16 });
@@ -146,7 +146,7 @@ describe('a RoFormer', () => {
 
 describe.each(tasks)('%s', (name, task) => {
   const expected = readFixture<Expected>(`huggingface-bert-${name}/expected.json`);
-  const batch = batchOf(expected);
+  const batch = makeBatch(expected);
 
   it("gives transformers' logits, loss and gradients", async () => {
     const { stage, held, dispose } = await load(name, task);
@@ -162,7 +162,7 @@ describe.each(tasks)('%s', (name, task) => {
     });
     // relative, since the design bounds the relative error against PyTorch in float32
     expect(Math.abs(loss / expected.loss - 1)).toBeLessThan(1e-5);
-    const gradients = await gradientsOf(name, stage);
+    const gradients = await readGradients(name, stage);
     for (const { name: parameter, mainGradient } of stage.parameters) {
       const [actual, exact] = [mainGradient.toArray(), gradients.get(parameter)!];
       const difference = Math.hypot(...actual.map((value, index) => value - exact[index]!));
@@ -275,10 +275,10 @@ describe('in a pipeline, and with dropout', () => {
     const { source, stage, dispose } = await load(name, task);
     const expected = run(
       stage,
-      batchOf(readFixture<Expected>(`huggingface-bert-${name}/expected.json`)),
+      makeBatch(readFixture<Expected>(`huggingface-bert-${name}/expected.json`)),
       'forward',
     );
-    const batch = batchOf(readFixture<Expected>(`huggingface-bert-${name}/expected.json`));
+    const batch = makeBatch(readFixture<Expected>(`huggingface-bert-${name}/expected.json`));
     const model = { ...source.configuration, hiddenDropout: 0, attentionDropout: 0 };
     const parts = [0, 1].map(
       (layer) =>
@@ -338,11 +338,11 @@ describe('in a pipeline, and with dropout', () => {
     });
     await source.load(parameterTensors(stage.parameters));
     for (const { mainGradient } of stage.parameters) mainGradient.zero();
-    const batch = batchOf(readFixture<Expected>('huggingface-bert-choice/expected.json'));
+    const batch = makeBatch(readFixture<Expected>('huggingface-bert-choice/expected.json'));
     const { numChoices, lengths } = batch;
     const numRows = lengths.length;
     // one sample whose choices are all the same text
-    const rowsOf = (values: Int32Array, rows: readonly number[]) =>
+    const selectRows = (values: Int32Array, rows: readonly number[]) =>
       Int32Array.from(
         { length: (values.length / numRows) * rows.length },
         (_, index) => values[Math.floor(index / rows.length) * numRows + rows[index % rows.length]!]!,
@@ -350,9 +350,9 @@ describe('in a pipeline, and with dropout', () => {
     const take = (samples: readonly number[], rows: readonly number[]): TaskTokenBatch => ({
       ...batch,
       batchSize: samples.length,
-      tokens: rowsOf(batch.tokens, rows),
-      tokenTypes: rowsOf(batch.tokenTypes, rows),
-      lengths: rowsOf(lengths, rows),
+      tokens: selectRows(batch.tokens, rows),
+      tokenTypes: selectRows(batch.tokenTypes, rows),
+      lengths: selectRows(lengths, rows),
       labels: Int32Array.from(samples, (sample) => batch.labels![sample]!),
       sampleNumbers: Float64Array.from(samples),
     });

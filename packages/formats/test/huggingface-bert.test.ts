@@ -33,7 +33,7 @@ afterEach(() => {
 });
 
 /** The tensors of a directory; 32-bit tensors as floats. */
-async function floatsOf(path: string): Promise<Map<string, Float32Array>> {
+async function readFloats(path: string): Promise<Map<string, Float32Array>> {
   const weights = await SafetensorsDirectory.open(path);
   const all = new Map<string, Float32Array>();
   for (const [name, { bytes }] of weights.tensors) {
@@ -94,7 +94,7 @@ describe.each(bertNames)('%s', (name) => {
     );
     for (const key of Object.keys(ours!).filter((key) => key !== 'torch_dtype'))
       expect(ours![key], key).toEqual(theirs![key]);
-    const [written, original] = [await floatsOf(target), await floatsOf(fixturePath(name))];
+    const [written, original] = [await readFloats(target), await readFloats(fixturePath(name))];
     const newNames = (all: typeof original) =>
       [...all.keys()].map((key) => key.replace('gamma', 'weight').replace('beta', 'bias')).toSorted();
     expect(newNames(written)).toEqual(newNames(original));

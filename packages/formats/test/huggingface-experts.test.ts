@@ -25,13 +25,13 @@ afterEach(async () => {
 type Fields = Readonly<Record<string, unknown>>;
 type ExpertFixture = FixtureName | 'huggingface-mixtral-fused';
 
-const directoryOf = (name: ExpertFixture): string => fixtureDirectory(name as FixtureName);
+const locateFixture = (name: ExpertFixture): string => fixtureDirectory(name as FixtureName);
 
-const configOf = async (directory: string): Promise<Fields> =>
+const readConfig = async (directory: string): Promise<Fields> =>
   JSON.parse(await readFile(join(directory, 'config.json'), 'utf8')) as Fields;
 
 /** The parameters of a directory's model by name. */
-async function parametersOf(directory: string): Promise<Readonly<Record<string, readonly number[]>>> {
+async function readParameters(directory: string): Promise<Readonly<Record<string, readonly number[]>>> {
   const { stage, dispose } = await loadModel(directory);
   const values = stage.parameters.map(({ name, data }) => [name, data.toArray()] as const);
   dispose();
@@ -43,10 +43,13 @@ async function changed(
   name: ExpertFixture,
   { config = {}, rename }: { readonly config?: Fields; rename?(name: string): string | undefined },
 ): Promise<string> {
-  await cp(directoryOf(name), scratch, { recursive: true });
-  await writeFile(join(scratch, 'config.json'), JSON.stringify({ ...(await configOf(scratch)), ...config }));
+  await cp(locateFixture(name), scratch, { recursive: true });
+  await writeFile(
+    join(scratch, 'config.json'),
+    JSON.stringify({ ...(await readConfig(scratch)), ...config }),
+  );
   if (rename === undefined) return scratch;
-  const weights = await SafetensorsDirectory.open(directoryOf(name));
+  const weights = await SafetensorsDirectory.open(locateFixture(name));
   const tensors = await Promise.all(
     [...weights.tensors.values()].map(async ({ name: own, dtype, shape }) => {
       const bytes = await weights.read({ name: own });
@@ -68,10 +71,10 @@ const readChanged = async (name: ExpertFixture, config: Fields) =>
   await readHuggingFaceGpt({ directory: await changed(name, { config }) });
 
 it('reads experts that transformers 5 has fused into one tensor', async () => {
-  const names = [...(await namesIn(directoryOf('huggingface-mixtral-fused')))];
+  const names = [...(await namesIn(locateFixture('huggingface-mixtral-fused')))];
   expect(names).toContain('model.layers.0.mlp.experts.gate_up_proj');
-  const [fused, apart] = [directoryOf('huggingface-mixtral-fused'), directoryOf('huggingface-mixtral')];
-  expect(await parametersOf(fused)).toEqual(await parametersOf(apart));
+  const [fused, apart] = [locateFixture('huggingface-mixtral-fused'), locateFixture('huggingface-mixtral')];
+  expect(await readParameters(fused)).toEqual(await readParameters(apart));
 });
 
 async function namesIn(directory: string): Promise<readonly string[]> {
@@ -82,7 +85,7 @@ async function namesIn(directory: string): Promise<readonly string[]> {
 
 it('reads the configuration of a mixture of experts', async () => {
   const { configuration, notices } = await readHuggingFaceGpt({
-    directory: directoryOf('huggingface-qwen2-moe'),
+    directory: locateFixture('huggingface-qwen2-moe'),
   });
   expect(configuration).toMatchObject({
     ffnHiddenSize: 20,
@@ -154,7 +157,7 @@ it.each<[ExpertFixture, Fields, string, string]>([
 });
 
 describe('tensors that do not fit', () => {
-  const expertOf = (name: string): string => name.replace('.experts.5.', '.experts.6.');
+  const renameExpert = (name: string): string => name.replace('.experts.5.', '.experts.6.');
 
   it.each<[ExpertFixture, (name: string) => string | undefined, string]>([
     [
@@ -164,7 +167,7 @@ describe('tensors that do not fit', () => {
     ],
     [
       'huggingface-mixtral',
-      (name) => (/layers\.1.*experts\.5\.w2/.test(name) ? expertOf(name) : name),
+      (name) => (/layers\.1.*experts\.5\.w2/.test(name) ? renameExpert(name) : name),
       'tensor model.layers.1.block_sparse_moe.experts.5.w2.weight not found',
     ],
     [
@@ -205,7 +208,7 @@ describe('tensors that do not fit', () => {
 });
 
 /** Memory for a part of a parameter. */
-const partOf = (tensor: LogicalTensor, slices: LogicalTensor['slices']) => {
+const allocatePart = (tensor: LogicalTensor, slices: LogicalTensor['slices']) => {
   const size = slices.reduce((product, { start, end }) => product * (end - start), 1);
   return hostTensor({ ...tensor, slices, memory: new Uint8Array(4 * size) });
 };
@@ -213,7 +216,7 @@ const partOf = (tensor: LogicalTensor, slices: LogicalTensor['slices']) => {
 it.each(['huggingface-mixtral', 'huggingface-mixtral-fused'] as const)(
   'fills the experts and features of a rank from %s',
   async (name) => {
-    const { source, stage, dispose } = await loadModel(directoryOf(name));
+    const { source, stage, dispose } = await loadModel(locateFixture(name));
     const whole = parameterTensors(stage.parameters).filter(({ name: own }) => /experts\.linear/.test(own));
     const parts = whole.map(({ name: own, dtype, globalShape, read }) => {
       // experts 1 and 2 of 6, and features 3 to 6 of 10
@@ -223,13 +226,13 @@ it.each(['huggingface-mixtral', 'huggingface-mixtral-fused'] as const)(
       );
       const none = slices.map(({ end }, dim) => (dim === 0 ? { start: 2, end: 2 } : { start: 0, end }));
       const tensor = { name: own, dtype, globalShape, slices, read, write: () => {} };
-      return { part: partOf(tensor, slices), empty: partOf(tensor, none), whole: tensor };
+      return { part: allocatePart(tensor, slices), empty: allocatePart(tensor, none), whole: tensor };
     });
     await source.load(parts.flatMap(({ part, empty }) => [part, empty]));
     for (const { part, whole: tensor } of parts) {
       const bytes = await tensor.read();
       const values = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
-      const expected = indicesOf(tensor.globalShape)
+      const expected = listIndices(tensor.globalShape)
         .map((at, index) => ({ at, value: values[index]! }))
         .filter(({ at }) => at.every((i, dim) => i >= part.slices[dim]!.start && i < part.slices[dim]!.end))
         .map(({ value }) => value);
@@ -241,14 +244,14 @@ it.each(['huggingface-mixtral', 'huggingface-mixtral-fused'] as const)(
 );
 
 /** The indices of all elements, row-major. */
-const indicesOf = (shape: readonly number[]): readonly (readonly number[])[] =>
+const listIndices = (shape: readonly number[]): readonly (readonly number[])[] =>
   shape.reduce<number[][]>(
     (all, size) => all.flatMap((at) => Array.from({ length: size }, (_, index) => [...at, index])),
     [[]],
   );
 
 it('reads each tensor once when it writes its experts apart', async () => {
-  const { source, stage, dispose } = await loadModel(directoryOf('huggingface-qwen3-moe'));
+  const { source, stage, dispose } = await loadModel(locateFixture('huggingface-qwen3-moe'));
   const reads = new Map<string, number>();
   const tensors = parameterTensors(stage.parameters).map((tensor) => ({
     ...tensor,
@@ -273,7 +276,7 @@ describe('layers with experts', () => {
     [[0, 0, 0, 0, 1, 0], { decoder_sparse_step: 5, mlp_only_layers: [] }],
   ])('%j are written as a Qwen counts them, and come back', async (moeLayerFreq, expected) => {
     const { configuration, modelType } = await readHuggingFaceGpt({
-      directory: directoryOf('huggingface-qwen3-moe'),
+      directory: locateFixture('huggingface-qwen3-moe'),
     });
     const { moeLayerFreq: _, ...others } = configuration;
     const numLayers = 6;
@@ -282,7 +285,7 @@ describe('layers with experts', () => {
     const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype: 'float32' });
     const directory = join(scratch, 'out');
     await writeHuggingFaceGpt({ directory, model, tensors: parameterTensors(stage.parameters) });
-    expect(await configOf(directory)).toMatchObject({ ...expected, model_type: modelType });
+    expect(await readConfig(directory)).toMatchObject({ ...expected, model_type: modelType });
     const again = (await readHuggingFaceGpt({ directory })).configuration;
     const layers = Array.from({ length: numLayers }, (_, layer) => layer);
     expect(layers.map((layer) => hasExperts(again, layer))).toEqual(
@@ -294,7 +297,7 @@ describe('layers with experts', () => {
 });
 
 it('writes numbers as the kind of number that transformers reads', async () => {
-  const { source, stage, dispose } = await loadModel(directoryOf('huggingface-mixtral'));
+  const { source, stage, dispose } = await loadModel(locateFixture('huggingface-mixtral'));
   const config = { ...source.origin.config, router_aux_loss_coef: 0, router_jitter_noise: 0 };
   const [directory, tensors] = [join(scratch, 'out'), parameterTensors(stage.parameters)];
   const model = { ...source.configuration, initMethodStd: 1 };
@@ -308,7 +311,7 @@ it('writes numbers as the kind of number that transformers reads', async () => {
 });
 
 it('writes a Mixtral whose dense width is another: it has no dense layers', async () => {
-  const { source, stage, dispose } = await loadModel(directoryOf('huggingface-mixtral'));
+  const { source, stage, dispose } = await loadModel(locateFixture('huggingface-mixtral'));
   const { ffnHiddenSize: moeFfnHiddenSize } = source.configuration;
   const directory = join(scratch, 'out');
   await writeHuggingFaceGpt({
@@ -317,7 +320,7 @@ it('writes a Mixtral whose dense width is another: it has no dense layers', asyn
     tensors: parameterTensors(stage.parameters),
     origin: { config: { ...source.origin.config, num_experts: 3, router_aux_loss_coef: 0.02 } },
   });
-  const config = await configOf(directory);
+  const config = await readConfig(directory);
   expect(config).toMatchObject({ intermediate_size: 10, num_local_experts: 6, router_aux_loss_coef: 0.02 });
   expect(config).not.toHaveProperty('num_experts');
   dispose();
@@ -332,7 +335,7 @@ it.each<[Partial<GptModelConfiguration>, string]>([
   [{ addBiasLinear: true }, 'addBiasLinear true'],
   [{ addBiasLinear: true, qkLayernorm: true, moeFfnHiddenSize: 12 }, 'a Qwen3-MoE lacks addBiasLinear true'],
 ])('writes no Mixtral with %j', async (change, lacks) => {
-  const { configuration } = await readHuggingFaceGpt({ directory: directoryOf('huggingface-mixtral') });
+  const { configuration } = await readHuggingFaceGpt({ directory: locateFixture('huggingface-mixtral') });
   const model = { ...configuration, ...change };
   const directory = join(scratch, 'out');
   await expect(writeHuggingFaceGpt({ directory, model, tensors: [] })).rejects.toMatchObject({

@@ -55,7 +55,7 @@ async function rewritten(
 
 describe('weights that are read into the memory of parameters', () => {
   const fixture = fixtureDirectory('huggingface-gpt2');
-  const valuesOf = ({ parameters }: GptStage) =>
+  const readValues = ({ parameters }: GptStage) =>
     new Map(parameters.map(({ name, data }) => [name, data.read()]));
 
   it('are those that are copied to them, also where the file has them at odd offsets', async () => {
@@ -77,7 +77,7 @@ describe('weights that are read into the memory of parameters', () => {
     const { parameters } = copied.stage;
     for (const { data: tensor } of parameters) tensor.zero();
     await copied.source.load(parameterTensors(parameters).map(({ withMemory, ...tensor }) => tensor));
-    expect(valuesOf(lent.stage)).toEqual(valuesOf(copied.stage));
+    expect(readValues(lent.stage)).toEqual(readValues(copied.stage));
     lent.dispose();
     copied.dispose();
   });
@@ -88,7 +88,7 @@ describe('weights that are read into the memory of parameters', () => {
     const path = join(directory, 'model.safetensors');
     const { size } = await stat(path);
     const { source, stage, dispose } = await loadModel(directory);
-    const loaded = valuesOf(stage);
+    const loaded = readValues(stage);
     const tensors = parameterTensors(stage.parameters);
     const [first, ...rest] = tensors as [LogicalTensor, ...LogicalTensor[]];
     const shrinks = {
@@ -102,7 +102,7 @@ describe('weights that are read into the memory of parameters', () => {
     await expect(source.load([shrinks, ...rest])).rejects.toMatchObject(cutOff);
     await cp(join(fixture, 'model.safetensors'), path);
     await source.load(tensors);
-    expect(valuesOf(stage)).toEqual(loaded);
+    expect(readValues(stage)).toEqual(loaded);
     dispose();
   });
 });
@@ -235,11 +235,11 @@ describe('readHuggingFaceGpt', () => {
       ],
     );
     await source.load([heads.tensor, columns.tensor, rows.tensor]);
-    const valuesOf = (name: string): number[] => whole.get(name)!;
-    expect([...heads.values]).toEqual(valuesOf(heads.tensor.name).slice(heads.values.length));
-    const projection = valuesOf(columns.tensor.name);
+    const readValues = (name: string): number[] => whole.get(name)!;
+    expect([...heads.values]).toEqual(readValues(heads.tensor.name).slice(heads.values.length));
+    const projection = readValues(columns.tensor.name);
     expect([...columns.values]).toEqual(projection.filter((_, index) => index % 32 >= 16));
-    const table = valuesOf(rows.tensor.name);
+    const table = readValues(rows.tensor.name);
     expect([...rows.values]).toEqual(table.slice(56 * 32));
     expect(rows.values.subarray((101 - 56) * 32).every((value) => value === 0)).toBe(true);
     expect(rows.values.subarray(0, (101 - 56) * 32).some((value) => value === 0)).toBe(false);

@@ -24,7 +24,7 @@ afterEach(async () => {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const configOf = async (directory: string): Promise<Fields> =>
+const readConfig = async (directory: string): Promise<Fields> =>
   JSON.parse(await readFile(join(directory, 'config.json'), 'utf8')) as Fields;
 
 /** All tensors of a directory as bytes, by name. */
@@ -68,7 +68,7 @@ describe.each([...llamaNames, ...expertNames])('%s', (name) => {
   it('comes back bit for bit when saved in its dtype, with what config.json says', async () => {
     const { directory, model } = await saved(name, { keepsOrigin: true });
     expect(await contents(directory)).toEqual(await contents(fixtureDirectory(name)));
-    const [ours, theirs] = [await configOf(directory), await configOf(fixtureDirectory(name))];
+    const [ours, theirs] = [await readConfig(directory), await readConfig(fixtureDirectory(name))];
     // for transformers 4
     const { torch_dtype, rope_theta, rope_scaling, ...others } = ours;
     const { transformers_version: _, ...known } = theirs;
@@ -89,12 +89,12 @@ describe.each([...llamaNames, ...expertNames])('%s', (name) => {
     const again = await readHuggingFaceGpt({ directory, makeVocabularySizeDivisibleBy: 16 });
     expect(again.configuration).toEqual(model);
     expect(again.endTokens).toEqual([2]);
-    expect(again.modelType).toBe((await configOf(fixtureDirectory(name))).model_type);
+    expect(again.modelType).toBe((await readConfig(fixtureDirectory(name))).model_type);
   });
 
   it('is read in the spelling of transformers 4', async () => {
     await cp(fixtureDirectory(name), scratch, { recursive: true });
-    const { dtype, rope_parameters, layer_types, ...others } = await configOf(scratch);
+    const { dtype, rope_parameters, layer_types, ...others } = await readConfig(scratch);
     // older files list the layers only where their windows follow no rule
     const listed = name === 'huggingface-smollm3' ? { layer_types } : {};
     const { rope_theta, rope_type, ...scaling } = rope_parameters as Fields;
@@ -191,7 +191,7 @@ it('reads the configuration of a Llama', async () => {
 
 /** Reads a fixture with a changed config.json; undefined removes a field. */
 async function readChanged(name: FixtureName, change: Fields) {
-  const config = await configOf(fixtureDirectory(name));
+  const config = await readConfig(fixtureDirectory(name));
   await cp(fixtureDirectory(name), scratch, { recursive: true });
   await writeFile(join(scratch, 'config.json'), JSON.stringify({ ...config, ...change }));
   return await readHuggingFaceGpt({ directory: scratch });

@@ -12,7 +12,7 @@ import {
   TorchFile,
   writeDistributedTorchDirectory,
 } from '@mtl/checkpoint';
-import { sizeOf } from '@mtl/kernels';
+import { countElements } from '@mtl/kernels';
 import type { GptModelConfiguration } from '@mtl/models';
 import { modelParameters } from '@mtl/models/internal';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -82,9 +82,11 @@ const withBiases: GptModelConfiguration = {
 /** Values that bfloat16 cannot represent. */
 const valueAt = (tensor: number, index: number): number => Math.fround(1 + tensor / 64 + index / 4096);
 
-const tensorsOf = (of: GptModelConfiguration): LogicalTensor[] =>
+const makeTensors = (of: GptModelConfiguration): LogicalTensor[] =>
   modelParameters({ kind, model: of }).map(({ name, globalShape }, tensor) => {
-    const values = Float32Array.from({ length: sizeOf(globalShape) }, (_, index) => valueAt(tensor, index));
+    const values = Float32Array.from({ length: countElements(globalShape) }, (_, index) =>
+      valueAt(tensor, index),
+    );
     return hostTensor({ name, globalShape, dtype: 'F32', memory: new Uint8Array(values.buffer) });
   });
 
@@ -94,7 +96,7 @@ const zerosLike = (tensors: readonly LogicalTensor[], prefix = '') =>
       name: `${prefix}${name}`,
       globalShape,
       dtype: 'F32',
-      memory: new Uint8Array(4 * sizeOf(globalShape)),
+      memory: new Uint8Array(4 * countElements(globalShape)),
     }),
   );
 
@@ -105,7 +107,7 @@ const floats = async (tensor: LogicalTensor): Promise<readonly number[]> => {
 
 const written = async (of: GptModelConfiguration, dtype: 'F32' | 'BF16' = 'F32'): Promise<string> => {
   const options = { kind, model: of, iteration: 7, consumedSamples: 0, dtype } as const;
-  return await writeMegatron({ ...options, directory: newDirectory(), tensors: tensorsOf(of) });
+  return await writeMegatron({ ...options, directory: newDirectory(), tensors: makeTensors(of) });
 };
 
 describe('a mixture of experts that is written for Megatron-LM', () => {
@@ -115,7 +117,7 @@ describe('a mixture of experts that is written for Megatron-LM', () => {
   ])('comes back, bit for bit: %s', async (_, of) => {
     const found = await readMegatron({ directory: await written(of) });
     expect(found.configuration).toEqual(of);
-    const [expected, own] = [tensorsOf(of), zerosLike(tensorsOf(of))];
+    const [expected, own] = [makeTensors(of), zerosLike(makeTensors(of))];
     await found.load(own);
     for (const [index, tensor] of own.entries()) {
       expect(await floats(tensor), tensor.name).toEqual(await floats(expected[index]!));
@@ -125,16 +127,16 @@ describe('a mixture of experts that is written for Megatron-LM', () => {
 
   it('has the names and shapes of Megatron-Core, norms of layers with experts on their own', async () => {
     const { tensors } = await DistributedTorchDirectory.open(await written(model));
-    const shapeOf = (name: string) => tensors.get(`decoder.layers.${name}`)?.shape;
-    expect(shapeOf('1.mlp.experts.experts.linear_fc1.weight')).toEqual([6, 10, 8]);
-    expect(shapeOf('1.mlp.experts.experts.linear_fc2.weight')).toEqual([6, 8, 5]);
-    expect(shapeOf('1.mlp.shared_experts.linear_fc1.weight')).toEqual([14, 8]);
-    expect(shapeOf('1.mlp.shared_experts.gate_weight')).toEqual([1, 8]);
-    expect(shapeOf('1.mlp.router.weight')).toEqual([6, 8]);
-    expect(shapeOf('1.pre_mlp_layernorm.weight')).toEqual([8]);
-    expect(shapeOf('1.self_attention.linear_qkv.layer_norm_weight')).toEqual([8]);
-    expect(shapeOf('0.mlp.linear_fc1.layer_norm_weight')).toEqual([8]);
-    expect(shapeOf('0.pre_mlp_layernorm.weight')).toBeUndefined();
+    const findShape = (name: string) => tensors.get(`decoder.layers.${name}`)?.shape;
+    expect(findShape('1.mlp.experts.experts.linear_fc1.weight')).toEqual([6, 10, 8]);
+    expect(findShape('1.mlp.experts.experts.linear_fc2.weight')).toEqual([6, 8, 5]);
+    expect(findShape('1.mlp.shared_experts.linear_fc1.weight')).toEqual([14, 8]);
+    expect(findShape('1.mlp.shared_experts.gate_weight')).toEqual([1, 8]);
+    expect(findShape('1.mlp.router.weight')).toEqual([6, 8]);
+    expect(findShape('1.pre_mlp_layernorm.weight')).toEqual([8]);
+    expect(findShape('1.self_attention.linear_qkv.layer_norm_weight')).toEqual([8]);
+    expect(findShape('0.mlp.linear_fc1.layer_norm_weight')).toEqual([8]);
+    expect(findShape('0.pre_mlp_layernorm.weight')).toBeUndefined();
   });
 
   it('has all layers in one tensor where all have experts, however that is said', async () => {
@@ -154,7 +156,7 @@ describe('a mixture of experts that is written for Megatron-LM', () => {
     expect(tensors.get('decoder.layers.1.mlp.router.expert_bias')?.dtype).toBe('F32');
     expect(tensors.get('decoder.layers.1.mlp.router.weight')?.dtype).toBe('BF16');
     const found = await readMegatron({ directory: path });
-    const [expected, own] = [tensorsOf(model), zerosLike(tensorsOf(model))];
+    const [expected, own] = [makeTensors(model), zerosLike(makeTensors(model))];
     await found.load(own);
     const of = (list: readonly LogicalTensor[]) => list.find(({ name }) => name.endsWith('expert_bias'))!;
     expect(await floats(of(own))).toEqual(await floats(of(expected)));
@@ -186,13 +188,15 @@ it('reads the state of AdamW, which the biases of experts do not have', async ()
       name: `optimizer.state.${state}.${name}`,
       dtype: 'F32' as const,
       shape,
-      chunks: chunk(async () => new Uint8Array(new Float32Array(sizeOf(shape)).fill(index + 1).buffer)),
+      chunks: chunk(
+        async () => new Uint8Array(new Float32Array(countElements(shape)).fill(index + 1).buffer),
+      ),
     }));
     return isBuffer(name) ? [own] : [own, ...states];
   });
   await writeDistributedTorchDirectory({ directory, tensors: stored });
   const found = await readMegatron({ directory });
-  const [expected, own] = [tensorsOf(model), zerosLike(tensorsOf(model))];
+  const [expected, own] = [makeTensors(model), zerosLike(makeTensors(model))];
   await found.load(own);
   for (const [index, tensor] of own.entries()) {
     const values = await floats(tensor);
@@ -271,7 +275,7 @@ describe('args of a mixture of experts', () => {
 });
 
 describe('ranks of expert parallelism', () => {
-  const copyOf = (name: string): string => {
+  const copyFixture = (name: string): string => {
     const directory = newDirectory();
     cpSync(join(fixtures, name), directory, { recursive: true });
     return directory;
@@ -281,7 +285,7 @@ describe('ranks of expert parallelism', () => {
     ['torch-experts-local', 'mp_rank_01_001', '4 folders'],
     ['torch-experts-grouped', 'mp_rank_00_001_001', '4 folders'],
   ])('of %s are refused where one is missing', async (name, folder, expected) => {
-    const directory = copyOf(name);
+    const directory = copyFixture(name);
     rmSync(join(directory, 'iter_0000012', folder), { recursive: true });
     await expect(readMegatron({ directory })).rejects.toMatchObject({
       code: 'MTL_MEGATRON_CHECKPOINT',
@@ -291,7 +295,7 @@ describe('ranks of expert parallelism', () => {
   });
 
   it('are refused where they are of different layouts', async () => {
-    const [directory, other] = [copyOf('torch-experts-local'), copyOf('torch-experts-view')];
+    const [directory, other] = [copyFixture('torch-experts-local'), copyFixture('torch-experts-view')];
     const rank = 'iter_0000012/mp_rank_01_001';
     rmSync(join(directory, rank), { recursive: true });
     cpSync(join(other, rank), join(directory, rank), { recursive: true });
@@ -299,7 +303,7 @@ describe('ranks of expert parallelism', () => {
     // experts stored in another form are read as the same experts
     await expect(opened).resolves.toMatchObject({ kind: 'gpt' });
     await (await opened).close();
-    const grouped = copyOf('torch-experts-grouped');
+    const grouped = copyFixture('torch-experts-grouped');
     rmSync(join(directory, rank), { recursive: true });
     cpSync(join(grouped, 'iter_0000012/mp_rank_00_000_001'), join(directory, rank), { recursive: true });
     await expect(readMegatron({ directory })).rejects.toMatchObject({

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hostTensor } from '@mtl/checkpoint';
-import { sizeOf } from '@mtl/kernels';
+import { countElements } from '@mtl/kernels';
 import type { GptModelConfiguration } from '@mtl/models';
 import { modelParameters } from '@mtl/models/internal';
 import { smallGpt } from '@mtl/models/testing';
@@ -17,7 +17,7 @@ let numDirectories = 0;
 async function written(model: GptModelConfiguration): Promise<string> {
   const directory = join(scratch, `${numDirectories++}`);
   const tensors = modelParameters({ kind: 'gpt', model }).map(({ name, globalShape }) => {
-    const memory = new Uint8Array(4 * sizeOf(globalShape));
+    const memory = new Uint8Array(4 * countElements(globalShape));
     return hostTensor({ name, globalShape, dtype: 'F32', memory });
   });
   await writeMegatron({ directory, kind: 'gpt', model, tensors, iteration: 3, consumedSamples: 0 });

@@ -20,7 +20,7 @@ import {
   SafetensorsFile,
   writeDistributedTorchDirectory,
 } from '@mtl/checkpoint';
-import { sizeOf } from '@mtl/kernels';
+import { countElements } from '@mtl/kernels';
 import type { GptModelConfiguration } from '@mtl/models';
 import { hasExperts, modelParameters } from '@mtl/models/internal';
 import { digestOfDirectory } from '@mtl/tooling/digest-of-directory';
@@ -34,7 +34,7 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 let numCopies = 0;
 /** A copy of a fixture, which a test may damage. */
-function copyOf(name: string): string {
+function copyFixture(name: string): string {
   const directory = join(scratch, `${name}-${numCopies++}`);
   cpSync(join(fixtures, name), directory, { recursive: true });
   return directory;
@@ -43,12 +43,12 @@ function copyOf(name: string): string {
 type Values = Readonly<Record<string, string>>;
 
 /** All weights of a model, as text that shows every bit. */
-async function weightsOf(
+async function formatWeights(
   { kind, configuration }: Pick<MegatronModel, 'kind' | 'configuration'>,
   load: (tensors: readonly LogicalTensor[]) => Promise<void>,
 ): Promise<Values> {
   const tensors = modelParameters({ kind, model: configuration }).map(({ name, globalShape }) => {
-    const memory = new Uint8Array(4 * sizeOf(globalShape));
+    const memory = new Uint8Array(4 * countElements(globalShape));
     return { name, memory, tensor: hostTensor({ name, globalShape, dtype: 'F32', memory }) };
   });
   await load(tensors.map(({ tensor }) => tensor));
@@ -63,7 +63,7 @@ const open = async (
 ) => await readMegatron({ directory, ...options });
 
 /** Which layers have experts. */
-const layersOf = (model: MegatronModel['configuration']): readonly boolean[] =>
+const listLayers = (model: MegatronModel['configuration']): readonly boolean[] =>
   Array.from({ length: model.numLayers }, (_, layer) => hasExperts(model as GptModelConfiguration, layer));
 
 describe.each([
@@ -92,10 +92,10 @@ describe.each([
     // the checkpoint stores the layers that have experts as a list
     const { moeLayerFreq: _, ...others } = source.configuration;
     expect(found.configuration).toMatchObject(others);
-    expect(layersOf(found.configuration)).toEqual(layersOf(source.configuration));
-    const weights = await weightsOf(found, found.load);
+    expect(listLayers(found.configuration)).toEqual(listLayers(source.configuration));
+    const weights = await formatWeights(found, found.load);
     const expected = { kind: 'gpt', configuration: source.configuration } as const;
-    expect(weights).toEqual(await weightsOf(expected, source.load));
+    expect(weights).toEqual(await formatWeights(expected, source.load));
     await found.close();
   });
 });
@@ -107,7 +107,7 @@ describe.each(['torch-bert', 'torch-dist-bert'])('%s', (name) => {
       kind: 'bert',
       configuration: { layerNormPlacement: 'pre', sentenceOrderHead: true, geluKind: 'erf', numLayers: 2 },
     });
-    const weights = await weightsOf(found, found.load);
+    const weights = await formatWeights(found, found.load);
     const file = await SafetensorsFile.open(join(fixtures, 'bert-weights.safetensors'));
     for (const key of file.tensors.keys()) {
       const expected = Buffer.from(await file.read({ name: key }));
@@ -147,7 +147,7 @@ describe('writeMegatron', () => {
         ? { kind: source.kind, model: source.configuration }
         : { kind: 'gpt' as const, model: source.configuration };
     const tensors = modelParameters({ kind, model }).map(({ name, globalShape }) =>
-      hostTensor({ name, globalShape, dtype: 'F32', memory: new Uint8Array(4 * sizeOf(globalShape)) }),
+      hostTensor({ name, globalShape, dtype: 'F32', memory: new Uint8Array(4 * countElements(globalShape)) }),
     );
     await source.load(tensors);
     const directory = join(process.env.MTL_TEST_WRITTEN ?? scratch, name);
@@ -165,7 +165,10 @@ it('has weights and biases of layer norms of queries and keys, in and out', asyn
   const model = { ...configuration, qkLayernorm: true };
   const kind = 'gpt';
   const tensors = modelParameters({ kind, model }).map(({ name, globalShape }, tensor) => {
-    const values = Float32Array.from({ length: sizeOf(globalShape) }, (_, index) => 100 * tensor + index);
+    const values = Float32Array.from(
+      { length: countElements(globalShape) },
+      (_, index) => 100 * tensor + index,
+    );
     return hostTensor({ name, globalShape, dtype: 'F32', memory: new Uint8Array(values.buffer) });
   });
   const directory = join(scratch, 'qk-layernorm');
@@ -179,7 +182,7 @@ it('has weights and biases of layer norms of queries and keys, in and out', asyn
       ).toEqual([model.numLayers, model.hiddenSize / model.numAttentionHeads]);
   const found = await open(directory);
   expect(found.configuration).toMatchObject({ qkLayernorm: true, normalization: 'LayerNorm' });
-  const back = await weightsOf({ kind, configuration: model }, found.load);
+  const back = await formatWeights({ kind, configuration: model }, found.load);
   // rows of the vocabulary's padding are zero
   for (const { name, read } of tensors.filter(({ name }) => name.startsWith('decoder.')))
     expect(back[name], name).toBe(Buffer.from(await read()).toString('base64'));
@@ -187,7 +190,7 @@ it('has weights and biases of layer norms of queries and keys, in and out', asyn
 });
 
 describe('the state of AdamW', () => {
-  const valuesOf = (text: string): Float32Array => {
+  const parseValues = (text: string): Float32Array => {
     const bytes = Uint8Array.from(Buffer.from(text, 'base64'));
     return new Float32Array(bytes.buffer);
   };
@@ -197,10 +200,10 @@ describe('the state of AdamW', () => {
     const [found, plain] = [await open(directory), await open(directory, { weightsOnly: true })];
     expect(found).toMatchObject({ iteration: 12, consumedSamples: 96, optimizer: { steps: 12 } });
     expect(plain.optimizer).toBeUndefined();
-    const stored = await weightsOf(plain, plain.load);
-    const updated = await weightsOf(found, found.load);
+    const stored = await formatWeights(plain, plain.load);
+    const updated = await formatWeights(found, found.load);
     const state = async (name: string): Promise<Values> =>
-      await weightsOf(found, async (tensors) =>
+      await formatWeights(found, async (tensors) =>
         found.optimizer!.load(
           tensors.map((tensor) => ({ ...tensor, name: `optimizer.${name}.${tensor.name}` })),
         ),
@@ -210,12 +213,12 @@ describe('the state of AdamW', () => {
     for (const [name, text] of Object.entries(stored)) {
       // rows of the vocabulary's padding are zero
       const isTable = /word_embeddings|output_layer/.test(name);
-      const values = valuesOf(text);
+      const values = parseValues(text);
       const expected = (rule: (value: number) => number) =>
         values.map((value, index) => (isTable && index >= rows ? 0 : rule(value)));
-      expect(valuesOf(updated[name]!), name).toEqual(expected((value) => value + 2 ** -12));
-      expect(valuesOf(moments[name]!), name).toEqual(expected((value) => 0.25 * value - 1));
-      expect(valuesOf(squares[name]!), name).toEqual(expected((value) => value * value));
+      expect(parseValues(updated[name]!), name).toEqual(expected((value) => value + 2 ** -12));
+      expect(parseValues(moments[name]!), name).toEqual(expected((value) => 0.25 * value - 1));
+      expect(parseValues(squares[name]!), name).toEqual(expected((value) => value * value));
     }
   });
 
@@ -224,17 +227,20 @@ describe('the state of AdamW', () => {
       await open(join(fixtures, 'torch-dist-gpt-1p')),
       await open(join(fixtures, 'torch-dist-gpt'), { weightsOnly: true }),
     ];
-    const [updated, expected] = [await weightsOf(found, found.load), await weightsOf(plain, plain.load)];
-    const moments = await weightsOf(found, async (tensors) =>
+    const [updated, expected] = [
+      await formatWeights(found, found.load),
+      await formatWeights(plain, plain.load),
+    ];
+    const moments = await formatWeights(found, async (tensors) =>
       found.optimizer!.load(
         tensors.map((tensor) => ({ ...tensor, name: `optimizer.exp_avg.${tensor.name}` })),
       ),
     );
     const name = 'decoder.final_layernorm.weight';
-    valuesOf(expected[name]!).forEach((weight, index) => {
+    parseValues(expected[name]!).forEach((weight, index) => {
       // both values were rounded, by at most 2^-24 and 2^-23: the weights are below 2
-      expect(Math.abs(valuesOf(updated[name]!)[index]! - (weight + 2 ** -12))).toBeLessThan(2 ** -22);
-      expect(valuesOf(moments[name]!)[index]).toBe(Math.fround(0.25 * (weight - 1) - 1));
+      expect(Math.abs(parseValues(updated[name]!)[index]! - (weight + 2 ** -12))).toBeLessThan(2 ** -22);
+      expect(parseValues(moments[name]!)[index]).toBe(Math.fround(0.25 * (weight - 1) - 1));
     });
     await found.close();
     await plain.close();
@@ -258,7 +264,7 @@ describe('an incomplete or another checkpoint', () => {
   };
 
   it('is refused where a rank is missing', async () => {
-    const directory = copyOf('torch-gpt-1');
+    const directory = copyFixture('torch-gpt-1');
     rmSync(join(directory, 'iter_0000012/mp_rank_01_000'), { recursive: true });
     expect(await refused(directory)).toMatchObject({
       code: 'MTL_MEGATRON_CHECKPOINT',
@@ -268,7 +274,7 @@ describe('an incomplete or another checkpoint', () => {
   });
 
   it('is refused where no folder has the name of a rank', async () => {
-    const directory = copyOf('torch-gpt-0');
+    const directory = copyFixture('torch-gpt-0');
     rmSync(join(directory, 'iter_0000012/mp_rank_01'), { recursive: true });
     renameSync(join(directory, 'iter_0000012/mp_rank_00'), join(directory, 'iter_0000012/mp_rank_0'));
     expect(await refused(directory)).toMatchObject({
@@ -278,8 +284,8 @@ describe('an incomplete or another checkpoint', () => {
   });
 
   it('is refused where ranks come from different layouts', async () => {
-    const directory = copyOf('torch-gpt-0');
-    const other = copyOf('torch-gpt-3');
+    const directory = copyFixture('torch-gpt-0');
+    const other = copyFixture('torch-gpt-3');
     const [rank, of] = ['iter_0000012/mp_rank_01', 'iter_0000012/mp_rank_01_001'];
     rmSync(join(directory, rank), { recursive: true });
     renameSync(join(other, of), join(directory, rank));
@@ -302,7 +308,7 @@ describe('an incomplete or another checkpoint', () => {
           offsets: shape.map(() => 0),
           sizes: shape,
           read: async () =>
-            (await source.read({ name })).subarray(0, name === other ? 2 * sizeOf(shape) : undefined),
+            (await source.read({ name })).subarray(0, name === other ? 2 * countElements(shape) : undefined),
         },
       ],
     }));
@@ -319,7 +325,7 @@ describe('an incomplete or another checkpoint', () => {
   });
 
   it('is refused where the save did not finish', async () => {
-    const directory = copyOf('torch-dist-bert');
+    const directory = copyFixture('torch-dist-bert');
     rmSync(join(directory, 'iter_0000012/metadata.json'));
     expect(await refused(directory)).toMatchObject({
       message: expect.stringContaining('the save did not finish') as string,
@@ -327,7 +333,7 @@ describe('an incomplete or another checkpoint', () => {
   });
 
   it('is refused where a data file was cut off', async () => {
-    const directory = copyOf('torch-dist-bert');
+    const directory = copyFixture('torch-dist-bert');
     writeFileSync(join(directory, 'iter_0000012/__0_0.distcp'), 'short');
     expect(await refused(directory)).toMatchObject({
       code: 'MTL_TORCH_FILE_INVALID',
@@ -336,7 +342,7 @@ describe('an incomplete or another checkpoint', () => {
   });
 
   it('is refused where a value is not finite, in both formats', async () => {
-    const [distributed, legacy] = [copyOf('torch-dist-qwen3'), copyOf('torch-gpt-0')];
+    const [distributed, legacy] = [copyFixture('torch-dist-qwen3'), copyFixture('torch-gpt-0')];
     const item = join(distributed, 'iter_0000012', '__0_0.distcp');
     const source = await DistributedTorchDirectory.open(join(distributed, 'iter_0000012'));
     const norm = await source.read({ name: 'decoder.final_layernorm.weight' });
@@ -348,7 +354,7 @@ describe('an incomplete or another checkpoint', () => {
     writeFileSync(rank, Buffer.concat([readFileSync(rank).subarray(0, -2), Buffer.from([0x80, 0x7f])]));
     for (const directory of [distributed, legacy]) {
       const found = await open(directory, { weightsOnly: true });
-      await expect(weightsOf(found, found.load)).rejects.toMatchObject({
+      await expect(formatWeights(found, found.load)).rejects.toMatchObject({
         code: 'MTL_NOT_FINITE',
         exitCode: 2,
       });

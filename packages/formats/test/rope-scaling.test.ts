@@ -24,7 +24,7 @@ const { models } = JSON.parse(
 const scratch = mkdtempSync(join(tmpdir(), 'mtl-rope-'));
 afterAll(() => rmSync(scratch, { recursive: true }));
 
-const configOf = (directory: string): Values =>
+const readConfig = (directory: string): Values =>
   JSON.parse(readFileSync(join(directory, 'config.json'), 'utf8')) as Values;
 
 const argmax = (values: Float32Array): number => values.indexOf(values.reduce((a, b) => Math.max(a, b)));
@@ -37,7 +37,7 @@ describe.each(models.map((known, index) => ({ ...known, index, parameters: known
     cpSync(fixtureDirectory(name), directory, { recursive: true });
     writeFileSync(
       join(directory, 'config.json'),
-      JSON.stringify({ ...configOf(fixtureDirectory(name)), ...changes }),
+      JSON.stringify({ ...readConfig(fixtureDirectory(name)), ...changes }),
     );
 
     it("has transformers' logits beyond the positions of pretraining", async () => {
@@ -81,7 +81,7 @@ describe.each(models.map((known, index) => ({ ...known, index, parameters: known
       const again = await readHuggingFaceGpt({ directory: saved, makeVocabularySizeDivisibleBy: 16 });
       expect(again.configuration).toEqual(source.configuration);
       const { factor, ...stated } = changes.rope_parameters;
-      expect(configOf(saved).rope_parameters).toEqual({ factor: factor ?? 40 / 12, ...stated });
+      expect(readConfig(saved).rope_parameters).toEqual({ factor: factor ?? 40 / 12, ...stated });
     });
   },
 );

@@ -38,8 +38,8 @@ export function hubSettings(environment: HubEnvironment = process.env): HubSetti
   const home = value('HOME') ?? homedir();
   const ofTools = folder('HF_HOME') ?? join(folder('XDG_CACHE_HOME') ?? join(home, '.cache'), 'huggingface');
   return {
-    endpoint: endpointOf(value('HF_ENDPOINT')),
-    ...tokenOf(environment, folder('HF_TOKEN_PATH') ?? join(ofTools, 'token')),
+    endpoint: checkEndpoint(value('HF_ENDPOINT')),
+    ...readToken(environment, folder('HF_TOKEN_PATH') ?? join(ofTools, 'token')),
     cacheDirectory: folder('HF_HUB_CACHE') ?? folder('HUGGINGFACE_HUB_CACHE') ?? join(ofTools, 'hub'),
     isOffline: isTrue(value('HF_HUB_OFFLINE') ?? value('TRANSFORMERS_OFFLINE')),
   };
@@ -60,7 +60,7 @@ function expanded(path: string, environment: HubEnvironment): string {
 const isTrue = (value: string | undefined): boolean =>
   value !== undefined && ['1', 'ON', 'YES', 'TRUE'].includes(value.toUpperCase());
 
-function endpointOf(given = 'https://huggingface.co'): string {
+function checkEndpoint(given = 'https://huggingface.co'): string {
   const isUsable = URL.canParse(given) && /^https?:$/.test(new URL(given).protocol);
   // a user and password would be shown in messages
   if (isUsable && new URL(given).username === '') return given.replace(/\/+$/, '');
@@ -70,7 +70,7 @@ function endpointOf(given = 'https://huggingface.co'): string {
   });
 }
 
-function tokenOf(environment: HubEnvironment, path: string): Pick<HubSettings, 'token' | 'tokenSource'> {
+function readToken(environment: HubEnvironment, path: string): Pick<HubSettings, 'token' | 'tokenSource'> {
   const variable = ['HF_TOKEN', 'HUGGING_FACE_HUB_TOKEN'].find(
     (name) => (environment[name] ?? '').trim() !== '',
   );

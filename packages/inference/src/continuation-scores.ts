@@ -54,17 +54,17 @@ export async function continuationScores(options: ContinuationScoresOptions): Pr
     checkTokens(target, { vocabularySize, what: `the target of continuation ${index}` });
   }
   // texts of similar length go together, so that there is little padding
-  const lengthOf = ({ context, target }: Continuation): number => context.length + target.length;
+  const countTokens = ({ context, target }: Continuation): number => context.length + target.length;
   const order = [...continuations.keys()].sort(
-    (a, b) => lengthOf(continuations[b]!) - lengthOf(continuations[a]!) || a - b,
+    (a, b) => countTokens(continuations[b]!) - countTokens(continuations[a]!) || a - b,
   );
   const logProbabilities = new Float64Array(continuations.length);
   let numShortened = 0;
   for (let start = 0; start < order.length; start += batchSize) {
     const batch = order.slice(start, start + batchSize);
-    const rows = batch.map((index) => rowOf(continuations[index]!, model.maximumContext));
+    const rows = batch.map((index) => makeRow(continuations[index]!, model.maximumContext));
     numShortened += rows.filter(({ isShortened }) => isShortened).length;
-    for (const [row, score] of scoresOf(model, rows).entries()) logProbabilities[batch[row]!] = score;
+    for (const [row, score] of computeScores(model, rows).entries()) logProbabilities[batch[row]!] = score;
     options.onProgress?.({ numDone: start + batch.length, numAll: order.length });
     await setImmediate();
   }
@@ -78,7 +78,7 @@ interface Row {
   readonly isShortened: boolean;
 }
 
-function rowOf({ context, target }: Continuation, maximumContext: number): Row {
+function makeRow({ context, target }: Continuation, maximumContext: number): Row {
   const all = [...Array.from(context), ...Array.from(target)];
   // the last token is only predicted
   const tokens = all.slice(-(maximumContext + 1));
@@ -86,7 +86,7 @@ function rowOf({ context, target }: Continuation, maximumContext: number): Row {
   return { tokens, numTarget, isShortened: tokens.length < all.length };
 }
 
-function scoresOf(model: ContinuationScoresOptions['model'], rows: readonly Row[]): number[] {
+function computeScores(model: ContinuationScoresOptions['model'], rows: readonly Row[]): number[] {
   const length = Math.max(...rows.map(({ tokens }) => tokens.length - 1));
   const [tokens, labels] = [new Int32Array(rows.length * length), new Int32Array(rows.length * length)];
   for (const [row, { tokens: own }] of rows.entries()) {

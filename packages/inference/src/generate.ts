@@ -158,10 +158,10 @@ export async function* generate<Cache extends KeyValueCache>(
       const next: Running[] = [];
       for (const [row, one] of running.entries()) {
         const own = logits.subarray(row * model.vocabularySize, (row + 1) * model.vocabularySize);
-        const token = sampleToken(own, sampling, uniformOf(key, one));
+        const token = sampleToken(own, sampling, drawUniform(key, one));
         one.tokens.push(token);
         one.pending = Int32Array.of(token);
-        const finishReason = finishReasonOf(token, one, cache);
+        const finishReason = findFinishReason(token, one, cache);
         if (finishReason === undefined) next.push(one);
         yield { sequence: one.sequence, token, logProbability: logProbability(own, token), finishReason };
       }
@@ -173,7 +173,7 @@ export async function* generate<Cache extends KeyValueCache>(
     cache.dispose();
   }
 
-  function finishReasonOf(token: number, one: Running, { lengths }: Cache): FinishReason | undefined {
+  function findFinishReason(token: number, one: Running, { lengths }: Cache): FinishReason | undefined {
     if (stopTokens.has(token)) return 'stop';
     if (one.tokens.length - one.promptLength === maxNewTokens) return 'length';
     if (lengths[one.sequence]! < model.maximumContext) return undefined;
@@ -198,7 +198,7 @@ function lastHalf(
 }
 
 /** Returns a number in [0, 1), of 32 bits, for the next token of a sequence. */
-function uniformOf(key: readonly [number, number], { sampleNumber, tokens }: Running): number {
+function drawUniform(key: readonly [number, number], { sampleNumber, tokens }: Running): number {
   const [word] = philox(key, [sampleNumber >>> 0, Math.floor(sampleNumber / 2 ** 32), tokens.length, 0]);
   return word / 2 ** 32;
 }

@@ -65,7 +65,7 @@ interface Window {
 }
 
 /** Windows in which every token but the first of the text is scored exactly once. */
-function windowsOf(numInputs: number, { window, overlap }: { window: number; overlap: number }): Window[] {
+function listWindows(numInputs: number, { window, overlap }: { window: number; overlap: number }): Window[] {
   const windows: Window[] = [];
   let scored = 0;
   while (scored < numInputs) {
@@ -96,7 +96,7 @@ const nothingToScore = (): DataError =>
   });
 
 /** Groups the windows by length: only the last can be shorter. */
-function batchesOf(windows: readonly Window[], batchSize: number): Window[][] {
+function groupWindows(windows: readonly Window[], batchSize: number): Window[][] {
   const batches: Window[][] = [];
   const length = (one: Window): number => one.end - one.start;
   for (const one of windows) {
@@ -122,7 +122,7 @@ export async function perplexity(options: PerplexityOptions): Promise<Perplexity
   if (numTokens === 0) throw nothingToScore();
   let negativeLogLikelihood = 0;
   let numScored = 0;
-  for (const batch of batchesOf(windowsOf(numInputs, { window, overlap }), batchSize)) {
+  for (const batch of groupWindows(listWindows(numInputs, { window, overlap }), batchSize)) {
     signal?.throwIfAborted();
     const length = batch[0]!.end - batch[0]!.start;
     const inputs = new Int32Array(batch.length * length);

@@ -94,16 +94,16 @@ export function samplingProbabilities(logits: Float32Array, sampling: Sampling):
   // times as long
   const sorted = topK < logits.length || topP < 1 ? Float32Array.from(logits).sort().reverse() : undefined;
   const smallest = topK < logits.length ? sorted![topK - 1]! : Number.NEGATIVE_INFINITY;
-  const weightOf = (logit: number): number =>
+  const computeWeight = (logit: number): number =>
     logit < smallest ? 0 : Math.exp((logit - maximum) / temperature);
   let sum = 0;
   for (let token = 0; token < logits.length; token++) {
-    const weight = weightOf(logits[token]!);
+    const weight = computeWeight(logits[token]!);
     probabilities[token] = weight;
     sum += weight;
   }
   if (topP < 1) {
-    sum = keepNucleus(probabilities, { logits, sorted: sorted!, target: topP * sum, weightOf });
+    sum = keepNucleus(probabilities, { logits, sorted: sorted!, target: topP * sum, computeWeight });
   }
   for (let token = 0; token < probabilities.length; token++) probabilities[token]! /= sum;
   return probabilities;
@@ -112,13 +112,18 @@ export function samplingProbabilities(logits: Float32Array, sampling: Sampling):
 /** Clears all weights except the largest weights that together reach `target`; returns their sum. */
 function keepNucleus(
   weights: Float64Array,
-  options: { logits: Float32Array; sorted: Float32Array; target: number; weightOf(logit: number): number },
+  options: {
+    logits: Float32Array;
+    sorted: Float32Array;
+    target: number;
+    computeWeight(logit: number): number;
+  },
 ): number {
-  const { logits, sorted, target, weightOf } = options;
+  const { logits, sorted, target, computeWeight } = options;
   let sum = 0;
   let numKept = 0;
   while (sum < target && numKept < sorted.length) {
-    sum += weightOf(sorted[numKept]!);
+    sum += computeWeight(sorted[numKept]!);
     numKept += 1;
   }
   const last = sorted[numKept - 1]!;

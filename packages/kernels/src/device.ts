@@ -32,7 +32,7 @@ export function hasValues(device: Device): boolean {
 }
 
 /** Returns the device without values that counts the memory that `device` would need. */
-export function metaDeviceOf(device: Device): 'meta' | 'meta-cuda' {
+export function chooseMetaDevice(device: Device): 'meta' | 'meta-cuda' {
   return device === 'cuda' || device === 'meta-cuda' ? 'meta-cuda' : 'meta';
 }
 

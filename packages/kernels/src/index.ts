@@ -38,5 +38,5 @@ export {
   resetCountedFlops,
   supportsOperation,
 } from './run-operation.js';
-export { bfloat16Bits, float16Bits, sizeOf, Tensor, type TensorOptions } from './tensor.js';
+export { bfloat16Bits, countElements, float16Bits, Tensor, type TensorOptions } from './tensor.js';
 export { numLiveTensors, tidy } from './tensor-lifetimes.js';

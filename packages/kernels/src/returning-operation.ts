@@ -34,7 +34,7 @@ export function like(tensor: Tensor, shape: readonly number[] = [...tensor.shape
 /**
  * Declares a new tensor of sums or statistics over a tensor's elements: float64 over float64, else float32.
  */
-export function statisticsOf(tensor: Tensor, shape: readonly number[]): Required<TensorOptions> {
+export function declareStatistics(tensor: Tensor, shape: readonly number[]): Required<TensorOptions> {
   return { shape, dtype: tensor.dtype === 'float64' ? 'float64' : 'float32', device: tensor.device };
 }
 

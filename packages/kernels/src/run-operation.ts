@@ -27,7 +27,7 @@ interface Operation {
   readonly numRequired: number;
 }
 
-function operationOf({ tensors, attributes }: OperationSchema, number: number): Operation {
+function describeOperation({ tensors, attributes }: OperationSchema, number: number): Operation {
   const operands = new Map<string, Operand>();
   for (const declared of tensors) {
     const [name, isRequired] = [declared.replace('?', ''), !declared.endsWith('?')];
@@ -43,7 +43,9 @@ function operationOf({ tensors, attributes }: OperationSchema, number: number): 
 let operations: ReadonlyMap<string, Operation> | undefined;
 
 function operationNamed(name: string): Operation {
-  operations ??= new Map(listOperations().map((schema, index) => [schema.name, operationOf(schema, index)]));
+  operations ??= new Map(
+    listOperations().map((schema, index) => [schema.name, describeOperation(schema, index)]),
+  );
   const operation = operations.get(name);
   if (operation === undefined)
     throw new KernelError('MTL_UNSUPPORTED', `the native kernels have no operation ${name}`);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { contiguousStrides, reshapedStrides } from './strides.js';
 
 /** Returns the index in memory of every element of a view. */
-function elementsOf(shape: readonly number[], strides: readonly number[]): number[] {
+function listElements(shape: readonly number[], strides: readonly number[]): number[] {
   return shape.reduceRight(
     (inner, size, dim) =>
       Array.from({ length: size }, (_, index) => inner.map((at) => index * strides[dim]! + at)).flat(),
@@ -47,7 +47,7 @@ describe('strides of a strided view in another shape', () => {
     [[1], [7], []],
   ])('%j with strides %j as %j has the same elements', (shape, strides, other) => {
     const reshaped = reshapedStrides({ shape, strides }, other);
-    expect(elementsOf(other, reshaped!)).toEqual(elementsOf(shape, strides));
+    expect(listElements(other, reshaped!)).toEqual(listElements(shape, strides));
   });
 
   it.each<[number[], number[], number[]]>([

@@ -16,7 +16,7 @@ interface Run {
 }
 
 /** Merges dimensions into the fewest runs, the last one first; dimensions of size 1 have no distance. */
-function runsOf(shape: readonly number[], strides: readonly number[]): Run[] {
+function mergeDimensions(shape: readonly number[], strides: readonly number[]): Run[] {
   const runs: Run[] = [];
   for (let dim = shape.length - 1; dim >= 0; dim--) {
     const [size, stride] = [shape[dim]!, strides[dim]!];
@@ -37,7 +37,7 @@ export function reshapedStrides(
   shape: readonly number[],
 ): number[] | undefined {
   if (shape.includes(0)) return contiguousStrides(shape); // no element has a distance
-  const runs = runsOf(from.shape, from.strides);
+  const runs = mergeDimensions(from.shape, from.strides);
   const strides = new Array<number>(shape.length).fill(1);
   let [run, covered] = [0, 1]; // elements of the current run that the last dimensions cover
   for (let dim = shape.length - 1; dim >= 0; dim--) {

@@ -24,7 +24,7 @@ export interface TensorOptions {
 }
 
 /** Returns the number of elements of a shape. */
-export function sizeOf(shape: readonly number[]): number {
+export function countElements(shape: readonly number[]): number {
   let product = 1;
   for (const size of shape) product *= size;
   return product;
@@ -68,7 +68,7 @@ export class Tensor {
     this.shape = shape;
     this.dtype = dtype;
     this.device = device;
-    this.size = sizeOf(shape);
+    this.size = countElements(shape);
     adoptIntoScope(this);
   }
 
@@ -183,7 +183,7 @@ export class Tensor {
    *   strided view are not equally far apart
    */
   reshape(shape: readonly number[]): Tensor {
-    if (sizeOf(shape) !== this.size) {
+    if (countElements(shape) !== this.size) {
       throw new UsageError('MTL_SHAPE', `cannot reshape [${this.shape.join(', ')}] to [${shape.join(', ')}]`);
     }
     if (this.#strides === undefined) return this.view({ shape });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { transpose } from './transpose.js';
 
 /** Returns a source whose values encode their positions. */
-const placesOf = (numRows: number, numColumns: number): Float32Array =>
+const makePlaces = (numRows: number, numColumns: number): Float32Array =>
   Float32Array.from({ length: numRows * numColumns }, (_, index) => index);
 
 const reversed = (count: number): Int32Array => Int32Array.from({ length: count }, (_, at) => count - 1 - at);
@@ -17,7 +17,7 @@ describe('transpose', () => {
     [0, 5],
     [300, 130],
   ])('puts [%i, %i] in the other order', (numRows, numColumns) => {
-    const source = placesOf(numRows, numColumns);
+    const source = makePlaces(numRows, numColumns);
     for (const rowOrder of [undefined, reversed(numRows)]) {
       for (const columnOrder of [undefined, reversed(numColumns)]) {
         const target = new Float32Array(source.length).fill(-1);
@@ -47,7 +47,7 @@ describe('transpose', () => {
   });
 
   it('refuses arrays of another length, and orders with numbers that are no row or column', () => {
-    const source = placesOf(2, 3);
+    const source = makePlaces(2, 3);
     const target = new Float32Array(6);
     const shape = { target, source, numRows: 2, numColumns: 3 };
     const code = (expected: string) => expect.objectContaining({ code: expected });

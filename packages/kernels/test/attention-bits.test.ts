@@ -11,15 +11,21 @@ import { bfloat16Value } from '../src/internal/index.js';
 import {
   type AttentionCase,
   after,
+  computeSampleNumber,
+  listShapes,
   packed,
   packedParts,
   padded,
   part,
-  sampleNumberOf,
-  shapesOf,
 } from './support/attention-case.js';
-import { headsOf, moveResults, moveValues } from './support/attention-rows.js';
-import { attend, attentionValues, backwardOf, forwardOf, type Run } from './support/attention-run.js';
+import { moveResults, moveValues, selectHeads } from './support/attention-rows.js';
+import {
+  attend,
+  attentionValues,
+  computeBackward,
+  computeForward,
+  type Run,
+} from './support/attention-run.js';
 
 // Calls whose results are the same bits, with padded and with packed samples.
 
@@ -84,15 +90,15 @@ describe.each([
     const values = attentionValues(whole);
     const all = attend(whole, values).results;
     for (const [sample, range] of some.queries.entries()) {
-      const [ranges, sampleNumbers] = [[range], [sampleNumberOf(whole, sample)]];
+      const [ranges, sampleNumbers] = [[range], [computeSampleNumber(whole, sample)]];
       const alone: AttentionCase = { ...whole, queries: ranges, keys: ranges, rest: [0, 0], sampleNumbers };
       const move = { from: whole, to: alone };
       for (const first of [0, 2]) {
         const heads = [first, 2] as const;
         const ofHeads = { ...alone, heads: 2, firstHead: 3 + first };
-        const actual = attend(ofHeads, headsOf(alone, moveValues(values, move), heads)).results;
+        const actual = attend(ofHeads, selectHeads(alone, moveValues(values, move), heads)).results;
         const { logSumExp, output, ...gradients } = moveResults(all, move);
-        const expected = headsOf(alone, { ...gradients, outputGradient: output }, heads);
+        const expected = selectHeads(alone, { ...gradients, outputGradient: output }, heads);
         expect(actual.output).toEqual(expected.outputGradient);
         const rows = logSumExp.length / 4;
         expect(actual.logSumExp).toEqual(logSumExp.slice(first * rows, (first + 2) * rows));
@@ -105,7 +111,7 @@ describe.each([
     setNumThreads(1); // more divide few groups into parts, whose gradients are then added up
     const grouped = made(some, { heads: 6, headsPerGroup: 3, valueSize: 9, causal, scale: 0.3 });
     const values = attentionValues(grouped);
-    const shapes = shapesOf(grouped);
+    const shapes = listShapes(grouped);
     const copies = (source: Float64Array, size: number) =>
       Float64Array.from({ length: source.length * 3 }, (_, index) => {
         return source[Math.floor(index / size / 3) * size + (index % size)]!;
@@ -144,8 +150,8 @@ describe.each([
       const values = attentionValues(rounded);
       const how = { device, dtype: 'bfloat16' } as const;
       const expected = attend(rounded, values, how).results;
-      const { output, logSumExp } = forwardOf(exact, values, how);
-      const gradients = backwardOf(exact, values, { ...how, output: expected.output, logSumExp });
+      const { output, logSumExp } = computeForward(exact, values, how);
+      const gradients = computeBackward(exact, values, { ...how, output: expected.output, logSumExp });
       const toBfloat16 = (value: number) => bfloat16Value(bfloat16Bits(value));
       for (const [name, numbers] of Object.entries({ output, ...gradients })) {
         expect(numbers.map(toBfloat16), name).toEqual(expected[name as keyof typeof expected]);
@@ -159,9 +165,9 @@ describe.each([
       setInstructionSet(level);
       const one = made(three, { ...shared, causal, isExact: true });
       const values = attentionValues(one);
-      const results = forwardOf(one, values, { device });
-      const once = backwardOf(one, values, { ...results, device });
-      const twice = backwardOf(one, values, { ...results, device, times: 2 });
+      const results = computeForward(one, values, { device });
+      const once = computeBackward(one, values, { ...results, device });
+      const twice = computeBackward(one, values, { ...results, device, times: 2 });
       for (const name of ['query', 'key', 'value'] as const) {
         // twice a number is exact
         expect(twice[name]).toEqual(once[name].map((value) => 2 * value));
@@ -179,7 +185,7 @@ describe.each([
       const whole = made(isPacked ? packed(lengths) : padded(230, 2), { ...shared, ...masks, dropout: 0.3 });
       const values = attentionValues(whole);
       for (const dtype of ['float32', 'bfloat16'] as const) {
-        const all = forwardOf(whole, values, { device, dtype });
+        const all = computeForward(whole, values, { device, dtype });
         for (const [first, end] of [
           [0, 70],
           [37, 150],
@@ -192,7 +198,7 @@ describe.each([
           const some = { ...whole, ...(isPacked ? packedParts(queries) : part([first, end], [0, 230], 2)) };
           const move = { from: whole, to: some };
           const expected = moveResults({ ...values, ...all }, move);
-          const { output, logSumExp } = forwardOf(some, moveValues(values, move), { device, dtype });
+          const { output, logSumExp } = computeForward(some, moveValues(values, move), { device, dtype });
           expect(output).toEqual(expected.output);
           expect(logSumExp).toEqual(expected.logSumExp);
         }

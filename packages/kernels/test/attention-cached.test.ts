@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { attentionCachedForward, type Device, Tensor, tidy } from '../src/index.js';
-import { type AttentionCase, padded, shapesOf, statisticAt } from './support/attention-case.js';
+import { type AttentionCase, listShapes, padded, statisticAt } from './support/attention-case.js';
 import { type AttentionResults, type AttentionValues, attentionOracle } from './support/attention-oracle.js';
-import { attentionValues, forwardOf } from './support/attention-run.js';
+import { attentionValues, computeForward } from './support/attention-run.js';
 
 interface Steps {
   /** The end of the positions of each call. */
@@ -19,7 +19,7 @@ function inSteps(
   { ends, device = 'cpu', hasStatistics = false }: Steps,
 ): Pick<AttentionResults, 'output' | 'logSumExp'> {
   const { windowSize, scale } = one;
-  const shapes = shapesOf(one);
+  const shapes = listShapes(one);
   return tidy(() => {
     const make = (source: Float64Array, shape: readonly number[]) =>
       Tensor.from([...source], { shape, dtype: 'float32', device });
@@ -78,7 +78,7 @@ describe('attention with a cache', () => {
   ])('decodes step by step what one causal pass computes: D = %i, E = %i', (headSize, valueSize) => {
     const one = { ...grouped, ...padded(150, 2), headSize, valueSize };
     const values = attentionValues(one);
-    const expected = forwardOf(one, values);
+    const expected = computeForward(one, values);
     const ends = Array.from({ length: 51 }, (_, index) => 100 + index);
     for (const hasStatistics of [false, true]) {
       const actual = inSteps(one, values, { ends, hasStatistics });
@@ -107,7 +107,7 @@ describe('attention with a cache', () => {
   it('gives the bits of one causal pass to a whole sequence', () => {
     const one = { ...grouped, ...padded(140, 2), headSize: 20 };
     const values = attentionValues(one);
-    expect(inSteps(one, values, { ends: [140], hasStatistics: true })).toEqual(forwardOf(one, values));
+    expect(inSteps(one, values, { ends: [140], hasStatistics: true })).toEqual(computeForward(one, values));
   });
 
   it('leaves the cache as it is where there are no new positions', () => {

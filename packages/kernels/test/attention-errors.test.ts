@@ -49,7 +49,7 @@ function attendPacked(
 }
 
 /** Returns code and message of the error of a call, whose tensors are disposed. */
-const refusalOf = (call: () => unknown): string => tidy(() => refusal(call));
+const catchRefusal = (call: () => unknown): string => tidy(() => refusal(call));
 
 describe('attention names what is wrong with', () => {
   it.each<[string, string, () => Options]>([
@@ -133,7 +133,7 @@ describe('attention names what is wrong with', () => {
       () => ({ visibility: { firstKey: 0.5 } }),
     ],
   ])('%s', (_, message, options) => {
-    expect(refusalOf(() => attend(options()))).toContain(message);
+    expect(catchRefusal(() => attend(options()))).toContain(message);
   });
 
   it('a projection', () => {
@@ -142,7 +142,7 @@ describe('attention names what is wrong with', () => {
       [4, 1, 2, 2, 8],
     ]) {
       const message = `a packed projection has shape [${shape.join(', ')}]`;
-      expect(refusalOf(() => splitProjection(zeros(shape)))).toContain(message);
+      expect(catchRefusal(() => splitProjection(zeros(shape)))).toContain(message);
     }
   });
 
@@ -166,8 +166,8 @@ describe('attention names what is wrong with', () => {
         outputGradient: of([4, 1, 0, 8]),
       });
       const message = /MTL_SHAPE: .*query has 0 heads and key 2, expected at least one of each/;
-      expect(refusalOf(() => attentionForward(operands()))).toMatch(message);
-      expect(refusalOf(() => differentiateAttention({ ...operands(), ...gradients() }))).toMatch(message);
+      expect(catchRefusal(() => attentionForward(operands()))).toMatch(message);
+      expect(catchRefusal(() => differentiateAttention({ ...operands(), ...gradients() }))).toMatch(message);
     }
   });
 
@@ -190,7 +190,7 @@ describe('attention names what is wrong with', () => {
         value: zeros([2, 1, 1, 6]),
         position,
       });
-    expect(refusalOf(call)).toContain(message);
+    expect(catchRefusal(call)).toContain(message);
   });
 });
 
@@ -202,22 +202,22 @@ describe('attention with packed samples names what is wrong with', () => {
     ['a position of keys', 'firstQuery is 0 and firstKey 3 with packed samples', { firstKey: 3 }],
   ])('%s', (_, message, visibility) => {
     const call = () => attendPacked({ starts: int32([0, 4]), ...whole }, visibility);
-    expect(refusalOf(call)).toContain(message);
+    expect(catchRefusal(call)).toContain(message);
   });
 
   it('a mask of padding', () => {
     const call = () => attendPacked({ starts: int32([0, 4]), ...whole }, { keyMask: zeros([1, 4], 'uint8') });
-    expect(refusalOf(call)).toContain('keyMask is given with packed samples');
+    expect(catchRefusal(call)).toContain('keyMask is given with packed samples');
   });
 
   it('the number of scores', () => {
     const call = (numScores: number) => () => attendPacked({ starts: int32([0, 4]), longest: 4, numScores });
     for (const wrong of [-1, 3.5, 17, Number.NaN]) {
       const message = /numScores is \S+, expected the sum of the squares.* an integer from 0 to/;
-      expect(refusalOf(call(wrong))).toMatch(message);
+      expect(catchRefusal(call(wrong))).toMatch(message);
     }
     const message = 'numScores is 12, expected 16, the sum of the squares of all lengths';
-    expect(refusalOf(call(12))).toContain(message);
+    expect(catchRefusal(call(12))).toContain(message);
     expect(() => tidy(call(16))).not.toThrow();
   });
 
@@ -229,8 +229,8 @@ describe('attention with packed samples names what is wrong with', () => {
   ])('starts that %s', (_, starts, message) => {
     const numScores = 130 ** 2 + 1 + 65 ** 2 + 128 ** 2;
     const call = () => attendPacked({ starts: int32(starts), longest: 130, numScores }, {}, [329, 329]);
-    expect(refusalOf(call)).toMatch(/^MTL_ARGUMENT: /);
-    expect(refusalOf(call)).toContain(message);
+    expect(catchRefusal(call)).toMatch(/^MTL_ARGUMENT: /);
+    expect(catchRefusal(call)).toContain(message);
   });
 
   it.each<[string, () => Omit<PackedSamples, 'starts'>, RegExp]>([
@@ -267,7 +267,7 @@ describe('attention with packed samples names what is wrong with', () => {
       /firstKeys\[1\] is -3, expected a position/,
     ],
   ])('%s', (_, packed, message) => {
-    expect(refusalOf(() => attendPacked({ starts: int32([0, 4, 7]), ...packed() }, {}, [3, 7]))).toMatch(
+    expect(catchRefusal(() => attendPacked({ starts: int32([0, 4, 7]), ...packed() }, {}, [3, 7]))).toMatch(
       message,
     );
   });
@@ -322,7 +322,7 @@ describe('results of attention', () => {
       'queryGradient is bfloat16, expected float32',
     ],
   ])('may not be %s', (_, dtypes, message) => {
-    expect(refusalOf(() => call(...dtypes))).toContain(message);
+    expect(catchRefusal(() => call(...dtypes))).toContain(message);
   });
 
   it('may be float32 over operands of 16 bits', () => {

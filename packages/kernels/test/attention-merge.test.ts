@@ -12,16 +12,16 @@ import {
 } from '../src/index.js';
 import {
   type AttentionCase,
+  listShapes,
   packed,
   packedParts,
   padded,
   type Range,
   type Samples,
-  shapesOf,
 } from './support/attention-case.js';
 import type { AttentionResults, AttentionValues } from './support/attention-oracle.js';
 import { addGradients, moveResults, moveValues } from './support/attention-rows.js';
-import { attend, attentionValues, backwardOf, forwardOf } from './support/attention-run.js';
+import { attend, attentionValues, computeBackward, computeForward } from './support/attention-run.js';
 
 // Attention in chunks: every sample is divided into 2 cp chunks, as the ranks of context parallelism hold it.
 // The attention of every chunk of queries with every chunk of keys, merged and added up, equals the attention
@@ -36,7 +36,7 @@ interface Run {
 type Forward = Pick<AttentionResults, 'output' | 'logSumExp'>;
 
 /** Returns one of several chunks of equal length of every range. */
-const chunkOf = (ranges: readonly Range[], index: number, numChunks: number): Range[] =>
+const selectChunk = (ranges: readonly Range[], index: number, numChunks: number): Range[] =>
   ranges.map(([first, end]) => {
     const size = (end - first) / numChunks;
     return [first + index * size, first + (index + 1) * size];
@@ -44,7 +44,7 @@ const chunkOf = (ranges: readonly Range[], index: number, numChunks: number): Ra
 
 /** Merges the results of the same queries with several parts of the keys. */
 function merged(one: AttentionCase, parts: readonly Forward[], { device, dtype: of }: Run): Forward {
-  const shapes = shapesOf(one);
+  const shapes = listShapes(one);
   const dtype = of === 'float64' ? of : 'float32';
   return tidy(() => {
     const make = (values: Float64Array, shape: readonly number[]) =>
@@ -72,7 +72,7 @@ function inChunks(
   const { query, key, value, outputGradient } = values;
   const results = {
     output: zeros(outputGradient),
-    logSumExp: new Float64Array(outputGradient.length / shapesOf(whole).output.at(-1)!).fill(-1e30),
+    logSumExp: new Float64Array(outputGradient.length / listShapes(whole).output.at(-1)!).fill(-1e30),
     query: zeros(query),
     key: zeros(key),
     value: zeros(value),
@@ -81,19 +81,19 @@ function inChunks(
   for (const ofQueries of indices) {
     const parts = indices.toReversed().map((ofKeys) => {
       const [queries, keys] = [
-        chunkOf(whole.queries, ofQueries, numChunks),
-        chunkOf(whole.keys, ofKeys, numChunks),
+        selectChunk(whole.queries, ofQueries, numChunks),
+        selectChunk(whole.keys, ofKeys, numChunks),
       ];
       const one: AttentionCase = { ...whole, queries, keys, rest: [0, 0] };
       return { one, values: moveValues(values, { from: whole, to: one }) };
     });
     const forward = merged(
       parts[0]!.one,
-      parts.map((part) => forwardOf(part.one, part.values, run)),
+      parts.map((part) => computeForward(part.one, part.values, run)),
       run,
     );
     for (const part of parts) {
-      const gradients = backwardOf(part.one, part.values, { ...run, ...forward });
+      const gradients = computeBackward(part.one, part.values, { ...run, ...forward });
       addGradients(results, gradients, { from: part.one, to: whole });
     }
     const { output, logSumExp } = moveResults({ ...values, ...forward }, { from: parts[0]!.one, to: whole });
@@ -164,7 +164,7 @@ const sizes = { name: '', heads: 4, headSize: 8, valueSize: 5, isExact: true };
 
 describe.each([2, 4])('the chunks of %i ranks are together the whole samples', (numRanks) => {
   const numChunks = 2 * numRanks;
-  const caseOf = ([, layout, of]: (typeof variants)[number], chunk: number, headsPerGroup: number) => {
+  const makeCase = ([, layout, of]: (typeof variants)[number], chunk: number, headsPerGroup: number) => {
     const one = { ...sizes, ...layout(chunk, numChunks), headsPerGroup, causal: true, ...of(chunk) };
     return [one, attentionValues(one)] as const;
   };
@@ -172,7 +172,7 @@ describe.each([2, 4])('the chunks of %i ranks are together the whole samples', (
   it.each(variants)('in float64, %s', (...variant) => {
     const run = { device: 'reference', dtype: 'float64' } as const;
     for (const headsPerGroup of [1, 4]) {
-      const [one, values] = caseOf(variant, 12, headsPerGroup);
+      const [one, values] = makeCase(variant, 12, headsPerGroup);
       // sums of up to a hundred terms of size 1, in another order
       expectClose(inChunks(one, values, numChunks, run), attend(one, values, run).results, {
         tolerance: 1e-12,
@@ -188,7 +188,7 @@ describe.each([2, 4])('the chunks of %i ranks are together the whole samples', (
       ...(numRanks === 2 ? wholeTiles : inWholeRuns(...wholeTiles)),
       [27, 1],
     ] as const) {
-      const [one, values] = caseOf(variant, chunk, headsPerGroup);
+      const [one, values] = makeCase(variant, chunk, headsPerGroup);
       for (const level of levels) {
         setInstructionSet(level);
         // sums of up to 512 * 4 terms of size 0.1, in another order, and merged statistics

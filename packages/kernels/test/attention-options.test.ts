@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { attentionBackward, attentionCachedForward, attentionForward, Tensor } from '../src/index.js';
-import { errorOf } from './support/refusals.js';
+import { catchError } from './support/refusals.js';
 
 const zeros = (shape: readonly number[]): Tensor => Tensor.zeros({ shape, dtype: 'float32' });
 const [rows, statistics, cache] = [zeros([2, 1, 1, 4]), zeros([1, 1, 2]), zeros([1, 1, 2, 4])];
@@ -34,7 +34,7 @@ const cached: Call = (options) =>
 
 /** Returns code, message and remedy of the error of a call that TypeScript would not compile. */
 function refusal(call: Call, options: object): string {
-  const { code, message, remedy } = errorOf(() => call(options));
+  const { code, message, remedy } = catchError(() => call(options));
   return `${code}: ${message} (${remedy})`;
 }
 

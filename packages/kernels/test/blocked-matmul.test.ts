@@ -43,7 +43,7 @@ interface Case {
   readonly accumulate: boolean;
 }
 
-function tensorOf(values: Float32Array, shape: number[], dtype: DType): Tensor {
+function makeTensor(values: Float32Array, shape: number[], dtype: DType): Tensor {
   const input = Tensor.from(values, { shape, dtype: 'float32' });
   if (dtype === 'float32') return input;
   const output = Tensor.empty({ shape, dtype });
@@ -58,18 +58,18 @@ function choices({ inner, dtype, transposed }: Case): Tensor {
     const index = chosenRow(row, inner);
     values[transposed ? index * numRows + row : row * inner + index] = 1;
   }
-  return tensorOf(values, transposed ? [inner, numRows] : [numRows, inner], dtype);
+  return makeTensor(values, transposed ? [inner, numRows] : [numRows, inner], dtype);
 }
 
 /** Returns the matrix from which rows are chosen, stored transposed or not. */
-function choicesOf({ inner, numColumns, dtype, transposed }: Case): Tensor {
+function makeMatrix({ inner, numColumns, dtype, transposed }: Case): Tensor {
   const values = new Float32Array(inner * numColumns);
   for (let row = 0, flat = 0; row < inner; row++) {
     for (let column = 0; column < numColumns; column++, flat++) {
       values[transposed ? column * inner + row : flat] = valueAt(flat);
     }
   }
-  return tensorOf(values, transposed ? [numColumns, inner] : [inner, numColumns], dtype);
+  return makeTensor(values, transposed ? [numColumns, inner] : [inner, numColumns], dtype);
 }
 
 /** Computes output + left x right + bias, where each row of left is a one among zeros. */
@@ -77,11 +77,11 @@ function chooseRows(sizes: Case): ArrayLike<number | bigint> {
   const { numColumns, outputDtype, transposed, accumulate } = sizes;
   return tidy(() => {
     const before = new Float32Array(numRows * numColumns).fill(outputBefore);
-    const output = tensorOf(before, [numRows, numColumns], outputDtype);
+    const output = makeTensor(before, [numRows, numColumns], outputDtype);
     const left = choices(sizes);
-    const right = choicesOf(sizes);
+    const right = makeMatrix(sizes);
     const biases = Float32Array.from({ length: numColumns }, (_, column) => biasAt(column));
-    const bias = tensorOf(biases, [numColumns], outputDtype);
+    const bias = makeTensor(biases, [numColumns], outputDtype);
     const transposes = { transposeLeft: transposed, transposeRight: transposed };
     matmul({ output, left, right, bias, accumulate, ...transposes });
     if (outputDtype === 'float32') return output.read();
@@ -140,11 +140,11 @@ const uneven = (size: number): Float32Array => unevenNumbers.subarray(0, size);
 
 describe.each<DType>(['float32', 'bfloat16', 'float16'])('every element of a %s matmul', (dtype) => {
   const [rows, inner, columns] = [150, 1700, 900];
-  const multiply = (numRowsOf: number, firstColumn: number, numColumns: number): TypedArray =>
+  const multiply = (countRows: number, firstColumn: number, numColumns: number): TypedArray =>
     tidy(() => {
-      const left = tensorOf(uneven(rows * inner), [rows, inner], dtype).view({ shape: [numRowsOf, inner] });
-      const right = tensorOf(uneven(columns * inner), [columns, inner], dtype);
-      const output = Tensor.empty({ shape: [numRowsOf, numColumns], dtype });
+      const left = makeTensor(uneven(rows * inner), [rows, inner], dtype).view({ shape: [countRows, inner] });
+      const right = makeTensor(uneven(columns * inner), [columns, inner], dtype);
+      const output = Tensor.empty({ shape: [countRows, numColumns], dtype });
       const ofColumns = right.view({ offset: firstColumn * inner, shape: [numColumns, inner] });
       matmul({ output, left, right: ofColumns, transposeRight: true });
       return output.read();
@@ -160,12 +160,12 @@ describe.each<DType>(['float32', 'bfloat16', 'float16'])('every element of a %s 
 
   it('has the same bits in a matrix of fewer rows and columns', () => {
     const all = multiply(rows, 0, columns);
-    const [numRowsOf, firstColumn, numColumns] = [37, 111, 53];
-    const expected = Array.from({ length: numRowsOf }, (_, row) => {
+    const [countRows, firstColumn, numColumns] = [37, 111, 53];
+    const expected = Array.from({ length: countRows }, (_, row) => {
       const first = row * columns + firstColumn;
       return [...all.subarray(first, first + numColumns)];
     });
-    expect([...multiply(numRowsOf, firstColumn, numColumns)]).toEqual(expected.flat());
+    expect([...multiply(countRows, firstColumn, numColumns)]).toEqual(expected.flat());
   });
 });
 
@@ -183,10 +183,10 @@ it.each(
   const values = (size: number): Float32Array =>
     Float32Array.from({ length: size }, (_, index) => small(index));
   tidy(() => {
-    const left = tensorOf(values(rows * inner), [rows, inner], dtype);
-    const right = tensorOf(values(columns * inner), [columns, inner], dtype);
-    const bias = tensorOf(values(columns), [columns], 'float32');
-    const output = tensorOf(new Float32Array(rows * columns).fill(5), [rows, columns], 'float32');
+    const left = makeTensor(values(rows * inner), [rows, inner], dtype);
+    const right = makeTensor(values(columns * inner), [columns, inner], dtype);
+    const bias = makeTensor(values(columns), [columns], 'float32');
+    const output = makeTensor(new Float32Array(rows * columns).fill(5), [rows, columns], 'float32');
     matmul({ output, left, right, bias, transposeRight: true, accumulate: true });
     const expected = Array.from({ length: rows * columns }, (_, at) => {
       const [row, column] = [Math.floor(at / columns), at % columns];
@@ -204,8 +204,8 @@ it('multiplies the matrices of a batch as each of them', () => {
   tidy(() => {
     const values = (size: number): Float32Array =>
       Float32Array.from({ length: size }, (_, index) => valueAt(index * 31) / 64);
-    const left = tensorOf(values(batch * rows * inner), [batch, rows, inner], dtype);
-    const right = tensorOf(values(batch * inner * columns), [batch, inner, columns], dtype);
+    const left = makeTensor(values(batch * rows * inner), [batch, rows, inner], dtype);
+    const right = makeTensor(values(batch * inner * columns), [batch, inner, columns], dtype);
     const output = Tensor.empty({ shape: [batch, rows, columns], dtype });
     matmul({ output, left, right });
     const expected = Array.from({ length: batch }, (_, matrix) => {

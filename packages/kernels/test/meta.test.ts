@@ -16,7 +16,7 @@ import {
   trimMemory,
 } from '../src/index.js';
 import { caseTables } from './op-cases/case-tables.js';
-import { dtypesOf } from './op-cases/check-parity.js';
+import { listDtypes } from './op-cases/check-parity.js';
 import { countsOfCase } from './op-cases/counts-of-case.js';
 import type { TensorSpec } from './op-cases/op-case.js';
 
@@ -30,7 +30,7 @@ afterAll(() => {
   expect(numLiveTensors()).toBe(0);
 });
 
-function errorOf(body: () => unknown): string | undefined {
+function catchMessage(body: () => unknown): string | undefined {
   try {
     body();
   } catch (error) {
@@ -43,7 +43,7 @@ describe('device meta, for a CPU of 3 threads', () => {
   beforeAll(() => setNumThreads(3));
 
   it.each(cases)('counts the memory and FLOPs of $name', (opCase) => {
-    for (const dtype of dtypesOf(opCase)) {
+    for (const dtype of listDtypes(opCase)) {
       const counted = countsOfCase(opCase, { device: 'meta', dtype });
       expect(counted, dtype).toEqual(countsOfCase(opCase, { device: 'cpu', dtype }));
     }
@@ -67,8 +67,8 @@ describe('device meta', () => {
         for (const each of wrong) {
           const run = (device: Device) => () =>
             countsOfCase(opCase, { device, dtype: 'float32', tensors: { ...opCase.tensors, [name]: each } });
-          const onMeta = errorOf(run('meta'));
-          expect(onMeta, `${opCase.name}, ${name}`).toBe(errorOf(run('cpu')));
+          const onMeta = catchMessage(run('meta'));
+          expect(onMeta, `${opCase.name}, ${name}`).toBe(catchMessage(run('cpu')));
           if (onMeta !== undefined) found.add(opCase.operation);
         }
       }
@@ -89,7 +89,7 @@ describe('device meta', () => {
     tidy(() => {
       const tensor = Tensor.from([1, 2, 3], { shape: [3], dtype: 'float32', device: 'meta' });
       tensor.zero();
-      const refused = errorOf(() => tensor.rows(0, 1).item());
+      const refused = catchMessage(() => tensor.rows(0, 1).item());
       expect(refused).toBe('MTL_META: a tensor on device meta has no values to read');
     });
   });
@@ -99,7 +99,7 @@ describe('device meta', () => {
       const [left, output] = (['meta', 'cpu'] as const).map((device) =>
         Tensor.zeros({ shape: [2], dtype: 'float32', device }),
       ) as [Tensor, Tensor];
-      expect(errorOf(() => add({ output, left, right: left }))).toMatch(
+      expect(catchMessage(() => add({ output, left, right: left }))).toMatch(
         /^MTL_DEVICE: add: left is on device meta/,
       );
     });

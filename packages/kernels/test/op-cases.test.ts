@@ -4,6 +4,7 @@ import { reportInstructionSet } from '@mtl/tooling/report-instruction-set';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { InstructionSet } from '../src/host.js';
 import {
+  countElements,
   type DType,
   hostInformation,
   instructionSets,
@@ -11,14 +12,13 @@ import {
   numLiveTensors,
   setInstructionSet,
   setMatmulLibrary,
-  sizeOf,
   supportsOperation,
   Tensor,
 } from '../src/index.js';
 import { setPoison } from '../src/internal/index.js';
 import { caseTables } from './op-cases/case-tables.js';
 import { disposeAll, makeTensors } from './op-cases/case-tensors.js';
-import { checkParity, dtypesOf, type WayToCompute } from './op-cases/check-parity.js';
+import { checkParity, listDtypes, type WayToCompute } from './op-cases/check-parity.js';
 import type { GradientCase, OpCase, Tensors } from './op-cases/op-case.js';
 
 const allCases = caseTables.flatMap((table) => table.cases);
@@ -36,7 +36,7 @@ const hasAmx = / amx_bf16( |$)/m.test(readFileSync('/proc/cpuinfo', 'utf8'));
 const detected = instructionSets.indexOf(hostInformation().detectedInstructionSet);
 const available = instructionSets.slice(0, detected + 1);
 
-const kernelsOf = (level: InstructionSet): WayToCompute => ({
+const useKernels = (level: InstructionSet): WayToCompute => ({
   name: level,
   choose: () => {
     setInstructionSet(level);
@@ -44,7 +44,7 @@ const kernelsOf = (level: InstructionSet): WayToCompute => ({
   },
 });
 /** Uses our own matmuls, even where oneDNN is faster. */
-const ownMatmulsOf = (level: InstructionSet): WayToCompute => ({
+const useOwnMatmuls = (level: InstructionSet): WayToCompute => ({
   name: `own matmuls of ${level}`,
   choose: () => {
     setInstructionSet(level);
@@ -56,7 +56,7 @@ const isMatmul = ({ operation }: OpCase): boolean => operation === 'matmul' || o
 /** Tells whether the reference takes long: for attention, and for matmuls of hundreds of rows. */
 const isSlow = ({ operation, tensors }: OpCase): boolean =>
   /^attention_(forward|backward)$/.test(operation) ||
-  (operation === 'grouped_matmul' && sizeOf(tensors.output!.shape) > 20_000);
+  (operation === 'grouped_matmul' && countElements(tensors.output!.shape) > 20_000);
 const withoutDirection = ({ name }: OpCase): string => name.replace(/^attention_(forward|backward) /, '');
 const slowNames = [...new Set(parityCases.filter(isSlow).map(withoutDirection))];
 
@@ -66,7 +66,7 @@ const slowNames = [...new Set(parityCases.filter(isSlow).map(withoutDirection))]
  * matmuls leave out float16, which the reference converts in software.
  */
 function dtypesOfRun(opCase: OpCase): readonly DType[] {
-  const dtypes = dtypesOf(opCase);
+  const dtypes = listDtypes(opCase);
   const both = dtypes.includes('bfloat16') && dtypes.includes('float16');
   if (!both || !isSlow(opCase)) return dtypes;
   const turn = slowNames.indexOf(withoutDirection(opCase)) + Number(opCase.operation.endsWith('backward'));
@@ -83,7 +83,7 @@ describe(`kernels of ${available.join(', ')} agree with the reference`, () => {
   });
   afterAll(() => setMatmulLibrary('faster'));
   for (const opCase of parityCases) {
-    const ways = [...available.map(kernelsOf), ...(isMatmul(opCase) ? available.map(ownMatmulsOf) : [])];
+    const ways = [...available.map(useKernels), ...(isMatmul(opCase) ? available.map(useOwnMatmuls) : [])];
     for (const dtype of dtypesOfRun(opCase)) {
       it(`${opCase.name} ${dtype}`, () => checkParity(opCase, dtype, 'cpu', ways));
     }

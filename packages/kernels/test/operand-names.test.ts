@@ -7,9 +7,10 @@ const native = fileURLToPath(new URL('../native/', import.meta.url));
 const read = (path: string): string => readFileSync(`${native}${path}`, 'utf8');
 
 /** Converts `keyStart?` to `kKeyStart`. */
-const constantOf = (name: string): string => `k${name[0]!.toUpperCase()}${name.slice(1).replace('?', '')}`;
+const formatConstant = (name: string): string =>
+  `k${name[0]!.toUpperCase()}${name.slice(1).replace('?', '')}`;
 /** Converts `layer_norm_forward` to `LayerNormForward`. */
-const structOf = (name: string): string =>
+const formatStruct = (name: string): string =>
   name.replace(/(^|_)(\w)/g, (_, _underscore, letter: string) => letter.toUpperCase());
 
 /** Returns the native sources in a folder and below. */
@@ -48,8 +49,8 @@ describe('names of operands', () => {
   it.each(listOperations().map((operation) => [operation.name, operation] as const))(
     'are those of the schema: %s',
     (name, { tensors, attributes }) => {
-      expect(enumerators(structOf(name), 'Tensors')).toEqual(tensors.map(constantOf));
-      expect(enumerators(structOf(name), 'Attributes')).toEqual(attributes.map(constantOf));
+      expect(enumerators(formatStruct(name), 'Tensors')).toEqual(tensors.map(formatConstant));
+      expect(enumerators(formatStruct(name), 'Attributes')).toEqual(attributes.map(formatConstant));
     },
   );
 

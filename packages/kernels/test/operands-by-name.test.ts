@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { listOperations, Tensor } from '../src/index.js';
 import { type Operands, runOperation } from '../src/run-operation.js';
-import { errorOf } from './support/refusals.js';
+import { catchError } from './support/refusals.js';
 
 const make = (values: readonly number[]): Tensor =>
   Tensor.from(values, { shape: [values.length], dtype: 'float32' });
@@ -13,7 +13,7 @@ afterAll(() => {
 
 /** Returns code, message and expectation of a call's error. */
 function refusal(name: string, operands: Operands): string {
-  const { code, message, expected } = errorOf(() => runOperation(name, operands));
+  const { code, message, expected } = catchError(() => runOperation(name, operands));
   return `${code}: ${message} (${expected})`;
 }
 

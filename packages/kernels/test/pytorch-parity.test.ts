@@ -342,7 +342,7 @@ const roundsInside: Readonly<Record<string, Bound>> = {
   tanh: { ofLargest: 2 ** -8, relative: 2 ** -7 },
 };
 
-function boundOf({ op, dtype }: FixtureCase): Bound {
+function chooseBound({ op, dtype }: FixtureCase): Bound {
   return (dtype === 'bfloat16' ? roundsInside[op] : undefined) ?? bounds[dtype];
 }
 
@@ -352,7 +352,7 @@ function expectNear(fixture: FixtureCase, name: string, actual: Tensor): void {
   const [left, right] = [actual.toArray(), expected.toArray()];
   expect(left.length).toBe(right.length);
   const largest = right.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
-  const { ofLargest, relative } = boundOf(fixture);
+  const { ofLargest, relative } = chooseBound(fixture);
   // one expectation for all elements, since an expectation for each element would take most of the time
   const wrong = right.findIndex((value, index) => {
     const difference = Math.abs(left[index]! - value);

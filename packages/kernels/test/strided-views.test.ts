@@ -13,13 +13,13 @@ describe('strided views', () => {
       const view = tensor.strided({ offset: 1, shape: [4, 2], strides: [6, 2] }); // 1 3, 7 9, 13 15, 19 21
       expect(view.strides).toEqual([6, 2]);
       expect(tensor.strides).toEqual([6, 1]);
-      const valuesOf = (from: Tensor) => tidy(() => cast({ input: from, dtype: 'float32' }).toArray());
+      const readValues = (from: Tensor) => tidy(() => cast({ input: from, dtype: 'float32' }).toArray());
       const row = view.rows(1, 3);
-      expect(valuesOf(row.strided({ shape: [2, 1], strides: [6, 1] }))).toEqual([7, 13]);
-      expect(valuesOf(view.strided({ offset: 2, shape: [2, 3], strides: [6, 1] }))).toEqual([
+      expect(readValues(row.strided({ shape: [2, 1], strides: [6, 1] }))).toEqual([7, 13]);
+      expect(readValues(view.strided({ offset: 2, shape: [2, 3], strides: [6, 1] }))).toEqual([
         3, 4, 5, 9, 10, 11,
       ]);
-      expect(valuesOf(view.strided({ shape: [4, 1], strides: [6, 1] }).reshape([2, 2, 1]))).toEqual([
+      expect(readValues(view.strided({ shape: [4, 1], strides: [6, 1] }).reshape([2, 2, 1]))).toEqual([
         1, 7, 13, 19,
       ]);
       expect(() => view.strided({ offset: 1, shape: [4, 2], strides: [6, 2] })).toThrow(

@@ -16,7 +16,7 @@ function run(command: string, ...args: string[]): string {
 }
 
 /** Returns the functions of namespace mtl that an object file defines for others, sorted. */
-const functionsOf = (object: string): string[] =>
+const listFunctions = (object: string): string[] =>
   [...run('nm', '--demangle', '--defined-only', object).matchAll(/ T (mtl::.*)$/gm)]
     .map(([, name]) => name!)
     .sort();
@@ -40,6 +40,6 @@ it('a build without oneDNN has the functions that one with it takes from there',
     object,
   );
   const built = 'build/Release/CMakeFiles/mtl_core.dir/native/backends/cpu/onednn.cc.o';
-  expect(functionsOf(object)).toEqual(functionsOf(built));
-  expect(functionsOf(object)).toHaveLength(4);
+  expect(listFunctions(object)).toEqual(listFunctions(built));
+  expect(listFunctions(object)).toHaveLength(4);
 });

@@ -32,7 +32,7 @@ const wrong: ReadonlyArray<readonly [string, unknown]> = [
  * Returns options that all are `value`; with `only`, that option alone is `value`, and the others are a
  * tensor.
  */
-function optionsOf(value: unknown, { only, seen }: { only?: string; seen?: Set<string> } = {}): unknown {
+function makeOptions(value: unknown, { only, seen }: { only?: string; seen?: Set<string> } = {}): unknown {
   return new Proxy(
     {},
     {
@@ -60,14 +60,14 @@ describe.each(all)('%s', (_, operation) => {
   });
 
   it.each(wrong)('refuses options all of which are %s with a code', (_, value) => {
-    expect(refusal(() => operation(optionsOf(value)))).toMatch(/^MTL_/);
+    expect(refusal(() => operation(makeOptions(value)))).toMatch(/^MTL_/);
   });
 
   it('refuses each of its options alone with a code', () => {
     const seen = new Set<string>();
-    expectCoded(() => operation(optionsOf(live, { seen })));
+    expectCoded(() => operation(makeOptions(live, { seen })));
     for (const only of seen) {
-      for (const [, value] of wrong) expectCoded(() => operation(optionsOf(value, { only })));
+      for (const [, value] of wrong) expectCoded(() => operation(makeOptions(value, { only })));
     }
   });
 });

@@ -85,15 +85,15 @@ export function coverDefect(
   // end.
   const numStarts = shape.map((_, dim) => new Set(pieces.map((piece) => piece[dim]!.start)).size);
   const dim = Math.max(numStarts.indexOf(Math.max(...numStarts, 0)), 0);
-  const startOf = (piece: readonly Slice[]): number => piece[dim]?.start ?? 0;
-  const endOf = (piece: readonly Slice[]): number => piece[dim]?.end ?? 1;
-  const sorted = [...pieces].sort((a, b) => startOf(a) - startOf(b));
+  const findStart = (piece: readonly Slice[]): number => piece[dim]?.start ?? 0;
+  const findEnd = (piece: readonly Slice[]): number => piece[dim]?.end ?? 1;
+  const sorted = [...pieces].sort((a, b) => findStart(a) - findStart(b));
   let volume = 0;
   for (const [index, piece] of sorted.entries()) {
     volume += volumeOfShape(shapeOfSlices(piece));
     for (let other = index + 1; other < sorted.length; other++) {
       const later = sorted[other]!;
-      if (startOf(later) >= endOf(piece)) break;
+      if (findStart(later) >= findEnd(piece)) break;
       if (intersectSlices(piece, later) !== undefined) {
         return `${formatSlices(piece)} and ${formatSlices(later)} overlap`;
       }
@@ -106,7 +106,7 @@ export function coverDefect(
 /**
  * One box of a flat range: its position in the global tensor, and the position of its elements in the range.
  */
-export interface FlatRangePart {
+export interface FlatRangeBox {
   readonly slices: readonly Slice[];
   /** First element of this box, counted from the start of the range. */
   readonly offset: number;
@@ -127,9 +127,9 @@ export function slicesOfFlatRange(options: {
   readonly slices: readonly Slice[];
   readonly start: number;
   readonly end: number;
-}): FlatRangePart[] {
+}): FlatRangeBox[] {
   const shape = shapeOfSlices(options.slices);
-  const parts: FlatRangePart[] = [];
+  const parts: FlatRangeBox[] = [];
   const split = (dim: number, prefix: readonly Slice[], start: number, end: number): void => {
     if (start >= end) return;
     const inner = volumeOfShape(shape.slice(dim + 1));

@@ -20,7 +20,7 @@ export const axesOfGroup = (declaration: GroupDeclaration): readonly MeshAxis[] 
  * Returns the global ranks of the declared group that `rank` belongs to, or would belong to if it were in the
  * group's stages.
  */
-export function membersOf(
+export function listMembers(
   declaration: GroupDeclaration,
   { mesh, rank }: { readonly mesh: ProcessMesh; readonly rank: number },
 ): readonly number[] {
@@ -30,7 +30,7 @@ export function membersOf(
     return all.filter((other) => declaration.stages.includes(mesh.coordinatesOf(other).pp));
   }
   const { blockSize, across = false } = declaration;
-  const placeOf = (index: number): number => (across ? index % blockSize : Math.floor(index / blockSize));
-  const own = placeOf(all.indexOf(rank));
-  return all.filter((_, index) => placeOf(index) === own);
+  const findPlace = (index: number): number => (across ? index % blockSize : Math.floor(index / blockSize));
+  const own = findPlace(all.indexOf(rank));
+  return all.filter((_, index) => findPlace(index) === own);
 }

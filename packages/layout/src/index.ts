@@ -7,7 +7,7 @@ export type {
 } from './batches.js';
 export {
   coverDefect,
-  type FlatRangePart,
+  type FlatRangeBox,
   formatSlices,
   intersectSlices,
   type Slice,
@@ -18,7 +18,7 @@ export {
   volumeOfShape,
   wholeSlices,
 } from './boxes.js';
-export { axesOfGroup, type GroupDeclaration, membersOf } from './groups.js';
+export { axesOfGroup, type GroupDeclaration, listMembers } from './groups.js';
 export type { Dtype, LogicalTensor, ValueLimit } from './logical-tensor.js';
 export {
   type AxisFacts,
@@ -42,7 +42,7 @@ export {
   reductionAxes,
 } from './mesh-axes.js';
 export { axesOfCopies, axesOfPartialSums, type Placement } from './placement.js';
-export { isFirstOfStage, type MeshCoordinates, ProcessMesh, stageOf } from './process-mesh.js';
+export { findStage, isFirstOfStage, type MeshCoordinates, ProcessMesh } from './process-mesh.js';
 export type { OwnRows, PackedSamplesOfBatch, SequencePartition } from './sequences.js';
 export {
   isCopySpreadOverShares,

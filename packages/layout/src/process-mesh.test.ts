@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type MeshAxis, meshViews } from './mesh-axes.js';
-import { isFirstOfStage, ProcessMesh, stageOf } from './process-mesh.js';
+import { findStage, isFirstOfStage, ProcessMesh } from './process-mesh.js';
 
 const size = fc.integer({ min: 1, max: 4 });
 /** Meshes with experts over any two factors of a stage. */
@@ -9,28 +9,28 @@ const meshes = fc
   .record({ tp: size, cp: size, dp: size, pp: size, first: fc.nat(), second: fc.nat() })
   .map(({ first, second, ...sizes }) => {
     const stageSize = sizes.tp * sizes.cp * sizes.dp;
-    const etp = divisorOf(stageSize, first);
-    return new ProcessMesh({ ...sizes, etp, ep: divisorOf(stageSize / etp, second) });
+    const etp = chooseDivisor(stageSize, first);
+    return new ProcessMesh({ ...sizes, etp, ep: chooseDivisor(stageSize / etp, second) });
   });
 const views: readonly (readonly MeshAxis[])[] = Object.values(meshViews);
 const axisSets = fc.constantFrom(...views).chain((view) => {
   const axes = fc.uniqueArray(fc.constantFrom(...view));
   return axes.map((some) => ({ axes: some, others: view.filter((axis) => !some.includes(axis)) }));
 });
-function divisorOf(number: number, seed: number): number {
+function chooseDivisor(number: number, seed: number): number {
   const divisors = Array.from({ length: number }, (_, index) => index + 1).filter(
     (each) => number % each === 0,
   );
   return divisors[seed % divisors.length]!;
 }
-const ranksOf = (mesh: ProcessMesh): number[] => Array.from({ length: mesh.worldSize }, (_, rank) => rank);
+const listRanks = (mesh: ProcessMesh): number[] => Array.from({ length: mesh.worldSize }, (_, rank) => rank);
 
 describe('ProcessMesh', () => {
   it('maps ranks to coordinates and back, tp fastest and pp slowest', () => {
     fc.assert(
       fc.property(meshes, (mesh) => {
         const { tp, cp, dp, etp, ep, edp } = mesh.sizes;
-        for (const rank of ranksOf(mesh)) {
+        for (const rank of listRanks(mesh)) {
           const at = mesh.coordinatesOf(rank);
           expect(at.tp + tp * (at.cp + cp * (at.dp + dp * at.pp))).toBe(rank);
           expect(at.etp + etp * (at.ep + ep * (at.edp + edp * at.pp))).toBe(rank);
@@ -44,7 +44,7 @@ describe('ProcessMesh', () => {
     fc.assert(
       fc.property(meshes, axisSets, (mesh, { axes }) => {
         const groups = mesh.groupsAlong(axes);
-        expect(groups.flat().toSorted((a, b) => a - b)).toEqual(ranksOf(mesh));
+        expect(groups.flat().toSorted((a, b) => a - b)).toEqual(listRanks(mesh));
         const members = axes.reduce((product, axis) => product * mesh.sizes[axis], 1);
         for (const group of groups) {
           expect(group).toHaveLength(members);
@@ -120,6 +120,6 @@ it('knows the ranks of a stage that hold one copy of a view, and the first rank 
   expect(mesh.ranksOfCopy(6, 'dense')).toEqual([6, 7]);
   expect(mesh.ranksOfCopy(5, 'expert')).toEqual([4, 5]);
   const ranks = Array.from({ length: mesh.worldSize }, (_, rank) => mesh.coordinatesOf(rank));
-  expect(ranks.map(stageOf)).toEqual([0, 0, 0, 0, 1, 1, 1, 1]);
+  expect(ranks.map(findStage)).toEqual([0, 0, 0, 0, 1, 1, 1, 1]);
   expect(ranks.map(isFirstOfStage)).toEqual([true, false, false, false, true, false, false, false]);
 });

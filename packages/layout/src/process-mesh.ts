@@ -23,7 +23,7 @@ const product = (axes: readonly MeshAxis[], sizes: Readonly<Partial<Record<MeshA
   axes.reduce((total, axis) => total * sizes[axis]!, 1);
 
 /** Returns the view that has all of these axes. */
-function viewOf(axes: readonly MeshAxis[]): readonly MeshAxis[] {
+function findView(axes: readonly MeshAxis[]): readonly MeshAxis[] {
   checkAxes(axes);
   const view = views.find((each) => axes.every((axis) => each.includes(axis)));
   if (view !== undefined) return view;
@@ -33,7 +33,7 @@ function viewOf(axes: readonly MeshAxis[]): readonly MeshAxis[] {
 }
 
 /** Returns the pipeline stage of a rank by its coordinates. */
-export const stageOf = ({ pp }: MeshCoordinates): number => pp;
+export const findStage = ({ pp }: MeshCoordinates): number => pp;
 
 /** Tells whether coordinates are of the first rank of a pipeline stage. */
 export const isFirstOfStage = (coordinates: MeshCoordinates): boolean =>
@@ -101,7 +101,7 @@ export class ProcessMesh {
     const own = this.coordinatesOf(rank);
     let [first, stride] = [rank, 1];
     const moves: { readonly size: number; readonly stride: number }[] = [];
-    for (const axis of viewOf(axes)) {
+    for (const axis of findView(axes)) {
       const size = this.sizes[axis];
       if (axes.includes(axis)) {
         first -= own[axis] * stride;

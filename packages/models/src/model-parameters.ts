@@ -1,5 +1,5 @@
 import type { Parameter } from '@mtl/autograd';
-import { sizeOf } from '@mtl/kernels';
+import { countElements } from '@mtl/kernels';
 import type { BertModelConfiguration, BertTask } from './bert/bert-model.js';
 import { BertStage } from './bert/bert-stage.js';
 import { BertTaskStage } from './bert/bert-task-stage.js';
@@ -24,7 +24,7 @@ export const gptParameterNames = (
 /** Returns the number of trained parameters of a GPT, the padded vocabulary included. */
 export const numParameters = (model: GptModelConfiguration): number =>
   gptParameters(model).reduce(
-    (sum, { globalShape, isBuffer }) => sum + (isBuffer ? 0 : sizeOf(globalShape)),
+    (sum, { globalShape, isBuffer }) => sum + (isBuffer ? 0 : countElements(globalShape)),
     0,
   );
 
@@ -37,7 +37,7 @@ export function numActiveParameters(model: GptModelConfiguration): number {
   if (numExperts === undefined) return numParameters(model);
   const ofExperts = gptParameters(model)
     .filter(({ placement }) => placement.view === 'expert')
-    .reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
+    .reduce((sum, { globalShape }) => sum + countElements(globalShape), 0);
   return numParameters(model) - ofExperts * (1 - topK / numExperts);
 }
 
@@ -48,15 +48,15 @@ export function numActiveParameters(model: GptModelConfiguration): number {
 export function numLayerWeights(model: GptModelConfiguration): number {
   const numWithExperts = numLayersWithExperts(model);
   const { numLayers, numExperts = 0 } = model;
-  const weightsOf = (layer: Partial<GptModelConfiguration>): number =>
+  const countWeights = (layer: Partial<GptModelConfiguration>): number =>
     gptParameters({ ...model, ...layer, numLayers: 1, vocabularySize: 1, maxPositionEmbeddings: 1 })
       .filter(({ name, matrices }) => name.startsWith('decoder.layers.') && matrices.length > 0)
-      .reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
-  const dense = (numLayers - numWithExperts) * weightsOf({ numExperts: undefined });
+      .reduce((sum, { globalShape }) => sum + countElements(globalShape), 0);
+  const dense = (numLayers - numWithExperts) * countWeights({ numExperts: undefined });
   if (numWithExperts === 0) return dense;
   // each expert adds the same number
   const [one, two] = [1, 2].map((count) =>
-    weightsOf({ numExperts: count, moeLayerFreq: 1, moeRouterTopk: 1, moeRouterNumGroups: undefined }),
+    countWeights({ numExperts: count, moeLayerFreq: 1, moeRouterTopk: 1, moeRouterNumGroups: undefined }),
   ) as [number, number];
   return dense + numWithExperts * (one + (numExperts - 1) * (two - one));
 }

@@ -21,15 +21,15 @@ import {
 } from './tensor-parallel/small-gpt.js';
 
 const llama: GptModelConfiguration = { ...smallGpt, ...llamaVariants };
-const stageOf = (model: GptModelConfiguration): GptStage =>
+const makeStage = (model: GptModelConfiguration): GptStage =>
   new GptStage({ model, device: 'cpu', dtype: 'float32', seed: 1 });
-const shapesOf = (model: GptModelConfiguration): Readonly<Record<string, readonly number[]>> =>
-  Object.fromEntries(stageOf(model).parameters.map(({ name, globalShape }) => [name, globalShape]));
+const listShapes = (model: GptModelConfiguration): Readonly<Record<string, readonly number[]>> =>
+  Object.fromEntries(makeStage(model).parameters.map(({ name, globalShape }) => [name, globalShape]));
 
 describe('the parameters of a Llama', () => {
   it('are those of its blocks, in the packed layout of groups', () => {
     const { numLayers: _, ...one } = llama;
-    expect(shapesOf({ ...one, numLayers: 1 })).toEqual({
+    expect(listShapes({ ...one, numLayers: 1 })).toEqual({
       'embedding.word_embeddings.weight': [96, 32],
       'decoder.layers.0.input_layernorm.weight': [32],
       'decoder.layers.0.self_attention.linear_qkv.weight': [4, 4, 6, 32],
@@ -42,12 +42,12 @@ describe('the parameters of a Llama', () => {
       'decoder.final_layernorm.weight': [32],
       'output_layer.weight': [96, 32],
     });
-    expect(shapesOf({ ...smallGpt, ...otherVariants })).toMatchObject({
+    expect(listShapes({ ...smallGpt, ...otherVariants })).toMatchObject({
       'decoder.layers.1.self_attention.q_layernorm.weight': [6],
       'decoder.layers.1.self_attention.k_layernorm.weight': [6],
       'decoder.layers.1.mlp.linear_fc1.weight': [40, 32],
     });
-    const ofLayerNorm = shapesOf({ ...smallGpt, ...layerNormOfHeads });
+    const ofLayerNorm = listShapes({ ...smallGpt, ...layerNormOfHeads });
     for (const of of ['q_layernorm.weight', 'q_layernorm.bias', 'k_layernorm.weight', 'k_layernorm.bias'])
       expect(ofLayerNorm[`decoder.layers.1.self_attention.${of}`], of).toEqual([6]);
   });
@@ -63,7 +63,7 @@ describe('the parameters of a Llama', () => {
 
   it('have biases where they are asked for', () => {
     const biases = (model: Partial<GptModelConfiguration>): number =>
-      Object.keys(shapesOf({ ...smallGpt, ...model })).filter((name) => /linear_.*bias/.test(name)).length;
+      Object.keys(listShapes({ ...smallGpt, ...model })).filter((name) => /linear_.*bias/.test(name)).length;
     expect(biases({})).toBe(2 * 4);
     expect(biases({ addBiasLinear: false })).toBe(0);
     expect(biases({ addBiasLinear: false, addQkvBias: true })).toBe(2);
@@ -71,7 +71,7 @@ describe('the parameters of a Llama', () => {
   });
 
   it('are refused where heads and groups do not fit, with those that do', () => {
-    const refusal = (model: Partial<GptModelConfiguration>) => () => stageOf({ ...llama, ...model });
+    const refusal = (model: Partial<GptModelConfiguration>) => () => makeStage({ ...llama, ...model });
     expect(refusal({ numQueryGroups: 3 })).toThrow(
       expect.objectContaining({ code: 'MTL_ATTENTION_HEADS', expected: '2 or 4' }),
     );
@@ -84,7 +84,7 @@ describe('the parameters of a Llama', () => {
 type Model = NonNullable<StepOptions['model']>;
 
 /** Runs a step of a model after `set` has set its parameters. */
-function stepOf(model: Model, set: (stage: GptStage) => void) {
+function runStep(model: Model, set: (stage: GptStage) => void) {
   const built = buildGpt({ model });
   set(built.stage);
   const result = computeStep(built, {});
@@ -118,10 +118,10 @@ describe('grouped-query attention', () => {
 
   it('is attention of heads whose keys and values are repeated', () => {
     const groups = new Map<string, Float32Array>();
-    const actual = stepOf(grouped, ({ parameters }) => {
+    const actual = runStep(grouped, ({ parameters }) => {
       for (const { name, data } of parameters) groups.set(name, data.read<'float32'>());
     });
-    const expected = stepOf({ numAttentionHeads: 8 }, ({ parameters }) => {
+    const expected = runStep({ numAttentionHeads: 8 }, ({ parameters }) => {
       for (const { name, data } of parameters) {
         const values = groups.get(name)!;
         data.write(name.includes('linear_qkv') ? repeated(values, values.length / (2 * 6 * 4)) : values);
@@ -129,10 +129,10 @@ describe('grouped-query attention', () => {
     });
     // float32 rounding of sums in another order
     expect(Math.abs(actual.loss - expected.loss)).toBeLessThan(2e-6);
-    const gradientOf = ({ gradients }: typeof actual, name: string): ParameterGradient =>
+    const findGradient = ({ gradients }: typeof actual, name: string): ParameterGradient =>
       gradients.find((gradient) => gradient.name === name)!;
     const key = 'decoder.layers.0.self_attention.linear_qkv.weight';
-    const [shared, own] = [gradientOf(actual, key).values, gradientOf(expected, key).values];
+    const [shared, own] = [findGradient(actual, key).values, findGradient(expected, key).values];
     const width = size * 32;
     const norm = Math.hypot(...shared);
     for (let index = 0; index < width; index++) {
@@ -189,7 +189,7 @@ it.each([
   expect(numLiveTensors()).toBe(before);
 });
 
-function lossFactorsOf(batch: TokenBatch) {
+function makeLossFactors(batch: TokenBatch) {
   return { lm_loss: 1 / numLossTokens(batch) };
 }
 
@@ -204,8 +204,8 @@ it.each([
     stage,
     device: 'reference',
     dtype: 'float64',
-    callsOf: (batches: readonly TokenBatch[]) =>
-      batches.map((batch, microBatch) => ({ microBatch, batch, lossFactors: lossFactorsOf(batch) })),
+    makeCalls: (batches: readonly TokenBatch[]) =>
+      batches.map((batch, microBatch) => ({ microBatch, batch, lossFactors: makeLossFactors(batch) })),
     takeLoss: (tested, microBatch) => {
       const [{ losses, weights, dispose }] = tested.takeLosses(microBatch) as [StageLoss];
       const factors = weights.toArray();
@@ -223,7 +223,7 @@ describe('rotary position embeddings', () => {
   const second = Int32Array.of(7, 21, 3, 77);
 
   /** Returns the losses of tokens, in which attention sees nothing before `start`. */
-  function lossesOf(variants: Model, tokens: Int32Array, start: number): number[] {
+  function computeLosses(variants: Model, tokens: Int32Array, start: number): number[] {
     const { stage, dispose } = buildGpt({ model: variants });
     const batch: TokenBatch = {
       ...smallBatch(),
@@ -236,7 +236,7 @@ describe('rotary position embeddings', () => {
       sampleNumbers: Float64Array.of(0),
       keyStart: Int32Array.from(tokens, (_, index) => (index < start ? 0 : start)),
     };
-    stage.evaluate({ microBatch: 0, batch, lossFactors: lossFactorsOf(batch) });
+    stage.evaluate({ microBatch: 0, batch, lossFactors: makeLossFactors(batch) });
     const [loss] = stage.takeLosses(0);
     const losses = loss!.losses.toArray();
     loss!.dispose();
@@ -245,8 +245,8 @@ describe('rotary position embeddings', () => {
   }
 
   it('make attention depend on distances only', () => {
-    const after = lossesOf(model, Int32Array.of(...second, ...second), 4).slice(4);
-    const alone = lossesOf(model, second, 0);
+    const after = computeLosses(model, Int32Array.of(...second, ...second), 4).slice(4);
+    const alone = computeLosses(model, second, 0);
     // float32 rounding of losses around 5
     for (const [index, loss] of after.entries()) {
       expect(Math.abs(loss - alone[index]!)).toBeLessThan(1e-5);
@@ -256,7 +256,7 @@ describe('rotary position embeddings', () => {
   it('tell orders of tokens apart, which one layer without positions does not', () => {
     // the last token sees the same two before it, in another order; labels are the first tokens
     const last = (variants: Model, ...before: readonly number[]): number =>
-      lossesOf({ ...variants, numLayers: 1 }, Int32Array.of(4, ...before, 1), 0).at(-1)!;
+      computeLosses({ ...variants, numLayers: 1 }, Int32Array.of(4, ...before, 1), 0).at(-1)!;
     const differs = (variants: Model): number => Math.abs(last(variants, 5, 9) - last(variants, 9, 5));
     expect(differs(model)).toBeGreaterThan(1e-3);
     expect(differs({ ...model, positionEmbeddingType: 'none' })).toBeLessThan(2e-6);
@@ -278,7 +278,7 @@ describe('rotary position embeddings', () => {
   ])('have a %s', (_, variants, usualVariants = {}) => {
     const tokens = Int32Array.of(5, 9, 1, 4, 2, 8, 5, 7);
     const [usual, changed] = [usualVariants, variants].map((more) =>
-      lossesOf({ ...model, ...more }, tokens, 0),
+      computeLosses({ ...model, ...more }, tokens, 0),
     );
     expect(usual).not.toEqual(changed);
   });

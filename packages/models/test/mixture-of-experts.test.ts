@@ -5,8 +5,8 @@ import { observeOperations } from '@mtl/kernels/internal';
 import type { StageLoss } from '@mtl/pipeline';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { LayerLosses } from '../src/blocks/stage-losses.js';
-import { lossesOf, startBalancingLosses } from '../src/experts/balancing-losses.js';
-import { expertsSpecificationOf } from '../src/experts/experts-specification.js';
+import { listLosses, startBalancingLosses } from '../src/experts/balancing-losses.js';
+import { specifyExperts } from '../src/experts/experts-specification.js';
 import {
   type ExpertVariants,
   type GptModelConfiguration,
@@ -48,8 +48,8 @@ interface BalanceOptions {
  * operations that ran.
  */
 function balances(model: ExpertVariants, { numSequences = 1, load, group }: BalanceOptions = {}) {
-  const specification = expertsSpecificationOf({ ...smallGpt, numExperts: 4, ...model });
-  const names = lossesOf(specification);
+  const specification = specifyExperts({ ...smallGpt, numExperts: 4, ...model });
+  const names = listLosses(specification);
   const lossFactors = Object.fromEntries(names.map((name) => [name, 1]));
   const losses = new LayerLosses({ names: new Set(names), lossFactors, device: 'cpu' });
   const scoredLoad = new ScoredLoad({ numExperts: 4, device: 'cpu' });
@@ -84,8 +84,11 @@ function balances(model: ExpertVariants, { numSequences = 1, load, group }: Bala
   losses.release();
   const counted = scoredLoad.take();
   scoredLoad.dispose();
-  const numOf = (name: string): number => operations.filter((each) => each === name).length;
-  const passes = [numOf('router_statistics_forward'), numOf('router_statistics_backward')];
+  const countOperations = (name: string): number => operations.filter((each) => each === name).length;
+  const passes = [
+    countOperations('router_statistics_forward'),
+    countOperations('router_statistics_backward'),
+  ];
   return { values, gradient, passes, counted };
 }
 
@@ -114,9 +117,9 @@ describe('the losses of a router', () => {
 
   it('takes scores without a softmax as they are where one before the choice is asked for', () => {
     const model = { ...smallGpt, numExperts: 4, moeRouterPreSoftmax: true };
-    expect(expertsSpecificationOf(model).router.preSoftmax).toBe(true);
+    expect(specifyExperts(model).router.preSoftmax).toBe(true);
     const others = (['sigmoid', 'sqrtsoftplus'] as const).map(
-      (moeRouterScoreFunction) => expertsSpecificationOf({ ...model, moeRouterScoreFunction }).router,
+      (moeRouterScoreFunction) => specifyExperts({ ...model, moeRouterScoreFunction }).router,
     );
     expect(others.map((router) => router.preSoftmax)).toEqual([false, false]);
   });
@@ -197,7 +200,7 @@ describe('the losses of a router', () => {
 
   it('are those of types with a coefficient', () => {
     const names = (model: ExpertVariants) =>
-      lossesOf(expertsSpecificationOf({ ...smallGpt, numExperts: 4, ...model }));
+      listLosses(specifyExperts({ ...smallGpt, numExperts: 4, ...model }));
     expect(names({})).toEqual([]);
     expect(
       names({ moeRouterLoadBalancingType: ['aux_loss', 'seq_aux_loss'], moeAuxLossCoeff: [0, 1] }),
@@ -239,10 +242,10 @@ describe('a GPT with experts', () => {
     stage.parameters.find((parameter) => parameter.name.endsWith(name))!;
 
   it('has experts in the layers that it is to have them in', () => {
-    const layersOf = (moeLayerFreq: number | readonly number[]) =>
+    const openLayers = (moeLayerFreq: number | readonly number[]) =>
       open({ ...sparseGpt, numLayers: 4, moeLayerFreq }).expertLoads.map(({ layer }) => layer);
-    expect(layersOf(2)).toEqual(['decoder.layers.0.mlp', 'decoder.layers.2.mlp']);
-    expect(layersOf([0, 0, 0, 1])).toEqual(['decoder.layers.3.mlp']);
+    expect(openLayers(2)).toEqual(['decoder.layers.0.mlp', 'decoder.layers.2.mlp']);
+    expect(openLayers([0, 0, 0, 1])).toEqual(['decoder.layers.3.mlp']);
     const stage = open({ ...sparseGpt, moeLayerFreq: [0, 1] });
     expect(named(stage, '0.mlp.linear_fc1.weight').shape).toEqual([64, 32]);
     expect(named(stage, '1.mlp.experts.linear_fc1.weight').shape).toEqual([4, 24, 32]);
@@ -307,11 +310,11 @@ describe('a GPT with experts', () => {
       moeRouterEnableExpertBias: true,
     } as const;
     const lora = { rank: 2, scale: 1, dropout: 0, targets: ['query'] } as const;
-    const rateOf = (options: Partial<GptStageOptions>) => {
+    const findRate = (options: Partial<GptStageOptions>) => {
       using stage = new GptStage({ model, device: 'cpu', dtype: 'float32', seed: 3, ...options });
       return stage.expertLoads[0]!.updateRate;
     };
-    expect([rateOf({}), rateOf({ lora })]).toEqual([1e-3, 0]);
+    expect([findRate({}), findRate({ lora })]).toEqual([1e-3, 0]);
   });
 
   it('refuses dropout of adapters of experts', () => {
@@ -423,7 +426,7 @@ describe('a GPT with experts', () => {
         stage: new GptStage({ model, device, dtype, seed: 1 }),
         device,
         dtype,
-        callsOf: (batches: readonly TokenBatch[]) =>
+        makeCalls: (batches: readonly TokenBatch[]) =>
           batches.map((batch, microBatch) => ({
             microBatch,
             batch,

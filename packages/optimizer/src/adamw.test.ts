@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 afterEach(() => expect(numLiveTensors()).toBe(before));
 
-function valuesOf(view: Tensor): number[] {
+function takeValues(view: Tensor): number[] {
   using values = view;
   return values.toArray();
 }
@@ -32,8 +32,8 @@ function build(dtype: 'float32' | 'bfloat16', changes: Partial<AdamwOptimizerOpt
   const optimizer = new AdamwOptimizer([store], { ...options, ...changes });
   const dispose = (): void => optimizer.dispose();
   const all = store.owned[0]!;
-  const masters = (): number[][] => store.ranges.map((range) => valuesOf(store.master(range)));
-  const gradients = (): number[] => valuesOf(store.gradient(all));
+  const masters = (): number[][] => store.ranges.map((range) => takeValues(store.master(range)));
+  const gradients = (): number[] => takeValues(store.gradient(all));
   return { weight, bias, store, all, optimizer, masters, gradients, dispose };
 }
 
@@ -47,7 +47,7 @@ describe('ReplicatedStore', () => {
       [64, 134],
     ]);
     weight.data.write(new Float32Array(15).fill(7));
-    expect(valuesOf(store.master(all)).slice(0, 16)).toEqual([...new Array<number>(15).fill(7), 0]);
+    expect(takeValues(store.master(all)).slice(0, 16)).toEqual([...new Array<number>(15).fill(7), 0]);
     bias.mainGradient.write(new Float32Array(70).fill(2));
     expect(gradients().slice(63, 66)).toEqual([0, 2, 2]);
     dispose();

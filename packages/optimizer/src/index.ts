@@ -28,7 +28,7 @@ export {
   stores,
 } from './store/create-stores.js';
 export type { FlatRange, ParameterRange } from './store/flat-layout.js';
-export { ownedPartsOf } from './store/flat-store.js';
+export { listOwnedParts } from './store/flat-store.js';
 export { copiesAlong, type GroupsByRole, type ParallelGroups } from './store/parallel-groups.js';
 export type {
   ListedStore,

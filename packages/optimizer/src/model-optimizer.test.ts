@@ -52,10 +52,10 @@ it.each(['float32', 'bfloat16'] as const)('gives every range states of its own: 
       tensor.write(Float32Array.from({ length: tensor.size }, () => index + 1));
     });
     // checkpoints read the states of a parameter from stateStart on
-    const { buffer, partsOf } = optimizer.state[state]!;
+    const { buffer, listParts } = optimizer.state[state]!;
     const values = buffer.toArray();
     for (const range of store.ranges) {
-      for (const { start, end, stateStart } of partsOf(range)!) {
+      for (const { start, end, stateStart } of listParts(range)!) {
         const own = owned.findIndex((held) => held.start <= start && end <= held.end);
         expect(new Set(values.slice(stateStart, stateStart + end - start))).toEqual(new Set([own + 1]));
       }

@@ -104,14 +104,14 @@ export class ModelOptimizer {
     this.stores = stores;
     this.#options = options;
     this.weightDecay = options.weightDecay ?? 0.01;
-    const ruleOf = updateOf(options);
+    const chooseRule = chooseUpdate(options);
     this.#updated = stores.map((store) => {
-      const { rules, runs } = runsByRule(store, ruleOf);
+      const { rules, runs } = runsByRule(store, chooseRule);
       return {
         store,
         runs,
         rules: rules.map((rule) => new RuleOfParameters(rule, { store, groups })),
-        partials: partialsOf(store, groups),
+        partials: listPartials(store, groups),
       };
     });
     const [{ device }] = stores as [ParameterStore, ...ParameterStore[]];
@@ -323,14 +323,14 @@ function writeNorm(options: Pick<AdamwScalarsOptions, 'squares' | 'lossScale' | 
 }
 
 /** Returns the update of each parameter: one value for all parameters that are updated in the same way. */
-function updateOf({
+function chooseUpdate({
   optimizer,
   isDecoupled = () => false,
 }: ModelOptimizerOptions): (parameter: Parameter) => ParameterUpdate {
-  const optimizerOf = typeof optimizer === 'function' ? optimizer : (): Optimizer => optimizer;
+  const chooseOptimizer = typeof optimizer === 'function' ? optimizer : (): Optimizer => optimizer;
   const updates: ParameterUpdate[] = [];
   return (parameter) => {
-    const update = { optimizer: optimizerOf(parameter), isDecoupled: isDecoupled(parameter) };
+    const update = { optimizer: chooseOptimizer(parameter), isDecoupled: isDecoupled(parameter) };
     const known = updates.find(
       (each) => each.optimizer === update.optimizer && each.isDecoupled === update.isDecoupled,
     );
@@ -343,7 +343,7 @@ function updateOf({
  * Returns the sums of partial gradients, one for each axis along which some parameter's gradient is only a
  * part. The axes over which the store reduces are implied.
  */
-function partialsOf(store: ParameterStore, groups: ParallelGroups): PartialGradients[] {
+function listPartials(store: ParameterStore, groups: ParallelGroups): PartialGradients[] {
   return meshAxes.flatMap((axis) => {
     const group = copiesAlong(groups, axis);
     if (group === undefined || group.size === 1) return [];

@@ -72,7 +72,7 @@ export class Muon implements Optimizer {
 }
 
 /** A parameter's part of a range, and the matrices to orthogonalise for it. */
-interface MuonPart {
+interface MuonRange {
   readonly matrices: readonly MatrixOfParameter[];
   readonly decays: boolean;
   readonly parameter: Tensor;
@@ -80,7 +80,7 @@ interface MuonPart {
   readonly direction: Tensor;
 }
 
-function shapeOf({ box }: MatrixOfParameter): [rows: number, columns: number] {
+function measureShape({ box }: MatrixOfParameter): [rows: number, columns: number] {
   const sizes = box.map(({ start, end }) => end - start);
   const columns = sizes.at(-1)!;
   return [sizes.reduce((product, size) => product * size, 1) / columns, columns];
@@ -90,7 +90,7 @@ class BoundMuon implements BoundOptimizer {
   readonly #options: MuonOptions;
   readonly #ranges: readonly OptimizerRange[];
   /** The parts of parameters in each range. */
-  readonly #parts: readonly (readonly MuonPart[])[];
+  readonly #parts: readonly (readonly MuonRange[])[];
   readonly #matrices: WholeMatrices;
   readonly #newtonSchulz: NewtonSchulz | undefined;
   readonly #scalars: Tensor;
@@ -101,10 +101,10 @@ class BoundMuon implements BoundOptimizer {
     this.#options = options;
     this.#ranges = ranges;
     this.#matrices = matrices;
-    this.#parts = ranges.map((range) => partsOf(range, options));
+    this.#parts = ranges.map((range) => listParts(range, options));
     matrices.reserve(this.#parts.flat().flatMap((part) => part.matrices));
     this.#scalars = Tensor.zeros({ shape: [5], dtype: 'float32', device });
-    const shapes = this.#parts.flat().flatMap((part) => part.matrices.map(shapeOf));
+    const shapes = this.#parts.flat().flatMap((part) => part.matrices.map(measureShape));
     const coefficients = newtonSchulzCoefficients[coefficientType];
     this.#newtonSchulz =
       shapes.length === 0 ? undefined : new NewtonSchulz({ coefficients, numSteps, dtype, device, shapes });
@@ -126,7 +126,7 @@ class BoundMuon implements BoundOptimizer {
     for (const { matrices, decays, ...tensors } of this.#parts[index]!) {
       for (const matrix of matrices) {
         using direction = this.#matrices.read(matrix);
-        const [outputs, inputs] = shapeOf(matrix);
+        const [outputs, inputs] = measureShape(matrix);
         const scale = muonScales[scaleMode](outputs, inputs) * extraScaleFactor;
         using update = this.#newtonSchulz!.orthogonalize(direction, { scale });
         this.#matrices.write(matrix, update);
@@ -153,22 +153,22 @@ class BoundMuon implements BoundOptimizer {
   }
 }
 
-function partsOf(
+function listParts(
   { start, segments, parameter, modelParameter, gradient }: OptimizerRange,
   { splitQkv }: MuonOptions,
-): MuonPart[] {
-  return segments.flatMap(({ end, group, range }): MuonPart[] => {
+): MuonRange[] {
+  return segments.flatMap(({ end, group, range }): MuonRange[] => {
     if (range === undefined) return [];
     const offset = Math.max(0, range.start - start);
-    const viewOf = (tensor: Tensor): Tensor => tensor.view({ offset, shape: [end - offset] });
+    const viewRange = (tensor: Tensor): Tensor => tensor.view({ offset, shape: [end - offset] });
     const boxes = matricesHere(range.parameter, { splitQkv });
     return [
       {
         matrices: boxes.map((box) => ({ range, box })),
         decays: group.decays,
-        parameter: viewOf(parameter),
-        modelParameter: modelParameter && viewOf(modelParameter),
-        direction: viewOf(gradient),
+        parameter: viewRange(parameter),
+        modelParameter: modelParameter && viewRange(modelParameter),
+        direction: viewRange(gradient),
       },
     ];
   });

@@ -197,7 +197,7 @@ describe('batch sizes that cannot be', () => {
   });
 
   it('offers a micro-batch size only where one would help', () => {
-    const remedyOf = (options: NumMicroBatchesOptions): string | undefined => {
+    const catchRemedy = (options: NumMicroBatchesOptions): string | undefined => {
       try {
         new NumMicroBatches(options);
       } catch (error) {
@@ -205,7 +205,9 @@ describe('batch sizes that cannot be', () => {
       }
       return undefined;
     };
-    expect(remedyOf({ ...sizes, globalBatchSize: 30 })).toBe('use 32, or a microBatchSize that divides 15');
-    expect(remedyOf({ ...sizes, globalBatchSize: 31 })).toBe('use 32');
+    expect(catchRemedy({ ...sizes, globalBatchSize: 30 })).toBe(
+      'use 32, or a microBatchSize that divides 15',
+    );
+    expect(catchRemedy({ ...sizes, globalBatchSize: 31 })).toBe('use 32');
   });
 });

@@ -79,7 +79,7 @@ export class NumMicroBatches {
       ...(isOver || rampup === undefined ? {} : { rampup }),
     };
     this.#checkDivides('globalBatchSize', globalBatchSize);
-    if (this.#options.rampup !== undefined) this.#checkSizesOf(this.#options.rampup);
+    if (this.#options.rampup !== undefined) this.#checkRampupSizes(this.#options.rampup);
   }
 
   /**
@@ -165,7 +165,7 @@ export class NumMicroBatches {
     );
   }
 
-  #checkSizesOf({ start, increment }: BatchSizeRampup): void {
+  #checkRampupSizes({ start, increment }: BatchSizeRampup): void {
     this.#checkDivides('rampup.start', start);
     if (this.#options.globalBatchSize > start) this.#checkDivides('rampup.increment', increment);
   }

@@ -97,7 +97,7 @@ export interface ParameterGroup {
   readonly fanIn: number;
 }
 
-export function parameterGroupOf({ decays, globalShape }: Parameter): ParameterGroup {
+export function describeParameterGroup({ decays, globalShape }: Parameter): ParameterGroup {
   // a bias may have several dimensions, which fold to one: it never decays (Megatron's rule)
   const kind = decays && globalShape.length > 1 ? 'matrix' : 'vector';
   const size = globalShape.reduce((product, each) => product * each, 1);

@@ -2,13 +2,13 @@ import type { Parameter } from '@mtl/autograd';
 import { Tensor } from '@mtl/kernels';
 import {
   type BoundOptimizer,
+  describeParameterGroup,
   type Optimizer,
   type OptimizerRange,
   type OptimizerState,
   type ParameterGroup,
-  parameterGroupOf,
 } from './optimizer.js';
-import { type FlatRange, intersectionOf, type ParameterRange } from './store/flat-layout.js';
+import { type FlatRange, intersectRanges, type ParameterRange } from './store/flat-layout.js';
 import type { ParallelGroups } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 import { WholeMatrices } from './whole-matrices.js';
@@ -39,7 +39,7 @@ interface RunsOfRule extends ParameterUpdate {
   /** Elements of the runs. */
   readonly stateSize: number;
   /** Tells whether the rule applies to a parameter. */
-  readonly isRuleOf: (parameter: Parameter) => boolean;
+  readonly appliesTo: (parameter: Parameter) => boolean;
 }
 
 /**
@@ -48,18 +48,18 @@ interface RunsOfRule extends ParameterUpdate {
  */
 export function runsByRule(
   { owned, ranges }: ParameterStore,
-  ruleOf: (parameter: Parameter) => ParameterUpdate,
+  chooseRule: (parameter: Parameter) => ParameterUpdate,
 ): { readonly rules: readonly RunsOfRule[]; readonly runs: readonly (readonly RunOfParameters[])[] } {
-  const updates = [...new Set(ranges.map(({ parameter }) => ruleOf(parameter)))];
+  const updates = [...new Set(ranges.map(({ parameter }) => chooseRule(parameter)))];
   const rules = updates.map((update) => ({
     optimizer: update.optimizer,
     isDecoupled: update.isDecoupled,
     runs: [] as RunOfParameters[],
     stateSize: 0,
-    isRuleOf: (parameter: Parameter) => ruleOf(parameter) === update,
+    appliesTo: (parameter: Parameter) => chooseRule(parameter) === update,
   }));
   const runs = owned.map((held) =>
-    groupsIn(held, { ranges, ruleOf }).map((group, number, groups) => {
+    groupsIn(held, { ranges, chooseRule }).map((group, number, groups) => {
       const start = number === 0 ? held.start : group.start;
       const end = groups[number + 1]?.start ?? held.end;
       const ofRule = Math.max(0, updates.indexOf(group.rule ?? updates[0]!));
@@ -92,15 +92,15 @@ function groupsIn(
   held: FlatRange,
   options: {
     readonly ranges: readonly ParameterRange[];
-    readonly ruleOf: (parameter: Parameter) => ParameterUpdate;
+    readonly chooseRule: (parameter: Parameter) => ParameterUpdate;
   },
 ): Group[] {
-  const { ranges, ruleOf } = options;
+  const { ranges, chooseRule } = options;
   const groups: Group[] = [];
   for (const range of ranges) {
-    const common = intersectionOf(held, range);
+    const common = intersectRanges(held, range);
     if (common === undefined) continue;
-    const rule = ruleOf(range.parameter);
+    const rule = chooseRule(range.parameter);
     if (groups.at(-1)?.rule === rule) groups.at(-1)!.ranges.push(range);
     else groups.push({ rule, start: common.start, ranges: [range] });
   }
@@ -110,7 +110,7 @@ function groupsIn(
 }
 
 /** Part of a parameter whose state this rank holds. */
-interface StatePart extends FlatRange {
+interface StateRange extends FlatRange {
   /** The position of its first element in the state's buffer. */
   readonly stateStart: number;
 }
@@ -121,7 +121,7 @@ export interface OptimizerStateTensor extends OptimizerState {
   readonly store: ParameterStore;
   readonly buffer: Tensor;
   /** The parts of a parameter on this rank; undefined if its rule does not keep the state. */
-  readonly partsOf: (range: ParameterRange) => readonly StatePart[] | undefined;
+  readonly listParts: (range: ParameterRange) => readonly StateRange[] | undefined;
 }
 
 /** The group of padding without a parameter. */
@@ -137,19 +137,19 @@ export class RuleOfParameters {
   readonly #ranges: readonly OptimizerRange[];
 
   constructor(
-    { optimizer, isDecoupled, runs, stateSize, isRuleOf }: RunsOfRule,
+    { optimizer, isDecoupled, runs, stateSize, appliesTo }: RunsOfRule,
     { store, groups }: { readonly store: ParameterStore; readonly groups: ParallelGroups },
   ) {
     const { device } = store;
-    const partsOf = (range: ParameterRange): StatePart[] | undefined =>
-      isRuleOf(range.parameter) ? partsIn(runs, range) : undefined;
+    const listParts = (range: ParameterRange): StateRange[] | undefined =>
+      appliesTo(range.parameter) ? partsIn(runs, range) : undefined;
     this.states = optimizer.states.map(({ name, dtype }) => {
       const buffer = Tensor.zeros({ shape: [stateSize], dtype, device });
-      return { name, dtype, store, buffer, partsOf };
+      return { name, dtype, store, buffer, listParts };
     });
     this.isDecoupled = isDecoupled;
-    this.matrices = new WholeMatrices(store, { groups, isRead: isRuleOf });
-    this.#ranges = runs.map((run) => this.#rangeOf(run, store));
+    this.matrices = new WholeMatrices(store, { groups, isRead: appliesTo });
+    this.#ranges = runs.map((run) => this.#makeRange(run, store));
     this.optimizer = optimizer.bind(this.#ranges, { device, matrices: this.matrices });
   }
 
@@ -165,12 +165,12 @@ export class RuleOfParameters {
     this.dispose();
   }
 
-  #rangeOf(run: RunOfParameters, store: ParameterStore): OptimizerRange {
+  #makeRange(run: RunOfParameters, store: ParameterStore): OptimizerRange {
     const { start, end, stateStart } = run;
     const shape = [end - start];
     const segments = run.ranges.map((range) => {
-      const common = intersectionOf(run, range)!;
-      return { end: common.end - start, group: parameterGroupOf(range.parameter), range };
+      const common = intersectRanges(run, range)!;
+      return { end: common.end - start, group: describeParameterGroup(range.parameter), range };
     });
     return {
       start,
@@ -183,9 +183,9 @@ export class RuleOfParameters {
   }
 }
 
-function partsIn(runs: readonly RunOfParameters[], range: ParameterRange): StatePart[] {
+function partsIn(runs: readonly RunOfParameters[], range: ParameterRange): StateRange[] {
   return runs.flatMap((run) => {
-    const common = intersectionOf(run, range);
+    const common = intersectRanges(run, range);
     return common === undefined ? [] : [{ ...common, stateStart: run.stateStart + common.start - run.start }];
   });
 }

@@ -1,8 +1,8 @@
 import type { Parameter } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { cast, type Device, sumOfSquares, Tensor } from '@mtl/kernels';
-import { type FlatRange, intersectionOf, type ParameterRange } from './store/flat-layout.js';
-import { ownedPartsOf } from './store/flat-store.js';
+import { type FlatRange, intersectRanges, type ParameterRange } from './store/flat-layout.js';
+import { listOwnedParts } from './store/flat-store.js';
 import { copiesAlong, type ParallelGroups } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 
@@ -27,7 +27,7 @@ export class PartialGradients {
   ) {
     this.#store = store;
     this.#group = group;
-    this.#parts = ranges.flatMap((range) => ownedPartsOf(store, range));
+    this.#parts = ranges.flatMap((range) => listOwnedParts(store, range));
     const size = this.#parts.reduce((sum, { start, end }) => sum + end - start, 0);
     // members of the group have the same layout: if this member has nothing to sum, no member has; and a
     // single part (a tied embedding, which is large) is summed in place
@@ -120,7 +120,7 @@ function countedRuns({ counted, ranges }: ParameterStore, groups: ParallelGroups
     const runs: FlatRange[] = [];
     let isOpen = false;
     for (const range of ranges) {
-      const common = intersectionOf(part, range);
+      const common = intersectRanges(part, range);
       if (common === undefined) continue;
       const counts = countsHere(range.parameter, groups);
       if (!counts) {

@@ -1,7 +1,7 @@
 import type { Parameter } from '@mtl/autograd';
 import type { ProcessGroup, Work } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import { cast, sizeOf, Tensor } from '@mtl/kernels';
+import { cast, countElements, Tensor } from '@mtl/kernels';
 import type { Slice } from '@mtl/layout';
 import type { ParameterRange } from './store/flat-layout.js';
 import type { ParallelGroups } from './store/parallel-groups.js';
@@ -14,15 +14,16 @@ export interface MatrixOfParameter {
   readonly box: readonly Slice[];
 }
 
-const shapeOf = (box: readonly Slice[]): number[] => box.map(({ start, end }) => end - start);
+const measureShape = (box: readonly Slice[]): number[] => box.map(({ start, end }) => end - start);
 
-const stridesOf = (shape: readonly number[]): number[] => shape.map((_, dim) => sizeOf(shape.slice(dim + 1)));
+const computeStrides = (shape: readonly number[]): number[] =>
+  shape.map((_, dim) => countElements(shape.slice(dim + 1)));
 
 /** Returns a view of the box `part` of a tensor that holds the box `whole`, both of one parameter. */
 function boxIn(tensor: Tensor, { whole, part }: { whole: readonly Slice[]; part: readonly Slice[] }): Tensor {
-  const strides = stridesOf(shapeOf(whole));
+  const strides = computeStrides(measureShape(whole));
   const offset = part.reduce((sum, { start }, dim) => sum + (start - whole[dim]!.start) * strides[dim]!, 0);
-  return tensor.strided({ offset, shape: shapeOf(part), strides });
+  return tensor.strided({ offset, shape: measureShape(part), strides });
 }
 
 const intersection = (left: readonly Slice[], right: readonly Slice[]): Slice[] =>
@@ -72,9 +73,9 @@ export class WholeMatrices {
       .filter(({ range, box }) => !isSame(box, range.parameter.slices))
       .map(({ range, box }) => {
         const own = intersection(box, range.parameter.slices);
-        const size = sizeOf(shapeOf(box));
-        const isGathered = this.#shardsOf(range.parameter, { box, own }).length > 1;
-        return { size, gathered: isGathered ? size + sizeOf(shapeOf(own)) : 0 };
+        const size = countElements(measureShape(box));
+        const isGathered = this.#listShards(range.parameter, { box, own }).length > 1;
+        return { size, gathered: isGathered ? size + countElements(measureShape(own)) : 0 };
       });
     this.#whole = this.#roomFor(this.#whole, Math.max(0, ...sizes.map(({ size }) => size)));
     this.#shards = this.#roomFor(this.#shards, Math.max(0, ...sizes.map(({ gathered }) => gathered)));
@@ -100,13 +101,13 @@ export class WholeMatrices {
     this.finishGather();
     const { parameter } = range;
     const own = intersection(box, parameter.slices);
-    const [size, inputs] = [sizeOf(shapeOf(box)), shapeOf(box).at(-1)!];
+    const [size, inputs] = [countElements(measureShape(box)), measureShape(box).at(-1)!];
     const shape = [size / inputs, inputs];
     using gradient = this.#store.gradient(range);
     if (isSame(box, parameter.slices)) return gradient.view({ shape });
     const whole = this.#whole!.view({ shape });
     using shard = boxIn(gradient, { whole: parameter.slices, part: own });
-    const shards = this.#shardsOf(parameter, { box, own });
+    const shards = this.#listShards(parameter, { box, own });
     if (shards.length === 1) {
       using output = boxIn(whole, { whole: box, part: own });
       cast({ output, input: shard });
@@ -145,7 +146,7 @@ export class WholeMatrices {
   }
 
   /** Returns the box of each rank's shard of a matrix; one box if each rank holds the whole matrix. */
-  #shardsOf(
+  #listShards(
     { name, slices }: Parameter,
     { box, own }: { readonly box: readonly Slice[]; readonly own: readonly Slice[] },
   ): Slice[][] {

@@ -65,11 +65,11 @@ function train(
   const stores = createStores(parameters, { device: 'cpu', dtype: 'float32' });
   const { weightDecay, clipGrad } = settings;
   const optimizer = new ModelOptimizer(stores, { ...options, weightDecay, clipGrad });
-  const valuesOf = (step: number, which: number): Float32Array =>
+  const makeValues = (step: number, which: number): Float32Array =>
     Float32Array.from({ length: parameters[which]!.size }, (_, at) => fixtureValue(step, which, at));
-  for (const [which, { data }] of parameters.entries()) data.write(valuesOf(0, which));
+  for (const [which, { data }] of parameters.entries()) data.write(makeValues(0, which));
   for (let step = 1; step <= fixture.steps; step++) {
-    for (const [which, { mainGradient }] of parameters.entries()) mainGradient.write(valuesOf(step, which));
+    for (const [which, { mainGradient }] of parameters.entries()) mainGradient.write(makeValues(step, which));
     optimizer.step(ratesAt(step));
   }
   const result = parameters.map(({ name, data }) => [name, data.toArray()] as const);

@@ -30,7 +30,7 @@ export function formatScheduleCsv({ actions }: PipelineSchedule): string {
 export function parseScheduleCsv(text: string, { name }: { readonly name: string }): PipelineSchedule {
   const lines = text.replace(/\r?\n$/, '').split(/\r?\n/);
   const actions = lines.map((line, index) => parseLine(line, `${name}, line ${index + 1}`));
-  const placement = placementOf(actions, name);
+  const placement = readPlacement(actions, name);
   const microBatches = new Set(actions.flatMap((order) => order.map(({ microBatch }) => microBatch)));
   const numMicroBatches = countOfAll(microBatches, { what: 'micro-batch', name });
   const schedule = { name, numMicroBatches, placement, actions };
@@ -72,7 +72,7 @@ function parseLine(line: string, where: string): ScheduleAction[] {
   });
 }
 
-function placementOf(actions: ReadonlyArray<readonly ScheduleAction[]>, name: string): number[] {
+function readPlacement(actions: ReadonlyArray<readonly ScheduleAction[]>, name: string): number[] {
   const ranks = new Map<number, number>();
   actions.forEach((order, rank) => {
     for (const { chunk } of order) {

@@ -6,16 +6,16 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { assertSchedule } from '../src/schedules.js';
 import {
   type ChainCase,
+  countRanks,
   lossFactor,
-  numRanksOf,
+  makeSchedule,
   type RankResult,
-  scheduleOf,
 } from './ranks/run-affine-chain.js';
 import { affineBatches, affineChain } from './support/affine-chain.js';
 import { randomSchedule } from './support/random-schedule.js';
 
-const ranksOf = (cases: readonly ChainCase[]) => ({
-  worldSize: Math.max(...cases.map(numRanksOf)),
+const makeRanks = (cases: readonly ChainCase[]) => ({
+  worldSize: Math.max(...cases.map(countRanks)),
   ...rankThreads(new URL('./ranks/run-affine-chain.ts', import.meta.url)),
   argument: cases,
 });
@@ -24,7 +24,7 @@ const ranksOf = (cases: readonly ChainCase[]) => ({
 function expectExact(cases: readonly ChainCase[], ranks: readonly (readonly RankResult[])[]): void {
   cases.forEach((chainCase, index) => {
     const { numMicroBatches, numReplicas, size } = chainCase;
-    const { placement } = scheduleOf(chainCase, numMicroBatches);
+    const { placement } = makeSchedule(chainCase, numMicroBatches);
     const numChunks = placement.length;
     const expected = affineChain(affineBatches(numMicroBatches, size), { numChunks, lossFactor });
     ranks.forEach((results, worldRank) => {
@@ -52,7 +52,7 @@ function expectExact(cases: readonly ChainCase[], ranks: readonly (readonly Rank
 }
 
 /** Returns cases of all schedules with `numStages` stages, with a few sizes of each. */
-function casesOf(numStages: number, numReplicas: number): ChainCase[] {
+function listCases(numStages: number, numReplicas: number): ChainCase[] {
   const p = numStages;
   const base = { numStages, numReplicas, size: 6 };
   if (p === 1) return [1, 3].map((numMicroBatches) => ({ ...base, schedule: 'one stage', numMicroBatches }));
@@ -89,11 +89,11 @@ describe('a chain of known gradients', () => {
     [4, 1],
     ...inWholeRuns<readonly (readonly [number, number])[]>([1, 2], [2, 1], [3, 1], [4, 2]),
   ];
-  const cases = layouts.flatMap((layout) => [...casesOf(...layout), ...casesByChance(...layout)]);
+  const cases = layouts.flatMap((layout) => [...listCases(...layout), ...casesByChance(...layout)]);
   let ranks: (RankResult | undefined)[][];
   // ranks are started once for all layouts and schedules, since the start takes longer than the cases
   beforeAll(async () => {
-    ranks = await runInMemoryRanks<(RankResult | undefined)[]>(ranksOf(cases));
+    ranks = await runInMemoryRanks<(RankResult | undefined)[]>(makeRanks(cases));
   });
 
   it.each(layouts)(
@@ -120,11 +120,11 @@ describe('a chain of known gradients', () => {
       const schedules = ['1f1b', 'zb-v'];
       const csv = numStages === 2 ? ['0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n'] : [];
       const cases = [
-        ...casesOf(numStages, numReplicas),
+        ...listCases(numStages, numReplicas),
         ...schedules.map((schedule) => ({ ...large, schedule })),
         ...csv.map((schedule) => ({ ...large, schedule, size: 6, numMicroBatches: 2 })),
       ];
-      expectExact(cases, await runLocalRanks<RankResult[]>(ranksOf(cases)));
+      expectExact(cases, await runLocalRanks<RankResult[]>(makeRanks(cases)));
     },
   );
 });

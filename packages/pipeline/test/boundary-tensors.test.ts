@@ -1,7 +1,7 @@
 import { runLocalRanks } from '@mtl/comm/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
-import { type ChainCase, type RankResult, scheduleOf } from './ranks/run-affine-chain.js';
+import { type ChainCase, makeSchedule, type RankResult } from './ranks/run-affine-chain.js';
 
 const run = (cases: readonly ChainCase[]): Promise<RankResult[][]> =>
   runLocalRanks<RankResult[]>({
@@ -32,7 +32,7 @@ describe('bytes on the wire', () => {
     }));
     const ranks = await run(cases);
     cases.forEach((chainCase, index) => {
-      const { placement } = scheduleOf(chainCase, numMicroBatches);
+      const { placement } = makeSchedule(chainCase, numMicroBatches);
       // bsh elements of each micro-batch, forward and backward over every boundary between ranks; each
       // replica sends 1/t of the elements
       const ofBoundary = (numMicroBatches * size * Float64Array.BYTES_PER_ELEMENT) / numReplicas;

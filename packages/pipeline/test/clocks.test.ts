@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { RecordedSpan } from '../src/index.js';
 import { measureStep } from '../src/measured/measured-step.js';
 import { type Simulation, simulateSchedule } from '../src/schedules.js';
-import { scheduleOf } from './ranks/run-affine-chain.js';
+import { makeSchedule } from './ranks/run-affine-chain.js';
 import type { ClockCase } from './ranks/run-by-clocks.js';
 import type { PassUnits } from './support/clock-stage.js';
 
@@ -19,7 +19,7 @@ const kinds: readonly (readonly [schedule: string, chunksPerStage: number])[] = 
   ...[2, 4].map((v) => ['interleaved', v] as const),
 ];
 /** Equal times, then all different, so that a pass in the wrong place is noticed. */
-const timesOf = {
+const timings = {
   alike: () => 3,
   different: (chunk: number, kind: number) => 1 + ((7 * chunk + 5 * kind) % 11),
 };
@@ -32,7 +32,7 @@ function clockCases({ numMicroBatches, times }: (typeof sizes)[number]): ClockCa
   return kinds.map(([schedule, v]) => {
     const units = Array.from({ length: numStages * v }, (_, chunk) => {
       const [forward, backwardInput, backwardWeight] = [0, 1, 2].map(
-        (kind) => unit * timesOf[times](chunk, kind),
+        (kind) => unit * timings[times](chunk, kind),
       );
       return { forward: forward!, backwardInput: backwardInput!, backwardWeight: backwardWeight! };
     });
@@ -45,7 +45,7 @@ function clockCases({ numMicroBatches, times }: (typeof sizes)[number]): ClockCa
 function simulated({ units, ...clockCase }: ClockCase): Simulation {
   const perChunk = (kind: keyof PassUnits): number[] => units.map((each) => each[kind] / unit);
   return simulateSchedule({
-    schedule: scheduleOf({ ...clockCase, numReplicas: 1, size: 1 }, clockCase.numMicroBatches),
+    schedule: makeSchedule({ ...clockCase, numReplicas: 1, size: 1 }, clockCase.numMicroBatches),
     times: {
       forward: perChunk('forward'),
       backwardInput: perChunk('backwardInput'),

@@ -28,7 +28,7 @@ function start(
 }
 
 /** Waits until all ranks have ended, and returns the failure of each. */
-async function failuresOf(failing: readonly RankProcess[]) {
+async function collectFailures(failing: readonly RankProcess[]) {
   await Promise.all(failing.map((rank) => rank.ended));
   return failing.map(({ lines, stderr }) => {
     const { error } = lines.at(-1) ?? {};
@@ -55,7 +55,7 @@ describe('a stage', () => {
     const processes = start('none');
     await Promise.all(processes.map((rank) => rank.said('ready')));
     processes[culprit]!.child.kill('SIGKILL');
-    for (const error of await failuresOf(processes.toSpliced(culprit, 1))) {
+    for (const error of await collectFailures(processes.toSpliced(culprit, 1))) {
       expect(error).toMatchObject({ code: 'MTL_RANK_DIED', details: { rank: culprit } });
     }
     expectNothingLeft(processes.toSpliced(culprit, 1));
@@ -66,7 +66,7 @@ describe('a stage', () => {
     tags: ['whole'],
   }, async () => {
     const processes = start('hang', { timeoutMs, abortGraceMs: 3000 });
-    for (const error of await failuresOf(processes.toSpliced(culprit, 1))) {
+    for (const error of await collectFailures(processes.toSpliced(culprit, 1))) {
       expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { group: 'world' } });
     }
     expect(await processes[culprit]!.ended).toBe(1);
@@ -77,7 +77,7 @@ describe('a stage', () => {
 
   it('that throws is reported by all others in its own words', async () => {
     const processes = start('throw');
-    const [first, own, last] = await failuresOf(processes);
+    const [first, own, last] = await collectFailures(processes);
     expect(own!.message).toBe('a bug in the model');
     for (const error of [first, last]) {
       expect(error).toMatchObject({ code: 'MTL_ABORTED', details: { rank: culprit } });
@@ -88,7 +88,7 @@ describe('a stage', () => {
 
   it('that returns another shape than it said is named with both', async () => {
     const processes = start('result');
-    const [first, own, last] = await failuresOf(processes);
+    const [first, own, last] = await collectFailures(processes);
     expect(own).toMatchObject({ code: 'MTL_STAGE' });
     expect(own!.message).toBe('chunk 1, micro-batch 2: its forward result is float64 [999, 1]');
     for (const error of [first, last]) {
@@ -105,14 +105,14 @@ describe('ranks that do not fit each other', () => {
     ['microBatches', 'in the number of micro-batches: rank 0 has 6, rank 1 has 7'],
     ['dtype', 'in the dtype of boundary tensors: rank 0 has float64, rank 1 has float32'],
   ] as const)('(%s) all say so before the first step', async (kind, words) => {
-    for (const error of await failuresOf(start(kind))) {
+    for (const error of await collectFailures(start(kind))) {
       expect(error).toMatchObject({ code: 'MTL_PIPELINE_MISMATCH', details: { ranks: [0, culprit] } });
       expect(error.message).toContain(words);
     }
   });
 
   it('(the same chunk) all say so when the pipeline is made', async () => {
-    for (const error of await failuresOf(start('sameChunk'))) {
+    for (const error of await collectFailures(start('sameChunk'))) {
       expect(error).toMatchObject({ code: 'MTL_PIPELINE_STAGES' });
       expect(error.message).toBe('a pipeline with chunk 0 of 3 on 2 ranks');
     }

@@ -4,7 +4,7 @@ import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 import type { RecordedSpan } from '../src/index.js';
 import { planMessages } from '../src/simulator/plan-messages.js';
-import { scheduleOf } from './ranks/run-affine-chain.js';
+import { makeSchedule } from './ranks/run-affine-chain.js';
 import type { TimedCase } from './ranks/time-passes.js';
 import type { TracedStep } from './ranks/trace-step.js';
 
@@ -20,7 +20,7 @@ const isPass = ({ kind }: RecordedSpan): boolean => ['F', 'B', 'I', 'W'].include
  * from the time at which both ranks had posted it.
  * @throws if an operation is out of order
  */
-async function transfersOf(timedCase: TimedCase): Promise<number[]> {
+async function timeTransfers(timedCase: TimedCase): Promise<number[]> {
   const ranks = await runLocalRanks<TracedStep>({
     worldSize: base.numStages,
     ...rankThreads(new URL('./ranks/trace-step.ts', import.meta.url)),
@@ -28,16 +28,16 @@ async function transfersOf(timedCase: TimedCase): Promise<number[]> {
   });
   const transfers: number[] = [];
   ranks.forEach(({ spans, operations }, rank) => {
-    const plan = planMessages(scheduleOf(timedCase, base.numMicroBatches), { rank });
+    const plan = planMessages(makeSchedule(timedCase, base.numMicroBatches), { rank });
     const passes = spans.filter(isPass);
     expect(passes.length).toBe(plan.actions.length);
-    const operationsOf = (operation: string, peer: number) =>
+    const listOperations = (operation: string, peer: number) =>
       operations
         .filter((entry) => entry.operation === operation && entry.peer === peer)
         .sort((a, b) => a.sequence - b.sequence);
     for (let peer = 0; peer < base.numStages; peer++) {
       // messages between two ranks match in order: the k-th receive of the plan is the k-th that was executed
-      const receives = operationsOf('receive', peer);
+      const receives = listOperations('receive', peer);
       const planned = plan.receives.filter((transfer) => transfer.peer === peer);
       expect(receives.length).toBe(planned.length);
       receives.forEach((receive, index) => {
@@ -50,7 +50,7 @@ async function transfersOf(timedCase: TimedCase): Promise<number[]> {
         expect(receive.postedNs).toBeLessThan(passes[user - 1]!.startNs);
         expect(receive.waitedFromNs).toBeGreaterThan(passes[user - 1]!.endNs);
       });
-      const sends = operationsOf('send', peer);
+      const sends = listOperations('send', peer);
       expect(sends.length).toBe(plan.actions.filter(({ output }) => output?.peer === peer).length);
       for (const send of sends) {
         // waited for only if it was done, or no pass was left to run
@@ -68,7 +68,7 @@ async function transfersOf(timedCase: TimedCase): Promise<number[]> {
   return transfers;
 }
 
-const medianOf = (values: readonly number[]): number =>
+const computeMedian = (values: readonly number[]): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 
 describe.each(['interleaved', ...inWholeRuns('1f1b', 'zb-v')])('%s over processes', (schedule) => {
@@ -78,7 +78,7 @@ describe.each(['interleaved', ...inWholeRuns('1f1b', 'zb-v')])('%s over processe
     // share of their time. A wait for a whole pass would keep its share.
     const shares: number[] = [];
     for (let passMs = 20; passMs <= 160 && (shares.at(-1) ?? 1) >= 1 / 2; passMs *= 2)
-      shares.push(medianOf(await transfersOf({ ...base, schedule, passMs })) / passMs);
+      shares.push(computeMedian(await timeTransfers({ ...base, schedule, passMs })) / passMs);
     expect(shares.at(-1), `${shares}`).toBeLessThan(1 / 2);
   });
 });

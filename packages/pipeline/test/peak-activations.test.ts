@@ -2,7 +2,7 @@ import { runLocalRanks } from '@mtl/comm/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 import { simulateSchedule } from '../src/schedules.js';
-import { type ChainCase, type RankResult, scheduleOf } from './ranks/run-affine-chain.js';
+import { type ChainCase, makeSchedule, type RankResult } from './ranks/run-affine-chain.js';
 
 /**
  * Bytes per unit of memory; large compared with the boundary tensors of a step (48 bytes each), which can be
@@ -46,7 +46,7 @@ describe('peak live activations', () => {
       argument: cases,
     });
     cases.forEach((chainCase, index) => {
-      const schedule = scheduleOf(chainCase, numMicroBatches);
+      const schedule = makeSchedule(chainCase, numMicroBatches);
       const simulated = simulateSchedule({ schedule, activations: sizes }).ranks.map(({ peak }) => peak);
       const measured = ranks.map((results) => {
         const { peak, peakBytes } = results[index]!;

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StepProfiler } from '../src/index.js';
 import { type ChromeTrace, predictStep, readTrace, replayStep, simulateSchedule } from '../src/schedules.js';
 import type askClock from './ranks/ask-clock.js';
-import { type ChainCase, scheduleOf } from './ranks/run-affine-chain.js';
+import { type ChainCase, makeSchedule } from './ranks/run-affine-chain.js';
 import type { WriteStepTraces } from './ranks/write-step-traces.js';
 import { ofEveryChunk } from './support/of-every-chunk.js';
 
@@ -38,7 +38,7 @@ describe('a trace of two pipelines', () => {
       [0, 2],
       [numStages, 2],
     ]);
-    const schedule = scheduleOf(chainCase, chainCase.numMicroBatches);
+    const schedule = makeSchedule(chainCase, chainCase.numMicroBatches);
     const times = ofEveryChunk(schedule, { forward: 5, backwardInput: 5, backwardWeight: 5 });
     const units = simulateSchedule({ schedule, times });
     for (const step of pipelines.flatMap(({ steps }) => steps)) {

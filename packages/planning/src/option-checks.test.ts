@@ -1,5 +1,11 @@
 import { configure, flagsOfOptions } from '@mtl/configuration';
-import { errorOf, type ProbedOptions, problemsOfOptions, takes, valuesOfAllTypes } from '@mtl/errors/testing';
+import {
+  catchError,
+  type ProbedOptions,
+  problemsOfOptions,
+  takes,
+  valuesOfAllTypes,
+} from '@mtl/errors/testing';
 import { describe, expect, it } from 'vitest';
 import { dryRun } from './dry-run/dry-run.js';
 import { planRun } from './plan/plan-run.js';
@@ -15,7 +21,7 @@ const probed: readonly ProbedOptions[] = [
     accepts: {
       isRun: takes.function,
       withUneven: takes.boolean,
-      listenerOf: takes.function,
+      makeListener: takes.function,
       onRank: takes.function,
     },
   },
@@ -58,7 +64,7 @@ describe('options of any JavaScript type', () => {
       [{ ...flags, request: withoutGiven }, 'flags.request.given'],
     ] as const) {
       const options = { flags: value, numProcesses: 2, profile } as never;
-      expect(await errorOf(() => searchLayouts(options))).toMatchObject({
+      expect(await catchError(() => searchLayouts(options))).toMatchObject({
         code: 'MTL_OPTION',
         message: `${path} is missing`,
       });
@@ -72,7 +78,7 @@ describe('options of any JavaScript type', () => {
         () => planRun(value as never, { profile } as never),
       ]) {
         const message = expect.stringMatching(/^configuration[ .]/);
-        expect(await errorOf(call)).toMatchObject({ code: 'MTL_OPTION', message });
+        expect(await catchError(call)).toMatchObject({ code: 'MTL_OPTION', message });
       }
     }
   });

@@ -63,7 +63,7 @@ describe('Llama 3 8B', () => {
 
 describe('a model with blocks of its own', () => {
   it('is counted by a dry run', async () => {
-    const parametersOf = async (more: RunOptions): Promise<number> => {
+    const countParameters = async (more: RunOptions): Promise<number> => {
       const sizes = { numLayers: 4, hiddenSize: 32, numAttentionHeads: 4, maxPositionEmbeddings: 32 };
       const flags = flagsOfOptions(
         mergeOptions(more, {
@@ -80,7 +80,9 @@ describe('a model with blocks of its own', () => {
     };
     // each of two layers has a matrix before and a matrix after 128 more features, without their biases
     const more = 2 * (2 * 32 * 128 - 128 - 32);
-    expect(await parametersOf({ model: { modelBlocks: blocks } })).toBe((await parametersOf({})) + more);
+    expect(await countParameters({ model: { modelBlocks: blocks } })).toBe(
+      (await countParameters({})) + more,
+    );
   });
 });
 

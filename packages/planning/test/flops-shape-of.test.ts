@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
 import { withLoadedFlags } from '@mtl/configuration/internal';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
-import { flopsShapeOf, readLoadedFlags } from '@mtl/runs/internal';
+import { describeFlopsShape, readLoadedFlags } from '@mtl/runs/internal';
 import { modelFlops } from '@mtl/trainer';
 import { expect, it } from 'vitest';
 import { dryRun } from '../src/dry-run/dry-run.js';
@@ -18,16 +18,16 @@ const sizes: RunOptions = {
 };
 
 /** FLOPs of a step: counted by a dry run, and model FLOPs. */
-async function flopsOf(options: RunOptions) {
+async function countFlops(options: RunOptions) {
   const flags = flagsOfOptions(mergeOptions(sizes, options));
   const configuration = validateConfiguration(withLoadedFlags(flags, await readLoadedFlags(flags)));
   const { model, ranks } = await dryRun(configuration);
-  const shape = flopsShapeOf(configuration, model);
+  const shape = describeFlopsShape(configuration, model);
   return { shape, model, counted: ranks[0]!.flops, inModel: 6 * modelFlops(shape) };
 }
 
 it('has the FLOPs that a run of adapters leaves out', async () => {
-  const [whole, adapted] = [await flopsOf({}), await flopsOf({ lora: { rank: 4 } })];
+  const [whole, adapted] = [await countFlops({}), await countFlops({ lora: { rank: 4 } })];
   const { hiddenSize: H } = whole.model;
   const { sequenceLength: S } = whole.shape;
   // queries, keys and values of the first layer and their adapter: the gradient of their input is not needed
@@ -37,7 +37,7 @@ it('has the FLOPs that a run of adapters leaves out', async () => {
 
 it('counts of the adapters of experts those that a token is sent to', async () => {
   const ofRank = (loraRank: number) =>
-    flopsOf({
+    countFlops({
       checkpoint: { loadHuggingFace: fixture('huggingface-mixtral') },
       lora: { rank: loraRank, targets: ['experts.gate_up_proj', 'experts.down_proj'] },
     });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
-import { preparedCorpus, processTestMs, runProcesses, writeModelOf } from '@mtl/runs/testing';
+import { preparedCorpus, processTestMs, runProcesses, writeBaseModel } from '@mtl/runs/testing';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { MeasuredMemory } from './ranks/measure-memory.js';
@@ -115,7 +115,7 @@ describe('what experts take on a rank, in processes that train', () => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-memory-of-experts-'));
     const corpus = await preparedCorpus(directory);
     const base = join(directory, 'base');
-    await writeModelOf(mergeOptions(recipe, qwen), base);
+    await writeBaseModel(mergeOptions(recipe, qwen), base);
     for (const worldSize of [1, 2, 4]) {
       const own = cases.filter((each) => each.worldSize === worldSize);
       const ranks = await runProcesses<MeasuredMemory[]>({

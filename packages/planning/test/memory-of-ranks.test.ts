@@ -8,7 +8,7 @@ import {
   preparedSentences,
   processTestMs,
   runProcesses,
-  writeModelOf,
+  writeBaseModel,
 } from '@mtl/runs/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { MeasuredMemory } from './ranks/measure-memory.js';
@@ -50,7 +50,7 @@ const pipeline = (
     numChunks === undefined ? {} : { layout: { numVirtualStagesPerPipelineRank: numChunks } },
     { training: { globalBatchSize: 6 * microBatch, microBatchSize: microBatch, trainIterations: 1 } },
   );
-const batchOf = ({ training }: RunOptions): RunOptions =>
+const pickBatch = ({ training }: RunOptions): RunOptions =>
   training?.globalBatchSize !== undefined
     ? {}
     : { training: { globalBatchSize: 16, microBatchSize: 8, trainIterations: 2 } };
@@ -179,7 +179,7 @@ describe('the memory of a rank, in processes that train', () => {
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-memory-'));
     const base = join(directory, 'base');
-    await writeModelOf(recipe, base);
+    await writeBaseModel(recipe, base);
     const corpora = {
       gpt: await preparedCorpus(directory),
       // documents much longer than a sequence, so that samples fill theirs
@@ -195,7 +195,7 @@ describe('the memory of a rank, in processes that train', () => {
         argument: own.map((each) => {
           const corpus = corpora['model' in each ? each.model : 'gpt'];
           const start = isAdapted(each.name) ? { checkpoint: { loadHuggingFace: base } } : {};
-          return mergeOptions(recipe, corpus, batchOf(each.options), each.options, start);
+          return mergeOptions(recipe, corpus, pickBatch(each.options), each.options, start);
         }),
       });
       own.forEach(({ name }, index) => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { ModelKind } from '@mtl/configuration';
 import { preparedCorpus, preparedSentences } from '@mtl/runs/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { architectureOptions, lineOf, type Option, outcomeOf } from './support/architecture-options.js';
+import { architectureOptions, findOutcome, formatLine, type Option } from './support/architecture-options.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-option-pairs-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -25,7 +25,7 @@ const isNumber = ({ words: [first] }: Option): boolean =>
  * Returns pairs of the values of two flags: all combinations for choices, and for numbers each value with one
  * value of the other flag in turn. One of the pairs trains.
  */
-function pairsOf([one, ofOne]: NumberedOptions, [other, ofOther]: NumberedOptions): readonly Pair[] {
+function listPairs([one, ofOne]: NumberedOptions, [other, ofOther]: NumberedOptions): readonly Pair[] {
   const isInTurn = ofOne.some(isNumber) || ofOther.some(isNumber);
   const pairs = isInTurn
     ? Array.from({ length: Math.max(ofOne.length, ofOther.length) }, (_, index) => [
@@ -47,7 +47,7 @@ const written = ({ flag, words }: Option): string => [`--${flag}`, ...words].joi
 
 describe.each(['gpt', 'bert'] as const)('pairs of options of the architecture, %s', (kind: ModelKind) => {
   const flags: readonly NumberedOptions[] = [...architectureOptions(kind).entries()];
-  const all = flags.flatMap((one, index) => flags.slice(index + 1).flatMap((other) => pairsOf(one, other)));
+  const all = flags.flatMap((one, index) => flags.slice(index + 1).flatMap((other) => listPairs(one, other)));
   let data: Readonly<Record<string, string>>;
 
   beforeAll(async () => {
@@ -68,7 +68,7 @@ describe.each(['gpt', 'bert'] as const)('pairs of options of the architecture, %
     const failures: string[] = [];
     const trained = new Set<string>();
     for (const { options, trains } of pairs) {
-      const outcome = await outcomeOf(lineOf(options, data), { kind, trains });
+      const outcome = await findOutcome(formatLine(options, data), { kind, trains });
       if (outcome === 'trains') for (const option of options) trained.add(written(option));
       if (typeof outcome === 'object') failures.push(`${options.map(written).join(' ')}: ${outcome.failure}`);
     }

@@ -38,7 +38,7 @@ const qwen3 = `
   --recompute-granularity full --recompute-method uniform --recompute-num-layers 1
   --device cuda --vocab-size 151936 --make-vocab-size-divisible-by 128`;
 
-const runOf = (flags: string, worldSize: number) => {
+const configureRun = (flags: string, worldSize: number) => {
   const words = `${flags} --tokenizer-type NullTokenizer --data-path unused`.trim().split(/\s+/);
   return validateConfiguration(parseFlags(words), { worldSize });
 };
@@ -61,7 +61,7 @@ describe.each([
     worldSize: 16,
   },
 ])('$name at its full size', ({ name, flags, vocabulary, count, billions, worldSize }) => {
-  const configuration = runOf(flags, worldSize);
+  const configuration = configureRun(flags, worldSize);
 
   it('has as many parameters as the published model, each in its place once', async () => {
     const run = await dryRun(configuration);
@@ -184,7 +184,7 @@ describe('at 1/64 of their width on four ranks', () => {
     // tolerances of parity between layouts (packages/runs/parity/layouts.mjs)
     expect(loss).toBeLessThan(tolerances.fp32.loss);
     expect(norm).toBeLessThan(tolerances.fp32.norm);
-    const losses = runs.metricsOf(name).map(({ lm_loss }) => lm_loss);
+    const losses = runs.readMetrics(name).map(({ lm_loss }) => lm_loss);
     expect(losses.at(-1)!).toBeLessThan(losses[0]!);
   });
 });

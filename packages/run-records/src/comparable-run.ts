@@ -51,12 +51,12 @@ export function comparableRun({ starts }: RunRecord): ComparableRun {
   const flags: Record<string, unknown> = { ...comparedFlags(last.resolved ?? last.flags) };
   for (const name of ofFirstStart) flags[name] = (origin.resolved ?? origin.flags)[name];
   // with --train-iters
-  const { preset: _, 'train iterations': trainIterations, ...conditions } = conditionsOf(last);
+  const { preset: _, 'train iterations': trainIterations, ...conditions } = listConditions(last);
   flags['train-iters'] = trainIterations;
   return {
     isResolved: last.resolved !== undefined,
     flags: comparableValues(flags, (name) =>
-      ofFirstStart.includes(name) ? contentOf(origin, name) : contentOf(last, name),
+      ofFirstStart.includes(name) ? describeContent(origin, name) : describeContent(last, name),
     ),
     conditions: comparableValues(
       { ...conditions, datasets: last.datasets.map(nameOfDataset).join(' ') },
@@ -68,16 +68,16 @@ export function comparableRun({ starts }: RunRecord): ComparableRun {
 /** Returns values with a key, without undefined values. */
 function comparableValues(
   values: Readonly<Record<string, unknown>>,
-  keyOf: (name: string) => string | undefined,
+  findKey: (name: string) => string | undefined,
 ): Readonly<Record<string, ComparableValue>> {
   const stated = Object.entries(values).filter(([, value]) => value !== undefined && value !== null);
   return Object.fromEntries(
-    stated.map(([name, value]) => [name, { key: keyOf(name) ?? JSON.stringify(value), shown: value }]),
+    stated.map(([name, value]) => [name, { key: findKey(name) ?? JSON.stringify(value), shown: value }]),
   );
 }
 
 /** Returns a key for the content of the file that a flag names; undefined if the value itself is compared. */
-function contentOf({ contents, flags, resolved }: RunStart, name: string): string | undefined {
+function describeContent({ contents, flags, resolved }: RunStart, name: string): string | undefined {
   if (name !== 'data-path') return contents?.[name];
   // the datasets are a condition, so only their weights are compared here
   const words = (resolved ?? flags)[name];
@@ -92,7 +92,7 @@ function nameOfDataset(dataset: RunStart['datasets'][number]): string {
 }
 
 /** Returns the other conditions of a start, by name; each is one line of text or a number. */
-export function conditionsOf(start: RunStart): Readonly<Record<string, unknown>> {
+export function listConditions(start: RunStart): Readonly<Record<string, unknown>> {
   return {
     model: start.model,
     preset: start.preset,

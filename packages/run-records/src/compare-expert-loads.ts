@@ -47,9 +47,9 @@ export function compareExpertLoads(
   [one, other]: readonly MetricsRecord[][],
   losses: ReadonlyArray<{ readonly iteration: number; readonly relative: number }>,
 ): ExpertLoadComparison | undefined {
-  const others = new Map(reportsOf(other!).map((report) => [stepsOf(report), report]));
-  const pairs = reportsOf(one!).flatMap((report) => {
-    const match = others.get(stepsOf(report));
+  const others = new Map(readReports(other!).map((report) => [formatSteps(report), report]));
+  const pairs = readReports(one!).flatMap((report) => {
+    const match = others.get(formatSteps(report));
     return match !== undefined && haveSameExperts(report, match) ? [[report, match] as const] : [];
   });
   if (pairs.length === 0) return undefined;
@@ -59,10 +59,10 @@ export function compareExpertLoads(
   if (firstDifference === undefined) return { commonReports: pairs.length, firstDifference };
   const { report, layers } = firstDifference;
   const { firstStep, lastStep } = report;
-  const largest = (isOf: (iteration: number) => boolean): number | undefined =>
+  const largest = (isWanted: (iteration: number) => boolean): number | undefined =>
     losses.reduce<number | undefined>(
       (most, { iteration, relative }) =>
-        isOf(iteration) ? Math.max(most ?? Number.NEGATIVE_INFINITY, relative) : most,
+        isWanted(iteration) ? Math.max(most ?? Number.NEGATIVE_INFINITY, relative) : most,
       undefined,
     );
   return {
@@ -77,7 +77,7 @@ export function compareExpertLoads(
   };
 }
 
-function reportsOf(records: readonly MetricsRecord[]): readonly LoadReport[] {
+function readReports(records: readonly MetricsRecord[]): readonly LoadReport[] {
   return records.flatMap(({ type, iteration, steps, layers, loads }) => {
     if (type !== 'experts' || !Number.isInteger(steps)) return [];
     if (!areTexts(layers) || !areCounts(loads) || layers.length !== loads.length) return [];
@@ -85,7 +85,7 @@ function reportsOf(records: readonly MetricsRecord[]): readonly LoadReport[] {
   });
 }
 
-const stepsOf = ({ firstStep, lastStep }: LoadReport): string => `${firstStep}-${lastStep}`;
+const formatSteps = ({ firstStep, lastStep }: LoadReport): string => `${firstStep}-${lastStep}`;
 
 const areTexts = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.every((each) => typeof each === 'string');
@@ -101,9 +101,9 @@ const haveSameExperts = (one: LoadReport, other: LoadReport): boolean =>
 function movedChoices(one: LoadReport, other: LoadReport) {
   return one.layers.flatMap((layer, index) => {
     const changes = one.loads[index]!.map((rows, expert) => other.loads[index]![expert]! - rows);
-    const sumOf = (sign: number): number =>
+    const sumChanges = (sign: number): number =>
       changes.reduce((sum, change) => sum + Math.max(0, sign * change), 0);
-    const numChoices = Math.max(sumOf(1), sumOf(-1));
+    const numChoices = Math.max(sumChanges(1), sumChanges(-1));
     return numChoices === 0 ? [] : [{ layer, numChoices }];
   });
 }

@@ -5,7 +5,7 @@ import type { RunStart } from './run-record.js';
  * Returns the flags, without dashes, that give the initial weights of a run, in the form of its command: `mtl
  * sft` takes `--model`, which stands for several flags.
  */
-export function flagsOfStartOf({ flags, command }: Pick<RunStart, 'flags' | 'command'>): readonly string[] {
+export function listStartFlags({ flags, command }: Pick<RunStart, 'flags' | 'command'>): readonly string[] {
   const given = flagsOfStart.filter((name) => (flags[name] ?? false) !== false);
   const isOfModel = command.some((word) => /^--model(=|$)/.test(word));
   if (!isOfModel) return given;

@@ -1,7 +1,7 @@
-export { type ComparableRun, type ComparableValue, comparableRun, conditionsOf } from './comparable-run.js';
+export { type ComparableRun, type ComparableValue, comparableRun, listConditions } from './comparable-run.js';
 export type { ExpertLoadComparison } from './compare-expert-loads.js';
 export { compareRuns, type Difference, type LossComparison, type RunComparison } from './compare-runs.js';
-export { flagsOfStartOf } from './flags-of-start-of.js';
+export { listStartFlags } from './flags-of-start-of.js';
 export {
   type LastMetrics,
   lastMetricsIn,

@@ -88,7 +88,7 @@ export async function listRuns(directory: string): Promise<RunInformation[]> {
  *
  * @throws ConfigurationError MTL_RUN_NONE
  */
-export function runDirectoryOf(name: string): string {
+export function findRunDirectory(name: string): string {
   const found = [name, join(runsDirectory, name)].find(isRun);
   if (found !== undefined) return found;
   throw noRun(name, existsSync(name) ? `${name} holds no run` : `${name}: no such run`);

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Checkpoint, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
-import { flipsOf, readRoutings } from './routing.mjs';
+import { findFlips, readRoutings } from './routing.mjs';
 import { readStates } from './states.mjs';
 
 /**
@@ -32,7 +32,7 @@ export async function readRun({ metrics, gradients }) {
  * token chooses another expert, and that step.
  */
 export function compareRuns(run, reference) {
-  const [flip] = flipsOf(run.routings, reference.routings);
+  const [flip] = findFlips(run.routings, reference.routings);
   // a token that chooses another expert changes more than rounding does
   const comparable = reference.steps.slice(0, flip?.isNearTie ? flip.iteration - 1 : undefined);
   const largest = (name) =>
@@ -43,14 +43,14 @@ export function compareRuns(run, reference) {
     if (!(difference <= gradients.difference))
       gradients = { difference, name: name.replace(/^gradient\./, '') };
   }
-  const loss = Math.max(...lossesOf(reference).map(largest));
+  const loss = Math.max(...listLosses(reference).map(largest));
   return { loss, gradientNorm: largest('grad_norm'), gradients, flip };
 }
 
 /**
  * Returns the name lm_loss; for a model with several losses, also the names of the others and of the total.
  */
-const lossesOf = ({ steps }) => Object.keys(steps[0]).filter((name) => name.endsWith('_loss'));
+const listLosses = ({ steps }) => Object.keys(steps[0]).filter((name) => name.endsWith('_loss'));
 
 /**
  * Returns the largest relative differences between steps of a layout and of one process that start from the
@@ -58,7 +58,7 @@ const lossesOf = ({ steps }) => Object.keys(steps[0]).filter((name) => name.ends
  * chooses another expert are left out and returned separately.
  */
 export function compareSteps(run, reference) {
-  const flips = flipsOf(run.routings, reference.routings);
+  const flips = findFlips(run.routings, reference.routings);
   const flipped = new Set(flips.map(({ iteration }) => iteration));
   const worst = {
     loss: { difference: 0, iteration: 0 },
@@ -73,7 +73,7 @@ export function compareSteps(run, reference) {
     const iteration = index + 1;
     if (flipped.has(iteration)) continue;
     const own = run.steps[index];
-    for (const name of lossesOf(reference)) {
+    for (const name of listLosses(reference)) {
       note('loss', { iteration, difference: relative(own?.[name], step[name]) });
     }
     note('gradientNorm', { iteration, difference: relative(own?.grad_norm, step.grad_norm) });

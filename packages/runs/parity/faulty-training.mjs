@@ -1,5 +1,5 @@
 import { scale, sumOfSquares, Tensor } from '@mtl/kernels';
-import { ownedPartsOf } from '@mtl/optimizer';
+import { listOwnedParts } from '@mtl/optimizer';
 
 /**
  * Injects one fault into a training run, each a mistake that could really be made. For fault injection only.
@@ -144,18 +144,18 @@ function useStaleInput({ part }) {
  * head's.
  */
 function reduceTiedWeightTwice({ optimizer, processes, part }) {
-  const head = headOf(part);
+  const head = findHead(part);
   afterReduction(optimizer, () => processes.groups.dp.allReduce(head.mainGradient).wait());
 }
 
 /** Counts the tied embedding twice in the gradient norm: as the embedding, and as the head. */
 function countTiedWeightTwice({ optimizer, processes, part }) {
-  const head = headOf(part);
+  const head = findHead(part);
   if (head === undefined) return;
   const { groups } = processes;
   const { world, dp } = groups;
   // each data-parallel rank adds its share of the replicated gradient, or the slice that it has reduced
-  const share = storeOf(optimizer, head).isDivided ? 1 : 1 / (dp?.size ?? 1);
+  const share = findStore(optimizer, head).isDivided ? 1 : 1 / (dp?.size ?? 1);
   groups.world = new Proxy(world, {
     get(target, property) {
       const value = target[property];
@@ -171,11 +171,11 @@ function countTiedWeightTwice({ optimizer, processes, part }) {
   });
 }
 
-const loadsOf = ({ stages }) => [...stages.values()].flatMap(({ expertLoads }) => expertLoads);
+const listLoads = ({ stages }) => [...stages.values()].flatMap(({ expertLoads }) => expertLoads);
 
 /** Makes this rank report that its experts got no rows. */
 function dropExpertCounts({ part }) {
-  for (const load of loadsOf(part)) {
+  for (const load of listLoads(part)) {
     const take = load.take.bind(load);
     load.take = () => take().map(() => 0);
   }
@@ -183,7 +183,7 @@ function dropExpertCounts({ part }) {
 
 /** Moves the biases of experts by twice the rate, as if each step moved them twice. */
 function moveBiasesTwice({ part }) {
-  for (const load of loadsOf(part)) load.updateRate *= 2;
+  for (const load of listLoads(part)) load.updateRate *= 2;
 }
 
 /**
@@ -231,19 +231,19 @@ function afterReduction(optimizer, after, before = () => {}) {
 }
 
 /** Returns the weight of the head, on the last stage. */
-function headOf({ stages }) {
+function findHead({ stages }) {
   return [...stages.values()].find(({ isLast }) => isLast)?.outputWeight;
 }
 
-const storeOf = ({ stores }, parameter) =>
+const findStore = ({ stores }, parameter) =>
   stores.find(({ ranges }) => ranges.some((range) => range.parameter === parameter));
 
 /** Returns the sum of squares of this rank's reduced part of a parameter's gradient. */
 function squares(optimizer, parameter) {
   const output = Tensor.zeros({ shape: [1], dtype: 'float64', device: 'cpu' });
-  const store = storeOf(optimizer, parameter);
+  const store = findStore(optimizer, parameter);
   const range = store.ranges.find((each) => each.parameter === parameter);
-  for (const part of ownedPartsOf(store, range)) {
+  for (const part of listOwnedParts(store, range)) {
     const input = store.gradient(part);
     sumOfSquares({ output, input, accumulate: true });
     input.dispose();

@@ -98,7 +98,7 @@ export const traitsOfLayers = [someWindows, sinks, zeroSinks, someRotated];
 export const traitsOfBoth = [normAfter, documents, window, ...traitsOfLayers];
 
 /** Layers of the model: enough for eight stages in a pipeline, or for all chunks of a pipeline with more. */
-const numLayersOf = ({ pp }, with_) =>
+const chooseNumLayers = ({ pp }, with_) =>
   pp === undefined ? 2 : Math.max(8, ...with_.map((trait) => pp * (schedules[trait]?.numChunks ?? 1)));
 /** Layers of the deepest models: more would take longer and prove little more. */
 const mostLayers = 16;
@@ -126,7 +126,7 @@ function layout(sizes, with_ = [], precision = 'fp32') {
     traits: with_,
     precision,
     numProcesses,
-    numLayers: numLayersOf(sizes, with_),
+    numLayers: chooseNumLayers(sizes, with_),
     options: mergeOptions(
       { layout: Object.fromEntries(sizesOfMesh) },
       ...with_.map((trait) => traits[trait]),
@@ -408,11 +408,11 @@ export const layouts = [
 
 /** All combinations: 98 runs without pipelines and 210 with pipelines, for each model. */
 const crossed = [
-  ...crossOf({
+  ...crossMeshes({
     meshes: [{ tp: 2 }, { tp: 4 }, { dp: 2 }, { dp: 4 }, { tp: 2, dp: 2 }, { tp: 2, dp: 4 }],
     recomputations: [[], [selective], [full]],
   }),
-  ...pipelinesOf([
+  ...listPipelines([
     ...[{ pp: 2 }, { pp: 4 }, { pp: 8 }, { pp: 2, tp: 2 }, { pp: 4, tp: 2 }],
     ...[
       { pp: 2, dp: 4 },
@@ -440,7 +440,7 @@ export const allLayouts = [
  * Returns every schedule on every mesh that it fits, alone and with all traits that the mesh allows; in bf16
  * with all traits.
  */
-function pipelinesOf(meshes) {
+function listPipelines(meshes) {
   return meshes.flatMap((sizes) => {
     const numMicroBatches = 8 / (sizes.dp ?? 1);
     const fitting = Object.entries(schedules).filter(
@@ -460,7 +460,7 @@ function pipelinesOf(meshes) {
   });
 }
 
-function crossOf({ meshes, recomputations }) {
+function crossMeshes({ meshes, recomputations }) {
   const alone = recomputations.slice(2).map((recomputation) => [{}, recomputation]);
   const sharded = meshes.flatMap((sizes) => {
     const sequences = sizes.tp === undefined ? [[]] : [[], [sequence]];
@@ -573,7 +573,7 @@ export const faults = [
  * bits, so its bound is the bound of float32. Context parallelism sums gradients of keys and values in
  * another order before they are rounded.
  */
-export function boundsOf({ model, precision, sizes }) {
+export function chooseBounds({ model, precision, sizes }) {
   if (precision === 'fp32') return { loss: 2e-6, gradientNorm: 2e-5, gradients: 1e-5 };
   // A Llama has 8 layers here, and norms of queries and keys with 10 weights, whose gradients are sums of
   // terms of both signs. In one process, these gradients in bfloat16 are off from float32 by 1.5e-2 to

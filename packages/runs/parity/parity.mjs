@@ -19,8 +19,8 @@ import { atMostAtOnce } from '@mtl/tooling/at-most-at-once';
 import { compareRuns, compareSteps, readRun } from './compare-runs.mjs';
 import {
   allLayouts,
-  boundsOf,
   boundsOfOneStep,
+  chooseBounds,
   documents,
   faults,
   layouts,
@@ -134,14 +134,14 @@ function trainTogether(group) {
         return;
       }
       // the failed run is the first without its last step; later runs have not begun
-      const failed = group.find((_, index) => numStepsOf(plans[index]) < Number(asked.steps)) ?? group.at(-1);
+      const failed = group.find((_, index) => countSteps(plans[index]) < Number(asked.steps)) ?? group.at(-1);
       const last = output.split('\n').slice(-20).join('\n');
-      reject(new Error(`${labelOf(failed)} ended with status ${status}:\n${last}`));
+      reject(new Error(`${formatLabel(failed)} ended with status ${status}:\n${last}`));
     });
   });
 }
 
-const numStepsOf = ({ metrics }) =>
+const countSteps = ({ metrics }) =>
   existsSync(metrics) ? readFileSync(metrics, 'utf8').split('\n').length - 1 : 0;
 
 /**
@@ -183,14 +183,14 @@ const exceededByOneStep = ({ flips, ...worst }) => [
 ];
 
 /** Returns the single-process run that a layout is compared with. */
-const referenceOf = ({ model, precision, numLayers, traits }) =>
+const nameReference = ({ model, precision, numLayers, traits }) =>
   [`${model.toUpperCase()} of ${numLayers} layers in ${precision}`, ...shared(traits)].join(', ');
 
 const shared = (traits) => traits.filter((trait) => traitsOfBoth.includes(trait));
 
-const labelOf = ({ name, fault }) => (fault === undefined ? name : `${name}: ${fault}`);
+const formatLabel = ({ name, fault }) => (fault === undefined ? name : `${name}: ${fault}`);
 const scientific = (value) => value.toExponential(1).padStart(9);
-const widthOf = (cases) => Math.max(...cases.map((each) => labelOf(each).length));
+const measureWidth = (cases) => Math.max(...cases.map((each) => formatLabel(each).length));
 
 function row(label, { loss, gradientNorm, gradients }, verdict) {
   const worst = `${scientific(gradients.difference)}  ${gradients.name}`;
@@ -203,9 +203,9 @@ function alone({ model, precision, numLayers, traits }) {
   return { name: 'one process', numProcesses: 1, model, options, precision, numLayers, traits };
 }
 
-/** Trains the single-process references of cases; returns the runs by `referenceOf`. */
+/** Trains the single-process references of cases; returns the runs by `nameReference`. */
 async function trainReferences(cases) {
-  const wanted = new Map(cases.map((each) => [referenceOf(each), alone(each)]));
+  const wanted = new Map(cases.map((each) => [nameReference(each), alone(each)]));
   const runs = trainAll([...wanted.values()]);
   const references = new Map();
   for (const [index, key] of [...wanted.keys()].entries()) {
@@ -224,17 +224,17 @@ async function trainReferences(cases) {
 
 /** Trains in all layouts and compares each run with its single-process run. */
 async function compareWhole(cases, references) {
-  const width = widthOf(cases);
+  const width = measureWidth(cases);
   console.log(`\n${'largest relative difference'.padEnd(width)}      loss grad norm  gradients of step 1`);
   const results = [];
   const runs = trainAll(cases);
   for (const [index, each] of cases.entries()) {
-    const comparison = compareRuns(await runs[index], references.get(referenceOf(each)));
-    const broken = exceeded(comparison, boundsOf(each));
+    const comparison = compareRuns(await runs[index], references.get(nameReference(each)));
+    const broken = exceeded(comparison, chooseBounds(each));
     const { flip } = comparison;
     const tie = flip === undefined ? '' : tieText(flip);
     const verdict = (broken.length > 0 ? `${broken.join(', ')} out of bounds` : 'ok') + tie;
-    console.log(row(labelOf(each).padEnd(width), comparison, verdict));
+    console.log(row(formatLabel(each).padEnd(width), comparison, verdict));
     const isGood = asked.faults ? broken.includes(each.noticedBy) : broken.length === 0;
     results.push({ ...each, ...comparison, broken, isGood });
   }
@@ -264,12 +264,12 @@ const isNormAlone = (broken) => broken.join() === 'gradientNorm';
  * other failures remain.
  */
 async function compareEachStep(results, references) {
-  const width = widthOf(results);
+  const width = measureWidth(results);
   console.log(
     `\n${'each step from the state of one process'.padEnd(width)}      loss grad norm  change of the state`,
   );
-  for (const key of new Set(results.map(referenceOf))) {
-    const alike = results.filter((each) => referenceOf(each) === key);
+  for (const key of new Set(results.map(nameReference))) {
+    const alike = results.filter((each) => nameReference(each) === key);
     const states = mkdtempSync(join(directory, 'states-'));
     const [kept] = trainAll([{ ...alone(alike[0]), keeps: states }]);
     const reference = references.get(key);
@@ -286,7 +286,7 @@ async function compareEachStep(results, references) {
           : '';
       const ties = flips.length > 0 ? `, ties left out: ${flips.map(textOfFlip).join('; ')}` : '';
       const numbers = { loss: loss.difference, gradientNorm: gradientNorm.difference, gradients: state };
-      console.log(row(labelOf(each).padEnd(width), numbers, verdict + amplified + ties));
+      console.log(row(formatLabel(each).padEnd(width), numbers, verdict + amplified + ties));
     }
     rmSync(states, { recursive: true });
   }
@@ -302,9 +302,9 @@ function judgeSteps(result, comparison) {
 
 /** Checks that one process computes the same bits twice; otherwise its states cannot be compared with. */
 function checkSameSteps(key, { once, again }) {
-  const numbersOf = ({ steps }) =>
+  const formatNumbers = ({ steps }) =>
     JSON.stringify(steps.map(({ lm_loss, grad_norm }) => [lm_loss, grad_norm]));
-  if (numbersOf(once) !== numbersOf(again)) throw new Error(`${key}: two runs of one process differ`);
+  if (formatNumbers(once) !== formatNumbers(again)) throw new Error(`${key}: two runs of one process differ`);
 }
 
 async function main() {

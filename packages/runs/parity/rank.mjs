@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { saveCheckpoint } from '@mtl/checkpoint';
 import { configure } from '@mtl/configuration';
-import { exitCodeOf, formatError } from '@mtl/errors';
+import { chooseExitCode, formatError } from '@mtl/errors';
 import { openTraining } from '@mtl/runs';
 import { joinProcesses } from '@mtl/runs/internal';
 import { gradientTensors } from '@mtl/trainer/internal';
@@ -70,5 +70,5 @@ async function main() {
 
 main().catch((error) => {
   console.error(formatError(error, { debug: true }));
-  process.exit(exitCodeOf(error));
+  process.exit(chooseExitCode(error));
 });

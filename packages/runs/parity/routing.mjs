@@ -109,7 +109,7 @@ export function readRoutings(directory) {
 /** Scores this close are a tie that rounding decides: rounding alone was measured at 2e-6 in float32. */
 const nearTie = 1e-5;
 
-const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
+const computeSum = (values) => values.reduce((sum, value) => sum + value, 0);
 
 /**
  * Returns the difference between the scores that decided between a token's experts and other experts: scores
@@ -119,23 +119,23 @@ const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
  * @param {ArrayLike<number>} others
  * @returns {number}
  */
-export function gapOf({ experts, logits, selection }, others) {
+export function measureGap({ experts, logits, selection }, others) {
   const { topK, scoreFunction, numGroups, groupTopK, bias } = selection;
   const scores = Array.from(logits, (logit, expert) => {
     const score = scoreFunction === 'sigmoid' ? 1 / (1 + Math.exp(-logit)) : logit;
     return score + (bias?.[expert] ?? 0);
   });
   const each = scores.length / numGroups;
-  const groupOf = (expert) => Math.floor(expert / each);
+  const findGroup = (expert) => Math.floor(expert / each);
   const scoreOfGroup = (group) =>
-    sumOf(
+    computeSum(
       scores
         .slice(group * each, (group + 1) * each)
         .sort((a, b) => b - a)
         .slice(0, Math.floor(topK / groupTopK)),
     );
-  const groupsOf = (chosen) => new Set(Array.from(chosen, groupOf));
-  const [mine, theirs] = [groupsOf(experts), groupsOf(others)];
+  const findGroups = (chosen) => new Set(Array.from(chosen, findGroup));
+  const [mine, theirs] = [findGroups(experts), findGroups(others)];
   const left = [...mine].filter((group) => !theirs.has(group));
   const entered = [...theirs].filter((group) => !mine.has(group));
   if (numGroups > 1 && left.length === 1 && entered.length === 1) {
@@ -157,7 +157,7 @@ export function gapOf({ experts, logits, selection }, others) {
  * @param {ReadonlyMap<string, TokenChoice>} reference
  * @returns {readonly Flip[]}
  */
-export function flipsOf(run, reference) {
+export function findFlips(run, reference) {
   if (run.size !== reference.size) {
     return [{ iteration: 0, gap: Number.POSITIVE_INFINITY, isNearTie: false, tokens: [] }];
   }
@@ -172,7 +172,7 @@ export function flipsOf(run, reference) {
     const key = `${iteration}/${sample}`;
     const first = firstLayers.get(key) ?? { iteration: Number(iteration), router, gap: 0, tokens: [] };
     if (first.router === router) {
-      first.gap = Math.max(first.gap, gapOf(choice, others));
+      first.gap = Math.max(first.gap, measureGap(choice, others));
       first.tokens.push({ router, sample, position });
     }
     firstLayers.set(key, first);

@@ -8,12 +8,12 @@ import { prepareDataset } from '@mtl/data';
  */
 export async function shortDocuments(directory) {
   const words = ['tokens', 'see', 'keys', 'of', 'their', 'own', 'document', 'alone', 'here', 'and', 'now'];
-  const documentOf = (index) =>
+  const makeDocument = (index) =>
     Array.from(
       { length: 2 + ((index * 5) % 7) },
       (_, at) => words[(index * 3 + at * at) % words.length],
     ).join(' ');
-  const lines = Array.from({ length: 4000 }, (_, index) => JSON.stringify({ text: documentOf(index) }));
+  const lines = Array.from({ length: 4000 }, (_, index) => JSON.stringify({ text: makeDocument(index) }));
   const input = join(directory, 'documents.jsonl');
   writeFileSync(input, `${lines.join('\n')}\n`);
   const outputPrefix = join(directory, 'documents');

@@ -9,7 +9,7 @@ import { deserialize, serialize } from 'node:v8';
 import { Checkpoint, hostTensor, loadCheckpoint, saveCheckpoint } from '@mtl/checkpoint';
 import { optimizerTensors, weightTensors } from '@mtl/trainer';
 
-const tensorsOf = (optimizer) => [...weightTensors(optimizer), ...optimizerTensors(optimizer)];
+const listTensors = (optimizer) => [...weightTensors(optimizer), ...optimizerTensors(optimizer)];
 
 /**
  * Keeps the states of a run of one process; `after` is called before the first step with 0, and after each
@@ -18,7 +18,7 @@ const tensorsOf = (optimizer) => [...weightTensors(optimizer), ...optimizerTenso
 export function keepStates({ optimizer }, directory) {
   return {
     after: async (iteration) => {
-      const tensors = tensorsOf(optimizer);
+      const tensors = listTensors(optimizer);
       const barrier = async (succeeded) => succeeded;
       await saveCheckpoint({ directory, iteration, tensors, state: {}, rank: 0, worldSize: 1, barrier });
     },
@@ -33,7 +33,7 @@ export function followStates({ optimizer }, directory) {
   const compared = [];
   let before;
   const after = async (iteration) => {
-    const tensors = tensorsOf(optimizer).filter(({ slices }) =>
+    const tensors = listTensors(optimizer).filter(({ slices }) =>
       slices.every(({ start, end }) => start < end),
     );
     const kept = await keptBoxes(tensors, join(directory, `iter_${String(iteration).padStart(7, '0')}`));

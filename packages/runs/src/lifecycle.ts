@@ -4,14 +4,14 @@
 export { closeAfterError } from './close-all.js';
 export {
   dataChanges,
-  lastStartOf,
   noteOfUnknownData,
   notesOfDataChanges,
+  readLastStart,
   startOfCheckpoint,
 } from './data-changes/data-changes.js';
 export { taskDataFingerprint } from './data-changes/fingerprints.js';
 export { dtypeOfPrecision, optimizerOfPart } from './parts/models/build-stages.js';
-export { type ModelPart, modelPart } from './parts/models/model-part.js';
+export { modelPart, type RankModel } from './parts/models/model-part.js';
 export { SaveDirectory } from './save-directory.js';
 export { type FoundStart, findStart } from './saved/checkpoints/find-start.js';
 export { openSavedCheckpoint } from './saved/checkpoints/open-saved-checkpoint.js';

@@ -1,5 +1,11 @@
 import { configure } from '@mtl/configuration';
-import { errorOf, type ProbedOptions, problemsOfOptions, takes, valuesOfAllTypes } from '@mtl/errors/testing';
+import {
+  catchError,
+  type ProbedOptions,
+  problemsOfOptions,
+  takes,
+  valuesOfAllTypes,
+} from '@mtl/errors/testing';
 import { listRuns, readRun, removeRun, sendRun } from '@mtl/run-records';
 import { describe, expect, it } from 'vitest';
 import { openTraining } from './training/open-training.js';
@@ -83,7 +89,7 @@ describe('options of any JavaScript type', () => {
   it('are refused where they are folders of runs', async () => {
     for (const value of valuesOfAllTypes.filter((each) => typeof each !== 'string' || each === '')) {
       for (const call of [readRun, listRuns, removeRun]) {
-        const error = await errorOf(() => call(value as string));
+        const error = await catchError(() => call(value as string));
         expect(error).toMatchObject({ code: 'MTL_OPTION', message: expect.stringMatching(/^directory is /) });
       }
     }
@@ -103,7 +109,7 @@ describe('options of any JavaScript type', () => {
     [{ checkpoint: { save: 7 } }, 'checkpoint.save 7 in the options'],
     [{ streams: process.stdout }, 'streams is no option of a run'],
   ])('end train before it begins: %j', async (options, message) => {
-    expect(await errorOf(() => train(options as TrainOptions))).toMatchObject({
+    expect(await catchError(() => train(options as TrainOptions))).toMatchObject({
       code: expect.stringMatching(/^MTL_(OPTION|FLAG_VALUE)$/),
       exitCode: 2,
       message,

@@ -3,7 +3,7 @@ import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { processTestMs } from './support/run-processes.js';
 import {
-  numbersOf,
+  listNumbers,
   printedTwice,
   TrainingRuns,
   tolerances,
@@ -47,8 +47,8 @@ function expectSame(name: string, expected = 'alone', precision: 'fp32' | 'bf16'
   expect(difference.loss, `loss of ${name}`).toBeLessThan(tolerances[precision].loss);
   expect(difference.norm, `norm of ${name}`).toBeLessThan(tolerances[precision].norm);
   const bound = tolerances[precision].loss;
-  runs.metricsOf(name).forEach((line, step) => {
-    const reference = runs.metricsOf(expected)[step]!;
+  runs.readMetrics(name).forEach((line, step) => {
+    const reference = runs.readMetrics(expected)[step]!;
     for (const kind of ['sop_loss', 'total_loss'] as const) {
       if (reference[kind] === undefined) continue;
       expect(Math.abs(line[kind]! / reference[kind] - 1), `${kind} of ${name}`).toBeLessThan(bound);
@@ -58,14 +58,14 @@ function expectSame(name: string, expected = 'alone', precision: 'fp32' | 'bf16'
 
 describe('a BERT on several ranks', () => {
   it('learns, and tells its losses apart', () => {
-    const [first, last] = [runs.metricsOf('alone')[0]!, runs.metricsOf('alone').at(-1)!];
+    const [first, last] = [runs.readMetrics('alone')[0]!, runs.readMetrics('alone').at(-1)!];
     // the loss of an untrained model is the logarithm of its vocabulary size, and log 2 for sentence order
     expect(Math.abs(first.lm_loss - Math.log(100))).toBeLessThan(0.4);
     expect(Math.abs(first.sop_loss! - Math.log(2))).toBeLessThan(0.1);
     expect(last.lm_loss).toBeLessThan(first.lm_loss - 0.5);
-    for (const { lm_loss, sop_loss, total_loss } of runs.metricsOf('alone'))
+    for (const { lm_loss, sop_loss, total_loss } of runs.readMetrics('alone'))
       expect(total_loss).toBe(lm_loss + sop_loss!);
-    const [masksAlone] = runs.metricsOf('alone-masks');
+    const [masksAlone] = runs.readMetrics('alone-masks');
     for (const key of ['sop_loss', 'total_loss']) expect(masksAlone).not.toHaveProperty(key);
   });
 
@@ -130,7 +130,7 @@ describe('a BERT on several ranks', () => {
       await runs.run(2, [{ name: 'memory', options }]);
       await runs.runInProcesses(2, [{ name: 'processes', options }]);
       expectSame('processes');
-      expect(numbersOf(runs.metricsOf('processes'))).toEqual(numbersOf(runs.metricsOf('memory')));
+      expect(listNumbers(runs.readMetrics('processes'))).toEqual(listNumbers(runs.readMetrics('memory')));
     },
     processTestMs,
   );
@@ -143,7 +143,7 @@ describe('a BERT on several ranks', () => {
   });
 
   it('goes on in another layout', async () => {
-    const load: RunOptions = { checkpoint: { load: runs.pathOf('moved') } };
+    const load: RunOptions = { checkpoint: { load: runs.locate('moved') } };
     await runs.run(2, [{ name: 'moved', options: mergeOptions(tensor, { training: { exitInterval: 4 } }) }]);
     await runs.run(2, [
       { name: 'moved', options: mergeOptions(stages, load, { training: { exitInterval: 7 } }) },

@@ -135,7 +135,7 @@ describe.each([
   // sizes divide by the group size and by cache lines, so that no engine rounds a slice: the numbers are
   // exact
   describe.each(tensorSizes)('a layer that trains on %i tensor-parallel processes', (t) => {
-    const countsOf = (kind: Kind): LayerAndWhole => counted.layers.get(t)!.get(kind)!;
+    const findCounts = (kind: Kind): LayerAndWhole => counted.layers.get(t)!.get(kind)!;
     const whole = (bytesPerElement: number): number => B * S * H * bytesPerElement;
     /** Returns the least bytes that a rank sends in a collective over `bytes`. */
     const share = (bytes: number): number => (bytes * (t - 1)) / t;
@@ -143,7 +143,7 @@ describe.each([
     it.skipIf(problem)(`sends 8 B S H (t - 1) / t elements in 4 all-reduces${needs}`, () => {
       // Shoeybi et al. 2019, section 3: two in forward, two in backward; each sends 2 B S H (t - 1) / t
       for (const [kind, bytesPerElement] of [['float32', 4] as const, ['bfloat16', 2] as const]) {
-        expect(countsOf(kind).layer, kind).toEqual({
+        expect(findCounts(kind).layer, kind).toEqual({
           allGather: noCount,
           reduceScatter: noCount,
           broadcast: noCount,
@@ -159,7 +159,7 @@ describe.each([
     it.skipIf(problem)(
       `gathers 4 times, scatters 4 times and gathers 2 again, sharded along the sequence${needs}`,
       () => {
-        const { allGather, reduceScatter, allReduce } = countsOf('sequence parallel').layer;
+        const { allGather, reduceScatter, allReduce } = findCounts('sequence parallel').layer;
         // Korthikanti et al. 2022, section 4.2.2: an all-reduce is a scattering and a gathering; backward
         // gathers the inputs of the two column-parallel matmuls again instead of keeping them
         expect(allGather).toEqual({ calls: 4 + 2, sentBytes: (4 + 2) * share(whole(4)) });
@@ -172,7 +172,7 @@ describe.each([
     );
 
     it.skipIf(problem)(`sends what forward sends once more with full recomputation${needs}`, () => {
-      expect(countsOf('recomputed').layer.allReduce).toEqual({
+      expect(findCounts('recomputed').layer.allReduce).toEqual({
         calls: 6,
         sentBytes: 12 * share(whole(4)),
       });
@@ -185,7 +185,7 @@ describe.each([
       // in addition to two layers: the sum of embeddings, the sum of the head's input gradients, and for each
       // token the maximum, the sum of exponentials and the label's logit, in two all-reduces of float32
       const loss = 3 * B * S * 4;
-      expect(countsOf('float32').whole.allReduce).toEqual({
+      expect(findCounts('float32').whole.allReduce).toEqual({
         calls: 4 * 2 + 2 + 2,
         sentBytes: (4 * 2 + 2) * whole(4) + loss,
       });

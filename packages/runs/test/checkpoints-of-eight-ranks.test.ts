@@ -71,18 +71,18 @@ async function run(worldSize: number, steps: readonly Step[]): Promise<void> {
   await runProcesses<TrainGptResult[]>({ worldSize, module, argument: trainings });
 }
 
-const pathOf = (name: string): string => join(at(name), `iter_000000${numSteps}`);
+const locate = (name: string): string => join(at(name), `iter_000000${numSteps}`);
 
-const contentOf = (name: string): Promise<ReadonlyMap<string, string>> => contentOfCheckpoint(pathOf(name));
+const readContent = (name: string): Promise<ReadonlyMap<string, string>> => contentOfCheckpoint(locate(name));
 
 /** Returns hashes of the shards: they are equal if the same ranks hold the same bits of the same boxes. */
-const shardsOf = (name: string): readonly string[] =>
-  readdirSync(pathOf(name))
+const hashShards = (name: string): readonly string[] =>
+  readdirSync(locate(name))
     .filter((file) => file.endsWith('.safetensors'))
     .sort()
     .map((file) =>
       createHash('sha256')
-        .update(readFileSync(join(pathOf(name), file)))
+        .update(readFileSync(join(locate(name), file)))
         .digest('hex'),
     );
 
@@ -96,8 +96,8 @@ describe('a checkpoint of 8 processes with a distributed optimizer', () => {
     'goes to other layouts, to 1 process and back, exactly: fp32 and bf16',
     async () => {
       // run both precisions in the same processes, which take longer to start than to train
-      const inBoth = (stepsOf: (options: RunOptions, at: (name: string) => string) => readonly Step[]) =>
-        precisions.flatMap(({ precision, options }) => stepsOf(options, (name) => `${name}-${precision}`));
+      const inBoth = (trainSteps: (options: RunOptions, at: (name: string) => string) => readonly Step[]) =>
+        precisions.flatMap(({ precision, options }) => trainSteps(options, (name) => `${name}-${precision}`));
       // tp 2 x dp 4, then tp 4 x dp 2 from its checkpoint, and back
       const [wide, tall] = [tensor(2), tensor(4)];
       await run(
@@ -128,7 +128,7 @@ describe('a checkpoint of 8 processes with a distributed optimizer', () => {
   );
 
   async function expectSameContent(named: (name: string) => string): Promise<void> {
-    const content = await contentOf(named('wide'));
+    const content = await readContent(named('wide'));
     const isMoment = (name: string): boolean => name.startsWith('optimizer.exp_avg');
     const numMoments = [...content.keys()].filter(isMoment).length;
     expect(numMoments).toBe(2 * (content.size - numMoments));
@@ -137,13 +137,13 @@ describe('a checkpoint of 8 processes with a distributed optimizer', () => {
       if (isMoment(name)) expect(/[^A=]/.test(bytes), name).toBe(true);
     }
     for (const name of ['tall', 'wide-again', 'one', 'one-of-tall', 'wide-of-one', 'tall-of-one']) {
-      expect(await contentOf(named(name)), named(name)).toEqual(content);
+      expect(await readContent(named(name)), named(name)).toEqual(content);
     }
-    expect(shardsOf(named('wide')).length).toBe(8);
-    expect(shardsOf(named('one')).length).toBe(1);
-    expect(shardsOf(named('wide-again'))).toEqual(shardsOf(named('wide')));
-    expect(shardsOf(named('wide-of-one'))).toEqual(shardsOf(named('wide')));
-    expect(shardsOf(named('tall-of-one'))).toEqual(shardsOf(named('tall')));
+    expect(hashShards(named('wide')).length).toBe(8);
+    expect(hashShards(named('one')).length).toBe(1);
+    expect(hashShards(named('wide-again'))).toEqual(hashShards(named('wide')));
+    expect(hashShards(named('wide-of-one'))).toEqual(hashShards(named('wide')));
+    expect(hashShards(named('tall-of-one'))).toEqual(hashShards(named('tall')));
   }
 
   it(

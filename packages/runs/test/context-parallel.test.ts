@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { checkpointBytes } from './support/checkpoint-bytes.js';
 import {
-  numbersOf,
+  listNumbers,
   printedTwice,
   TrainingRuns,
   tolerances,
@@ -28,7 +28,7 @@ beforeAll(async () => {
 afterAll(() => runs.remove());
 
 const at = (name: string, iteration: number): string =>
-  `${runs.pathOf(name)}/iter_${String(iteration).padStart(7, '0')}`;
+  `${runs.locate(name)}/iter_${String(iteration).padStart(7, '0')}`;
 
 describe('sequences that two ranks share', () => {
   let alone: TrainGptResult;
@@ -51,9 +51,9 @@ describe('sequences that two ranks share', () => {
   });
 
   it('are resumed bit by bit', async () => {
-    const goesOn = mergeOptions(divided, { checkpoint: { load: runs.pathOf('stopped') } });
+    const goesOn = mergeOptions(divided, { checkpoint: { load: runs.locate('stopped') } });
     await runs.run(2, [{ name: 'stopped', options: goesOn }]);
-    expect(numbersOf(runs.metricsOf('stopped'))).toEqual(numbersOf(runs.metricsOf('divided')));
+    expect(listNumbers(runs.readMetrics('stopped'))).toEqual(listNumbers(runs.readMetrics('divided')));
     expect(checkpointBytes(at('stopped', 8))).toEqual(checkpointBytes(at('divided', 8)));
   });
 
@@ -71,11 +71,11 @@ describe('sequences that two ranks share', () => {
       { layout: { contextParallelSize: 4, cpCommType: ['all_gather'] } },
     ]),
   ])('go on in another layout, since no file knows of it: %s', async (layout, worldSize, options) => {
-    const load: RunOptions = { checkpoint: { load: runs.pathOf('divided'), checkpointStep: 4 } };
+    const load: RunOptions = { checkpoint: { load: runs.locate('divided'), checkpointStep: 4 } };
     const name = `from divided ${layout}`;
     await runs.run(worldSize, [{ name, options: mergeOptions(options, load) }]);
-    const actual = runs.metricsOf(name);
-    const expected = runs.metricsOf('divided').slice(4);
+    const actual = runs.readMetrics(name);
+    const expected = runs.readMetrics('divided').slice(4);
     expect(actual.map(({ iteration }) => iteration)).toEqual([5, 6, 7, 8]);
     actual.forEach(({ lm_loss, grad_norm }, index) => {
       expect(Math.abs(lm_loss / expected[index]!.lm_loss - 1)).toBeLessThan(tolerances.fp32.loss);

@@ -9,7 +9,7 @@ import { loadGptForInference } from '../src/saved/inference/load-gpt-for-inferen
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { checkpointBytes } from './support/checkpoint-bytes.js';
 import {
-  numbersOf,
+  listNumbers,
   printedTwice,
   TrainingRuns,
   tolerances,
@@ -52,14 +52,14 @@ const leftOut: RunOptions = {
 };
 beforeAll(async () => {
   runs = await TrainingRuns.create();
-  writeFileSync(runs.pathOf('train.jsonl'), lines(0, numTrained));
-  writeFileSync(runs.pathOf('validation.jsonl'), lines(numTrained, numConversations));
-  writeFileSync(runs.pathOf('chat.jinja'), template);
+  writeFileSync(runs.locate('train.jsonl'), lines(0, numTrained));
+  writeFileSync(runs.locate('validation.jsonl'), lines(numTrained, numConversations));
+  writeFileSync(runs.locate('chat.jinja'), template);
   options = {
     data: {
-      trainData: [runs.pathOf('train.jsonl')],
-      validationData: [runs.pathOf('validation.jsonl')],
-      chatTemplate: runs.pathOf('chat.jinja'),
+      trainData: [runs.locate('train.jsonl')],
+      validationData: [runs.locate('validation.jsonl')],
+      chatTemplate: runs.locate('chat.jinja'),
       epochs: 3,
     },
     training: { globalBatchSize: 4 },
@@ -82,13 +82,13 @@ describe('fine-tuning on conversations', () => {
   });
 
   /** The number of steps of one epoch, and two steps of the next epoch. */
-  const stepsInSecondEpoch = (): number => runs.metricsOf('whole').length / 3 + 2;
+  const stepsInSecondEpoch = (): number => runs.readMetrics('whole').length / 3 + 2;
 
   it('trains epochs of all conversations, and evaluates after each', () => {
     expect(output).toMatch(/24 to train on, 12 to evaluate on\n/);
     const [, rows] = /in (\d+) samples of 32/.exec(output)!;
     const stepsOfEpoch = Math.ceil(Number(rows) / 4);
-    const metrics = runs.metricsOf('whole');
+    const metrics = runs.readMetrics('whole');
     expect(metrics.length).toBe(3 * stepsOfEpoch);
     expect(validationLosses(output).length).toBe(3);
     expect(metrics[0]!.lm_loss - metrics.at(-1)!.lm_loss).toBeGreaterThan(1);
@@ -96,7 +96,7 @@ describe('fine-tuning on conversations', () => {
 
   it('has the loss of the answers alone, each in its own conversation, by their number of tokens', async () => {
     const loaded = await loadGptForInference({
-      load: runs.pathOf('whole'),
+      load: runs.locate('whole'),
       device: 'cpu',
       onNotice: () => {},
     });
@@ -123,11 +123,11 @@ describe('fine-tuning on conversations', () => {
 
   it('goes on in the middle of an epoch to the bit, from what is saved alone', async () => {
     const interval = stepsInSecondEpoch();
-    const data = readFileSync(runs.pathOf('chat.jinja'));
+    const data = readFileSync(runs.locate('chat.jinja'));
     await runs.run(1, [run('stopped', { training: { exitInterval: interval } })]);
-    expect(runs.metricsOf('stopped').length).toBe(interval);
+    expect(runs.readMetrics('stopped').length).toBe(interval);
     // the template is kept with the tokenizer
-    rmSync(runs.pathOf('chat.jinja'));
+    rmSync(runs.locate('chat.jinja'));
     const recipe: RunOptions = {
       preset: undefined,
       model: { numLayers: undefined, hiddenSize: undefined, numAttentionHeads: undefined },
@@ -135,15 +135,15 @@ describe('fine-tuning on conversations', () => {
     };
     const resumed = {
       name: 'stopped',
-      options: mergeOptions(leftOut, recipe, { checkpoint: { load: runs.pathOf('stopped') } }),
+      options: mergeOptions(leftOut, recipe, { checkpoint: { load: runs.locate('stopped') } }),
     };
     const result = (await runs.run(1, [resumed]))[0]![0]!;
-    writeFileSync(runs.pathOf('chat.jinja'), data);
+    writeFileSync(runs.locate('chat.jinja'), data);
     expect(validationLosses(result.output)).toEqual(validationLosses(output).slice(1));
-    expect(numbersOf(runs.metricsOf('stopped'))).toEqual(numbersOf(runs.metricsOf('whole')));
-    const last = join(runs.pathOf('whole'), result.checkpointPath!.split('/').at(-1)!);
+    expect(listNumbers(runs.readMetrics('stopped'))).toEqual(listNumbers(runs.readMetrics('whole')));
+    const last = join(runs.locate('whole'), result.checkpointPath!.split('/').at(-1)!);
     expect(checkpointBytes(result.checkpointPath!)).toEqual(checkpointBytes(last));
-    expect(existsSync(join(runs.pathOf('stopped'), 'tokenizer', 'chat_template.jinja'))).toBe(true);
+    expect(existsSync(join(runs.locate('stopped'), 'tokenizer', 'chat_template.jinja'))).toBe(true);
   });
 
   it.each([
@@ -156,7 +156,7 @@ describe('fine-tuning on conversations', () => {
     const first = (
       await runs.run(2, [run(name, mergeOptions(layout, { training: { exitInterval } }))])
     )[0]![0]!;
-    expect(runs.metricsOf(name).length).toBe(exitInterval);
+    expect(runs.readMetrics(name).length).toBe(exitInterval);
     const { loss, norm } = runs.differences(name, 'whole', { stopped: true });
     expect(loss).toBeLessThan(tolerances.fp32.loss);
     expect(norm).toBeLessThan(tolerances.fp32.norm);
@@ -168,7 +168,7 @@ describe('fine-tuning on conversations', () => {
 
   it('trains low-rank adapters alone, on several ranks as in one process', async () => {
     const adapters: RunOptions = {
-      checkpoint: { load: runs.pathOf('whole'), finetune: true },
+      checkpoint: { load: runs.locate('whole'), finetune: true },
       lora: { rank: 4, dropout: 0.1 },
     };
     const options = mergeOptions(adapters, { data: { epochs: 1 } });
@@ -198,7 +198,7 @@ describe('fine-tuning on conversations', () => {
       {
         name: 'early',
         options: mergeOptions(leftOut, {
-          checkpoint: { load: runs.pathOf('early') },
+          checkpoint: { load: runs.locate('early') },
           optimizer: { maxLearningRate: undefined, learningRateDecayStyle: undefined },
           data: { tokenizerType: undefined },
         }),
@@ -209,9 +209,9 @@ describe('fine-tuning on conversations', () => {
     const losses = validationLosses(early.output);
     expect(losses.at(-1)!).toBeGreaterThan(Math.min(...losses));
     expect(losses.slice(0, -1)).toEqual(losses.slice(0, -1).sort((a, b) => b - a));
-    const numSteps = runs.metricsOf('early').length;
+    const numSteps = runs.readMetrics('early').length;
     expect(numSteps).toBe(2 * losses.length);
     expect(again.reason).toBe('early-stopping');
-    expect(runs.metricsOf('early').length).toBe(numSteps);
+    expect(runs.readMetrics('early').length).toBe(numSteps);
   });
 });

@@ -18,7 +18,7 @@ const fixtures = fileURLToPath(new URL('../../formats/fixtures/', import.meta.ur
 const onNotice = (): void => {};
 
 /** Returns the bytes of all tensors of a directory, by name. */
-async function tensorsOf(folder: string): Promise<Readonly<Record<string, string>>> {
+async function readTensors(folder: string): Promise<Readonly<Record<string, string>>> {
   const weights = await SafetensorsDirectory.open(folder);
   const all: Record<string, string> = {};
   for (const [name, { dtype, shape }] of weights.tensors) {
@@ -35,10 +35,10 @@ it.each(['mixtral', 'qwen2-moe', 'qwen3-moe', 'olmoe'])(
     const [checkpoints, back] = [at(`${name}-checkpoints`), at(`${name}-back`)];
     await huggingFaceToCheckpoint({ loadHuggingFace: original, directory: checkpoints, onNotice });
     await checkpointToHuggingFace({ load: checkpoints, directory: back, onNotice });
-    expect(await tensorsOf(back)).toEqual(await tensorsOf(original));
-    const typeOf = (folder: string): unknown =>
+    expect(await readTensors(back)).toEqual(await readTensors(original));
+    const readType = (folder: string): unknown =>
       (JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8')) as { model_type: string }).model_type;
-    expect(typeOf(back)).toBe(typeOf(original));
+    expect(readType(back)).toBe(readType(original));
   },
 );
 
@@ -52,7 +52,7 @@ it('experts go through checkpoints of Megatron-LM, bit for bit', async () => {
   await checkpointToMegatron({ load: first, directory: at('megatron'), onNotice });
   await megatronToCheckpoint({ megatron: at('megatron'), directory: second, onNotice });
   await checkpointToHuggingFace({ load: second, directory: at('mixtral-again'), dtype: 'F32', onNotice });
-  expect(await tensorsOf(at('mixtral-again'))).toEqual(
-    await tensorsOf(join(fixtures, 'huggingface-mixtral')),
+  expect(await readTensors(at('mixtral-again'))).toEqual(
+    await readTensors(join(fixtures, 'huggingface-mixtral')),
   );
 });

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { checkpointToHuggingFace } from '../src/saved/conversion/from-checkpoint.js';
 import { huggingFaceToCheckpoint } from '../src/saved/conversion/to-checkpoint.js';
 import { processTestMs } from './support/run-processes.js';
-import { numbersOf, type Training, TrainingRuns } from './support/training-runs.js';
+import { listNumbers, type Training, TrainingRuns } from './support/training-runs.js';
 
 const post: RunOptions = { model: { layerNormPlacement: 'post' } };
 /** Options for runs that are only needed for their checkpoints. */
@@ -20,7 +20,7 @@ beforeAll(async () => {
   await runs.run(1, [
     {
       name: 'whole',
-      options: mergeOptions(post, { checkpoint: { saveHuggingFace: runs.pathOf('written-by-training') } }),
+      options: mergeOptions(post, { checkpoint: { saveHuggingFace: runs.locate('written-by-training') } }),
     },
     { name: 'pre', options: short },
   ]);
@@ -31,47 +31,49 @@ beforeAll(async () => {
 }, processTestMs);
 afterAll(() => runs.remove());
 
-async function toHuggingFace(run: string, directory = runs.pathOf(`${run}-hf`)): Promise<string> {
-  await checkpointToHuggingFace({ load: runs.pathOf(run), directory, dtype: 'F32', onNotice });
+async function toHuggingFace(run: string, directory = runs.locate(`${run}-hf`)): Promise<string> {
+  await checkpointToHuggingFace({ load: runs.locate(run), directory, dtype: 'F32', onNotice });
   return directory;
 }
 
 /** Returns the output of a single-process training run. */
-async function outputOf(training: Training): Promise<string> {
+async function readOutput(training: Training): Promise<string> {
   const [results] = await runs.run(1, [training]);
   return results![0]!.output;
 }
 
 const files = ['config.json', 'model.safetensors', 'tokenizer_config.json', 'vocab.txt'];
-const bytesOf = (directory: string, name: string): string =>
+const readBytes = (directory: string, name: string): string =>
   readFileSync(join(directory, name)).toString('base64');
 
 describe('a BERT between checkpoints and directories of transformers', () => {
   it('is written as a training run writes it', async () => {
-    const expected = runs.pathOf('written-by-training');
+    const expected = runs.locate('written-by-training');
     const whole = await toHuggingFace('whole');
-    for (const name of files) expect(bytesOf(whole, name), name).toBe(bytesOf(expected, name));
+    for (const name of files) expect(readBytes(whole, name), name).toBe(readBytes(expected, name));
   });
 
   it.each(['cut', 'staged'])('is complete when ranks have saved its shards: %s', async (run) => {
     const loadHuggingFace = await toHuggingFace(run);
-    const directory = runs.pathOf(`${run}-begun`);
+    const directory = runs.locate(`${run}-begun`);
     await huggingFaceToCheckpoint({ loadHuggingFace, directory, onNotice });
     const first: RunOptions = { training: { trainIterations: 1 } };
     await runs.run(1, [
       { name: `${run}-converted`, options: mergeOptions(first, { checkpoint: { load: directory } }) },
       {
         name: `${run}-itself`,
-        options: mergeOptions(post, first, { checkpoint: { load: runs.pathOf(run), finetune: true } }),
+        options: mergeOptions(post, first, { checkpoint: { load: runs.locate(run), finetune: true } }),
       },
     ]);
     // equal weights, data and layout give equal bits
-    expect(numbersOf(runs.metricsOf(`${run}-converted`))).toEqual(numbersOf(runs.metricsOf(`${run}-itself`)));
+    expect(listNumbers(runs.readMetrics(`${run}-converted`))).toEqual(
+      listNumbers(runs.readMetrics(`${run}-itself`)),
+    );
   });
 
   it('comes back, to the byte, and a training run goes on from it with the model that it finds there', async () => {
-    const huggingFace = runs.pathOf('written-by-training');
-    const directory = runs.pathOf('begun');
+    const huggingFace = runs.locate('written-by-training');
+    const directory = runs.locate('begun');
     const initialize = vi.spyOn(ReplicatedStore.prototype, 'initialize');
     const begun = await huggingFaceToCheckpoint({ loadHuggingFace: huggingFace, directory, onNotice });
     // random weights, which no run would keep
@@ -79,23 +81,23 @@ describe('a BERT between checkpoints and directories of transformers', () => {
     initialize.mockRestore();
     expect(begun).toMatchObject({ kind: 'bert', path: join(directory, 'iter_0000000') });
     const again = await toHuggingFace('begun');
-    for (const name of files) expect(bytesOf(again, name), name).toBe(bytesOf(huggingFace, name));
+    for (const name of files) expect(readBytes(again, name), name).toBe(readBytes(huggingFace, name));
     const options: RunOptions = { training: { trainIterations: 2 }, checkpoint: { load: directory } };
-    expect(await outputOf({ name: 'on', options })).toContain('iteration 0');
+    expect(await readOutput({ name: 'on', options })).toContain('iteration 0');
     // continues from the trained weights
-    const [last, first] = [runs.metricsOf('whole').at(-1)!, runs.metricsOf('on')[0]!];
+    const [last, first] = [runs.readMetrics('whole').at(-1)!, runs.readMetrics('on')[0]!];
     expect(first.lm_loss).toBeLessThan(last.lm_loss + 0.5);
-    expect(runs.metricsOf('whole')[0]!.lm_loss).toBeGreaterThan(last.lm_loss + 0.5);
+    expect(runs.readMetrics('whole')[0]!.lm_loss).toBeGreaterThan(last.lm_loss + 0.5);
   });
 
   it('computes with the epsilon and the GELU that it was trained with, or not at all', async () => {
-    const directory = runs.pathOf('other');
-    const source = await toHuggingFace('whole', runs.pathOf('other-hf'));
+    const directory = runs.locate('other');
+    const source = await toHuggingFace('whole', runs.locate('other-hf'));
     const config = join(source, 'config.json');
     const fields = JSON.parse(readFileSync(config, 'utf8')) as Record<string, unknown>;
     writeFileSync(config, JSON.stringify({ ...fields, layer_norm_eps: 1e-12, hidden_act: 'gelu_new' }));
     await huggingFaceToCheckpoint({ loadHuggingFace: source, directory, onNotice });
-    const back = await toHuggingFace('other', runs.pathOf('other-back'));
+    const back = await toHuggingFace('other', runs.locate('other-back'));
     expect(JSON.parse(readFileSync(join(back, 'config.json'), 'utf8'))).toMatchObject({
       layer_norm_eps: 1e-12,
       hidden_act: 'gelu_new',
@@ -113,7 +115,7 @@ describe('a BERT between checkpoints and directories of transformers', () => {
     ['layer norms before sublayers', () => toHuggingFace('pre'), 'MTL_HUGGING_FACE_LAYER_NORM'],
     [
       'a directory that holds a model',
-      () => toHuggingFace('whole', runs.pathOf('written-by-training')),
+      () => toHuggingFace('whole', runs.locate('written-by-training')),
       'MTL_HUGGING_FACE_EXISTS',
     ],
     ['no checkpoint', () => toHuggingFace('written-by-training'), 'MTL_CHECKPOINT_NONE'],
@@ -121,8 +123,8 @@ describe('a BERT between checkpoints and directories of transformers', () => {
       'checkpoints in the way',
       () =>
         huggingFaceToCheckpoint({
-          loadHuggingFace: runs.pathOf('written-by-training'),
-          directory: runs.pathOf('whole'),
+          loadHuggingFace: runs.locate('written-by-training'),
+          directory: runs.locate('whole'),
           onNotice,
         }),
       'MTL_CHECKPOINT_EXISTS',
@@ -130,24 +132,24 @@ describe('a BERT between checkpoints and directories of transformers', () => {
     [
       'a model of another kind',
       () => {
-        const loadHuggingFace = runs.pathOf('whole');
+        const loadHuggingFace = runs.locate('whole');
         writeFileSync(join(loadHuggingFace, 'config.json'), '{"model_type":"llama"}');
-        return huggingFaceToCheckpoint({ loadHuggingFace, directory: runs.pathOf('none'), onNotice });
+        return huggingFaceToCheckpoint({ loadHuggingFace, directory: runs.locate('none'), onNotice });
       },
       'MTL_HUGGING_FACE_CONFIG',
     ],
   ])('refuses %s', async (_, convert, code) => {
     await expect(convert()).rejects.toMatchObject({ code, exitCode: 2 });
-    expect(existsSync(runs.pathOf('none'))).toBe(false);
+    expect(existsSync(runs.locate('none'))).toBe(false);
   });
 });
 
 describe('--load and --save of one directory', () => {
   it('begin a training run where it is empty, and continue it afterwards', async () => {
     const train = (iterations: number): Promise<string> =>
-      outputOf({
+      readOutput({
         name: 'same',
-        options: { checkpoint: { load: runs.pathOf('same') }, training: { trainIterations: iterations } },
+        options: { checkpoint: { load: runs.locate('same') }, training: { trainIterations: iterations } },
       });
     expect(await train(2)).toContain('there is no checkpoint yet; training starts at iteration 0');
     expect(await train(3)).toContain('iter_0000002, iteration 2');

@@ -4,7 +4,7 @@ import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { LearningRateSchedule } from '@mtl/optimizer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+import { listNumbers, TrainingRuns, tolerances } from './support/training-runs.js';
 
 const main = { maxLearningRate: 5e-3, minLearningRate: 1e-4 };
 const own = { maxLearningRate: 2e-2, minLearningRate: 2e-3 };
@@ -43,7 +43,7 @@ beforeAll(async () => {
     { name: 'alone-untied', options: mergeOptions(decoupled, untied) },
     { name: 'alone-muon', options: mergeOptions(decoupled, muon) },
     { name: 'half', options: mergeOptions(decoupled, half) },
-    { name: 'half', options: mergeOptions(decoupled, { checkpoint: { load: runs.pathOf('half') } }) },
+    { name: 'half', options: mergeOptions(decoupled, { checkpoint: { load: runs.locate('half') } }) },
   ]);
 });
 afterAll(() => runs.remove());
@@ -58,8 +58,8 @@ function expectSame(name: string, expected: string): void {
  * Returns the tensors of a run's last checkpoint by name, in base64: the order of tensors in a file is the
  * order of the optimizer's states, which changes with two rates.
  */
-function tensorsOf(name: string): Readonly<Record<string, string>> {
-  const folder = join(runs.pathOf(name), 'iter_0000012');
+function readTensors(name: string): Readonly<Record<string, string>> {
+  const folder = join(runs.locate(name), 'iter_0000012');
   const files = readdirSync(folder).filter((file) => file.endsWith('.safetensors'));
   expect(files.length).toBe(1);
   const bytes = readFileSync(join(folder, files[0]!));
@@ -82,12 +82,12 @@ function tensorsOf(name: string): Readonly<Record<string, string>> {
 
 describe('a GPT whose embedding and output layer have a learning rate of their own', () => {
   it('has the bits of one rate where both are equal', () => {
-    expect(numbersOf(runs.metricsOf('equal'))).toEqual(numbersOf(runs.metricsOf('plain')));
-    expect(tensorsOf('equal')).toEqual(tensorsOf('plain'));
+    expect(listNumbers(runs.readMetrics('equal'))).toEqual(listNumbers(runs.readMetrics('plain')));
+    expect(readTensors('equal')).toEqual(readTensors('plain'));
   });
 
   it('learns in another way where they differ, and reports both rates of the schedule', () => {
-    const [plain, alone] = [runs.recordsOf('plain'), runs.recordsOf('alone')].map((records) =>
+    const [plain, alone] = [runs.readRecords('plain'), runs.readRecords('alone')].map((records) =>
       records.filter(({ type }) => type === undefined),
     );
     // the first step has rate 0
@@ -106,8 +106,10 @@ describe('a GPT whose embedding and output layer have a learning rate of their o
   });
 
   it('resumes bitwise', () => {
-    expect(numbersOf(runs.metricsOf('half')).slice(-6)).toEqual(numbersOf(runs.metricsOf('alone')).slice(-6));
-    expect(tensorsOf('half')).toEqual(tensorsOf('alone'));
+    expect(listNumbers(runs.readMetrics('half')).slice(-6)).toEqual(
+      listNumbers(runs.readMetrics('alone')).slice(-6),
+    );
+    expect(readTensors('half')).toEqual(readTensors('alone'));
   });
 
   it('trains as in one process: 2 ranks', async () => {
@@ -124,7 +126,7 @@ describe('a GPT whose embedding and output layer have a learning rate of their o
     for (const name of ['tensor', 'pipeline', 'data', 'distributed']) expectSame(name, 'alone');
     expectSame('untied', 'alone-untied');
     for (const name of ['muon', 'muon-stages']) expectSame(name, 'alone-muon');
-    expect(numbersOf(runs.metricsOf('distributed'))).toEqual(numbersOf(runs.metricsOf('data')));
+    expect(listNumbers(runs.readMetrics('distributed'))).toEqual(listNumbers(runs.readMetrics('data')));
   });
 
   it('goes on from the checkpoint of another layout', async () => {
@@ -133,7 +135,7 @@ describe('a GPT whose embedding and output layer have a learning rate of their o
     await runs.run(2, [
       {
         name: 'four',
-        options: mergeOptions(decoupled, pipeline, { checkpoint: { load: runs.pathOf('four') } }),
+        options: mergeOptions(decoupled, pipeline, { checkpoint: { load: runs.locate('four') } }),
       },
     ]);
     expectSame('four', 'alone');
@@ -145,15 +147,17 @@ describe('a run that resumes another schedule', () => {
 
   it('takes the rates of a checkpoint for embedding and output layer', async () => {
     const options = mergeOptions(late, {
-      checkpoint: { load: runs.pathOf('half'), useCheckpointOptParamScheduler: true },
+      checkpoint: { load: runs.locate('half'), useCheckpointOptParamScheduler: true },
     });
     await runs.run(1, [{ name: 'as-before', options }]);
-    expect(numbersOf(runs.metricsOf('as-before'))).toEqual(numbersOf(runs.metricsOf('alone')).slice(-6));
+    expect(listNumbers(runs.readMetrics('as-before'))).toEqual(
+      listNumbers(runs.readMetrics('alone')).slice(-6),
+    );
   });
 
   it('goes on from a checkpoint that was trained with one rate', async () => {
     await runs.run(1, [{ name: 'one', options: half }]);
-    const load: RunOptions = { checkpoint: { load: runs.pathOf('one') } };
+    const load: RunOptions = { checkpoint: { load: runs.locate('one') } };
     await expect(
       runs.run(1, [{ name: 'other', options: mergeOptions(decoupled, load) }]),
     ).rejects.toMatchObject({
@@ -161,9 +165,9 @@ describe('a run that resumes another schedule', () => {
     });
     const options = mergeOptions(decoupled, load, { checkpoint: { overrideOptParamScheduler: true } });
     await runs.run(1, [{ name: 'other', options }]);
-    const [first] = runs.recordsOf('other');
+    const [first] = runs.readRecords('other');
     expect(first).toMatchObject({ iteration: 7, decoupled_learning_rate: expect.any(Number) as number });
     // the first loss comes from the weights of the checkpoint
-    expect(first!.lm_loss).toBe(runs.metricsOf('plain')[6]!.lm_loss);
+    expect(first!.lm_loss).toBe(runs.readMetrics('plain')[6]!.lm_loss);
   });
 });

@@ -42,12 +42,12 @@ let runs: TrainingRuns;
 let huggingFace: string;
 beforeAll(async () => {
   runs = await TrainingRuns.create(recipe);
-  huggingFace = runs.pathOf('llama');
+  huggingFace = runs.locate('llama');
   await writeTinyLlama({ directory: huggingFace });
 });
 afterAll(() => runs.remove());
 
-const checkpointOf = (name: string): string => join(runs.pathOf(name), `iter_000000${numSteps}`);
+const locateCheckpoint = (name: string): string => join(runs.locate(name), `iter_000000${numSteps}`);
 
 const layouts: ReadonlyArray<
   readonly [worldSize: number, name: string, layout: NonNullable<RunOptions['layout']>]
@@ -72,17 +72,17 @@ describe('a checkpoint of experts that two processes share', () => {
   it('goes to other layouts exactly: weights, biases of experts, moments', async () => {
     const layout = { expertModelParallelSize: 2, useDistributedOptimizer: true };
     await runs.run(2, [{ name: 'saved', options: mergeOptions(experts, { layout }) }]);
-    const saved = await contentOfCheckpoint(checkpointOf('saved'));
+    const saved = await contentOfCheckpoint(locateCheckpoint('saved'));
     const bias = 'decoder.layers.1.mlp.router.expert_bias';
     // both steps have moved the biases
     expect(Buffer.from(saved.get(bias)!, 'base64').some((byte) => byte !== 0)).toBe(true);
     for (const [worldSize, name, layoutOfOther] of layouts) {
       const options = mergeOptions(experts, {
         layout: layoutOfOther,
-        checkpoint: { load: runs.pathOf('saved') },
+        checkpoint: { load: runs.locate('saved') },
       });
       await runs.run(worldSize, [{ name, options }]);
-      const other = await contentOfCheckpoint(checkpointOf(name));
+      const other = await contentOfCheckpoint(locateCheckpoint(name));
       expect([...other.keys()].sort(), name).toEqual([...saved.keys()].sort());
       for (const [tensor, bytes] of saved)
         expect(other.get(tensor) === bytes, `${name}: ${tensor}`).toBe(true);
@@ -97,12 +97,12 @@ const upcycled: RunOptions = {
 };
 
 describe('upcycling', () => {
-  const firstLoss = (name: string): number => runs.metricsOf(name)[0]!.lm_loss;
+  const firstLoss = (name: string): number => runs.readMetrics(name)[0]!.lm_loss;
 
   it.each(['load', 'load-hf'] as const)('begins with the loss of the dense model of --%s', async (from) => {
     const start =
       from === 'load'
-        ? { checkpoint: { load: runs.pathOf('dense'), finetune: true } }
+        ? { checkpoint: { load: runs.locate('dense'), finetune: true } }
         : mergeOptions(
             takenFromDirectory,
             { checkpoint: { loadHuggingFace: huggingFace } },
@@ -119,7 +119,7 @@ describe('upcycling', () => {
     // sums of two experts are rounded once more than the one layer: float32 through two layers
     expect(Math.abs(firstLoss(sparse) / firstLoss(same) - 1)).toBeLessThan(tolerances.fp32.loss);
     // after a step, the experts differ
-    expect(runs.metricsOf(sparse)[1]!.grad_norm).not.toBe(runs.metricsOf(same)[1]!.grad_norm);
+    expect(runs.readMetrics(sparse)[1]!.grad_norm).not.toBe(runs.readMetrics(same)[1]!.grad_norm);
     for (const [worldSize, layout] of [
       [2, { expertModelParallelSize: 2, useDistributedOptimizer: true }],
       [2, { tensorModelParallelSize: 2, sequenceParallel: true }],
@@ -134,14 +134,14 @@ describe('upcycling', () => {
 
   it('makes every expert a copy of the dense layer', async () => {
     const options = mergeOptions(upcycled, {
-      checkpoint: { load: runs.pathOf('dense'), finetune: true },
+      checkpoint: { load: runs.locate('dense'), finetune: true },
       // nothing is learned
       optimizer: { maxLearningRate: 1e-30, minLearningRate: 0, weightDecay: 0 },
     });
     await runs.run(1, [{ name: 'copies', options }]);
     const [dense, sparse] = [
-      await contentOfCheckpoint(checkpointOf('dense')),
-      await contentOfCheckpoint(checkpointOf('copies')),
+      await contentOfCheckpoint(locateCheckpoint('dense')),
+      await contentOfCheckpoint(locateCheckpoint('copies')),
     ];
     for (const part of ['linear_fc1.weight', 'linear_fc2.weight']) {
       const layer = Buffer.from(dense.get(`decoder.layers.1.mlp.${part}`)!, 'base64');
@@ -165,7 +165,7 @@ describe('upcycling', () => {
       /--hidden-size 32.*--hidden-size 64/,
     ],
   ])('refuses %s', async (_, options, message) => {
-    const load = runs.pathOf(options.checkpoint!.load!);
+    const load = runs.locate(options.checkpoint!.load!);
     const run = mergeOptions(upcycled, options, { checkpoint: { load } });
     await expect(runs.run(1, [{ name: 'refused', options: run }])).rejects.toThrow(message);
   });

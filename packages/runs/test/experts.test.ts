@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { checkpointBytes } from './support/checkpoint-bytes.js';
 import {
-  numbersOf,
+  listNumbers,
   printedTwice,
   type Training,
   TrainingRuns,
@@ -59,10 +59,10 @@ beforeAll(async () => {
 afterAll(() => runs.remove());
 
 const at = (name: string, iteration: number): string =>
-  `${runs.pathOf(name)}/iter_${String(iteration).padStart(7, '0')}`;
+  `${runs.locate(name)}/iter_${String(iteration).padStart(7, '0')}`;
 
 /** Returns the values of a tensor in a checkpoint. */
-async function valuesOf(name: string, tensor: string, iteration: number): Promise<readonly number[]> {
+async function readValues(name: string, tensor: string, iteration: number): Promise<readonly number[]> {
   const checkpoint = await Checkpoint.open(at(name, iteration));
   const { globalShape } = checkpoint.tensors.get(tensor)!;
   const values = new Float32Array(globalShape.reduce((product, size) => product * size, 1));
@@ -104,14 +104,14 @@ describe('experts on two ranks', () => {
   });
 
   it('are resumed bit by bit, with what routers remember', async () => {
-    const goesOn = mergeOptions(spread, { checkpoint: { load: runs.pathOf('stopped') } });
+    const goesOn = mergeOptions(spread, { checkpoint: { load: runs.locate('stopped') } });
     await runs.run(2, [{ name: 'stopped', options: goesOn }]);
-    expect(numbersOf(runs.metricsOf('stopped'))).toEqual(numbersOf(runs.metricsOf('spread')));
+    expect(listNumbers(runs.readMetrics('stopped'))).toEqual(listNumbers(runs.readMetrics('spread')));
     expectSameBits('stopped', 'spread', 8);
     const names = [...(await Checkpoint.open(at('spread', 8))).tensors.keys()];
     expect(names).toContain(bias);
     expect(names.filter((name) => name.startsWith('optimizer.load.'))).not.toEqual([]);
-    expect(new Set(await valuesOf('spread', bias, 8)).size).toBeGreaterThan(1);
+    expect(new Set(await readValues('spread', bias, 8)).size).toBeGreaterThan(1);
   });
 
   it('are saved in the background as in the foreground', () => {
@@ -125,18 +125,18 @@ describe('experts on two ranks', () => {
     ['divided over tensor-parallel ranks', 2, folded],
     ['shared by data-parallel ranks', 2, { layout: { expertTensorParallelSize: 2 } }],
   ])('go on in another layout: %s', async (layout, worldSize, options) => {
-    const load: RunOptions = { checkpoint: { load: runs.pathOf('spread'), checkpointStep: 4 } };
+    const load: RunOptions = { checkpoint: { load: runs.locate('spread'), checkpointStep: 4 } };
     const name = `from spread ${layout}`;
     await runs.run(worldSize, [{ name, options: mergeOptions(options, load) }]);
-    const actual = runs.metricsOf(name);
-    const expected = runs.metricsOf('spread').slice(4);
+    const actual = runs.readMetrics(name);
+    const expected = runs.readMetrics('spread').slice(4);
     expect(actual.map(({ iteration }) => iteration)).toEqual([5, 6, 7, 8]);
     actual.forEach(({ lm_loss, grad_norm }, index) => {
       expect(Math.abs(lm_loss / expected[index]!.lm_loss - 1)).toBeLessThan(tolerances.fp32.loss);
       expect(Math.abs(grad_norm / expected[index]!.grad_norm - 1)).toBeLessThan(tolerances.fp32.norm);
     });
     // all biases move in steps of one size, and both runs chose the same experts
-    const [biases, others] = [await valuesOf(name, bias, 8), await valuesOf('spread', bias, 8)];
+    const [biases, others] = [await readValues(name, bias, 8), await readValues('spread', bias, 8)];
     biases.forEach((value, expert) => {
       expect(value).toBeCloseTo(others[expert]!, 6);
     });
@@ -168,9 +168,9 @@ describe('experts on two ranks', () => {
     };
     const [[result]] = (await runs.run(2, [back])) as [TrainGptResult[]];
     expect(result!.output).toMatch(/iteration 4/);
-    expect(runs.recordsOf('back').filter(({ type }) => type === 'spike')).toHaveLength(1);
+    expect(runs.readRecords('back').filter(({ type }) => type === 'spike')).toHaveLength(1);
     // each counted step has moved a bias once or not at all; rolled-back steps have not
-    const moved = (await valuesOf('back', bias, 8)).map((value) => value / 0.01);
+    const moved = (await readValues('back', bias, 8)).map((value) => value / 0.01);
     for (const steps of moved) {
       expect(Math.abs(steps)).toBeLessThanOrEqual(8 + 1e-3);
       expect(Math.abs(steps - Math.round(steps))).toBeLessThan(1e-3);
@@ -184,14 +184,14 @@ describe('experts on two ranks', () => {
       checkpoint: { saveInterval: 1, keepLast: 99 },
     };
     await runs.run(2, [{ name: 'overflow', options: mergeOptions(spread, overflowing) }]);
-    const skipped = runs.recordsOf('overflow').filter((record) => record.skipped === true);
+    const skipped = runs.readRecords('overflow').filter((record) => record.skipped === true);
     const [first] = runs
-      .recordsOf('overflow')
+      .readRecords('overflow')
       .filter(({ type, skipped: isSkipped }) => type === undefined && isSkipped !== true);
     expect(skipped.length).toBeGreaterThan(1);
     const { iteration } = first!;
     // only the first step that was not skipped has moved the biases
-    const moved = new Set((await valuesOf('overflow', bias, iteration)).map((value) => Math.abs(value)));
+    const moved = new Set((await readValues('overflow', bias, iteration)).map((value) => Math.abs(value)));
     expect(Math.max(...moved)).toBeCloseTo(0.01, 6);
   });
 });
@@ -210,17 +210,17 @@ it('learn from conversations on two ranks as on one', async () => {
         }),
       )
       .join('\n');
-  writeFileSync(runs.pathOf('train.jsonl'), lines(0, 20));
-  writeFileSync(runs.pathOf('validation.jsonl'), lines(20, 27));
-  writeFileSync(runs.pathOf('chat.jinja'), template);
+  writeFileSync(runs.locate('train.jsonl'), lines(0, 20));
+  writeFileSync(runs.locate('validation.jsonl'), lines(20, 27));
+  writeFileSync(runs.locate('chat.jinja'), template);
   const options: RunOptions = {
     data: {
       dataPath: undefined,
       split: undefined,
       eodMaskLoss: undefined,
-      trainData: [runs.pathOf('train.jsonl')],
-      validationData: [runs.pathOf('validation.jsonl')],
-      chatTemplate: runs.pathOf('chat.jinja'),
+      trainData: [runs.locate('train.jsonl')],
+      validationData: [runs.locate('validation.jsonl')],
+      chatTemplate: runs.locate('chat.jinja'),
       epochs: 2,
     },
     training: {

@@ -33,7 +33,7 @@ afterEach(async () => {
 });
 
 const snapshot = (name: string): string =>
-  join(home, 'hub', `models--${name.replace('/', '--')}`, 'snapshots', server.commitOf(name));
+  join(home, 'hub', `models--${name.replace('/', '--')}`, 'snapshots', server.hashCommit(name));
 const ignore = (): void => {};
 
 describe('flags that name models of the Hub', () => {

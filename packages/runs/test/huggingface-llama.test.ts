@@ -10,7 +10,7 @@ import { checkpointToHuggingFace } from '../src/saved/conversion/from-checkpoint
 import { huggingFaceToCheckpoint } from '../src/saved/conversion/to-checkpoint.js';
 import { loadGptForInference } from '../src/saved/inference/load-gpt-for-inference.js';
 import {
-  numbersOf,
+  listNumbers,
   printedTwice,
   TrainingRuns,
   tolerances,
@@ -35,12 +35,13 @@ const tokenizerFiles = {
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-llama-'));
 const original = join(directory, 'original');
-const bytesOf = (folder: string, name: string): string => readFileSync(join(folder, name)).toString('base64');
-const jsonOf = (folder: string, name: string): Record<string, unknown> =>
+const readBytes = (folder: string, name: string): string =>
+  readFileSync(join(folder, name)).toString('base64');
+const readJson = (folder: string, name: string): Record<string, unknown> =>
   JSON.parse(readFileSync(join(folder, name), 'utf8')) as Record<string, unknown>;
 
 /** Returns the bytes of all tensors of a directory, by name. */
-async function tensorsOf(folder: string): Promise<Readonly<Record<string, string>>> {
+async function readTensors(folder: string): Promise<Readonly<Record<string, string>>> {
   const weights = await SafetensorsDirectory.open(folder);
   const all: Record<string, string> = {};
   for (const [name, { dtype, shape }] of weights.tensors) {
@@ -83,11 +84,11 @@ it('comes back through a checkpoint: the weights to the bit, and every other fil
   const back = join(directory, 'back');
   const options = { load: checkpoints, directory: back, onNotice: () => {} };
   expect(await checkpointToHuggingFace(options)).toMatchObject({ dtype: 'BF16' });
-  for (const name of copied) expect(bytesOf(back, name), name).toBe(bytesOf(original, name));
-  expect(jsonOf(back, 'config.json')).toEqual(jsonOf(original, 'config.json'));
-  expect(jsonOf(back, 'config.json')).toMatchObject({ model_type: 'mistral', sliding_window: 8, ...own });
-  expect(jsonOf(back, 'generation_config.json')).toEqual(generation);
-  expect(await tensorsOf(back)).toEqual(await tensorsOf(original));
+  for (const name of copied) expect(readBytes(back, name), name).toBe(readBytes(original, name));
+  expect(readJson(back, 'config.json')).toEqual(readJson(original, 'config.json'));
+  expect(readJson(back, 'config.json')).toMatchObject({ model_type: 'mistral', sliding_window: 8, ...own });
+  expect(readJson(back, 'generation_config.json')).toEqual(generation);
+  expect(await readTensors(back)).toEqual(await readTensors(original));
 });
 
 it('is scored and generates with the tokenizer that comes with it', async () => {
@@ -141,7 +142,7 @@ describe('training that starts from a directory of transformers', () => {
   it('has the losses of one process on two stages of two ranks, and writes the same kind of model', async () => {
     const options = mergeOptions(start, { checkpoint: { saveHuggingFace: join(directory, 'alone-hf') } });
     const alone = (await runs.run(1, [{ name: 'alone', options }]))[0]![0]!;
-    const losses = numbersOf(runs.metricsOf('alone')).map(([loss]) => loss!);
+    const losses = listNumbers(runs.readMetrics('alone')).map(([loss]) => loss!);
     expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.3);
     const sharded = mergeOptions(start, layout, {
       layout: { sequenceParallel: true },
@@ -157,9 +158,13 @@ describe('training that starts from a directory of transformers', () => {
     expect(ranks[0]!.sample).toBe(alone.sample);
     for (const name of ['alone-hf', 'sharded-hf']) {
       const written = join(directory, name);
-      for (const file of copied) expect(bytesOf(written, file), file).toBe(bytesOf(original, file));
-      const { dtype, torch_dtype, ...others } = jsonOf(original, 'config.json');
-      expect(jsonOf(written, 'config.json')).toEqual({ ...others, dtype: 'float32', torch_dtype: 'float32' });
+      for (const file of copied) expect(readBytes(written, file), file).toBe(readBytes(original, file));
+      const { dtype, torch_dtype, ...others } = readJson(original, 'config.json');
+      expect(readJson(written, 'config.json')).toEqual({
+        ...others,
+        dtype: 'float32',
+        torch_dtype: 'float32',
+      });
     }
   });
 
@@ -176,7 +181,7 @@ describe('training that starts from a directory of transformers', () => {
       },
     ]);
     rmSync(moved, { recursive: true });
-    const [begun, tuned] = [runs.pathOf('begun'), runs.pathOf('tuned')];
+    const [begun, tuned] = [runs.locate('begun'), runs.locate('tuned')];
     await runs.run(1, [
       {
         name: 'tuned',
@@ -193,8 +198,8 @@ describe('training that starts from a directory of transformers', () => {
         }),
       },
     ]);
-    for (const name of copied) expect(bytesOf(last, name), name).toBe(bytesOf(original, name));
-    expect(jsonOf(last, 'config.json')).toMatchObject({ model_type: 'mistral', ...own });
-    expect(jsonOf(last, 'generation_config.json')).toEqual(generation);
+    for (const name of copied) expect(readBytes(last, name), name).toBe(readBytes(original, name));
+    expect(readJson(last, 'config.json')).toMatchObject({ model_type: 'mistral', ...own });
+    expect(readJson(last, 'generation_config.json')).toEqual(generation);
   });
 });

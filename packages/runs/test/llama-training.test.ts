@@ -79,7 +79,7 @@ const models: Readonly<Record<Name, GptModelConfiguration>> = {
   qwen3: { ...common, numQueryGroups: 2, kvChannels: 10, qkLayernorm: true, rotaryBase: 1_000_000 },
 };
 
-function batchOf(rows: readonly (readonly number[])[]): TokenBatch {
+function makeBatch(rows: readonly (readonly number[])[]): TokenBatch {
   const { batchSize, sequenceLength } = fixture.recipe;
   const size = batchSize * sequenceLength;
   return sequenceFirst({
@@ -136,7 +136,7 @@ function padded({ name, size }: Parameter, tensors: ReadonlyMap<string, Float32A
   return result;
 }
 
-function lossOf(stage: GptStage, batch: TokenBatch): number {
+function computeLoss(stage: GptStage, batch: TokenBatch): number {
   const factor = 1 / numLossTokens(batch);
   stage.forward({ microBatch: 0, batch, lossFactors: { lm_loss: factor } });
   stage.backwardInput({ microBatch: 0, weights: true });
@@ -163,7 +163,7 @@ it.each([
     expect(stage.parameters.map((parameter) => parameter.name).sort()).toEqual([...initial.keys()].sort());
     const { recipe, batches, [name]: expected } = fixture;
     const differences = batches.slice(0, numSteps).map((rows, step) => {
-      const loss = lossOf(stage, batchOf(rows));
+      const loss = computeLoss(stage, makeBatch(rows));
       for (const parameter of step === 0 ? stage.parameters : []) {
         const reference = padded(parameter, gradients);
         const gradient = parameter.mainGradient.read<'float32'>();

@@ -9,7 +9,7 @@ import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import {
-  numbersOf,
+  listNumbers,
   printedTwice,
   TrainingRuns,
   tolerances,
@@ -116,7 +116,7 @@ const example: RunOptions = {
   checkpoint: { save: 'llama3', load: 'llama3', saveInterval: 1000 },
   logging: { logInterval: 1, tensorboardDirectory: 'logs' },
 };
-const namesOf = (notices: readonly string[]): readonly (string | undefined)[] =>
+const listNames = (notices: readonly string[]): readonly (string | undefined)[] =>
   notices.map((notice) => /^--\S+(?=.* has no effect)/.exec(notice)?.[0]);
 
 describe("Megatron-LM's example for Llama 3 8B", () => {
@@ -146,7 +146,7 @@ describe("Megatron-LM's example for Llama 3 8B", () => {
   });
 
   it('names the flags that have no effect', () => {
-    expect(namesOf(configuration.notices)).toEqual([...withoutEffect, '--sequence-parallel']);
+    expect(listNames(configuration.notices)).toEqual([...withoutEffect, '--sequence-parallel']);
   });
 
   it('is the run that its options describe', () => {
@@ -215,7 +215,7 @@ describe('a Llama 3 of 1/64 of the width', () => {
   afterAll(() => runs.remove());
 
   it('learns', () => {
-    const losses = runs.metricsOf('alone').map(({ lm_loss: loss }) => loss);
+    const losses = runs.readMetrics('alone').map(({ lm_loss: loss }) => loss);
     expect(losses.length).toBe(8);
     expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.2);
   });
@@ -234,18 +234,18 @@ describe('a Llama 3 of 1/64 of the width', () => {
   });
 
   it('goes on from a checkpoint of another layout', async () => {
-    const load: RunOptions = { checkpoint: { load: runs.pathOf('moved') } };
+    const load: RunOptions = { checkpoint: { load: runs.locate('moved') } };
     const until = (exitInterval: number): RunOptions => ({ training: { exitInterval } });
     await runs.run(4, [{ name: 'moved', options: mergeOptions(stages, tensor, until(4)) }]);
-    const first = runs.metricsOf('moved');
+    const first = runs.readMetrics('moved');
     await runs.run(2, [{ name: 'moved', options: mergeOptions(distributed, load, until(6)) }]);
     await runs.run(1, [{ name: 'moved', options: load }]);
-    const lines = runs.metricsOf('moved');
-    const expected = runs.metricsOf('alone');
+    const lines = runs.readMetrics('moved');
+    const expected = runs.readMetrics('alone');
     expect(first.length).toBe(4);
     expect(lines.map(({ iteration }) => iteration)).toEqual(expected.map(({ iteration }) => iteration));
-    numbersOf(lines).forEach(([loss, norm], index) => {
-      const [expectedLoss, expectedNorm] = numbersOf(expected)[index]!;
+    listNumbers(lines).forEach(([loss, norm], index) => {
+      const [expectedLoss, expectedNorm] = listNumbers(expected)[index]!;
       expect(Math.abs(loss! / expectedLoss! - 1)).toBeLessThan(tolerances.fp32.loss);
       expect(Math.abs(norm! / expectedNorm! - 1)).toBeLessThan(tolerances.fp32.norm);
     });
@@ -281,9 +281,9 @@ describe("Megatron-LM's example for Llama 3 8B at 1/64 of the width", () => {
 
   async function train(worldSize: number, name: string, layout: RunOptions['layout'] = {}): Promise<string> {
     const options = {
-      data: { dataCachePath: runs.pathOf('cache') },
-      logging: { tensorboardDirectory: runs.pathOf('logs') },
-      checkpoint: { load: runs.pathOf(name) },
+      data: { dataCachePath: runs.locate('cache') },
+      logging: { tensorboardDirectory: runs.locate('logs') },
+      checkpoint: { load: runs.locate(name) },
       layout,
     };
     const [ranks] = await runs.run(worldSize, [{ name, options }]);
@@ -292,7 +292,7 @@ describe("Megatron-LM's example for Llama 3 8B at 1/64 of the width", () => {
 
   it('trains with every option of its list, and learns', async () => {
     await train(1, 'alone');
-    const steps = runs.recordsOf('alone').filter(({ type }) => type === undefined);
+    const steps = runs.readRecords('alone').filter(({ type }) => type === undefined);
     const losses = steps.map(({ lm_loss: loss }) => loss);
     expect(losses.length).toBe(numSteps);
     expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.2);

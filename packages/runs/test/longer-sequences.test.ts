@@ -5,7 +5,7 @@ import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { contentOfCheckpoint } from './support/content-of-checkpoint.js';
 import { processTestMs } from './support/run-processes.js';
-import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+import { listNumbers, TrainingRuns, tolerances } from './support/training-runs.js';
 import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
 
 describe('a model that is trained on twice as long sequences as before, with yarn', () => {
@@ -16,7 +16,7 @@ describe('a model that is trained on twice as long sequences as before, with yar
       training: { trainIterations: 4, globalBatchSize: 2, evalIterations: 0 },
       optimizer: { maxLearningRate: 1e-3, learningRateDecayIterations: 4 },
     });
-    const original = runs.pathOf('original');
+    const original = runs.locate('original');
     await writeTinyLlama({ directory: original });
     const longer: RunOptions = {
       checkpoint: { loadHuggingFace: original },
@@ -29,12 +29,12 @@ describe('a model that is trained on twice as long sequences as before, with yar
     await runs.run(1, [
       {
         name: 'whole',
-        options: mergeOptions(options, { checkpoint: { saveHuggingFace: runs.pathOf('hf') } }),
+        options: mergeOptions(options, { checkpoint: { saveHuggingFace: runs.locate('hf') } }),
       },
       { name: 'begun', options: mergeOptions(options, { training: { exitInterval: 2 } }) },
       {
         name: 'resumed',
-        options: mergeOptions(takenFromDirectory, { checkpoint: { load: runs.pathOf('begun') } }),
+        options: mergeOptions(takenFromDirectory, { checkpoint: { load: runs.locate('begun') } }),
       },
       { name: 'plain', options: mergeOptions(takenFromDirectory, longer) },
     ]);
@@ -43,17 +43,17 @@ describe('a model that is trained on twice as long sequences as before, with yar
   }, processTestMs);
   afterAll(() => runs.remove());
 
-  const weightsOf = (name: string) => contentOfCheckpoint(join(runs.pathOf(name), 'iter_0000004'));
+  const readWeights = (name: string) => contentOfCheckpoint(join(runs.locate(name), 'iter_0000004'));
 
   it('computes otherwise than without', () => {
-    const [yarn, plain] = [numbersOf(runs.metricsOf('whole')), numbersOf(runs.metricsOf('plain'))];
+    const [yarn, plain] = [listNumbers(runs.readMetrics('whole')), listNumbers(runs.readMetrics('plain'))];
     expect(yarn).toHaveLength(4);
     expect(Math.abs(yarn[0]![0]! / plain[0]![0]! - 1)).toBeGreaterThan(1e-4);
   });
 
   it('goes on from a checkpoint bit for bit', async () => {
-    expect(numbersOf(runs.metricsOf('resumed'))).toEqual(numbersOf(runs.metricsOf('whole')).slice(2));
-    expect(await weightsOf('resumed')).toEqual(await weightsOf('whole'));
+    expect(listNumbers(runs.readMetrics('resumed'))).toEqual(listNumbers(runs.readMetrics('whole')).slice(2));
+    expect(await readWeights('resumed')).toEqual(await readWeights('whole'));
   });
 
   it('has the curve of one process on two ranks', () => {
@@ -63,7 +63,7 @@ describe('a model that is trained on twice as long sequences as before, with yar
   });
 
   it('is written for transformers with its positions', () => {
-    const config = JSON.parse(readFileSync(join(runs.pathOf('hf'), 'config.json'), 'utf8')) as object;
+    const config = JSON.parse(readFileSync(join(runs.locate('hf'), 'config.json'), 'utf8')) as object;
     const scaling = { rope_type: 'yarn', factor: 2, original_max_position_embeddings: 32 };
     expect(config).toMatchObject({
       model_type: 'llama',

@@ -8,7 +8,7 @@ import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { readHuggingFaceGpt, readLoraConfiguration, readLoraDirectory } from '@mtl/formats';
 import { isAdapter } from '@mtl/formats/internal';
 import { scoreTokens } from '@mtl/inference';
-import { sizeOf } from '@mtl/kernels';
+import { countElements } from '@mtl/kernels';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -19,12 +19,12 @@ import { loadGptForInference } from '../src/saved/inference/load-gpt-for-inferen
 import type { OpenGptWeightsOptions } from '../src/saved/inference/open-gpt-weights.js';
 import { readLoadedFlags } from '../src/saved/read-loaded-flags.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
-import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+import { listNumbers, TrainingRuns, tolerances } from './support/training-runs.js';
 import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-lora-of-experts-'));
-const pathOf = (name: string): string => join(directory, name);
-const base = pathOf('base');
+const locate = (name: string): string => join(directory, name);
+const base = locate('base');
 const onNotice = (): void => {};
 
 const targets = [
@@ -63,7 +63,7 @@ beforeAll(async () => {
     optimizer: { maxLearningRate: 3e-2, learningRateDecayIterations: 6 },
   });
   await runs.run(1, [{ name: 'alone', options: begin }]);
-  const exports = { checkpoint: { saveLora: pathOf('saved'), saveHuggingFace: pathOf('merged') } };
+  const exports = { checkpoint: { saveLora: locate('saved'), saveHuggingFace: locate('merged') } };
   const saving = mergeOptions(begin, spread, exports);
   const [[first]] = (await runs.run(2, [{ name: 'spread', options: saving }])) as [TrainGptResult[]];
   output = first!.output;
@@ -73,8 +73,8 @@ afterAll(() => {
   rmSync(directory, { recursive: true });
 });
 
-const checkpointOf = (name: string): Promise<Checkpoint> =>
-  Checkpoint.open(join(runs.pathOf(name), 'iter_0000006'));
+const openCheckpoint = (name: string): Promise<Checkpoint> =>
+  Checkpoint.open(join(runs.locate(name), 'iter_0000006'));
 
 function expectSameCurve(name: string, { stopped = false } = {}): void {
   const { loss, norm } = runs.differences(name, 'alone', { stopped });
@@ -83,12 +83,12 @@ function expectSameCurve(name: string, { stopped = false } = {}): void {
 }
 
 it('trains adapters of experts alone: the base keeps its bits, and nothing of it is in the optimizer', async () => {
-  const losses = numbersOf(runs.metricsOf('alone')).map(([loss]) => loss!);
+  const losses = listNumbers(runs.readMetrics('alone')).map(([loss]) => loss!);
   expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.1);
   // queries of two layers; of one layer two matrices of four experts, and two of the shared one; rank 3
   const numAdapted = 3 * (2 * (24 + 24) + 4 * (24 + 40 + (20 + 24)) + (24 + 16) + (16 + 24));
   expect(output).toContain(`adapters of ${numAdapted.toLocaleString('en-US')} parameters are trained`);
-  const checkpoint = await checkpointOf('spread');
+  const checkpoint = await openCheckpoint('spread');
   const states = [...checkpoint.tensors.keys()].filter(isOptimizerTensor);
   // two layers with queries, and one with four others; two factors, two moments
   expect([states.length, states.every(isAdapter)]).toEqual([(2 + 4) * 2 * 2, true]);
@@ -97,14 +97,14 @@ it('trains adapters of experts alone: the base keeps its bits, and nothing of it
   expect(kept.map(({ name }) => name)).toContain('decoder.layers.1.mlp.experts.linear_fc1.weight');
   for (const tensor of kept) {
     const { name, dtype, globalShape } = tensor;
-    const memory = new Uint8Array(4 * sizeOf(globalShape));
+    const memory = new Uint8Array(4 * countElements(globalShape));
     await original.load([hostTensor({ name, dtype, globalShape, memory })]);
     expect(Buffer.compare(await tensor.read(), memory), name).toBe(0);
   }
 });
 
 it('moves every adapter of every expert from where it began', async () => {
-  const checkpoint = await checkpointOf('spread');
+  const checkpoint = await openCheckpoint('spread');
   const factors = savedWeights(checkpoint).filter(({ name }) => name.endsWith('.lora_b.weight'));
   expect(factors).toHaveLength(6);
   for (const tensor of factors) {
@@ -134,7 +134,7 @@ describe('layouts', () => {
     await runs.run(2, trainings);
     expectSameCurve('spread');
     for (const name of Object.keys(two)) {
-      expect(runs.metricsOf(name)).toHaveLength(3);
+      expect(runs.readMetrics(name)).toHaveLength(3);
       expectSameCurve(name, { stopped: true });
     }
   });
@@ -145,7 +145,7 @@ describe('layouts', () => {
     for (const pipelineSchedule of ['1f1b', 'zb-h1']) {
       const layout = { pipelineModelParallelSize: 2, pipelineSchedule };
       await runs.run(2, [{ name: pipelineSchedule, options: mergeOptions(experts, { layout }) }]);
-      expect(runs.metricsOf(pipelineSchedule)).toHaveLength(3);
+      expect(runs.readMetrics(pipelineSchedule)).toHaveLength(3);
       const { loss, norm } = runs.differences(pipelineSchedule, 'experts alone');
       expect(loss).toBeLessThan(tolerances.fp32.loss);
       expect(norm).toBeLessThan(tolerances.fp32.norm);
@@ -181,19 +181,19 @@ describe('layouts', () => {
 
   it('resume to the bit, and one from the checkpoint of another', async () => {
     const load = (name: string) =>
-      mergeOptions(takenFromDirectory, { checkpoint: { load: runs.pathOf(name) } });
+      mergeOptions(takenFromDirectory, { checkpoint: { load: runs.locate(name) } });
     await runs.run(2, [{ name: 'resumed', options: mergeOptions(begin, spread, half) }]);
     for (const file of ['', '.jsonl'])
-      cpSync(runs.pathOf(`resumed${file}`), runs.pathOf(`moved${file}`), { recursive: true });
+      cpSync(runs.locate(`resumed${file}`), runs.locate(`moved${file}`), { recursive: true });
     await runs.run(2, [{ name: 'resumed', options: mergeOptions(load('resumed'), spread) }]);
     await runs.run(1, [{ name: 'moved', options: load('moved') }]);
-    expect(numbersOf(runs.metricsOf('resumed'))).toEqual(numbersOf(runs.metricsOf('spread')));
+    expect(listNumbers(runs.readMetrics('resumed'))).toEqual(listNumbers(runs.readMetrics('spread')));
     expectSameCurve('moved');
   });
 });
 
 describe('what is saved of ranks with different experts', () => {
-  const scoresOf = async (weights: Omit<OpenGptWeightsOptions, 'onNotice'>): Promise<number[]> => {
+  const computeScores = async (weights: Omit<OpenGptWeightsOptions, 'onNotice'>): Promise<number[]> => {
     const loaded = await loadGptForInference({ ...weights, device: 'cpu', onNotice });
     const tokens = loaded.tokenizer!.encode('Line 7 says 433 and ends.');
     const scores = scoreTokens({ model: loaded.model, tokens });
@@ -202,7 +202,7 @@ describe('what is saved of ranks with different experts', () => {
   };
 
   it('is what PEFT names parameters and layers', async () => {
-    const config = JSON.parse(readFileSync(join(pathOf('saved'), 'adapter_config.json'), 'utf8'));
+    const config = JSON.parse(readFileSync(join(locate('saved'), 'adapter_config.json'), 'utf8'));
     expect(config).toMatchObject({
       r: 3,
       lora_alpha: 6,
@@ -210,7 +210,7 @@ describe('what is saved of ranks with different experts', () => {
       target_modules: ['q_proj', 'mlp.shared_expert.gate_proj', 'mlp.shared_expert.down_proj'],
       target_parameters: ['mlp.experts.gate_up_proj', 'mlp.experts.down_proj'],
     });
-    const { targets: found } = await readLoraConfiguration(pathOf('saved'));
+    const { targets: found } = await readLoraConfiguration(locate('saved'));
     expect(found).toEqual(
       [
         ...['mlp.experts.down_proj', 'mlp.experts.gate_up_proj'],
@@ -220,38 +220,38 @@ describe('what is saved of ranks with different experts', () => {
   });
 
   it('holds the bits of the checkpoint, and is merged and scored alike from everywhere', async () => {
-    const checkpoint = await checkpointOf('spread');
+    const checkpoint = await openCheckpoint('spread');
     const { configuration: model } = await readHuggingFaceGpt({ directory: base });
-    const written = await readLoraDirectory({ directory: pathOf('saved'), model });
+    const written = await readLoraDirectory({ directory: locate('saved'), model });
     for (const tensor of savedWeights(checkpoint).filter(({ name }) => isAdapter(name))) {
       const { name, globalShape } = tensor;
-      const memory = new Uint8Array(4 * sizeOf(globalShape));
+      const memory = new Uint8Array(4 * countElements(globalShape));
       await written.load([hostTensor({ name, dtype: 'F32', globalShape, memory })]);
       expect(Buffer.compare(await tensor.read(), memory), name).toBe(0);
     }
     const [original, merged] = [
-      await scoresOf({ loadHuggingFace: base }),
-      await scoresOf({ loadHuggingFace: pathOf('merged') }),
+      await computeScores({ loadHuggingFace: base }),
+      await computeScores({ loadHuggingFace: locate('merged') }),
     ];
     expect(merged).not.toEqual(original);
     // all commands merge in float32 in the same way
-    expect(await scoresOf({ load: runs.pathOf('spread') })).toEqual(merged);
-    const [fromCheckpoint, later] = [pathOf('from checkpoint'), pathOf('merged later')];
-    await checkpointToLora({ load: runs.pathOf('spread'), directory: fromCheckpoint, onNotice });
+    expect(await computeScores({ load: runs.locate('spread') })).toEqual(merged);
+    const [fromCheckpoint, later] = [locate('from checkpoint'), locate('merged later')];
+    await checkpointToLora({ load: runs.locate('spread'), directory: fromCheckpoint, onNotice });
     await mergeLora({ loadHuggingFace: base, loadLora: fromCheckpoint, directory: later, onNotice });
-    expect(await scoresOf({ loadHuggingFace: later })).toEqual(merged);
-    expect(await scoresOf({ loadHuggingFace: base, loadLora: fromCheckpoint })).toEqual(merged);
+    expect(await computeScores({ loadHuggingFace: later })).toEqual(merged);
+    expect(await computeScores({ loadHuggingFace: base, loadLora: fromCheckpoint })).toEqual(merged);
   });
 
   it('is trained on from its directory: adapters begin where they ended', async () => {
     const once: RunOptions = { training: { trainIterations: 1 } };
     const from = (options: RunOptions) => mergeOptions(takenFromDirectory, options, once);
-    const on = from({ checkpoint: { loadHuggingFace: base, loadLora: pathOf('saved') } });
+    const on = from({ checkpoint: { loadHuggingFace: base, loadLora: locate('saved') } });
     await runs.run(2, [{ name: 'on', options: mergeOptions(on, spread) }]);
     await runs.run(1, [
-      { name: 'whole', options: from({ checkpoint: { loadHuggingFace: pathOf('merged') } }) },
+      { name: 'whole', options: from({ checkpoint: { loadHuggingFace: locate('merged') } }) },
     ]);
-    const [[loss], [merged]] = ['on', 'whole'].map((name) => numbersOf(runs.metricsOf(name))[0]!) as [
+    const [[loss], [merged]] = ['on', 'whole'].map((name) => listNumbers(runs.readMetrics(name))[0]!) as [
       number[],
       number[],
     ];
@@ -260,7 +260,7 @@ describe('what is saved of ranks with different experts', () => {
   });
 
   it('gives a run its flags', async () => {
-    const flags = flagsOfOptions({ checkpoint: { loadHuggingFace: base, loadLora: pathOf('saved') } });
+    const flags = flagsOfOptions({ checkpoint: { loadHuggingFace: base, loadLora: locate('saved') } });
     const { values } = withLoadedFlags(flags, await readLoadedFlags(flags));
     expect(values).toMatchObject({ 'lora-rank': 3, 'lora-alpha': 6, 'lora-dropout': 0 });
     expect(values['lora-targets']).toContain('mlp.experts.gate_up_proj');

@@ -8,7 +8,7 @@ import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { readHuggingFaceGpt, readLoraConfiguration, readMegatron } from '@mtl/formats';
 import { isAdapter } from '@mtl/formats/internal';
 import { scoreTokens } from '@mtl/inference';
-import { sizeOf } from '@mtl/kernels';
+import { countElements } from '@mtl/kernels';
 import { gptParameters } from '@mtl/models/internal';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -19,12 +19,12 @@ import { checkpointToHuggingFace, checkpointToMegatron } from '../src/saved/conv
 import { loadGptForInference } from '../src/saved/inference/load-gpt-for-inference.js';
 import { type OpenGptWeightsOptions, openGptWeights } from '../src/saved/inference/open-gpt-weights.js';
 import { readLoadedFlags } from '../src/saved/read-loaded-flags.js';
-import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+import { listNumbers, TrainingRuns, tolerances } from './support/training-runs.js';
 import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-lora-'));
-const pathOf = (name: string): string => join(directory, name);
-const base = pathOf('base');
+const locate = (name: string): string => join(directory, name);
+const base = locate('base');
 const onNotice = (): void => {};
 
 const adapters: RunOptions = {
@@ -46,7 +46,7 @@ beforeAll(async () => {
   };
   runs = await TrainingRuns.create(recipe);
   const options = mergeOptions(takenFromDirectory, loadBase, adapters, {
-    checkpoint: { saveLora: pathOf('saved'), saveHuggingFace: pathOf('merged') },
+    checkpoint: { saveLora: locate('saved'), saveHuggingFace: locate('merged') },
   });
   await runs.run(1, [{ name: 'alone', options }]);
 });
@@ -55,13 +55,13 @@ afterAll(() => {
   rmSync(directory, { recursive: true });
 });
 
-const checkpointOf = (name: string, iteration: number): Promise<Checkpoint> =>
-  Checkpoint.open(join(runs.pathOf(name), `iter_${String(iteration).padStart(7, '0')}`));
+const openCheckpoint = (name: string, iteration: number): Promise<Checkpoint> =>
+  Checkpoint.open(join(runs.locate(name), `iter_${String(iteration).padStart(7, '0')}`));
 
 it('trains adapters alone: the base keeps its bits, and nothing of it is in the optimizer', async () => {
-  const losses = numbersOf(runs.metricsOf('alone')).map(([loss]) => loss!);
+  const losses = listNumbers(runs.readMetrics('alone')).map(([loss]) => loss!);
   expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.1);
-  const checkpoint = await checkpointOf('alone', 6);
+  const checkpoint = await openCheckpoint('alone', 6);
   const names = [...checkpoint.tensors.keys()];
   const states = names.filter(isOptimizerTensor);
   // two layers, five linear layers, two factors, two moments
@@ -71,7 +71,7 @@ it('trains adapters alone: the base keeps its bits, and nothing of it is in the 
   expect(kept.length).toBeGreaterThan(10);
   for (const tensor of kept) {
     const { name, dtype, globalShape } = tensor;
-    const memory = new Uint8Array(4 * sizeOf(globalShape));
+    const memory = new Uint8Array(4 * countElements(globalShape));
     await original.load([hostTensor({ name, dtype, globalShape, memory })]);
     expect(Buffer.compare(await tensor.read(), memory), name).toBe(0);
   }
@@ -101,13 +101,13 @@ describe('layouts', () => {
 
   it('resume to the bit, and one from the checkpoint of another', async () => {
     const from = (name: string) =>
-      mergeOptions(takenFromDirectory, { checkpoint: { load: runs.pathOf(name) } });
+      mergeOptions(takenFromDirectory, { checkpoint: { load: runs.locate(name) } });
     const begin = mergeOptions(takenFromDirectory, loadBase, adapters, { training: { exitInterval: 3 } });
     await runs.run(1, [
       { name: 'resumed', options: begin },
       { name: 'resumed', options: from('resumed') },
     ]);
-    expect(numbersOf(runs.metricsOf('resumed'))).toEqual(numbersOf(runs.metricsOf('alone')));
+    expect(listNumbers(runs.readMetrics('resumed'))).toEqual(listNumbers(runs.readMetrics('alone')));
     const sharded = mergeOptions(tensor, { layout: { sequenceParallel: true } });
     await runs.run(2, [{ name: 'moved', options: mergeOptions(begin, sharded) }]);
     await runs.run(1, [{ name: 'moved', options: from('moved') }]);
@@ -118,7 +118,7 @@ describe('layouts', () => {
 });
 
 describe('what is saved', () => {
-  const scoresOf = async (weights: Omit<OpenGptWeightsOptions, 'onNotice'>): Promise<number[]> => {
+  const computeScores = async (weights: Omit<OpenGptWeightsOptions, 'onNotice'>): Promise<number[]> => {
     const loaded = await loadGptForInference({ ...weights, device: 'cpu', onNotice });
     const tokens = loaded.tokenizer!.encode('Line 7 says 433 and ends.');
     const scores = scoreTokens({ model: loaded.model, tokens });
@@ -128,33 +128,35 @@ describe('what is saved', () => {
 
   it('scores alike from the checkpoint and merged, at the end of the run and later', async () => {
     const [original, ofCheckpoint, merged] = [
-      await scoresOf({ loadHuggingFace: base }),
-      await scoresOf({ load: runs.pathOf('alone') }),
-      await scoresOf({ loadHuggingFace: pathOf('merged') }),
+      await computeScores({ loadHuggingFace: base }),
+      await computeScores({ load: runs.locate('alone') }),
+      await computeScores({ loadHuggingFace: locate('merged') }),
     ];
     // all three merge in float32 in the same way
     expect(ofCheckpoint).toEqual(merged);
     expect(ofCheckpoint).not.toEqual(original);
-    const [fromCheckpoint, later] = [pathOf('from checkpoint'), pathOf('merged later')];
-    await checkpointToLora({ load: runs.pathOf('alone'), directory: fromCheckpoint, onNotice });
+    const [fromCheckpoint, later] = [locate('from checkpoint'), locate('merged later')];
+    await checkpointToLora({ load: runs.locate('alone'), directory: fromCheckpoint, onNotice });
     await mergeLora({ loadHuggingFace: base, loadLora: fromCheckpoint, directory: later, onNotice });
-    expect(await scoresOf({ loadHuggingFace: later })).toEqual(merged);
-    expect(await scoresOf({ loadHuggingFace: base, loadLora: fromCheckpoint })).toEqual(merged);
-    await expect(scoresOf({ load: runs.pathOf('alone'), loadLora: fromCheckpoint })).rejects.toMatchObject({
+    expect(await computeScores({ loadHuggingFace: later })).toEqual(merged);
+    expect(await computeScores({ loadHuggingFace: base, loadLora: fromCheckpoint })).toEqual(merged);
+    await expect(
+      computeScores({ load: runs.locate('alone'), loadLora: fromCheckpoint }),
+    ).rejects.toMatchObject({
       code: 'MTL_FLAG_CONFLICT',
     });
-    for (const written of [fromCheckpoint, pathOf('saved')]) {
+    for (const written of [fromCheckpoint, locate('saved')]) {
       expect(await readLoraConfiguration(written)).toMatchObject({ rank: 4, alpha: 8, dropout: 0.2 });
     }
   });
 
   it('goes to Megatron-LM merged', async () => {
-    const theirs = pathOf('megatron');
-    await checkpointToMegatron({ load: runs.pathOf('alone'), directory: theirs, onNotice });
+    const theirs = locate('megatron');
+    await checkpointToMegatron({ load: runs.locate('alone'), directory: theirs, onNotice });
     const written = await readMegatron({ directory: theirs });
-    const merged = await readHuggingFaceGpt({ directory: pathOf('merged') });
+    const merged = await readHuggingFaceGpt({ directory: locate('merged') });
     for (const { name, globalShape } of gptParameters(merged.configuration)) {
-      const [one, other] = [written, merged].map(() => new Uint8Array(4 * sizeOf(globalShape)));
+      const [one, other] = [written, merged].map(() => new Uint8Array(4 * countElements(globalShape)));
       await written.load([hostTensor({ name, globalShape, dtype: 'F32', memory: one! })]);
       await merged.load([hostTensor({ name, globalShape, dtype: 'F32', memory: other! })]);
       expect(Buffer.compare(one!, other!), name).toBe(0);
@@ -165,8 +167,8 @@ describe('what is saved', () => {
   it.each(['decoder.layers.1.mlp.linear_fc2.lora_b.weight', 'decoder.final_layernorm.weight'])(
     'is refused without %s',
     async (missing) => {
-      const checkpoint = await checkpointOf('alone', 6);
-      const [load, target] = [pathOf(`without ${missing}`), pathOf('never written')];
+      const checkpoint = await openCheckpoint('alone', 6);
+      const [load, target] = [locate(`without ${missing}`), locate('never written')];
       const tensors = savedWeights(checkpoint).filter(({ name }) => name !== missing);
       await saveCheckpoint({ directory: load, iteration: 6, tensors, state: checkpoint.state });
       const read = async (): Promise<void> => (await openGptWeights({ load, onNotice })).load([]);
@@ -183,28 +185,31 @@ describe('what is saved', () => {
 
   it('is trained on from its directory: adapters begin where they ended', async () => {
     const once: RunOptions = { training: { trainIterations: 1 }, lora: { dropout: 0 } };
-    const on = mergeOptions(loadBase, { checkpoint: { loadLora: pathOf('saved') } }, once);
+    const on = mergeOptions(loadBase, { checkpoint: { loadLora: locate('saved') } }, once);
     const whole: RunOptions = {
-      checkpoint: { loadHuggingFace: pathOf('merged') },
+      checkpoint: { loadHuggingFace: locate('merged') },
       training: { trainIterations: 1 },
     };
     await runs.run(1, [
       { name: 'on', options: mergeOptions(takenFromDirectory, on) },
       { name: 'whole', options: mergeOptions(takenFromDirectory, whole) },
     ]);
-    const [[loss], [merged]] = [numbersOf(runs.metricsOf('on')), numbersOf(runs.metricsOf('whole'))].map(
-      (lines) => lines[0]!,
-    ) as [number[], number[]];
+    const [[loss], [merged]] = [
+      listNumbers(runs.readMetrics('on')),
+      listNumbers(runs.readMetrics('whole')),
+    ].map((lines) => lines[0]!) as [number[], number[]];
     // rounding of float32: merged weights against weights and adapters computed separately
     expect(Math.abs(loss! / merged! - 1)).toBeLessThan(tolerances.fp32.loss);
   });
 
   it('gives a run its flags, which others contradict', async () => {
-    const flagsOf = async (options: RunOptions) => {
+    const resolveFlags = async (options: RunOptions) => {
       const flags = flagsOfOptions(mergeOptions(loadBase, options));
       return withLoadedFlags(flags, await readLoadedFlags(flags)).values;
     };
-    expect(await flagsOf({ checkpoint: { loadLora: pathOf('saved') }, lora: { dropout: 0 } })).toMatchObject({
+    expect(
+      await resolveFlags({ checkpoint: { loadLora: locate('saved') }, lora: { dropout: 0 } }),
+    ).toMatchObject({
       'lora-rank': 4,
       'lora-alpha': 8,
       'use-rslora': false,
@@ -215,19 +220,19 @@ describe('what is saved', () => {
       ],
     });
     await expect(
-      flagsOf({ checkpoint: { loadLora: pathOf('saved') }, lora: { rank: 2 } }),
+      resolveFlags({ checkpoint: { loadLora: locate('saved') }, lora: { rank: 2 } }),
     ).rejects.toMatchObject({
       code: 'MTL_FLAG_CONFLICT',
       message: expect.stringContaining('--lora-rank 2 contradicts'),
     });
-    await expect(flagsOf({ checkpoint: { loadLora: base } })).rejects.toMatchObject({
+    await expect(resolveFlags({ checkpoint: { loadLora: base } })).rejects.toMatchObject({
       code: 'MTL_LORA_DIRECTORY',
     });
   });
 
   it('is not lost', async () => {
     const options: RunOptions = {
-      checkpoint: { load: runs.pathOf('alone'), finetune: true },
+      checkpoint: { load: runs.locate('alone'), finetune: true },
       training: { trainIterations: 1 },
     };
     await expect(

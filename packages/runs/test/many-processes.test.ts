@@ -4,7 +4,7 @@ import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
-  numbersOf,
+  listNumbers,
   printedTwice,
   TrainingRuns,
   tolerances,
@@ -34,8 +34,8 @@ beforeAll(async () => {
 });
 afterAll(() => runs.remove());
 
-const samplesOf = (name: string): unknown[] =>
-  readFileSync(join(runs.pathOf(name), 'samples.jsonl'), 'utf8')
+const readSamples = (name: string): unknown[] =>
+  readFileSync(join(runs.locate(name), 'samples.jsonl'), 'utf8')
     .trimEnd()
     .split('\n')
     .map((line) => JSON.parse(line));
@@ -58,27 +58,27 @@ describe('a GPT on data-parallel ranks', () => {
   ] as const)(
     'trains as in one process: $dp ranks, $precision',
     async ({ dp, precision, alone, options }) => {
-      const reference = runs.metricsOf(alone);
+      const reference = runs.readMetrics(alone);
       expect(reference[0]!.lm_loss - reference.at(-1)!.lm_loss).toBeGreaterThan(0.5);
       const trainings = kinds.map((kind) => ({
         name: `${kind.name}-${precision}-${dp}`,
         options: mergeOptions(options, kind.options),
       }));
       const results = await runs.run(dp, trainings);
-      const first = runs.metricsOf(trainings[0]!.name);
+      const first = runs.readMetrics(trainings[0]!.name);
       for (const { name } of trainings) {
         const difference = runs.differences(name, alone);
         expect(difference.loss).toBeLessThan(tolerances[precision].loss);
         expect(difference.norm).toBeLessThan(tolerances[precision].norm);
         // sums are made in the same order every time
-        expect(numbersOf(runs.metricsOf(name))).toEqual(numbersOf(first));
+        expect(listNumbers(runs.readMetrics(name))).toEqual(listNumbers(first));
       }
       for (const [index, [first, ...others]] of results.entries()) {
         expect(validationDifference(first!.output, written[alone])).toBeLessThan(
           tolerances[precision].loss + printedTwice,
         );
         expect(first!.sample).toMatch(/^A sample:\n.*(Line|says|ends)/);
-        expect(samplesOf(trainings[index]!.name)).toMatchObject([{ iteration: 24, text: first!.sample }]);
+        expect(readSamples(trainings[index]!.name)).toMatchObject([{ iteration: 24, text: first!.sample }]);
         for (const { output } of others) expect(output).toBe('');
       }
     },
@@ -123,11 +123,11 @@ describe('samples at evaluations', () => {
         { name, options: mergeOptions(short, options, { logging: { noEvalSamples: undefined } }) },
         { name: without, options: mergeOptions(short, options) },
       ]);
-      expect(numbersOf(runs.metricsOf(name))).toEqual(numbersOf(runs.metricsOf(without)));
+      expect(listNumbers(runs.readMetrics(name))).toEqual(listNumbers(runs.readMetrics(without)));
       const validations = (of: string): unknown[] =>
-        runs.recordsOf(of).flatMap(({ type, lm_loss }) => (type === 'validation' ? [lm_loss] : []));
+        runs.readRecords(of).flatMap(({ type, lm_loss }) => (type === 'validation' ? [lm_loss] : []));
       expect(validations(name)).toEqual(validations(without));
-      expect(samplesOf(name)).toMatchObject(
+      expect(readSamples(name)).toMatchObject(
         [3, 6].map((iteration) => ({
           iteration,
           label: 'A sample',
@@ -136,7 +136,7 @@ describe('samples at evaluations', () => {
           completion: expect.any(String),
         })),
       );
-      expect(existsSync(join(runs.pathOf(without), 'samples.jsonl'))).toBe(false);
+      expect(existsSync(join(runs.locate(without), 'samples.jsonl'))).toBe(false);
     }
   });
 });
@@ -149,22 +149,22 @@ describe('a GPT in processes that share memory', () => {
       options: kind.options,
     }));
     await runs.runInProcesses(processes, trainings);
-    const first = runs.metricsOf(trainings[0]!.name);
+    const first = runs.readMetrics(trainings[0]!.name);
     for (const { name } of trainings) {
       const difference = runs.differences(name, 'alone');
       expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
       expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
-      expect(numbersOf(runs.metricsOf(name))).toEqual(numbersOf(first));
+      expect(listNumbers(runs.readMetrics(name))).toEqual(listNumbers(first));
     }
     // both engines add float32 in the order of the ranks
     await runs.run(processes, [{ name: `memory-${processes}` }]);
-    expect(numbersOf(first)).toEqual(numbersOf(runs.metricsOf(`memory-${processes}`)));
+    expect(listNumbers(first)).toEqual(listNumbers(runs.readMetrics(`memory-${processes}`)));
   });
 });
 
 describe('checkpoints', () => {
   it('let a GPT go on in another layout, and are written for and read from Hugging Face in any', async () => {
-    const [huggingFace, save] = [runs.pathOf('hugging-face'), runs.pathOf('moved')];
+    const [huggingFace, save] = [runs.locate('hugging-face'), runs.locate('moved')];
     const distributed: RunOptions = { layout: { useDistributedOptimizer: true, overlapParamGather: true } };
     await runs.run(4, [
       { name: 'moved', options: mergeOptions(distributed, { training: { exitInterval: 8 } }) },
@@ -191,11 +191,11 @@ describe('checkpoints', () => {
     await runs.run(2, [{ name: 'from-hf', options: mergeOptions(starting, distributed) }]);
     expect(runs.differences('from-hf', 'from-hf-alone').loss).toBeLessThan(tolerances.fp32.loss);
     // ln 257 is 5.55: training continues from the learned weights
-    expect(runs.metricsOf('from-hf')[0]!.lm_loss).toBeLessThan(runs.metricsOf('alone')[2]!.lm_loss);
+    expect(runs.readMetrics('from-hf')[0]!.lm_loss).toBeLessThan(runs.readMetrics('alone')[2]!.lm_loss);
   });
 
   it('change tensor parallelism in the middle of a run', async () => {
-    const load: RunOptions = { checkpoint: { load: runs.pathOf('meshes') } };
+    const load: RunOptions = { checkpoint: { load: runs.locate('meshes') } };
     const tensor = (size: number): RunOptions => ({ layout: { tensorModelParallelSize: size } });
     const distributed = mergeOptions(tensor(2), {
       layout: { useDistributedOptimizer: true, sequenceParallel: true },
@@ -220,7 +220,7 @@ describe('checkpoints', () => {
     const [again] = await runs.run(2, [{ name: 'restarted', options: interrupted, isRestart: true }]);
     expect(again![0]!.output).toContain('iteration 10');
     await runs.run(2, [{ name: 'undisturbed' }]);
-    expect(numbersOf(runs.metricsOf('restarted'))).toEqual(numbersOf(runs.metricsOf('undisturbed')));
+    expect(listNumbers(runs.readMetrics('restarted'))).toEqual(listNumbers(runs.readMetrics('undisturbed')));
     const [begun] = await runs.run(2, [
       { name: 'never-saved', options: { training: { trainIterations: 1 } }, isRestart: true },
     ]);

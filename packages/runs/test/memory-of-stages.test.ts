@@ -109,7 +109,7 @@ interface RankOn {
 }
 
 /** Returns the parts of the model on a rank. */
-function piecesOf(each: Case, { placement }: PipelineSchedule, { rank, device }: RankOn) {
+function buildPieces(each: Case, { placement }: PipelineSchedule, { rank, device }: RankOn) {
   const { dtype = 'float32', recomputation = { granularity: 'none' }, bert } = each;
   const perChunk = sizes.numLayers / placement.length;
   const layers = placement.map((_, chunk) => ({ start: chunk * perChunk, end: (chunk + 1) * perChunk }));
@@ -141,7 +141,7 @@ function measureRank(each: Case, schedule: PipelineSchedule, on: RankOn): number
   const { rank, device } = on;
   const { dtype = 'float32' } = each;
   trimMemory(device);
-  const pieces = piecesOf(each, schedule, on);
+  const pieces = buildPieces(each, schedule, on);
   const { parameters } = pieces;
   const stages: ReadonlyMap<number, Stage<TokenBatch | MaskedTokenBatch>> = pieces.stages as never;
   const batch = each.bert === undefined ? tokenBatch : maskedBatch;

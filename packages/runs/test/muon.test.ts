@@ -4,7 +4,7 @@ import { Checkpoint } from '@mtl/checkpoint';
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+import { listNumbers, TrainingRuns, tolerances } from './support/training-runs.js';
 
 const muon: RunOptions = {
   optimizer: {
@@ -50,7 +50,7 @@ beforeAll(async () => {
       name: 'half',
       options: { training: { exitInterval: 6 }, checkpoint: { saveInterval: 3, asyncSave: true } },
     },
-    { name: 'half', options: { checkpoint: { load: runs.pathOf('half') } } },
+    { name: 'half', options: { checkpoint: { load: runs.locate('half') } } },
   ]);
 });
 afterAll(() => runs.remove());
@@ -63,15 +63,17 @@ function expectSame(name: string, expected: string, precision: 'fp32' | 'bf16' =
 
 describe('a GPT trained with Muon', () => {
   it('learns, another way than with AdamW', () => {
-    const [own, adam] = [runs.metricsOf('alone'), runs.metricsOf('adam')];
+    const [own, adam] = [runs.readMetrics('alone'), runs.readMetrics('adam')];
     expect(own[0]).toMatchObject({ lm_loss: adam[0]!.lm_loss });
     expect(own[0]!.lm_loss - own.at(-1)!.lm_loss).toBeGreaterThan(0.5);
     expect(own.at(-1)!.lm_loss).not.toBe(adam.at(-1)!.lm_loss);
   });
 
   it('resumes bitwise from a checkpoint that was saved in the background', async () => {
-    expect(numbersOf(runs.metricsOf('half')).slice(-6)).toEqual(numbersOf(runs.metricsOf('alone')).slice(-6));
-    const folders = ['alone', 'half'].map((name) => join(runs.pathOf(name), 'iter_0000012'));
+    expect(listNumbers(runs.readMetrics('half')).slice(-6)).toEqual(
+      listNumbers(runs.readMetrics('alone')).slice(-6),
+    );
+    const folders = ['alone', 'half'].map((name) => join(runs.locate(name), 'iter_0000012'));
     const [whole, halves] = folders.map((folder) =>
       readdirSync(folder)
         .filter((file) => file.endsWith('.safetensors'))
@@ -80,15 +82,15 @@ describe('a GPT trained with Muon', () => {
     expect(whole!.length).toBeGreaterThan(0);
     expect(halves).toEqual(whole);
     const { tensors } = await Checkpoint.open(folders[0]!);
-    const statesOf = (name: string): string[] =>
+    const listStates = (name: string): string[] =>
       [...tensors.keys()].filter((key) => key.endsWith(`.${name}`)).map((key) => key.split('.')[1]!);
-    expect(statesOf('decoder.layers.0.mlp.linear_fc1.weight')).toEqual(['momentum_buffer']);
-    expect(statesOf('decoder.layers.0.mlp.linear_fc1.bias').sort()).toEqual(['exp_avg', 'exp_avg_sq']);
-    expect(statesOf('embedding.word_embeddings.weight').sort()).toEqual(['exp_avg', 'exp_avg_sq']);
+    expect(listStates('decoder.layers.0.mlp.linear_fc1.weight')).toEqual(['momentum_buffer']);
+    expect(listStates('decoder.layers.0.mlp.linear_fc1.bias').sort()).toEqual(['exp_avg', 'exp_avg_sq']);
+    expect(listStates('embedding.word_embeddings.weight').sort()).toEqual(['exp_avg', 'exp_avg_sq']);
   });
 
   it('trains as in one process: 2 ranks', async () => {
-    const half = runs.pathOf('half');
+    const half = runs.locate('half');
     await runs.run(2, [
       { name: 'tensor', options: tensor },
       { name: 'pipeline', options: pipeline },
@@ -105,27 +107,29 @@ describe('a GPT trained with Muon', () => {
     expectSame('llama', 'alone-llama');
     expectSame('tensor-bf16', 'alone-bf16', 'bf16');
     expectSame('tensor-fp16', 'alone-fp16', 'bf16');
-    const rest = runs.metricsOf('from-half');
+    const rest = runs.readMetrics('from-half');
     expect(rest.length).toBe(6);
     runs
-      .metricsOf('alone')
+      .readMetrics('alone')
       .slice(-6)
       .forEach(({ lm_loss }, index) => {
         expect(Math.abs(rest[index]!.lm_loss / lm_loss - 1)).toBeLessThan(tolerances.fp32.loss);
       });
-    expect(numbersOf(runs.metricsOf('distributed'))).toEqual(numbersOf(runs.metricsOf('data')));
-    expect(numbersOf(runs.metricsOf('distributed-bf16'))).toEqual(numbersOf(runs.metricsOf('data-bf16')));
+    expect(listNumbers(runs.readMetrics('distributed'))).toEqual(listNumbers(runs.readMetrics('data')));
+    expect(listNumbers(runs.readMetrics('distributed-bf16'))).toEqual(
+      listNumbers(runs.readMetrics('data-bf16')),
+    );
   });
 
   it('trains as in one process: 2 x 2 ranks, and goes on from their checkpoint in one', async () => {
     const layout = mergeOptions(tensor, distributed);
     await runs.run(4, [{ name: 'four', options: mergeOptions(layout, { training: { exitInterval: 6 } }) }]);
-    await runs.run(1, [{ name: 'four', options: { checkpoint: { load: runs.pathOf('four') } } }]);
+    await runs.run(1, [{ name: 'four', options: { checkpoint: { load: runs.locate('four') } } }]);
     expectSame('four', 'alone');
   });
 
   it('refuses the state of another optimizer', async () => {
-    const load = (name: string): RunOptions => ({ checkpoint: { load: runs.pathOf(name) } });
+    const load = (name: string): RunOptions => ({ checkpoint: { load: runs.locate(name) } });
     await expect(runs.run(1, [{ name: 'mixed', options: load('adam') }])).rejects.toMatchObject({
       code: 'MTL_CHECKPOINT_OPTIMIZER',
     });

@@ -12,7 +12,7 @@ import { type TrainOptions, train } from '../src/training/train.js';
 import { preparedCorpus } from './support/prepared-corpus.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-left-open-'));
-const pathOf = (name: string): string => join(directory, name);
+const locate = (name: string): string => join(directory, name);
 const onNotice = (): void => {};
 
 /** Options of a tiny run, on a corpus whose indices are read quickly. */
@@ -28,33 +28,33 @@ const conversations = {
   data: {
     sequenceLength: 16,
     tokenizerType: tiny.data.tokenizerType,
-    trainData: [pathOf('train.jsonl')],
-    chatTemplate: pathOf('chat.jinja'),
+    trainData: [locate('train.jsonl')],
+    chatTemplate: locate('chat.jinja'),
   },
 } satisfies TrainOptions;
 
 beforeAll(async () => {
-  writeFileSync(pathOf('file'), '');
-  mkdirSync(pathOf('folder'));
+  writeFileSync(locate('file'), '');
+  mkdirSync(locate('folder'));
   writeFileSync(
-    pathOf('chat.jinja'),
+    locate('chat.jinja'),
     '{% for m in messages %}{{ m.role[0] + m.content + eos_token }}{% endfor %}',
   );
   const messages = [
     { role: 'user', content: '1' },
     { role: 'assistant', content: '2' },
   ];
-  writeFileSync(pathOf('train.jsonl'), `${JSON.stringify({ messages })}\n`.repeat(4));
-  await trained({ ...tiny, checkpoint: { save: pathOf('saved') } });
+  writeFileSync(locate('train.jsonl'), `${JSON.stringify({ messages })}\n`.repeat(4));
+  await trained({ ...tiny, checkpoint: { save: locate('saved') } });
   // a checkpoint with damaged values and an intact manifest
-  cpSync(pathOf('saved'), pathOf('damaged'), { recursive: true });
-  const shard = pathOf('damaged/iter_0000001/shard-00000-000.safetensors');
+  cpSync(locate('saved'), locate('damaged'), { recursive: true });
+  const shard = locate('damaged/iter_0000001/shard-00000-000.safetensors');
   const bytes = readFileSync(shard);
   bytes[bytes.length - 3]! ^= 1;
   writeFileSync(shard, bytes);
-  await checkpointToHuggingFace({ load: pathOf('saved'), directory: pathOf('hf'), dtype: 'F32', onNotice });
-  cpSync(pathOf('hf'), pathOf('hf-damaged'), { recursive: true });
-  const weights = pathOf('hf-damaged/model.safetensors');
+  await checkpointToHuggingFace({ load: locate('saved'), directory: locate('hf'), dtype: 'F32', onNotice });
+  cpSync(locate('hf'), locate('hf-damaged'), { recursive: true });
+  const weights = locate('hf-damaged/model.safetensors');
   writeFileSync(weights, readFileSync(weights).subarray(0, -8));
 });
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -74,14 +74,14 @@ const failing = (part: 'beforeStep' | 'onGradients' | 'afterStep'): TrainerExten
 const twice: readonly TrainerExtension[] = [{ name: 'a' }, { name: 'a' }];
 
 async function inference(load: string, { isLeft = false } = {}): Promise<void> {
-  using loaded = await loadGptForInference({ load: pathOf(load), device: 'cpu', onNotice });
+  using loaded = await loadGptForInference({ load: locate(load), device: 'cpu', onNotice });
   const { model } = loaded;
   for await (const _ of generate({ model, prompts: [[1], [2, 3]], maxNewTokens: 4 })) if (isLeft) break;
   await perplexity({ model, tokens: [1, 2, 3, 4], window: 4 });
 }
 
 const neverLoaded = async (): Promise<void> => {
-  await loadGptForInference({ loadHuggingFace: pathOf('hf-damaged'), device: 'cpu', onNotice });
+  await loadGptForInference({ loadHuggingFace: locate('hf-damaged'), device: 'cpu', onNotice });
 };
 
 it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
@@ -89,16 +89,16 @@ it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
   ['train on the corpus of its preset', () => trained({ ...tiny, data: { sequenceLength: 16 } })],
   ['train, whose steps are not run', () => trained(tiny, { steps: false })],
   ['train on conversations', () => trained({ ...tiny, ...conversations })],
-  ['train from a model', () => trained({ ...tiny, checkpoint: { load: pathOf('saved'), finetune: true } })],
+  ['train from a model', () => trained({ ...tiny, checkpoint: { load: locate('saved'), finetune: true } })],
   ['train that has two extensions of a name', () => trained({ ...tiny, extensions: twice }), 'MTL_EXTENSION'],
   [
     'train that cannot report',
-    () => trained({ ...tiny, logging: { tensorboardDirectory: pathOf('file') } }),
+    () => trained({ ...tiny, logging: { tensorboardDirectory: locate('file') } }),
     /EEXIST/,
   ],
   [
     'train that cannot report, nor write metrics',
-    () => trained({ ...tiny, logging: { metricsJsonl: pathOf('folder') } }),
+    () => trained({ ...tiny, logging: { metricsJsonl: locate('folder') } }),
     'MTL_METRICS_FILE',
   ],
   [
@@ -106,23 +106,23 @@ it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
     () =>
       trained({
         ...tiny,
-        logging: { metricsJsonl: pathOf('m.jsonl'), tensorboardDirectory: pathOf('file') },
+        logging: { metricsJsonl: locate('m.jsonl'), tensorboardDirectory: locate('file') },
       }),
     /EEXIST/,
   ],
   [
     'train that cannot save',
-    () => trained({ ...tiny, checkpoint: { save: pathOf('file') } }),
+    () => trained({ ...tiny, checkpoint: { save: locate('file') } }),
     'MTL_CHECKPOINT_DENIED',
   ],
   [
     'train from what is damaged',
-    () => trained({ ...tiny, checkpoint: { load: pathOf('damaged'), finetune: true } }),
+    () => trained({ ...tiny, checkpoint: { load: locate('damaged'), finetune: true } }),
     /MTL_CHECKPOINT/,
   ],
   [
     'train from a damaged directory',
-    () => trained({ ...tiny, checkpoint: { loadHuggingFace: pathOf('hf-damaged') } }),
+    () => trained({ ...tiny, checkpoint: { loadHuggingFace: locate('hf-damaged') } }),
     /MTL_/,
   ],
   ['train without data', () => trained({ ...tiny, data: { ...tiny.data, split: '0,1,0' } }), 'MTL_SPLIT'],
@@ -149,7 +149,7 @@ it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
     'conversion',
     async () => {
       const to = mkdtempSync(join(directory, 'converted-'));
-      await huggingFaceToCheckpoint({ loadHuggingFace: pathOf('hf'), directory: to, onNotice });
+      await huggingFaceToCheckpoint({ loadHuggingFace: locate('hf'), directory: to, onNotice });
       const back = mkdtempSync(join(directory, 'back-'));
       await checkpointToHuggingFace({ load: to, directory: back, dtype: 'F32', onNotice });
     },

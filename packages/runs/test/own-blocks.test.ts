@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadModelBlocks } from '../src/parts/models/load-model-blocks.js';
 import { readLoadedFlags } from '../src/saved/read-loaded-flags.js';
 import { processTestMs } from './support/run-processes.js';
-import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+import { listNumbers, TrainingRuns, tolerances } from './support/training-runs.js';
 
 const blocks = fileURLToPath(new URL('./support/own-blocks.mjs', import.meta.url));
 const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
@@ -38,14 +38,14 @@ describe('a model with blocks of its own', () => {
       { name: 'several', options: mergeOptions(own, layouts[0]!) },
       {
         name: 'resumed',
-        options: mergeOptions(own, layouts[1]!, { checkpoint: { load: runs.pathOf('half') } }),
+        options: mergeOptions(own, layouts[1]!, { checkpoint: { load: runs.locate('half') } }),
       },
     ]);
   }, processTestMs);
   afterAll(() => runs.remove());
 
   it('trains, otherwise than the one of its flags', () => {
-    const [own, standard] = [numbersOf(runs.metricsOf('own')), numbersOf(runs.metricsOf('standard'))];
+    const [own, standard] = [listNumbers(runs.readMetrics('own')), listNumbers(runs.readMetrics('standard'))];
     expect(own).toHaveLength(8);
     expect(own.at(-1)![0]).toBeLessThan(own[0]![0]!);
     expect(own[1]).not.toEqual(standard[1]);
@@ -55,14 +55,14 @@ describe('a model with blocks of its own', () => {
     const { loss, norm } = runs.differences('several', 'own');
     expect(loss).toBeLessThan(tolerances.fp32.loss);
     expect(norm).toBeLessThan(tolerances.fp32.norm);
-    const expected = numbersOf(runs.metricsOf('own')).slice(4);
-    numbersOf(runs.metricsOf('resumed')).forEach(([resumed], index) => {
+    const expected = listNumbers(runs.readMetrics('own')).slice(4);
+    listNumbers(runs.readMetrics('resumed')).forEach(([resumed], index) => {
       expect(Math.abs(resumed! / expected[index]![0]! - 1)).toBeLessThan(tolerances.fp32.loss);
     });
   });
 
   it('runs no module that only a checkpoint names', async () => {
-    const flags = flagsOfOptions({ checkpoint: { load: runs.pathOf('own') } });
+    const flags = flagsOfOptions({ checkpoint: { load: runs.locate('own') } });
     await loadModelBlocks(flags);
     await expect(readLoadedFlags(flags)).rejects.toMatchObject({
       code: 'MTL_BLOCK_KIND',
@@ -76,7 +76,7 @@ describe('a model with blocks of its own', () => {
     ['export default (', 'own.mjs'],
     [undefined, 'Cannot find module'],
   ])('refuses the module %j', async (text, why) => {
-    const path = runs.pathOf(`module ${why.length} of ones own.mjs`);
+    const path = runs.locate(`module ${why.length} of ones own.mjs`);
     if (text !== undefined) writeFileSync(path, text);
     const flags = flagsOfOptions({ model: { modelBlocks: path } });
     await expect(loadModelBlocks(flags)).rejects.toMatchObject({

@@ -3,15 +3,15 @@ import { describe, expect, it } from 'vitest';
 import { allLayouts, faults, layouts, type ParityLayout, traitsOfLayers } from '../parity/layouts.mjs';
 
 /** Returns the value of every choice that a layout makes. */
-function choicesOf({ sizes, traits }: ParityLayout): readonly string[] {
+function listChoices({ sizes, traits }: ParityLayout): readonly string[] {
   const chosen = (name: string): string => (traits.includes(name) ? name : `no ${name}`);
   const recomputation = traits.find((trait) => trait.endsWith('recomputation')) ?? 'no recomputation';
   return [JSON.stringify(sizes), chosen('sequence parallel'), chosen('distributed optimizer'), recomputation];
 }
 
 /** Returns every pair of values that occur together in a layout. */
-function pairsOf(layout: ParityLayout): readonly string[] {
-  const choices = choicesOf(layout);
+function listPairs(layout: ParityLayout): readonly string[] {
+  const choices = listChoices(layout);
   return choices.flatMap((one, index) => choices.slice(index + 1).map((other) => `${one} with ${other}`));
 }
 
@@ -65,11 +65,11 @@ describe('the layouts of npm run dev -- parity', () => {
 
   it('cut a Llama along every axis in CI, in both precisions, and inject faults along every axis', () => {
     const ofLlama = layouts.filter(({ model, sizes }) => model === 'llama' && sizes.cp === undefined);
-    const axesOf = (some: readonly ParityLayout[]) =>
+    const listAxes = (some: readonly ParityLayout[]) =>
       new Set(some.flatMap(({ sizes }) => Object.keys(sizes)));
-    expect(axesOf(ofLlama)).toEqual(new Set(['tp', 'dp', 'pp']));
+    expect(listAxes(ofLlama)).toEqual(new Set(['tp', 'dp', 'pp']));
     expect(new Set(ofLlama.map(({ precision }) => precision))).toEqual(new Set(['fp32', 'bf16']));
-    expect(axesOf(faults.filter(({ model }) => model === 'llama'))).toEqual(new Set(['tp', 'dp', 'pp']));
+    expect(listAxes(faults.filter(({ model }) => model === 'llama'))).toEqual(new Set(['tp', 'dp', 'pp']));
   });
 
   it('cut BERT along every axis in CI, with layer norm in both places and in both precisions', () => {
@@ -153,15 +153,15 @@ describe('the layouts of npm run dev -- parity', () => {
   });
 
   it('meet in CI in all pairs in float32', () => {
-    const met = new Set(ofPrecision(layouts, 'fp32').flatMap(pairsOf));
-    const wanted = new Set(ofPrecision(allLayouts, 'fp32').flatMap(pairsOf));
+    const met = new Set(ofPrecision(layouts, 'fp32').flatMap(listPairs));
+    const wanted = new Set(ofPrecision(allLayouts, 'fp32').flatMap(listPairs));
     expect([...wanted].filter((pair) => !met.has(pair))).toEqual([]);
   });
 
   it('are all there in CI in bf16, and their traits meet in all pairs', () => {
     const traitPairs = (layout: ParityLayout): readonly string[] => [
-      choicesOf(layout)[0]!,
-      ...pairsOf(layout).filter((pair) => !pair.startsWith('{')),
+      listChoices(layout)[0]!,
+      ...listPairs(layout).filter((pair) => !pair.startsWith('{')),
     ];
     const met = new Set(ofPrecision(layouts, 'bf16').flatMap(traitPairs));
     const wanted = new Set(ofPrecision(allLayouts, 'bf16').flatMap(traitPairs));

@@ -5,12 +5,12 @@ import { fileURLToPath } from 'node:url';
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { SafetensorsFile } from '@mtl/checkpoint';
 import {
-  loraSpecificationOf,
   mergedWeights,
   parameterTensors,
   readHuggingFaceGpt,
   readLoraConfiguration,
   readLoraDirectory,
+  specifyLora,
   writeLoraDirectory,
 } from '@mtl/formats';
 import { isAdapter } from '@mtl/formats/internal';
@@ -32,7 +32,7 @@ interface Expected {
 
 const fixture = (name: string): string =>
   fileURLToPath(new URL(`../../formats/fixtures/${name}`, import.meta.url));
-const expectedOf = (name: string): Expected =>
+const readExpected = (name: string): Expected =>
   JSON.parse(readFileSync(join(fixture(name), 'expected.json'), 'utf8')) as Expected;
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-peft-'));
@@ -43,10 +43,10 @@ async function openAdapted(base: string, adapters: string) {
   const source = await readHuggingFaceGpt({ directory: fixture(base), makeVocabularySizeDivisibleBy: 16 });
   const model = { ...source.configuration, hiddenDropout: 0, attentionDropout: 0 };
   const found = await readLoraDirectory({ directory: adapters, model });
-  const lora = loraSpecificationOf(found.configuration, model);
+  const lora = specifyLora(found.configuration, model);
   const stage = new GptStage({ model, lora, device: 'cpu', dtype: 'float32', seed: 1 });
   const stores = createStores(stage.parameters, { device: 'cpu', dtype: 'float32' });
-  const { learningRate, weightDecay } = expectedOf('lora-llama');
+  const { learningRate, weightDecay } = readExpected('lora-llama');
   const optimizer = new ModelOptimizer(stores, {
     optimizer: new Adamw({ beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }),
     weightDecay,
@@ -63,7 +63,7 @@ async function openAdapted(base: string, adapters: string) {
 }
 
 /** Returns the logits after each token of a sample. */
-function logitsOf(stage: GptStage, tokens: readonly number[]): number[][] {
+function computeLogits(stage: GptStage, tokens: readonly number[]): number[][] {
   const model = new GptLanguageModel(stage);
   const cache = model.newCache({ batchSize: tokens.length, capacity: tokens.length });
   const sequences = tokens.map((_, slot) => ({ slot, tokens: Int32Array.from(tokens.slice(0, slot + 1)) }));
@@ -94,7 +94,7 @@ const bases = [
 ] as const;
 
 describe.each(bases)('%s', (name, base, checked) => {
-  const expected = expectedOf(name);
+  const expected = readExpected(name);
 
   it("computes PEFT's logits, and the same with merged weights", async () => {
     const before = numLiveTensors();
@@ -107,11 +107,11 @@ describe.each(bases)('%s', (name, base, checked) => {
       await targets.get(tensor.name)!.write(await tensor.read());
     }
     expected.tokens.forEach((tokens, sample) => {
-      const logits = logitsOf(adapted.stage, tokens);
+      const logits = computeLogits(adapted.stage, tokens);
       // float32 in two libraries, logits up to 20
       expect(largestDifference(logits, expected.logits[sample]!)).toBeLessThan(1e-4);
       // float32 rounding of merged adapters
-      expect(largestDifference(logits, logitsOf(merged, tokens))).toBeLessThan(1e-4);
+      expect(largestDifference(logits, computeLogits(merged, tokens))).toBeLessThan(1e-4);
     });
     adapted.dispose();
     merged.dispose();
@@ -343,10 +343,7 @@ it.each([
 ])('starts A uniform and B zero: %s', async (target, name, size) => {
   const source = await readHuggingFaceGpt({ directory: fixture(name) });
   const model = { ...source.configuration, hiddenSize: 400 };
-  const lora = loraSpecificationOf(
-    { rank: 8, alpha: 8, useRslora: false, dropout: 0, targets: [target] },
-    model,
-  );
+  const lora = specifyLora({ rank: 8, alpha: 8, useRslora: false, dropout: 0, targets: [target] }, model);
   const { blocks } = new GptStage({ model, lora, device: 'cpu', dtype: 'float32', seed: 1 });
   const [{ down, up }] = blocks[0]!.adapters as [(typeof blocks)[0]['adapters'][0]];
   const storage = allocateParameters([down, up], { device: 'cpu', dtype: 'float32' });

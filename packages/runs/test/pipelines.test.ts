@@ -4,13 +4,13 @@ import { Checkpoint, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { dtypeBytes } from '@mtl/checkpoint/internal';
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
-import { sizeOf } from '@mtl/kernels';
+import { countElements } from '@mtl/kernels';
 import { formatScheduleCsv, oneForwardOneBackward } from '@mtl/pipeline/schedules';
 import { readRun } from '@mtl/run-records';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import {
-  numbersOf,
+  listNumbers,
   printedTwice,
   TrainingRuns,
   tolerances,
@@ -135,7 +135,7 @@ describe('a GPT in a pipeline', () => {
   });
 
   it('trains by a schedule from a file, with the model turned round', async () => {
-    const path = runs.pathOf('turned.csv');
+    const path = runs.locate('turned.csv');
     const lines = formatScheduleCsv(oneForwardOneBackward({ numStages: 2, numMicroBatches: 8 }))
       .trim()
       .split('\n');
@@ -146,7 +146,7 @@ describe('a GPT in a pipeline', () => {
   });
 
   it('trains by a schedule function of the user, whatever the number of micro-batches', async () => {
-    const path = runs.pathOf('own.mjs');
+    const path = runs.locate('own.mjs');
     // splits backward in halves, with the second halves at the end, and puts the first layers on the last
     // rank
     writeFileSync(
@@ -170,7 +170,7 @@ describe('a GPT in a pipeline', () => {
 
   it('reads data in the first and the last stage alone', async () => {
     // every token is outside the vocabulary, so that reading a sample fails
-    const [prefix, unreadable] = ['corpus_text_document', 'unreadable'].map((name) => runs.pathOf(name));
+    const [prefix, unreadable] = ['corpus_text_document', 'unreadable'].map((name) => runs.locate(name));
     copyFileSync(`${prefix}.idx`, `${unreadable}.idx`);
     writeFileSync(`${unreadable}.bin`, new Uint8Array(readFileSync(`${prefix}.bin`).length).fill(0xff));
     const withoutData = (...ranks: number[]) =>
@@ -202,16 +202,16 @@ describe('a GPT in a pipeline', () => {
     await runs.run(2, [{ name: 'memory', options }]);
     await runs.runInProcesses(2, [{ name: 'processes', options }]);
     expectSame('processes');
-    expect(numbersOf(runs.metricsOf('processes'))).toEqual(numbersOf(runs.metricsOf('memory')));
+    expect(listNumbers(runs.readMetrics('processes'))).toEqual(listNumbers(runs.readMetrics('memory')));
   });
 });
 
 /** Returns the bytes of all tensors of a checkpoint, weights and optimizer state, each as a whole tensor. */
-async function tensorsOf(path: string): Promise<Map<string, Uint8Array>> {
+async function readTensors(path: string): Promise<Map<string, Uint8Array>> {
   const checkpoint = await Checkpoint.open(path);
   const values = new Map<string, Uint8Array>();
   const tensors = [...checkpoint.tensors.values()].map(({ name, dtype, globalShape }) => {
-    const memory = new Uint8Array(sizeOf(globalShape) * dtypeBytes[dtype]);
+    const memory = new Uint8Array(countElements(globalShape) * dtypeBytes[dtype]);
     values.set(name, memory);
     return hostTensor({ name, dtype, globalShape, memory });
   });
@@ -244,26 +244,26 @@ describe('checkpoints of pipelines', () => {
       { name: 'e', size: 1, options: {} },
     ];
     await runs.run(4, [{ name: 'a', options: mergeOptions(layouts[0]!.options, here) }]);
-    const expected = await tensorsOf(join(runs.pathOf('a'), iteration));
+    const expected = await readTensors(join(runs.locate('a'), iteration));
     expect(expected.size).toBeGreaterThan(3 * 4 * 12);
     for (const [index, { name, size, options }] of layouts.slice(1).entries()) {
       const load: RunOptions = {
-        checkpoint: { load: runs.pathOf(layouts[index]!.name) },
+        checkpoint: { load: runs.locate(layouts[index]!.name) },
         training: { trainIterations: 5 },
       };
       // uses the thread number of the checkpoint's training if no flag sets it
       const threads = index === 0 ? { layout: { threads: undefined } } : {};
       const [ranks] = await runs.run(size, [{ name, options: mergeOptions(options, load, threads) }]);
       expect(ranks![0]!.output).toContain(index === 0 ? 'threads 1: as the checkpoint' : 'as --threads says');
-      expect(await tensorsOf(join(runs.pathOf(name), iteration)), name).toEqual(expected);
+      expect(await readTensors(join(runs.locate(name), iteration)), name).toEqual(expected);
       // one rank writes the record of the run
-      const { starts } = (await readRun(runs.pathOf(name))).record!;
+      const { starts } = (await readRun(runs.locate(name))).record!;
       expect(starts).toMatchObject([{ iteration: 5, layout: { worldSize: size }, end: { reason: 'done' } }]);
     }
   });
 
   it('continue a training run with other stages and chunks', async () => {
-    const load: RunOptions = { checkpoint: { load: runs.pathOf('moved') } };
+    const load: RunOptions = { checkpoint: { load: runs.locate('moved') } };
     const move = async (size: number, options: RunOptions): Promise<void> => {
       await runs.run(size, [{ name: 'moved', options }]);
     };
@@ -275,7 +275,7 @@ describe('checkpoints of pipelines', () => {
   });
 
   it('are written for and read from Hugging Face', async () => {
-    const huggingFace = runs.pathOf('hugging-face');
+    const huggingFace = runs.locate('hugging-face');
     await runs.run(2, [
       {
         name: 'to-hf',
@@ -290,16 +290,16 @@ describe('checkpoints of pipelines', () => {
     await runs.run(4, [{ name: 'from-hf', options: mergeOptions(starting, stages(2), distributed) }]);
     expectSame('from-hf', 'from-hf-alone');
     // continues from the learned weights
-    expect(runs.metricsOf('from-hf')[0]!.lm_loss).toBeLessThan(runs.metricsOf('alone')[4]!.lm_loss);
+    expect(runs.readMetrics('from-hf')[0]!.lm_loss).toBeLessThan(runs.readMetrics('alone')[4]!.lm_loss);
   });
 
   it('are written for and read from Hugging Face where layers are sharded as well', async () => {
     const sharded = mergeOptions(stages(2), tensor(2), { layout: { sequenceParallel: true } });
     // these are the same weights, written by one process and by the ranks of a pipeline of sharded layers
-    const [fromOne, fromMany] = [runs.pathOf('hf-of-one'), runs.pathOf('hf-of-many')];
+    const [fromOne, fromMany] = [runs.locate('hf-of-one'), runs.locate('hf-of-many')];
     // nothing is left to train: the loaded state is saved again
     const write: RunOptions = {
-      checkpoint: { load: runs.pathOf('for-hf') },
+      checkpoint: { load: runs.locate('for-hf') },
       training: { trainIterations: 5 },
     };
     const starting: RunOptions = {

@@ -2,7 +2,7 @@ import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { LearningRateSchedule } from '@mtl/optimizer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { numbersOf, type Training, TrainingRuns } from './support/training-runs.js';
+import { listNumbers, type Training, TrainingRuns } from './support/training-runs.js';
 
 const trainSamples = 64;
 const leftOut: RunOptions = {
@@ -40,15 +40,15 @@ const resumed = (from: string, name: string, options: RunOptions = {}): Training
   name,
   options: mergeOptions(
     leftOut,
-    { training: { microBatchSize: undefined }, checkpoint: { load: runs.pathOf(from) } },
+    { training: { microBatchSize: undefined }, checkpoint: { load: runs.locate(from) } },
     options,
   ),
 });
 
 /** Returns the consumed samples after each step. */
-const samplesOf = (name: string) =>
+const readSamples = (name: string) =>
   runs
-    .recordsOf(name)
+    .readRecords(name)
     .filter(({ type }) => type === undefined)
     .map((record) => record.consumed_samples as number);
 
@@ -88,10 +88,10 @@ describe('a training run counted in samples', () => {
       resumed(from, name, mergeOptions(options, { checkpoint: { overrideOptParamScheduler: true } })),
     ]);
     expect(result!.reason).toBe('done');
-    expect(samplesOf(name).slice(0, samples.length)).toEqual(samples);
-    const last = samplesOf(name).at(-1)!;
+    expect(readSamples(name).slice(0, samples.length)).toEqual(samples);
+    const last = readSamples(name).at(-1)!;
     expect(last).toBeLessThanOrEqual(trainSamples);
-    expect(runs.metricsOf(name).at(-1)!.iteration).toBe(iteration);
+    expect(runs.readMetrics(name).at(-1)!.iteration).toBe(iteration);
     expect(result!.output).toMatch(new RegExp(`iteration +${iteration}/ +${iteration} \\|`));
   });
 
@@ -102,7 +102,7 @@ describe('a training run counted in samples', () => {
       decayStyle: 'cosine',
       decaySteps: trainSamples,
     });
-    const rates = runs.recordsOf('rates').map((record) => record.learning_rate);
+    const rates = runs.readRecords('rates').map((record) => record.learning_rate);
     expect(rates).toEqual([28, 36, 44, 52].map((samples) => schedule.at(samples)));
   });
 
@@ -121,9 +121,9 @@ describe('a ramp-up of the batch that is over', () => {
     // 2, 4 or 6 samples could not be divided over the ranks
     const [results] = await runs.run(2, [resumed('grown', 'on two', { training: { microBatchSize: 4 } })]);
     expect(results!.map(({ reason }) => reason)).toEqual(Array(2).fill('done'));
-    expect(samplesOf('on two')).toEqual([38, 46, 54, 62]);
-    const [own, alone] = [runs.metricsOf('on two'), runs.metricsOf('grown alone').slice(8)];
-    numbersOf(own).forEach(([loss], step) => {
+    expect(readSamples('on two')).toEqual([38, 46, 54, 62]);
+    const [own, alone] = [runs.readMetrics('on two'), runs.readMetrics('grown alone').slice(8)];
+    listNumbers(own).forEach(([loss], step) => {
       expect(Math.abs(loss! / alone[step]!.lm_loss - 1)).toBeLessThan(2e-6);
     });
   });
@@ -148,10 +148,10 @@ describe('a training run counted in iterations', () => {
       {
         name: 'small',
         options: mergeOptions(steps(2), {
-          checkpoint: { load: runs.pathOf('large'), overrideOptParamScheduler: true },
+          checkpoint: { load: runs.locate('large'), overrideOptParamScheduler: true },
         }),
       },
     ]);
-    expect(samplesOf('small')).toEqual([322, 324, 326, 328]);
+    expect(readSamples('small')).toEqual([322, 324, 326, 328]);
   });
 });

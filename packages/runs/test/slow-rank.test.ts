@@ -25,7 +25,7 @@ it('names the process that computes longer than the others, with its host', {
   expect(first!.output).toMatch(named);
   expect(first!.output).not.toMatch(/^ rank [02] /m);
   for (const { output } of others) expect(output).toBe('');
-  const records = runs.recordsOf('slow').filter(({ type }) => type === 'slow_rank');
+  const records = runs.readRecords('slow').filter(({ type }) => type === 'slow_rank');
   expect(records[0]).toMatchObject({ rank: 1, host: hostname(), is_slow: true });
   expect(records[0]!.iteration).toBeGreaterThanOrEqual(6);
   const { compute_ms, median_compute_ms } = records[0]!;

@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+import { listNumbers, TrainingRuns, tolerances } from './support/training-runs.js';
 
 let runs: TrainingRuns;
 const window: RunOptions = { spikes: { window: 6 } };
@@ -51,12 +51,12 @@ beforeAll(async () => {
 afterAll(() => runs.remove());
 
 const skipped = (name: string): number[] =>
-  runs.recordsOf(name).flatMap(({ skipped, iteration }) => (skipped === true ? [iteration] : []));
+  runs.readRecords(name).flatMap(({ skipped, iteration }) => (skipped === true ? [iteration] : []));
 const events = (name: string) =>
-  runs.recordsOf(name).filter(({ type }) => !['ranks', 'slow_rank'].includes(type ?? 'ranks'));
+  runs.readRecords(name).filter(({ type }) => !['ranks', 'slow_rank'].includes(type ?? 'ranks'));
 
 function expectSame(name: string, expected: string, iteration: number): void {
-  const [actual, reference] = [runs.metricsOf(name), runs.metricsOf(expected)];
+  const [actual, reference] = [runs.readMetrics(name), runs.readMetrics(expected)];
   expect(actual.length).toBe(12);
   actual.forEach(({ lm_loss, grad_norm }, index) => {
     expect(Math.abs(lm_loss / reference[index]!.lm_loss - 1)).toBeLessThan(tolerances.fp32.loss);
@@ -70,7 +70,7 @@ describe('a spike of the gradients on 2 x 2 ranks', () => {
     for (const name of ['alone', 'ranks', 'larger']) expect(skipped(name)).toEqual([9]);
     expectSame('ranks', 'alone', 9);
     const others = (name: string): number[][] =>
-      numbersOf(runs.metricsOf(name).filter(({ iteration }) => iteration !== 9));
+      listNumbers(runs.readMetrics(name).filter(({ iteration }) => iteration !== 9));
     expect(others('larger')).toEqual(others('ranks'));
   });
 
@@ -122,7 +122,7 @@ describe('a gradient that is wrong once on 2 x 2 ranks', () => {
       { type: 'rerun', iteration: 8, result: 'transient', ranks: [3], hosts: [hostname()] },
     ]);
     const losses = (name: string): number[] =>
-      runs.metricsOf(name).flatMap(({ iteration, lm_loss }) => (iteration <= 9 ? [lm_loss] : []));
+      runs.readMetrics(name).flatMap(({ iteration, lm_loss }) => (iteration <= 9 ? [lm_loss] : []));
     expect(losses('wrong once')).toEqual(losses('ranks'));
   });
 });
@@ -130,10 +130,10 @@ describe('a gradient that is wrong once on 2 x 2 ranks', () => {
 describe('steps that are left out on 2 x 2 ranks', () => {
   it('have no loss, and the others are those of one process', () => {
     const computed = (name: string) =>
-      runs.metricsOf(name).filter(({ iteration }) => ![4, 7].includes(iteration));
+      runs.readMetrics(name).filter(({ iteration }) => ![4, 7].includes(iteration));
     for (const name of ['left-out', 'alone-left-out']) {
       expect(skipped(name)).toEqual([4, 7]);
-      const [record] = runs.recordsOf(name).filter(({ iteration }) => iteration === 7);
+      const [record] = runs.readRecords(name).filter(({ iteration }) => iteration === 7);
       expect(record).toMatchObject({ lm_loss: null, grad_norm: null, consumed_samples: 56, tokens_per_s: 0 });
     }
     const [actual, reference] = [computed('left-out'), computed('alone-left-out')];
@@ -147,7 +147,7 @@ describe('steps that are left out on 2 x 2 ranks', () => {
 
 describe('the ranks of a run', () => {
   it('tell what each of them computes, waits and holds, at the start, at the end, and in between', () => {
-    const records = runs.recordsOf('ranks').filter(({ type }) => type === 'ranks');
+    const records = runs.readRecords('ranks').filter(({ type }) => type === 'ranks');
     // the reports in between depend on the time that steps take
     expect([records[0]!.iteration, records.at(-1)!.iteration]).toEqual([1, 12]);
     expect(records[0]!.hosts).toEqual(Array(4).fill(hostname()));
@@ -157,6 +157,6 @@ describe('the ranks of a run', () => {
         expect(numbers.every((each) => each > 0)).toBe(true);
       }
     }
-    expect(runs.recordsOf('alone').some(({ type }) => type === 'ranks')).toBe(false);
+    expect(runs.readRecords('alone').some(({ type }) => type === 'ranks')).toBe(false);
   });
 });

@@ -121,7 +121,7 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
   const numSharing = sharing?.size ?? 1;
   const grouping = groupByExpert(tape, { experts, numExperts });
   const counts = countsOfAll(grouping.offsets.tensor, options);
-  const { exchange, here, arrivals } = exchangeOf(counts, options);
+  const { exchange, here, arrivals } = planExchange(counts, options);
   const own = { ...grouping, sources: firstRows(tape, grouping.sources, counts.numOwn) };
   const gathered = (inner: Tape, rows: Variable): PendingVariable =>
     numSharing === 1
@@ -138,7 +138,7 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
     experts: expertIds(tape, arrivals, device),
     numExperts: numExperts / placeAmongExperts(expertParallel).size,
   });
-  const byExpert = { ...arrived, sources: firstRows(tape, arrived.sources, numOf(arrivals)) };
+  const byExpert = { ...arrived, sources: firstRows(tape, arrived.sources, sumCounts(arrivals)) };
   /** Starts the last collective on the way back to the tokens, after the earlier collectives are complete. */
   const back = (inner: Tape, unsorted: Variable): PendingVariable => {
     const summed =
@@ -153,7 +153,7 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
     load: grouping.offsets,
     isExchange: true,
     arrive: (inner) => ({
-      ...byExpertOf(inner, { rows, weights, grouping: byExpert }),
+      ...orderByExpert(inner, { rows, weights, grouping: byExpert }),
       offsets: byExpert.offsets,
       combine: (last, outputs) => {
         const pending = back(last, combineRows(last, { rows: outputs, grouping: byExpert }));
@@ -170,7 +170,7 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
 /**
  * Orders the rows that arrive, and their probabilities, by expert. The unordered rows are kept for backward.
  */
-const byExpertOf = (
+const orderByExpert = (
   tape: Tape,
   {
     rows,
@@ -219,7 +219,7 @@ function dispatchByGathering(tape: Tape, options: SpreadOptions): SentTokens {
     load: tape.input(Tensor.from(load, { shape: [numExperts + 1], dtype: 'int32', device })),
     isExchange: true,
     arrive: (inner) => ({
-      ...byExpertOf(inner, { rows, weights, grouping: here }),
+      ...orderByExpert(inner, { rows, weights, grouping: here }),
       offsets: here.offsets,
       combine: (last, outputs) => {
         const unsorted = combineRows(last, { rows: outputs, grouping: here });
@@ -271,7 +271,7 @@ interface Arrival {
   readonly count: number;
 }
 
-const numOf = (arrivals: readonly Arrival[]): number =>
+const sumCounts = (arrivals: readonly Arrival[]): number =>
   arrivals.reduce((sum, { expert, count }) => sum + (expert < 0 ? 0 : count), 0);
 
 /** The numbers of rows that each process sends to each expert. */
@@ -323,7 +323,7 @@ interface RowsHere {
   readonly partSize: number;
 }
 
-function exchangeOf(
+function planExchange(
   { of }: Counts,
   { all, numExperts, expertParallel }: SpreadOptions,
 ): {
@@ -335,9 +335,9 @@ function exchangeOf(
   const { rank, size } = placeAmongExperts(expertParallel);
   const { rank: ownShare, size: numSharing } = sharing ?? { rank: 0, size: 1 };
   const each = numExperts / size;
-  const processOf = (place: number, share: number): number => place * numSharing + share;
+  const findProcess = (place: number, share: number): number => place * numSharing + share;
   const countFor = (place: number, share: number, expert: number): number =>
-    of(processOf(place, share), rank * each + expert);
+    of(findProcess(place, share), rank * each + expert);
   const arriving = (share: number): number =>
     sumOver(size, (place) => sumOver(each, (expert) => countFor(place, share, expert)));
   const partSize = Math.max(...Array.from({ length: numSharing }, (_, share) => arriving(share)));

@@ -46,7 +46,7 @@ export const placeAmongExperts = (
 const whole = (size: number): Slice => ({ start: 0, end: size });
 
 /** Returns this process's part of `size` items; the number of processes must divide `size`. */
-function partOf(
+function computePart(
   place: { readonly rank: number; readonly size: number } | undefined,
   { size, what }: { readonly size: number; readonly what: string },
 ): Slice {
@@ -90,10 +90,10 @@ export function expertParameters(options: ExpertParametersOptions): {
   readonly bias: Parameter | undefined;
 } {
   const { name, numExperts, inputs, outputs, features, standardDeviation, bias, expertParallel } = options;
-  const here = partOf(placeAmongExperts(expertParallel), { size: numExperts, what: 'experts' });
+  const here = computePart(placeAmongExperts(expertParallel), { size: numExperts, what: 'experts' });
   const shape = [...outputs, inputs];
   const shared = features === 'inputs' ? outputs.length : outputs.length - 1;
-  const own = partOf(expertParallel?.sharing, { size: shape[shared]!, what: 'features of an expert' });
+  const own = computePart(expertParallel?.sharing, { size: shape[shared]!, what: 'features of an expert' });
   const slices = [here, ...shape.map((size, dim) => (dim === shared ? own : whole(size)))];
   const placement = { view: 'expert', sharded: { ep: 0, etp: 1 + shared } } as const;
   const weight = new Parameter({
@@ -141,7 +141,7 @@ export function expertAdapter({ name, weight, rank }: ExpertAdapterOptions): Lin
   const last = globalShape.length - 1;
   const ranks = whole(rank);
   const sharesInputs = placement.sharded.etp === last;
-  const placementOf = (shardedOverEtp: number | undefined): Partial<Placement> =>
+  const makePlacement = (shardedOverEtp: number | undefined): Partial<Placement> =>
     shardedOverEtp === undefined
       ? { view: 'expert', sharded: { ep: 0 }, rows: ['etp'] }
       : { view: 'expert', sharded: { ep: 0, etp: shardedOverEtp } };
@@ -150,14 +150,14 @@ export function expertAdapter({ name, weight, rank }: ExpertAdapterOptions): Lin
       name: `${name}.lora_a.weight`,
       globalShape: [globalShape[0]!, rank, globalShape[last]!],
       slices: [slices[0]!, ranks, slices[last]!],
-      placement: placementOf(sharesInputs ? 2 : undefined),
+      placement: makePlacement(sharesInputs ? 2 : undefined),
       initialization: { kind: 'uniform', bound: 1 / Math.sqrt(globalShape[last]!) },
     }),
     up: new Parameter({
       name: `${name}.lora_b.weight`,
       globalShape: [...globalShape.slice(0, -1), rank],
       slices: [...slices.slice(0, -1), ranks],
-      placement: placementOf(sharesInputs ? undefined : placement.sharded.etp),
+      placement: makePlacement(sharesInputs ? undefined : placement.sharded.etp),
       initialization: { kind: 'zeros' },
     }),
   };

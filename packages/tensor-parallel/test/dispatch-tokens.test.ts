@@ -20,7 +20,7 @@ const largestDifference = (left: readonly number[], right: readonly number[]): n
   return Math.max(0, ...left.map((value, index) => Math.abs(value - right[index]!)));
 };
 
-const sumOf = (all: ReadonlyArray<readonly number[]>): readonly number[] =>
+const addRows = (all: ReadonlyArray<readonly number[]>): readonly number[] =>
   all[0]!.map((_, index) => all.reduce((sum, values) => sum + values[index]!, 0));
 
 /**
@@ -81,7 +81,7 @@ describe('rows at experts on four ranks', () => {
         const whole = assembled(own, { ...layout, of });
         expect(largestDifference(whole, alone.weightGradients[of]!), `weight ${of}`).toBeLessThan(4e-6);
       }
-      expect(sumOf(own.map(({ load }) => load))).toEqual(alone.load);
+      expect(addRows(own.map(({ load }) => load))).toEqual(alone.load);
     },
   );
 

@@ -50,10 +50,10 @@ export function runNetwork(
 ): NetworkResult {
   const own = (size: number) => sliceOfRank(tensorParallel, { size, what: 'something' });
   const positions = tensorParallel?.sequenceParallel === true ? own(S) : { start: 0, end: S };
-  const base = parametersOf(tensorParallel);
+  const base = makeParameters(tensorParallel);
   const { words, places, up, upBias, down, downBias, head } = base;
   const { token = 0, label = 5, ignoreIndex, isAdapted = false } = options;
-  const adapters = isAdapted ? adaptersOf({ up, down, tensorParallel }) : undefined;
+  const adapters = isAdapted ? makeAdapters({ up, down, tensorParallel }) : undefined;
   const trained = [...Object.values(base), ...(adapters?.parameters ?? [])];
   if (adapters !== undefined) for (const each of [up, upBias, down]) each.freeze();
   const storage = allocateParameters(trained, { device: 'cpu', dtype: 'float32', mainGradients: true });
@@ -62,7 +62,7 @@ export function runNetwork(
   const parameters = trained.filter(({ isFrozen }) => !isFrozen);
 
   const tape = new Tape();
-  const inputs = inputsOf(tape, { token, label, positions });
+  const inputs = makeInputs(tape, { token, label, positions });
   const dropout = (firstColumn: number): Dropout => ({
     probability: 0.4,
     key: [1, 2],
@@ -121,7 +121,7 @@ export function runNetwork(
  * Makes the network's parameters: vocabulary and features are sharded, with sequence parallelism also the
  * positions.
  */
-function parametersOf(tensorParallel: TensorParallel | undefined) {
+function makeParameters(tensorParallel: TensorParallel | undefined) {
   const isCut = tensorParallel?.sequenceParallel === true;
   const own = (size: number) => sliceOfRank(tensorParallel, { size, what: 'something' });
   const all = (size: number) => ({ start: 0, end: size });
@@ -140,7 +140,7 @@ function parametersOf(tensorParallel: TensorParallel | undefined) {
 }
 
 /** Creates the batch as variables of a tape; `positions` is this process's part of the learned positions. */
-function inputsOf(
+function makeInputs(
   tape: Tape,
   { token, label, positions }: { readonly token: number; readonly label: number; readonly positions: Slice },
 ) {
@@ -169,7 +169,7 @@ function inputsOf(
 }
 
 /** Makes two adapters of the first layer and one of the second, of different ranks. */
-function adaptersOf(options: {
+function makeAdapters(options: {
   readonly up: Parameter;
   readonly down: Parameter;
   readonly tensorParallel: TensorParallel | undefined;

@@ -52,7 +52,7 @@ export class AddedVocabulary {
   }
 
   /** Returns the id of a token of the model, or of an added token. */
-  idOf(content: string): number | undefined {
+  findId(content: string): number | undefined {
     return this.#tokens.get(content)?.id ?? this.#modelIds.get(content);
   }
 

@@ -21,13 +21,13 @@ function mergeNaively(word: string, ids: ReadonlyMap<string, number>): number[] 
   }
 }
 
-const idsOf = (tokens: readonly string[]) => new Map(tokens.map((token, id) => [token, id]));
+const numberTokens = (tokens: readonly string[]) => new Map(tokens.map((token, id) => [token, id]));
 
 describe('BytePairEncoder', async () => {
-  const gpt2 = idsOf(await loadGpt2Vocabulary());
+  const gpt2 = numberTokens(await loadGpt2Vocabulary());
 
   it('merges the leftmost of equal pairs first', () => {
-    const encoder = new BytePairEncoder(idsOf(['a', 'b', 'aa', 'aab', 'aaa']));
+    const encoder = new BytePairEncoder(numberTokens(['a', 'b', 'aa', 'aab', 'aaa']));
     expect(encoder.encode('aaaaa')).toEqual([2, 4]);
     expect(encoder.encode('aabaab')).toEqual([3, 3]);
     expect(encoder.encode('')).toEqual([]);
@@ -57,7 +57,7 @@ describe('BytePairEncoder', async () => {
     const word = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 60 });
     fc.assert(
       fc.property(vocabulary, word, (merges, text) => {
-        const ids = idsOf([...new Set(['a', 'b', ...merges])]);
+        const ids = numberTokens([...new Set(['a', 'b', ...merges])]);
         expect(new BytePairEncoder(ids).merge(text)).toEqual(mergeNaively(text, ids));
       }),
       { numRuns: 500 },

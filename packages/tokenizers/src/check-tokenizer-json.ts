@@ -1,6 +1,6 @@
 import { isJsonObject } from '@mtl/errors/files';
 import { shown } from './components/component.js';
-import { type Fail, failOf } from './tokenizer-files.js';
+import { type Fail, makeFail } from './tokenizer-files.js';
 
 // The largest id that is accepted: ids index arrays, and a wrong id must not create an array of that length.
 const maximumId = 1 << 24;
@@ -55,7 +55,7 @@ export function checkTokenizerJson(
   json: unknown,
   path: string,
 ): { readonly json: TokenizerJson; readonly modelIds: ReadonlyMap<string, number> } {
-  const fail: Fail = failOf(path);
+  const fail: Fail = makeFail(path);
   if (!isJsonObject(json)) return fail('is not a tokenizer', 'a JSON object');
   const { model } = json;
   if (!isJsonObject(model)) return fail('has no model', 'a "model" object with a vocabulary');

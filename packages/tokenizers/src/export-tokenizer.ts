@@ -12,7 +12,7 @@ import {
 import { loadHuggingFaceTokenizer, tokenizerJsonPaths } from './load-tokenizer-json.js';
 import { readSavedFiles } from './saved-tokens.js';
 import type { TokenizerOptions } from './tokenizer.js';
-import { tokenizerClassOf } from './tokenizer-classes.js';
+import { findTokenizerClass } from './tokenizer-classes.js';
 import { readJsonFile } from './tokenizer-files.js';
 
 /**
@@ -36,7 +36,7 @@ export async function exportTokenizer(
     const parts = bytePairs(tokens, { splitsWords: false });
     return jsonFiles(parts, { tokenizerClass: 'PreTrainedTokenizerFast', maxLength });
   }
-  if (options.type === 'HuggingFaceTokenizer') return settingsOf(options, maxLength);
+  if (options.type === 'HuggingFaceTokenizer') return makeSettings(options, maxLength);
   if (options.type !== 'GPT2BPETokenizer') return undefined;
   const { vocabFile, mergeFile } = options;
   const parts =
@@ -93,7 +93,7 @@ type SpecialToken = (typeof specialTokens)[number];
 const bosNames = ['<|begin_of_text|>', '<|startoftext|>', '<s>', '<bos>', '[BOS]'];
 
 /** Returns a tokenizer_config.json for a tokenizer.json that has none. */
-function settingsOf(
+function makeSettings(
   options: Extract<TokenizerOptions, { type: 'HuggingFaceTokenizer' }>,
   maxLength: number | undefined,
 ): Record<string, string> | undefined {
@@ -116,7 +116,7 @@ function settingsOf(
   // leave out tokens that the vocabulary lacks, since transformers would add them
   const known = Object.entries(found).filter(([, token]) => typeof token === 'string' && ids.has(token));
   const settings = { ...readSavedFiles(path), configPath };
-  const tokenizerClass = tokenizerClassOf(settings)?.name ?? 'PreTrainedTokenizerFast';
+  const tokenizerClass = findTokenizerClass(settings)?.name ?? 'PreTrainedTokenizerFast';
   return {
     'tokenizer_config.json': settingsFile({ ...Object.fromEntries(known), tokenizerClass, maxLength }),
   };

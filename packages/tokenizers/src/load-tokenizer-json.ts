@@ -3,15 +3,15 @@ import { dirname, join } from 'node:path';
 import { DataError } from '@mtl/errors';
 import { tokensById } from './added-vocabulary.js';
 import { checkTokenizerJson, type TokenizerJson } from './check-tokenizer-json.js';
-import { componentOf } from './components/component.js';
+import { readComponent } from './components/component.js';
 import { makeDecoder } from './components/decoders.js';
 import { makeModel } from './components/models.js';
 import { makeNormalizer } from './components/normalizers.js';
-import { startIdsOf } from './components/post-processors.js';
+import { listStartIds } from './components/post-processors.js';
 import { makePreTokenizer, refuseUnknownFront } from './components/pre-tokenizers.js';
 import { readSavedFiles, type SavedFiles, withSavedTokens } from './saved-tokens.js';
 import type { Tokenizer, TokenizerOptions } from './tokenizer.js';
-import { failOf, readJsonFile, tokenizerError } from './tokenizer-files.js';
+import { makeFail, readJsonFile, tokenizerError } from './tokenizer-files.js';
 import { isNormalized, tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
 import { wordPieceOffsets } from './word-piece.js';
 
@@ -122,7 +122,7 @@ function makeParts(
     readonly modelTokens: readonly string[];
   },
 ) {
-  const part = (field: string) => componentOf(json, field, file);
+  const part = (field: string) => readComponent(json, field, file);
   const [normalizerPart, preTokenizerPart, decoderPart] = ['normalizer', 'pre_tokenizer', 'decoder'].map(
     part,
   );
@@ -149,7 +149,7 @@ function makeParts(
     encodeText: tokenizerJsonEncoder({
       normalizer,
       preTokenizer,
-      model: makeModel(json.model, modelIds, failOf(file)),
+      model: makeModel(json.model, modelIds, makeFail(file)),
       addedTokens: json.added_tokens,
     }),
     /** Leaves out ids without a token, as the tokenizers library does. */
@@ -158,7 +158,7 @@ function makeParts(
       if (found.length === 0) return '';
       return decode === undefined ? found.join(' ') : decode(found).join('');
     },
-    startIds: startIdsOf(part('post_processor')),
+    startIds: listStartIds(part('post_processor')),
   };
 }
 

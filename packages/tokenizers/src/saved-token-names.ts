@@ -30,7 +30,8 @@ export function addedToken(token: StatedToken, { isNamed = false } = {}): AddedT
   };
 }
 
-export const contentOf = (token: StatedToken): string => (typeof token === 'string' ? token : token.content);
+export const readContent = (token: StatedToken): string =>
+  typeof token === 'string' ? token : token.content;
 
 /** Names of special tokens, in the order in which they are added. */
 export const specialTokenNames = [
@@ -107,7 +108,7 @@ export function namedTokens(files: NamingFiles): NamedTokens {
   }
   const isStated = (name: string): boolean => inMap.has(name) || inConfig.has(name);
   const special = [...tokens].filter(([name]) => isNamed(name) && isStated(name)).map(([, token]) => token);
-  return { tokens, extra, specialTexts: new Set([...special, ...listed].map(contentOf)) };
+  return { tokens, extra, specialTexts: new Set([...special, ...listed].map(readContent)) };
 }
 
 const isEmpty = (value: unknown): boolean =>

@@ -4,14 +4,14 @@ import { AddedVocabulary } from './added-vocabulary.js';
 import type { TokenizerJson } from './check-tokenizer-json.js';
 import {
   addedToken,
-  contentOf,
   type NamedTokens,
   namedTokens,
+  readContent,
   type StatedToken,
   specialTokenNames,
   TokenReader,
 } from './saved-token-names.js';
-import { tokenizerClassOf, withPartsOfClass } from './tokenizer-classes.js';
+import { findTokenizerClass, withPartsOfClass } from './tokenizer-classes.js';
 import { settingsIn, tokenizerError } from './tokenizer-files.js';
 
 type Settings = Readonly<Record<string, unknown>>;
@@ -91,21 +91,21 @@ export function withSavedTokens(
   const stated = statedIds(json, settings);
   refuseContradictions(stated);
   refuseOtherNames(settings);
-  const made = tokenizerClassOf(settings);
+  const made = findTokenizerClass(settings);
   const { vocab } = json.model;
   const vocabulary = new AddedVocabulary(modelIds, {
     modelTokens,
     numEntries: Array.isArray(vocab) ? vocab.length : modelIds.size,
   });
   if (made === undefined) vocabulary.add(json.added_tokens.map((token) => addedToken(token)));
-  const named = namedIn(settings, { ...paddingOf(json), ...made?.tokens });
+  const named = namedIn(settings, { ...readPadding(json), ...made?.tokens });
   const kept = keptTokens(json, { ...settings, named });
   vocabulary.add(tokensToAdd(vocabulary, { kept, named }));
   if (made?.addsAgain !== undefined) vocabulary.add(specialTokensAgain(made.addsAgain, { kept, named }));
   const added = vocabulary.inOrder();
   checkIds(vocabulary, { stated, added, path });
   const specialTokens = Object.fromEntries(
-    [...named.tokens].map(([name, token]) => [name, contentOf(token)]),
+    [...named.tokens].map(([name, token]) => [name, readContent(token)]),
   );
   const unknownToken = specialTokens.unk_token;
   const complete = made === undefined ? json : withPartsOfClass(json, { ...settings, made, unknownToken });
@@ -125,7 +125,7 @@ export function tokensNextTo(path: string): ReadonlySet<string> {
   const named = namedIn({ ...saved, configPath }, {});
   const kept = new TokenReader(saved.config, { path: configPath }).byId('added_tokens_decoder');
   const tokens = [...kept.map(([, token]) => token), ...named.tokens.values(), ...named.extra];
-  return new Set([...Object.keys(saved.addedTokens), ...tokens.map(contentOf)]);
+  return new Set([...Object.keys(saved.addedTokens), ...tokens.map(readContent)]);
 }
 
 /** Finds the special tokens of the files; `defaults` are used for names that the files lack. */
@@ -180,7 +180,7 @@ function statedIds(json: TokenizerJson, files: FilesAt): readonly StatedId[] {
   const kept = new TokenReader(config, { path: configPath }).byId('added_tokens_decoder');
   return [
     ...json.added_tokens.map(({ content, id }) => ({ content, id, file: path })),
-    ...kept.map(([id, token]) => ({ content: contentOf(token), id, file: configPath })),
+    ...kept.map(([id, token]) => ({ content: readContent(token), id, file: configPath })),
     ...Object.entries(addedTokens).map(([content, id]) => {
       if (typeof id === 'number' && Number.isSafeInteger(id) && id >= 0) return { content, id, file };
       throw tokenizerError(file, `gives the token ${JSON.stringify(content)} the id ${JSON.stringify(id)}`, {
@@ -225,8 +225,8 @@ function refuseOtherNames({ config, configPath, specialTokensMap, directory }: F
   ];
   for (const name of specialTokenNames) {
     const [one, other] = [inConfig.token(name), inMap.token(name)];
-    if (one === undefined || other === undefined || contentOf(one) === contentOf(other)) continue;
-    const [first, second] = [one, other].map((token) => JSON.stringify(contentOf(token)));
+    if (one === undefined || other === undefined || readContent(one) === readContent(other)) continue;
+    const [first, second] = [one, other].map((token) => JSON.stringify(readContent(token)));
     throw tokenizerError(mapPath, `has the ${name} ${second}, and ${configPath} has ${first}`, {
       expected: 'the same special tokens in both files',
       remedy: `correct the one that is wrong; the transformers library writes ${names.config} alone`,
@@ -235,7 +235,7 @@ function refuseOtherNames({ config, configPath, specialTokensMap, directory }: F
 }
 
 /** Returns the padding token of tokenizer.json. */
-function paddingOf({ padding }: TokenizerJson): Readonly<Record<string, string>> {
+function readPadding({ padding }: TokenizerJson): Readonly<Record<string, string>> {
   const token = isJsonObject(padding) ? padding.pad_token : undefined;
   return typeof token === 'string' ? { pad_token: token } : {};
 }
@@ -264,13 +264,13 @@ function tokensToAdd(
   vocabulary: AddedVocabulary,
   { kept, named }: { readonly kept: readonly StatedToken[]; readonly named: NamedTokens },
 ) {
-  const keptByContent = new Map(kept.map((token) => [contentOf(token), token]));
+  const keptByContent = new Map(kept.map((token) => [readContent(token), token]));
   const isKnown = (token: StatedToken): boolean =>
-    vocabulary.has(contentOf(token)) || keptByContent.has(contentOf(token));
+    vocabulary.has(readContent(token)) || keptByContent.has(readContent(token));
   const stated = [...named.tokens.values(), ...named.extra].filter((token) => !isKnown(token));
-  const namedTexts = new Set([...named.tokens.values()].map(contentOf));
+  const namedTexts = new Set([...named.tokens.values()].map(readContent));
   return [...kept, ...stated].map((token) =>
-    addedToken(token, { isNamed: namedTexts.has(contentOf(token)) }),
+    addedToken(token, { isNamed: namedTexts.has(readContent(token)) }),
   );
 }
 
@@ -282,14 +282,14 @@ function specialTokensAgain(
   adds: 'texts' | 'tokens',
   { kept, named }: { readonly kept: readonly StatedToken[]; readonly named: NamedTokens },
 ) {
-  const keptByContent = new Map(kept.map((token) => [contentOf(token), token]));
+  const keptByContent = new Map(kept.map((token) => [readContent(token), token]));
   const tokens = [...named.tokens].map(([name, token]) =>
     specialTokenNames.some((known) => known === name)
-      ? (keptByContent.get(contentOf(token)) ?? token)
+      ? (keptByContent.get(readContent(token)) ?? token)
       : token,
   );
   return [...tokens, ...named.extra].map((token) =>
-    addedToken(adds === 'texts' ? contentOf(token) : token, { isNamed: true }),
+    addedToken(adds === 'texts' ? readContent(token) : token, { isNamed: true }),
   );
 }
 
@@ -310,7 +310,7 @@ function checkIds(
   },
 ): void {
   for (const { content, id, file } of stated) {
-    const found = vocabulary.idOf(content);
+    const found = vocabulary.findId(content);
     const quoted = JSON.stringify(content);
     if (!vocabulary.has(content)) {
       throw tokenizerError(file, `has the added token ${quoted}, which ${names.config} leaves out`, {

@@ -30,11 +30,11 @@ export interface TokenizerClass {
    * properties. Absent: it is added once.
    */
   readonly addsAgain?: 'texts' | 'tokens';
-  readonly parts: (settings: ClassSettings) => ClassParts;
+  readonly parts: (settings: ClassSettings) => ClassComponents;
 }
 
 /** The components that a class builds. */
-interface ClassParts {
+interface ClassComponents {
   readonly normalizer: unknown;
   readonly pre_tokenizer: unknown;
   readonly decoder: unknown;
@@ -73,7 +73,7 @@ function flag({ config, configPath }: ClassSettings, name: string, byDefault: bo
 /** Returns the components of a byte-level BPE: words are split by `splits`, or as GPT-2 does. */
 const byteLevelParts =
   (normalizer: unknown, splits: readonly unknown[] = [], splitsWords = true) =>
-  (settings: ClassSettings): ClassParts => {
+  (settings: ClassSettings): ClassComponents => {
     const spaced = flag(settings, 'add_prefix_space', false);
     const bytes = { ...byteLevel, add_prefix_space: spaced, use_regex: splitsWords };
     return {
@@ -115,9 +115,10 @@ const sentencePieceDecoder = ({ strips }: { readonly strips: boolean }) => ({
 });
 
 /** Returns the unknown token of the files, or the default; a class gives it to its model. */
-const unknownOf = ({ unknownToken }: ClassSettings, byDefault: string): string => unknownToken ?? byDefault;
+const chooseUnknown = ({ unknownToken }: ClassSettings, byDefault: string): string =>
+  unknownToken ?? byDefault;
 
-function llamaParts(settings: ClassSettings): ClassParts {
+function llamaParts(settings: ClassSettings): ClassComponents {
   const spaced = flag(settings, 'add_prefix_space', true);
   const scheme = flag(settings, 'legacy', false) ? 'always' : 'first';
   return {
@@ -138,7 +139,7 @@ function llamaParts(settings: ClassSettings): ClassParts {
   };
 }
 
-function gemmaParts(settings: ClassSettings): ClassParts {
+function gemmaParts(settings: ClassSettings): ClassComponents {
   return {
     normalizer: spaces,
     pre_tokenizer: {
@@ -148,12 +149,12 @@ function gemmaParts(settings: ClassSettings): ClassParts {
       invert: false,
     },
     decoder: sentencePieceDecoder({ strips: false }),
-    model: { ...sentencePieceModel, unk_token: unknownOf(settings, '<unk>') },
+    model: { ...sentencePieceModel, unk_token: chooseUnknown(settings, '<unk>') },
     others: [[spaces, null]],
   };
 }
 
-function bertParts(settings: ClassSettings): ClassParts {
+function bertParts(settings: ClassSettings): ClassComponents {
   const { strip_accents: strips = null } = settings.config;
   return {
     normalizer: {
@@ -167,7 +168,7 @@ function bertParts(settings: ClassSettings): ClassParts {
     decoder: { type: 'WordPiece', prefix: '##', cleanup: true },
     model: {
       type: 'WordPiece',
-      unk_token: unknownOf(settings, '[UNK]'),
+      unk_token: chooseUnknown(settings, '[UNK]'),
       continuing_subword_prefix: '##',
       max_input_chars_per_word: 100,
     },
@@ -255,20 +256,20 @@ const withoutFast = (name: string): string => name.replace(/Fast$/, '');
  * @throws DataError MTL_DATA_TOKENIZER for a class that reads other files, or builds components that are not
  *   supported here
  */
-export function tokenizerClassOf(settings: ClassSettings): TokenizerClass | undefined {
-  const name = classNameOf(settings);
+export function findTokenizerClass(settings: ClassSettings): TokenizerClass | undefined {
+  const name = findClassName(settings);
   if (name === undefined) return undefined;
   if (unknownClasses.has(name)) throw refusedClass(settings, name);
   const found = classes.get(name);
   return found && { name, ...found };
 }
 
-function classNameOf({ config, modelConfig, configPath }: ClassSettings): string | undefined {
-  const named = textOf(config.tokenizer_class) ?? textOf(modelConfig.tokenizer_class);
-  const type = textOf(modelConfig.model_type);
+function findClassName({ config, modelConfig, configPath }: ClassSettings): string | undefined {
+  const named = readText(config.tokenizer_class) ?? readText(modelConfig.tokenizer_class);
+  const type = readText(modelConfig.model_type);
   const registered = type === undefined ? undefined : classesByModelType.get(type);
   const isWrong = type !== undefined && typesWithWrongClass.has(type);
-  const code = isWrong ? undefined : codeOf(config.auto_map);
+  const code = isWrong ? undefined : readCode(config.auto_map);
   const hasLocal = named !== undefined && isKnown(withoutFast(named));
   if (code !== undefined && registered === undefined && !hasLocal) {
     throw tokenizerError(configPath, `makes its tokenizer by code of its own, ${code} (auto_map)`, {
@@ -286,11 +287,11 @@ function classNameOf({ config, modelConfig, configPath }: ClassSettings): string
 const isKnown = (name: string): boolean =>
   classes.has(name) || unknownClasses.has(name) || generalClasses.includes(name);
 
-const textOf = (value: unknown): string | undefined =>
+const readText = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined;
 
 /** Returns the name of the code that `auto_map` states for a tokenizer. */
-function codeOf(map: unknown): string | undefined {
+function readCode(map: unknown): string | undefined {
   const code: unknown = isJsonObject(map) ? map.AutoTokenizer : map;
   if (code === undefined || code === null) return undefined;
   return Array.isArray(code) ? code.filter((one) => one !== null).join(', ') : String(code);
@@ -336,8 +337,8 @@ export function withPartsOfClass(
   };
   if (!isOwn) {
     refuse(
-      `has the normalizer ${nameOf(json.normalizer)} and the pre_tokenizer ${nameOf(json.pre_tokenizer)}`,
-      `normalizer ${nameOf(normalizer)}, pre_tokenizer ${nameOf(pre_tokenizer)}`,
+      `has the normalizer ${nameComponent(json.normalizer)} and the pre_tokenizer ${nameComponent(json.pre_tokenizer)}`,
+      `normalizer ${nameComponent(normalizer)}, pre_tokenizer ${nameComponent(pre_tokenizer)}`,
     );
   }
   for (const field of ['type', 'byte_fallback', 'ignore_merges', ...affixes]) {
@@ -385,8 +386,8 @@ function canonical(part: unknown): string {
 }
 
 /** Returns the name of a component for messages. */
-function nameOf(part: unknown): string {
+function nameComponent(part: unknown): string {
   if (!isJsonObject(part)) return 'null';
   const list = part.normalizers ?? part.pretokenizers;
-  return Array.isArray(list) ? `[${list.map(nameOf).join(', ')}]` : JSON.stringify(part);
+  return Array.isArray(list) ? `[${list.map(nameComponent).join(', ')}]` : JSON.stringify(part);
 }

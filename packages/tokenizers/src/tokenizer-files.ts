@@ -58,7 +58,7 @@ export function tokenizerError(
 export type Fail = (what: string, expected?: string) => never;
 
 /** Returns a function that throws `MTL_DATA_TOKENIZER` with the problem of a file. */
-export const failOf =
+export const makeFail =
   (path: string): Fail =>
   (what, expected) => {
     throw tokenizerError(path, what, expected === undefined ? {} : { expected });

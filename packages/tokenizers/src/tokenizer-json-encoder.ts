@@ -6,7 +6,7 @@ import { wordCharacter } from './components/unicode-versions.js';
 import { rememberWords } from './remember-words.js';
 
 /** The parts of a tokenizer.json that encoding needs. */
-interface EncodingParts {
+interface EncodingComponents {
   readonly normalizer: Normalizer | undefined;
   readonly preTokenizer: PreTokenizer | undefined;
   readonly model: Model;
@@ -28,7 +28,7 @@ export function tokenizerJsonEncoder({
   preTokenizer,
   model,
   addedTokens,
-}: EncodingParts): (text: string) => (number | undefined)[] {
+}: EncodingComponents): (text: string) => (number | undefined)[] {
   const encodeWord = rememberWords(model);
   const splitText = addedTokenSplitter(addedTokens.filter((token) => !isNormalized(token)));
   const splitNormalized = addedTokenSplitter(
@@ -81,7 +81,7 @@ interface AddedToken {
 }
 
 /** A part of a text: an added token, or the text between added tokens. */
-interface TextPart {
+interface TextSegment {
   readonly text: string;
   /** The id of the added token; undefined for text between them. */
   readonly id: number | undefined;
@@ -101,13 +101,13 @@ const space = /\p{White_Space}/u;
  * position. If that token must be a single word and is not, its text stays text, and no shorter token is
  * searched for in it.
  */
-function addedTokenSplitter(tokens: readonly AddedToken[]): (text: string) => TextPart[] {
+function addedTokenSplitter(tokens: readonly AddedToken[]): (text: string) => TextSegment[] {
   const root: TrieNode = { next: new Map() };
   for (const token of tokens) insert(root, token);
   if (tokens.length === 0) return (text) => (text === '' ? [] : [{ text, id: undefined }]);
 
   return (text) => {
-    const parts: TextPart[] = [];
+    const parts: TextSegment[] = [];
     let done = 0;
     const take = (end: number, id: number | undefined): void => {
       if (end > done) parts.push({ text: text.slice(done, end), id });

@@ -75,11 +75,11 @@ export function wordPieceOffsets(
   }: { readonly modelIds: ReadonlyMap<string, number>; readonly normalize: (text: string) => string },
 ): ((text: string) => EncodedText) | undefined {
   const { model, added_tokens: added } = json;
-  const typeOf = (part: unknown) => (part as { type?: unknown } | null)?.type;
+  const readType = (part: unknown) => (part as { type?: unknown } | null)?.type;
   const isBert =
     model.type === 'WordPiece' &&
-    typeOf(json.normalizer) === 'BertNormalizer' &&
-    typeOf(json.pre_tokenizer) === 'BertPreTokenizer';
+    readType(json.normalizer) === 'BertNormalizer' &&
+    readType(json.pre_tokenizer) === 'BertPreTokenizer';
   // BERT's tokens never include the white space around them, and none is limited to whole words.
   const isPlain = added.every((token) => {
     const { special, lstrip, rstrip, single_word: word } = token as unknown as Record<string, unknown>;

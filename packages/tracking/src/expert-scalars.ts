@@ -28,16 +28,16 @@ export function expertScalars(fields: Readonly<Record<string, unknown>>): readon
   }));
   const shown = spread(ofLayers.length, mostLayers).map((index) => ofLayers[index]!);
   return [
-    ...scalarsOf('experts/', {
+    ...listScalars('experts/', {
       max_load: ofLayers.reduce((most, { max_load }) => Math.max(most, max_load), Number.NEGATIVE_INFINITY),
       dropped: mean(ofLayers.map((layer) => layer.dropped)),
       entropy: mean(ofLayers.map((layer) => layer.entropy)),
     }),
-    ...shown.flatMap(({ number, ...values }) => scalarsOf(`experts/layer_${number}/`, values)),
+    ...shown.flatMap(({ number, ...values }) => listScalars(`experts/layer_${number}/`, values)),
   ];
 }
 
-function scalarsOf(prefix: string, values: Readonly<Record<string, number>>): readonly ExpertScalar[] {
+function listScalars(prefix: string, values: Readonly<Record<string, number>>): readonly ExpertScalar[] {
   return Object.entries(values).flatMap(([name, value]) =>
     Number.isFinite(value) ? [{ name: `${prefix}${name}`, value }] : [],
   );

@@ -113,7 +113,7 @@ export async function* trainingSteps<Batch>(
         ),
       isOver: () => ending !== undefined,
       agreement: {
-        own: () => restOf(options, saves, { hasBegun }),
+        own: () => listAgreedNumbers(options, saves, { hasBegun }),
         agreed: async (numRanks) => {
           const { stop, isWritten } = agreedRest(numRanks);
           if (isWritten) await saves?.finish();
@@ -160,11 +160,11 @@ export async function* trainingSteps<Batch>(
 
 /** Goes through all steps of `trainingSteps`, and returns how the run ended. */
 export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Promise<TrainingResult> {
-  return await resultOf(trainingSteps(options));
+  return await finishSteps(trainingSteps(options));
 }
 
 /** Goes through the remaining steps, and returns their final value. */
-export async function resultOf<End>(steps: AsyncIterator<StepMetrics, End>): Promise<End> {
+export async function finishSteps<End>(steps: AsyncIterator<StepMetrics, End>): Promise<End> {
   for (;;) {
     const next = await steps.next();
     if (next.done === true) return next.value;
@@ -219,7 +219,7 @@ const stopReasons = [...stopSignalNames, 'deadline'] as const;
  * Returns this rank's numbers for the agreement between steps: whether it still writes a checkpoint, and for
  * each of `stopReasons` whether it asks the run to stop. A run does one step at least.
  */
-function restOf<Batch>(
+function listAgreedNumbers<Batch>(
   { signals, deadlineMs = Number.POSITIVE_INFINITY }: RunTrainingOptions<Batch>,
   saves: TrainingSaves | undefined,
   { hasBegun }: { readonly hasBegun: boolean },
@@ -230,8 +230,8 @@ function restOf<Batch>(
 }
 
 /**
- * Returns the common decision of all ranks. Each argument is the number of ranks whose `restOf` has a 1 at
- * its position.
+ * Returns the common decision of all ranks. Each argument is the number of ranks whose `listAgreedNumbers`
+ * has a 1 at its position.
  */
 function agreedRest([numWriting, ...numAsking]: readonly number[]): {
   readonly stop: (typeof stopReasons)[number] | undefined;
@@ -245,14 +245,14 @@ async function evaluateTraining<Batch>(
   { trainer, reporters }: RunTrainingOptions<Batch>,
   evaluation: EvaluationSettings<Batch> | OwnEvaluation,
 ): Promise<ValidationLoss> {
-  const evaluated = 'run' in evaluation ? await evaluation.run() : await lossOf(trainer, evaluation);
+  const evaluated = 'run' in evaluation ? await evaluation.run() : await evaluateLoss(trainer, evaluation);
   const { iteration, consumedSamples } = trainer.progress;
   for (const reporter of reporters) reporter.validation?.({ iteration, consumedSamples, ...evaluated });
   if ('afterwards' in evaluation) await evaluation.afterwards?.();
   return { iteration, ...evaluated };
 }
 
-async function lossOf<Batch>(
+async function evaluateLoss<Batch>(
   trainer: Trainer<Batch>,
   { open, numMicroBatches }: EvaluationSettings<Batch>,
 ): Promise<EvaluatedLoss> {

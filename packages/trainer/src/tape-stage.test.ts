@@ -75,7 +75,7 @@ it('evaluates to the losses of forward, and lets go of what is abandoned', () =>
 it('trains under a name of its own, and is refused where the run has no loss of that name', async () => {
   const { optimizer, forward } = bigrams();
   const pipeline = new Pipeline({ stages: new Map([[0, new TapeStage(forward, { lossName: 'next' })]]) });
-  const trainerOf = (name: string) =>
+  const makeTrainer = (name: string) =>
     new Trainer<Tokens>({
       pipeline,
       optimizer,
@@ -87,9 +87,9 @@ it('trains under a name of its own, and is refused where the run has no loss of 
       trainIterations: 60,
     });
   const losses: number[] = [];
-  for await (const { loss } of trainerOf('next')) losses.push(loss);
+  for await (const { loss } of makeTrainer('next')) losses.push(loss);
   expect(losses[0]).toBeGreaterThan(1);
   expect(losses.at(-1)).toBeLessThan(0.1);
-  const steps = trainerOf('other')[Symbol.asyncIterator]();
+  const steps = makeTrainer('other')[Symbol.asyncIterator]();
   await expect(steps.next()).rejects.toMatchObject({ code: 'MTL_LOSS_KINDS' });
 });

@@ -13,7 +13,7 @@ import { checkedCounts, checkLossKinds, reportedLosses, tokenLosses } from './st
 import { Ranks } from './steps/ranks.js';
 import type { EnqueuedStep, RunningStep, StepOutcome } from './steps/running-step.js';
 import { namingWrongIndices, refuseStepUnderWay } from './steps/step-errors.js';
-import { ownCounts, partsOf, sumsOfParts } from './steps/step-losses.js';
+import { collectParts, ownCounts, sumsOfParts } from './steps/step-losses.js';
 import { StepPasses } from './steps/step-passes.js';
 import {
   type CompleteTrainerOptions,
@@ -173,7 +173,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     while (done < numMicroBatches) {
       const some = await take(batches, Math.min(most, numMicroBatches - done));
       if (some.length === 0) break;
-      using own = this.#passes.lossesOf(some);
+      using own = this.#passes.makeLosses(some);
       const read = namingWrongIndices(`evaluation after iteration ${this.#progress.iteration}`, () => {
         pipeline.evaluate({
           batches: some,
@@ -183,12 +183,12 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
         return own.read();
       });
       own.sumsOfMicroBatches(read).forEach((values, kind) => void sums[kind]!.push(...values));
-      this.#countsOf(some).forEach((count, kind) => {
+      this.#countLosses(some).forEach((count, kind) => {
         counts[kind]! += count;
       });
       done += some.length;
     }
-    const parts = partsOf(sums, { losses, ranks: this.ranks, numMicroBatches: done });
+    const parts = collectParts(sums, { losses, ranks: this.ranks, numMicroBatches: done });
     const agreed = this.ranks.sum([...counts, ...parts]);
     const whole = checkedCounts(agreed, { ...this.#options, who: 'the evaluation data hold' });
     const means = sumsOfParts(agreed.slice(losses.length), this.#options).map(
@@ -198,7 +198,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /** Returns this rank's part of the counts of each kind of loss in micro-batches. */
-  #countsOf(batches: readonly Batch[]): readonly number[] {
+  #countLosses(batches: readonly Batch[]): readonly number[] {
     const { losses, pipeline } = this.#options;
     return ownCounts(batches, { losses, ranks: this.ranks, isLastStage: pipeline.isLast });
   }
@@ -240,7 +240,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const batches = await this.#take(numMicroBatches);
     const [numWithoutData, ...agreed] = this.ranks.sum([
       batches === undefined ? 1 : 0,
-      ...this.#countsOf(batches ?? []),
+      ...this.#countLosses(batches ?? []),
       ...agreement.own(),
     ]);
     const numKinds = this.#options.losses.length;

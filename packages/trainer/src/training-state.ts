@@ -15,8 +15,8 @@ import {
   copiesAlong,
   type FlatRange,
   type LossScaler,
+  listOwnedParts,
   type ModelOptimizer,
-  ownedPartsOf,
   type ParallelGroups,
   type ParameterRange,
   type ParameterStore,
@@ -33,12 +33,12 @@ export function isOptimizerTensor(name: string): boolean {
 }
 
 /** Returns the name of the parameter that a tensor of a checkpoint belongs to. */
-export function parameterNameOf(name: string): string {
+export function readParameterName(name: string): string {
   return isOptimizerTensor(name) ? name.slice(name.indexOf('.', optimizerPrefix.length) + 1) : name;
 }
 
 /** Values of a parameter on this rank, in [start, end) of the store. */
-interface HeldPart extends FlatRange {
+interface HeldRange extends FlatRange {
   /** Returns [end - start] float32; the caller must dispose of it. */
   readonly view: () => Tensor;
 }
@@ -49,7 +49,7 @@ function logicalTensor({
   device,
   ...box
 }: Pick<LogicalTensor, 'name' | 'slices' | 'replica' | 'globalShape' | 'limit'> &
-  Pick<HeldPart, 'view'> &
+  Pick<HeldRange, 'view'> &
   Pick<ParameterStore, 'device'>): LogicalTensor {
   const withMemory: LogicalTensor['withMemory'] = async (fill) => {
     using tensor = view();
@@ -86,16 +86,16 @@ function heldTensors(
     readonly groups: ParallelGroups;
     readonly prefix: string;
     /** Returns undefined for a parameter without such values. */
-    readonly partsOf: (range: ParameterRange) => readonly HeldPart[] | undefined;
+    readonly listParts: (range: ParameterRange) => readonly HeldRange[] | undefined;
     readonly limit?: ValueLimit;
   },
 ): LogicalTensor[] {
-  const { groups, prefix, partsOf, limit } = options;
+  const { groups, prefix, listParts, limit } = options;
   const parameters = store.ranges.map(({ parameter }) => parameter);
   const replicas = replicaNumbers(parameters, { ...store, groups });
   return store.ranges.flatMap((range) => {
     const { parameter } = range;
-    const parts = partsOf(range);
+    const parts = listParts(range);
     if (parts === undefined) return [];
     const { globalShape, slices: all } = parameter;
     const box = {
@@ -146,8 +146,8 @@ export function weightTensors({ stores, groups }: ModelOptimizer): LogicalTensor
     heldTensors(store, {
       ...options,
       prefix: '',
-      partsOf: (range) =>
-        ownedPartsOf(store, range).map((part) => ({ ...part, view: () => store.master(part) })),
+      listParts: (range) =>
+        listOwnedParts(store, range).map((part) => ({ ...part, view: () => store.master(part) })),
     }),
   );
   return [...trained, ...ofStores.flatMap(({ store, ...options }) => frozenTensors(store, options))];
@@ -162,8 +162,8 @@ export function gradientTensors({ stores, groups }: ModelOptimizer): LogicalTens
     heldTensors(store, {
       groups,
       prefix: 'gradient.',
-      partsOf: (range) =>
-        ownedPartsOf(store, range).map((part) => ({ ...part, view: () => store.gradient(part) })),
+      listParts: (range) =>
+        listOwnedParts(store, range).map((part) => ({ ...part, view: () => store.gradient(part) })),
     }),
   );
 }
@@ -180,22 +180,22 @@ export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
   const names = [...new Set(state.map(({ name }) => name))];
   const ofRules = names.flatMap((stateName) => {
     const prefix = `${optimizerPrefix}${stateName}.`;
-    const placeOf = ({ name }: LogicalTensor): number => places.get(name.slice(prefix.length))!;
+    const findPlace = ({ name }: LogicalTensor): number => places.get(name.slice(prefix.length))!;
     return state
       .filter(({ name }) => name === stateName)
-      .flatMap(({ store, buffer, partsOf }) =>
+      .flatMap(({ store, buffer, listParts }) =>
         heldTensors(store, {
           groups,
           prefix,
-          partsOf: (range) =>
-            partsOf(range)?.map(({ start, end, stateStart }) => ({
+          listParts: (range) =>
+            listParts(range)?.map(({ start, end, stateStart }) => ({
               start,
               end,
               view: () => buffer.view({ offset: stateStart, shape: [end - start] }),
             })),
         }),
       )
-      .sort((one, other) => placeOf(one) - placeOf(other));
+      .sort((one, other) => findPlace(one) - findPlace(other));
   });
   return [...ofRules, ...statesOfParameters(optimizer)];
 }

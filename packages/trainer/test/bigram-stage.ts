@@ -82,7 +82,7 @@ export class BigramStage implements Stage<BigramBatch> {
 
   #run(call: StageForward<BigramBatch>, tape: Tape): void {
     const { microBatch, batch, lossFactors } = call;
-    const factorOf = (name: string): number => lossFactors[name] ?? Number.NaN;
+    const findFactor = (name: string): number => lossFactors[name] ?? Number.NaN;
     const { tokens } = batch;
     const rows = tokens.flatMap((token) =>
       Array.from({ length: this.#size }, (_, at) => (at === token ? this.boost : 0)),
@@ -94,8 +94,8 @@ export class BigramStage implements Stage<BigramBatch> {
     const weights = tape.input(
       Tensor.from(
         tokens.map((_, at) => {
-          if (!this.hasSampleLoss) return factorOf('lm_loss');
-          return factorOf(at === tokens.length - 1 ? 'sample_loss' : 'token_loss');
+          if (!this.hasSampleLoss) return findFactor('lm_loss');
+          return findFactor(at === tokens.length - 1 ? 'sample_loss' : 'token_loss');
         }),
         { shape, dtype: 'float32' },
       ),

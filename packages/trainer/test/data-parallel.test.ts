@@ -122,7 +122,7 @@ describe('ranks of a training run', () => {
 });
 
 describe('checkpoints', () => {
-  const shardsOf = (path: string, iteration: string): string[] =>
+  const readShards = (path: string, iteration: string): string[] =>
     readdirSync(join(path, iteration))
       .filter((name) => name.endsWith('.safetensors'))
       .map((name) => readFileSync(join(path, iteration, name)).toString('base64'));
@@ -135,11 +135,11 @@ describe('checkpoints', () => {
       await run({ ...four, trainIterations: 6, save: at('four') });
       await run({ dtype, trainIterations: 6, load: at('four'), save: at('one') });
       await run({ ...four, trainIterations: 6, load: at('one'), save: at('back') });
-      expect(shardsOf(at('one'), 'iter_0000006').length).toBe(1);
-      const shards = shardsOf(at('four'), 'iter_0000006');
+      expect(readShards(at('one'), 'iter_0000006').length).toBe(1);
+      const shards = readShards(at('four'), 'iter_0000006');
       // 576 values and padding: all ranks but the last hold some
       expect(shards.length).toBe(3);
-      expect(shardsOf(at('back'), 'iter_0000006')).toEqual(shards);
+      expect(readShards(at('back'), 'iter_0000006')).toEqual(shards);
     },
   );
 
@@ -159,7 +159,7 @@ describe('checkpoints', () => {
   it('are written by all ranks in turns where all hold everything, each tensor once', async () => {
     const save = join(directory, 'turns');
     await run({ dp: 2, trainIterations: 2, save });
-    expect(shardsOf(save, 'iter_0000002').length).toBeGreaterThan(0);
+    expect(readShards(save, 'iter_0000002').length).toBeGreaterThan(0);
     const [again] = await run({ trainIterations: 2, load: save });
     expect(again!.steps.length).toBe(0);
   });

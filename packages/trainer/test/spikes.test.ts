@@ -100,7 +100,7 @@ async function run(options: RunOptions) {
 }
 
 const losses = (steps: readonly StepMetrics[]): number[] => steps.map(({ loss }) => loss);
-const skippedOf = (steps: readonly StepMetrics[]): number[] =>
+const listSkipped = (steps: readonly StepMetrics[]): number[] =>
   steps.filter(({ skipped }) => skipped).map(({ iteration }) => iteration);
 
 function temporaryDirectory(): string {
@@ -126,7 +126,7 @@ describe('a spike in one process', () => {
       runs.push(await run({ boosts: { 20: factor }, spikes: {} }));
     const quiet = await run({ spikes: {} });
     for (const { steps, events, weights, numUpdates } of runs) {
-      expect(skippedOf(steps)).toEqual([20]);
+      expect(listSkipped(steps)).toEqual([20]);
       expect(events.length).toBe(1);
       expect(numUpdates).toBe(29);
       expect(steps[19]).toMatchObject({ consumedSamples: 80, learningRate: 0.05 / 20 });
@@ -151,7 +151,7 @@ describe('a spike in one process', () => {
     const directory = temporaryDirectory();
     const boosts = { 16: -40, 23: -40 };
     const straight = await run({ boosts, spikes: {} });
-    expect(skippedOf(straight.steps)).toEqual([16, 23]);
+    expect(listSkipped(straight.steps)).toEqual([16, 23]);
     const parts = [
       await run({ boosts, spikes: {}, directory, trainIterations: 14 }),
       await run({ boosts, spikes: {}, directory, from: 14, trainIterations: 20 }),
@@ -166,7 +166,7 @@ describe('a spike in one process', () => {
     const spikes = { policy: 'roll-back' } as const;
     const rolledBack = await run({ boosts: { 18: -40 }, spikes, directory, trainIterations: 24 });
     const { steps, events } = rolledBack;
-    expect(skippedOf(steps)).toEqual([18]);
+    expect(listSkipped(steps)).toEqual([18]);
     expect(
       events.map(({ type, iteration, fields }) => [type, iteration, fields.checkpoint_iteration]),
     ).toEqual([
@@ -200,7 +200,7 @@ describe('a spike in one process', () => {
       trainIterations: 14,
     });
     expect(events.at(-1)!.text).toMatch(/no checkpoint yet to roll back to at iteration 12/);
-    expect(skippedOf(steps)).toEqual([12]);
+    expect(listSkipped(steps)).toEqual([12]);
   });
 });
 
@@ -228,7 +228,7 @@ describe('a spike on several data-parallel ranks', () => {
         await runRanks({ ...kind, ...skipping(-40) }),
         await runRanks({ ...kind, ...skipping(-400) }),
       ];
-      for (const { steps } of [...small, ...large]) expect(skippedOf(steps)).toEqual([12]);
+      for (const { steps } of [...small, ...large]) expect(listSkipped(steps)).toEqual([12]);
       const others = (ranks: readonly TrainBigramsResult[]) =>
         ranks.map(({ steps }) => losses(steps.filter(({ skipped }) => !skipped)));
       expect(others(large)).toEqual(others(small));
@@ -244,9 +244,9 @@ describe('a spike on several data-parallel ranks', () => {
     const checked = { dp: 2, spikes: { policy: 'skip' }, rerun: 'validate_results' } as const;
     const quiet = await runRanks(checked);
     const faulty = await runRanks({ ...checked, flip: { rank: 1, iteration: 12 } });
-    expect(skippedOf(quiet[0]!.steps)).toEqual([]);
+    expect(listSkipped(quiet[0]!.steps)).toEqual([]);
     for (const [rank, { steps, modelBits }] of faulty.entries()) {
-      expect(skippedOf(steps)).toEqual([]);
+      expect(listSkipped(steps)).toEqual([]);
       expect(steps.flatMap(({ events = [] }) => events)).toMatchObject([
         { type: 'rerun', iteration: 12, fields: { result: 'transient', ranks: [1], hosts: ['second'] } },
       ]);
@@ -254,7 +254,7 @@ describe('a spike on several data-parallel ranks', () => {
       expect(modelBits).toEqual(quiet[rank]!.modelBits);
     }
     const [data] = await runRanks({ ...checked, ...skipping(-40) });
-    expect(skippedOf(data!.steps)).toEqual([12]);
+    expect(listSkipped(data!.steps)).toEqual([12]);
     const results = data!.steps[11]!.events!.map(({ type, fields }) => [type, fields.result]);
     expect(results).toEqual([
       ['rerun', 'reproducible'],

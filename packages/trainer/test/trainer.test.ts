@@ -39,13 +39,13 @@ beforeEach(() => {
 afterEach(() => expect(numLiveTensors()).toBe(before));
 
 /** Returns sample n: a token and its successor in a fixed permutation, two tokens a sample. */
-function batchOf(sample: number): BigramBatch {
+function makeBatch(sample: number): BigramBatch {
   const tokens = [(sample * 3) % size, (sample * 3 + 1) % size];
   return { tokens, labels: tokens.map((token) => (token * 5 + 2) % size) };
 }
 
 async function* batches(from = 0, to = Number.POSITIVE_INFINITY): AsyncGenerator<BigramBatch> {
-  for (let sample = from; sample < to; sample++) yield batchOf(sample);
+  for (let sample = from; sample < to; sample++) yield makeBatch(sample);
 }
 
 interface BuildOptions {
@@ -62,7 +62,7 @@ interface BuildOptions {
 }
 
 /** Returns the weights of a model from `build`. */
-const weightsOf = ({ stores }: ModelOptimizer): Float32Array =>
+const readWeights = ({ stores }: ModelOptimizer): Float32Array =>
   stores[0]!.ranges[0]!.parameter.data.read<'float32'>();
 
 function build(options: BuildOptions = {}) {
@@ -198,7 +198,7 @@ describe('Trainer', () => {
       onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
       async function* wrong(): AsyncGenerator<BigramBatch> {
         for (let sample = 0; ; sample++) {
-          const batch = batchOf(sample);
+          const batch = makeBatch(sample);
           yield sample === 10 ? { ...batch, labels: [batch.labels[0]!, label] } : batch;
         }
       }
@@ -279,7 +279,7 @@ describe('Trainer', () => {
     const deviceClock = new DeviceClock({ waits: { measure } });
     const aroundPasses: TrainerExtension['aroundPasses'] = (...of) => deviceClock.passes(...of);
     const [expected, built] = [build(), build({ extensions: [{ name: 'clock', aroundPasses }] })];
-    const lossesOf = async ({ trainer }: typeof built): Promise<number[]> => {
+    const collectLosses = async ({ trainer }: typeof built): Promise<number[]> => {
       const losses: number[] = [];
       for await (const { loss, iteration } of trainer) {
         losses.push(loss);
@@ -288,7 +288,7 @@ describe('Trainer', () => {
       }
       return losses;
     };
-    expect(await lossesOf(expected)).toEqual(await lossesOf(built));
+    expect(await collectLosses(expected)).toEqual(await collectLosses(built));
     expect(numPasses).toBe(2);
     for (const { dispose } of [expected, built]) dispose();
   });
@@ -331,7 +331,7 @@ describe('Trainer', () => {
       exitCode: 1,
       remedy: expect.stringContaining('--lr (it was 983.3)'),
     });
-    expect([...weightsOf(optimizer)].every(Number.isFinite)).toBe(true);
+    expect([...readWeights(optimizer)].every(Number.isFinite)).toBe(true);
     dispose();
   });
 });
@@ -357,7 +357,7 @@ describe('losses of several kinds', () => {
     return built;
   };
   /** Computes the losses of a batch by the definition, from the table that is the model. */
-  function lossesOf(table: readonly number[], { tokens, labels }: BigramBatch): number[] {
+  function collectLosses(table: readonly number[], { tokens, labels }: BigramBatch): number[] {
     return tokens.map((token, at) => {
       const logits = Array.from({ length: size }, (_, next) => table[next * size + token]!);
       return Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit), 0)) - logits[labels[at]!]!;
@@ -371,7 +371,7 @@ describe('losses of several kinds', () => {
     const batches = uneven();
     const all = [];
     const table = stage.head.data.toArray();
-    for (const _ of lengths) all.push(lossesOf(table, (await batches.next()).value as BigramBatch));
+    for (const _ of lengths) all.push(collectLosses(table, (await batches.next()).value as BigramBatch));
     const expected = {
       token_loss: mean(all.flatMap((values) => values.slice(0, -1))),
       sample_loss: mean(all.map((values) => values.at(-1)!)),
@@ -515,7 +515,7 @@ describe('runTraining', () => {
       await loadCheckpoint({ checkpoint: found.checkpoint, tensors });
       second.optimizer.numSteps = state.optimizerSteps;
       expect(await runWith(second)).toMatchObject({ reason: 'done' });
-      expect(weightsOf(second.optimizer)).toEqual(weightsOf(whole.optimizer));
+      expect(readWeights(second.optimizer)).toEqual(readWeights(whole.optimizer));
       expect(evaluations).toEqual([5, 10]);
       expect(readdirSync(directory).filter((name) => name.startsWith('iter_'))).toEqual([
         'iter_0000008',

@@ -44,7 +44,7 @@ export const flagsOfOthers = new Set([
 const withoutVariables = (list) => list.map((word) => (/[$~]/.test(word) ? 'VALUE' : word));
 
 /** Returns the problems of one command, whose words begin with the name of a program. */
-function problemsOf(list, { path, isWhole, checker, paragraph }) {
+function listProblems(list, { path, isWhole, checker, paragraph }) {
   const own = ownCommand(list);
   if (own === undefined) return [];
   const [program] = own;
@@ -65,7 +65,7 @@ function problemsOf(list, { path, isWhole, checker, paragraph }) {
 }
 
 /** Returns the parts of a Markdown text: fenced blocks with their language, spans of code, and the rest. */
-function partsOf(text) {
+function splitParts(text) {
   const blocks = [];
   const spans = [];
   const lines = text.split('\n');
@@ -97,20 +97,20 @@ function partsOf(text) {
 /** Returns the problems of the commands and flags of a document, as `path:line: what`. */
 export function documentProblems(path, text, checker) {
   const problems = [];
-  const { blocks, spans, prose } = partsOf(text);
+  const { blocks, spans, prose } = splitParts(text);
   for (const { info, line, lines } of blocks) {
     // blocks that show an error are left out: guides are run, which tests the error
     if (!/^(sh\b|$)/.test(info) || /status=[^0]/.test(info)) continue;
     for (const { words: list, line: offset } of shellCommands(lines.join('\n'))) {
       // a block without a language may be output
-      const found = problemsOf(list, { path, isWhole: !lines.includes('...'), checker });
+      const found = listProblems(list, { path, isWhole: !lines.includes('...'), checker });
       problems.push(...found.map((what) => `${path}:${line + offset}: ${list.join(' ')}: ${what}`));
     }
   }
   for (const { code, line, paragraph } of spans) {
     const [command] = shellCommands(withoutUsageMarks(code));
     if (command === undefined) continue;
-    const found = problemsOf(command.words, { path, isWhole: false, checker, paragraph });
+    const found = listProblems(command.words, { path, isWhole: false, checker, paragraph });
     problems.push(...found.map((what) => `${path}:${line}: ${code}: ${what}`));
   }
   const others = spans.filter(
@@ -135,7 +135,7 @@ function flagProblems(path, text, isKnown) {
  * Returns the texts of a source: string literals, concatenated ones as one text, with a placeholder for each
  * value.
  */
-function textsOf(path, text) {
+function collectTexts(path, text) {
   const source = parseSource(path, text);
   const texts = [];
   const writtenText = (node) => {
@@ -170,14 +170,14 @@ function textsOf(path, text) {
 /** Returns the problems of the commands and flags in the texts of a TypeScript source. */
 export function sourceProblems(path, text, checker) {
   if (!/--[a-z]|\b(mtl|gpt-train|bert-train) /.test(text)) return [];
-  return textsOf(path, text).flatMap(({ text: message, line }) => {
+  return collectTexts(path, text).flatMap(({ text: message, line }) => {
     const lines = message.split('\n');
     // examples of a help text are whole commands, with a remark in brackets
     const isExample = (each) => lines.length > 1 && /^ {2,}(mtl|gpt-train|bert-train) /.test(each);
     const joined = message.replaceAll(/\\\n\s*/g, '').split('\n');
     const examples = joined.filter(isExample).flatMap((each) => {
       const [command] = shellCommands(each.replace(/ {2,}\(.*$/, ''));
-      const found = problemsOf(command.words, { path, isWhole: true, checker });
+      const found = listProblems(command.words, { path, isWhole: true, checker });
       return found.map((what) => `${path}:${line}: ${each.trim()}: ${what}`);
     });
     const sentences = joined
@@ -221,7 +221,7 @@ function sentenceProblems(sentence, checker) {
   if (program === 'mtl') {
     if (words.test(list[0]) || namesOfFormats.test(phrase) || list[0].includes('VALUE')) return [];
     while (list.length > 0) {
-      const known = checker.subcommandsOf(named.slice(1)) ?? [];
+      const known = checker.listSubcommands(named.slice(1)) ?? [];
       if (known.length === 0) break;
       if (!/^[a-z-]+$/.test(list[0]) || list[0].startsWith('-')) break;
       if (!known.includes(list[0])) {

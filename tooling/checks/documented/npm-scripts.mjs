@@ -12,7 +12,7 @@ const flagsOfRunners = /^--(filter|force|concurrency|all|write|reporter)\b/;
 const knownScripts = new Map();
 
 /** Returns the scripts of the package in a folder of the repository; none if the folder has no package. */
-function scriptsOf(folder) {
+function readScripts(folder) {
   if (!knownScripts.has(folder)) {
     const manifest = join(root, folder, 'package.json');
     knownScripts.set(
@@ -30,7 +30,7 @@ function packagesNamed(paragraph) {
 }
 
 /** Returns the folder of the package that contains a file; undefined for a file of the root package. */
-function packageOf(path) {
+function findPackage(path) {
   for (let folder = dirname(path); folder !== '.'; folder = dirname(folder)) {
     if (existsSync(join(root, folder, 'package.json'))) return folder;
   }
@@ -95,8 +95,8 @@ export function npmProblems(words, { path, paragraph = '' }) {
   const problems = own
     .filter((word) => /^(-w|--workspace)/.test(word))
     .map((word) => `npm run ${word}: the workspace is pnpm's; run the script in the folder of the package`);
-  const folders = [packageOf(path), '.', ...packagesNamed(paragraph)].filter((each) => each !== undefined);
-  const folder = folders.find((each) => Object.hasOwn(scriptsOf(each), name));
+  const folders = [findPackage(path), '.', ...packagesNamed(paragraph)].filter((each) => each !== undefined);
+  const folder = folders.find((each) => Object.hasOwn(readScripts(each), name));
   if (folder === undefined) {
     return [
       ...problems,
@@ -105,7 +105,7 @@ export function npmProblems(words, { path, paragraph = '' }) {
   }
   if (name === 'dev') return [...problems, ...devProblems(args)];
   if (name === 'gpt-train' || name === 'bert-train') return problems;
-  const text = textOfProgram(scriptsOf(folder)[name], folder);
+  const text = textOfProgram(readScripts(folder)[name], folder);
   return [
     ...problems,
     ...unknownFlags(args, { text: text === '' ? args.join(' ') : text }).map(

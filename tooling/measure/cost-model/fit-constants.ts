@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import {
   type Constant,
   type Constants,
-  costOf,
+  computeCost,
   fits,
   minimize,
   setConstant,
@@ -26,7 +26,7 @@ const copies = {
 for (const fit of fits) {
   const values = minimize(
     fit.start.map(([, start, most]) => ({ start, ...(most === undefined ? {} : { most }) })),
-    (point) => costOf(fit, point),
+    (point) => computeCost(fit, point),
   );
   const text = read(fit.file);
   for (const [i, [keys, start]] of fit.start.entries()) {
@@ -53,14 +53,14 @@ function copyToOthers(fitted: Constants): void {
   }
 }
 
-function urlOf(file: string): URL {
+function locateProfile(file: string): URL {
   return new URL(`../../../packages/cost-model/profiles/${file}.json`, import.meta.url);
 }
 
 function read(file: string): Constants {
-  return JSON.parse(readFileSync(urlOf(file), 'utf8')) as Constants;
+  return JSON.parse(readFileSync(locateProfile(file), 'utf8')) as Constants;
 }
 
 function write(file: string, constants: Constants): void {
-  writeFileSync(urlOf(file), `${JSON.stringify(constants, null, 2)}\n`);
+  writeFileSync(locateProfile(file), `${JSON.stringify(constants, null, 2)}\n`);
 }

@@ -3,7 +3,7 @@
 // Usage: npm run dev -- papers-steps
 import { axisFacts, communicationParts } from '@mtl/layout';
 import { predictStepTime, type StepBreakdown } from '../../../packages/cost-model/src/index.js';
-import { errorsOf, stepOfRow } from '../../../packages/cost-model/test/support/measured-row.js';
+import { stepOfRow, summarizeErrors } from '../../../packages/cost-model/test/support/measured-row.js';
 import { paperOrders } from '../../../packages/cost-model/test/support/paper-orders.js';
 import { paperRows } from '../../../packages/cost-model/test/support/paper-rows.js';
 
@@ -28,7 +28,7 @@ printTable(
     [true, false].flatMap((fitted) => {
       const members = rows.filter((row) => row.set === set && row.fitted === fitted);
       if (members.length === 0) return [];
-      const { mean, most } = errorsOf(members);
+      const { mean, most } = summarizeErrors(members);
       return [[set, fitted ? 'fitted' : 'held out', `${members.length}`, percent(mean), percent(most)]];
     }),
   ),

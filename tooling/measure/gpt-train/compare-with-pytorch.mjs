@@ -13,7 +13,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { hostInformation, matmul, setNumThreads, Tensor } from '@mtl/kernels';
-import { yardstickOf } from './yardstick-of.mjs';
+import { findYardstick } from './yardstick-of.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, '..', '..', '..');
@@ -25,7 +25,7 @@ const { values } = parseArgs({
     log: { type: 'string', default: join(root, 'apps', 'gpt-train', 'build', 'bench.jsonl') },
   },
 });
-const peer = yardstickOf(process.env);
+const peer = findYardstick(process.env);
 const python = process.env.MTL_PEER_PYTHON ?? 'python3';
 const threads = values.threads;
 /** For each preset: the number of timed steps, the micro-batches to try, and the goal. */

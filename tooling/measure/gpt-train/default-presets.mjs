@@ -63,13 +63,13 @@ function train(preset, seed) {
   const metrics = records.map((line) => JSON.parse(line));
   const stepSeconds = metrics.reduce((total, { step_ms = 0 }) => total + step_ms, 0) / 1000;
   const evaluation = metrics.findLast(({ type }) => type === 'validation');
-  const measured = { preset, seed, wallSeconds, stepSeconds, ...qualityOf(place, evaluation) };
+  const measured = { preset, seed, wallSeconds, stepSeconds, ...measureQuality(place, evaluation) };
   writeFileSync(result, `${JSON.stringify(measured, undefined, 2)}\n`);
   return measured;
 }
 
 /** Returns the quality over all validation text; evaluations during training read its start alone. */
-function qualityOf(place, evaluation) {
+function measureQuality(place, evaluation) {
   const argv = ['eval', '--load', 'run', '--part', 'valid', '--json', '--micro-batch-size', '8'];
   const { total } = JSON.parse(run('mtl.mjs', argv, place));
   return {
@@ -84,9 +84,9 @@ function trainPeer(lr, seconds) {
   const files = defaultCorpusFiles();
   const place = join(out, 'characters');
   mkdirSync(place, { recursive: true });
-  const textOf = (part) => part.map((file) => readFileSync(file, 'utf8')).join('');
-  writeFileSync(join(place, 'valid.txt'), textOf(validationFiles()));
-  writeFileSync(join(place, 'train.txt'), textOf(files.slice(0, Math.round(0.95 * files.length))));
+  const readText = (part) => part.map((file) => readFileSync(file, 'utf8')).join('');
+  writeFileSync(join(place, 'valid.txt'), readText(validationFiles()));
+  writeFileSync(join(place, 'train.txt'), readText(files.slice(0, Math.round(0.95 * files.length))));
   const script = fileURLToPath(new URL('char_gpt_torch.py', import.meta.url));
   const argv = [script, '--train', 'train.txt', '--valid', 'valid.txt', '--seconds', seconds, '--lr', lr];
   const python = resolve(options['peer-python']);

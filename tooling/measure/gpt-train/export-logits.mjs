@@ -22,7 +22,7 @@ const { values: options } = parseArgs({
 });
 
 /** float32 [S, V]: the logits after every position, computed one token at a time through the cache. */
-function logitsOf(model, tokens) {
+function computeLogits(model, tokens) {
   const cache = model.newCache({ batchSize: 1, capacity: tokens.length });
   try {
     return tokens.map((token) => [
@@ -45,7 +45,13 @@ try {
     maxNewTokens: Number(options['max-new-tokens']),
     sampling: { temperature: 0 },
   });
-  const computed = { text, tokens, logits: logitsOf(model, tokens), prompt, generated: continuation.tokens };
+  const computed = {
+    text,
+    tokens,
+    logits: computeLogits(model, tokens),
+    prompt,
+    generated: continuation.tokens,
+  };
   writeFileSync(options.out, `${JSON.stringify(computed)}\n`);
   console.log(`${loaded.path}: ${tokens.length} tokens, written to ${options.out}`);
 } finally {

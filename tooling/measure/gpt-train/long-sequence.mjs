@@ -56,8 +56,8 @@ for (let turn = 0; turn < Number(values.repeat); turn++) {
   }
 }
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
-const stepOf = (name) => median(runs.get(name).map((run) => run.step_ms));
-const [two, one] = layouts.slice(0, 2).map(({ name }) => stepOf(name));
+const measureStep = (name) => median(runs.get(name).map((run) => run.step_ms));
+const [two, one] = layouts.slice(0, 2).map(({ name }) => measureStep(name));
 // the first loss sees initial weights and one batch: rounding alone
 const tolerance = values.dtype === 'float32' ? 2e-6 : 2e-3;
 console.log(`${values.preset}, ${values.dtype}, ${cpus()[0].model}, medians of ${values.repeat} runs`);
@@ -65,7 +65,7 @@ console.log(`${''.padEnd(24)} ms a step  of 2 threads  of 1 thread  waited ms  M
 let isWrong = false;
 for (const { name } of layouts) {
   const all = runs.get(name);
-  const step = stepOf(name);
+  const step = measureStep(name);
   const isWithin = step / two <= goals.two && step / one <= goals.one;
   const waited = median(all.map((run) => run.waited_ms));
   const memory = all[0].allocator_peak_bytes / 2 ** 20;

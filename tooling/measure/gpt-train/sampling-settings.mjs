@@ -30,11 +30,11 @@ const prompts = [
 ];
 const [numSamples, maxNewTokens] = [4, 150];
 
-const wordsOf = (text) => text.toLowerCase().match(/[\p{L}’']+/gu) ?? [];
+const splitWords = (text) => text.toLowerCase().match(/[\p{L}’']+/gu) ?? [];
 const files = defaultCorpusFiles();
 const numTraining = Math.round(0.95 * files.length); // --split 95,5,0
-const textOf = (part) => part.map((file) => readFileSync(file, 'utf8')).join('\n');
-const known = new Set(wordsOf(textOf(files.slice(0, numTraining))));
+const readText = (part) => part.map((file) => readFileSync(file, 'utf8')).join('\n');
+const known = new Set(splitWords(readText(files.slice(0, numTraining))));
 const mean = (values) => values.reduce((total, value) => total + value, 0) / values.length;
 
 function ngrams(words, n) {
@@ -43,7 +43,7 @@ function ngrams(words, n) {
 
 /** Shares of 1 of texts, each measured alone. */
 function measure(texts) {
-  const lists = texts.map(wordsOf);
+  const lists = texts.map(splitWords);
   const distinct = (n) =>
     mean(lists.map((words) => new Set(ngrams(words, n)).size / ngrams(words, n).length));
   return {
@@ -78,7 +78,7 @@ for (const sampling of settings) {
     });
     for (const [index, { tokens }] of continuations.entries()) {
       const text = tokenizer.decode(tokens.filter((token) => !endTokens.includes(token)));
-      if (wordsOf(text).length >= 20) texts.push(text);
+      if (splitWords(text).length >= 20) texts.push(text);
       const prompt = prompts[Math.floor(index / numSamples)];
       if (options.show && index % numSamples === 0)
         console.log(`\n[${options.load[at]}, ${sampling.temperature}/${sampling.topP}] ${prompt}${text}\n`);
@@ -88,7 +88,7 @@ for (const sampling of settings) {
   wordsOfContinuation = Math.round(measured.words);
   report(`temperature ${sampling.temperature}, top-p ${sampling.topP}, ${texts.length} texts`, measured);
 }
-const heldOut = wordsOf(textOf(files.slice(numTraining)));
+const heldOut = splitWords(readText(files.slice(numTraining)));
 const pieces = Array.from({ length: 100 }, (_, at) => {
   const start = Math.floor((at * (heldOut.length - wordsOfContinuation)) / 100);
   return heldOut.slice(start, start + wordsOfContinuation).join(' ');

@@ -43,7 +43,7 @@ const sizes = [
   [6, 384, 6, 256, 16],
 ];
 
-function trainerOf([numLayers, hiddenSize, numAttentionHeads, sequenceLength, microBatchSize]) {
+function makeTrainer([numLayers, hiddenSize, numAttentionHeads, sequenceLength, microBatchSize]) {
   const vocabularySize = 256;
   const model = {
     numLayers,
@@ -157,11 +157,11 @@ for (const size of sizes) {
   const losses = [];
   for (const threads of [1, numThreads]) {
     setNumThreads(threads, { pin: true });
-    const { steps } = trainerOf(size);
+    const { steps } = makeTrainer(size);
     for (let step = 0; step < 3; step++) losses.push((await steps.next()).value.loss);
   }
   if (Math.abs(losses[2] / losses[5] - 1) > 1e-5) throw new Error(`${name}: losses differ: ${losses}`);
-  const { steps, flops } = trainerOf(size);
+  const { steps, flops } = makeTrainer(size);
   for (let pair = 0; pair < Number(values.pairs); pair++) {
     // which one is first takes turns
     const order = pair % 2 === 0 ? [1, numThreads] : [numThreads, 1];

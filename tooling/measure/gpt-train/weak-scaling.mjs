@@ -59,7 +59,7 @@ const runs = new Map(fitting.map(({ name }) => [name, []]));
 for (let turn = 0; turn < Number(values.repeat); turn++) {
   for (const each of fitting) runs.get(each.name).push(run(each));
 }
-const rateOf = ({ name, ranks }) => median(runs.get(name).map((one) => one.model_tflops)) / ranks;
+const computeRate = ({ name, ranks }) => median(runs.get(name).map((one) => one.model_tflops)) / ranks;
 console.log(
   `weak scaling, ${values.size}, ${values.dtype}, ${cpus()[0].model}, ${numCores} cores, medians of ${values.repeat} runs`,
 );
@@ -75,8 +75,8 @@ for (const each of rows) {
   }
   const [{ params, losses, vocabulary }] = runs.get(each.name);
   console.log(
-    `${name} ${ranks} ${`${(params / 1e6).toFixed(0)} M`.padStart(11)} ${rateOf(each).toFixed(4).padStart(17)} ` +
-      `${`${((100 * rateOf(each)) / rateOf(rows[0])).toFixed(0)} %`.padStart(11)}  ${each.paper}`,
+    `${name} ${ranks} ${`${(params / 1e6).toFixed(0)} M`.padStart(11)} ${computeRate(each).toFixed(4).padStart(17)} ` +
+      `${`${((100 * computeRate(each)) / computeRate(rows[0])).toFixed(0)} %`.padStart(11)}  ${each.paper}`,
   );
   // the same model on the same samples has the same loss; of small initial weights it is that of guessing,
   // within 5 %: the logits' variance of 0.02^2 x hidden size adds half of itself

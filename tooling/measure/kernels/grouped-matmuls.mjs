@@ -68,7 +68,7 @@ const routings = {
   skewed: (slot) => Math.floor((hash(slot) / 2 ** 32) ** 2 * experts),
 };
 
-function groupsOf(routing) {
+function makeGroups(routing) {
   const chosen = Tensor.from(
     Int32Array.from({ length: rows }, (_, slot) => routings[routing](slot)),
     { shape: [tokens, topK], dtype: 'int32' },
@@ -90,7 +90,7 @@ const print = (name, seconds, peer, unit, amount) =>
 
 function matmuls(dtype, routing) {
   const outputs = 2 * feedForward;
-  const { offsets } = groupsOf(routing);
+  const { offsets } = makeGroups(routing);
   const input = random([rows, hidden], dtype);
   const outputGradient = random([rows, outputs], dtype);
   const weight = random([outputs, hidden], dtype);
@@ -138,7 +138,7 @@ function matmuls(dtype, routing) {
 }
 
 function movements(dtype) {
-  const { positions, sources, offsets } = groupsOf('skewed');
+  const { positions, sources, offsets } = makeGroups('skewed');
   const bytes = dtype === 'float32' ? 4 : 2;
   const input = random([tokens, hidden], dtype);
   const permuted = permuteRows({ input, sources, topK });

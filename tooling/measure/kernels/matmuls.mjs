@@ -62,7 +62,7 @@ function linear(name, tokens, inputs, outputs, calls) {
   ];
 }
 
-function shapesOf(name) {
+function listShapes(name) {
   if (name === 'few-rows') {
     return [1, 2, 4, 5, 8, 16, 32, 64].map((rows) => ({
       name: `${rows} rows`,
@@ -102,7 +102,8 @@ function shapesOf(name) {
   ];
 }
 
-const rateOf = (flops, seconds) => (Number.isFinite(seconds) ? (flops / seconds / 1e9).toFixed(1) : 'none');
+const formatRate = (flops, seconds) =>
+  Number.isFinite(seconds) ? (flops / seconds / 1e9).toFixed(1) : 'none';
 const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
 
 const { values: options } = parseArgs({
@@ -153,7 +154,7 @@ for (const shapes of options.shapes.split(',')) {
     row(`${shapes}, ${dtype}: GFLOP/s`, [...names, 'ratio']);
     const step = names.map(() => 0);
     let stepFlops = 0;
-    for (const shape of shapesOf(shapes)) {
+    for (const shape of listShapes(shapes)) {
       const { name, calls, batch = 1, rows, columns, inner, transposes, accumulate } = shape;
       const seconds = names.map(() => []);
       for (let round = 0; round < Number(options.rounds); round++) {
@@ -166,12 +167,12 @@ for (const shapes of options.shapes.split(',')) {
       // a library that does not multiply this answers -1
       const medians = seconds.map(median).map((value) => (value < 0 ? Number.POSITIVE_INFINITY : value));
       const ratio = Math.min(...medians.slice(1)) / medians[0];
-      row(name, [...medians.map((value) => rateOf(flops, value)), ratio.toFixed(2)]);
+      row(name, [...medians.map((value) => formatRate(flops, value)), ratio.toFixed(2)]);
       for (const [i, value] of medians.entries()) step[i] += value * calls;
       stepFlops += flops * calls;
     }
     row('a step', [
-      ...step.map((value) => rateOf(stepFlops, value)),
+      ...step.map((value) => formatRate(stepFlops, value)),
       (Math.min(...step.slice(1)) / step[0]).toFixed(2),
     ]);
   }

@@ -50,7 +50,7 @@ const dtypes = (process.env.MTL_BENCH_DTYPES?.split(',') ?? ['float32', 'bfloat1
 if (process.env.MTL_THREADS !== undefined) setNumThreads(Number(process.env.MTL_THREADS));
 const rows: Row[] = [];
 
-const sizeOf = (spec: TensorSpec): number => spec.shape.reduce((product, size) => product * size, 1);
+const countElements = (spec: TensorSpec): number => spec.shape.reduce((product, size) => product * size, 1);
 
 /**
  * N(0, scale), made by all threads of the host, which share out rows: JavaScript would take a minute for the
@@ -76,7 +76,7 @@ function makeLargeTensors(
   { device, dtype }: { device: Device; dtype: DType },
 ): Tensors {
   const isLarge = (spec: TensorSpec): boolean =>
-    (spec.values ?? 'normal') === 'normal' && sizeOf(spec) > 1000;
+    (spec.values ?? 'normal') === 'normal' && countElements(spec) > 1000;
   const small = Object.fromEntries(Object.entries(specs).filter(([, spec]) => !isLarge(spec)));
   const tensors: Record<string, Tensor> = { ...makeTensors(small, { device, dtype, seed: 5 }) };
   Object.entries(specs).forEach(([name, spec], position) => {
@@ -117,11 +117,12 @@ function check(opCase: OpCase, dtype: DType): void {
 }
 
 /** Bytes that one run must move between memory and the processor. */
-function trafficOf({ tensors, benchmark }: OpCase, dtype: DType): number {
+function countTraffic({ tensors, benchmark }: OpCase, dtype: DType): number {
   if (benchmark?.elements !== undefined) return benchmark.elements * bytesPerElement(dtype);
   return Object.values(tensors).reduce(
     (bytes, spec) =>
-      bytes + sizeOf(spec) * bytesPerElement(spec.dtype ?? dtype) * (spec.accumulated === true ? 2 : 1),
+      bytes +
+      countElements(spec) * bytesPerElement(spec.dtype ?? dtype) * (spec.accumulated === true ? 2 : 1),
     0,
   );
 }
@@ -132,7 +133,7 @@ const matmulRates = new Map<BenchmarkDType, number>();
  * The rate of a matmul. On a GPU, which no other program uses, measured once: the matmuls are large.
  * Elsewhere every time, because a shared machine's speed changes within seconds.
  */
-function matmulRateOf(dtype: BenchmarkDType): number {
+function measureMatmulRate(dtype: BenchmarkDType): number {
   const known = device === 'cuda' ? matmulRates.get(dtype) : undefined;
   const rate = known ?? matmulRate(dtype);
   matmulRates.set(dtype, rate);
@@ -142,9 +143,9 @@ function matmulRateOf(dtype: BenchmarkDType): number {
 function measure(opCase: OpCase, dtype: BenchmarkDType): Row {
   const tensors = makeLargeTensors(opCase.tensors, { device, dtype });
   const flops = opCase.benchmark?.flops;
-  const bytes = trafficOf(opCase, dtype);
+  const bytes = countTraffic(opCase, dtype);
   // the peer is measured right before and after, because a shared machine's speed changes within seconds
-  const peer = (): number => (flops === undefined ? copyRate(bytes) : matmulRateOf(dtype));
+  const peer = (): number => (flops === undefined ? copyRate(bytes) : measureMatmulRate(dtype));
   const before = peer();
   const { median, best } = time(() => opCase.run(tensors));
   const peerRate = Math.max(before, peer());

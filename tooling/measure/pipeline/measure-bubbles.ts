@@ -5,7 +5,7 @@
 // [steps]
 import { getPriority, setPriority } from 'node:os';
 import { replayStep, simulateSchedule } from '../../../packages/pipeline/src/schedules.js';
-import { scheduleOf } from '../../../packages/pipeline/test/ranks/run-affine-chain.js';
+import { makeSchedule } from '../../../packages/pipeline/test/ranks/run-affine-chain.js';
 import type { TimedCase } from '../../../packages/pipeline/test/ranks/time-passes.js';
 import {
   type MeasuredBubble,
@@ -48,7 +48,7 @@ const leastIdleMs = 14;
  * be a large part of the bubble.
  */
 function withEnoughIdleTime(timedCase: TimedCase): TimedCase {
-  const schedule = scheduleOf(timedCase, timedCase.numMicroBatches);
+  const schedule = makeSchedule(timedCase, timedCase.numMicroBatches);
   const times = ofEveryChunk(schedule, { forward: 1, backwardInput: 1, backwardWeight: 1 });
   const [first] = simulateSchedule({ schedule, times }).ranks;
   const { idle, passes } = first!;
@@ -74,7 +74,8 @@ for (const numMicroBatches of sizes) {
 const percent = (fraction: number): string => `${(100 * fraction).toFixed(2)} %`;
 const median = (values: readonly number[]): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
-const chunksOf = ({ simulated }: MeasuredBubble): number => simulated.schedule.placement.length / numStages;
+const countChunks = ({ simulated }: MeasuredBubble): number =>
+  simulated.schedule.placement.length / numStages;
 
 const rows = results.map((result) => {
   const { timedCase, simulated, measured } = result;
@@ -82,12 +83,12 @@ const rows = results.map((result) => {
   const replayed = median(measured.map((step) => replayStep(step).bubbleFraction));
   const off = bubble / simulated.bubbleFraction - 1;
   if (!(Math.abs(off) <= mostOff)) {
-    const what = `${simulated.schedule.name}, v = ${chunksOf(result)}, m = ${timedCase.numMicroBatches}`;
+    const what = `${simulated.schedule.name}, v = ${countChunks(result)}, m = ${timedCase.numMicroBatches}`;
     missed.push(`${what}: the bubble is off by ${percent(off)}, goal ${percent(mostOff)}`);
   }
   return [
     simulated.schedule.name,
-    `${chunksOf(result)}`,
+    `${countChunks(result)}`,
     `${timedCase.numMicroBatches}`,
     timedCase.passMs.toFixed(0),
     percent(simulated.bubbleFraction),
@@ -119,17 +120,17 @@ for (const row of [head, ...rows]) {
 }
 for (const numMicroBatches of sizes) {
   // in units of passes of a whole stage, which holds the same layers whatever their number of chunks
-  const timeOf = (schedule: string, chunks: number): number => {
+  const measureTime = (schedule: string, chunks: number): number => {
     const found = results.find(
       (result) =>
         result.simulated.schedule.name === schedule &&
         result.timedCase.numMicroBatches === numMicroBatches &&
-        chunksOf(result) === chunks,
+        countChunks(result) === chunks,
     )!;
     return median(found.measured.map(({ makespan }) => makespan)) / found.timedCase.passMs / chunks;
   };
   for (const chunks of [2, 4]) {
-    const gain = timeOf('1f1b', 1) / timeOf('interleaved', chunks) - 1;
+    const gain = measureTime('1f1b', 1) / measureTime('interleaved', chunks) - 1;
     const said = `interleaving over 1f1b, m = ${numMicroBatches}, v = ${chunks}: ${percent(gain)} more steps a second`;
     console.log(said);
     if (numMicroBatches === 8 && !(gain >= leastGain)) missed.push(`${said}, goal ${percent(leastGain)}`);

@@ -26,7 +26,7 @@ export function measuredStep(steps) {
 }
 
 /** Errors of a prediction, as parts of what was measured. */
-export function errorsOf(predicted, measured) {
+export function computeErrors(predicted, measured) {
   return {
     time: predicted.seconds / measured.seconds - 1,
     memory: predicted.peakBytes / measured.peakBytes - 1,
@@ -39,7 +39,7 @@ const mebibytes = (bytes) => (bytes / 2 ** 20).toFixed(1);
 /** Returns a table in Markdown, with the errors of all rows below it. */
 export function comparisonTable(rows) {
   const lines = rows.map(({ name, predicted, measured }) => {
-    const { time, memory } = errorsOf(predicted, measured);
+    const { time, memory } = computeErrors(predicted, measured);
     return [
       name,
       (1000 * predicted.seconds).toFixed(1),
@@ -56,7 +56,7 @@ export function comparisonTable(rows) {
     ...['predicted MiB', 'measured MiB', 'error of memory'],
   ];
   const row = (cells) => `| ${cells.join(' | ')} |`;
-  const errors = rows.map(({ predicted, measured }) => errorsOf(predicted, measured));
+  const errors = rows.map(({ predicted, measured }) => computeErrors(predicted, measured));
   const times = errors.map(({ time }) => Math.abs(time));
   const memories = errors.map(({ memory }) => Math.abs(memory));
   return [
@@ -72,7 +72,7 @@ export function comparisonTable(rows) {
 
 /** Tells whether the table keeps what was asked: median error of time 10 %, worst 20 %, memory 1 %. */
 export function isWithinBars(rows) {
-  const errors = rows.map(({ predicted, measured }) => errorsOf(predicted, measured));
+  const errors = rows.map(({ predicted, measured }) => computeErrors(predicted, measured));
   const times = errors.map(({ time }) => Math.abs(time));
   return (
     median(times) <= 0.1 &&

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { comparisonTable, errorsOf, isWithinBars, measuredStep } from './compare-steps.mjs';
+import { comparisonTable, computeErrors, isWithinBars, measuredStep } from './compare-steps.mjs';
 import { trainingRuns } from './training-runs.mjs';
 
 const steps = (...milliseconds) => milliseconds.map((ms) => ({ step_ms: ms, peak_bytes: 2 ** 20 }));
@@ -18,10 +18,10 @@ describe('measuredStep', () => {
   });
 });
 
-describe('errorsOf', () => {
+describe('computeErrors', () => {
   it('are parts of what was measured', () => {
     const { predicted, measured } = row(0.09, 1.01 * 2 ** 20);
-    const { time, memory } = errorsOf(predicted, measured);
+    const { time, memory } = computeErrors(predicted, measured);
     expect(time).toBeCloseTo(-0.1, 12);
     expect(memory).toBeCloseTo(0.01, 12);
   });

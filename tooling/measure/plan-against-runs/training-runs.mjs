@@ -35,10 +35,10 @@ export const trainingRuns = layouts.map(([model, size, numProcesses, layout, fla
   name: `${model} ${size}, ${layout}`,
   model,
   numProcesses,
-  flags: [...flagsOf(sizes[size]), ...(model === 'bert' ? ['--short-seq-prob', '0'] : []), ...flags],
+  flags: [...listFlags(sizes[size]), ...(model === 'bert' ? ['--short-seq-prob', '0'] : []), ...flags],
 }));
 
-function flagsOf({ hidden, layers, heads, sequence, microBatch }) {
+function listFlags({ hidden, layers, heads, sequence, microBatch }) {
   return [
     ...['--preset', 'none', '--num-layers', `${layers}`, '--hidden-size', `${hidden}`],
     ...['--num-attention-heads', `${heads}`, '--seq-length', `${sequence}`],

@@ -14,7 +14,7 @@ const titles = [
   ...['model', 'GPUs', 'published t p d', 'seconds', 'best', 'seconds', 'distance and place'],
   ...['with its micro-batch', 'and its chunks'],
 ];
-const distanceOf = ({ distance, place }: PaperSearch): string =>
+const formatDistance = ({ distance, place }: PaperSearch): string =>
   `${(100 * distance).toFixed(1)} %, ${place === 0 ? 'not found' : place}`;
 
 printRow(titles);
@@ -30,9 +30,9 @@ for (const model of papers.filter(({ name }) => name.includes(only))) {
     search.published.toFixed(2),
     `${tensor} ${pipeline} ${data}, v ${chunks}, b ${microBatch}, ${recomputation}`,
     plan.iterationSeconds.toFixed(2),
-    distanceOf(search),
-    distanceOf(await searchPaper(model, 'micro-batch')),
-    distanceOf(await searchPaper(model, 'micro-batch and chunks')),
+    formatDistance(search),
+    formatDistance(await searchPaper(model, 'micro-batch')),
+    formatDistance(await searchPaper(model, 'micro-batch and chunks')),
   ]);
 }
 

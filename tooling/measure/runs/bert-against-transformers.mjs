@@ -17,7 +17,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { hostInformation, setNumThreads } from '@mtl/kernels';
-import { batchOf, openBertSamples } from './bert-batches.mjs';
+import { openBertSamples, readBatch } from './bert-batches.mjs';
 import { BertSide, operationSeconds } from './bert-side.mjs';
 import { PeerProcess } from './peer-process.mjs';
 
@@ -78,23 +78,23 @@ function forPeer({
 }
 
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
-const timeOf = (result) => result[values.by];
+const readTime = (result) => result[values.by];
 
 /** Returns the micro-batches of a step, in both sides' forms. */
-function stepsOf(dataset, { samples }) {
+function makeStepReader(dataset, { samples }) {
   return (step, microBatch) => {
     const batches = Array.from({ length: samples / microBatch }, (_, index) =>
-      batchOf(dataset, { start: step * samples + index * microBatch, batchSize: microBatch }),
+      readBatch(dataset, { start: step * samples + index * microBatch, batchSize: microBatch }),
     );
     return { batches, peerBatches: batches.map(forPeer) };
   };
 }
 
-async function checkLosses({ peer, dtype, sequenceLength, directory, stepOf, microBatch }) {
+async function checkLosses({ peer, dtype, sequenceLength, directory, readStep, microBatch }) {
   const side = new BertSide({ dtype, sequenceLength, dropout: 0 });
   await peer.ask({ do: 'build', directory, dtype, threads, dropout: 0 });
   for (let step = 0; step < 2; step++) {
-    const { batches, peerBatches } = stepOf(step, microBatch);
+    const { batches, peerBatches } = readStep(step, microBatch);
     const [ours, theirs] = [side.step(batches), await peer.ask({ do: 'step', batches: peerBatches })];
     for (const key of ['loss', 'norm']) {
       const difference = Math.abs(ours[key] / theirs[key] - 1);
@@ -115,7 +115,7 @@ async function bestMicroBatch(microBatches, run) {
   const times = [];
   for (const microBatch of microBatches) {
     await run(microBatch); // shapes are new
-    times.push(Math.min(timeOf(await run(microBatch)), timeOf(await run(microBatch))));
+    times.push(Math.min(readTime(await run(microBatch)), readTime(await run(microBatch))));
   }
   return microBatches[times.indexOf(Math.min(...times))];
 }
@@ -131,13 +131,13 @@ function printProfile(before, steps) {
   }
 }
 
-async function compare({ peer, dtype, sequenceLength, dropout, directory, stepOf, plan }) {
+async function compare({ peer, dtype, sequenceLength, dropout, directory, readStep, plan }) {
   const side = new BertSide({ dtype, sequenceLength, dropout });
   await peer?.ask({ do: 'build', directory, dtype, threads, dropout });
   let step = 0;
-  const ours = (microBatch) => side.step(stepOf(step++, microBatch).batches);
+  const ours = (microBatch) => side.step(readStep(step++, microBatch).batches);
   const theirs = (microBatch, what = 'step') =>
-    peer.ask({ do: what, batches: stepOf(step, microBatch).peerBatches });
+    peer.ask({ do: what, batches: readStep(step, microBatch).peerBatches });
   const best = {
     ours: await bestMicroBatch(plan.microBatches, ours),
     theirs: peer && (await bestMicroBatch(plan.microBatches, theirs)),
@@ -185,7 +185,7 @@ const columns = [
   [`ratio by ${values.by}`, ({ ratio }) => ratio?.toFixed(2) ?? 'not measured'],
   ['goal', ({ goal, isMissed }) => `${goal}${isMissed ? ' MISSED' : ''}`],
 ];
-const rowOf = (cells) => `| ${cells.join(' | ')} |`;
+const formatRow = (cells) => `| ${cells.join(' | ')} |`;
 
 setNumThreads(threads);
 const other = new PeerProcess(join(here, 'bert_peer.py'));
@@ -216,18 +216,19 @@ for (const length of values.lengths.split(',')) {
     numSamples: 4000,
     corpus: values.corpus,
   });
-  const stepOf = stepsOf(dataset, plan);
+  const readStep = makeStepReader(dataset, plan);
   const lengths = Array.from({ length: 20 }, (_, step) => [
-    ...stepOf(step, plan.samples).batches[0].lengths,
+    ...readStep(step, plan.samples).batches[0].lengths,
   ]).flat();
   const real = lengths.reduce((sum, one) => sum + one, 0) / lengths.length / sequenceLength;
   console.log(
     `S ${sequenceLength}: ${(100 * real).toFixed(1)} % of the positions of 20 steps are no padding`,
   );
   for (const dtype of values.dtypes.split(',')) {
-    if (peer) await checkLosses({ peer, dtype, sequenceLength, directory, stepOf, microBatch: plan.samples });
+    if (peer)
+      await checkLosses({ peer, dtype, sequenceLength, directory, readStep, microBatch: plan.samples });
     for (const dropout of values.dropout.split(',').map(Number)) {
-      const result = await compare({ peer, dtype, sequenceLength, dropout, directory, stepOf, plan });
+      const result = await compare({ peer, dtype, sequenceLength, dropout, directory, readStep, plan });
       results.push(result);
       console.log(columns.map(([name, cell]) => `${name} ${cell(result)}`).join('; '));
     }
@@ -240,9 +241,9 @@ peer?.close();
 mkdirSync(dirname(values.log), { recursive: true });
 writeFileSync(values.log, results.map((result) => `${JSON.stringify(result)}\n`).join(''));
 console.log(`\nours, transformers'; raw results: ${values.log}\n`);
-console.log(rowOf(columns.map(([name]) => name)));
-console.log(rowOf(columns.map(() => '---')));
-for (const result of results) console.log(rowOf(columns.map(([, cell]) => cell(result))));
+console.log(formatRow(columns.map(([name]) => name)));
+console.log(formatRow(columns.map(() => '---')));
+for (const result of results) console.log(formatRow(columns.map(([, cell]) => cell(result))));
 if (peer) {
   const mebibytes = (bytes) => `${(bytes / 2 ** 20).toFixed(0)} MiB`;
   console.log(

@@ -43,7 +43,7 @@ export async function openBertSamples({ directory, sequenceLength, numSamples, c
 }
 
 /** Returns the samples [start, start + batchSize) as a micro-batch. */
-export function batchOf(dataset, { start, batchSize }) {
+export function readBatch(dataset, { start, batchSize }) {
   const batch = dataset.createBatch(batchSize);
   for (let row = 0; row < batchSize; row++) dataset.fillRow({ sample: start + row, batch, row });
   return dataset.finishBatch(batch);

@@ -1,4 +1,4 @@
-import { loraSpecificationOf, parameterTensors, writeHuggingFaceGpt, writeLoraDirectory } from '@mtl/formats';
+import { parameterTensors, specifyLora, writeHuggingFaceGpt, writeLoraDirectory } from '@mtl/formats';
 import { isAdapter } from '@mtl/formats/internal';
 import { GptStage, sequenceFirst } from '@mtl/models';
 import { Adamw, createStores, ModelOptimizer } from '@mtl/optimizer';
@@ -62,7 +62,7 @@ export class LlamaSide {
       dropout: 0,
       targets: loraTargets,
     };
-    const lora = this.lora ? loraSpecificationOf(this.lora, model) : undefined;
+    const lora = this.lora ? specifyLora(this.lora, model) : undefined;
     this.stage = new GptStage({ model, device, dtype, seed, lora });
     const stores = createStores(this.stage.parameters, { device, dtype, seed });
     this.optimizer = new ModelOptimizer(stores, {

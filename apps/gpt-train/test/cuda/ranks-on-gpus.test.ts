@@ -91,7 +91,7 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
   let sparseAlone: ReturnType<typeof readMetrics>;
   let data: readonly string[];
 
-  const flagsOf = (run: string, { flags, numLayers = 2, globalBatchSize = 4 }: Layout): string[] => [
+  const makeFlags = (run: string, { flags, numLayers = 2, globalBatchSize = 4 }: Layout): string[] => [
     ...[...recipe, ...data, ...flags],
     ...['--num-layers', String(numLayers), '--global-batch-size', String(globalBatchSize)],
     ...['--save', join(directory, run), '--metrics-jsonl', join(directory, `${run}.jsonl`)],
@@ -100,12 +100,12 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-gpt-cuda-'));
     data = await prepareCorpus(directory);
-    const { code, output } = await runGptTrain({ flags: flagsOf('alone', { flags: [] }), directory });
+    const { code, output } = await runGptTrain({ flags: makeFlags('alone', { flags: [] }), directory });
     expect(output.slice(-2000)).toContain(`${numSteps}/`);
     expect(code).toBe(0);
     alone = readMetrics(join(directory, 'alone.jsonl'));
     // the last --device on a command line counts
-    const onCpu = [...flagsOf('sparse', { flags: experts }), '--device', 'cpu'];
+    const onCpu = [...makeFlags('sparse', { flags: experts }), '--device', 'cpu'];
     const { output: printed } = await runGptTrain({ flags: onCpu, directory });
     expect(printed.slice(-2000)).toContain(`${numSteps}/`);
     sparseAlone = readMetrics(join(directory, 'sparse.jsonl'));
@@ -120,7 +120,7 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
     if (before !== undefined) return before;
     const { code, output } = await runRanks({
       numProcesses: layout.numProcesses ?? 2,
-      flags: flagsOf(run, layout),
+      flags: makeFlags(run, layout),
       directory,
       // all ranks may be on one GPU
       variables: engine === 'nccl' ? { MTL_NCCL_SHARE_GPU: '1' } : {},
@@ -154,9 +154,9 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
     const withGraphs = { ...layout, flags: [...layout.flags, '--cuda-graphs'] };
     const plain = await train(run, layout, engine);
     const steps = await train(`${run} with graphs`, withGraphs, engine);
-    const numbersOf = (all: typeof steps) => all.map(({ lm_loss, grad_norm }) => ({ lm_loss, grad_norm }));
-    expect(numbersOf(steps)).toEqual(numbersOf(plain));
-    expect(shardsOf(join(directory, `${run} with graphs`))).toEqual(shardsOf(join(directory, run)));
+    const listNumbers = (all: typeof steps) => all.map(({ lm_loss, grad_norm }) => ({ lm_loss, grad_norm }));
+    expect(listNumbers(steps)).toEqual(listNumbers(plain));
+    expect(hashShards(join(directory, `${run} with graphs`))).toEqual(hashShards(join(directory, run)));
   }
 
   const over = (backend: 'local' | 'nccl', { flags, ...more }: Layout): Layout => ({
@@ -205,13 +205,13 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
  * Returns the SHA-256 of a checkpoint's files of tensors, by name: weights, their float32 masters and both
  * moments of Adam.
  */
-function shardsOf(directory: string): Readonly<Record<string, string>> {
+function hashShards(directory: string): Readonly<Record<string, string>> {
   const files = readdirSync(directory, { recursive: true, encoding: 'utf8' });
   const shards = files.filter((file) => file.endsWith('.safetensors'));
   expect(shards.length).toBeGreaterThan(0);
-  const hashOf = (file: string) =>
+  const computeHash = (file: string) =>
     createHash('sha256')
       .update(readFileSync(join(directory, file)))
       .digest('hex');
-  return Object.fromEntries(shards.map((file) => [file, hashOf(file)]));
+  return Object.fromEntries(shards.map((file) => [file, computeHash(file)]));
 }

@@ -25,12 +25,12 @@ export const gelu = checkedOperation(
     const { dtype, device, shape } = input.tensor;
     const output = Tensor.empty({ shape, dtype, device });
     biasGeluForward({ output, input: input.tensor, kind });
-    return geluOf(tape, { ...options, output });
+    return recordGelu(tape, { ...options, output });
   },
 );
 
 /** Records a GELU output that is already computed on the tape. For authors of operations. */
-export function geluOf(
+export function recordGelu(
   tape: Tape,
   options: { readonly input: Variable; readonly output: Tensor; readonly kind: GeluKind },
 ): Variable {

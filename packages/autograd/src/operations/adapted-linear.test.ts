@@ -52,7 +52,7 @@ function fusedProjection() {
 const factor = 0.75;
 
 /** Returns the rows of the weight [G, R + 2, D] that a row of an adapter's B adds to. */
-function rowsOf({ up, outputs }: LinearAdapter): number[] {
+function listRows({ up, outputs }: LinearAdapter): number[] {
   const [, parts] = outputs!;
   return Array.from({ length: up.size / up.shape.at(-1)! }, (_, row) => {
     const [group, part, feature] = [
@@ -118,7 +118,7 @@ function runAdapted({ split = false, dropout }: Run = {}) {
     output: output.tensor.toArray(),
     inputGradient: inputGradient.toArray(),
     gradients: trained.map(({ mainGradient }) => mainGradient.toArray()),
-    added: [query, value].map((adapter) => ({ rows: rowsOf(adapter), values: addedBy(adapter) })),
+    added: [query, value].map((adapter) => ({ rows: listRows(adapter), values: addedBy(adapter) })),
     factors: [query, value].map(({ down, up }) => ({ a: down.data.toArray(), b: up.data.toArray() })),
     base: { weight: weight.data.toArray(), bias: bias.data.toArray() },
     hasWeightGradient: weight.hasMainGradient,

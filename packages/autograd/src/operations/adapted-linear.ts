@@ -14,11 +14,11 @@ import type { PendingTensor } from '../collective.js';
 import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
 import { type SavedTensor, Variable } from '../variable.js';
-import { type Dropout, type MaskCoordinates, maskOf } from './bias-dropout-residual.js';
+import { type Dropout, type MaskCoordinates, makeMask } from './bias-dropout-residual.js';
 import {
   addWeightGradient,
   communicated,
-  inputGradientOf,
+  computeInputGradient,
   type LinearOptions,
   multiplyByWeight,
 } from './linear.js';
@@ -93,7 +93,7 @@ export const adaptedLinear = checkedOperation(
           const lowGradient = layout.lowGradient(gradient);
           let inputGradient: PendingTensor | undefined;
           if (parts.input && input.requiresGradient) {
-            const own = inputGradientOf(weight, gradient);
+            const own = computeInputGradient(weight, gradient);
             backward.addInputGradient(own, lowGradient);
             inputGradient = communicated(collectives.reduceInputGradient, own);
           }
@@ -151,7 +151,7 @@ function droppedInput(
 ): Tensor | undefined {
   if (dropout === undefined) return undefined;
   const output = Tensor.empty(input);
-  biasDropoutResidualForward({ output, input, dropout: maskOf(dropout, coordinates!) });
+  biasDropoutResidualForward({ output, input, dropout: makeMask(dropout, coordinates!) });
   return output;
 }
 
@@ -195,7 +195,7 @@ class AdapterLayout {
       const joined = Tensor.zeros({ shape: [this.numOutputs, this.rank], dtype, device });
       this.forAdapters((adapter, start) => {
         const { data } = adapter.up;
-        scale({ output: this.#boxOf(joined, adapter, start), input: data, factor: this.#options.scale });
+        scale({ output: this.#viewBox(joined, adapter, start), input: data, factor: this.#options.scale });
       });
       body(joined);
     });
@@ -216,7 +216,7 @@ class AdapterLayout {
       const joined = Tensor.empty({ shape: [this.numOutputs, this.rank], dtype, device });
       matmul({ output: joined, left: outputGradient, right: low, transposeLeft: true });
       this.forAdapters((adapter, start) => {
-        const input = this.#boxOf(joined, adapter, start);
+        const input = this.#viewBox(joined, adapter, start);
         const { mainGradient: output } = adapter.up;
         scale({ output, input, factor: this.#options.scale, accumulate: true });
       });
@@ -233,7 +233,7 @@ class AdapterLayout {
   }
 
   /** Returns a view of an adapter's part of a matrix [O, R], in the shape of its B. */
-  #boxOf(joined: Tensor, { up, outputs }: LinearAdapter, start: number): Tensor {
+  #viewBox(joined: Tensor, { up, outputs }: LinearAdapter, start: number): Tensor {
     const sizes = this.#weight.shape.slice(0, -1);
     const strides = sizes.map((_, dim) =>
       sizes.slice(dim + 1).reduce((product, size) => product * size, this.rank),
@@ -269,7 +269,7 @@ class AdapterBackward {
       }
       using own = Tensor.empty(inputGradient);
       matmul({ output: own, left: lowGradient, right });
-      const mask = maskOf(dropout, this.#coordinates!);
+      const mask = makeMask(dropout, this.#coordinates!);
       biasDropoutResidualForward({
         output: inputGradient,
         input: own,

@@ -45,7 +45,7 @@ export interface AttentionOptions extends Heads<Variable> {
 /** The tensors that a call reads in addition to its heads; some may be absent. */
 type Masks<Held> = Readonly<Record<'keyStart' | 'keyMask' | 'starts' | 'samples', Held | undefined>>;
 
-const masksOf = ({ visibility, dropout }: AttentionOptions): Masks<Variable> => ({
+const collectMasks = ({ visibility, dropout }: AttentionOptions): Masks<Variable> => ({
   keyStart: visibility?.keyStart,
   keyMask: visibility?.keyMask,
   starts: visibility?.packed?.starts,
@@ -53,7 +53,7 @@ const masksOf = ({ visibility, dropout }: AttentionOptions): Masks<Variable> => 
 });
 
 /** Returns the options of both directions in addition to their operands. */
-function callOf(options: AttentionOptions, masks: Masks<Variable | SavedTensor>): KernelOptions {
+function describeCall(options: AttentionOptions, masks: Masks<Variable | SavedTensor>): KernelOptions {
   const { keyStart, keyMask, starts, samples } = masks;
   const { visibility = {}, scale, dropout, headOffset = 0 } = options;
   const { causal, windowSize, packed } = visibility;
@@ -77,7 +77,7 @@ function callOf(options: AttentionOptions, masks: Masks<Variable | SavedTensor>)
 }
 
 /** The shapes of a call. The rows of packed samples may be in several dimensions, such as [T, 1]. */
-function shapesOf({ query, value, visibility }: AttentionOptions) {
+function describeShapes({ query, value, visibility }: AttentionOptions) {
   const [groups, headsPerGroup, headSize] = query.tensor.shape.slice(-3) as [number, number, number];
   const outer = query.tensor.shape.slice(0, -3);
   const isPacked = visibility?.packed !== undefined;
@@ -103,7 +103,7 @@ function shapesOf({ query, value, visibility }: AttentionOptions) {
 export const attention = checkedOperation('attention', (tape: Tape, options: AttentionOptions): Variable => {
   const heads = [options.query, options.key, options.value] as const;
   const { dtype, device } = options.query.tensor;
-  const shapes = shapesOf(options);
+  const shapes = describeShapes(options);
   const inRows = ([query, key, value]: readonly Tensor[]): Heads<Tensor> => ({
     query: query!.reshape(shapes.query),
     key: key!.reshape(shapes.key),
@@ -123,7 +123,7 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
     attentionForward({
       ...results,
       ...inRows(heads.map(({ tensor }) => tensor)),
-      ...callOf(options, masksOf(options)),
+      ...describeCall(options, collectMasks(options)),
     });
     sinks?.addTo(results);
   });
@@ -131,7 +131,7 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
   tape.record(output, () => {
     const savedHeads = heads.map((variable) => tape.save(variable));
     const saved = { output: tape.save(output), logSumExp: tape.save(logSumExp) };
-    const { keyStart, keyMask, starts, samples } = masksOf(options);
+    const { keyStart, keyMask, starts, samples } = collectMasks(options);
     const save = (mask: Variable | undefined): SavedTensor | undefined => mask && tape.save(mask);
     const masks = {
       keyStart: save(keyStart),
@@ -155,7 +155,7 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
         // outside of tidy: recomputed tensors belong to their variables
         const [result, lse] = [saved.output.tensor, saved.logSumExp.tensor];
         const kept = savedHeads.map(({ tensor }) => tensor);
-        const call = callOf(options, masks);
+        const call = describeCall(options, masks);
         tidy(() => {
           const { query: queryGradient, key: keyGradient, value: valueGradient } = inRows(gradients);
           const ofOutput = outputGradient!.reshape(shapes.output);

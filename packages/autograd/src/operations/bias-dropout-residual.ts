@@ -44,7 +44,7 @@ export interface MaskCoordinates {
 }
 
 /** Returns the mask of a site, whose coordinates may be saved ones. */
-export function maskOf(
+export function makeMask(
   { probability, key, firstColumn }: Dropout,
   { samples, positions }: MaskCoordinates,
 ): DropoutMask {
@@ -66,7 +66,7 @@ export const biasDropoutResidual = checkedOperation(
       input: input.tensor,
       bias: bias?.data,
       residual: residual?.tensor,
-      dropout: dropout === undefined ? undefined : maskOf(dropout, dropout),
+      dropout: dropout === undefined ? undefined : makeMask(dropout, dropout),
     });
     const trained = trainedParameters(bias);
     const requiresGradient =
@@ -78,13 +78,13 @@ export const biasDropoutResidual = checkedOperation(
         positions: dropout.positions && tape.save(dropout.positions),
       };
       // without dropout the gradient passes through: a view, no copy
-      const inputGradientOf = (outputGradient: Tensor): Tensor => {
+      const computeInputGradient = (outputGradient: Tensor): Tensor => {
         if (dropout === undefined) return outputGradient.view({ shape });
         const inputGradient = Tensor.empty({ shape, dtype, device });
         biasDropoutResidualBackward({
           inputGradient,
           outputGradient,
-          dropout: maskOf(dropout, coordinates!),
+          dropout: makeMask(dropout, coordinates!),
         });
         return inputGradient;
       };
@@ -94,7 +94,7 @@ export const biasDropoutResidual = checkedOperation(
         parameters: trained,
         saved: Object.values(coordinates ?? {}).filter((saved) => saved !== undefined),
         backward: ({ parts, outputGradient }) => {
-          const inputGradient = inputGradientOf(outputGradient!);
+          const inputGradient = computeInputGradient(outputGradient!);
           if (parts.weight) for (const one of trained) addBiasGradient(one, inputGradient);
           if (!parts.input || !input.requiresGradient) inputGradient.dispose();
           return [

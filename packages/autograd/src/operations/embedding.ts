@@ -34,7 +34,7 @@ export const embedding = checkedOperation(
     collectives: Pick<MatmulCollectives, 'reduceOutput' | 'gatherOutputGradient'> = {},
   ): Variable => {
     const [first, ...others] = lookups as [EmbeddingLookup, ...EmbeddingLookup[]];
-    const rows = rowsOf(first);
+    const rows = copyRows(first);
     const reduced = startCollective(collectives.reduceOutput, rows);
     rows.dispose();
     const output = reduced.wait();
@@ -67,7 +67,7 @@ export const embedding = checkedOperation(
   },
 );
 
-function rowsOf(lookup: EmbeddingLookup): Tensor {
+function copyRows(lookup: EmbeddingLookup): Tensor {
   const { ids, table } = lookup;
   const { dtype, device } = table.data;
   const output = Tensor.empty({ shape: [...ids.tensor.shape, table.shape.at(-1)!], dtype, device });

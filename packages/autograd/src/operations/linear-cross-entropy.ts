@@ -7,10 +7,10 @@ import {
   type Device,
   Tensor,
 } from '@mtl/kernels';
-import { metaDeviceOf } from '@mtl/kernels/internal';
+import { chooseMetaDevice } from '@mtl/kernels/internal';
 import { type MatmulCollectives, type PendingTensor, startCollective } from '../collective.js';
 import { type Parameter, trainedParameters } from '../parameter.js';
-import type { BackwardParts, Tape } from '../tape.js';
+import type { BackwardHalves, Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 import { addBiasGradient, addWeightGradient } from './linear.js';
 
@@ -169,7 +169,7 @@ function withRows(
 function gradientsOfRows(
   rows: Rows,
   options: LinearCrossEntropyOptions,
-  { parts, size }: { readonly parts: BackwardParts; readonly size: number },
+  { parts, size }: { readonly parts: BackwardHalves; readonly size: number },
 ): Tensor | undefined {
   const { input, weight, bias, collectives } = options;
   const { dtype, device } = input.tensor;
@@ -315,7 +315,7 @@ const keptByLayer = 16;
  * shapes, so that every step and every rank with the same shapes has the same bits.
  */
 function defaultChunkBytes(device: Device, inputBytes: number): number {
-  if (metaDeviceOf(device) !== 'meta-cuda') return 128 * mebibyte;
+  if (chooseMetaDevice(device) !== 'meta-cuda') return 128 * mebibyte;
   return Math.min(Math.max(keptByLayer * inputBytes, 256 * mebibyte), 1024 * mebibyte);
 }
 

@@ -58,13 +58,13 @@ function run({ device, dtype, kind, fused, twice = false, split = false, ...rest
     parameter.data.write(converted.read());
     parameter.mainGradient.zero();
   }
-  const tensorOf = (columns: number): Tensor =>
+  const makeTensor = (columns: number): Tensor =>
     Tensor.from(
       Array.from({ length: sequence * batch * columns }, (_, index) => Math.sin(index + columns)),
       { shape: [sequence, batch, columns], dtype, device },
     );
   const tape = new Tape(rest.tape);
-  const input = tape.input(tensorOf(hidden), { requiresGradient: true });
+  const input = tape.input(makeTensor(hidden), { requiresGradient: true });
   const outputs = tape.scope((): Variable[] => {
     const activated = fused
       ? linearGelu(tape, { input, ...up, kind })
@@ -77,7 +77,7 @@ function run({ device, dtype, kind, fused, twice = false, split = false, ...rest
     const other = linear(tape, { input: residual, weight: down.weight });
     return [biasDropoutResidual(tape, { input: output, residual: other })];
   });
-  using outputGradient = tensorOf(hidden);
+  using outputGradient = makeTensor(hidden);
   if (split) {
     tape.backwardInput(outputs, outputGradient);
     expect(parameters.every(({ mainGradient }) => mainGradient.toArray().every((value) => value === 0))).toBe(

@@ -47,21 +47,21 @@ function run({ dtype, device = 'cpu', fused, hasBias = true, split = false, isFr
     parameter.data.write(converted.read());
     parameter.mainGradient.zero();
   }
-  const tensorOf = (scale: number): Tensor =>
+  const makeTensor = (scale: number): Tensor =>
     Tensor.from(
       Array.from({ length: sequence * batch * hidden }, (_, index) => Math.sin(index * scale)),
       { shape: [sequence, batch, hidden], dtype, device },
     );
   const tape = new Tape();
-  const input = tape.input(tensorOf(1), { requiresGradient: true });
-  const residual = tape.input(tensorOf(2), { requiresGradient: !isFrozen });
+  const input = tape.input(makeTensor(1), { requiresGradient: true });
+  const residual = tape.input(makeTensor(2), { requiresGradient: !isFrozen });
   const own = hasBias ? { bias } : {};
   const output = tape.scope((): Variable => {
     const activated = linearGelu(tape, { input, ...up, kind: 'tanh' });
     if (fused) return linearResidual(tape, { input: activated, weight, ...own, residual });
     return biasDropoutResidual(tape, { input: linear(tape, { input: activated, weight }), ...own, residual });
   });
-  using outputGradient = tensorOf(3);
+  using outputGradient = makeTensor(3);
   if (split) {
     tape.backwardInput([output], outputGradient);
     tape.backwardWeight();

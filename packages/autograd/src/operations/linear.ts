@@ -12,7 +12,7 @@ import type { Collective, MatmulCollectives, PendingTensor } from '../collective
 import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
 import type { Activation, Variable } from '../variable.js';
-import { geluOf } from './activations.js';
+import { recordGelu } from './activations.js';
 
 export interface LinearOptions {
   /** [..., I] */
@@ -85,7 +85,7 @@ export const linearGelu = checkedOperation(
     return tape.scope(() => {
       const { output, preactivation } = forwardGelu(options);
       const input = record(tape, options, preactivation);
-      return geluOf(tape, { input, output, kind: options.kind });
+      return recordGelu(tape, { input, output, kind: options.kind });
     });
   },
 );
@@ -144,7 +144,7 @@ function record(
         const wholeInput = parts.weight && savedInput && collectives.gatherInput?.(savedInput.tensor);
         let inputGradient: PendingTensor | undefined;
         if (parts.input && input.requiresGradient) {
-          const own = inputGradientOf(
+          const own = computeInputGradient(
             weight,
             gradient,
             activation && { ...activation, preactivation: preactivation!.tensor },
@@ -217,7 +217,7 @@ function forwardGelu(options: LinearGeluOptions): { output: Tensor; preactivatio
  * Computes outputGradient [..., O] times weight, [..., I]. If the input is an activation's output, the result
  * is the gradient of the activation's input.
  */
-export function inputGradientOf(
+export function computeInputGradient(
   weight: Parameter,
   outputGradient: Tensor,
   activation?: { readonly preactivation: Tensor; readonly kind: Activation['kind'] } | undefined,

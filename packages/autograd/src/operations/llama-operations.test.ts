@@ -95,7 +95,7 @@ const headNorm = (hasBiases: boolean) => ({
  * Builds x + project(attention(prepareHeads(linear(rmsNorm(x))))), then x +
  * linear(activation(linear(rmsNorm(x)))).
  */
-function layerOf(options: LayerOptions) {
+function buildLayer(options: LayerOptions) {
   const { norm = 'rms', rotation = true, activation = 'swiglu' } = options;
   return (tape: Tape, x: Variable): Variable =>
     tape.scope(() => {
@@ -158,11 +158,11 @@ interface RunOptions extends LayerOptions {
 }
 
 /** Computes the gradients of sum(weights * output) by the input and by every parameter. */
-function gradientsOf(options: RunOptions): number[][] {
+function computeGradients(options: RunOptions): number[][] {
   for (const parameter of all) parameter.mainGradient.zero();
   const tape = new Tape(options.tape);
   const input = tape.input(Tensor.from(start, { shape, dtype, device }), { requiresGradient: true });
-  const layer = layerOf(options);
+  const layer = buildLayer(options);
   const output = options.recomputed ? recompute(tape, input, layer) : layer(tape, input);
   using outputGradient = Tensor.from(weights, { shape, dtype, device });
   if (options.split) {
@@ -186,7 +186,7 @@ function gradientsOf(options: RunOptions): number[][] {
 function objective(options: LayerOptions, values: readonly number[] = start): number {
   const tape = new Tape({ recording: false });
   const input = tape.input(Tensor.from(values, { shape, dtype, device }));
-  const output = layerOf(options)(tape, input);
+  const output = buildLayer(options)(tape, input);
   const result = output.tensor.toArray().reduce((sum, value, index) => sum + value * weights[index]!, 0);
   output.release();
   input.release();
@@ -196,8 +196,10 @@ function objective(options: LayerOptions, values: readonly number[] = start): nu
 const step = 1e-5;
 const difference = (of: (change: number) => number): number => (of(step) - of(-step)) / (2 * step);
 
-/** Computes the gradients of `gradientsOf` by central differences; of parameters the first few elements. */
-function differencesOf(options: LayerOptions): number[][] {
+/**
+ * Computes the gradients of `computeGradients` by central differences; of parameters the first few elements.
+ */
+function computeDifferences(options: LayerOptions): number[][] {
   const moved = (values: readonly number[], index: number, change: number): number[] =>
     values.map((value, at) => (at === index ? value + change : value));
   const ofInput = start.map((_, index) =>
@@ -229,8 +231,8 @@ const kinds: ReadonlyArray<readonly [string, LayerOptions]> = [
 
 describe.each(kinds)('a layer of a Llama with %s', (_, options) => {
   it('has the gradients of central differences', () => {
-    const gradients = gradientsOf(options);
-    differencesOf(options).forEach((expected, tensor) => {
+    const gradients = computeGradients(options);
+    computeDifferences(options).forEach((expected, tensor) => {
       expected.forEach((value, index) => {
         // step 1e-5 in float64: about 1e-10 for a function of this size, times a margin
         expect(Math.abs(gradients[tensor]![index]! - value), `${tensor}: ${index}`).toBeLessThan(
@@ -241,9 +243,9 @@ describe.each(kinds)('a layer of a Llama with %s', (_, options) => {
   });
 
   it('has the same bits kept, rematerialized, in halves and recomputed', () => {
-    const expected = gradientsOf({ ...options, tape: { rematerialize: false } });
+    const expected = computeGradients({ ...options, tape: { rematerialize: false } });
     for (const how of [{}, { split: true }, { recomputed: true }, { recomputed: true, split: true }])
-      expect(gradientsOf({ ...options, ...how })).toEqual(expected);
+      expect(computeGradients({ ...options, ...how })).toEqual(expected);
   });
 });
 

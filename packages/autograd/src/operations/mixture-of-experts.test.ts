@@ -86,7 +86,7 @@ const constant = (values: readonly number[], itsShape: readonly number[]): Varia
 /**
  * Builds the sum of k experts' outputs for the normalized input, weighted in front of their second matmul.
  */
-function layerOf({ scoreFunction = 'sigmoid', hasBiases = true, chosen }: LayerOptions) {
+function buildLayer({ scoreFunction = 'sigmoid', hasBiases = true, chosen }: LayerOptions) {
   return (tape: Tape, residual: Variable): Variable =>
     tape.scope(() => {
       const input = rmsNorm(tape, { input: residual, weight: model.gain, epsilon: 1e-5 });
@@ -129,7 +129,7 @@ function run({ tape: tapeOptions = {}, split, recomputed, values = inputValues, 
   for (const parameter of all) if (parameter.hasMainGradient) parameter.mainGradient.zero();
   const tape = new Tape(tapeOptions);
   const input = tape.input(Tensor.from(values, { shape, dtype, device }), { requiresGradient: true });
-  const body = layerOf(layer);
+  const body = buildLayer(layer);
   const output = recomputed ? recompute(tape, input, body) : body(tape, input);
   using outputGradient = Tensor.from(outputGradients, { shape, dtype, device });
   const trained = all.filter(({ isFrozen }) => !isFrozen);
@@ -243,7 +243,7 @@ describe('a mixture-of-experts layer', () => {
 
   it('keeps the input for backward in place of the permuted rows', () => {
     build();
-    const gradientOf = (rematerialize: boolean): number[] => {
+    const computeGradient = (rematerialize: boolean): number[] => {
       model.first.mainGradient.zero();
       const tape = new Tape({ rematerialize });
       const made: Record<string, Variable> = {};
@@ -273,9 +273,9 @@ describe('a mixture-of-experts layer', () => {
       tape.dispose();
       return model.first.mainGradient.toArray();
     };
-    const kept = gradientOf(false);
+    const kept = computeGradient(false);
     expect(kept.some((value) => value !== 0)).toBe(true);
-    expect(gradientOf(true)).toEqual(kept);
+    expect(computeGradient(true)).toEqual(kept);
   });
 
   it('refuses weights of another precision', () => {

@@ -88,9 +88,9 @@ function headNormBackward(
   },
 ): void {
   const { inputGradient, outputGradient, input, addsToParameters } = views;
-  const gradientOf = (parameter: Parameter): Tensor | undefined =>
+  const chooseGradient = (parameter: Parameter): Tensor | undefined =>
     addsToParameters && !parameter.isFrozen ? parameter.mainGradient : undefined;
-  const weightGradient = gradientOf(weight);
+  const weightGradient = chooseGradient(weight);
   if (bias === undefined) {
     const operands = { inputGradient, weightGradient, outputGradient, input };
     rmsNormBackward({ ...operands, rstd, weight: weight.data });
@@ -101,7 +101,7 @@ function headNormBackward(
     layerNormBackward({
       inputGradient: inputGradient && gradient,
       weightGradient,
-      biasGradient: gradientOf(bias),
+      biasGradient: chooseGradient(bias),
       outputGradient: gradient,
       input: copied(input),
       mean: mean!,
@@ -145,13 +145,13 @@ interface HeadStatistics<Value> {
   readonly mean: Readonly<Record<NormalizedPart, Value>> | undefined;
 }
 
-function allOf<Value>(statistics: HeadStatistics<Value> | undefined): readonly Value[] {
+function flattenStatistics<Value>(statistics: HeadStatistics<Value> | undefined): readonly Value[] {
   return statistics === undefined
     ? []
     : [statistics.rstd, statistics.mean].flatMap((of) => (of === undefined ? [] : [of.query, of.key]));
 }
 
-const parametersOf = ({ queryWeight, queryBias, keyWeight, keyBias }: HeadNorm) => ({
+const collectParameters = ({ queryWeight, queryBias, keyWeight, keyBias }: HeadNorm) => ({
   query: { weight: queryWeight, bias: queryBias },
   key: { weight: keyWeight, bias: keyBias },
 });
@@ -217,7 +217,7 @@ function prepare(
     heads.copyValues(output, input);
     if (norm !== undefined) {
       const [to, from] = [splitProjection(output), splitProjection(input)];
-      const parameters = parametersOf(norm);
+      const parameters = collectParameters(norm);
       for (const part of normalizedParts) {
         const [rstd, mean] = [statistics!.rstd[part].tensor, statistics!.mean?.[part].tensor];
         headNormForward(
@@ -256,7 +256,7 @@ function backward(
     if (parts.input) heads.copyValues(gradient, of);
     if (positions !== undefined) heads.rotate({ output: gradient, input: of, positions, inverse: true });
     if (options.norm === undefined) return;
-    const parameters = parametersOf(options.norm);
+    const parameters = collectParameters(options.norm);
     const { rstd, mean } = saved.statistics!;
     const [to, input] = [splitProjection(gradient), splitProjection(heads.packed(qkv!))];
     const from = positions === undefined ? splitProjection(of) : to;
@@ -297,7 +297,7 @@ export const prepareHeads = checkedOperation(
     const statistics = norm && heads.statistics(norm);
     const parameters = trainedParameters(norm?.queryWeight, norm?.queryBias, norm?.keyWeight, norm?.keyBias);
     const compute = (): Tensor => prepare(options, heads, statistics);
-    const dependencies = [qkv, ...allOf(statistics), rotation?.positions].filter(
+    const dependencies = [qkv, ...flattenStatistics(statistics), rotation?.positions].filter(
       (variable) => variable !== undefined,
     );
     const result = tape.result(compute(), {
@@ -323,7 +323,7 @@ export const prepareHeads = checkedOperation(
         name: 'prepareHeads',
         inputs: [qkv],
         parameters,
-        saved: [saved.qkv, saved.positions, ...allOf(kept)].filter((one) => one !== undefined),
+        saved: [saved.qkv, saved.positions, ...flattenStatistics(kept)].filter((one) => one !== undefined),
         backward: ({ parts, outputGradient }) => {
           const needed = { input: parts.input && qkv.requiresGradient, weight: parts.weight };
           const gradient = backward({ options, heads, saved }, outputGradient!, needed);
@@ -333,7 +333,7 @@ export const prepareHeads = checkedOperation(
         },
       };
     });
-    for (const statistic of allOf(statistics)) statistic.release();
+    for (const statistic of flattenStatistics(statistics)) statistic.release();
     return result;
   },
 );

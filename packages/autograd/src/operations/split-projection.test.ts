@@ -9,7 +9,7 @@ const numbers = Array.from({ length: numValues }, (_, index) => Math.sin(1 + ind
 const sizes = { numGroups: groups, headSize: size };
 
 /** Reads any view, in the order of its shape. */
-const valuesOf = (view: Tensor): number[] => tidy(() => cast({ input: view, dtype: view.dtype }).toArray());
+const readValues = (view: Tensor): number[] => tidy(() => cast({ input: view, dtype: view.dtype }).toArray());
 
 /** The values of the queries, keys or values in a packed projection: rows `from` to `to` of each group. */
 const rowsOfGroups = (projection: readonly number[], from: number, to: number): number[] =>
@@ -45,10 +45,10 @@ describe('splitProjection', () => {
     const heads = splitProjection(tape, { qkv, ...sizes });
     expect(heads.query.tensor.shape).toEqual([sequence, batch, groups, perGroup, size]);
     expect(heads.value.tensor.shape).toEqual([sequence, batch, groups, size]);
-    expect(valuesOf(heads.query.tensor)).toEqual(rowsOfGroups(qkv.tensor.toArray(), 0, perGroup));
-    expect(valuesOf(heads.key.tensor)).toEqual(rowsOfGroups(qkv.tensor.toArray(), perGroup, perGroup + 1));
+    expect(readValues(heads.query.tensor)).toEqual(rowsOfGroups(qkv.tensor.toArray(), 0, perGroup));
+    expect(readValues(heads.key.tensor)).toEqual(rowsOfGroups(qkv.tensor.toArray(), perGroup, perGroup + 1));
     qkv.tensor.zero();
-    expect(valuesOf(heads.value.tensor).every((value) => value === 0)).toBe(true);
+    expect(readValues(heads.value.tensor).every((value) => value === 0)).toBe(true);
     for (const variable of [qkv, ...Object.values(heads)]) variable.release();
     tape.dispose();
   });

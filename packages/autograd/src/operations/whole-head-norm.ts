@@ -44,7 +44,7 @@ const ofBoth = <Value>(make: (part: Part) => Value): OfBoth<Value> => ({
  * Returns a view of the statistics of queries or keys. The statistics [2 * rows] start with all queries; all
  * keys follow.
  */
-const viewOf = (statistics: Tensor, part: Part): Tensor => {
+const viewStatistics = (statistics: Tensor, part: Part): Tensor => {
   const rows = statistics.size / 2;
   return statistics.view({ offset: part === 'query' ? 0 : rows, shape: [rows] });
 };
@@ -89,7 +89,7 @@ function sumOfAll(
   { into, own }: { readonly into: Tensor; readonly own: (part: Part, output: Tensor) => void },
 ): Tensor | undefined {
   if (sum === undefined) return undefined;
-  for (const part of parts) own(part, viewOf(into, part));
+  for (const part of parts) own(part, viewStatistics(into, part));
   return startCollective(sum, into).wait();
 }
 
@@ -122,11 +122,11 @@ function forward(
       const output = Tensor.empty(inputs[part]);
       rmsNormForward({
         output,
-        rstd: viewOf(statistics.rstd.tensor, part),
+        rstd: viewStatistics(statistics.rstd.tensor, part),
         input: inputs[part],
         weight: weights[part].data,
         epsilon,
-        squares: squares && viewOf(squares, part),
+        squares: squares && viewStatistics(squares, part),
         width: numShards * inputs[part].dim(-1),
       });
       projection.put(to[part], output);
@@ -177,10 +177,10 @@ function backward(
         weightGradient,
         outputGradient: gradients[part],
         input: inputs[part],
-        rstd: viewOf(rstd, part),
+        rstd: viewStatistics(rstd, part),
         weight: weight.data,
         ...(products !== undefined && {
-          products: viewOf(products, part),
+          products: viewStatistics(products, part),
           width: numShards * inputs[part].dim(-1),
         }),
       });

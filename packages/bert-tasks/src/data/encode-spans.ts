@@ -51,7 +51,7 @@ interface EncodedSpans {
 export function encodeSpans(options: EncodeSpansOptions): EncodedSpans {
   const { examples, tokenizer, sequenceLength } = options;
   const { documentStride = 128, maximumQueryLength = 64 } = options;
-  const encodeWithOffsets = offsetsOf(tokenizer);
+  const encodeWithOffsets = requireOffsets(tokenizer);
   const vocabulary = pairVocabulary(tokenizer);
   checkLengths({ sequenceLength, documentStride, maximumQueryLength });
   const sequences = new TaskSequences();
@@ -101,7 +101,7 @@ export function encodeSpans(options: EncodeSpansOptions): EncodedSpans {
   return { dataset, windows };
 }
 
-function offsetsOf(tokenizer: Tokenizer): (text: string) => EncodedText {
+function requireOffsets(tokenizer: Tokenizer): (text: string) => EncodedText {
   if (tokenizer.encodeWithOffsets !== undefined) return tokenizer.encodeWithOffsets;
   throw new DataError(
     'MTL_DATA_TOKENIZER_OFFSETS',

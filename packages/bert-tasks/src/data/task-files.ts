@@ -51,7 +51,7 @@ export class TaskJson {
 
   /** Returns the value of a required key. */
   get(key: string): TaskJson {
-    if (!this.#isObject()) this.fail(`is ${kindOf(this.value)}`, `an object with "${key}"`);
+    if (!this.#isObject()) this.fail(`is ${describeKind(this.value)}`, `an object with "${key}"`);
     if (!this.has(key)) {
       const keys = Object.keys(this.value as object);
       this.fail(`has no "${key}"`, `this key; found ${keys.length === 0 ? 'none' : keys.join(', ')}`);
@@ -62,25 +62,25 @@ export class TaskJson {
 
   /** Returns the elements of the value, which must be a list. */
   list(): TaskJson[] {
-    if (!Array.isArray(this.value)) this.fail(`is ${kindOf(this.value)}`, 'a list');
+    if (!Array.isArray(this.value)) this.fail(`is ${describeKind(this.value)}`, 'a list');
     const values = this.value as unknown[];
     return values.map((value, i) => new TaskJson({ path: this.path, place: `${this.place}[${i}]`, value }));
   }
 
   text(): string {
-    if (typeof this.value !== 'string') this.fail(`is ${kindOf(this.value)}`, 'a text');
+    if (typeof this.value !== 'string') this.fail(`is ${describeKind(this.value)}`, 'a text');
     return this.value as string;
   }
 
   flag(): boolean {
-    if (typeof this.value !== 'boolean') this.fail(`is ${kindOf(this.value)}`, 'true or false');
+    if (typeof this.value !== 'boolean') this.fail(`is ${describeKind(this.value)}`, 'true or false');
     return this.value as boolean;
   }
 
   /** Returns the value, which must be a non-negative integer. */
   count(): number {
     if (!Number.isSafeInteger(this.value) || (this.value as number) < 0) {
-      this.fail(`is ${kindOf(this.value)}`, 'a non-negative integer');
+      this.fail(`is ${describeKind(this.value)}`, 'a non-negative integer');
     }
     return this.value as number;
   }
@@ -96,7 +96,7 @@ export class TaskJson {
   }
 }
 
-function kindOf(value: unknown): string {
+function describeKind(value: unknown): string {
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return value === null ? 'null' : 'an object';
   const text = JSON.stringify(value);

@@ -1,4 +1,4 @@
-import { factsOf, flagFacts, schemaOf } from '@mtl/configuration/flags';
+import { findFlagFacts, findSchema, flagFacts } from '@mtl/configuration/flags';
 import { describe, expect, expectTypeOf, it } from 'vitest';
 import { configureFineTuning } from './configure-fine-tuning.js';
 import { type FineTuningOptions, fineTuningFlags } from './fine-tuning-flags.js';
@@ -42,9 +42,11 @@ describe('a fine-tuning in options', () => {
 
   it('takes what the flags of training take, where it has these', () => {
     for (const name of ['lr', 'clip-grad', 'micro-batch-size', 'ckpt-step'] as const) {
-      expect(flagFacts.get(fineTuningFlags[name])!.kind).toBe(factsOf(name).kind);
+      expect(flagFacts.get(fineTuningFlags[name])!.kind).toBe(findFlagFacts(name).kind);
       for (const value of [-1, 0, 0.5, 3])
-        expect(fineTuningFlags[name].safeParse(value).success).toBe(schemaOf(name).safeParse(value).success);
+        expect(fineTuningFlags[name].safeParse(value).success).toBe(
+          findSchema(name).safeParse(value).success,
+        );
     }
   });
 

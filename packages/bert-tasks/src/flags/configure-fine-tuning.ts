@@ -88,14 +88,14 @@ export function fineTuningConfiguration(
   how: { readonly isRestart?: boolean } = {},
 ): FineTuningConfiguration {
   const options = withDefaults(given);
-  const { data, presetTask } = dataOf(options);
+  const { data, presetTask } = describeData(options);
   const preset = fineTuningPreset(options.preset ?? 'megatron-336m', presetTask);
   const { epochs = preset.epochs, globalBatchSize = preset.globalBatchSize } = options;
   const { lr: learningRate = preset.learningRate, save } = options;
   const configuration = {
     task: options.task!,
     data,
-    start: startOf(options),
+    start: chooseStart(options),
     sequenceLength: options.seqLength,
     spans: {
       documentStride: options.docStride,
@@ -217,7 +217,7 @@ function versionIn(directory: string | undefined): '1.1' | '2.0' {
   );
 }
 
-function dataOf(options: FineTuningOptions) {
+function describeData(options: FineTuningOptions) {
   const { task, dataDir, trainData, validData, testData = [], squadVersion } = options;
   const isWhole = trainData !== undefined && validData !== undefined;
   const files = isWhole ? undefined : officialFiles(options);
@@ -231,7 +231,7 @@ function dataOf(options: FineTuningOptions) {
   } as const;
 }
 
-function startOf(options: FineTuningOptions): FineTuningConfiguration['start'] {
+function chooseStart(options: FineTuningOptions): FineTuningConfiguration['start'] {
   const { numLayers, hiddenSize, numAttentionHeads, layerNormPlacement = 'pre' } = options;
   const tokenizer = readTokenizerFlags({
     'tokenizer-type': options.tokenizerType,

@@ -5,13 +5,13 @@ import {
   choice,
   count,
   dataFlags,
+  findSchema,
   fraction,
   loggingFlags,
   optimizerFlags,
   parallelFlagsOfTasks,
   recomputeFlags,
   redescribed,
-  schemaOf,
   text,
   texts,
   toggle,
@@ -25,7 +25,7 @@ import { fineTuningPresetNames } from './fine-tuning-presets.js';
 
 /** Makes the flag of a size of the architecture, which is only for a model from scratch. */
 const sizeOfScratch = (name: 'num-layers' | 'hidden-size' | 'num-attention-heads', what: string) =>
-  redescribed(schemaOf(name) as z.ZodNumber, {
+  redescribed(findSchema(name) as z.ZodNumber, {
     description: `${what} of a model from scratch.`,
     default: undefined,
   });

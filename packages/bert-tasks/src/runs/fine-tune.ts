@@ -31,11 +31,11 @@ import {
 import {
   closeAfterError,
   closeSinks,
-  lastStartOf,
   type MetricsFiles,
   noteOfUnknownData,
   openMetricsFiles,
   openTracking,
+  readLastStart,
   SaveDirectory,
   signalOfRanks,
   type TrackedConfiguration,
@@ -534,7 +534,7 @@ function notesOfDoneSeed(
   { seed, fingerprints }: { readonly seed: number } & Pick<Setup, 'fingerprints'>,
 ): readonly string[] {
   const path = seedDirectory(checkpoint.save!, seed);
-  const before = lastStartOf(path);
+  const before = readLastStart(path);
   if (before === undefined) return [];
   const { start, why } = before;
   if (start === undefined) return [noteOfUnknownData(why, path)];
@@ -593,12 +593,12 @@ function trackedSeed(
     if (wandb ?? mlflow) flags.needs(named, '--save DIR', 'sends metrics from there');
     return { logging: {}, checkpoint: {} };
   }
-  const nameOf = (name = basename(resolve(save))): string =>
+  const nameRun = (name = basename(resolve(save))): string =>
     seeds.length === 1 ? name : `${name}-seed-${seed}`;
   return {
     logging: {
-      ...(wandb && { wandb: { ...wandb, name: nameOf(wandb.name) } }),
-      ...(mlflow && { mlflow: { ...mlflow, name: nameOf(mlflow.name) } }),
+      ...(wandb && { wandb: { ...wandb, name: nameRun(wandb.name) } }),
+      ...(mlflow && { mlflow: { ...mlflow, name: nameRun(mlflow.name) } }),
     },
     checkpoint: { save: seedDirectory(save, seed) },
   };

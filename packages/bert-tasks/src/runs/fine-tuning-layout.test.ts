@@ -22,13 +22,13 @@ const model = {
 describe('the layout of a fine-tuning', () => {
   const asked = { parallel: { device: 'cuda', 'cuda-graphs': true }, recompute: {} } as const;
   const sizes = { globalBatchSize: 4, microBatchSize: 2 };
-  const layoutOf = (task: 'qqp' | 'race' | 'squad') =>
+  const makeLayout = (task: 'qqp' | 'race' | 'squad') =>
     fineTuningLayout({ task, ...asked, ...sizes }, { model, worldSize: 1 });
 
   it('records passes of classification and choice, and refuses those of spans', () => {
-    expect(layoutOf('qqp').parallel.cudaGraphs).toBe(true);
-    expect(layoutOf('race').parallel.cudaGraphs).toBe(true);
-    expect(() => layoutOf('squad')).toThrow(
+    expect(makeLayout('qqp').parallel.cudaGraphs).toBe(true);
+    expect(makeLayout('race').parallel.cudaGraphs).toBe(true);
+    expect(() => makeLayout('squad')).toThrow(
       expect.objectContaining({ code: 'MTL_CUDA_GRAPHS', remedy: 'leave --cuda-graphs out' }),
     );
   });

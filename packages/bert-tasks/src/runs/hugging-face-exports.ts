@@ -63,7 +63,7 @@ export class HuggingFaceExports {
       );
     }
     for (const seed of seeds) {
-      if (!this.#isThere(seed)) checkHuggingFaceTarget(this.#directoryOf(seed)!);
+      if (!this.#isThere(seed)) checkHuggingFaceTarget(this.#chooseDirectory(seed)!);
     }
   }
 
@@ -75,7 +75,7 @@ export class HuggingFaceExports {
    */
   async write(seed: number, weights?: () => readonly LogicalTensor[]): Promise<void> {
     const { configuration, model, start, onMessage } = this.#options;
-    const directory = this.#directoryOf(seed);
+    const directory = this.#chooseDirectory(seed);
     if (directory === undefined) return;
     if (this.#isThere(seed)) {
       onMessage(`seed ${seed}: ${directory} was written before`);
@@ -93,13 +93,13 @@ export class HuggingFaceExports {
       tokenizerFiles: await exportedTokenizerFiles(start.tokenizer.options, model),
     });
     const { save } = configuration.checkpoint;
-    if (save !== undefined) writeFileAtomically(notePath(save, seed), [noteOf(directory)]);
+    if (save !== undefined) writeFileAtomically(notePath(save, seed), [formatNote(directory)]);
     const notice = await exportedTokenizerNotice(directory, start.tokenizer);
     if (notice !== undefined) onMessage(notice);
     onMessage(`wrote ${directory}`);
   }
 
-  #directoryOf(seed: number): string | undefined {
+  #chooseDirectory(seed: number): string | undefined {
     const { configuration, seeds } = this.#options;
     const { saveHuggingFace } = configuration.checkpoint;
     if (saveHuggingFace === undefined || seeds.length === 1) return saveHuggingFace;
@@ -112,10 +112,10 @@ export class HuggingFaceExports {
    */
   #isThere(seed: number): boolean {
     const { save, resume } = this.#options.configuration.checkpoint;
-    const directory = this.#directoryOf(seed);
+    const directory = this.#chooseDirectory(seed);
     if (!resume || save === undefined || directory === undefined) return false;
     const path = notePath(save, seed);
-    if (!existsSync(path) || readFileSync(path, 'utf8') !== noteOf(directory)) return false;
+    if (!existsSync(path) || readFileSync(path, 'utf8') !== formatNote(directory)) return false;
     return existsSync(join(directory, 'config.json'));
   }
 
@@ -134,4 +134,4 @@ export class HuggingFaceExports {
 const notePath = (save: string, seed: number): string => join(seedDirectory(save, seed), 'save-hf.txt');
 
 /** Returns the text that records an export to a directory. It does not depend on the working directory. */
-const noteOf = (directory: string): string => `${resolve(directory)}\n`;
+const formatNote = (directory: string): string => `${resolve(directory)}\n`;

@@ -1,7 +1,7 @@
 import type { Checkpoint, JsonObject } from '@mtl/checkpoint';
 import { inWordsOfFlags, numSharesOfBatch, savedModelKeys, saveTokenizer } from '@mtl/configuration/internal';
 import type { TaskDataset } from '@mtl/data';
-import { sizeOf } from '@mtl/kernels';
+import { countElements } from '@mtl/kernels';
 import type { TaskTokenBatch } from '@mtl/layout';
 import {
   type BertModelConfiguration,
@@ -20,11 +20,11 @@ import {
   dataChanges,
   dtypeOfPrecision,
   findStart,
-  type ModelPart,
   modelPart,
   noteOfUnknownData,
   notesOfDataChanges,
   optimizerOfPart,
+  type RankModel,
   RunLog,
   type RunReporters,
   SaveDirectory,
@@ -74,7 +74,7 @@ export interface OpenedFineTuning {
   readonly evaluations: TaskEvaluations;
 }
 
-type TaskPart = ModelPart<TaskTokenBatch, BertTaskStage>;
+type RankTaskModel = RankModel<TaskTokenBatch, BertTaskStage>;
 
 /**
  * Opens the fine-tuning of one seed: the model with its weights, or with the seed's saved state, and the
@@ -123,9 +123,9 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
       for (const note of notesOfData(options, loaded)) onMessage(note);
       return startLog(options, { directory, iteration, stepsPerEpoch });
     });
-    batches = batchesOf(options, progress?.consumedSamples ?? 0);
+    batches = openBatches(options, progress?.consumedSamples ?? 0);
     const parts = { part, optimizer, lossScaler, batches };
-    const trainer = trainerOf(options, { ...parts, stepsPerEpoch, progress });
+    const trainer = createTrainer(options, { ...parts, stepsPerEpoch, progress });
     const reporters = await options.openReporters({ seed, resumeIteration: iteration, log });
     const training = new Training<TaskTokenBatch, FineTuningConfiguration>({
       ...parts,
@@ -168,7 +168,7 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
   }
 }
 
-function partOfTask(options: OpenFineTuningOptions): TaskPart {
+function partOfTask(options: OpenFineTuningOptions): RankTaskModel {
   const { configuration, layout, processes, model, bertTask, seed, sequenceLength, onMessage } = options;
   const { parallel, recompute, numMicroBatches } = layout;
   return modelPart<TransformerConfiguration, TaskTokenBatch, BertTaskStage>({
@@ -197,7 +197,7 @@ async function loadStart(
   optimizer.refreshModel();
   // counts the parameters of the whole model, on all ranks
   const all = bertTaskParameters(model, bertTask);
-  const numParameters = all.reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
+  const numParameters = all.reduce((sum, { globalShape }) => sum + countElements(globalShape), 0);
   const fresh = all.filter((parameter) => !start.has(parameter)).map(({ name }) => name);
   const from =
     start.path === undefined ? 'all initial' : `of ${start.path}; initial: ${fresh.join(', ') || 'none'}`;
@@ -231,7 +231,7 @@ async function resume(
 
 function optimizerOfTask(
   { configuration, layout, processes, seed }: OpenFineTuningOptions,
-  part: TaskPart,
+  part: RankTaskModel,
 ): ModelOptimizer {
   try {
     return optimizerOfPart(part, {
@@ -317,7 +317,7 @@ export const fingerprintsOfTask = ({
  */
 const isCut = ({ bertTask }: OpenFineTuningOptions): boolean => bertTask.kind === 'span';
 
-function batchesOf(options: OpenFineTuningOptions, consumedSamples: number): TaskBatches {
+function openBatches(options: OpenFineTuningOptions, consumedSamples: number): TaskBatches {
   const { configuration, seed, task, processes } = options;
   const { globalBatchSize, microBatchSize } = configuration;
   return taskBatches({
@@ -331,10 +331,10 @@ function batchesOf(options: OpenFineTuningOptions, consumedSamples: number): Tas
   });
 }
 
-function trainerOf(
+function createTrainer(
   { configuration, layout, model, sequenceLength, task }: OpenFineTuningOptions,
   parts: {
-    readonly part: TaskPart;
+    readonly part: RankTaskModel;
     readonly optimizer: ModelOptimizer;
     readonly lossScaler: LossScaler;
     readonly batches: TaskBatches;

@@ -168,10 +168,10 @@ async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<Evaluat
 async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): Promise<PartOfSet> {
   const { set, pipeline, microBatchSize, numMicroBatches } = options;
   const results: { readonly lossSum: number; readonly logits: readonly Float32Array[] }[] = [];
-  const samples = set.samplesOf(own);
+  const samples = set.findSamples(own);
   const size = numMicroBatches * microBatchSize;
   for (let from = samples.from; from < samples.to; from += size) {
-    const ranges = rangesOf({ from, to: Math.min(from + size, samples.to) }, microBatchSize);
+    const ranges = splitRange({ from, to: Math.min(from + size, samples.to) }, microBatchSize);
     const before = results.length;
     // the schedule needs a full number of micro-batches: the first sample fills the missing ones
     const filled = Array.from(
@@ -179,7 +179,7 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
       (_, index) => ranges[index] ?? { from, to: from + 1 },
     );
     pipeline.evaluate({
-      batches: filled.map((range) => batchOf(options, range)),
+      batches: filled.map((range) => fillBatch(options, range)),
       lossFactors: { task_loss: 1 },
       // called in the order of the schedule, which may differ from the order of the samples
       onLoss: (loss, microBatch) => {
@@ -207,14 +207,14 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
 }
 
 /** Splits a range into ranges of at most `size`. */
-function rangesOf({ from, to }: IndexRange, size: number): IndexRange[] {
+function splitRange({ from, to }: IndexRange, size: number): IndexRange[] {
   return Array.from({ length: Math.ceil((to - from) / size) }, (_, index) => {
     const first = from + index * size;
     return { from: first, to: Math.min(first + size, to) };
   });
 }
 
-function batchOf({ set, isCut }: EvaluateTaskSetOptions, { from, to }: IndexRange): TaskTokenBatch {
+function fillBatch({ set, isCut }: EvaluateTaskSetOptions, { from, to }: IndexRange): TaskTokenBatch {
   const { dataset } = set;
   const batch = dataset.createBatch(to - from);
   for (let sample = from; sample < to; sample++) dataset.fillRow({ sample, batch, row: sample - from });

@@ -50,7 +50,7 @@ export interface TaskSet<Prediction extends JsonValue = JsonValue> {
   readonly numExamples: number;
   /** True if the examples have labels, so that predictions can be scored. */
   readonly hasLabels: boolean;
-  samplesOf(examples: IndexRange): IndexRange;
+  findSamples(examples: IndexRange): IndexRange;
   /** Returns the predictions for some examples from the logits of their samples, in order. */
   predict(examples: IndexRange, logits: readonly Float32Array[]): Prediction[];
   /** Returns the scores of the predictions for all examples. */
@@ -167,7 +167,7 @@ function openSentencePairTask(task: GlueTaskName, options: OpenTaskOptions): Ope
     path: data.train,
     hasLabel: ({ label }) => label !== undefined,
   });
-  const setOf = (path: string): TaskSet<number> => {
+  const readSet = (path: string): TaskSet<number> => {
     const examples = read(path, false);
     const labels = examples.flatMap(({ label }) => label ?? []);
     return {
@@ -176,8 +176,8 @@ function openSentencePairTask(task: GlueTaskName, options: OpenTaskOptions): Ope
       numExamples: examples.length,
       dataset: encodeSentencePairs({ examples, tokenizer, sequenceLength }),
       hasLabels: labels.length === examples.length,
-      samplesOf: (range) => range,
-      predict: (_, logits) => logits.map(largestOf),
+      findSamples: (range) => range,
+      predict: (_, logits) => logits.map(findLargest),
       metrics: (predictions) => ({
         accuracy: 100 * accuracy({ predictions, labels }),
         ...(task === 'QQP' ? { f1: 100 * binaryF1({ predictions, labels }) } : {}),
@@ -191,8 +191,8 @@ function openSentencePairTask(task: GlueTaskName, options: OpenTaskOptions): Ope
   };
   return {
     train: encodeSentencePairs({ examples: train, tokenizer, sequenceLength }),
-    valid: data.valid.map((path) => labelledSet(setOf(path))),
-    test: data.test.map(setOf),
+    valid: data.valid.map((path) => labelledSet(readSet(path))),
+    test: data.test.map(readSet),
     notices,
   };
 
@@ -212,7 +212,7 @@ function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): Ope
       // at most half of a short sequence, so that the article has room
       maximumQuestionLength: Math.min(128, Math.floor(sequenceLength / 2)),
     });
-  const setOf = (path: string): TaskSet<number> => {
+  const readSet = (path: string): TaskSet<number> => {
     const examples = readRaceDirectory(path);
     const levels = [undefined, ...new Set(examples.map(({ level }) => level))].filter(
       (level, index) => index === 0 || level !== undefined,
@@ -224,8 +224,8 @@ function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): Ope
       numExamples: examples.length,
       hasLabels: true,
       dataset: encode(examples),
-      samplesOf: (range) => range,
-      predict: (_, logits) => logits.map(largestOf),
+      findSamples: (range) => range,
+      predict: (_, logits) => logits.map(findLargest),
       metrics: (predictions) =>
         Object.fromEntries(
           levels.map((level) => {
@@ -248,8 +248,8 @@ function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): Ope
   };
   return {
     train: encode(readRaceDirectory(data.train)),
-    valid: data.valid.map(setOf),
-    test: data.test.map(setOf),
+    valid: data.valid.map(readSet),
+    test: data.test.map(readSet),
     notices: [],
   };
 }
@@ -268,12 +268,12 @@ function openSquadTask({ data, tokenizer, sequenceLength, spans }: OpenTaskOptio
   const { documentStride, maximumQueryLength, maximumAnswerLength } = spans;
   const encode = ({ examples }: SpanExamples) =>
     encodeSpans({ examples, tokenizer, sequenceLength, documentStride, maximumQueryLength });
-  const setOf = (path: string): TaskSet<SpanPrediction> => {
+  const readSet = (path: string): TaskSet<SpanPrediction> => {
     const file = readSquadFile(path);
     const { dataset, windows } = encode(file);
     const firstWindows = file.examples.map(() => 0);
     for (let index = windows.length - 1; index >= 0; index--) firstWindows[windows[index]!.example] = index;
-    const firstOf = (example: number): number => firstWindows[example] ?? windows.length;
+    const findFirst = (example: number): number => firstWindows[example] ?? windows.length;
     const name = setName(path);
     return {
       name,
@@ -281,34 +281,34 @@ function openSquadTask({ data, tokenizer, sequenceLength, spans }: OpenTaskOptio
       dataset,
       numExamples: file.examples.length,
       hasLabels: true,
-      samplesOf: ({ from, to }) => ({ from: firstOf(from), to: firstOf(to) }),
+      findSamples: ({ from, to }) => ({ from: findFirst(from), to: findFirst(to) }),
       predict: ({ from, to }, logits) =>
         file.examples.slice(from, to).map((example, index) => {
-          const [first, end] = [firstOf(from + index), firstOf(from + index + 1)];
+          const [first, end] = [findFirst(from + index), findFirst(from + index + 1)];
           const { candidates, noAnswerProbability } = bestSpans({
             example,
             maximumAnswerLength,
             logits: windows.slice(first, end).map((window, at) => {
-              const own = logits[first - firstOf(from) + at]!;
+              const own = logits[first - findFirst(from) + at]!;
               const half = own.length / 2;
               return { window, start: own.subarray(0, half), end: own.subarray(half) };
             }),
           });
           return [candidates[0]?.text ?? '', noAnswerProbability];
         }),
-      metrics: (predictions) => metricsOf(file, predictions),
+      metrics: (predictions) => computeMetrics(file, predictions),
       write: (predictions, directory) => {
         const path = join(directory, `${name}.json`);
         if (!file.hasUnanswerable) {
-          writeSquadPredictions({ path, predictions: textsOf(file, predictions) });
+          writeSquadPredictions({ path, predictions: listTexts(file, predictions) });
           return [path];
         }
         const probabilitiesPath = join(directory, `${name}-no-answer.json`);
         writeSquadPredictions({
           path,
           probabilitiesPath,
-          predictions: decidedTextsOf(file, predictions),
-          noAnswerProbabilities: probabilitiesOf(file, predictions),
+          predictions: decideTexts(file, predictions),
+          noAnswerProbabilities: listProbabilities(file, predictions),
         });
         return [path, probabilitiesPath];
       },
@@ -316,8 +316,8 @@ function openSquadTask({ data, tokenizer, sequenceLength, spans }: OpenTaskOptio
   };
   return {
     train: encode(readSquadFile(data.train)).dataset,
-    valid: data.valid.map(setOf),
-    test: data.test.map(setOf),
+    valid: data.valid.map(readSet),
+    test: data.test.map(readSet),
     notices: [],
   };
 }
@@ -325,33 +325,33 @@ function openSquadTask({ data, tokenizer, sequenceLength, spans }: OpenTaskOptio
 const byId = <Value>({ examples }: SpanExamples, at: (index: number) => Value): Map<string, Value> =>
   new Map(examples.map(({ id }, index) => [id, at(index)]));
 
-const textsOf = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
+const listTexts = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
   byId(file, (index) => predictions[index]![0]);
 
 /**
  * Returns the text of each prediction; '' if "no answer" scores higher than the best answer, which is BERT's
  * threshold of 0.
  */
-const decidedTextsOf = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
+const decideTexts = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
   byId(file, (index) => (predictions[index]![1] > 0.5 ? '' : predictions[index]![0]));
 
-const probabilitiesOf = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
+const listProbabilities = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
   byId(file, (index) => predictions[index]![1]);
 
 /**
  * Returns F1 first, as in the paper; for 2.0 also the best scores over all thresholds, which are searched
  * among the best answers.
  */
-function metricsOf(examples: SpanExamples, predictions: readonly SpanPrediction[]): TaskMetrics {
+function computeMetrics(examples: SpanExamples, predictions: readonly SpanPrediction[]): TaskMetrics {
   if (!examples.hasUnanswerable) {
-    const { f1, exact } = squadMetrics({ examples, predictions: textsOf(examples, predictions) });
+    const { f1, exact } = squadMetrics({ examples, predictions: listTexts(examples, predictions) });
     return { f1, exact };
   }
-  const decided = squadMetrics({ examples, predictions: decidedTextsOf(examples, predictions) });
+  const decided = squadMetrics({ examples, predictions: decideTexts(examples, predictions) });
   const searched = squadMetrics({
     examples,
-    predictions: textsOf(examples, predictions),
-    noAnswerProbabilities: probabilitiesOf(examples, predictions),
+    predictions: listTexts(examples, predictions),
+    noAnswerProbabilities: listProbabilities(examples, predictions),
   });
   const { f1, exact, hasAnswer, noAnswer } = decided;
   return {
@@ -365,7 +365,7 @@ function metricsOf(examples: SpanExamples, predictions: readonly SpanPrediction[
 }
 
 /** Returns the index of the largest value; of equal values the first. */
-function largestOf(values: ArrayLike<number>): number {
+function findLargest(values: ArrayLike<number>): number {
   let best = 0;
   for (let index = 1; index < values.length; index++) if (values[index]! > values[best]!) best = index;
   return best;

@@ -8,7 +8,7 @@ export interface TaskStep {
 }
 
 /** Returns the steps of a fine-tuning from its metrics.jsonl. */
-export function stepsOf(path: string): TaskStep[] {
+export function readSteps(path: string): TaskStep[] {
   return readFileSync(path, 'utf8')
     .trim()
     .split('\n')

@@ -1,6 +1,6 @@
 import { boundArguments } from './arguments.js';
 import { isEqual, keyed } from './operations.js';
-import { characters, isPlane0, reprOf } from './printing.js';
+import { characters, formatRepr, isPlane0 } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
 import { stringMethod } from './string-methods.js';
 import {
@@ -33,19 +33,19 @@ const unsafe = (value: Value, name: string): Undefined =>
   new Undefined(`access to attribute '${name}' of '${typeName(value)}' object is unsafe.`);
 
 /** Computes `value.name`: the attribute, or, if there is none, the item. */
-export function attributeOf(value: Value, name: string, runtime: Runtime): Value {
+export function resolveAttribute(value: Value, name: string, runtime: Runtime): Value {
   runtime.budget.step();
   const missing = () => new Undefined(`'${objectName(value)}' has no attribute '${name}'`);
   return valueOr(attribute(value, name, runtime), () => valueOr(item(value, name, runtime), missing));
 }
 
 /** Computes `value[key]`: the item, or, if there is none, the attribute. */
-export function itemOf(value: Value, key: Value, runtime: Runtime): Value {
+export function resolveItem(value: Value, key: Value, runtime: Runtime): Value {
   runtime.budget.step();
   if (value instanceof Undefined) throw new TemplateError(value.message);
   const found = item(value, key, runtime);
   if (found !== undefined) return found;
-  if (!isText(key)) return new Undefined(`${objectName(value)} has no element ${reprOf(key, runtime)}`);
+  if (!isText(key)) return new Undefined(`${objectName(value)} has no element ${formatRepr(key, runtime)}`);
   return valueOr(
     attribute(value, plain(key), runtime),
     () => new Undefined(`'${objectName(value)}' has no attribute '${plain(key)}'`),
@@ -143,7 +143,7 @@ function sequenceMethod(
     if (index !== undefined) return BigInt(index);
     throw new TemplateError(
       isList(of)
-        ? `${reprOf(args.positional[0]!, runtime)} is not in list`
+        ? `${formatRepr(args.positional[0]!, runtime)} is not in list`
         : 'tuple.index(x): x not in tuple',
     );
   });

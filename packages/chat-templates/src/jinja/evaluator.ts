@@ -1,9 +1,9 @@
-import { attributeOf, itemOf } from './attributes-and-items.js';
+import { resolveAttribute, resolveItem } from './attributes-and-items.js';
 import { filters, tests } from './filters-and-tests.js';
 import type { Arguments, Expression, FilterNode } from './nodes.js';
-import { compare, dictOf, elementsOf, isTrue, operate, signed } from './operations.js';
+import { compare, isTrue, listElements, makeDict, operate, signed } from './operations.js';
 import { type Budget, type Runtime, TemplateError } from './runtime.js';
-import { sliceOf } from './slices.js';
+import { takeSlice } from './slices.js';
 import { concatenated } from './text-filters.js';
 import {
   type CallArguments,
@@ -28,8 +28,8 @@ export class Evaluator implements Runtime {
     this.hasNoText = hasNoText;
   }
 
-  readonly attribute = (value: Value, name: string): Value => attributeOf(value, name, this);
-  readonly item = (value: Value, key: Value): Value => itemOf(value, key, this);
+  readonly attribute = (value: Value, name: string): Value => resolveAttribute(value, name, this);
+  readonly item = (value: Value, key: Value): Value => resolveItem(value, key, this);
 
   callFilter(name: string, value: Value, args: CallArguments): Value {
     const filter = filters.get(name);
@@ -71,17 +71,17 @@ export class Evaluator implements Runtime {
       case 'tuple':
         return new Tuple(node.items.map((item) => this.value(item, scope)));
       case 'dict':
-        return dictOf(
+        return makeDict(
           node.entries.map(([key, value]) => [this.value(key, scope), this.value(value, scope)]),
           this,
         );
       case 'attribute':
-        return attributeOf(this.value(node.of, scope), node.name, this);
+        return resolveAttribute(this.value(node.of, scope), node.name, this);
       case 'item':
-        return itemOf(this.value(node.of, scope), this.value(node.at, scope), this);
+        return resolveItem(this.value(node.of, scope), this.value(node.at, scope), this);
       case 'slice': {
         const bounds = node.bounds.map((bound) => (bound === undefined ? bound : this.value(bound, scope)));
-        return sliceOf(this.value(node.of, scope), bounds, this);
+        return takeSlice(this.value(node.of, scope), bounds, this);
       }
       case 'call':
         return this.call(this.value(node.of, scope), this.#arguments(node.args, scope));
@@ -152,7 +152,7 @@ export class Evaluator implements Runtime {
   #arguments({ positional, named, list, dict }: Arguments, scope: Scope): CallArguments {
     const values = positional.map((one) => this.value(one, scope));
     const byName = new Map(named.map(([name, one]) => [name, this.value(one, scope)]));
-    if (list !== undefined) values.push(...elementsOf(this.value(list, scope), this));
+    if (list !== undefined) values.push(...listElements(this.value(list, scope), this));
     if (dict !== undefined) {
       const more = this.value(dict, scope);
       if (!(more instanceof Dict)) {

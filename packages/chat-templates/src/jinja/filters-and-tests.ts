@@ -2,7 +2,7 @@ import { boundArguments, type Filter } from './arguments.js';
 import type { ComparisonOperator } from './nodes.js';
 import { numberFilters } from './number-filters.js';
 import { compare, isEqual, isIdentical, isTrue, operate } from './operations.js';
-import { textOf } from './printing.js';
+import { convertToText } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
 import { sequenceFilters } from './sequence-filters.js';
 import { isOfKind } from './string-case.js';
@@ -28,7 +28,7 @@ const defaultFilter: Filter = (value, args): Value => {
 
 const attr: Filter = (value, args, runtime) => {
   const [name] = boundArguments('attr', args, ['name'], 1);
-  const text = textOf(name!, runtime);
+  const text = convertToText(name!, runtime);
   // the items of a dict are no attributes
   const isItem = value instanceof Dict && !['get', 'keys', 'values', 'items', 'copy'].includes(text);
   return isItem ? new Undefined(`'dict object' has no attribute '${text}'`) : runtime.attribute(value, text);
@@ -40,9 +40,9 @@ const xmlattr: Filter = (value, args, runtime) => {
   const escaped = textFilters.forceescape!;
   const attributes = value.entries().flatMap(([key, one]) => {
     if (one === null || one instanceof Undefined) return [];
-    const name = textOf(key, runtime);
+    const name = convertToText(key, runtime);
     if (/[\s/>=]/.test(name)) throw new TemplateError(`Invalid character in attribute name: '${name}'`);
-    const [left, right] = [key, one].map((part) => textOf(escaped(part, none, runtime), runtime));
+    const [left, right] = [key, one].map((part) => convertToText(escaped(part, none, runtime), runtime));
     return [`${left}="${right}"`];
   });
   return (spaced === true && attributes.length > 0 ? ' ' : '') + attributes.join(' ');
@@ -125,12 +125,12 @@ const named: Readonly<Record<string, (value: Value, runtime: Runtime) => boolean
   callable: (value) =>
     value instanceof PythonObject && (value.call !== undefined || value instanceof Undefined),
   escaped: (value) => value instanceof Markup,
-  lower: (value, runtime) => isOfKind('islower', textOf(value, runtime))!,
-  upper: (value, runtime) => isOfKind('isupper', textOf(value, runtime))!,
+  lower: (value, runtime) => isOfKind('islower', convertToText(value, runtime))!,
+  upper: (value, runtime) => isOfKind('isupper', convertToText(value, runtime))!,
   odd: (value, runtime) => isEqual(rest(value, 2n, runtime), 1n, runtime),
   even: (value, runtime) => isEqual(rest(value, 2n, runtime), 0n, runtime),
-  filter: (value, runtime) => isText(value) && filters.has(textOf(value, runtime)),
-  test: (value, runtime) => isText(value) && tests.has(textOf(value, runtime)),
+  filter: (value, runtime) => isText(value) && filters.has(convertToText(value, runtime)),
+  test: (value, runtime) => isText(value) && tests.has(convertToText(value, runtime)),
 };
 
 /** The tests of Jinja by their names. */

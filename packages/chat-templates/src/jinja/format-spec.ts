@@ -1,6 +1,6 @@
 import { floatText } from '../python/float-text.js';
 import { asAscii, magnitudeText } from './percent-format.js';
-import { integerText, joined, lengthOf, reprOf, textOf } from './printing.js';
+import { convertToText, countCharacters, formatRepr, integerText, joined } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
 import { type CallArguments, isText, plain, typeName, Undefined, type Value } from './values.js';
 
@@ -19,7 +19,7 @@ interface Spec {
 
 /** Computes `format(value, text)`. */
 function formatValue(value: Value, text: string, runtime: Runtime): string {
-  if (text === '') return textOf(value, runtime);
+  if (text === '') return convertToText(value, runtime);
   const found = spec.exec(text);
   if (found === null) throw invalid(text);
   const [, fill, align, sign = '-', , alternate, zero, width = '0', grouping, precision, type] = found;
@@ -69,11 +69,12 @@ function integerFormat(
   let digits = radix === 10 ? integerText(magnitude, runtime) : magnitude.toString(radix);
   if (type === 'X') digits = digits.toUpperCase();
   const prefix = how.alternate && radix !== 10 ? `0${type}` : '';
-  const sign = signOf(value < 0n, how) + prefix;
+  const sign = formatSign(value < 0n, how) + prefix;
   return aligned(sign, grouped(digits, grouping, radix === 10 ? 3 : 4), how, runtime);
 }
 
-const signOf = (isNegative: boolean, { sign }: Spec): string => (isNegative ? '-' : sign === '-' ? '' : sign);
+const formatSign = (isNegative: boolean, { sign }: Spec): string =>
+  isNegative ? '-' : sign === '-' ? '' : sign;
 
 function floatFormat(value: number, how: Spec, runtime: Runtime): string {
   const { type, precision, alternate: keepsZeros, grouping } = how;
@@ -88,16 +89,18 @@ function floatFormat(value: number, how: Spec, runtime: Runtime): string {
     // without a type, a float has a digit after its decimal point
     if (/^\d+$/.test(text)) {
       text =
-        text.length >= Math.max(precision ?? 0, 1) ? exponentOf(magnitude, precision!, runtime) : `${text}.0`;
+        text.length >= Math.max(precision ?? 0, 1)
+          ? formatExponent(magnitude, precision!, runtime)
+          : `${text}.0`;
     }
   } else if ('eEfFgGn'.includes(type)) {
     text = magnitudeText(magnitude, { type: type === 'n' ? 'g' : type, precision, keepsZeros }, runtime);
   } else throw new TemplateError(`Unknown format code '${type}' for object of type 'float'`);
   const [, whole, rest] = /^(\d*)(.*)$/.exec(text)!;
-  return aligned(signOf(isNegative, how), grouped(whole!, grouping, 3) + rest!, how, runtime);
+  return aligned(formatSign(isNegative, how), grouped(whole!, grouping, 3) + rest!, how, runtime);
 }
 
-const exponentOf = (magnitude: number, precision: number, runtime: Runtime): string =>
+const formatExponent = (magnitude: number, precision: number, runtime: Runtime): string =>
   magnitudeText(
     magnitude,
     { type: 'e', precision: Math.max(precision, 1) - 1, keepsZeros: false },
@@ -108,7 +111,7 @@ const grouped = (digits: string, separator: string | undefined, size: number): s
   separator === undefined ? digits : digits.replace(new RegExp(`\\B(?=(?:\\w{${size}})+$)`, 'g'), separator);
 
 function aligned(sign: string, text: string, how: Spec, runtime: Runtime): string {
-  const room = Math.max(0, how.width - sign.length - lengthOf(text, runtime));
+  const room = Math.max(0, how.width - sign.length - countCharacters(text, runtime));
   runtime.budget.characters(room * how.fill.length);
   const fill = (count: number) => how.fill.repeat(count);
   switch (how.align ?? '>') {
@@ -178,17 +181,17 @@ class Formatter {
     const [, path, conversion, how = ''] = /^([^!:]*(?:\[[^\]]*\][^!:]*)*)(?:!([^:]*))?(?::(.*))?$/su.exec(
       field,
     )!;
-    const value = this.#valueOf(path!);
+    const value = this.#findValue(path!);
     const text = this.format(how, depth - 1 || (how.includes('{') ? 0 : 1));
     const runtime = this.#runtime;
     if (conversion === undefined) return formatValue(value, text, runtime);
     if (!['s', 'r', 'a'].includes(conversion))
       throw new TemplateError(`Unknown conversion specifier ${conversion}`);
-    const printed = conversion === 's' ? textOf(value, runtime) : reprOf(value, runtime);
+    const printed = conversion === 's' ? convertToText(value, runtime) : formatRepr(value, runtime);
     return formatValue(conversion === 'a' ? asAscii(printed) : printed, text, runtime);
   }
 
-  #valueOf(path: string): Value {
+  #findValue(path: string): Value {
     const [, first, rest] = /^([^.[]*)(.*)$/su.exec(path)!;
     let value = this.#argument(first!);
     const steps = /\.([^.[]+)|\[([^\]]+)\]/gu;

@@ -1,6 +1,6 @@
 import { boundArguments } from './arguments.js';
-import { dictOf, elementsOf } from './operations.js';
-import { textOf } from './printing.js';
+import { listElements, makeDict } from './operations.js';
+import { convertToText } from './printing.js';
 import { RaisedError, type Runtime, TemplateError } from './runtime.js';
 import {
   type CallArguments,
@@ -25,13 +25,15 @@ export function globals(runtime: Runtime): ReadonlyMap<string, Value> {
     dict: (args) => dict(args, runtime),
     namespace: (args) => namespace(args, runtime),
     cycler: ({ positional }) => new Cycler(positional),
-    joiner: (args) => new Joiner(textOf(boundArguments('joiner', args, ['sep'])[0] ?? ', ', runtime)),
+    joiner: (args) => new Joiner(convertToText(boundArguments('joiner', args, ['sep'])[0] ?? ', ', runtime)),
     raise_exception: (args) => {
-      throw new RaisedError(textOf(boundArguments('raise_exception', args, ['message'], 1)[0]!, runtime));
+      throw new RaisedError(
+        convertToText(boundArguments('raise_exception', args, ['message'], 1)[0]!, runtime),
+      );
     },
     strftime_now: (args) => {
       const [format] = boundArguments('strftime_now', args, ['format'], 1);
-      const text = strftime(new Date(), textOf(format!, runtime));
+      const text = strftime(new Date(), convertToText(format!, runtime));
       runtime.budget.characters(text.length);
       return text;
     },
@@ -66,11 +68,11 @@ function range({ positional, named }: CallArguments): Range {
 }
 
 /** Returns the entries of a dict, or of pairs. */
-function entriesOf(value: Value | undefined, runtime: Runtime): readonly (readonly [Value, Value])[] {
+function listEntries(value: Value | undefined, runtime: Runtime): readonly (readonly [Value, Value])[] {
   if (value === undefined) return [];
   if (value instanceof Dict) return value.entries();
-  return elementsOf(value, runtime).map((pair) => {
-    const [key, one, ...others] = elementsOf(pair, runtime);
+  return listElements(value, runtime).map((pair) => {
+    const [key, one, ...others] = listElements(pair, runtime);
     if (key === undefined || one === undefined || others.length > 0) {
       throw new TemplateError('dictionary update sequence element is not a pair');
     }
@@ -82,7 +84,7 @@ function dict({ positional, named }: CallArguments, runtime: Runtime): Dict {
   if (positional.length > 1) {
     throw new TemplateError(`dict expected at most 1 argument, got ${positional.length}`);
   }
-  return dictOf([...entriesOf(positional[0], runtime), ...named], runtime);
+  return makeDict([...listEntries(positional[0], runtime), ...named], runtime);
 }
 
 function namespace(args: CallArguments, runtime: Runtime): Namespace {

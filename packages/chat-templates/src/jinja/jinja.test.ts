@@ -34,7 +34,7 @@ function rendered(template: string, context: string): string {
 }
 
 /** Returns the outcome of rendering a template, in the form of the fixture's results from Python. */
-function outcomeOf(template: string, context: string, { error }: Outcome): Outcome {
+function renderOutcome(template: string, context: string, { error }: Outcome): Outcome {
   try {
     return { text: rendered(template, context) };
   } catch (cause) {
@@ -53,7 +53,7 @@ const isWorded = ({ error }: Outcome) =>
 describe('a template', () => {
   it('renders every construct as Python, and refuses what Python refuses', () => {
     const wrong = fixture.cases.flatMap((one) => {
-      const got = outcomeOf(one.template, fixture.context, one);
+      const got = renderOutcome(one.template, fixture.context, one);
       const isSame = got.text === one.text && (!isWorded(one) || got.message === one.message);
       return isSame ? [] : [{ ...one, got }];
     });
@@ -67,7 +67,7 @@ describe('a template', () => {
       const chats = fixture.chats.filter((chat) => chat.template === index);
       expect(chats.some(({ text }) => text !== undefined)).toBe(true);
       for (const chat of chats) {
-        const got = outcomeOf(template, chat.context, chat);
+        const got = renderOutcome(template, chat.context, chat);
         expect(got.text).toBe(chat.text);
         if (isWorded(chat)) expect(got.message).toBe(chat.message);
       }

@@ -169,7 +169,7 @@ class Lexer {
       const text = rule.exec(this.#source)?.[0];
       if (text === undefined) continue;
       if (type === 'operator') this.#balance(text, brackets);
-      if (type !== 'space') this.#push(type, this.#textOf(type, text));
+      if (type !== 'space') this.#push(type, this.#decodeText(type, text));
       this.#moveTo(this.#at + text.length);
       return;
     }
@@ -189,7 +189,7 @@ class Lexer {
     }
   }
 
-  #textOf(type: TokenType, text: string): string {
+  #decodeText(type: TokenType, text: string): string {
     if (type === 'string') return unescaped(text.slice(1, -1), this.#line);
     if (type === 'integer' || type === 'float') return text.replaceAll('_', '');
     if (type === 'name' && !identifier.test(text)) {

@@ -1,5 +1,5 @@
 import { boundArguments, type Filter, integerArgument } from './arguments.js';
-import { floatOf, isTrue, operate, signed } from './operations.js';
+import { convertToFloat, isTrue, operate, signed } from './operations.js';
 import { fixedText, scaledInteger } from './percent-format.js';
 import { maximumDigits } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
@@ -81,7 +81,7 @@ const float: Filter = (value, args) => {
   const [fallback = 0] = boundArguments('float', args, ['default']);
   if (value instanceof Undefined) throw new TemplateError(value.message);
   if (typeof value === 'number') return value;
-  if (typeof value === 'bigint' || typeof value === 'boolean') return floatOf(value);
+  if (typeof value === 'bigint' || typeof value === 'boolean') return convertToFloat(value);
   return (isText(value) ? parseFloatText(withAsciiDigits(plain(value))) : undefined) ?? fallback;
 };
 

@@ -42,14 +42,14 @@ const isNumber = (value: Value): value is boolean | bigint | number =>
   typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean';
 
 /** Returns a bool as an int, as Python does in arithmetic; other numbers unchanged. */
-const numberOf = (value: boolean | bigint | number): bigint | number =>
+const convertNumber = (value: boolean | bigint | number): bigint | number =>
   typeof value === 'boolean' ? BigInt(value) : value;
 
 /** Computes `left == right`. */
 export function isEqual(left: Value, right: Value, runtime: Runtime): boolean {
   const { budget } = runtime;
   budget.step();
-  if (isNumber(left) && isNumber(right)) return isSameNumber(numberOf(left), numberOf(right));
+  if (isNumber(left) && isNumber(right)) return isSameNumber(convertNumber(left), convertNumber(right));
   if (isText(left) && isText(right)) {
     budget.characters(Math.min(plain(left).length, plain(right).length));
     return plain(left) === plain(right);
@@ -97,7 +97,7 @@ const isSame = (left: Value, right: Value, runtime: Runtime): boolean =>
 /** Returns whether `left < right`; `operator` is for the message if the values have no order. */
 export function isLess(left: Value, right: Value, runtime: Runtime, operator = '<'): boolean {
   runtime.budget.step();
-  if (isNumber(left) && isNumber(right)) return numberOf(left) < numberOf(right);
+  if (isNumber(left) && isNumber(right)) return convertNumber(left) < convertNumber(right);
   if (isText(left) && isText(right)) {
     runtime.budget.characters(Math.min(plain(left).length, plain(right).length));
     return compareTexts(plain(left), plain(right)) < 0;
@@ -135,7 +135,7 @@ function contains(container: Value, value: Value, runtime: Runtime): boolean {
     return text.includes(plain(value));
   }
   if (container instanceof Dict) return keyed(() => container.get(value)) !== undefined;
-  const items = elementsOf(container, runtime, `argument of type '${typeName(container)}' is not iterable`);
+  const items = listElements(container, runtime, `argument of type '${typeName(container)}' is not iterable`);
   return items.some((item) => isSame(item, value, runtime));
 }
 
@@ -149,14 +149,14 @@ export function keyed<T>(look: () => T): T {
 }
 
 /** Returns a dict with these entries, counted in the budget. */
-export function dictOf(entries: Iterable<readonly [Value, Value]>, { budget }: Runtime): Dict {
+export function makeDict(entries: Iterable<readonly [Value, Value]>, { budget }: Runtime): Dict {
   const all = [...entries];
   budget.step(8 * all.length);
   return keyed(() => Dict.of(all));
 }
 
 /** Returns the items of a loop over a value, in the order of the loop. */
-export function elementsOf(
+export function listElements(
   value: Value,
   { budget }: Runtime,
   problem = `'${typeName(value)}' object is not iterable`,
@@ -207,7 +207,8 @@ const isOrdered = (left: Value, right: Value): boolean =>
 export function operate(operator: ArithmeticOperator, left: Value, right: Value, runtime: Runtime): Value {
   if (operator === '%' && isText(left)) return formatPercent(left, right, runtime);
   for (const value of [left, right]) if (value instanceof Undefined) throw new TemplateError(value.message);
-  if (isNumber(left) && isNumber(right)) return calculate(operator, numberOf(left), numberOf(right), runtime);
+  if (isNumber(left) && isNumber(right))
+    return calculate(operator, convertNumber(left), convertNumber(right), runtime);
   if (operator === '+') return add(left, right, runtime);
   if (operator === '*') {
     if (isNumber(right) && typeof right !== 'number') return repeat(left, right, runtime);
@@ -290,11 +291,11 @@ function calculate(
     }
     return result;
   }
-  return floats(operator, floatOf(left), floatOf(right));
+  return floats(operator, convertToFloat(left), convertToFloat(right));
 }
 
 /** Computes `float(value)` of a number. */
-export function floatOf(value: boolean | bigint | number): number {
+export function convertToFloat(value: boolean | bigint | number): number {
   const float = Number(value);
   if (typeof value === 'bigint' && !Number.isFinite(float))
     throw new TemplateError('int too large to convert to float');
@@ -326,7 +327,7 @@ function integers(operator: ArithmeticOperator, left: bigint, right: bigint): bi
 }
 
 function power(base: bigint, exponent: bigint): bigint | number {
-  if (exponent < 0n) return floats('**', floatOf(base), floatOf(exponent));
+  if (exponent < 0n) return floats('**', convertToFloat(base), convertToFloat(exponent));
   const bits = BigInt((base < 0n ? -base : base).toString(2).length);
   if (bits > 1n && bits * exponent > BigInt(maximumBits)) {
     throw new TemplateError(`makes an integer of more than ${maximumBits} bits`);
@@ -339,13 +340,13 @@ function power(base: bigint, exponent: bigint): bigint | number {
 function quotient(left: bigint, right: bigint): number {
   const [a, b] = [Number(left), Number(right)];
   if (Number.isSafeInteger(a) && Number.isSafeInteger(b)) return a / b;
-  const magnitude = quotientOf(left < 0n ? -left : left, right < 0n ? -right : right);
+  const magnitude = computeQuotient(left < 0n ? -left : left, right < 0n ? -right : right);
   if (!Number.isFinite(magnitude)) throw new TemplateError('integer division result too large for a float');
   return left < 0n === right < 0n ? magnitude : -magnitude;
 }
 
 /** Returns the float nearest to a quotient of positive ints of any size. */
-function quotientOf(top: bigint, bottom: bigint): number {
+function computeQuotient(top: bigint, bottom: bigint): number {
   if (top === 0n) return 0;
   // 66 bits or more of the quotient; the last bit is set if there is a remainder
   const shift = BigInt(66 + bottom.toString(2).length - top.toString(2).length);
@@ -403,7 +404,7 @@ function floatPower(base: number, exponent: number): number {
   const { numerator, denominator } = fraction(base);
   const power = BigInt(Math.abs(exponent));
   const [top, bottom] = [numerator ** power, denominator ** power];
-  const magnitude = exponent < 0 ? quotientOf(bottom, top) : quotientOf(top, bottom);
+  const magnitude = exponent < 0 ? computeQuotient(bottom, top) : computeQuotient(top, bottom);
   return base < 0 && exponent % 2 !== 0 ? -magnitude : magnitude;
 }
 
@@ -415,7 +416,7 @@ export function signed(value: Value, kind: 'negative' | 'positive'): Value {
       `bad operand type for unary ${kind === 'negative' ? '-' : '+'}: '${typeName(value)}'`,
     );
   }
-  const number = numberOf(value);
+  const number = convertNumber(value);
   return kind === 'negative' ? -number : number;
 }
 
@@ -426,4 +427,4 @@ export function isIdentical(left: Value, right: Value): boolean {
 }
 
 /** Returns a key that is the same for equal values. */
-export const keyOf = (value: Value): string => keyed(() => hashKey(value));
+export const computeKey = (value: Value): string => keyed(() => hashKey(value));

@@ -122,7 +122,7 @@ class TemplateParser {
   #for() {
     const tokens = this.#tokens;
     const target = this.#target({ end: 'in' });
-    if (namesOf(target).includes('loop')) {
+    if (listNames(target).includes('loop')) {
       tokens.fail("Can't assign to special loop variable in for-loop target");
     }
     tokens.expect('name', 'in');
@@ -268,6 +268,6 @@ class TemplateParser {
 
 const quoted = (names: readonly string[]): string => names.map((name) => `'${name}'`).join(' or ');
 
-function namesOf(target: Target): readonly string[] {
-  return target.kind === 'tuple' ? target.items.flatMap(namesOf) : [target.name];
+function listNames(target: Target): readonly string[] {
+  return target.kind === 'tuple' ? target.items.flatMap(listNames) : [target.name];
 }

@@ -1,5 +1,5 @@
 import { floatText } from '../python/float-text.js';
-import { integerText, joined, reprOf, softText, textOf } from './printing.js';
+import { convertToText, formatRepr, integerText, joined, softText } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
 import {
   Dict,
@@ -92,7 +92,7 @@ const missing = (name: string): never => {
 function converted(value: Value, how: Conversion, runtime: Runtime): string {
   const { type, precision, flags, width } = how;
   if ('sra'.includes(type)) {
-    const text = type === 's' ? textOf(value, runtime) : reprOf(value, runtime);
+    const text = type === 's' ? convertToText(value, runtime) : formatRepr(value, runtime);
     const characters = type === 'a' ? asAscii(text) : text;
     return padded(
       '',
@@ -104,7 +104,7 @@ function converted(value: Value, how: Conversion, runtime: Runtime): string {
   if (type === 'c') return padded('', character(value), { flags: flags.replace('0', ''), width }, runtime);
   if ('diuoxX'.includes(type)) return integerConversion(value, how, runtime);
   if (!'eEfFgG'.includes(type)) throw new TemplateError(`unsupported format character '${type}'`);
-  const number = realOf(value, type);
+  const number = convertToReal(value, type);
   const sign = number < 0 || Object.is(number, -0) ? '-' : plusSign(flags);
   const text = magnitudeText(Math.abs(number), { type, precision, keepsZeros: flags.includes('#') }, runtime);
   const hasDigits = Number.isFinite(number);
@@ -149,7 +149,7 @@ function integerConversion(value: Value, how: Conversion, runtime: Runtime): str
   return padded((number < 0n ? '-' : plusSign(flags)) + prefix, digits, how, runtime);
 }
 
-function realOf(value: Value, type: string): number {
+function convertToReal(value: Value, type: string): number {
   if (typeof value === 'number') return value;
   if (typeof value === 'bigint' || typeof value === 'boolean') return Number(value);
   throw new TemplateError(

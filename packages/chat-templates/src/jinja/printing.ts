@@ -17,19 +17,19 @@ import {
 export const maximumDigits = 4300;
 
 /** Computes `str(value)`. */
-export function textOf(value: Value, runtime: Runtime): string {
+export function convertToText(value: Value, runtime: Runtime): string {
   if (typeof value === 'string') return value;
   if (value instanceof Markup) return value.text;
   if (value instanceof Undefined) return '';
-  return reprOf(value, runtime);
+  return formatRepr(value, runtime);
 }
 
 /** Computes `str(value)`; a str that counts as HTML remains one. */
 export const softText = (value: Value, runtime: Runtime): string | Markup =>
-  isText(value) ? value : textOf(value, runtime);
+  isText(value) ? value : convertToText(value, runtime);
 
 /** Computes `repr(value)`. */
-export function reprOf(value: Value, runtime: Runtime): string {
+export function formatRepr(value: Value, runtime: Runtime): string {
   const { budget } = runtime;
   budget.step();
   if (value === null) return 'None';
@@ -42,7 +42,7 @@ export function reprOf(value: Value, runtime: Runtime): string {
     throw new TemplateError(`prints a ${typeName(value)} of content parts, for which it takes a text`);
   }
   budget.enter();
-  const inside = (items: readonly Value[]) => items.map((item) => reprOf(item, runtime));
+  const inside = (items: readonly Value[]) => items.map((item) => formatRepr(item, runtime));
   let text: string | undefined;
   if (isList(value)) text = joined(['[', ...separated(inside(value)), ']'], runtime);
   else if (value instanceof Tuple) {
@@ -51,7 +51,7 @@ export function reprOf(value: Value, runtime: Runtime): string {
   } else if (value instanceof Dict) {
     const entries = value.entries().map((entry) => inside(entry).join(': '));
     text = joined(['{', ...separated(entries), '}'], runtime);
-  } else text = value.repr?.((item) => reprOf(item, runtime));
+  } else text = value.repr?.((item) => formatRepr(item, runtime));
   budget.leave();
   if (text !== undefined) return text;
   const name = value instanceof PythonFunction ? `${typeName(value)} ${value.name}` : typeName(value);
@@ -105,7 +105,7 @@ export function characters(text: string, { budget }: Runtime): readonly string[]
 export const isPlane0 = (text: string): boolean => !/[\ud800-\udfff]/.test(text);
 
 /** Computes `len(text)`. */
-export function lengthOf(text: string, { budget }: Runtime): number {
+export function countCharacters(text: string, { budget }: Runtime): number {
   budget.characters(text.length);
   if (isPlane0(text)) return text.length;
   let count = 0;

@@ -2,9 +2,9 @@ import { boundArguments } from './arguments.js';
 import { Evaluator, Scope } from './evaluator.js';
 import { globals } from './globals.js';
 import type { ForNode, Routine, Statement, Target } from './nodes.js';
-import { elementsOf, isEqual, isTrue } from './operations.js';
+import { isEqual, isTrue, listElements } from './operations.js';
 import { type ParsedTemplate, parseTemplate } from './parse-template.js';
-import { textOf } from './printing.js';
+import { convertToText } from './printing.js';
 import { Budget, type Runtime, TemplateError } from './runtime.js';
 import {
   type CallArguments,
@@ -98,7 +98,7 @@ class Renderer {
         this.#write(statement.text);
         return 'end';
       case 'print':
-        this.#write(textOf(this.#evaluator.value(statement.value, scope), this.#evaluator));
+        this.#write(convertToText(this.#evaluator.value(statement.value, scope), this.#evaluator));
         return 'end';
       case 'if': {
         const isChosen = ({ condition }: (typeof statement.branches)[number]) =>
@@ -164,12 +164,12 @@ class Renderer {
         const { call } = statement;
         const named = [...call.args.named, ['caller', { kind: 'constant', value: caller }] as const];
         const value = evaluator.value({ ...call, args: { ...call.args, named } }, scope);
-        this.#write(textOf(value, evaluator));
+        this.#write(convertToText(value, evaluator));
         return;
       }
       case 'filterBlock': {
         const text = this.#captured(statement.body, new Scope(scope));
-        this.#write(textOf(evaluator.filter(statement.filter, scope, text), evaluator));
+        this.#write(convertToText(evaluator.filter(statement.filter, scope, text), evaluator));
       }
     }
   }
@@ -188,7 +188,7 @@ class Renderer {
         return;
       }
       case 'tuple': {
-        const values = elementsOf(value, this.#evaluator);
+        const values = listElements(value, this.#evaluator);
         const { length } = target.items;
         if (values.length > length) throw new TemplateError(`too many values to unpack (expected ${length})`);
         if (values.length < length) {
@@ -204,7 +204,7 @@ class Renderer {
     { scope, value, depth }: { readonly scope: Scope; readonly value: Value; readonly depth: number },
   ): void {
     const evaluator = this.#evaluator;
-    let items = elementsOf(value, evaluator);
+    let items = listElements(value, evaluator);
     const { filter } = node;
     if (filter !== undefined) {
       items = items.filter((item) => {
@@ -243,13 +243,13 @@ class Renderer {
   #macro(name: string | undefined, routine: Routine, scope: Scope): Macro {
     return new Macro(name, routine, (args) => {
       const line = this.#line;
-      const text = this.#captured(routine.body, this.#scopeOf(routine, args, scope));
+      const text = this.#captured(routine.body, this.#openScope(routine, args, scope));
       this.#line = line;
       return text;
     });
   }
 
-  #scopeOf({ parameters }: Routine, args: MacroArguments, scope: Scope): Scope {
+  #openScope({ parameters }: Routine, args: MacroArguments, scope: Scope): Scope {
     const inner = new Scope(scope);
     for (const [name, value] of args) if (value !== undefined) inner.set(name, value);
     for (const { name, fallback } of parameters) {

@@ -1,8 +1,8 @@
 import { boundArguments, type Filter, integerArgument } from './arguments.js';
-import { elementsOf, isEqual, isLess, isTrue, keyOf, operate } from './operations.js';
-import { characters, lengthOf, textOf } from './printing.js';
+import { computeKey, isEqual, isLess, isTrue, listElements, operate } from './operations.js';
+import { characters, convertToText, countCharacters } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
-import { sliceOf } from './slices.js';
+import { takeSlice } from './slices.js';
 import {
   type CallArguments,
   Dict,
@@ -70,7 +70,7 @@ const sort: Filter = (value, args, runtime) => {
   const paths: readonly Value[] = isText(attribute) ? plain(attribute).split(',') : [attribute];
   const getters = paths.map((path) => attributeGetter(path, runtime, { ignoresCase: !isTrue(cases) }));
   const key = (one: Value) => getters.map((get) => get(one));
-  return sorted(elementsOf(value, runtime), { keyOf: key, isReverse: isTrue(reverse) }, runtime);
+  return sorted(listElements(value, runtime), { keyOf: key, isReverse: isTrue(reverse) }, runtime);
 };
 
 const dictsort: Filter = (value, args, runtime) => {
@@ -96,10 +96,10 @@ const unique: Filter = (value, args, runtime) => {
   const get = attributeGetter(attribute, runtime, { ignoresCase: !isTrue(cases) });
   const seen = new Set<string>();
   const isNew = (one: Value) => {
-    const key = keyOf(get(one));
+    const key = computeKey(get(one));
     return !seen.has(key) && seen.add(key) !== undefined;
   };
-  return new Generator(elementsOf(value, runtime).filter(isNew));
+  return new Generator(listElements(value, runtime).filter(isNew));
 };
 
 const extreme =
@@ -107,7 +107,7 @@ const extreme =
   (value, args, runtime) => {
     const [cases = false, attribute = null] = boundArguments(name, args, ['case_sensitive', 'attribute']);
     const get = attributeGetter(attribute, runtime, { ignoresCase: !isTrue(cases) });
-    const [first, ...others] = elementsOf(value, runtime);
+    const [first, ...others] = listElements(value, runtime);
     if (first === undefined) return new Undefined('No aggregated item, sequence was empty.');
     let [best, key] = [first, get(first)];
     for (const other of others) {
@@ -121,7 +121,7 @@ const sum: Filter = (value, args, runtime) => {
   const [attribute = null, start = 0n] = boundArguments('sum', args, ['attribute', 'start']);
   if (isText(start)) throw new TemplateError("sum() can't sum strings [use ''.join(seq) instead]");
   const get = attributeGetter(attribute, runtime);
-  return elementsOf(value, runtime).reduce<Value>(
+  return listElements(value, runtime).reduce<Value>(
     (total, one) => operate('+', total, get(one), runtime),
     start,
   );
@@ -138,7 +138,7 @@ const groupby: Filter = (value, args, runtime) => {
   const key = attributeGetter(attribute!, runtime, { ignoresCase, fallback });
   const shown = attributeGetter(attribute!, runtime, { fallback });
   const groups: { readonly key: Value; readonly values: Value[] }[] = [];
-  for (const one of sorted(elementsOf(value, runtime), { keyOf: key, isReverse: false }, runtime)) {
+  for (const one of sorted(listElements(value, runtime), { keyOf: key, isReverse: false }, runtime)) {
     const own = key(one);
     const last = groups.at(-1);
     if (last !== undefined && isEqual(last.key, own, runtime)) last.values.push(one);
@@ -150,7 +150,7 @@ const groupby: Filter = (value, args, runtime) => {
 const batch: Filter = (value, args, runtime) => {
   const [count, fill = null] = boundArguments('batch', args, ['linecount', 'fill_with'], 1);
   const size = integerArgument('batch', count, 0);
-  const items = elementsOf(value, runtime);
+  const items = listElements(value, runtime);
   if (items.length === 0) return new Generator([]);
   if (size <= 0) throw new TemplateError('batches need a size above 0');
   const rows: Value[][] = [];
@@ -165,7 +165,7 @@ const batch: Filter = (value, args, runtime) => {
 
 const slice: Filter = (value, args, runtime) => {
   const [count, fill = null] = boundArguments('slice', args, ['slices', 'fill_with'], 1);
-  const items = elementsOf(value, runtime);
+  const items = listElements(value, runtime);
   const number = integerArgument('slice', count, 0);
   if (number === 0) throw new TemplateError('integer division or modulo by zero');
   runtime.budget.step(Math.max(0, number));
@@ -189,12 +189,12 @@ function mapping({ positional, named }: CallArguments, runtime: Runtime): (value
   }
   const [name, ...others] = positional;
   if (name === undefined) throw new TemplateError('map requires a filter argument');
-  return (value) => runtime.callFilter(textOf(name, runtime), value, { positional: others, named });
+  return (value) => runtime.callFilter(convertToText(name, runtime), value, { positional: others, named });
 }
 
 const map: Filter = (value, args, runtime) => {
   if (!isTrue(value)) return new Generator([]);
-  return new Generator(elementsOf(value, runtime).map(mapping(args, runtime)));
+  return new Generator(listElements(value, runtime).map(mapping(args, runtime)));
 };
 
 const selecting =
@@ -208,13 +208,13 @@ const selecting =
     const passes = (one: Value) =>
       name === undefined
         ? isTrue(get(one))
-        : runtime.callTest(textOf(name, runtime), get(one), { positional: rest, named });
-    return new Generator(elementsOf(value, runtime).filter((one) => passes(one) === isWanted));
+        : runtime.callTest(convertToText(name, runtime), get(one), { positional: rest, named });
+    return new Generator(listElements(value, runtime).filter((one) => passes(one) === isWanted));
   };
 
 const length: Filter = (value, args, runtime) => {
   boundArguments('length', args);
-  if (isText(value)) return BigInt(lengthOf(plain(value), runtime));
+  if (isText(value)) return BigInt(countCharacters(plain(value), runtime));
   if (isList(value)) return BigInt(value.length);
   if (value instanceof Tuple) return BigInt(value.items.length);
   if (value instanceof Dict) return BigInt(value.size);
@@ -224,19 +224,22 @@ const length: Filter = (value, args, runtime) => {
 
 const first: Filter = (value, args, runtime) => {
   boundArguments('first', args);
-  return valueOr(elementsOf(value, runtime)[0], () => new Undefined('No first item, sequence was empty.'));
+  return valueOr(listElements(value, runtime)[0], () => new Undefined('No first item, sequence was empty.'));
 };
 
 const last: Filter = (value, args, runtime) => {
   boundArguments('last', args);
   if (value instanceof Generator) throw new TemplateError("'generator' object is not reversible");
-  return valueOr(elementsOf(value, runtime).at(-1), () => new Undefined('No last item, sequence was empty.'));
+  return valueOr(
+    listElements(value, runtime).at(-1),
+    () => new Undefined('No last item, sequence was empty.'),
+  );
 };
 
 const reverse: Filter = (value, args, runtime) => {
   boundArguments('reverse', args);
-  if (isText(value)) return sliceOf(plain(value), [undefined, undefined, -1n], runtime);
-  const items = elementsOf(value, runtime, 'argument must be iterable');
+  if (isText(value)) return takeSlice(plain(value), [undefined, undefined, -1n], runtime);
+  const items = listElements(value, runtime, 'argument must be iterable');
   const isLazy =
     isList(value) ||
     value instanceof Tuple ||
@@ -270,7 +273,7 @@ export const sequenceFilters: Readonly<Record<string, Filter>> = {
   rejectattr: selecting(false, true),
   list: (value, args, runtime) => {
     boundArguments('list', args);
-    return isText(value) ? characters(plain(value), runtime) : [...elementsOf(value, runtime)];
+    return isText(value) ? characters(plain(value), runtime) : [...listElements(value, runtime)];
   },
   items: (value, args) => {
     boundArguments('items', args);

@@ -14,9 +14,9 @@ import {
 } from './values.js';
 
 /** Computes `value[start:stop:step]`. */
-export function sliceOf(value: Value, bounds: readonly (Value | undefined)[], runtime: Runtime): Value {
+export function takeSlice(value: Value, bounds: readonly (Value | undefined)[], runtime: Runtime): Value {
   if (value instanceof Undefined) throw new TemplateError(value.message);
-  const [start, stop, step] = bounds.map(boundOf);
+  const [start, stop, step] = bounds.map(readBound);
   const by = step ?? 1n;
   if (by === 0n) throw new TemplateError('slice step cannot be zero');
   if (isText(value)) {
@@ -25,12 +25,12 @@ export function sliceOf(value: Value, bounds: readonly (Value | undefined)[], ru
   }
   const items = isList(value) ? value : value instanceof Tuple ? value.items : undefined;
   if (items !== undefined) {
-    const chosen = placesOf(items.length, { start, stop, by }).map((place) => items[place]!);
+    const chosen = listPlaces(items.length, { start, stop, by }).map((place) => items[place]!);
     runtime.budget.step(chosen.length);
     return isList(value) ? chosen : new Tuple(chosen);
   }
   if (value instanceof Range) {
-    const places = placesOf(value.count, { start, stop, by });
+    const places = listPlaces(value.count, { start, stop, by });
     const first = places[0] ?? 0;
     return new Range({
       start: value.at(first),
@@ -44,7 +44,7 @@ export function sliceOf(value: Value, bounds: readonly (Value | undefined)[], ru
   );
 }
 
-function boundOf(value: Value | undefined): bigint | undefined {
+function readBound(value: Value | undefined): bigint | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value === 'bigint') return value;
   if (typeof value === 'boolean') return BigInt(value);
@@ -58,7 +58,7 @@ interface Slice {
 }
 
 /** Returns the start, the end and the step of a slice of `length` elements. */
-function rangeOf(length: number, { start, stop, by }: Slice) {
+function computeRange(length: number, { start, stop, by }: Slice) {
   const isBackward = by < 0n;
   const [least, most] = isBackward ? [-1, length - 1] : [0, length];
   const clamped = (bound: bigint | undefined, otherwise: number): number => {
@@ -74,8 +74,8 @@ function rangeOf(length: number, { start, stop, by }: Slice) {
   };
 }
 
-function placesOf(length: number, slice: Slice): readonly number[] {
-  const { first, end, step } = rangeOf(length, slice);
+function listPlaces(length: number, slice: Slice): readonly number[] {
+  const { first, end, step } = computeRange(length, slice);
   const places: number[] = [];
   for (let place = first; step > 0 ? place < end : place > end; place += step) places.push(place);
   return places;
@@ -84,11 +84,11 @@ function placesOf(length: number, slice: Slice): readonly number[] {
 function slicedText(text: string, slice: Slice, runtime: Runtime): string {
   runtime.budget.characters(text.length);
   if (slice.by === 1n && isPlane0(text)) {
-    const { first, end } = rangeOf(text.length, slice);
+    const { first, end } = computeRange(text.length, slice);
     return text.slice(first, Math.max(first, end));
   }
   const all = characters(text, runtime);
-  return placesOf(all.length, slice)
+  return listPlaces(all.length, slice)
     .map((place) => all[place])
     .join('');
 }

@@ -12,7 +12,7 @@ const georgian = /^[\u10d0-\u10fa\u10fd-\u10ff]$/;
 const iota = /^[\u1f80-\u1faf\u1fb3\u1fbc\u1fc3\u1fcc\u1ff3\u1ffc]$/;
 
 /** Returns a character's form at the start of a word in title case. */
-function titleOf(character: string): string {
+function findTitleCase(character: string): string {
   const known = titles.get(character);
   if (known !== undefined) return known;
   if (georgian.test(character)) return character;
@@ -37,7 +37,7 @@ function iotaTitle(character: string): string {
 /** Computes `text.capitalize()`. */
 export function capitalized(characters: readonly string[]): string {
   const [first = '', ...others] = characters;
-  return titleOf(first) + tail(first, others.join(''));
+  return findTitleCase(first) + tail(first, others.join(''));
 }
 
 /**
@@ -57,7 +57,7 @@ export function titled(characters: readonly string[]): string {
   let word = '';
   const close = () => {
     const [first = '', ...others] = Array.from(word);
-    result += titleOf(first) + tail(first, others.join(''));
+    result += findTitleCase(first) + tail(first, others.join(''));
     word = '';
   };
   for (const character of characters) {

@@ -1,9 +1,9 @@
 import { boundArguments, integerArgument } from './arguments.js';
 import { formatText } from './format-spec.js';
-import { elementsOf, isTrue } from './operations.js';
-import { characters, isPlane0, joined, lengthOf, softText } from './printing.js';
+import { isTrue, listElements } from './operations.js';
+import { characters, countCharacters, isPlane0, joined, softText } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
-import { sliceOf } from './slices.js';
+import { takeSlice } from './slices.js';
 import { capitalized, folded, isOfKind, swapped, titled } from './string-case.js';
 import { partition, rsplit, split, splitLines, strip } from './string-splits.js';
 import {
@@ -46,7 +46,7 @@ function escapedArguments({ positional, named }: CallArguments, runtime: Runtime
   const escaped = (value: Value): Value => {
     if (isText(value)) return escapedHtml(value);
     if (!isList(value) && !(value instanceof Tuple)) return value;
-    return elementsOf(value, runtime).map(escaped);
+    return listElements(value, runtime).map(escaped);
   };
   return {
     positional: positional.map(escaped),
@@ -99,8 +99,8 @@ const splitting =
 function searched(name: string, text: string, args: CallArguments, runtime: Runtime) {
   const [sought, start = null, end = null] = boundArguments(name, args, ['sub', 'start', 'end'], 1);
   const part =
-    start === null && end === null ? text : (sliceOf(text, [start, end, undefined], runtime) as string);
-  const length = lengthOf(text, runtime);
+    start === null && end === null ? text : (takeSlice(text, [start, end, undefined], runtime) as string);
+  const length = countCharacters(text, runtime);
   const from = start === null ? 0n : (start as bigint);
   const offset = Number(from < 0n ? from + BigInt(length) : from);
   return { sought: sought!, part, offset: Math.max(0, offset), isBeyond: offset > length };
@@ -112,7 +112,7 @@ const finding =
     const { sought, part, offset, isBeyond } = searched(name, text, args, runtime);
     const one = textArgument(name, sought);
     const at = isBeyond ? -1 : isLast ? part.lastIndexOf(one) : part.indexOf(one);
-    if (at >= 0) return BigInt(offset + (isPlane0(part) ? at : lengthOf(part.slice(0, at), runtime)));
+    if (at >= 0) return BigInt(offset + (isPlane0(part) ? at : countCharacters(part.slice(0, at), runtime)));
     if (mustBe) throw new TemplateError('substring not found');
     return -1n;
   };
@@ -148,10 +148,10 @@ function justified(
 ): string {
   const { width, before } = how;
   const fill = textArgument('center', how.fill);
-  if (lengthOf(fill.slice(0, 3), runtime) !== 1 && !fill.startsWith('&')) {
+  if (countCharacters(fill.slice(0, 3), runtime) !== 1 && !fill.startsWith('&')) {
     throw new TemplateError('The fill character must be exactly one character long');
   }
-  const room = Math.max(0, width - lengthOf(text, runtime));
+  const room = Math.max(0, width - countCharacters(text, runtime));
   runtime.budget.characters(room * fill.length);
   const left = before(room, width);
   return fill.repeat(left) + text + fill.repeat(room - left);
@@ -159,13 +159,13 @@ function justified(
 
 /** Computes `text.center(width)`. */
 export const centered = (text: string, width: number, runtime: Runtime): string =>
-  justified(text, { width, fill: ' ', before: halfOf }, runtime);
+  justified(text, { width, fill: ' ', before: computeHalf }, runtime);
 
 /**
  * Returns the left half of the padding. If the padding is odd, the left half is the larger one if the width
  * is odd, too.
  */
-const halfOf = (room: number, width: number): number => (room >> 1) + (room & width & 1);
+const computeHalf = (room: number, width: number): number => (room >> 1) + (room & width & 1);
 
 /** Computes `text.replace(old, by, most)`; all occurrences are replaced if `most` is below 0. */
 export function replaced(
@@ -228,7 +228,7 @@ function joinedBy(separator: string, values: readonly Value[], runtime: Runtime)
 }
 
 function zeroFilled(text: string, width: number, runtime: Runtime): string {
-  const room = Math.max(0, width - lengthOf(text, runtime));
+  const room = Math.max(0, width - countCharacters(text, runtime));
   runtime.budget.characters(room);
   const sign = /^[+-]/.exec(text)?.[0] ?? '';
   return sign + '0'.repeat(room) + text.slice(sign.length);
@@ -254,7 +254,7 @@ const methods = new Map<string, Method>([
   ['endswith', testing('endsWith', 'endswith')],
   ['ljust', justifying('ljust', () => 0)],
   ['rjust', justifying('rjust', (room) => room)],
-  ['center', justifying('center', halfOf)],
+  ['center', justifying('center', computeHalf)],
   [
     'splitlines',
     (text, args, runtime) => {
@@ -304,14 +304,14 @@ const methods = new Map<string, Method>([
       const { sought, part, isBeyond } = searched('count', text, args, runtime);
       const one = textArgument('count', sought);
       if (isBeyond) return 0n;
-      return BigInt(one === '' ? lengthOf(part, runtime) + 1 : part.split(one).length - 1);
+      return BigInt(one === '' ? countCharacters(part, runtime) + 1 : part.split(one).length - 1);
     },
   ],
   [
     'join',
     (text, args, runtime) => {
       const [values] = boundArguments('join', args, ['iterable'], 1);
-      return joinedBy(text, elementsOf(values!, runtime, 'can only join an iterable'), runtime);
+      return joinedBy(text, listElements(values!, runtime, 'can only join an iterable'), runtime);
     },
   ],
   [

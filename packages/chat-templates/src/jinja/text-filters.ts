@@ -1,9 +1,9 @@
 import { floatText } from '../python/float-text.js';
 import { boundArguments, type Filter, integerArgument } from './arguments.js';
 import { whitespace } from './lexer.js';
-import { concatenate, elementsOf, isLess, isTrue } from './operations.js';
+import { concatenate, isLess, isTrue, listElements } from './operations.js';
 import { formatPercent } from './percent-format.js';
-import { characters, integerText, joined, lengthOf, softText, textOf } from './printing.js';
+import { characters, convertToText, countCharacters, integerText, joined, softText } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
 import { attributeGetter } from './sequence-filters.js';
 import { capitalized } from './string-case.js';
@@ -52,22 +52,22 @@ function titleCase(text: string, runtime: Runtime): string {
 
 const trim: Filter = (value, args, runtime) => {
   const [given = null] = boundArguments('trim', args, ['chars']);
-  const taken = given === null ? null : textOf(given, runtime);
+  const taken = given === null ? null : convertToText(given, runtime);
   return like(softText(value, runtime), (text) => strip(text, taken, { start: true, end: true }), runtime);
 };
 
 const replace: Filter = (value, args, runtime) => {
   const [old, by, count = null] = boundArguments('replace', args, ['old', 'new', 'count'], 2);
-  const how = { old: textOf(old!, runtime), by: textOf(by!, runtime) };
+  const how = { old: convertToText(old!, runtime), by: convertToText(by!, runtime) };
   const most = count === null ? -1 : integerArgument('replace', count, -1);
-  return replaced(textOf(value, runtime), { ...how, most }, runtime);
+  return replaced(convertToText(value, runtime), { ...how, most }, runtime);
 };
 
 const join: Filter = (value, args, runtime) => {
   const [separator = '', attribute = null] = boundArguments('join', args, ['d', 'attribute']);
   const get = attributeGetter(attribute, runtime);
-  const between = textOf(separator, runtime);
-  const texts = elementsOf(value, runtime).map((one) => textOf(get(one), runtime));
+  const between = convertToText(separator, runtime);
+  const texts = listElements(value, runtime).map((one) => convertToText(get(one), runtime));
   return joined(
     texts.flatMap((text, index) => (index === 0 ? [text] : [between, text])),
     runtime,
@@ -112,8 +112,8 @@ const truncate: Filter = (value, args, runtime) => {
   const [length, cutsWords = false, end = '...', leeway = null] = boundArguments('truncate', args, names);
   if (!isText(value)) throw new TemplateError(`object of type '${typeName(value)}' has no len()`);
   const most = integerArgument('truncate', length, 255);
-  const behind = textOf(end, runtime);
-  const endLength = lengthOf(behind, runtime);
+  const behind = convertToText(end, runtime);
+  const endLength = countCharacters(behind, runtime);
   if (most < endLength) throw new TemplateError(`expected length >= ${endLength}, got ${most}`);
   const more = leeway === null ? 5 : integerArgument('truncate', leeway, 5);
   if (more < 0) throw new TemplateError(`expected leeway >= 0, got ${more}`);
@@ -139,7 +139,7 @@ const wordwrap: Filter = (value, args, runtime) => {
     names,
   );
   if (!isText(value)) throw new TemplateError(`'${typeName(value)}' object has no attribute 'splitlines'`);
-  const between = by === null ? '\n' : textOf(by, runtime);
+  const between = by === null ? '\n' : convertToText(by, runtime);
   const how = {
     width: integerArgument('wordwrap', width, 79),
     breaksWords: isTrue(breaksWords),
@@ -180,7 +180,7 @@ function without(text: string, open: string, close: string): string {
 
 const striptags: Filter = (value, args, runtime) => {
   boundArguments('striptags', args);
-  const text = textOf(value, runtime);
+  const text = convertToText(value, runtime);
   runtime.budget.characters(text.length);
   const words = without(without(text, '<!--', '-->'), '<', '>')
     .split(new RegExp(`[${whitespace}]+`))
@@ -191,14 +191,14 @@ const striptags: Filter = (value, args, runtime) => {
 const urlencode: Filter = (value, args, runtime) => {
   boundArguments('urlencode', args);
   const quoted = (one: Value, kept: string) =>
-    encodeURIComponent(textOf(one, runtime))
+    encodeURIComponent(convertToText(one, runtime))
       .replace(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
       .replace(/%2F/g, kept);
   if (isText(value) || value === null || typeof value !== 'object') return quoted(value, '/');
   const pairs =
     value instanceof Dict
       ? value.entries()
-      : elementsOf(value, runtime).map((pair) => elementsOf(pair, runtime));
+      : listElements(value, runtime).map((pair) => listElements(pair, runtime));
   return pairs
     .map(([key, one]) => `${quoted(key!, '%2F')}=${quoted(one!, '%2F')}`.replaceAll('%20', '+'))
     .join('&');
@@ -223,7 +223,7 @@ export const textFilters: Readonly<Record<string, Filter>> = {
   },
   wordcount: (value, args, runtime) => {
     boundArguments('wordcount', args);
-    return BigInt(textOf(value, runtime).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0);
+    return BigInt(convertToText(value, runtime).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0);
   },
   trim,
   replace,
@@ -238,11 +238,11 @@ export const textFilters: Readonly<Record<string, Filter>> = {
   e: escaped,
   forceescape: (value, args, runtime) => {
     boundArguments('forceescape', args);
-    return new Markup(escapedHtml(textOf(value, runtime)));
+    return new Markup(escapedHtml(convertToText(value, runtime)));
   },
   safe: (value, args, runtime) => {
     boundArguments('safe', args);
-    return new Markup(textOf(value, runtime));
+    return new Markup(convertToText(value, runtime));
   },
   tojson: toJson,
 };
@@ -250,7 +250,7 @@ export const textFilters: Readonly<Record<string, Filter>> = {
 /** Computes `~` between values: concatenates their texts. */
 export const concatenated = (values: readonly Value[], runtime: Runtime): string =>
   concatenate(
-    values.map((value) => textOf(value, runtime)),
+    values.map((value) => convertToText(value, runtime)),
     runtime,
   ) as string;
 
@@ -277,14 +277,14 @@ function wrapped(text: string, how: WrapOptions, runtime: Runtime): readonly str
   const lines: string[] = [];
   while (chunks.length > 0) {
     runtime.budget.step();
-    const line = lineOf(chunks, how, lines.length > 0);
+    const line = takeLine(chunks, how, lines.length > 0);
     if (line !== '') lines.push(line);
   }
   return lines;
 }
 
 /** Takes the chunks of one line from the end of the list, and joins them to the line. */
-function lineOf(chunks: (readonly string[])[], how: WrapOptions, isLater: boolean): string {
+function takeLine(chunks: (readonly string[])[], how: WrapOptions, isLater: boolean): string {
   const line: (readonly string[])[] = [];
   let length = 0;
   const blank = (chunk: readonly string[] | undefined) => chunk !== undefined && isSpace.test(chunk.join(''));
@@ -336,8 +336,8 @@ function toJson(value: Value, args: CallArguments, runtime: Runtime): string {
   );
   const layout = {
     ascii: isTrue(ascii),
-    indent: indentOf(indent, runtime),
-    ...separatorsOf(separators, indent === null),
+    indent: readIndent(indent, runtime),
+    ...readSeparators(separators, indent === null),
     sorts: isTrue(sorts),
   };
   const parts: string[] = [];
@@ -345,7 +345,7 @@ function toJson(value: Value, args: CallArguments, runtime: Runtime): string {
   return joined(parts, runtime);
 }
 
-function indentOf(value: Value, { budget }: Runtime): string | undefined {
+function readIndent(value: Value, { budget }: Runtime): string | undefined {
   if (value === null) return undefined;
   if (isText(value)) return plain(value);
   if (typeof value !== 'bigint' && typeof value !== 'boolean') {
@@ -356,7 +356,7 @@ function indentOf(value: Value, { budget }: Runtime): string | undefined {
   return ' '.repeat(width);
 }
 
-function separatorsOf(value: Value, isOneLine: boolean): { readonly item: string; readonly key: string } {
+function readSeparators(value: Value, isOneLine: boolean): { readonly item: string; readonly key: string } {
   if (value === null) return { item: isOneLine ? ', ' : ',', key: ': ' };
   const texts = isList(value) ? value : value instanceof Tuple ? value.items : [];
   const [item, key] = texts;
@@ -391,7 +391,7 @@ function write(value: Value, line: string, writing: Writing): void {
       parts.push(jsonText(keyText(key, runtime), layout.ascii, runtime), layout.key);
       write(item, inner, writing);
     };
-    inBrackets(entriesOf(value, writing), { brackets: '{}', line, one }, writing);
+    inBrackets(orderEntries(value, writing), { brackets: '{}', line, one }, writing);
   } else throw new TemplateError(`Object of type ${typeName(value)} is not JSON serializable`);
 }
 
@@ -419,7 +419,7 @@ function inBrackets<T>(
   runtime.budget.leave();
 }
 
-function entriesOf(dict: Dict, { layout, runtime }: Writing): readonly (readonly [Value, Value])[] {
+function orderEntries(dict: Dict, { layout, runtime }: Writing): readonly (readonly [Value, Value])[] {
   const entries = dict.entries();
   if (!layout.sorts) return entries;
   return [...entries].sort(([a], [b]) => (isLess(a, b, runtime) ? -1 : isLess(b, a, runtime) ? 1 : 0));

@@ -46,7 +46,7 @@ export abstract class PythonObject {
   /**
    * Returns Python's `repr` of the value; undefined if `repr` has an address, which differs from run to run.
    */
-  readonly repr?: (reprOf: (value: Value) => string) => string;
+  readonly repr?: (formatRepr: (value: Value) => string) => string;
   readonly length?: () => number;
   readonly elements?: () => Iterable<Value>;
   readonly attribute?: (name: string) => Value | undefined;
@@ -137,8 +137,8 @@ export class DictView extends PythonObject {
     this.dict
       .entries()
       .map((entry) => (this.kind === 'items' ? new Tuple(entry) : entry[this.kind === 'keys' ? 0 : 1]));
-  override readonly repr = (reprOf: (value: Value) => string) =>
-    `${this.typeName}(${reprOf([...this.elements()])})`;
+  override readonly repr = (formatRepr: (value: Value) => string) =>
+    `${this.typeName}(${formatRepr([...this.elements()])})`;
 }
 
 /** An object whose attributes a template may set. */
@@ -150,8 +150,8 @@ export class Namespace extends PythonObject {
     this.attributes = attributes;
   }
   override readonly attribute = (name: string) => this.attributes.get(name);
-  override readonly repr = (reprOf: (value: Value) => string) =>
-    `<Namespace ${reprOf(Dict.of([...this.attributes]))}>`;
+  override readonly repr = (formatRepr: (value: Value) => string) =>
+    `<Namespace ${formatRepr(Dict.of([...this.attributes]))}>`;
 }
 
 /** A dict: keys that are equal in Python (1, 1.0 and True) are one key, in the order of their first use. */

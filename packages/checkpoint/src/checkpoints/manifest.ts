@@ -14,13 +14,13 @@ export interface JsonObject {
 }
 
 /** Describes where and why `value` would change in a round trip through JSON; undefined if it would not. */
-function defectOf(value: unknown, path: string): string | undefined {
+function findDefect(value: unknown, path: string): string | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
   if (typeof value === 'number') return Number.isFinite(value) ? undefined : `${path} is ${value}`;
   if (typeof value !== 'object') return `${path} is a ${typeof value}`;
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index++) {
-      const defect = defectOf(value[index], `${path}[${index}]`);
+      const defect = findDefect(value[index], `${path}[${index}]`);
       if (defect !== undefined) return defect;
     }
     return undefined;
@@ -30,7 +30,7 @@ function defectOf(value: unknown, path: string): string | undefined {
     return `${path} is a ${(value as object).constructor?.name ?? 'class instance'}`;
   }
   for (const [key, member] of Object.entries(value)) {
-    const defect = defectOf(member, `${path}.${key}`);
+    const defect = findDefect(member, `${path}.${key}`);
     if (defect !== undefined) return defect;
   }
   return undefined;
@@ -44,7 +44,7 @@ function defectOf(value: unknown, path: string): string | undefined {
  */
 export function checkJsonState(state: unknown): asserts state is JsonObject {
   const isObject = typeof state === 'object' && state !== null && !Array.isArray(state);
-  const defect = isObject ? defectOf(state, 'state') : 'state is not an object';
+  const defect = isObject ? findDefect(state, 'state') : 'state is not an object';
   if (defect === undefined) return;
   throw new UsageError('MTL_CHECKPOINT_STATE', `a checkpoint cannot hold this state: ${defect}`, {
     expected: 'finite numbers, strings, booleans, null, arrays and plain objects',

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
 import { makeDirectory, nodeFileSystem, readRegularFile, writeDurably } from '../files/file-system.js';
 import { systemCode, withIoErrors } from '../files/io-error.js';
-import { livenessOf, maxOwnerBytes, newSaveOwner, parseSaveOwner, type SaveOwner } from './save-owner.js';
+import { checkLiveness, maxOwnerBytes, newSaveOwner, parseSaveOwner, type SaveOwner } from './save-owner.js';
 
 /** The time between two signs of life of an owner, and the greatest age of a living owner's last sign. */
 const heartbeatMs = 15_000;
@@ -84,7 +84,7 @@ export class OwnedDirectory {
   static async isOwned(directory: string): Promise<boolean> {
     const records = await withIoErrors({ action: 'list', path: directory }, () => recordsIn(directory));
     for (const { owner, path } of records) {
-      const liveness = owner === undefined ? 'unknown' : livenessOf(owner);
+      const liveness = owner === undefined ? 'unknown' : checkLiveness(owner);
       if (liveness === 'alive' || liveness === 'self') return true;
       const last = liveness === 'unknown' ? await lastSignOfLife(path) : undefined;
       if (last !== undefined && Date.now() - last < silentMs) return true;
@@ -223,7 +223,7 @@ export class OwnedDirectory {
   async #refuseOwners(records: readonly OwnerRecord[]): Promise<void> {
     for (const record of records) {
       const { owner, path } = record;
-      const liveness = owner === undefined ? 'unknown' : livenessOf(owner);
+      const liveness = owner === undefined ? 'unknown' : checkLiveness(owner);
       if (liveness === 'dead') continue;
       if (liveness !== 'unknown') throw this.#refusal(record);
       const isEarlierAttempt =
@@ -233,7 +233,7 @@ export class OwnedDirectory {
       // the owner has removed its record in between
       if (silent === undefined) continue;
       if (silent < silentMs) throw this.#refusal(record, silent);
-      const who = owner === undefined ? 'an unknown run' : nameOf(owner);
+      const who = owner === undefined ? 'an unknown run' : nameOwner(owner);
       this.#options.onNotice?.(
         `${this.directory} was owned by ${who}, silent for ${Math.round(silent / 60_000)} minutes: taken over`,
       );
@@ -258,7 +258,7 @@ export class OwnedDirectory {
 
   #refusal({ owner, path }: OwnerRecord, silent?: number): CheckpointError {
     const { directory } = this;
-    const who = owner === undefined ? 'an unknown run' : nameOf(owner);
+    const who = owner === undefined ? 'an unknown run' : nameOwner(owner);
     const sign =
       silent === undefined ? '' : `, whose last sign of life is ${Math.round(silent / 1000)} s old`;
     const elsewhere =
@@ -274,7 +274,7 @@ export class OwnedDirectory {
   }
 }
 
-function nameOf({ pid, host, startedAt }: RunOwner): string {
+function nameOwner({ pid, host, startedAt }: RunOwner): string {
   return `a run under way, process ${pid} on ${host}, started at ${startedAt}`;
 }
 

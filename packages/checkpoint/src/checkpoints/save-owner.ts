@@ -78,7 +78,7 @@ export function parseSaveOwner(text: string): SaveOwner | undefined {
  * 'self' in this very process, where another thread may be the owner. A process that has ended and waits for
  * its parent (a zombie) is dead.
  */
-export function livenessOf(owner: SaveOwner): 'alive' | 'dead' | 'self' | 'unknown' {
+export function checkLiveness(owner: SaveOwner): 'alive' | 'dead' | 'self' | 'unknown' {
   if (owner.system !== system()) return 'unknown';
   try {
     process.kill(owner.pid, 0);

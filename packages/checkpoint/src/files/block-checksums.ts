@@ -31,7 +31,7 @@ export class BlockChecksums {
     let offset = 0;
     while (offset < bytes.length) {
       const take = Math.min(checksumBlockBytes - this.#currentBytes, bytes.length - offset);
-      this.#current = checksumOf(bytes.subarray(offset, offset + take), {
+      this.#current = computeChecksum(bytes.subarray(offset, offset + take), {
         start: this.#current,
         scan: this.#scan,
       });
@@ -59,7 +59,7 @@ export class BlockChecksums {
  *
  * @param options.start the CRC-32 of the bytes before
  */
-export function checksumOf(
+export function computeChecksum(
   bytes: Uint8Array,
   { start = 0, scan }: { readonly start?: number; readonly scan?: ValueScan | undefined } = {},
 ): number {

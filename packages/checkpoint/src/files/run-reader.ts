@@ -5,7 +5,7 @@ import type { Dtype } from '@mtl/layout';
 import type { RunPlan } from '../tensors/box-runs.js';
 import { dtypeBytes } from '../tensors/dtype.js';
 import { notFinite, type ValueCheck, ValueScan } from '../tensors/finite-values.js';
-import { checksumBlockBytes, checksumOf } from './block-checksums.js';
+import { checksumBlockBytes, computeChecksum } from './block-checksums.js';
 import { ioError } from './io-error.js';
 
 /** A stored array in an open file. */
@@ -181,7 +181,7 @@ export function checkBlock(options: {
   const scan = values && new ValueScan(values.dtype, values.check.limit?.magnitude);
   if (checksums === undefined) scan?.update(bytes);
   else {
-    const found = checksumOf(bytes, { scan });
+    const found = computeChecksum(bytes, { scan });
     if (found !== checksums[block])
       throw wrongChecksum({ path, name, block, found, stored: checksums[block] });
   }

@@ -53,13 +53,15 @@ export async function loadCheckpoint(options: {
   const shards = new ShardCache(checkpoint);
   const reader = new RunReader();
   let bytesLoaded = 0;
-  const bytesOf = ({ dtype, slices }: LogicalTensor): number => bytesOfSlices(dtype, slices);
+  const countBytes = ({ dtype, slices }: LogicalTensor): number => bytesOfSlices(dtype, slices);
   // One buffer for all tensors, as large as the largest: new buffers would wait for the garbage collector.
   const copied = sorted.filter(({ withMemory }) => withMemory === undefined);
-  const scratch = new Uint8Array(copied.reduce((largest, tensor) => Math.max(largest, bytesOf(tensor)), 0));
+  const scratch = new Uint8Array(
+    copied.reduce((largest, tensor) => Math.max(largest, countBytes(tensor)), 0),
+  );
   try {
     for (const tensor of sorted) {
-      const bytes = bytesOf(tensor);
+      const bytes = countBytes(tensor);
       if (bytes === 0) continue;
       await fillTensor(
         tensor,

@@ -79,11 +79,13 @@ export class ShardCache {
       offset: entry.offset,
       bytes: shape.reduce((product, size) => product * size, dtypeBytes[tensor.dtype]),
       checksums: piece.crc32,
-      ...(requireFinite ? { values: { dtype: tensor.dtype, check: this.#checkOf(tensor, piece) } } : {}),
+      ...(requireFinite
+        ? { values: { dtype: tensor.dtype, check: this.#describeCheck(tensor, piece) } }
+        : {}),
     };
   }
 
-  #checkOf({ name }: TensorRecord, { slices }: PieceRecord): ValueCheck {
+  #describeCheck({ name }: TensorRecord, { slices }: PieceRecord): ValueCheck {
     return {
       place: this.#checkpoint.path,
       name,

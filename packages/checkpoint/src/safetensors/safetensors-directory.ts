@@ -68,27 +68,27 @@ export class SafetensorsDirectory {
   readonly unlisted: readonly string[];
   /** The index's number of bytes of all tensors, if it has one; readers do not rely on it. */
   readonly totalSize: unknown;
-  readonly #fileOf: ReadonlyMap<string, SafetensorsFile>;
+  readonly #fileByName: ReadonlyMap<string, SafetensorsFile>;
   readonly #files: readonly SafetensorsFile[];
 
   private constructor({
     path,
-    fileOf,
+    fileByName,
     files,
     totalSize,
   }: {
     path: string;
-    fileOf: Map<string, SafetensorsFile>;
+    fileByName: Map<string, SafetensorsFile>;
     files: readonly SafetensorsFile[];
     totalSize?: unknown;
   }) {
     this.path = path;
     this.totalSize = totalSize;
-    this.#fileOf = fileOf;
+    this.#fileByName = fileByName;
     this.#files = files;
-    this.tensors = new Map([...fileOf].map(([name, file]) => [name, file.entry(name)]));
+    this.tensors = new Map([...fileByName].map(([name, file]) => [name, file.entry(name)]));
     this.unlisted = files.flatMap((file) =>
-      [...file.tensors.keys()].filter((name) => fileOf.get(name) !== file),
+      [...file.tensors.keys()].filter((name) => fileByName.get(name) !== file),
     );
   }
 
@@ -109,12 +109,12 @@ export class SafetensorsDirectory {
     try {
       const names = await readdir(path);
       const hasIndex = names.includes(safetensorsIndexName);
-      const fileOf = new Map<string, SafetensorsFile>();
+      const fileByName = new Map<string, SafetensorsFile>();
       if (!hasIndex || (names.includes(safetensorsSingleName) && !prefersIndex)) {
         const single = await openSingle(path, names);
         files.set(safetensorsSingleName, single);
-        for (const name of single.tensors.keys()) fileOf.set(name, single);
-        return new SafetensorsDirectory({ path, fileOf, files: [single] });
+        for (const name of single.tensors.keys()) fileByName.set(name, single);
+        return new SafetensorsDirectory({ path, fileByName, files: [single] });
       }
       const text = await readRegularFile(indexPath, { maxBytes: maxIndexBytes });
       const { weightMap, totalSize } = parseIndex(indexPath, text);
@@ -127,9 +127,9 @@ export class SafetensorsDirectory {
         if (!file.tensors.has(name)) {
           throw invalid(indexPath, `it says that ${JSON.stringify(name)} is in ${fileName}, and it is not`);
         }
-        fileOf.set(name, file);
+        fileByName.set(name, file);
       }
-      return new SafetensorsDirectory({ path, fileOf, files: [...files.values()], totalSize });
+      return new SafetensorsDirectory({ path, fileByName, files: [...files.values()], totalSize });
     } catch (error) {
       await Promise.allSettled([...files.values()].map((file) => file.close()));
       throw ioError(error, { action: 'read', path });
@@ -148,7 +148,7 @@ export class SafetensorsDirectory {
     readonly target?: Uint8Array;
     readonly requireFinite?: boolean;
   }): Promise<Uint8Array> {
-    const file = this.#fileOf.get(options.name);
+    const file = this.#fileByName.get(options.name);
     if (file !== undefined) return await file.read(options);
     const nearest = nearestName(options.name, this.tensors.keys());
     throw new CheckpointError(

@@ -150,7 +150,7 @@ export class SafetensorsFile {
         name: entry.name,
         offset: entry.offset,
         bytes: entry.bytes,
-        ...(options.requireFinite === true ? { values: this.#valuesOf(entry) } : {}),
+        ...(options.requireFinite === true ? { values: this.#describeValues(entry) } : {}),
       },
       plan: planRuns({ source, target: slices, common, elementBytes }),
       target,
@@ -158,7 +158,7 @@ export class SafetensorsFile {
     return target;
   }
 
-  #valuesOf({ name, dtype, shape }: SafetensorsEntry): NonNullable<StoredBytes['values']> {
+  #describeValues({ name, dtype, shape }: SafetensorsEntry): NonNullable<StoredBytes['values']> {
     const remedy = 'copy or download the file again, or take other weights: these are not finite';
     return { dtype, check: { place: this.path, name, slices: wholeSlices(shape), remedy, exitCode: 2 } };
   }

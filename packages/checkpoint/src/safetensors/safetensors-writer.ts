@@ -248,21 +248,21 @@ export interface TensorSource extends WrittenTensor {
 /** Returns the text of a `model.safetensors.index.json`. */
 export function encodeSafetensorsIndex(options: {
   readonly totalBytes: number;
-  readonly fileOf: ReadonlyMap<string, string>;
+  readonly fileByName: ReadonlyMap<string, string>;
 }): string {
-  const weightMap = Object.fromEntries([...options.fileOf].sort(([a], [b]) => (a < b ? -1 : 1)));
+  const weightMap = Object.fromEntries([...options.fileByName].sort(([a], [b]) => (a < b ? -1 : 1)));
   return `${JSON.stringify({ metadata: { total_size: options.totalBytes }, weight_map: weightMap }, null, 2)}\n`;
 }
 
 /** Splits a list into consecutive groups of at most `maxBytes` (a tensor is never split). */
 export function groupByBytes<Item>(
   items: readonly Item[],
-  options: { readonly maxBytes: number; readonly bytesOf: (item: Item) => number },
+  options: { readonly maxBytes: number; readonly countBytes: (item: Item) => number },
 ): Item[][] {
   const groups: Item[][] = [];
   let bytes = Number.POSITIVE_INFINITY;
   for (const item of items) {
-    const size = options.bytesOf(item);
+    const size = options.countBytes(item);
     if (bytes + size > options.maxBytes) {
       groups.push([]);
       bytes = 0;
@@ -300,11 +300,11 @@ export async function writeSafetensorsDirectory(options: {
   }
   const groups = groupByBytes(inAlignedOrder(options.tensors), {
     maxBytes: options.maxShardBytes ?? 5_000_000_000,
-    bytesOf: bytesOfDeclaration,
+    countBytes: bytesOfDeclaration,
   });
   if (groups.length === 0) groups.push([]);
   const digits = (value: number): string => String(value).padStart(5, '0');
-  const fileOf = new Map<string, string>();
+  const fileByName = new Map<string, string>();
   const files: string[] = [];
   let totalBytes = 0;
   for (const [index, group] of groups.entries()) {
@@ -315,14 +315,14 @@ export async function writeSafetensorsDirectory(options: {
     files.push(file);
     await writeSafetensorsFile({ path: join(directory, file), tensors: group, metadata, fileSystem });
     for (const tensor of group) {
-      fileOf.set(tensor.name, file);
+      fileByName.set(tensor.name, file);
       totalBytes += bytesOfDeclaration(tensor);
     }
   }
   if (groups.length > 1) {
     const path = join(directory, safetensorsIndexName);
     await withIoErrors({ action: 'write', path }, () =>
-      writeDurably({ path, text: encodeSafetensorsIndex({ totalBytes, fileOf }), fileSystem }),
+      writeDurably({ path, text: encodeSafetensorsIndex({ totalBytes, fileByName }), fileSystem }),
     );
   }
   return { files, totalBytes };

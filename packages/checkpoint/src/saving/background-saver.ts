@@ -6,12 +6,12 @@ import type { LogicalTensor } from '@mtl/layout';
 import { bytesOfSlices } from '../tensors/logical-tensor.js';
 import { CheckpointSave, type SaveOptions, type SaveResult } from './save-checkpoint.js';
 import type { ShardWriterData, ShardWriterReply, TensorCopy } from './shard-writer.js';
-import { isWritten, type RankPart } from './write-rank-shards.js';
+import { isWritten, type RankShards } from './write-rank-shards.js';
 
 /** A save whose shards are being written. */
 interface SaveUnderWay {
   readonly save: CheckpointSave;
-  readonly part: Promise<RankPart>;
+  readonly part: Promise<RankShards>;
   isOver: boolean;
 }
 
@@ -58,7 +58,7 @@ export class BackgroundSaver {
     await save.begin(async () => {
       copies = await this.#copies.take(options.tensors);
     });
-    const write = async (): Promise<RankPart> => writeInThread({ place: await save.shardsPlace(), copies });
+    const write = async (): Promise<RankShards> => writeInThread({ place: await save.shardsPlace(), copies });
     const underWay: SaveUnderWay = { save, part: write(), isOver: false };
     const isOver = (): void => {
       underWay.isOver = true;
@@ -129,7 +129,7 @@ function startShardWriter(workerData: ShardWriterData): Worker {
  * Writes a rank's shards in a thread that ends with it; a program with nothing else to do ends after it.
  * @throws CheckpointError as `writeRankShards`; MTL_CHECKPOINT_THREAD when the thread ended before
  */
-async function writeInThread(data: ShardWriterData): Promise<RankPart> {
+async function writeInThread(data: ShardWriterData): Promise<RankShards> {
   const worker = startShardWriter(data);
   const reply = await new Promise<ShardWriterReply>((resolve, reject) => {
     worker.once('message', resolve);

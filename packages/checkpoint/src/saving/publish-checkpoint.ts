@@ -24,7 +24,7 @@ import { safetensorsIndexName } from '../safetensors/safetensors-directory.js';
 import { encodeSafetensorsIndex } from '../safetensors/safetensors-writer.js';
 import { slicesFromStored } from '../tensors/stored-slices.js';
 import { preparedTrackerName } from './save-directory.js';
-import { partName, type RankPart } from './write-rank-shards.js';
+import { partName, type RankShards } from './write-rank-shards.js';
 
 /**
  * Turns the finished temporary directory `saving` into the checkpoint `iter_...` by one rename, after
@@ -70,8 +70,8 @@ async function readParts(options: {
   readonly saving: string;
   readonly worldSize: number;
   readonly fileSystem: FileSystem;
-}): Promise<RankPart[]> {
-  const parts: RankPart[] = [];
+}): Promise<RankShards[]> {
+  const parts: RankShards[] = [];
   for (let rank = 0; rank < options.worldSize; rank++) {
     const path = join(options.saving, partName(rank));
     const text = await withIoErrors({ action: 'read', path }, async () => {
@@ -85,7 +85,7 @@ async function readParts(options: {
         });
       }
     });
-    parts.push(JSON.parse(text) as RankPart);
+    parts.push(JSON.parse(text) as RankShards);
   }
   return parts;
 }
@@ -100,10 +100,16 @@ async function writeIndex(options: {
 }): Promise<void> {
   const { manifest, saving, fileSystem } = options;
   if (manifest.tensors.some(({ name, pieces }) => pieces.length !== 1 || pieces[0]!.key !== name)) return;
-  const fileOf = new Map(manifest.tensors.map((t) => [t.name, manifest.shards[t.pieces[0]!.shard]!.file]));
+  const shardByName = new Map(
+    manifest.tensors.map((t) => [t.name, manifest.shards[t.pieces[0]!.shard]!.file]),
+  );
   const totalBytes = manifest.shards.reduce((sum, shard) => sum + shard.bytes - shard.headerBytes, 0);
   const path = join(saving, safetensorsIndexName);
-  await writeNamed({ path, text: encodeSafetensorsIndex({ totalBytes, fileOf }), fileSystem });
+  await writeNamed({
+    path,
+    text: encodeSafetensorsIndex({ totalBytes, fileByName: shardByName }),
+    fileSystem,
+  });
 }
 
 async function moveIntoPlace(options: {
@@ -153,7 +159,7 @@ async function renameIfThere(options: {
  *   gaps
  * @throws CheckpointError MTL_CHECKPOINT_NOT_SHARED when a part is of another save
  */
-function mergeParts(options: { readonly parts: readonly RankPart[]; readonly token: string }): {
+function mergeParts(options: { readonly parts: readonly RankShards[]; readonly token: string }): {
   readonly shards: ShardRecord[];
   readonly tensors: TensorRecord[];
 } {

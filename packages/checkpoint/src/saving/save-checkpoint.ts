@@ -16,7 +16,7 @@ import {
   savesUnderWay,
   savingPath,
 } from './save-directory.js';
-import { type RankPart, type RankShardsOptions, writeRankShards } from './write-rank-shards.js';
+import { type RankShards, type RankShardsOptions, writeRankShards } from './write-rank-shards.js';
 
 /**
  * Saves a checkpoint: every rank writes its boxes into its own shards in `iter_0000123.saving`, rank 0 joins
@@ -157,7 +157,7 @@ export class CheckpointSave {
   }
 
   /** Publishes the checkpoint as soon as every rank has written its part. */
-  async finish(writePart: () => Promise<RankPart>): Promise<SaveResult> {
+  async finish(writePart: () => Promise<RankShards>): Promise<SaveResult> {
     const { directory, iteration, rank, keepLast, loadedFrom, fileSystem, owned } = this.#options;
     const { run = owned?.job } = this.#options;
     try {

@@ -10,7 +10,7 @@ import {
   unfinishedName,
 } from '../checkpoints/checkpoint-directory.js';
 import {
-  livenessOf,
+  checkLiveness,
   maxOwnerBytes,
   ownerName,
   parseSaveOwner,
@@ -103,7 +103,7 @@ export async function cleanLeftovers(options: {
     const inUse = new Set<number>();
     for (const { name, iteration: owned, kind } of entries) {
       if (kind !== 'saving') continue;
-      const use = await useOf({ path: join(directory, name), fileSystem });
+      const use = await checkUse({ path: join(directory, name), fileSystem });
       if (use === 'alive' && owned === iteration) throw busy(join(directory, name));
       if (use === 'stale' || owned === iteration) await remove(name);
       else inUse.add(owned);
@@ -130,7 +130,7 @@ function busy(path: string): CheckpointError {
 }
 
 /** Returns whether a process writes the unfinished save at `path`: certainly, perhaps, or no longer. */
-async function useOf(options: {
+async function checkUse(options: {
   readonly path: string;
   readonly fileSystem: FileSystem;
 }): Promise<'alive' | 'perhaps' | 'stale'> {
@@ -144,7 +144,7 @@ async function useOf(options: {
   }
   if (owner !== undefined) {
     if (savesUnderWay.has(owner.token)) return 'alive';
-    const liveness = livenessOf(owner);
+    const liveness = checkLiveness(owner);
     if (liveness === 'alive') return 'alive';
     if (liveness === 'dead') return 'stale';
   }

@@ -4,7 +4,7 @@ import type { LogicalTensor } from '@mtl/layout';
 import { nodeFileSystem } from '../files/file-system.js';
 import { hostTensor } from '../tensors/logical-tensor.js';
 import type { ShardsPlace } from './save-checkpoint.js';
-import { type RankPart, writeRankShards } from './write-rank-shards.js';
+import { type RankShards, writeRankShards } from './write-rank-shards.js';
 
 /** A box of a tensor in memory that threads share. */
 export interface TensorCopy
@@ -19,7 +19,7 @@ export interface ShardWriterData {
 }
 
 /** The part that the thread wrote, or the error that it ended with. */
-export type ShardWriterReply = { readonly part: RankPart } | { readonly error: ErrorMessage };
+export type ShardWriterReply = { readonly part: RankShards } | { readonly error: ErrorMessage };
 
 const { place, copies } = workerData as ShardWriterData;
 const tensors = copies.map(({ memory, ...copy }) => hostTensor({ ...copy, memory: new Uint8Array(memory) }));

@@ -10,7 +10,7 @@ import { bytesOfSlices } from '../tensors/logical-tensor.js';
 import { storedSlices } from '../tensors/stored-slices.js';
 
 /** The shards and tensors that one rank wrote; shard numbers count its own files. */
-export interface RankPart {
+export interface RankShards {
   readonly token: string;
   readonly rank: number;
   readonly shards: readonly ShardRecord[];
@@ -58,7 +58,7 @@ function withKeys(tensors: readonly LogicalTensor[]): { key: string; tensor: Log
   });
 }
 
-function checkOf({ name, slices, limit }: LogicalTensor, iteration: number): ValueCheck {
+function describeCheck({ name, slices, limit }: LogicalTensor, iteration: number): ValueCheck {
   return {
     place: `iteration ${iteration}`,
     name,
@@ -74,12 +74,12 @@ function checkOf({ name, slices, limit }: LogicalTensor, iteration: number): Val
 function readerWithOneBuffer(
   tensors: readonly LogicalTensor[],
 ): (tensor: LogicalTensor) => Promise<Uint8Array> {
-  const bytesOf = ({ dtype, slices }: LogicalTensor): number => bytesOfSlices(dtype, slices);
+  const countBytes = ({ dtype, slices }: LogicalTensor): number => bytesOfSlices(dtype, slices);
   const copied = tensors.filter(({ readInto }) => readInto !== undefined);
-  const buffer = new Uint8Array(copied.reduce((largest, tensor) => Math.max(largest, bytesOf(tensor)), 0));
+  const buffer = new Uint8Array(copied.reduce((largest, tensor) => Math.max(largest, countBytes(tensor)), 0));
   return async (tensor) => {
     if (tensor.readInto === undefined) return await tensor.read();
-    const box = buffer.subarray(0, bytesOf(tensor));
+    const box = buffer.subarray(0, countBytes(tensor));
     await tensor.readInto(box);
     return box;
   };
@@ -91,12 +91,12 @@ function readerWithOneBuffer(
  *
  * @throws CheckpointError MTL_NOT_FINITE naming the tensor, with `requireFinite`; MTL_CHECKPOINT_*
  */
-export async function writeRankShards(options: RankShardsOptions): Promise<RankPart> {
+export async function writeRankShards(options: RankShardsOptions): Promise<RankShards> {
   const { path, token, rank, fileSystem } = options;
   const items = withKeys(inAlignedOrder(options.tensors.filter(isWritten)));
   const groups = groupByBytes(items, {
     maxBytes: options.maxShardBytes,
-    bytesOf: ({ tensor }) => bytesOfSlices(tensor.dtype, tensor.slices),
+    countBytes: ({ tensor }) => bytesOfSlices(tensor.dtype, tensor.slices),
   });
   const read = readerWithOneBuffer(items.map(({ tensor }) => tensor));
   const shards: ShardRecord[] = [];
@@ -118,7 +118,7 @@ export async function writeRankShards(options: RankShardsOptions): Promise<RankP
         dtype: tensor.dtype,
         shape: shapeOfSlices(tensor.slices),
         read: () => read(tensor),
-        ...(options.requireFinite ? { check: checkOf(tensor, options.iteration) } : {}),
+        ...(options.requireFinite ? { check: describeCheck(tensor, options.iteration) } : {}),
       })),
       // Makes a shard readable without the manifest; Hugging Face's readers ask for 'pt'.
       metadata: { format: 'pt', slices: JSON.stringify(Object.fromEntries(slices)) },
@@ -142,7 +142,7 @@ export async function writeRankShards(options: RankShardsOptions): Promise<RankP
       tensors.set(name, { name, dtype, globalShape: [...globalShape], pieces: [...before, piece] });
     }
   }
-  const part: RankPart = { token, rank, shards, tensors: [...tensors.values()] };
+  const part: RankShards = { token, rank, shards, tensors: [...tensors.values()] };
   const partPath = join(path, partName(rank));
   await withIoErrors({ action: 'write', path: partPath }, () =>
     writeDurably({ path: partPath, text: JSON.stringify(part), fileSystem }),

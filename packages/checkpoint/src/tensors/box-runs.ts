@@ -16,7 +16,7 @@ export interface RunPlan {
 }
 
 /** Returns the byte strides of a row-major array. */
-function stridesOf(shape: readonly number[], elementBytes: number): number[] {
+function computeStrides(shape: readonly number[], elementBytes: number): number[] {
   const strides = new Array<number>(shape.length);
   let stride = elementBytes;
   for (let dim = shape.length - 1; dim >= 0; dim--) {
@@ -40,8 +40,8 @@ export function planRuns(options: {
   const extents = shapeOfSlices(common);
   const sourceShape = shapeOfSlices(source);
   const targetShape = shapeOfSlices(target);
-  const sourceStrides = stridesOf(sourceShape, elementBytes);
-  const targetStrides = stridesOf(targetShape, elementBytes);
+  const sourceStrides = computeStrides(sourceShape, elementBytes);
+  const targetStrides = computeStrides(targetShape, elementBytes);
   // Dimensions from `outer` on make one run: every dimension after `outer` is whole in both boxes.
   let outer = Math.max(extents.length - 1, 0);
   let runBytes = (extents[outer] ?? 1) * elementBytes;
@@ -49,13 +49,13 @@ export function planRuns(options: {
     outer--;
     runBytes *= extents[outer]!;
   }
-  const baseOf = (box: readonly Slice[], strides: readonly number[]): number =>
+  const computeBase = (box: readonly Slice[], strides: readonly number[]): number =>
     common.reduce((sum, { start }, dim) => sum + (start - box[dim]!.start) * strides[dim]!, 0);
-  const sourceBase = baseOf(source, sourceStrides);
-  const targetBase = baseOf(target, targetStrides);
+  const sourceBase = computeBase(source, sourceStrides);
+  const targetBase = computeBase(target, targetStrides);
   let runs = 1;
   for (let dim = 0; dim < outer; dim++) runs *= extents[dim]!;
-  const offsetOf = (run: number, base: number, strides: readonly number[]): number => {
+  const computeOffset = (run: number, base: number, strides: readonly number[]): number => {
     let offset = base;
     let rest = run;
     for (let dim = outer - 1; dim >= 0; dim--) {
@@ -68,8 +68,8 @@ export function planRuns(options: {
   return {
     runs,
     runBytes,
-    sourceOffset: (run) => offsetOf(run, sourceBase, sourceStrides),
-    targetOffset: (run) => offsetOf(run, targetBase, targetStrides),
+    sourceOffset: (run) => computeOffset(run, sourceBase, sourceStrides),
+    targetOffset: (run) => computeOffset(run, targetBase, targetStrides),
   };
 }
 

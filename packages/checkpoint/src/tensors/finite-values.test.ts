@@ -61,7 +61,7 @@ const cases: Partial<Record<Dtype, { finite: bigint[]; others: [bits: bigint, va
 const dtypes = Object.entries(cases).map(([dtype, bits]) => ({ dtype: dtype as Dtype, ...bits }));
 
 /** Returns the bytes of `length` elements, which repeat the values in `bits`. */
-function bytesOf(dtype: Dtype, bits: readonly bigint[], length: number): Buffer {
+function makeBytes(dtype: Dtype, bits: readonly bigint[], length: number): Buffer {
   const size = dtypeBytes[dtype];
   const bytes = Buffer.alloc(length * size);
   for (let index = 0; index < length; index++) put(bytes, dtype, index, bits[index % bits.length]!);
@@ -84,7 +84,7 @@ describe.for(dtypes)('values of $dtype', ({ dtype, finite, others }) => {
   it('are found at every place, and only if they are not finite', () => {
     // one pass of the vector loop, and a rest that is too short for another pass
     const length = 64 / dtypeBytes[dtype] + 3;
-    const bytes = bytesOf(dtype, finite, length);
+    const bytes = makeBytes(dtype, finite, length);
     expect(scanned(dtype, bytes)).toBeUndefined();
     for (let index = 0; index < length; index++) {
       const [bits, value] = others[index % others.length]!;
@@ -96,7 +96,7 @@ describe.for(dtypes)('values of $dtype', ({ dtype, finite, others }) => {
 
   it('are found in later parts and updates, the first of several', () => {
     const perPiece = scanPartBytes / dtypeBytes[dtype];
-    const bytes = bytesOf(dtype, finite, 3 * perPiece + 5);
+    const bytes = makeBytes(dtype, finite, 3 * perPiece + 5);
     put(bytes, dtype, 3 * perPiece + 4, others[0]![0]);
     put(bytes, dtype, 2 * perPiece + 1, others[1]![0]);
     const scan = new ValueScan(dtype);

@@ -243,7 +243,7 @@ function parseDistributedMetadata(content: unknown, path: string): DistributedMe
     if (value.path === `${classes}TensorStorageMetadata`) {
       tensors.set(name, parseTensor({ name, value, items }, path));
     } else {
-      const item = items.get(keyOf(name, undefined));
+      const item = items.get(joinKey(name, undefined));
       if (item !== undefined) objects.set(name, item);
     }
   }
@@ -251,7 +251,7 @@ function parseDistributedMetadata(content: unknown, path: string): DistributedMe
 }
 
 /** Joins a name and an offset into one key. */
-const keyOf = (name: string, offsets: readonly number[] | undefined): string =>
+const joinKey = (name: string, offsets: readonly number[] | undefined): string =>
   JSON.stringify([name, offsets ?? null]);
 
 const isCounts = (value: unknown): value is readonly number[] =>
@@ -282,7 +282,7 @@ function storedItems(storage: unknown, path: string): ReadonlyMap<string, Stored
         expected: 'a checkpoint that was saved without storage extensions',
       });
     }
-    items.set(keyOf(name, offsets), { file, offset: offset as number, length: length as number });
+    items.set(joinKey(name, offsets), { file, offset: offset as number, length: length as number });
   }
   return items;
 }
@@ -312,7 +312,7 @@ function parseTensor(
     const slices = offsets.map((start, dim) => ({ start, end: start + sizes[dim]! }));
     const outside = slicesDefect(slices, shape);
     if (outside !== undefined) throw invalid(outside);
-    const item = items.get(keyOf(name, offsets)) ?? items.get(keyOf(name, undefined));
+    const item = items.get(joinKey(name, offsets)) ?? items.get(joinKey(name, undefined));
     if (item === undefined) throw invalid(`its chunk at [${offsets.join(', ')}] is not stored`);
     return { slices, item };
   });

@@ -2,7 +2,7 @@ import { crc32 } from 'node:zlib';
 import { UsageError } from '@mtl/errors';
 import { type Dtype, volumeOfShape } from '@mtl/layout';
 import { PickledGlobal, PickledObject } from './read-pickle.js';
-import { storageClassOf } from './torch-pickle.js';
+import { findStorageClass } from './torch-pickle.js';
 import { PersistentIdentifier, PickledTuple, type PickleValue, writePickle } from './write-pickle.js';
 
 /** A tensor to write: its bytes are little-endian and row-major. */
@@ -23,7 +23,7 @@ export function encodeTorchObject(value: PickleValue): readonly Uint8Array[] {
  * @throws UsageError MTL_TORCH_FILE_DTYPE for a dtype that torch.save has no storage for
  */
 export function encodeTorchTensor({ dtype, shape, bytes }: TensorToEncode): readonly Uint8Array[] {
-  const storage = storageClassOf(dtype);
+  const storage = findStorageClass(dtype);
   if (storage === undefined) {
     throw new UsageError('MTL_TORCH_FILE_DTYPE', `a tensor of ${dtype} cannot be saved for PyTorch`, {
       expected: 'F32, BF16, F16, F64 or integers',

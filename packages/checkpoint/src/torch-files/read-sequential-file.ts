@@ -3,7 +3,7 @@ import { dtypeBytes } from '../tensors/dtype.js';
 import { type FileRange, torchFileInvalid } from './file-range.js';
 import { readPickles } from './read-pickle.js';
 import { maxPickleBytes, StorageReference, torchPickleOptions } from './torch-pickle.js';
-import type { StoredStorage, TorchFileParts } from './torch-tensor.js';
+import type { StoredStorage, TorchFileContents } from './torch-tensor.js';
 
 /**
  * The number that torch.save wrote first until version 1.6 (`MAGIC_NUMBER` in torch/serialization.py),
@@ -28,7 +28,7 @@ export async function beginsSequentialFile(range: FileRange): Promise<boolean> {
  *
  * @throws CheckpointError MTL_TORCH_FILE_INVALID
  */
-export async function readSequentialFile(range: FileRange): Promise<TorchFileParts> {
+export async function readSequentialFile(range: FileRange): Promise<TorchFileContents> {
   const { path } = range;
   const { values, end, storages } = await readStructure(range);
   const [, format, machine, content, keys] = values;
@@ -43,7 +43,7 @@ export async function readSequentialFile(range: FileRange): Promise<TorchFilePar
     });
   }
   if (!Array.isArray(keys)) throw torchFileInvalid(path, 'it lists no storages');
-  const stored = await placesOf({ range, keys: keys as readonly unknown[], storages, first: end });
+  const stored = await findPlaces({ range, keys: keys as readonly unknown[], storages, first: end });
   return {
     content,
     find: async ({ key }) => {
@@ -88,7 +88,7 @@ async function readStructure(range: FileRange) {
 }
 
 /** Returns the places of the bytes of each storage; they are in the order of the keys. */
-async function placesOf(options: {
+async function findPlaces(options: {
   readonly range: FileRange;
   readonly keys: readonly unknown[];
   readonly storages: Storages;

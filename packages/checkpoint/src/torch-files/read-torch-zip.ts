@@ -2,10 +2,10 @@ import { crc32 } from 'node:zlib';
 import { dtypeBytes } from '../tensors/dtype.js';
 import { type FileRange, torchFileInvalid } from './file-range.js';
 import { maxPickleBytes, readTorchPickle } from './torch-pickle.js';
-import type { TorchFileParts } from './torch-tensor.js';
+import type { TorchFileContents } from './torch-tensor.js';
 
 /** Reads the structure of a file of torch.save since version 1.6. */
-export async function readTorchZip(range: FileRange): Promise<TorchFileParts> {
+export async function readTorchZip(range: FileRange): Promise<TorchFileContents> {
   const { path } = range;
   const entries = await readZipEntries(range);
   const pickles = [...entries.keys()].filter((name) => /^[^/]+\/data\.pkl$/.test(name));

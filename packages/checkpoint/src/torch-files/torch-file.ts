@@ -4,7 +4,7 @@ import { dtypeBytes } from '../tensors/dtype.js';
 import { FileRange, torchFileInvalid } from './file-range.js';
 import { beginsSequentialFile, readSequentialFile } from './read-sequential-file.js';
 import { readTorchZip } from './read-torch-zip.js';
-import type { FindStorage, StoredStorage, TorchFileParts, TorchTensor } from './torch-tensor.js';
+import type { FindStorage, StoredStorage, TorchFileContents, TorchTensor } from './torch-tensor.js';
 
 /**
  * A file of torch.save: a zip file with a pickle and the bytes of the tensors, or as before version 1.6
@@ -22,7 +22,7 @@ export class TorchFile {
 
   private constructor(options: {
     readonly range: FileRange;
-    readonly parts: TorchFileParts;
+    readonly parts: TorchFileContents;
     readonly ownsHandle: boolean;
   }) {
     this.path = options.range.path;

@@ -17,7 +17,7 @@ export function torchPickleOptions(path: string): ReadPickleOptions {
   const invalid = (problem: string) => torchFileInvalid(path, problem);
   return {
     constructors: torchConstructors(invalid),
-    persistent: (identifier) => storageOf(identifier, invalid),
+    persistent: (identifier) => readStorage(identifier, invalid),
     invalid,
   };
 }
@@ -69,11 +69,11 @@ export function torchDtype(value: unknown): Dtype | undefined {
 }
 
 /** Returns PyTorch's name of a dtype, such as `float32`. */
-export const torchNameOf = (dtype: Dtype): string | undefined =>
+export const findTorchName = (dtype: Dtype): string | undefined =>
   Object.entries(dtypes).find(([, known]) => known === dtype)?.[0];
 
 /** Returns the class of the storages of a dtype, in the module `torch`. */
-export const storageClassOf = (dtype: Dtype): string | undefined =>
+export const findStorageClass = (dtype: Dtype): string | undefined =>
   Object.entries(storageDtypes)
     .find(([path, known]) => known === dtype && /^torch\.[A-Z]/.test(path))?.[0]
     .slice('torch.'.length);
@@ -93,7 +93,7 @@ type Invalid = (problem: string) => Error;
  * Returns the storage that a persistent identifier of torch.save names; an opaque object for a storage of an
  * unknown dtype.
  */
-function storageOf(identifier: unknown, invalid: Invalid): unknown {
+function readStorage(identifier: unknown, invalid: Invalid): unknown {
   const [kind, type, key, , numElements] = Array.isArray(identifier) ? (identifier as unknown[]) : [];
   const isStorage = kind === 'storage' && type instanceof PickledGlobal && typeof key === 'string';
   if (!isStorage || !Number.isSafeInteger(numElements) || (numElements as number) < 0) {

@@ -77,7 +77,7 @@ export interface StoredStorage {
 export type FindStorage = (storage: TorchStorage) => Promise<StoredStorage>;
 
 /** The parts of a file of torch.save. */
-export interface TorchFileParts {
+export interface TorchFileContents {
   /** The value that was saved. */
   readonly content: unknown;
   readonly find: FindStorage;

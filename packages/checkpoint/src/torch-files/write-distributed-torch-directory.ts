@@ -8,7 +8,7 @@ import { checkValues, type ValueCheck } from '../tensors/finite-values.js';
 import { distributedMetadataName } from './distributed-torch-directory.js';
 import { encodeTorchTensor } from './encode-torch-file.js';
 import { PickledGlobal, PickledObject } from './read-pickle.js';
-import { torchNameOf } from './torch-pickle.js';
+import { findTorchName } from './torch-pickle.js';
 import { PickledTuple, type PickleValue, writePickle } from './write-pickle.js';
 
 /**
@@ -55,7 +55,7 @@ export async function writeDistributedTorchDirectory(options: {
   const written = await withIoErrors({ action: 'write', path }, () => writeData(path, tensors));
   const metadata = join(directory, distributedMetadataName);
   await withIoErrors({ action: 'write', path: metadata }, () =>
-    writeFile(metadata, writePickle(metadataOf(tensors, written))),
+    writeFile(metadata, writePickle(describeMetadata(tensors, written))),
   );
 }
 
@@ -97,33 +97,33 @@ function instance(path: string, attributes: Readonly<Record<string, PickleValue>
   return object;
 }
 
-const sizeOf = (sizes: readonly number[]): PickledObject =>
+const makeSize = (sizes: readonly number[]): PickledObject =>
   new PickledObject('torch.Size', [new PickledTuple(sizes)]);
 
 /** Returns `Metadata` of torch.distributed.checkpoint, as its attributes. */
-function metadataOf(
+function describeMetadata(
   tensors: readonly DistributedTensorSource[],
   written: readonly WrittenChunk[],
 ): PickledObject {
   const described = tensors.map(({ name, dtype, shape, chunks }): [string, PickleValue] => {
     const properties = new PickledObject(`${module}.TensorProperties`, []);
     properties.state = new PickledTuple([
-      new PickledGlobal('torch', torchNameOf(dtype)!),
+      new PickledGlobal('torch', findTorchName(dtype)!),
       new PickledObject('torch.serialization._get_layout', ['torch.strided']),
       false,
       new PickledObject(`${module}._MEM_FORMAT_ENCODING`, [0]),
       false,
     ]);
     const boxes = chunks.map(({ offsets, sizes }) =>
-      instance(`${module}.ChunkStorageMetadata`, { offsets: sizeOf(offsets), sizes: sizeOf(sizes) }),
+      instance(`${module}.ChunkStorageMetadata`, { offsets: makeSize(offsets), sizes: makeSize(sizes) }),
     );
     return [
       name,
-      instance(`${module}.TensorStorageMetadata`, { properties, size: sizeOf(shape), chunks: boxes }),
+      instance(`${module}.TensorStorageMetadata`, { properties, size: makeSize(shape), chunks: boxes }),
     ];
   });
   const storage = written.map(({ name, offsets, index, start, length }): [PickleValue, PickleValue] => [
-    instance(`${module}.MetadataIndex`, { fqn: name, offset: sizeOf(offsets), index }),
+    instance(`${module}.MetadataIndex`, { fqn: name, offset: makeSize(offsets), index }),
     instance('torch.distributed.checkpoint.filesystem._StorageInfo', {
       relative_path: dataFile,
       offset: start,

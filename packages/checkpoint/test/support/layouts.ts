@@ -23,7 +23,7 @@ function arbitrarySplits(size: number): fc.Arbitrary<Slice[]> {
 }
 
 /** Returns all boxes of a grid of cuts. */
-function boxesOf(cuts: readonly (readonly Slice[])[]): Slice[][] {
+function listBoxes(cuts: readonly (readonly Slice[])[]): Slice[][] {
   return cuts.reduce<Slice[][]>(
     (boxes, ranges) => boxes.flatMap((box) => ranges.map((range) => [...box, range])),
     [[]],
@@ -32,7 +32,7 @@ function boxesOf(cuts: readonly (readonly Slice[])[]): Slice[][] {
 
 /** Generates a grid of boxes, or ranges of the flattened tensor, as a distributed optimizer cuts it. */
 function arbitraryLayout(shape: readonly number[]): fc.Arbitrary<(readonly Slice[])[]> {
-  const grid = fc.tuple(...shape.map(arbitrarySplits)).map(boxesOf);
+  const grid = fc.tuple(...shape.map(arbitrarySplits)).map(listBoxes);
   const whole = shape.map((size): Slice => ({ start: 0, end: size }));
   const volume = shape.reduce((product, size) => product * size, 1);
   const flat = arbitrarySplits(volume).map((ranges) =>
@@ -61,7 +61,7 @@ export const arbitraryLayoutCase: fc.Arbitrary<LayoutCase> = fc
  * Returns byte `index` of the element at row-major position `element` of tensor number `tensor`: no two
  * places have the same byte.
  */
-function byteOf(tensor: number, element: number, index: number): number {
+function computeByte(tensor: number, element: number, index: number): number {
   return (tensor * 41 + element * 7 + (element >> 5) * 13 + index * 101) % 251;
 }
 
@@ -77,7 +77,7 @@ export function bytesOfBox(options: {
   const bytes: number[] = [];
   const visit = (dim: number, element: number): void => {
     if (dim === shape.length) {
-      for (let index = 0; index < width; index++) bytes.push(byteOf(tensor, element, index));
+      for (let index = 0; index < width; index++) bytes.push(computeByte(tensor, element, index));
       return;
     }
     for (let at = slices[dim]!.start; at < slices[dim]!.end; at++) visit(dim + 1, element * shape[dim]! + at);

@@ -15,7 +15,7 @@ const codes: Readonly<Record<string, `MTL_${string}`>> = {
 
 /** Returns the coded error for an error of commander about a command line. */
 export function commandLineError(error: CommanderError, at: Command): ConfigurationError {
-  const command = pathOf(at);
+  const command = formatCommandPath(at);
   if (error.code === 'commander.help') {
     const names = at.commands.map((known) => known.name());
     return new ConfigurationError('MTL_COMMAND_MISSING', `${command} does nothing without a subcommand`, {
@@ -62,7 +62,7 @@ export function missingWordsError(
   command: Command,
   missing: readonly [MissingWord, ...MissingWord[]],
 ): ConfigurationError {
-  const path = pathOf(command);
+  const path = formatCommandPath(command);
   const names = missing.map(({ name }) => name);
   const isFlag = names.some((name) => name.startsWith('--'));
   const [verb, them] = names.length === 1 ? ['is', 'it'] : ['are', 'them'];
@@ -88,7 +88,7 @@ export function refuseOwnOptions(flags: readonly string[], command: Command): vo
     .filter((word) => word.startsWith('--') && word !== '--debug' && !isFlagName(word.slice(2)))
     .find((word) => command.options.some(({ long }) => long === word));
   if (own === undefined) return;
-  const path = pathOf(command);
+  const path = formatCommandPath(command);
   throw new ConfigurationError('MTL_FLAG_ARGUMENT', `${own} is a flag of ${path}, not of the training run`, {
     expected: `${path} ${own} ... -- FLAGS`,
     remedy: `put it before --; ${path} --help lists the flags of ${path}`,
@@ -96,6 +96,6 @@ export function refuseOwnOptions(flags: readonly string[], command: Command): vo
 }
 
 /** Returns the words that lead to a command: `mtl data merge`. */
-export function pathOf(command: Command): string {
-  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
+export function formatCommandPath(command: Command): string {
+  return command.parent === null ? command.name() : `${formatCommandPath(command.parent)} ${command.name()}`;
 }

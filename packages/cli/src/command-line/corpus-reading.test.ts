@@ -13,7 +13,7 @@ beforeEach(() => {
 afterEach(() => rmSync(directory, { recursive: true }));
 
 /** Reads a corpus and returns the remedy of its error. */
-async function remedyOf(content: string, { skips = false } = {}): Promise<string | undefined> {
+async function readRemedy(content: string, { skips = false } = {}): Promise<string | undefined> {
   const path = join(directory, 'a.jsonl');
   writeFileSync(path, content);
   const bad = new BadLines({ skip: skips });
@@ -38,7 +38,7 @@ describe('inWordsOfFlags', () => {
     ],
     ['{"text": "a"}\n[1]\n', 'leave out all such lines and rows with --skip-bad-lines'],
   ])('names the flags that fix %j', async (content, remedy) => {
-    expect(await remedyOf(content)).toContain(remedy);
+    expect(await readRemedy(content)).toContain(remedy);
   });
 
   it('keeps the class, the exit status and all else of an error', () => {
@@ -53,7 +53,7 @@ describe('inWordsOfFlags', () => {
   });
 
   it('advises nothing that is done already, and leaves other errors alone', async () => {
-    expect(await remedyOf('{"content": "a"}\n', { skips: true })).toBe(
+    expect(await readRemedy('{"content": "a"}\n', { skips: true })).toBe(
       'name what holds the text: --json-keys content',
     );
     const other = new UsageError('MTL_TEST', 'other');

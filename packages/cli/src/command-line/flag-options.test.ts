@@ -14,13 +14,13 @@ const flags = {
 };
 
 const command = () => addFlags(newCommand('train', 'trains'), flags);
-const valuesOf = (...argv: string[]) => command().parse(argv, { from: 'user' }).opts();
+const parseValues = (...argv: string[]) => command().parse(argv, { from: 'user' }).opts();
 
 describe('flags of a schema on a command', () => {
   it('have their names, switches both ways, lists as many values as follow', () => {
-    expect(valuesOf()).toEqual({});
+    expect(parseValues()).toEqual({});
     expect(
-      valuesOf(
+      parseValues(
         ...['--no-cuda-graphs', '--sequence-parallel', '--tensor-model-parallel-size', '2'],
         ...['--valid-data', 'a', 'b'],
       ),
@@ -30,7 +30,7 @@ describe('flags of a schema on a command', () => {
       tensorModelParallelSize: 2,
       validData: ['a', 'b'],
     });
-    expect(() => valuesOf('--no-device')).toThrow(expect.objectContaining({ code: 'MTL_FLAG_UNKNOWN' }));
+    expect(() => parseValues('--no-device')).toThrow(expect.objectContaining({ code: 'MTL_FLAG_UNKNOWN' }));
   });
 
   it.each([
@@ -38,7 +38,7 @@ describe('flags of a schema on a command', () => {
     [['--no-cuda-graphs', '--cuda-graphs']],
     [['--no-cuda-graphs', '--no-cuda-graphs']],
   ])('are given once: %j', (argv) => {
-    expect(() => valuesOf(...argv)).toThrow(
+    expect(() => parseValues(...argv)).toThrow(
       expect.objectContaining({
         code: 'MTL_FLAG_REPEATED',
         message: expect.stringContaining('--cuda-graphs is given twice'),

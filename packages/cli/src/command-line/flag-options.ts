@@ -23,7 +23,7 @@ export function addFlags(
   { filled = false }: { readonly filled?: boolean } = {},
 ): MtlCommand {
   for (const [name, schema] of Object.entries(flags)) {
-    const option = optionOf(name, schema);
+    const option = makeOption(name, schema);
     if (filled && option.required) option.default(defaultOfSchema(schema));
     command.addOption(option);
     if (!option.required) command.addOption(new Option(`--no-${name}`).hideHelp());
@@ -31,7 +31,7 @@ export function addFlags(
   return command;
 }
 
-function optionOf(name: string, schema: FlagFragment[string]): Option {
+function makeOption(name: string, schema: FlagFragment[string]): Option {
   const { placeholder, text, takesSeveral, choices } = describeSchema(schema);
   if (placeholder === '') return new Option(`--${name}`, text);
   if (takesSeveral) return new Option(`--${name} <${placeholder.replace(/ ?\.\.\.$/, '')}...>`, text);

@@ -161,6 +161,6 @@ export function addSamplingFlags<Kind extends Command>(
 }
 
 /** Returns the sampling settings from the values of the flags. */
-export function samplingOf({ temperature, topK, topP }: SamplingFlagValues): Sampling {
+export function chooseSampling({ temperature, topK, topP }: SamplingFlagValues): Sampling {
   return { temperature, topP, ...(topK === undefined ? {} : { topK }) };
 }

@@ -2,11 +2,11 @@ import { ConfigurationError, nearestName } from '@mtl/errors';
 import { Command, type Option, type ParseOptionsResult } from 'commander';
 import {
   commandLineError,
+  formatCommandPath,
   type MissingWord,
   missingArgument,
   missingOption,
   missingWordsError,
-  pathOf,
 } from './command-line-error.js';
 
 /** Finds the flags and operands that a command line lacks, given the flags and operands that it has. */
@@ -59,7 +59,7 @@ export class MtlCommand extends Command {
     if (this.options.some(({ long, short }) => long === flag || short === flag)) {
       throw new ConfigurationError(
         'MTL_FLAG_ARGUMENT',
-        `${pathOf(this)}: ${unknown}: ${flag} takes no value`,
+        `${formatCommandPath(this)}: ${unknown}: ${flag} takes no value`,
         {
           expected: flag,
         },
@@ -69,10 +69,10 @@ export class MtlCommand extends Command {
       flag,
       this.options.flatMap(({ long, short }) => [long, short]).filter((name) => name != null),
     );
-    throw new ConfigurationError('MTL_FLAG_UNKNOWN', `${pathOf(this)}: ${flag} is not a flag`, {
+    throw new ConfigurationError('MTL_FLAG_UNKNOWN', `${formatCommandPath(this)}: ${flag} is not a flag`, {
       ...(near === undefined ? {} : { expected: near }),
       remedy:
-        `${pathOf(this)} --help lists its commands and flags` +
+        `${formatCommandPath(this)} --help lists its commands and flags` +
         (this.registeredArguments.some((argument) => argument.name() === 'flags')
           ? '; flags of the training run follow --'
           : ''),
@@ -102,9 +102,13 @@ export class MtlCommand extends Command {
         const name = option.attributeName();
         if (this.#given.has(name)) {
           const flag = option.negate ? option.long?.replace(/^--no-/, '--') : option.long;
-          throw new ConfigurationError('MTL_FLAG_REPEATED', `${pathOf(this)}: ${flag} is given twice`, {
-            expected: 'each flag once',
-          });
+          throw new ConfigurationError(
+            'MTL_FLAG_REPEATED',
+            `${formatCommandPath(this)}: ${flag} is given twice`,
+            {
+              expected: 'each flag once',
+            },
+          );
         }
         this.#given.add(name);
       });

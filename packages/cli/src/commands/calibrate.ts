@@ -5,7 +5,12 @@ import { type MeasuredRates, type Profile, parseProfile } from '@mtl/cost-model'
 import { calibratedProfilePath, peakFlops } from '@mtl/cost-model/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels/internal';
-import { calibratedProfile, collectiveBytesOf, measureRates, referenceRuns } from '@mtl/planning/internal';
+import {
+  calibratedProfile,
+  chooseCollectiveBytes,
+  measureRates,
+  referenceRuns,
+} from '@mtl/planning/internal';
 import { joinProcesses } from '@mtl/runs/internal';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
@@ -59,12 +64,12 @@ async function calibrate(flags: CalibrateFlags): Promise<void> {
   const path = flags.output ?? calibratedProfilePath(process.env);
   const gpus = flags.device === 'cuda' ? findGpus() : undefined;
   const numProcesses = gpus?.devices.length ?? availableParallelism();
-  const layouts = gpus === undefined ? layoutsOf(numProcesses) : layoutsOfGpus(numProcesses);
+  const layouts = gpus === undefined ? listLayouts(numProcesses) : layoutsOfGpus(numProcesses);
   const directory = mkdtempSync(join(tmpdir(), 'mtl-calibrate-'));
   try {
     const rates: MeasuredRates[] = [];
     for (const [index, layout] of layouts.entries()) {
-      process.stderr.write(`measuring ${index + 1} of ${layouts.length}: ${titleOf(layout, gpus)}\n`);
+      process.stderr.write(`measuring ${index + 1} of ${layouts.length}: ${formatTitle(layout, gpus)}\n`);
       const file = join(directory, `${index}.json`);
       const quick = flags.quick === true ? ['--quick'] : [];
       const measured = ['--rates', file, '--threads', `${layout.numThreads}`, '--device', flags.device];
@@ -103,7 +108,7 @@ interface ProcessLayout {
  * Returns the layouts of processes and threads that fill `numCores` cores: one process on one core and on all
  * cores, two processes, and the largest number of processes.
  */
-export function layoutsOf(numCores: number): ProcessLayout[] {
+export function listLayouts(numCores: number): ProcessLayout[] {
   const all = [
     { numProcesses: 1, numThreads: 1 },
     { numProcesses: 1, numThreads: numCores },
@@ -123,7 +128,7 @@ const layoutsOfGpus = (numGpus: number): ProcessLayout[] =>
     numThreads: Math.max(1, Math.floor(availableParallelism() / numProcesses)),
   }));
 
-function titleOf({ numProcesses, numThreads }: ProcessLayout, gpus: CudaProbe | undefined): string {
+function formatTitle({ numProcesses, numThreads }: ProcessLayout, gpus: CudaProbe | undefined): string {
   if (gpus === undefined) return `${numProcesses} process(es) of ${numThreads} thread(s)`;
   return `${numProcesses} x ${gpus.devices[0]!.name}`;
 }
@@ -136,7 +141,7 @@ async function measureAsRank(file: string, { threads = 1, quick, device }: Calib
     world,
     numThreads: threads,
     runs: referenceRuns({ device, extent }),
-    collectiveBytes: collectiveBytesOf({ device, extent }),
+    collectiveBytes: chooseCollectiveBytes({ device, extent }),
     device,
   });
   if (world === undefined || world.rank === 0) writeFileSync(file, JSON.stringify(rates));
@@ -170,7 +175,7 @@ function formatCalibration({ hardware }: Profile): string {
   if (hardware.state !== 'measured') return '';
   const isOfGpu = hardware.deviceType === 'cuda';
   const dtype = isOfGpu ? 'bf16' : 'fp32';
-  const spreads = hardware.rates.map(spreadOf);
+  const spreads = hardware.rates.map(measureSpread);
   const isNoisy = spreads.some((spread) => spread > tolerableSpread);
   return [
     `${hardware.device}\n`,
@@ -211,7 +216,7 @@ function collectiveLines({ collectives = [] }: MeasuredRates): [string, string][
   });
 }
 
-function spreadOf({ matmuls, attention, kernels, collectives = [] }: MeasuredRates): number {
+function measureSpread({ matmuls, attention, kernels, collectives = [] }: MeasuredRates): number {
   const spreads = [...matmuls, ...attention, ...kernels, ...collectives]
     .flatMap((entry) => entry.points.map(({ spread = 0 }) => spread))
     .sort((a, b) => a - b);

@@ -43,7 +43,7 @@ function modelThatSays(text: string, maximumContext = 64) {
   return { model: model as unknown as ChatSessionOptions['model'], prompts };
 }
 
-function sessionOf(model: ChatSessionOptions['model'], others: Partial<ChatSessionOptions> = {}) {
+function openSession(model: ChatSessionOptions['model'], others: Partial<ChatSessionOptions> = {}) {
   const notices: string[] = [];
   const session = new ChatSession({
     model,
@@ -59,7 +59,7 @@ function sessionOf(model: ChatSessionOptions['model'], others: Partial<ChatSessi
   return { session, notices };
 }
 
-async function answerOf(session: ChatSession, text: string, signal = new AbortController().signal) {
+async function collectAnswer(session: ChatSession, text: string, signal = new AbortController().signal) {
   let answer = '';
   for await (const part of session.say(text, signal)) answer += part;
   return answer;
@@ -68,42 +68,42 @@ async function answerOf(session: ChatSession, text: string, signal = new AbortCo
 describe('ChatSession', () => {
   it('gives the model what was said before, and keeps the answer without its end', async () => {
     const { model, prompts } = modelThatSays('öl');
-    const { session } = sessionOf(model, { system: 'S' });
-    expect(await answerOf(session, 'one')).toBe('öl');
-    expect(await answerOf(session, 'two')).toBe('öl');
+    const { session } = openSession(model, { system: 'S' });
+    expect(await collectAnswer(session, 'one')).toBe('öl');
+    expect(await collectAnswer(session, 'two')).toBe('öl');
     expect(prompts).toEqual(['sS|uone|a', 'sS|uone|aÃ¶l|utwo|a']);
   });
 
   it('neither shows nor keeps the token that ends an answer', async () => {
     const { model, prompts } = modelThatSays('yes!');
-    const { session } = sessionOf(model, { stopTokens: ['!'.charCodeAt(0)] });
-    expect(await answerOf(session, 'one')).toBe('yes');
-    await answerOf(session, 'two');
+    const { session } = openSession(model, { stopTokens: ['!'.charCodeAt(0)] });
+    expect(await collectAnswer(session, 'one')).toBe('yes');
+    await collectAnswer(session, 'two');
     expect(prompts[1]).toBe('uone|ayes|utwo|a');
   });
 
   it('drops the oldest turns where the conversation outgrows the context, and tells', async () => {
     const { model, prompts } = modelThatSays('yes', 40);
-    const { session, notices } = sessionOf(model, { system: 'S' });
-    for (const text of ['question 1', 'question 2', 'question 3']) await answerOf(session, text);
+    const { session, notices } = openSession(model, { system: 'S' });
+    for (const text of ['question 1', 'question 2', 'question 3']) await collectAnswer(session, text);
     expect(prompts.at(-1)).toBe('sS|uquestion 3|a');
     expect(notices.join()).toMatch(/^the first \d+ messages no longer fit into 40 tokens: dropped/);
   });
 
   it('refuses a message that alone fills the context, and goes on', async () => {
     const { model, prompts } = modelThatSays('yes', 40);
-    const { session } = sessionOf(model);
-    await expect(answerOf(session, 'x'.repeat(40))).rejects.toMatchObject({
+    const { session } = openSession(model);
+    await expect(collectAnswer(session, 'x'.repeat(40))).rejects.toMatchObject({
       code: 'MTL_CONTEXT',
       exitCode: 2,
     });
-    await answerOf(session, 'short');
+    await collectAnswer(session, 'short');
     expect(prompts).toEqual(['ushort|a']);
   });
 
   it('keeps an answer that is stopped as far as it came', async () => {
     const { model, prompts } = modelThatSays('a long answer');
-    const { session } = sessionOf(model, { maxNewTokens: 20 });
+    const { session } = openSession(model, { maxNewTokens: 20 });
     const controller = new AbortController();
     const parts: string[] = [];
     await expect(async () => {
@@ -112,7 +112,7 @@ describe('ChatSession', () => {
         if (parts.length === 3) controller.abort();
       }
     }).rejects.toThrow();
-    await answerOf(session, 'two');
+    await collectAnswer(session, 'two');
     expect(parts.join('')).toBe('a l');
     expect(prompts[1]).toBe('uone|aa l|utwo|a');
   });
@@ -121,7 +121,7 @@ describe('ChatSession', () => {
 describe('converse', () => {
   it('answers line by line, and an error of a turn does not end it', async () => {
     const { model } = modelThatSays('yes', 40);
-    const { session } = sessionOf(model);
+    const { session } = openSession(model);
     const [input, output, notices] = [new PassThrough(), new PassThrough(), [] as string[]];
     const ended = converse({ session, input, output, onNotice: (text) => notices.push(text) });
     input.end(`one\n\n${'x'.repeat(40)}\ntwo\n`);

@@ -4,11 +4,12 @@ import type { ChatMessage, ChatTemplate } from '@mtl/chat-templates';
 import { chatTokens, readChatTemplate } from '@mtl/data/conversations';
 import { DataError, formatError, MtlError } from '@mtl/errors';
 import { type GenerateOptions, generate, type Sampling, TextStream } from '@mtl/inference';
-import { stopTokensOf } from '@mtl/runs/internal';
+import { listStopTokens } from '@mtl/runs/internal';
 import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
 import type { Command } from 'commander';
 import {
   addSamplingFlags,
+  chooseSampling,
   loadModelOfFlags,
   type ModelFlagValues,
   missingModelOrDirectory,
@@ -16,7 +17,6 @@ import {
   newModelCommand,
   requiredTokenizer,
   type SamplingFlagValues,
-  samplingOf,
   withModelDirectory,
 } from '../command-line/model-flags.js';
 import { countOption } from '../command-line/option-values.js';
@@ -64,9 +64,9 @@ async function runChat(directory: string | undefined, flags: ChatFlags): Promise
       model: loaded.model,
       tokenizer,
       template,
-      stopTokens: stopTokensOf(template, { tokenizer, endTokens: loaded.endTokens }),
+      stopTokens: listStopTokens(template, { tokenizer, endTokens: loaded.endTokens }),
       system,
-      sampling: samplingOf(flags),
+      sampling: chooseSampling(flags),
       maxNewTokens,
       seed,
       onNotice,
@@ -225,7 +225,7 @@ export class ChatSession {
     const first = kept[0]!.role === 'system' ? 1 : 0;
     // leaves some room for the answer
     const most = model.maximumContext - Math.min(maxNewTokens, Math.ceil(model.maximumContext / 4));
-    let prompt = this.#tokensOf(kept);
+    let prompt = this.#encodeMessages(kept);
     let numDropped = 0;
     while (prompt.length > most) {
       // drops a question together with its answer
@@ -237,7 +237,7 @@ export class ChatSession {
         });
       }
       numDropped += kept.splice(first, next - first).length;
-      prompt = this.#tokensOf(kept);
+      prompt = this.#encodeMessages(kept);
     }
     if (numDropped > 0)
       onNotice(`the first ${numDropped} messages no longer fit into ${model.maximumContext} tokens: dropped`);
@@ -245,7 +245,7 @@ export class ChatSession {
     return prompt;
   }
 
-  #tokensOf(messages: readonly ChatMessage[]): readonly number[] {
+  #encodeMessages(messages: readonly ChatMessage[]): readonly number[] {
     const { template, tokenizer } = this.#options;
     const { text } = template.render({ messages, addsGenerationPrompt: true, where: 'the conversation' });
     return Array.from(chatTokens(tokenizer, text));

@@ -36,31 +36,34 @@ async function inspect(directory: string, { tensors, json }: { tensors?: true; j
   const { checkpoints, skipped } = await readCheckpoints(directory);
   if (json === true) {
     const described = checkpoints.map((checkpoint, index) => ({
-      ...summaryOf(checkpoint),
-      ...(tensors === true && index === 0 ? { tensors: tensorsOf(checkpoint) } : {}),
+      ...summarize(checkpoint),
+      ...(tensors === true && index === 0 ? { tensors: listTensors(checkpoint) } : {}),
       state: checkpoint.state,
     }));
-    process.stdout.write(`${JSON.stringify({ checkpoints: described, skipped: skipped.map(defectOf) })}\n`);
+    process.stdout.write(
+      `${JSON.stringify({ checkpoints: described, skipped: skipped.map(describeDefect) })}\n`,
+    );
     return;
   }
   for (const checkpoint of checkpoints) process.stdout.write(formatCheckpoint(checkpoint));
-  for (const { path, defect } of skipped.map(defectOf)) process.stdout.write(`${path}\n  torn: ${defect}\n`);
+  for (const { path, defect } of skipped.map(describeDefect))
+    process.stdout.write(`${path}\n  torn: ${defect}\n`);
   if (tensors !== true || checkpoints[0] === undefined) return;
   process.stdout.write(`tensors of ${checkpoints[0].path}\n`);
-  const rows = tensorsOf(checkpoints[0]).map(
+  const rows = listTensors(checkpoints[0]).map(
     ({ name, dtype, shape }) => [name, `${dtype} [${shape.join(', ')}]`] as const,
   );
   process.stdout.write(formatTable(rows));
 }
 
-function summaryOf(checkpoint: Checkpoint) {
+function summarize(checkpoint: Checkpoint) {
   const { path, iteration, manifest } = checkpoint;
   const weights = [...checkpoint.tensors.values()].filter(({ name }) => !isOptimizerTensor(name));
   return {
     path,
     iteration,
     savedAt: new Date(manifest.savedAtMs).toISOString(),
-    parameters: elementsOf(weights),
+    parameters: countElements(weights),
     numTensors: checkpoint.tensors.size,
     hasOptimizer: checkpoint.tensors.size > weights.length,
     shards: manifest.shards.length,
@@ -70,16 +73,16 @@ function summaryOf(checkpoint: Checkpoint) {
   };
 }
 
-function tensorsOf({ tensors }: Checkpoint) {
+function listTensors({ tensors }: Checkpoint) {
   return [...tensors.values()].map(({ name, dtype, globalShape }) => ({ name, dtype, shape: globalShape }));
 }
 
-function defectOf({ path, iteration, defect }: SkippedCheckpoint) {
+function describeDefect({ path, iteration, defect }: SkippedCheckpoint) {
   return { path, iteration, defect: defect.message };
 }
 
 function formatCheckpoint(checkpoint: Checkpoint): string {
-  const summary = summaryOf(checkpoint);
+  const summary = summarize(checkpoint);
   const optimizer = summary.hasOptimizer ? 'weights and optimizer' : 'weights only';
   return `${summary.path}\n${formatTable([
     ['iteration', summary.iteration],
@@ -212,7 +215,7 @@ function bytesOfCheckpoint({ manifest }: Checkpoint): number {
 }
 
 /** Counts the elements of some tensors. */
-function elementsOf(tensors: Iterable<TensorRecord>): number {
+function countElements(tensors: Iterable<TensorRecord>): number {
   let sum = 0;
   for (const { globalShape } of tensors) sum += globalShape.reduce((product, size) => product * size, 1);
   return sum;

@@ -122,13 +122,13 @@ function __mtl_more
     __mtl_at "$argv[1]"; and test -n "$flags"; and test "$flags[-1]" = "$argv[2]"
 end
 complete -c mtl -f
-${commands.flatMap(linesOf).join('\n')}
+${commands.flatMap(writeLines).join('\n')}
 complete -c gpt-train -w 'mtl train gpt'
 complete -c bert-train -w 'mtl train bert'
 `;
 }
 
-function linesOf({ path, commands, flags, operands }: CompletedCommand): readonly string[] {
+function writeLines({ path, commands, flags, operands }: CompletedCommand): readonly string[] {
   const here = `complete -c mtl -n ${quoted(`__mtl_at ${quoted(path)}`)}`;
   // fish treats all words after -- as operands
   const isBehindDashes = path.endsWith('--');
@@ -183,13 +183,13 @@ function shellTables(all: readonly CompletedCommand[]): string {
   const commands = all.map(({ path, commands, flags, operands }) => {
     const names = commands.map(([name]) => name).join(' ');
     const words = flags.flatMap(({ words }) => words).join(' ');
-    return `    ${quoted(path)}) subcommands=${quoted(names)} flags=${quoted(words)} ${settingsOf(operands)} ;;`;
+    return `    ${quoted(path)}) subcommands=${quoted(names)} flags=${quoted(words)} ${formatSettings(operands)} ;;`;
   });
   const values = all.flatMap(({ path, flags }) =>
     flags.flatMap(({ words, value }) =>
       value === undefined
         ? []
-        : [`    ${words.map((word) => quoted(`${path} ${word}`)).join('|')}) ${settingsOf(value)} ;;`],
+        : [`    ${words.map((word) => quoted(`${path} ${word}`)).join('|')}) ${formatSettings(value)} ;;`],
     ),
   );
   return `_mtl_enter() {
@@ -218,7 +218,7 @@ function stepTo(path: string): string {
   return `${path.slice(0, Math.max(0, at))}/${path.slice(at + 1)}`;
 }
 
-function settingsOf(value: CompletedValue | undefined): string {
+function formatSettings(value: CompletedValue | undefined): string {
   const { names = [], takesFiles = false, isVariadic = false } = value ?? {};
   return `names=${quoted(names.join(' '))} files=${takesFiles ? 1 : 0} many=${isVariadic ? 1 : 0}`;
 }
@@ -309,7 +309,7 @@ const flagsBefore: Readonly<Record<string, readonly FlagOfProgram[]>> = {
 
 /** Returns all commands of a program, itself first, with what shells complete for each. */
 function completedCommands(program: Command): readonly CompletedCommand[] {
-  return [...described(program, ''), trainingFlagsOf('plan --')];
+  return [...described(program, ''), completeTrainingFlags('plan --')];
 }
 
 function described(command: Command, path: string): readonly CompletedCommand[] {
@@ -318,12 +318,12 @@ function described(command: Command, path: string): readonly CompletedCommand[] 
   const [operand] = command.registeredArguments;
   const hasOperands = operand !== undefined && operand.name() !== 'flags';
   const own: CompletedCommand = isTraining
-    ? trainingFlagsOf(path)
+    ? completeTrainingFlags(path)
     : {
         path,
         commands,
-        flags: [...command.options.filter(({ hidden }) => !hidden).map(flagOf), help],
-        operands: hasOperands ? operandOf(operand) : undefined,
+        flags: [...command.options.filter(({ hidden }) => !hidden).map(completeFlag), help],
+        operands: hasOperands ? completeOperand(operand) : undefined,
       };
   const others = command.commands.flatMap((each) => described(each, `${path} ${each.name()}`.trimStart()));
   return [own, ...others];
@@ -331,7 +331,7 @@ function described(command: Command, path: string): readonly CompletedCommand[] 
 
 const help: CompletedFlag = { words: ['--help', '-h'], text: 'Shows this help.', value: undefined };
 
-function flagOf(option: Option): CompletedFlag {
+function completeFlag(option: Option): CompletedFlag {
   const words = [option.long, option.short].filter((word) => word != null);
   const placeholder = /<(.+)>/.exec(option.flags)?.[1];
   return {
@@ -344,13 +344,13 @@ function flagOf(option: Option): CompletedFlag {
   };
 }
 
-function operandOf(argument: Argument): CompletedValue {
+function completeOperand(argument: Argument): CompletedValue {
   const names = argument.argChoices ?? [];
   // commands take datasets, runs, programs and directories: all are files
   return { names, takesFiles: names.length === 0, isVariadic: argument.variadic };
 }
 
-function trainingFlagsOf(path: string): CompletedCommand {
+function completeTrainingFlags(path: string): CompletedCommand {
   const flags = [...(flagsBefore[path] ?? []), ...flagsOfProgram(trainingPrograms[path]!)];
   return {
     path,

@@ -49,7 +49,7 @@ function formatTable(formats: readonly WeightFormat[]): string {
   return ['', 'Formats:', ...lines].join('\n');
 }
 
-const namesOf = (formats: readonly WeightFormat[]): string[] => formats.map(({ name }) => name);
+const listNames = (formats: readonly WeightFormat[]): string[] => formats.map(({ name }) => name);
 const isWritten = ({ fromCheckpoint, fromHuggingFace }: WeightFormat): boolean =>
   fromCheckpoint !== undefined || fromHuggingFace !== undefined;
 const isRead = ({ toCheckpoint }: WeightFormat): boolean => toCheckpoint !== undefined;
@@ -72,8 +72,8 @@ export function convertCommand(): Command {
       ),
     )
     .addOption(choiceOption('--outtype <name>', 'Same as --dtype.', allDtypes).hideHelp())
-    .addOption(choiceOption('--from <format>', 'Converts a model of another program.', namesOf(read)))
-    .addOption(choiceOption('--to <format>', 'Writes the weights for another program.', namesOf(written)))
+    .addOption(choiceOption('--from <format>', 'Converts a model of another program.', listNames(read)))
+    .addOption(choiceOption('--to <format>', 'Writes the weights for another program.', listNames(written)))
     .option('--no-load-optim', 'Takes only the weights, with --from, and begins at iteration 0.')
     .addHelpText('after', `${formatTable(weightFormats)}\n${examples}`)
     .action(convert);
@@ -95,7 +95,7 @@ const report = (path: string, { source, target = path, dtype }: WrittenWeights):
   `${source} -> ${target}${dtype === undefined ? '' : ` (${dtype})`}\n`;
 
 /** Returns the ways to name the target of a format: its own flag, or --to with a path. */
-const targetsOf = ({ flags }: WeightFormat): readonly (readonly string[])[] => [
+const listTargets = ({ flags }: WeightFormat): readonly (readonly string[])[] => [
   ...(flags?.write === undefined ? [] : [[flags.write]]),
   ['to', 'path'],
 ];
@@ -104,7 +104,7 @@ const targetsOf = ({ flags }: WeightFormat): readonly (readonly string[])[] => [
 function conversionsFromCheckpoints(format: WeightFormat): readonly Conversion[] {
   const { fromCheckpoint, flags: own } = format;
   if (fromCheckpoint === undefined) return [];
-  return targetsOf(format).map((target) => ({
+  return listTargets(format).map((target) => ({
     format,
     needs: ['load', ...target],
     allows: ['ckptStep', ...dtypeFlag(format)],
@@ -121,7 +121,7 @@ function conversionsFromHuggingFace(format: WeightFormat): readonly Conversion[]
   const { fromHuggingFace, flags: own } = format;
   if (fromHuggingFace === undefined) return [];
   const isRequired = fromHuggingFace.adapters === 'required';
-  return targetsOf(format).map((target) => ({
+  return listTargets(format).map((target) => ({
     format,
     needs: ['loadHf', ...target, ...(isRequired ? ['loadLora'] : [])],
     allows: [...(isRequired ? [] : ['loadLora']), ...dtypeFlag(format)],
@@ -180,7 +180,7 @@ const usages: Readonly<Record<string, string>> = {
 };
 
 /** Returns the usage of a flag, or of the operand, in conversions of a format. */
-function usageOf(name: string, { name: format, path }: WeightFormat): string {
+function formatUsage(name: string, { name: format, path }: WeightFormat): string {
   if (name === 'to' || name === 'from') return `--${name} ${format}`;
   if (name === 'path') return path === 'DIR' ? 'DIRECTORY' : 'FILE';
   return usages[name]!;
@@ -205,7 +205,7 @@ function missingOfConversions(given: readonly string[], flags: ConvertFlags): re
     .filter((conversion) => isOfFormat(conversion, flags) && (named || !isOtherSpelling(conversion)))
     .filter(({ needs, allows }) => given.every((name) => needs.includes(name) || allows.includes(name)))
     .map(({ format, needs }) =>
-      needs.filter((name) => !given.includes(name)).map((name) => usageOf(name, format)),
+      needs.filter((name) => !given.includes(name)).map((name) => formatUsage(name, format)),
     )
     .sort((a, b) => a.length - b.length);
 }
@@ -264,8 +264,8 @@ async function convert(
     expected: possible
       .map(({ format, needs, allows }) =>
         [
-          ...needs.map((name) => usageOf(name, format)),
-          ...allows.map((name) => `[${usageOf(name, format)}]`),
+          ...needs.map((name) => formatUsage(name, format)),
+          ...allows.map((name) => `[${formatUsage(name, format)}]`),
         ].join(' '),
       )
       .join(', or '),

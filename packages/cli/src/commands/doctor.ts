@@ -162,7 +162,7 @@ const tools = [
 function compilers(): readonly Finding[] {
   return tools.map(({ name, commands, install }) => {
     for (const command of commands) {
-      const version = versionOf(command);
+      const version = readVersion(command);
       if (version !== undefined) return { name, status: 'ok', value: `${command}: ${version}` };
     }
     return {
@@ -176,7 +176,7 @@ function compilers(): readonly Finding[] {
   });
 }
 
-function versionOf(command: string): string | undefined {
+function readVersion(command: string): string | undefined {
   const result = spawnSync(command, ['--version'], { encoding: 'utf8', timeout: 10_000 });
   if (result.error !== undefined || result.status !== 0) return undefined;
   // nvcc tells its release in a later line
@@ -200,7 +200,7 @@ function note(name: string, error: unknown): Finding {
   return { name, status: 'note', value: message, ...(remedy === undefined ? {} : { remedy }) };
 }
 
-function devicesOf({ devices }: CudaProbe): readonly Finding[] {
+function listDevices({ devices }: CudaProbe): readonly Finding[] {
   return devices.map(({ name, computeCapability, memoryBytes, numMultiprocessors }, index) => ({
     name: `GPU ${index}`,
     status: 'ok',
@@ -240,7 +240,7 @@ function cudaFindings(): readonly Finding[] {
           remedy: 'for --device cuda: install an NVIDIA driver that serves CUDA 13 (580 or later)',
         }
       : { name: 'NVIDIA driver', status: 'ok', value: `serves CUDA ${driverVersion}` };
-  if (devices.length > 0) return [library, driver, ...devicesOf(probe), cublasLt()];
+  if (devices.length > 0) return [library, driver, ...listDevices(probe), cublasLt()];
   return driverVersion === undefined
     ? [library, driver]
     : [library, driver, { name: 'GPU', status: 'note', value: 'the driver shows none to this process' }];

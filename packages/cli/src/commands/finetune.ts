@@ -100,12 +100,12 @@ function formatFineTuning(report: FineTuningReport): string {
   const sets = [...new Set(seeds.flatMap(({ epochs: all }) => Object.keys(all.at(-1)?.sets ?? {})))];
   const tables = sets.map((set) => {
     const names = Object.keys(
-      seeds.find((seed) => lastOf(seed, set) !== undefined)!.epochs.at(-1)!.sets[set]!,
+      seeds.find((seed) => pickLast(seed, set) !== undefined)!.epochs.at(-1)!.sets[set]!,
     );
     const rows = [
       ['seed', 'epoch', ...names.map((name) => name.replaceAll('_', ' '))],
       ...seeds.flatMap((seed) => {
-        const scores = lastOf(seed, set);
+        const scores = pickLast(seed, set);
         if (scores === undefined) return [];
         const epoch = `${seed.epochs.at(-1)!.epoch}${seed.isDone ? '' : ', not done'}`;
         return [[`${seed.seed}`, epoch, ...names.map((name) => score(name, scores[name]!))]];
@@ -122,7 +122,7 @@ function formatFineTuning(report: FineTuningReport): string {
   return `${title}\n${tables.join('')}${written}${ended}`;
 }
 
-const lastOf = ({ epochs }: SeedResult, set: string) => epochs.at(-1)?.sets[set];
+const pickLast = ({ epochs }: SeedResult, set: string) => epochs.at(-1)?.sets[set];
 
 const score = (name: string, value: number): string => value.toFixed(name === 'loss' ? 4 : 2);
 

@@ -7,6 +7,7 @@ import { defaultSampling } from '@mtl/runs/internal';
 import type { Command } from 'commander';
 import {
   addSamplingFlags,
+  chooseSampling,
   loadModelOfFlags,
   type ModelFlagValues,
   missingModelOrDirectory,
@@ -14,7 +15,6 @@ import {
   newModelCommand,
   requiredTokenizer,
   type SamplingFlagValues,
-  samplingOf,
   withModelDirectory,
 } from '../command-line/model-flags.js';
 import { countOption } from '../command-line/option-values.js';
@@ -64,7 +64,7 @@ export function generateCommand(): Command {
 
 async function runGenerate(directory: string | undefined, given: GenerateFlags): Promise<void> {
   const flags = withModelDirectory(given, directory);
-  const prompt = promptOf(flags);
+  const prompt = readPrompt(flags);
   await withSharingProcesses(flags, (sharing) => continueTexts({ flags, prompt, sharing }));
 }
 
@@ -104,7 +104,7 @@ function checkPrompts({ prompt, promptFile }: GenerateFlags): void {
   });
 }
 
-function promptOf({ prompt, promptFile }: GenerateFlags): string {
+function readPrompt({ prompt, promptFile }: GenerateFlags): string {
   if (promptFile === undefined) return prompt ?? '';
   try {
     return readFileSync(promptFile, 'utf8').replace(/\r?\n$/, '');
@@ -162,7 +162,7 @@ async function continueText(options: {
     // an empty prompt is the end of another text, after which a new text begins
     prompts: [encoded.length === 0 ? [loaded.endTokens[0] ?? tokenizer.eod] : encoded],
     maxNewTokens,
-    sampling: samplingOf(flags),
+    sampling: chooseSampling(flags),
     seed,
     sampleNumbers: [sample],
     stopTokens: loaded.endTokens,

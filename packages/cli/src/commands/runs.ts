@@ -12,7 +12,7 @@ import {
   removeRun,
   sendRun,
 } from '@mtl/run-records';
-import { contentsOfRun, directoryOfRuns, runDirectoryOf, runsDirectory } from '@mtl/run-records/internal';
+import { contentsOfRun, directoryOfRuns, findRunDirectory, runsDirectory } from '@mtl/run-records/internal';
 import { deliveryText } from '@mtl/tracking/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
@@ -91,7 +91,7 @@ function diffRunsCommand(): Command {
 }
 
 async function diff(a: string, b: string, { json }: { readonly json?: true }): Promise<void> {
-  const directories = [runDirectoryOf(a), runDirectoryOf(b)] as const;
+  const directories = [findRunDirectory(a), findRunDirectory(b)] as const;
   const runs = [await readRun(directories[0]), await readRun(directories[1])] as const;
   const comparison = compareRuns(runs);
   if (json === true) {
@@ -108,13 +108,13 @@ async function diff(a: string, b: string, { json }: { readonly json?: true }): P
     (directory) => `note: ${directory} has no run.json, only its losses and loads of experts are compared\n`,
   );
   process.stdout.write(
-    `${missing.join('')}${section('flags', directories, flags.map(flagOf))}${section('conditions', directories, conditions)}` +
+    `${missing.join('')}${section('flags', directories, flags.map(prefixFlag))}${section('conditions', directories, conditions)}` +
       formatLosses(losses) +
       (experts === undefined ? '' : formatExperts(experts, { learnAlike })),
   );
 }
 
-const flagOf = ({ name, values }: Difference): Difference => ({ name: `--${name}`, values });
+const prefixFlag = ({ name, values }: Difference): Difference => ({ name: `--${name}`, values });
 
 function section(
   title: string,
@@ -204,7 +204,7 @@ function removeRunsCommand(): Command {
 }
 
 async function remove(names: readonly string[], { yes, json }: { yes?: true; json?: true }): Promise<void> {
-  const directories = [...new Set(names.map((name) => resolve(runDirectoryOf(name))))];
+  const directories = [...new Set(names.map((name) => resolve(findRunDirectory(name))))];
   const runs = await Promise.all(directories.map(readRun));
   const running = runs.find(({ state }) => state === 'running');
   if (running !== undefined) {
@@ -253,7 +253,7 @@ async function send(names: readonly string[], { json }: { readonly json?: true }
     process.stderr.write(`${text}\n`);
   };
   let numKept = 0;
-  for (const directory of new Set(names.map(runDirectoryOf))) {
+  for (const directory of new Set(names.map(findRunDirectory))) {
     const services = await sendRun({ directory, environment: process.env, onMessage });
     numKept += services.filter(({ kept, problem }) => kept > 0 || problem !== undefined).length;
     if (json === true) process.stdout.write(`${JSON.stringify({ directory, services })}\n`);

@@ -26,7 +26,7 @@ export function sftCommand(): Command {
     program: 'mtl sft',
     defaults,
     checkFlags: checkSftFlags,
-    flagsOf: flagsOfModel,
+    rewriteFlags: flagsOfModel,
   });
 }
 

@@ -42,7 +42,7 @@ export interface TrainingCommandOptions {
   /** Refuses flags of the command line, by throwing. */
   readonly checkFlags?: (flags: ParsedFlags) => void;
   /** The words of the command line as flags of a training run; by default they are flags already. */
-  readonly flagsOf?: (words: readonly string[]) => readonly string[];
+  readonly rewriteFlags?: (words: readonly string[]) => readonly string[];
 }
 
 /**
@@ -57,7 +57,7 @@ export function trainingCommand(options: TrainingCommandOptions): Command {
     .helpOption(false)
     .action(async (_words: readonly string[], given: { readonly debug?: true }) => {
       const words = [...command.args, ...(given.debug === true ? ['--debug'] : [])];
-      const argv = options.flagsOf?.(words) ?? words;
+      const argv = options.rewriteFlags?.(words) ?? words;
       await runTrainingProgram({ argv, model, program, description, defaults, checkFlags, planning });
     });
   command.helpInformation = () =>

@@ -1,7 +1,7 @@
 // A rank for the tests of launchers: joins, sums rank + 1 over all ranks, and does what its arguments ask.
 import { existsSync, readFileSync, renameSync, writeFileSync, writeSync } from 'node:fs';
 import { joinWorld } from '@mtl/comm';
-import { ConfigurationError, exitCodeOf, formatError } from '@mtl/errors';
+import { ConfigurationError, chooseExitCode, formatError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 
 const [behaviour, whose, file] = process.argv.slice(2);
@@ -84,5 +84,5 @@ try {
   world.close();
 } catch (error) {
   process.stderr.write(`${formatError(error)}\n`);
-  process.exit(exitCodeOf(error));
+  process.exit(chooseExitCode(error));
 }

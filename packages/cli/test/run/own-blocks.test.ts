@@ -29,7 +29,7 @@ const onOneRank = (text: string): string => {
 };
 
 /** Loss and gradient norm of the lines that a run prints. */
-const numbersOf = (stdout: string): number[] =>
+const readNumbers = (stdout: string): number[] =>
   [...stdout.matchAll(/ lm loss: (\S+) .* grad norm: (\S+) /g)].flatMap(([, ...words]) => words.map(Number));
 
 it('is shown in the README with two programs', () => {
@@ -48,7 +48,7 @@ it.each(programsOfReadme())(
       const { status, stdout, stderr } = await spawnMtl(words, { cwd: directory });
       expect(stderr).toBe('');
       expect(status).toBe(0);
-      return numbersOf(stdout);
+      return readNumbers(stdout);
     };
     const one = await train(1, 'one.mjs');
     const four = await train(4, name);

@@ -31,7 +31,7 @@ interface HostOptions {
 
 /** Starts `mtl run` with two ranks on a host. */
 function start(host: number, { program = ['loop'], flags = {}, env = {} }: HostOptions): StartedProcess {
-  const place = ['--nnodes', '2', '--node-rank', String(host), '--master-addr', network.addressOf(0)];
+  const place = ['--nnodes', '2', '--node-rank', String(host), '--master-addr', network.formatAddress(0)];
   const all = Object.entries({ ...limits, ...flags }).flatMap(([name, value]) => [
     `--${name}`,
     String(value),

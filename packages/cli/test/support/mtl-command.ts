@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { typescriptFlags } from '@mtl/tooling/typescript-threads';
 
-const pathOf = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url));
+const locate = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url));
 
 /**
  * The words that start `mtl`: from its sources, which are never stale; or its build where `npm test` has just
@@ -9,11 +9,11 @@ const pathOf = (path: string): string => fileURLToPath(new URL(`../../${path}`, 
  */
 export const mtlCommand: readonly string[] =
   process.env.MTL_TEST_BUILDS === undefined
-    ? [process.execPath, ...typescriptFlags, pathOf('src/main.ts')]
-    : [process.execPath, pathOf('bin/mtl.mjs')];
+    ? [process.execPath, ...typescriptFlags, locate('src/main.ts')]
+    : [process.execPath, locate('bin/mtl.mjs')];
 
 /** The words that start a program of apps/, from its sources or its build. */
 export const appCommand = (name: 'gpt-train' | 'bert-train'): readonly string[] =>
   process.env.MTL_TEST_BUILDS === undefined
-    ? [process.execPath, ...typescriptFlags, pathOf(`../../apps/${name}/src/main.ts`)]
-    : [process.execPath, pathOf(`../../apps/${name}/dist/main.js`)];
+    ? [process.execPath, ...typescriptFlags, locate(`../../apps/${name}/src/main.ts`)]
+    : [process.execPath, locate(`../../apps/${name}/dist/main.js`)];

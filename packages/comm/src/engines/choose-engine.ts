@@ -79,10 +79,10 @@ function gatherDescriptions(
   own: RankOnGpu,
   { store, environment, timeoutMs }: EngineContext,
 ): readonly RankOnGpu[] {
-  const keyOf = (rank: number): string => `gpu/${rank}`;
-  store.set(keyOf(environment.rank), new TextEncoder().encode(JSON.stringify(own)));
+  const formatKey = (rank: number): string => `gpu/${rank}`;
+  store.set(formatKey(environment.rank), new TextEncoder().encode(JSON.stringify(own)));
   return Array.from({ length: environment.worldSize }, (_, rank) =>
-    JSON.parse(new TextDecoder().decode(store.get(keyOf(rank), timeoutMs))),
+    JSON.parse(new TextDecoder().decode(store.get(formatKey(rank), timeoutMs))),
   );
 }
 

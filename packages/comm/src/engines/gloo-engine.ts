@@ -27,11 +27,11 @@ export function checkGloo({ numNodes }: Pick<ProcessEnvironment, 'numNodes'>): v
  * all on one host use shared memory alone.
  */
 export function glooEngine({ job, store, hosts, timeoutMs, isStaged }: EngineContext): Engine {
-  const hostOf = new Map(hosts.flatMap((ranks, host) => ranks.map((rank) => [rank, host] as const)));
+  const hostByRank = new Map(hosts.flatMap((ranks, host) => ranks.map((rank) => [rank, host] as const)));
   return {
     name: isStaged ? 'staged+gloo' : 'gloo',
     createGroup: (options) => {
-      const hostOfEach = options.ranks.map((rank) => hostOf.get(rank)!);
+      const hostOfEach = options.ranks.map((rank) => hostByRank.get(rank)!);
       if (new Set(hostOfEach).size === 1 && hosts.length > 1) {
         return job.createLocalGroup({ ...options, timeoutMs, isStaged });
       }
@@ -108,12 +108,12 @@ function exchangeAddresses(options: GlooGroupOptions, own: Uint8Array): Uint8Arr
   const label = `${name} ${ranks.join(' ')}`;
   const number = counts.get(label) ?? 0;
   counts.set(label, number + 1);
-  const keyOf = (rank: number): string => `${keyPrefix}/${label}/${number}/${rank}`;
-  store.set(keyOf(job.rank), own);
+  const formatKey = (rank: number): string => `${keyPrefix}/${label}/${number}/${rank}`;
+  store.set(formatKey(job.rank), own);
   const deadline = performance.now() + timeoutMs;
   return ranks.map((rank) => {
     if (rank === job.rank) return own;
-    const found = getUntil(deadline, { job, store, key: keyOf(rank) });
+    const found = getUntil(deadline, { job, store, key: formatKey(rank) });
     if (found !== undefined) return found;
     const error = new CommunicationError(
       'MTL_TIMEOUT',
@@ -193,7 +193,7 @@ interface SocketAddressOptions {
  */
 export function resolveSocketAddress(options: SocketAddressOptions): string {
   const { isOneHost, environment = process.env, interfaces = networkInterfaces() } = options;
-  const [source, chosen] = choiceOf(options.socketInterface, environment);
+  const [source, chosen] = findChoice(options.socketInterface, environment);
   const all = Object.entries(interfaces).flatMap(([name, addresses = []]) =>
     addresses.map(({ address, family, internal }) => ({ name, address, family, internal })),
   );
@@ -218,7 +218,7 @@ export function resolveSocketAddress(options: SocketAddressOptions): string {
   });
 }
 
-function choiceOf(
+function findChoice(
   option: string | undefined,
   environment: Readonly<Record<string, string | undefined>>,
 ): [string, string | undefined] {

@@ -96,11 +96,11 @@ export class DeviceAndHostGroup implements ProcessGroup {
   }
 
   allReduce(tensor: Tensor, options?: { readonly operation?: ReduceOperation }): Work {
-    return this.#groupOf(tensor).allReduce(tensor, options);
+    return this.#chooseGroup(tensor).allReduce(tensor, options);
   }
 
   allGather(tensors: { readonly output: Tensor; readonly input: Tensor }): Work {
-    return this.#groupOf(tensors.output).allGather(tensors);
+    return this.#chooseGroup(tensors.output).allGather(tensors);
   }
 
   reduceScatter(tensors: {
@@ -108,23 +108,23 @@ export class DeviceAndHostGroup implements ProcessGroup {
     readonly input: Tensor;
     readonly operation?: ReduceOperation;
   }): Work {
-    return this.#groupOf(tensors.output).reduceScatter(tensors);
+    return this.#chooseGroup(tensors.output).reduceScatter(tensors);
   }
 
   broadcast(tensor: Tensor, options: { readonly root: number }): Work {
-    return this.#groupOf(tensor).broadcast(tensor, options);
+    return this.#chooseGroup(tensor).broadcast(tensor, options);
   }
 
   allToAll(tensors: AllToAllOptions): Work {
-    return this.#groupOf(tensors.output).allToAll(tensors);
+    return this.#chooseGroup(tensors.output).allToAll(tensors);
   }
 
   send(tensor: Tensor, options: { readonly to: number }): Work {
-    return this.#groupOf(tensor).send(tensor, options);
+    return this.#chooseGroup(tensor).send(tensor, options);
   }
 
   receive(tensor: Tensor, options: { readonly from: number }): Work {
-    return this.#groupOf(tensor).receive(tensor, options);
+    return this.#chooseGroup(tensor).receive(tensor, options);
   }
 
   /**
@@ -138,7 +138,7 @@ export class DeviceAndHostGroup implements ProcessGroup {
   statistics(): Readonly<Record<CommunicationOperation, OperationCount>> {
     const [device, host] = [this.#device.statistics(), this.#host.statistics()];
     const names = Object.keys(device) as CommunicationOperation[];
-    return Object.fromEntries(names.map((name) => [name, sumOf(device[name], host[name])])) as ReturnType<
+    return Object.fromEntries(names.map((name) => [name, addCounts(device[name], host[name])])) as ReturnType<
       ProcessGroup['statistics']
     >;
   }
@@ -155,12 +155,12 @@ export class DeviceAndHostGroup implements ProcessGroup {
     this.close();
   }
 
-  #groupOf(tensor: Tensor): ProcessGroup {
+  #chooseGroup(tensor: Tensor): ProcessGroup {
     return tensor.device === 'cuda' ? this.#device : this.#host;
   }
 }
 
-function sumOf(one: OperationCount, other: OperationCount): OperationCount {
+function addCounts(one: OperationCount, other: OperationCount): OperationCount {
   return {
     calls: one.calls + other.calls,
     sentBytes: one.sentBytes + other.sentBytes,

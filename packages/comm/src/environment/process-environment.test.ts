@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { type ProcessEnvironment, readProcessEnvironment } from './process-environment.js';
 import type { Variables } from './variable-reader.js';
 
-function errorOf(variables: Variables): MtlError {
+function catchError(variables: Variables): MtlError {
   try {
     readProcessEnvironment(variables);
   } catch (error) {
@@ -175,15 +175,15 @@ describe('readProcessEnvironment', () => {
   });
 
   it('gives processes of one job the same ports and other jobs other ones', () => {
-    const portsOf = (namespace: string, rank: string): readonly number[] =>
+    const readPorts = (namespace: string, rank: string): readonly number[] =>
       readProcessEnvironment({
         ...openMpi,
         PMIX_NAMESPACE: namespace,
         OMPI_COMM_WORLD_RANK: rank,
         OMPI_COMM_WORLD_LOCAL_RANK: rank,
       }).storePorts;
-    expect(portsOf('12345', '0')).toEqual(portsOf('12345', '1'));
-    expect(portsOf('12345', '0')).not.toEqual(portsOf('12346', '0'));
+    expect(readPorts('12345', '0')).toEqual(readPorts('12345', '1'));
+    expect(readPorts('12345', '0')).not.toEqual(readPorts('12346', '0'));
     expect(readProcessEnvironment({ ...openMpi, MTL_STORE_PORT: '5000' }).storePorts).toEqual([5000]);
   });
 
@@ -218,7 +218,7 @@ describe('readProcessEnvironment', () => {
     ],
     ['PMI without hosts', { PMI_RANK: '0', PMI_SIZE: '2' }, 'share a host'],
   ])('refuses %s with a remedy', (_, variables, message) => {
-    const error = errorOf(variables);
+    const error = catchError(variables);
     expect(error).toMatchObject({ name: 'ConfigurationError', code: 'MTL_LAUNCH_ENVIRONMENT', exitCode: 2 });
     expect(error.message).toContain(message);
     expect(error.remedy).toBeTruthy();
@@ -232,7 +232,7 @@ describe('readProcessEnvironment', () => {
     fc.assert(
       fc.property(shape, fc.constantFrom('torchrun', 'openmpi', 'slurm'), ({ nodes, perNode }, launcher) => {
         const all = Array.from({ length: nodes * perNode }, (_, rank) =>
-          readProcessEnvironment(variablesOf(launcher, { rank, nodes, perNode })),
+          readProcessEnvironment(makeVariables(launcher, { rank, nodes, perNode })),
         );
         expect(all.map(({ rank }) => rank)).toEqual(all.map((_, rank) => rank));
         expect(new Set(all.map(({ nodeRank, localRank }) => `${nodeRank} ${localRank}`)).size).toBe(
@@ -256,7 +256,7 @@ describe('readProcessEnvironment', () => {
   });
 });
 
-function variablesOf(
+function makeVariables(
   launcher: string,
   { rank, nodes, perNode }: { rank: number; nodes: number; perNode: number },
 ): Variables {

@@ -65,9 +65,9 @@ export function readProcessEnvironment(variables: Variables): ProcessEnvironment
   const isOneHost = place.localWorldSize === place.worldSize;
   return Object.freeze({
     ...place,
-    masterAddress: isOneHost ? loopback : masterAddressOf(reader, placement),
+    masterAddress: isOneHost ? loopback : chooseMasterAddress(reader, placement),
     masterPort: masterPort ?? defaultMasterPort,
-    storePorts: storePortsOf(reader, placement),
+    storePorts: chooseStorePorts(reader, placement),
     storeHost: place.launcher === 'mtl' ? 'launcher' : 'rank 0',
     restartCount:
       reader.firstCount(['MTL_RESTART_COUNT', 'TORCHELASTIC_RESTART_COUNT', 'SLURM_RESTART_COUNT']) ?? 0,
@@ -277,7 +277,7 @@ function isLoopback(address: string): boolean {
   return address === 'localhost' || address === '::1' || /^127\.\d+\.\d+\.\d+$/.test(address);
 }
 
-function masterAddressOf(reader: VariableReader, { launcher, firstHost }: Placement): string {
+function chooseMasterAddress(reader: VariableReader, { launcher, firstHost }: Placement): string {
   const address = reader.text('MASTER_ADDR') ?? firstHost;
   if (address !== undefined && !isLoopback(address)) return address;
   const [what, how] =
@@ -292,7 +292,10 @@ function masterAddressOf(reader: VariableReader, { launcher, firstHost }: Placem
   );
 }
 
-function storePortsOf(reader: VariableReader, { launcher, job, worldSize }: Placement): readonly number[] {
+function chooseStorePorts(
+  reader: VariableReader,
+  { launcher, job, worldSize }: Placement,
+): readonly number[] {
   const explicit = reader.port('MTL_STORE_PORT');
   if (explicit !== undefined) return [explicit];
   if (worldSize === 1) return [0];

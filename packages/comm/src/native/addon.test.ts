@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { errorOf, loadAddon } from './addon.js';
+import { convertFailure, loadAddon } from './addon.js';
 
 describe('loadAddon', () => {
   const { platform } = process;
@@ -32,13 +32,13 @@ describe('loadAddon', () => {
   });
 });
 
-describe('errorOf', () => {
+describe('convertFailure', () => {
   it('says how to go on after a rank died, which other failures do not', () => {
-    const died = errorOf({ code: 'MTL_RANK_DIED', message: 'rank 3 died', rank: 3 });
+    const died = convertFailure({ code: 'MTL_RANK_DIED', message: 'rank 3 died', rank: 3 });
     expect(died).toMatchObject({ code: 'MTL_RANK_DIED', message: 'rank 3 died', details: { rank: 3 } });
     for (const words of ['SIGKILL', 'newest checkpoint with --load', 'mtl run --max-restarts']) {
       expect(died.remedy).toContain(words);
     }
-    expect(errorOf({ code: 'MTL_TIMEOUT', message: 'no answer' }).remedy).toBeUndefined();
+    expect(convertFailure({ code: 'MTL_TIMEOUT', message: 'no answer' }).remedy).toBeUndefined();
   });
 });

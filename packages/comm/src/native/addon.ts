@@ -22,7 +22,7 @@ const diedRemedy =
   'Start again from the newest checkpoint with --load DIR; mtl run --max-restarts N does it by itself';
 
 /** Converts a failure of native code to the error class of its code. */
-export function errorOf(failure: NativeFailure): MtlError {
+export function convertFailure(failure: NativeFailure): MtlError {
   const { message, code, rank, group, operation, sequence, waitedMs } = failure;
   const details = { rank, group, operation, sequence, waitedMs };
   const known = Object.fromEntries(Object.entries(details).filter(([, value]) => value !== undefined));
@@ -51,7 +51,7 @@ export async function awaitNative<T>(body: () => Promise<T>): Promise<T> {
 
 function converted(error: unknown): unknown {
   const isNative = error instanceof Error && !MtlError.isInstance(error) && 'code' in error;
-  return isNative ? errorOf(error as unknown as NativeFailure) : error;
+  return isNative ? convertFailure(error as unknown as NativeFailure) : error;
 }
 
 /** Returns the folder of this package, both from its sources and from its build. */

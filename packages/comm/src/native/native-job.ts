@@ -1,7 +1,7 @@
 import { MtlError } from '@mtl/errors';
 import { checkRanks } from '../checked-group.js';
 import type { GroupOptions } from '../world.js';
-import { addon, callNative, errorOf } from './addon.js';
+import { addon, callNative, convertFailure } from './addon.js';
 import type { TakenTrace } from './comm-addon.js';
 import { NativeGroup } from './native-group.js';
 
@@ -103,7 +103,7 @@ export class NativeJob {
   /** The reason why the job has failed; undefined while it has not. */
   get failure(): MtlError | undefined {
     const failure = callNative(() => addon().failureOfJob(this.handle));
-    return failure === undefined ? undefined : errorOf(failure);
+    return failure === undefined ? undefined : convertFailure(failure);
   }
 
   /**

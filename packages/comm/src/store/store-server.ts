@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import type { MtlError } from '@mtl/errors';
-import { addon, callNative, errorOf } from '../native/addon.js';
+import { addon, callNative, convertFailure } from '../native/addon.js';
 
 export interface StoreServerOptions {
   /**
@@ -53,7 +53,7 @@ export class StoreServer {
    */
   get failure(): MtlError | undefined {
     const failure = callNative(() => addon().failureOfStoreServer(this.#handle));
-    return failure === undefined ? undefined : errorOf(failure);
+    return failure === undefined ? undefined : convertFailure(failure);
   }
 
   /** Makes the job fail because this process has seen a rank end. The first reason is kept. */

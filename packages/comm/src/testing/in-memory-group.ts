@@ -105,7 +105,7 @@ export class InMemoryGroup extends CheckedGroup {
       received: parts?.received,
       elementBytes: tensor === undefined ? 0 : bytesPerElement(tensor.dtype),
       finish: (all) => {
-        if (target !== undefined) write(target, resultOf(call, all));
+        if (target !== undefined) write(target, computeResult(call, all));
       },
     });
   }
@@ -199,7 +199,7 @@ export class InMemoryGroup extends CheckedGroup {
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
 
 /** Computes the output of an operation from the values of all members. */
-function resultOf(
+function computeResult(
   { operation, output, reduction, peer }: CheckedOperation,
   all: readonly (ArrayBufferLike | undefined)[],
 ): TypedArray {
@@ -253,7 +253,7 @@ function combine(
     }
     return result;
   }
-  const { toValue, toBits } = conversionOf(dtype);
+  const { toValue, toBits } = chooseConversion(dtype);
   const choose = { sum: (a: number, b: number) => a + b, max: Math.max, min: Math.min }[operation];
   // sums of integers are exact in float64; the typed array that receives them wraps around as native code
   // does
@@ -270,7 +270,7 @@ function combine(
 
 const bigMax = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
-function conversionOf(dtype: DType): { toValue(bits: number): number; toBits(value: number): number } {
+function chooseConversion(dtype: DType): { toValue(bits: number): number; toBits(value: number): number } {
   if (dtype === 'bfloat16') return { toValue: bfloat16Value, toBits: bfloat16Bits };
   if (dtype === 'float16') return { toValue: float16Value, toBits: float16Bits };
   return { toValue: (value) => value, toBits: (value) => value };

@@ -44,7 +44,7 @@ export class FileStore implements Store {
   }
 
   set(key: string, value: Uint8Array): void {
-    const path = this.#pathOf(key);
+    const path = this.#joinPath(key);
     writeFileSync(`${path}.part`, value);
     renameSync(`${path}.part`, path);
   }
@@ -52,14 +52,14 @@ export class FileStore implements Store {
   get(key: string, timeoutMs: number): Uint8Array {
     const deadline = performance.now() + timeoutMs;
     const nothing = new Int32Array(new SharedArrayBuffer(4));
-    while (!existsSync(this.#pathOf(key))) {
+    while (!existsSync(this.#joinPath(key))) {
       if (performance.now() > deadline) throw new CommunicationError('MTL_TIMEOUT', `no rank set ${key}`);
       Atomics.wait(nothing, 0, 0, 5);
     }
-    return readFileSync(this.#pathOf(key));
+    return readFileSync(this.#joinPath(key));
   }
 
-  #pathOf(key: string): string {
+  #joinPath(key: string): string {
     return join(this.#directory, encodeURIComponent(key));
   }
 }

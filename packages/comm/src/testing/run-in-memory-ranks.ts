@@ -63,7 +63,7 @@ export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): P
         ...(execArgv === undefined ? {} : { execArgv: [...execArgv] }),
       });
       workers.push(worker);
-      return resultOf<Result>(worker, rank);
+      return awaitResult<Result>(worker, rank);
     });
     return await Promise.all(results);
   } finally {
@@ -74,10 +74,10 @@ export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): P
 // next to this file in the sources and in the build; plain JavaScript, so that a thread can start on it
 const threadEntry = import.meta.url.endsWith('.ts') ? './rank-thread-entry.mjs' : './rank-thread-entry.js';
 
-function resultOf<Result>(worker: Worker, rank: number): Promise<Result> {
+function awaitResult<Result>(worker: Worker, rank: number): Promise<Result> {
   return new Promise((resolve, reject) => {
     worker.once('message', (message: { result?: Result; error?: unknown; known?: KnownError }) => {
-      if ('error' in message) reject(errorOf(message.error, message.known));
+      if ('error' in message) reject(restoreError(message.error, message.known));
       else resolve(message.result as Result);
     });
     worker.once('error', reject);
@@ -87,7 +87,7 @@ function resultOf<Result>(worker: Worker, rank: number): Promise<Result> {
   });
 }
 
-function errorOf(error: unknown, known: KnownError | undefined): unknown {
+function restoreError(error: unknown, known: KnownError | undefined): unknown {
   if (known === undefined) return error;
   const { family, code, details } = known;
   const Class = { CommunicationError, UsageError }[family] ?? MtlError;

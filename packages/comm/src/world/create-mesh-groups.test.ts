@@ -73,12 +73,12 @@ describe('createMeshGroups', () => {
 
   it('has the stages that are named, on these stages only', () => {
     const mesh = new ProcessMesh({ tp: 2, pp: 3 });
-    const embeddingOf = (rank: number, stages: readonly number[]) => {
+    const listEmbeddingRanks = (rank: number, stages: readonly number[]) => {
       const embedding = { axes: ['pp'], stages } as const;
       return createMeshGroups(notingWorld(rank, 6).world, mesh, { embedding }).embedding?.ranks;
     };
-    expect([0, 2, 4].map((rank) => embeddingOf(rank, [2, 1]))).toEqual([undefined, [2, 4], [2, 4]]);
-    expect([1, 3, 5].map((rank) => embeddingOf(rank, [0, 0]))).toEqual([[1], undefined, undefined]);
+    expect([0, 2, 4].map((rank) => listEmbeddingRanks(rank, [2, 1]))).toEqual([undefined, [2, 4], [2, 4]]);
+    expect([1, 3, 5].map((rank) => listEmbeddingRanks(rank, [0, 0]))).toEqual([[1], undefined, undefined]);
   });
 
   it.each([

@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import { denseAxes, type GroupDeclaration, type MeshAxis, membersOf, type ProcessMesh } from '@mtl/layout';
+import { denseAxes, type GroupDeclaration, listMembers, type MeshAxis, type ProcessMesh } from '@mtl/layout';
 import type { ProcessGroup } from '../process-group.js';
 import type { World } from '../world.js';
 
@@ -38,7 +38,7 @@ export function createMeshGroups<const Declared extends Readonly<Record<string, 
   }
   const created = new Map<string, ProcessGroup>();
   const entries = Object.entries(declared).map(([name, declaration]) => {
-    const ranks = membersOf(declaration, { mesh, rank: world.rank });
+    const ranks = listMembers(declaration, { mesh, rank: world.rank });
     if (!ranks.includes(world.rank)) return [name, undefined];
     const members = ranks.join(' ');
     const group = created.get(members) ?? world.createGroup({ name, ranks });

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { ProcessEnvironment } from '../environment/process-environment.js';
-import { type JoinedParts, JoinedWorld } from './joined-world.js';
+import { type JoinedResources, JoinedWorld } from './joined-world.js';
 
 it('closes its other parts also when one fails to close, in order, and says what failed first', () => {
   const closed: string[] = [];
@@ -16,7 +16,7 @@ it('closes its other parts also when one fails to close, in order, and says what
     job: part('job'),
     server: part('server'),
     timeoutMs: 1,
-  } as unknown as JoinedParts;
+  } as unknown as JoinedResources;
   const world = new JoinedWorld({ rank: 0, worldSize: 1 } as ProcessEnvironment, parts);
   expect(() => world.close()).toThrow('the engine hangs');
   expect(closed).toEqual(['engine', 'store', 'job', 'server']);

@@ -15,7 +15,7 @@ import type { GroupOptions, World } from '../world.js';
 const tellTimeoutMs = 1_000;
 
 /** The parts of a world of several processes; a process that is alone has none. */
-export interface JoinedParts {
+export interface JoinedResources {
   readonly job: NativeJob;
   readonly store: NativeStore;
   /** The server of the store, if this process runs it. */
@@ -40,11 +40,11 @@ export class JoinedWorld implements World {
   readonly rank: number;
   readonly size: number;
   readonly group: ProcessGroup;
-  readonly #parts: JoinedParts | undefined;
+  readonly #parts: JoinedResources | undefined;
   #isClosed = false;
 
   /** `parts`: undefined for a process that is alone. */
-  constructor(environment: ProcessEnvironment, parts?: JoinedParts) {
+  constructor(environment: ProcessEnvironment, parts?: JoinedResources) {
     this.environment = environment;
     this.rank = environment.rank;
     this.size = environment.worldSize;

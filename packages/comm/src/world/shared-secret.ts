@@ -110,7 +110,7 @@ export class SharedSecretFile {
     const content: Content = {
       secret: randomBytes(32).toString('hex'),
       pid: process.pid,
-      started: startOf(process.pid)!,
+      started: readStartTime(process.pid)!,
     };
     const part = `${this.path}.${process.pid}.${randomBytes(8).toString('hex')}`;
     writeFileSync(part, JSON.stringify(content), { mode: 0o600, flag: 'wx' });
@@ -199,11 +199,11 @@ function secretError(
 }
 
 function isRunning({ pid, started }: Holder): boolean {
-  return startOf(pid) === started;
+  return readStartTime(pid) === started;
 }
 
 /** Returns the start time of a process; undefined if it has ended. */
-function startOf(pid: number): string | undefined {
+function readStartTime(pid: number): string | undefined {
   try {
     // the program's name, in parentheses, may contain spaces; the state is the first field after it
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');

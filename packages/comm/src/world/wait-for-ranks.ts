@@ -72,11 +72,11 @@ interface GatherRanksOptions {
 export function gatherRanks(options: GatherRanksOptions): number[][] {
   const { rank, worldSize, nodeRank, numNodes, localWorldSize } = options.environment;
   const { store } = options;
-  store.set(keyOf(rank), new TextEncoder().encode(String(nodeRank)));
+  store.set(formatKey(rank), new TextEncoder().encode(String(nodeRank)));
   waitForAll(options);
   const hosts: number[][] = Array.from({ length: numNodes }, () => []);
   for (let each = 0; each < worldSize; each++) {
-    const host = hosts[hostOf(store, each)!];
+    const host = hosts[findHost(store, each)!];
     if (host === undefined)
       throw new UsageError('MTL_LAUNCH_ENVIRONMENT', `rank ${each} is on none of ${numNodes} hosts`);
     host.push(each);
@@ -88,17 +88,17 @@ export function gatherRanks(options: GatherRanksOptions): number[][] {
   );
 }
 
-const keyOf = (rank: number): string => `rank/${rank}`;
+const formatKey = (rank: number): string => `rank/${rank}`;
 
 /** Returns the host that a rank has announced; undefined if the rank has not joined. */
-function hostOf(store: NativeStore, rank: number): number | undefined {
-  const host = store.find(keyOf(rank));
+function findHost(store: NativeStore, rank: number): number | undefined {
+  const host = store.find(formatKey(rank));
   return host === undefined ? undefined : Number(new TextDecoder().decode(host));
 }
 
 function waitForAll({ environment, store, timeoutMs, waitedMs, onWait }: GatherRanksOptions): void {
   const { rank, worldSize } = environment;
-  const keys = Array.from({ length: worldSize }, (_, each) => keyOf(each));
+  const keys = Array.from({ length: worldSize }, (_, each) => formatKey(each));
   const deadline = performance.now() + timeoutMs;
   for (let patienceMs: number = waitNoticesMs.first; ; patienceMs = waitNoticesMs.next) {
     const leftMs = Math.max(0, deadline - performance.now());
@@ -120,7 +120,7 @@ function missingRanks(
   { worldSize, numNodes }: ProcessEnvironment,
   store: NativeStore,
 ): { readonly missing: readonly number[]; readonly text: string; readonly first: number | undefined } {
-  const hostOfRank = Array.from({ length: worldSize }, (_, rank) => hostOf(store, rank));
+  const hostOfRank = Array.from({ length: worldSize }, (_, rank) => findHost(store, rank));
   const missing = hostOfRank.flatMap((host, rank) => (host === undefined ? [rank] : []));
   const silent = Array.from({ length: numNodes }, (_, host) => host).filter(
     (host) => !hostOfRank.includes(host),

@@ -2,7 +2,7 @@
 // variable BEHAVIOUR says.
 import { writeSync } from 'node:fs';
 import { joinWorld } from '@mtl/comm';
-import { exitCodeOf, formatError } from '@mtl/errors';
+import { chooseExitCode, formatError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 
 const { BEHAVIOUR = '', TIMEOUT_MS = '20000', HEARTBEAT_MS = '15000' } = process.env;
@@ -40,5 +40,5 @@ try {
   world.close();
 } catch (error) {
   process.stderr.write(`${formatError(error)}\n`);
-  process.exit(exitCodeOf(error));
+  process.exit(chooseExitCode(error));
 }

@@ -4,7 +4,7 @@
 // LATE_MS: how late rank 0 starts the operations that GPUs wait for, in milliseconds.
 import { writeSync } from 'node:fs';
 import { createMeshGroups, type JobEngineName, joinWorld, ProcessMesh, type Work } from '@mtl/comm';
-import { exitCodeOf, formatError } from '@mtl/errors';
+import { chooseExitCode, formatError } from '@mtl/errors';
 import { openDevice, Tensor } from '@mtl/kernels';
 import collectives, { type CollectiveCases } from '../ranks/collectives.js';
 import { receiveWhileRecording } from '../ranks/receive-while-recording.js';
@@ -90,5 +90,5 @@ try {
   world.close();
 } catch (error) {
   process.stderr.write(`${formatError(error)}\n`);
-  process.exit(exitCodeOf(error));
+  process.exit(chooseExitCode(error));
 }

@@ -33,7 +33,7 @@ export default function collectives(world: World, cases: CollectiveCases): Recor
       for (const [name, run] of Object.entries(operations)) {
         if (cases.operations?.includes(name) === false) continue;
         const result = run(world.group, { dtype, size, device: cases.device ?? 'cpu' });
-        hashes[`${name} ${dtype} ${size}`] = hashOf(result);
+        hashes[`${name} ${dtype} ${size}`] = computeHash(result);
         result.dispose();
       }
     }
@@ -162,7 +162,7 @@ function values(dtype: DType, size: number, rank: number): TypedArray {
   return array;
 }
 
-function hashOf(tensor: Tensor): string {
+function computeHash(tensor: Tensor): string {
   const bytes = new Uint8Array(tensor.size * bytesPerElement(tensor.dtype));
   const array = tensor.read();
   bytes.set(new Uint8Array(array.buffer, array.byteOffset, array.byteLength));

@@ -1,5 +1,5 @@
 import { LocalWorld, type OperationCount, type World } from '@mtl/comm';
-import { sizeOf, Tensor } from '@mtl/kernels';
+import { countElements, Tensor } from '@mtl/kernels';
 
 export interface GroupsResult {
   readonly row: number[];
@@ -20,7 +20,7 @@ export interface GroupsResult {
 
 const ones = (shape: readonly number[], value = 1): Tensor =>
   Tensor.from(
-    Array.from({ length: sizeOf(shape) }, () => value),
+    Array.from({ length: countElements(shape) }, () => value),
     { shape, dtype: 'float32' },
   );
 

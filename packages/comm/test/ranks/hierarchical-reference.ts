@@ -16,10 +16,10 @@ const done: Work = new CallbackWork();
  */
 export default function hierarchicalReference(world: World, { hosts, ...cases }: HierarchicalCases): unknown {
   const ranks = hosts.map((_, rank) => rank);
-  const ranksOf = (host: number): number[] => ranks.filter((rank) => hosts[rank] === host);
-  const own = ranksOf(hosts[world.rank]!);
-  const leaders = [...new Set(hosts)].map((host) => ranksOf(host)[0]!);
-  const isEven = leaders.every((leader) => ranksOf(hosts[leader]!).length === own.length);
+  const listRanks = (host: number): number[] => ranks.filter((rank) => hosts[rank] === host);
+  const own = listRanks(hosts[world.rank]!);
+  const leaders = [...new Set(hosts)].map((host) => listRanks(host)[0]!);
+  const isEven = leaders.every((leader) => listRanks(hosts[leader]!).length === own.length);
   const inHost = world.createGroup({ name: 'host', ranks: own });
   const between = leaders.includes(world.rank)
     ? world.createGroup({ name: 'leaders', ranks: leaders })

@@ -11,14 +11,14 @@ export default function inMemoryCases(
   return Object.fromEntries(names.map((name) => [name, cases[name](world)]));
 }
 
-const tensorOf = (values: readonly number[], dtype: 'float32' | 'int32' | 'bfloat16' = 'float32'): Tensor =>
+const makeTensor = (values: readonly number[], dtype: 'float32' | 'int32' | 'bfloat16' = 'float32'): Tensor =>
   Tensor.from(values, { shape: [values.length], dtype });
 
 const cases = {
   engine: ({ group }: World) => group.engine,
   /** Tests that results appear only in `wait`. */
   forgottenWait: ({ group, rank }: World) => {
-    const tensor = tensorOf([rank]);
+    const tensor = makeTensor([rank]);
     const work = group.allReduce(tensor);
     const before = tensor.item();
     work.wait();
@@ -26,28 +26,28 @@ const cases = {
   },
   /** Tests that inputs are copied at the start. */
   changedInput: ({ group, rank }: World) => {
-    const input = tensorOf([rank + 1]);
-    const output = tensorOf([0, 0]);
+    const input = makeTensor([rank + 1]);
+    const output = makeTensor([0, 0]);
     const work = group.allGather({ output, input });
     input.zero();
     work.wait();
     return output.toArray();
   },
   largeIntegers: ({ group, rank }: World) => {
-    const tensor = tensorOf([2 ** 24 + rank, 2 ** 31 - 1], 'int32');
+    const tensor = makeTensor([2 ** 24 + rank, 2 ** 31 - 1], 'int32');
     group.allReduce(tensor).wait();
     return tensor.toArray();
   },
   roundedOnce: ({ group, rank }: World) => {
     // 256 + 1 is 256 in bfloat16, and 256 + 1 + 1 is 258: rounding after every addition would lose both ones
-    const tensor = tensorOf([rank === 0 ? 256 : 1], 'bfloat16');
+    const tensor = makeTensor([rank === 0 ? 256 : 1], 'bfloat16');
     group.allReduce(tensor).wait();
     return tensor.toArray();
   },
-  otherSize: ({ group, rank }: World) => void group.allReduce(tensorOf(rank === 0 ? [1] : [1, 2])).wait(),
+  otherSize: ({ group, rank }: World) => void group.allReduce(makeTensor(rank === 0 ? [1] : [1, 2])).wait(),
   late: ({ group, rank }: World) => void (rank === 0 && group.barrier().wait()),
   statistics: ({ group, rank }: World) => {
-    const tensor = tensorOf([rank, rank]);
+    const tensor = makeTensor([rank, rank]);
     group.send(tensor, { to: 1 - rank });
     group.receive(tensor, { from: 1 - rank }).wait();
     group.barrier().wait();
@@ -55,7 +55,7 @@ const cases = {
     return [send.calls, send.sentBytes, receive.calls, receive.sentBytes, barrier.calls, tensor.toArray()];
   },
   misuse: ({ group, rank }: World) => {
-    const tensor = tensorOf([1, 2, 3]);
+    const tensor = makeTensor([1, 2, 3]);
     const codes: string[] = [];
     for (const call of [
       () => group.allGather({ output: tensor, input: tensor }),

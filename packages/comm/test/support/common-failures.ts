@@ -1,8 +1,8 @@
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { expect, it } from 'vitest';
 import {
+  collectErrors,
   complete,
-  errorsOf,
   expectKilledIsNamedAtOnce,
   ready,
   type StartFailing,
@@ -15,27 +15,27 @@ export function commonFailures({ start, culprit }: { start: StartFailing; culpri
     expectKilledIsNamedAtOnce(start, culprit));
 
   it('that ends by process.exit is as good as killed', { tags: ['whole'] }, async () => {
-    for (const error of await errorsOf(start('exit').slice(0, culprit))) {
+    for (const error of await collectErrors(start('exit').slice(0, culprit))) {
       expect(error).toMatchObject({ code: 'MTL_RANK_DIED', details: { rank: culprit, ...complete } });
     }
   });
 
   it('that fails is reported with its own words', async () => {
-    for (const error of await errorsOf(start('throw').slice(0, culprit))) {
+    for (const error of await collectErrors(start('throw').slice(0, culprit))) {
       expect(error).toMatchObject({ code: 'MTL_ABORTED', details: { rank: culprit, ...complete } });
       expect(error.message).toContain(`rank ${culprit} failed: Error: a bug in the program`);
     }
   });
 
   it('that fails with a coded error is reported with that code', { tags: ['whole'] }, async () => {
-    for (const error of await errorsOf(start('throwCoded').slice(0, culprit))) {
+    for (const error of await collectErrors(start('throwCoded').slice(0, culprit))) {
       expect(error).toMatchObject({ code: 'MTL_EXAMPLE', details: { rank: culprit, ...complete } });
       expect(error.message).toContain(`rank ${culprit} failed: a mistake of the user`);
     }
   });
 
   it('that leaves in order is an error only of who waits for it', async () => {
-    for (const error of await errorsOf(start('leave').slice(0, culprit))) {
+    for (const error of await collectErrors(start('leave').slice(0, culprit))) {
       expect(error).toMatchObject({ code: 'MTL_RANK_LEFT', details: { rank: culprit, ...complete } });
     }
   });
@@ -44,21 +44,21 @@ export function commonFailures({ start, culprit }: { start: StartFailing; culpri
     const processes = start('none', { timeoutMs });
     await ready(processes);
     processes[culprit]!.child.kill('SIGSTOP');
-    for (const error of await errorsOf(processes.slice(0, culprit))) {
+    for (const error of await collectErrors(processes.slice(0, culprit))) {
       expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { rank: culprit, ...complete } });
       expect(error.message).toContain(`rank ${culprit} did not come within ${timeoutMs / 1000} s`);
     }
   });
 
   it('that does not create a group is named by the others', { tags: ['whole'] }, async () => {
-    for (const error of await errorsOf(start('noGroup', { timeoutMs }).slice(1))) {
+    for (const error of await collectErrors(start('noGroup', { timeoutMs }).slice(1))) {
       expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { rank: 0, operation: 'createGroup' } });
       expect(error.message).toContain('for rank 0 to create group extra');
     }
   });
 
   it('that sends another number of elements than is expected is an error of all', async () => {
-    for (const error of await errorsOf(start('otherParts'))) {
+    for (const error of await collectErrors(start('otherParts'))) {
       expect(error).toMatchObject({ code: 'MTL_MISMATCH', details: complete });
       expect(error.message).toContain(`rank ${culprit} sends 3 elements to rank 0, which expects 2`);
     }
@@ -73,7 +73,7 @@ export function commonFailures({ start, culprit }: { start: StartFailing; culpri
   ] as const)(
     'that does something else (%s) is an error of all, which shows both',
     async (kind, theirs, ours) => {
-      for (const error of await errorsOf(start(kind))) {
+      for (const error of await collectErrors(start(kind))) {
         expect(error).toMatchObject({ code: 'MTL_MISMATCH', details: complete });
         expect(error.message).toContain(theirs);
         expect(error.message).toContain(ours);

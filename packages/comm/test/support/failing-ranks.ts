@@ -43,7 +43,7 @@ export function failingRanks(defaults: () => Partial<RanksOptions>): StartFailin
  * Returns the reports of the survivors, in order of their ranks, after all survivors have ended on their own
  * with status 1.
  */
-export async function errorsOf(survivors: readonly RankProcess[]) {
+export async function collectErrors(survivors: readonly RankProcess[]) {
   const ended = await Promise.all(survivors.map((rank) => rank.ended));
   return survivors.map(({ lines, stderr }, index) => {
     const last = lines.at(-1);
@@ -63,7 +63,7 @@ export async function expectKilledIsNamedAtOnce(start: StartFailing, culprit: nu
     await ready(processes);
     const killed = Date.now();
     processes[culprit]!.child.kill('SIGKILL');
-    const errors = await errorsOf(processes.slice(0, culprit));
+    const errors = await collectErrors(processes.slice(0, culprit));
     for (const error of errors) {
       expect(error).toMatchObject({ code: 'MTL_RANK_DIED', details: { rank: culprit, ...complete } });
       expect(error.message).toMatch(new RegExp(`rank ${culprit} .*has ended`));

@@ -10,7 +10,7 @@ export interface AdaptedConfiguration {
 }
 
 /** Returns only the adapters of a configuration. */
-export const adaptersOf = ({ lora }: AdaptedConfiguration): AdaptedConfiguration =>
+export const pickAdapters = ({ lora }: AdaptedConfiguration): AdaptedConfiguration =>
   lora === undefined ? {} : { lora };
 
 /** The schema of `AdaptedConfiguration`, as checkpoints save it. */

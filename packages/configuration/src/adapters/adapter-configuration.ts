@@ -1,4 +1,4 @@
-import { loraSpecificationOf } from '@mtl/formats';
+import { specifyLora } from '@mtl/formats';
 import type { GptModelConfiguration } from '@mtl/models';
 import type { FlagReader } from '../validation/flag-reader.js';
 import type { AdaptedConfiguration } from './adapted-configuration.js';
@@ -56,7 +56,7 @@ export function adapterConfiguration(
   }
   const lora = { alpha: rank, targets: ['all-linear'], ...flags.values(adapterFlags), rank };
   // rejects names that no layer of the model has
-  loraSpecificationOf(lora, model());
+  specifyLora(lora, model());
   return { lora };
 }
 

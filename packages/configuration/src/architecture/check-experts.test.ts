@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { configure, errorOf, withFlags } from '../../test/support/configure.js';
+import { catchError, configure, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
 
-const noticesOf = (line: string): readonly string[] =>
+const listNotices = (line: string): readonly string[] =>
   configure(withFlags(line)).notices.filter((text) => /moe|expert/.test(text));
 
 it('fills in what a model with experts has by default, and nothing of one without', () => {
@@ -34,10 +34,10 @@ it('fills in what a model with experts has by default, and nothing of one withou
 });
 
 it('takes the width of an expert from that of a dense layer', () => {
-  const widthOf = (line: string) => configure(withFlags(`--num-experts 8 ${line}`)).model.moeFfnHiddenSize;
-  expect(widthOf('--ffn-hidden-size 96')).toBe(96);
-  expect(widthOf('--ffn-hidden-size 96 --moe-ffn-hidden-size 32')).toBe(32);
-  expect(widthOf('--swiglu')).toBe(128);
+  const readWidth = (line: string) => configure(withFlags(`--num-experts 8 ${line}`)).model.moeFfnHiddenSize;
+  expect(readWidth('--ffn-hidden-size 96')).toBe(96);
+  expect(readWidth('--ffn-hidden-size 96 --moe-ffn-hidden-size 32')).toBe(32);
+  expect(readWidth('--swiglu')).toBe(128);
 });
 
 it.each<[string, unknown]>([
@@ -64,37 +64,37 @@ it.each<[string, string, unknown]>([
 });
 
 it('says what depends on how the batch is split', () => {
-  expect(noticesOf('--num-experts 8')).toEqual([]);
-  expect(noticesOf('--num-experts 8 --moe-aux-loss-coeff 0')).toEqual([]);
+  expect(listNotices('--num-experts 8')).toEqual([]);
+  expect(listNotices('--num-experts 8 --moe-aux-loss-coeff 0')).toEqual([]);
   const aux = expect.stringMatching(
     /aux_loss depends on how the batch is split over micro-batches and data-parallel ranks; seq_aux_loss does not$/,
   );
-  expect(noticesOf('--num-experts 8 --moe-aux-loss-coeff 0.01')).toEqual([aux]);
+  expect(listNotices('--num-experts 8 --moe-aux-loss-coeff 0.01')).toEqual([aux]);
   const two = '--num-experts 8 --moe-router-load-balancing-type seq_aux_loss aux_loss --moe-aux-loss-coeff';
-  expect(noticesOf(`${two} 0.01 0.01`)).toEqual([aux]);
-  expect(noticesOf(`${two} 0.01 0`)).toEqual([]);
-  expect(noticesOf('--num-experts 8 --moe-expert-capacity-factor 1')).toEqual([
+  expect(listNotices(`${two} 0.01 0.01`)).toEqual([aux]);
+  expect(listNotices(`${two} 0.01 0`)).toEqual([]);
+  expect(listNotices('--num-experts 8 --moe-expert-capacity-factor 1')).toEqual([
     expect.stringMatching(/^--moe-expert-capacity-factor: which tokens are dropped depends on how the batch/),
   ]);
 });
 
 it('says what has no effect', () => {
-  expect(noticesOf('--num-experts 8 --moe-token-drop-policy position')).toEqual([
+  expect(listNotices('--num-experts 8 --moe-token-drop-policy position')).toEqual([
     '--moe-token-drop-policy has no effect without --moe-expert-capacity-factor',
   ]);
-  expect(noticesOf('--num-experts 8 --moe-router-pre-softmax --moe-router-score-function sigmoid')).toEqual([
-    '--moe-router-pre-softmax has no effect with --moe-router-score-function sigmoid',
-  ]);
+  expect(listNotices('--num-experts 8 --moe-router-pre-softmax --moe-router-score-function sigmoid')).toEqual(
+    ['--moe-router-pre-softmax has no effect with --moe-router-score-function sigmoid'],
+  );
   const none = '--num-experts 8 --moe-router-load-balancing-type none --moe-aux-loss-coeff';
-  expect(noticesOf(`${none} 0.1`)).toEqual([expect.stringMatching(/-coeff has no effect with .* none$/)]);
-  expect(noticesOf(`${none} 0`)).toEqual([]);
+  expect(listNotices(`${none} 0.1`)).toEqual([expect.stringMatching(/-coeff has no effect with .* none$/)]);
+  expect(listNotices(`${none} 0`)).toEqual([]);
   expect(
-    noticesOf('--num-experts 0 --moe-router-topk 4 --no-moe-shared-expert-gate --moe-layer-freq 1'),
+    listNotices('--num-experts 0 --moe-router-topk 4 --no-moe-shared-expert-gate --moe-layer-freq 1'),
   ).toEqual(['without experts no effect: --moe-layer-freq, --moe-router-topk']);
 });
 
 it('writes a list that has the number of layers', () => {
-  const { remedy } = errorOf(withFlags('--num-experts 8 --moe-layer-freq [0,1]'));
+  const { remedy } = catchError(withFlags('--num-experts 8 --moe-layer-freq [0,1]'));
   const list = /"(.*)"/.exec(remedy!)![1];
   expect(configure(withFlags(`--num-experts 8 --moe-layer-freq ${list}`)).model.moeLayerFreq).toEqual([
     0, 1, 1, 1,

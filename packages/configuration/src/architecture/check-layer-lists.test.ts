@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { configure, errorOf, withFlags } from '../../test/support/configure.js';
+import { catchError, configure, withFlags } from '../../test/support/configure.js';
 
 const rope = '--position-embedding-type rope';
 const window = '--window-size 7,0';
@@ -24,7 +24,7 @@ describe('layers with a window, and without rotation', () => {
     [`${rope} --no-rope-freq [1]`, 'MTL_LAYER_LIST', '4 numbers of 0 or 1'],
     [`${window} --window-attn-skip-freq [2,0]`, 'MTL_FLAG_VALUE', 'a list of 0 and 1'],
   ])('are refused of %s', (flags, code, expected) => {
-    const error = errorOf(withFlags(flags));
+    const error = catchError(withFlags(flags));
     expect(error).toMatchObject({ code, expected: expect.stringContaining(expected) as string });
   });
 
@@ -32,6 +32,6 @@ describe('layers with a window, and without rotation', () => {
     ['--window-attn-skip-freq 2', '--window-size'],
     ['--no-rope-freq 2', '--position-embedding-type rope'],
   ])('are refused where nothing has them: %s', (flags, expected) => {
-    expect(errorOf(withFlags(flags))).toMatchObject({ code: 'MTL_FLAG_NEEDS', expected });
+    expect(catchError(withFlags(flags))).toMatchObject({ code: 'MTL_FLAG_NEEDS', expected });
   });
 });

@@ -94,10 +94,10 @@ it.each(['rope', 'yarn'])('accepts --reset-position-ids alone with %s, and says 
 });
 
 describe('the positions of a model', () => {
-  const modelOf = (line: string) => configure(withFlags(line)).model;
+  const configureModel = (line: string) => configure(withFlags(line)).model;
 
   it("have Megatron-LM's numbers with yarn, and none of them otherwise", () => {
-    expect(modelOf('--position-embedding-type yarn')).toMatchObject({
+    expect(configureModel('--position-embedding-type yarn')).toMatchObject({
       positionEmbeddingType: 'yarn',
       rotaryScalingFactor: 1,
       yarnOriginalMaxPositionEmbeddings: 4096,
@@ -112,7 +112,7 @@ describe('the positions of a model', () => {
       '--position-embedding-type rope',
       '--position-embedding-type rope --use-rope-scaling',
     ]) {
-      const stated = Object.entries(modelOf(line)).filter(([, value]) => value !== undefined);
+      const stated = Object.entries(configureModel(line)).filter(([, value]) => value !== undefined);
       expect(
         stated.filter(([key]) => /yarn|mscale|rotaryScaling|LowFreq|HighFreq|Original/i.test(key)),
       ).toEqual([]);
@@ -120,15 +120,15 @@ describe('the positions of a model', () => {
   });
 
   it('have no weights next to a factor of attention', () => {
-    const model = modelOf('--position-embedding-type yarn --yarn-attention-factor 1.2');
+    const model = configureModel('--position-embedding-type yarn --yarn-attention-factor 1.2');
     expect(model).toMatchObject({ yarnAttentionFactor: 1.2, mscale: undefined, mscaleAllDim: undefined });
   });
 
   it('state the numbers of Llama 3.1 only where they are others', () => {
     const llama3 = '--position-embedding-type rope --use-rope-scaling';
     const usual = `${llama3} --rope-scaling-low-freq-factor 1 --rope-scaling-high-freq-factor 4 --rope-scaling-original-max-position-embeddings 8192`;
-    expect(modelOf(usual)).toEqual(modelOf(llama3));
-    expect(modelOf(`${llama3} --rope-scaling-original-max-position-embeddings 16`)).toMatchObject({
+    expect(configureModel(usual)).toEqual(configureModel(llama3));
+    expect(configureModel(`${llama3} --rope-scaling-original-max-position-embeddings 16`)).toMatchObject({
       ropeScalingOriginalMaxPositionEmbeddings: 16,
     });
   });

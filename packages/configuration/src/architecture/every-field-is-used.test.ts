@@ -3,8 +3,8 @@ import { expect, it } from 'vitest';
 import { parseFlags } from '../command-line/parse-flags.js';
 import { validateConfiguration } from '../validation/validate-configuration.js';
 import type { ModelKind } from './architecture-field.js';
-import { fieldsOf } from './fields-of.js';
-import { bertModelOf, gptModelOf } from './models-of-configuration.js';
+import { listFields } from './fields-of.js';
+import { describeBertModel, describeGptModel } from './models-of-configuration.js';
 
 const common = { device: 'cpu', dtype: 'float32', seed: 1 } as const;
 
@@ -45,8 +45,8 @@ function keysRead(kind: ModelKind): ReadonlySet<string> {
     const { model, ...others } = validateConfiguration(
       parseFlags([...line.split(' '), ...data], { model: kind }),
     );
-    if (kind === 'gpt') new GptStage({ ...common, model: watched(gptModelOf(model, 256)) });
-    else new BertStage({ ...common, model: watched(bertModelOf({ model, ...others }, 256)) });
+    if (kind === 'gpt') new GptStage({ ...common, model: watched(describeGptModel(model, 256)) });
+    else new BertStage({ ...common, model: watched(describeBertModel({ model, ...others }, 256)) });
   }
   return read;
 }
@@ -55,7 +55,7 @@ it.each(['gpt', 'bert'] as const)('is used by its models: a flag of the architec
   const read = keysRead(kind);
   const isUnused = ({ key }: { readonly key: string }): boolean => !read.has(key);
   expect(
-    fieldsOf(kind)
+    listFields(kind)
       .filter(([, field]) => isUnused(field))
       .map(([name]) => name),
   ).toEqual([]);

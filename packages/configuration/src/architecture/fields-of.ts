@@ -25,14 +25,14 @@ export function schemasOfArchitecture(
   of: 'others',
 ): FlagsOf<Exclude<ArchitectureFlag, BertFlag | ExpertFlag>>;
 export function schemasOfArchitecture(of: 'bert' | 'experts' | 'others'): object {
-  const groupOf = (name: string, { kind }: ArchitectureField) =>
+  const chooseGroup = (name: string, { kind }: ArchitectureField) =>
     kind === 'bert' ? 'bert' : Object.hasOwn(expertFields, name) ? 'experts' : 'others';
-  const chosen = entries.filter(([name, field]) => groupOf(name, field) === of);
+  const chosen = entries.filter(([name, field]) => chooseGroup(name, field) === of);
   return Object.fromEntries(chosen.map(([name, { flag }]) => [name, flag]));
 }
 
 /** Returns the fields of a kind of model, or of all kinds, with their flags. */
-export function fieldsOf(kind?: ModelKind): ReadonlyArray<readonly [ArchitectureFlag, ArchitectureField]> {
+export function listFields(kind?: ModelKind): ReadonlyArray<readonly [ArchitectureFlag, ArchitectureField]> {
   return kind === undefined
     ? entries
     : entries.filter(([, field]) => field.kind === undefined || field.kind === kind);
@@ -50,6 +50,6 @@ export function pickFields(
   model: TransformerConfiguration,
   decides: ReadonlyArray<ArchitectureField['decides']>,
 ): Partial<TransformerConfiguration> {
-  const keys = fieldsOf().flatMap(([, field]) => (decides.includes(field.decides) ? [field.key] : []));
+  const keys = listFields().flatMap(([, field]) => (decides.includes(field.decides) ? [field.key] : []));
   return Object.fromEntries(Object.entries(model).filter(([key]) => keys.includes(key)));
 }

@@ -104,7 +104,7 @@ class ListReader {
  */
 export function layerListText(layers: LayerList): string {
   if (typeof layers === 'number') return String(layers);
-  const period = periodOf(layers);
+  const period = findPeriod(layers);
   if (period < layers.length) return repeated(layers.slice(0, period), layers.length / period);
   // runs of equal values; neighbouring values that do not repeat share one pair of brackets
   const parts: { list: number[]; times: number }[] = [];
@@ -126,7 +126,7 @@ const repeated = (list: readonly number[], times: number): string =>
   `[${list.join()}]${times === 1 ? '' : `*${times}`}`;
 
 /** Returns the length of the shortest beginning whose repetition gives the list. */
-function periodOf(list: readonly number[]): number {
+function findPeriod(list: readonly number[]): number {
   const lengths = Array.from({ length: list.length }, (_, index) => index + 1);
   return lengths.find(
     (length) => list.length % length === 0 && list.every((value, index) => value === list[index % length]),

@@ -7,7 +7,7 @@ import { architectureFields } from './architecture-fields.js';
 import { checkExperts } from './check-experts.js';
 import { checkAttentionLayers } from './check-layer-lists.js';
 import { checkPositions } from './check-positions.js';
-import { type ArchitectureFlag, fieldsOf } from './fields-of.js';
+import { type ArchitectureFlag, listFields } from './fields-of.js';
 import { configuredField } from './models-of-configuration.js';
 
 /** The fields of the architecture that are not derived from several flags. */
@@ -39,7 +39,7 @@ function configuredFields(flags: FlagReader): FieldsOfFlags {
   };
   const width = architectureFields['ffn-hidden-size'].otherwise(given) as number;
   const known = { ...given, ffnHiddenSize: flags.get('ffn-hidden-size') ?? width };
-  const chosen = fieldsOf().filter(([, { kind }]) => kind !== 'bert');
+  const chosen = listFields().filter(([, { kind }]) => kind !== 'bert');
   const values = chosen.map(([name, field]) => {
     const { key, isFlagValue } = configuredField(name, field);
     const value = configuredValue(flags, { name, field, known });

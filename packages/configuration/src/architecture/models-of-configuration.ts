@@ -7,7 +7,7 @@ import type {
   PretrainingConfiguration,
 } from '../pretraining-configuration.js';
 import { type ArchitectureField, type ModelKind, modelValue, unstatedValue } from './architecture-field.js';
-import { type ArchitectureFlag, fieldsOf } from './fields-of.js';
+import { type ArchitectureFlag, listFields } from './fields-of.js';
 
 /** The fields of a model that flags decide: all but the vocabulary. */
 export type ModelFields = Omit<TransformerConfiguration, 'vocabularySize'>;
@@ -36,7 +36,7 @@ function modelOfConfiguration(
   { model, bert }: Pick<PretrainingConfiguration, 'model' | 'bert'>,
 ): ModelFields {
   const configured = { ...model, ...bert, kind } as Readonly<Record<string, unknown>>;
-  const values = fieldsOf(kind).map(([name, field]) => {
+  const values = listFields(kind).map(([name, field]) => {
     const { key, isFlagValue } = configuredField(name, field);
     const stated = isFlagValue ? modelValue(field, configured[key]) : configured[key];
     return [field.key, stated ?? modelValue(field, unstatedValue(field, configured))] as const;
@@ -45,7 +45,7 @@ function modelOfConfiguration(
 }
 
 /** Returns the configuration of a GPT with the flags' architecture and the tokenizer's vocabulary size. */
-export function gptModelOf(model: ModelConfiguration, vocabularySize: number): GptModelConfiguration {
+export function describeGptModel(model: ModelConfiguration, vocabularySize: number): GptModelConfiguration {
   const fields = modelOfConfiguration('gpt', { model }) as Omit<GptModelConfiguration, 'vocabularySize'>;
   return { ...fields, vocabularySize };
 }
@@ -53,11 +53,11 @@ export function gptModelOf(model: ModelConfiguration, vocabularySize: number): G
 type FieldsOfFlags = Omit<BertModelConfiguration, 'vocabularySize' | 'tokenTypeVocabularySize'>;
 
 /** Returns the configuration of a BERT with the flags' architecture and the tokenizer's vocabulary size. */
-export function bertModelOf(
+export function describeBertModel(
   configuration: Pick<PretrainingConfiguration, 'model' | 'bert'>,
   vocabularySize: number,
 ): BertModelConfiguration {
-  const bert = bertOf(configuration);
+  const bert = requireBert(configuration);
   const fields = modelOfConfiguration('bert', { model: configuration.model, bert }) as FieldsOfFlags;
   return { ...fields, vocabularySize, tokenTypeVocabularySize: 2 };
 }
@@ -67,7 +67,7 @@ export function bertModelOf(
  *
  * @throws UsageError MTL_MODEL_KIND for the configuration of another model
  */
-export function bertOf({ bert }: Pick<PretrainingConfiguration, 'bert'>): BertConfiguration {
+export function requireBert({ bert }: Pick<PretrainingConfiguration, 'bert'>): BertConfiguration {
   if (bert !== undefined) return bert;
   throw new UsageError('MTL_MODEL_KIND', 'a BERT is built from the configuration of another model', {
     expected: "a configuration whose kind is 'bert'",

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { plainRuns, resolvedOf, runs, valuesOf } from '../../test/support/runs-of-all-flags.js';
+import { listValues, plainRuns, resolveRun, runs } from '../../test/support/runs-of-all-flags.js';
 import { type FlagName, flagNames } from '../schema/flag-schema.js';
 
 /** Flags that do not affect any field of a configuration, with the reason. */
@@ -14,10 +14,10 @@ const withoutField: Readonly<Partial<Record<FlagName, string>>> = {
 
 /** Returns whether another value of a flag changes a field of one of the runs. */
 function hasEffect(name: FlagName): boolean {
-  const values = valuesOf(name);
+  const values = listValues(name);
   return plainRuns.some(({ flags, worldSize, resolved }) =>
     values.some((value) => {
-      const changed = resolvedOf({ ...flags, values: { ...flags.values, [name]: value } }, worldSize);
+      const changed = resolveRun({ ...flags, values: { ...flags.values, [name]: value } }, worldSize);
       return changed !== undefined && JSON.stringify(changed) !== JSON.stringify(resolved);
     }),
   );

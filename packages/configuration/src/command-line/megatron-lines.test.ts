@@ -152,10 +152,10 @@ it('lets a command line leave out the window of a file', () => {
   try {
     const file = join(directory, 'run.yaml');
     writeFileSync(file, 'window-size: "(128, 0)"');
-    const windowOf = (...more: string[]): unknown =>
+    const readWindow = (...more: string[]): unknown =>
       parseFlags(['--config', file, ...more]).values['window-size'];
-    expect(windowOf()).toBe('128,0');
-    expect(windowOf('--window-size', '-1,0')).toBeUndefined();
+    expect(readWindow()).toBe('128,0');
+    expect(readWindow('--window-size', '-1,0')).toBeUndefined();
   } finally {
     rmSync(directory, { recursive: true });
   }

@@ -5,7 +5,7 @@ import { formatError } from '@mtl/errors';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { describeFlag } from '../schema/describe-flag.js';
-import { type FlagName, type Flags, factsOf, flagNames } from '../schema/flag-schema.js';
+import { type FlagName, type Flags, findFlagFacts, flagNames } from '../schema/flag-schema.js';
 import { modelOfFlag } from '../schema/model-of-flag.js';
 import { megatronFlags } from './megatron/judge-megatron-flag.js';
 import { parseFlags } from './parse-flags.js';
@@ -14,7 +14,7 @@ const words = (line: string): readonly string[] => line.split(' ').filter((word)
 const parse = (line: string) => parseFlags(words(line));
 
 /** Returns the first line of the error message that a user sees. */
-function errorOf(line: string | readonly string[]): string {
+function catchMessage(line: string | readonly string[]): string {
   try {
     parseFlags(typeof line === 'string' ? words(line) : line);
   } catch (error) {
@@ -145,7 +145,7 @@ describe('parseFlags', () => {
       'error[MTL_PRESET]: unknown preset gpt2-124; expected default, moe-3m, gpt2-4m, char-10m, gpt2-124m',
     ],
   ])('refuses %s', (line, text) => {
-    expect(errorOf(line)).toContain(text);
+    expect(catchMessage(line)).toContain(text);
   });
 
   it('reads any set of flags back from the command line it is written to', () => {
@@ -169,7 +169,7 @@ describe('parseFlags', () => {
 const choicesIn = (name: FlagName) => describeFlag(name).choices.slice(0, 2);
 
 function sampleValue(name: FlagName): unknown {
-  const { kind, placeholder } = factsOf(name);
+  const { kind, placeholder } = findFlagFacts(name);
   // the optimizer's last choice is a name for two flags together
   const choices: Partial<Record<FlagName, string>> = { 'tokenizer-type': 'NullTokenizer', optimizer: 'muon' };
   const texts: Partial<Record<FlagName, string>> = {
@@ -196,7 +196,7 @@ describe('flags that cannot be used', () => {
   it('are reported together, each with its reason and what to do, and no notice hides them', () => {
     const line =
       '--onnx-safe --use-flash-attn --enable-one-logger --hiden-size 64 --one-logger-project a --bf16';
-    expect(errorOf(line)).toBe(
+    expect(catchMessage(line)).toBe(
       [
         'error[MTL_FLAG_UNSUPPORTED]: 4 flags on the command line cannot be used:',
         '  --onnx-safe (a variant of GELU for ONNX in Megatron-LM) is not supported: feed-forward layers have GELU, SwiGLU, quick GEGLU or squared ReLU; leave it out, or pass --swiglu, --quick-geglu or --squared-relu',
@@ -239,7 +239,7 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
     ['--optimizer lion', /MTL_FLAG_VALUE.*remedy: there are AdamW and Muon: use --optimizer adam or/s],
     ['--muon-coefficient-type polar_express', /expected simple, quintic.*remedy: leave it out for quintic/s],
   ])('is refused with a message of its own: %s', (line, message) => {
-    expect(errorOf(line)).toMatch(message);
+    expect(catchMessage(line)).toMatch(message);
   });
 
   it.each([
@@ -274,7 +274,7 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
     ['--transformer-impl', /--transformer-impl needs a value/],
     ['--transformer-impl local other', /"other" behind --transformer-impl/],
   ])('is still read properly: %s', (line, message) => {
-    expect(errorOf(line)).toMatch(message);
+    expect(catchMessage(line)).toMatch(message);
   });
 
   it('has no effect next to a flag that the program does not use, in a file too', () => {
@@ -361,7 +361,7 @@ describe('--config and --preset', () => {
 
   it('reports all keys that cannot be used together', () => {
     const path = file('run.yaml', 'num-layer: 3\nonnx-safe: true\nlr: 1\n');
-    expect(errorOf(`--config ${path}`)).toMatch(
+    expect(catchMessage(`--config ${path}`)).toMatch(
       /MTL_CONFIG_KEY\]: 2 flags in .*run.yaml cannot be used:\n {2}num-layer is not a flag; expected num-layers; .*\n {2}--onnx-safe \(/,
     );
   });
@@ -397,11 +397,11 @@ describe('--config and --preset', () => {
     ['run.json', '{\n"lr": 1,\n}', /MTL_CONFIG_FILE.*run.json, line 3/],
     ['run.json', '{"format":"mtl-configuration"}', /MTL_CONFIG_FILE.*without flags/],
   ])('refuses %s: %j', (name, content, message) => {
-    expect(errorOf(`--config ${file(name, content)}`)).toMatch(message);
+    expect(catchMessage(`--config ${file(name, content)}`)).toMatch(message);
   });
 
   it('refuses a file that is not there', () => {
-    expect(errorOf(`--config ${join(directory, 'no.yaml')}`)).toMatch(
+    expect(catchMessage(`--config ${join(directory, 'no.yaml')}`)).toMatch(
       /MTL_CONFIG_FILE.*no.yaml: does not exist/,
     );
   });
@@ -443,7 +443,7 @@ describe('--config and --preset', () => {
     expect(parseFlags(['--config', all], { model: 'bert' }).values['mask-prob']).toBe(0.15);
     expect(parseFlags(['--config', all]).values['eod-mask-loss']).toBe(false);
     const other = file('other.yaml', 'mask-prob: 0.2\n');
-    expect(errorOf(`--config ${other}`)).toMatch(/MTL_FLAG_MODEL.*--mask-prob in .*other.yaml/);
+    expect(catchMessage(`--config ${other}`)).toMatch(/MTL_FLAG_MODEL.*--mask-prob in .*other.yaml/);
   });
 
   it('a switch that is turned off leaves its rivals alone', () => {

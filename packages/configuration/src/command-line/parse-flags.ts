@@ -6,8 +6,8 @@ import { flagValuesOption, modelKindOption } from '../options/option-checks.js';
 import {
   type FlagName,
   type Flags,
-  factsOf,
   findFlagAlias,
+  findFlagFacts,
   flagNames,
   isFlagName,
 } from '../schema/flag-schema.js';
@@ -135,7 +135,7 @@ function readCommandLine(argv: readonly string[], unused: Flags): CommandLine {
     const flag = withoutAlias(written);
     const { name } = flag;
     const target = isFlagName(name) ? name : (switchedOffBy(name) ?? name);
-    const value = isFlagName(target) ? flagValueOf(target, flag) : valuesOf(flag);
+    const value = isFlagName(target) ? parseFlagValue(target, flag) : listValues(flag);
     const before = last.get(target);
     if (before !== undefined) {
       refuseContradiction({ target, before, second: { written, flag, value } });
@@ -158,7 +158,7 @@ function readCommandLine(argv: readonly string[], unused: Flags): CommandLine {
   const [first, ...others] = unusable;
   if (first !== undefined) throw unusableFlagsError([first, ...others], where);
   if (repeated.size > 0) {
-    const inForce = [...repeated].map((target) => textOf(last.get(target)!.written));
+    const inForce = [...repeated].map((target) => formatFlag(last.get(target)!.written));
     line.notices.push(`given more than once ${where}, the last one counts: ${inForce.join(', ')}`);
   }
   return line;
@@ -183,7 +183,7 @@ function refuseContradiction(options: { target: string; before: SeenFlag; second
   if (!isSwitch || JSON.stringify(before.value) === JSON.stringify(second.value)) return;
   throw new ConfigurationError(
     'MTL_FLAG_REPEATED',
-    `${textOf(before.written)} and ${textOf(second.written)} contradict each other`,
+    `${formatFlag(before.written)} and ${formatFlag(second.written)} contradict each other`,
     { expected: 'one of them', remedy: 'leave the other one out', details: { flag: target } },
   );
 }
@@ -221,11 +221,11 @@ function splitArguments(argv: readonly string[]): readonly WrittenFlag[] {
 /** Returns the switch that `--no-x` turns off, or, for a switch called `no-x`, that `--x` turns off. */
 function switchedOffBy(name: string): FlagName | undefined {
   const opposite = name.startsWith('no-') ? name.slice(3) : `no-${name}`;
-  return isFlagName(opposite) && factsOf(opposite).kind === 'boolean' ? opposite : undefined;
+  return isFlagName(opposite) && findFlagFacts(opposite).kind === 'boolean' ? opposite : undefined;
 }
 
-function flagValueOf(flag: FlagName, written: WrittenFlag): unknown {
-  const facts = factsOf(flag);
+function parseFlagValue(flag: FlagName, written: WrittenFlag): unknown {
+  const facts = findFlagFacts(flag);
   const { kind, placeholder } = facts;
   if (kind === 'boolean') {
     if (written.name !== flag) {
@@ -236,7 +236,7 @@ function flagValueOf(flag: FlagName, written: WrittenFlag): unknown {
     return readFlagValue({ name: flag, value: written.attached ?? true, where });
   }
   if (takesSeveral(facts)) {
-    const value = valuesOf(written);
+    const value = listValues(written);
     if (value.length === 0) throw missingValue(flag, placeholder);
     return readFlagValue({ name: flag, value, where });
   }
@@ -245,18 +245,18 @@ function flagValueOf(flag: FlagName, written: WrittenFlag): unknown {
 
 function soleValue(written: WrittenFlag, placeholder = 'NAME'): string {
   const { name } = written;
-  const [value, ...rest] = valuesOf(written);
+  const [value, ...rest] = listValues(written);
   if (value === undefined || value === '') throw missingValue(name, placeholder);
   if (rest.length > 0) throw strayArgument(rest[0]!, name);
   return value;
 }
 
-function valuesOf({ attached, following }: WrittenFlag): readonly string[] {
+function listValues({ attached, following }: WrittenFlag): readonly string[] {
   return attached === undefined ? following : [attached, ...following];
 }
 
-function textOf(written: WrittenFlag): string {
-  return [`--${written.name}`, ...valuesOf(written)].join(' ');
+function formatFlag(written: WrittenFlag): string {
+  return [`--${written.name}`, ...listValues(written)].join(' ');
 }
 
 function noValue({ name, attached, following }: WrittenFlag): void {
@@ -275,7 +275,7 @@ function judgeOtherFlag(
   const { name } = written;
   const megatron = findMegatronFlag(name);
   if (megatron === undefined) return unknownFlag(name);
-  const values = valuesOf(written);
+  const values = listValues(written);
   const [least, most] = megatron.takes ?? [0, Number.POSITIVE_INFINITY];
   if (values.length > most) throw strayArgument(values[most]!, name);
   if (values.length < least) throw missingValue(name, 'VALUE');

@@ -1,7 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { bertPresets } from '../presets/bert-presets.js';
 import { gptPresets } from '../presets/gpt-presets.js';
-import { configFileJsonSchema, defaultFlags, factsOf, flagNames, flagSchema } from '../schema/flag-schema.js';
+import {
+  configFileJsonSchema,
+  defaultFlags,
+  findFlagFacts,
+  flagNames,
+  flagSchema,
+} from '../schema/flag-schema.js';
 import { modelOfFlag } from '../schema/model-of-flag.js';
 import { formatHelp } from './program-help.js';
 
@@ -38,7 +44,7 @@ describe('formatHelp', () => {
 
 describe('the flag schema', () => {
   it('has a description, and a default it accepts itself, for every flag', () => {
-    for (const name of flagNames) expect(factsOf(name).description, name).toMatch(/\.$/);
+    for (const name of flagNames) expect(findFlagFacts(name).description, name).toMatch(/\.$/);
     expect(flagSchema.safeParse(defaultFlags).error).toBeUndefined();
   });
 

@@ -2,9 +2,9 @@ import { checkOptions, numberOption, type OptionChecks, required, textOption } f
 import { scheduleNames } from '@mtl/pipeline/schedules';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import { modelKindOption } from '../options/option-checks.js';
-import { presetsOf } from '../presets/presets.js';
+import { findPresets } from '../presets/presets.js';
 import { describeFlag } from '../schema/describe-flag.js';
-import { type FlagName, factsOf, flagGroups, flagNames } from '../schema/flag-schema.js';
+import { type FlagName, findFlagFacts, flagGroups, flagNames } from '../schema/flag-schema.js';
 import { modelOfFlag } from '../schema/model-of-flag.js';
 
 export interface FormatHelpOptions {
@@ -27,8 +27,8 @@ const mostTextColumn = 44;
 const programHelp = (model: ModelKind): ReadonlyArray<readonly [string, string]> => [
   [
     '--preset NAME',
-    `A named set of flags: ${Object.keys(presetsOf(model).presets).join(', ')}; or none. ` +
-      `[${presetsOf(model).whenNothingIsAsked} without --config, --load, --load-hf and flags of model size, data ` +
+    `A named set of flags: ${Object.keys(findPresets(model).presets).join(', ')}; or none. ` +
+      `[${findPresets(model).whenNothingIsAsked} without --config, --load, --load-hf and flags of model size, data ` +
       'and tokenizer; none with one of them]',
   ],
   ['--config FILE', 'Flags from a YAML or JSON file; those of the command line override them.'],
@@ -57,7 +57,7 @@ export function formatHelp(options: FormatHelpOptions): string {
       [undefined, model].includes(modelOfFlag(name)),
     );
     const rows = names.map((name) =>
-      formatRow({ usage: usageOf(name), text: describeFlag(name).text, width }),
+      formatRow({ usage: formatUsage(name), text: describeFlag(name).text, width }),
     );
     return rows.length === 0 ? [] : [`${title}\n${rows.join('\n')}`];
   });
@@ -75,7 +75,7 @@ export function formatHelp(options: FormatHelpOptions): string {
   );
 }
 
-function usageOf(name: FlagName): string {
+function formatUsage(name: FlagName): string {
   return `--${name} ${describeFlag(name).placeholder}`.trimEnd();
 }
 
@@ -116,7 +116,7 @@ export interface FlagOfProgram {
 
 /** Returns all flags of the program that trains a model, in the order of its help. */
 export function flagsOfProgram(model: ModelKind): readonly FlagOfProgram[] {
-  const presets = [...Object.keys(presetsOf(model).presets), 'none'];
+  const presets = [...Object.keys(findPresets(model).presets), 'none'];
   const own: readonly FlagOfProgram[] = [
     { name: 'preset', text: 'A named set of flags.', placeholder: 'NAME', names: presets },
     { name: 'config', text: 'Flags from a YAML or JSON file.', placeholder: 'FILE', names: [] },
@@ -127,7 +127,7 @@ export function flagsOfProgram(model: ModelKind): readonly FlagOfProgram[] {
   return [
     ...own,
     ...flags.map((name) => {
-      const { kind, placeholder } = factsOf(name);
+      const { kind, placeholder } = findFlagFacts(name);
       const choices = kind === 'choice' ? placeholder.split('|') : [];
       const names = name === 'pipeline-schedule' ? scheduleNames : choices;
       return { name, text: describeFlag(name).text, placeholder, names };

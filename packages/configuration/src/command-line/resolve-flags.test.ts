@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { configure, errorOf, small } from '../../test/support/configure.js';
+import { catchError, configure, small } from '../../test/support/configure.js';
 import { validateConfiguration } from '../validation/validate-configuration.js';
 import { parseFlags, withLoadedFlags } from './parse-flags.js';
 import type { LoadedFlags } from './resolve-flags.js';
@@ -80,7 +80,7 @@ describe('a model of its own', () => {
   });
 
   it('needs what Megatron-LM requires: one error names all of it, and a preset that has it', () => {
-    const error = errorOf('--num-layers 2');
+    const error = catchError('--num-layers 2');
     expect(error.code).toBe('MTL_FLAG_REQUIRED');
     expect(error.message).toBe(
       '--hidden-size, --num-attention-heads, --seq-length, --max-position-embeddings, --micro-batch-size, ' +
@@ -92,16 +92,16 @@ describe('a model of its own', () => {
   });
 
   it('never trains on the bundled corpus by oversight', () => {
-    const error = errorOf(small.replace(' --data-path bundled', ''));
+    const error = catchError(small.replace(' --data-path bundled', ''));
     expect(error.message).toBe('--data-path and --tokenizer-type are missing');
     expect(error.expected).toContain('--data-path bundled');
-    const without = errorOf(`${small.replace('bundled', 'a')}`);
+    const without = catchError(`${small.replace('bundled', 'a')}`);
     expect(without.message).toBe('--tokenizer-type is missing');
     expect(without.remedy).toContain('--tokenizer-type GPT2BPETokenizer');
     expect(configure(small).data).toMatchObject({ dataPath: [] });
-    expect(errorOf(`${small} --data-path 0.5 bundled 0.5 a --tokenizer-type ByteLevelTokenizer`).code).toBe(
-      'MTL_DATA_PATH',
-    );
+    expect(
+      catchError(`${small} --data-path 0.5 bundled 0.5 a --tokenizer-type ByteLevelTokenizer`).code,
+    ).toBe('MTL_DATA_PATH');
   });
 
   it('keeps its spaces in the suggested line, and loses its --preset none', () => {
@@ -119,7 +119,7 @@ describe('a model of its own', () => {
     const configuration = configure('--preset gpt2-4m --lr 1.5e-4 --lr-decay-style constant');
     expect(configuration.optimizer.learningRate.minLearningRate).toBe(0);
     expect(configuration.sources.get('min-lr')).toBe('default (preset gpt2-4m: 0.0002, above --lr)');
-    expect(errorOf('--lr 1.5e-4 --min-lr 2e-4').code).toBe('MTL_LEARNING_RATE');
+    expect(catchError('--lr 1.5e-4 --min-lr 2e-4').code).toBe('MTL_LEARNING_RATE');
   });
 });
 

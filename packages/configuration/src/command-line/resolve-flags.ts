@@ -14,7 +14,7 @@ import type { BatchPosition } from '@mtl/optimizer';
 import type { TokenizerOptions } from '@mtl/tokenizers';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import { flagValuesOption, modelKindOption, presetOption } from '../options/option-checks.js';
-import { presetFlags, presetsOf } from '../presets/presets.js';
+import { findPresets, presetFlags } from '../presets/presets.js';
 import {
   defaultFlags,
   type FlagName,
@@ -149,8 +149,8 @@ export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
   if (loaded !== undefined) refuseContradictions(asked, loaded);
   const hasOwnTokenizer = tokenizerFlagNames.some((name) => asked.has(name));
   const layers: ReadonlyArray<readonly [source: string, entries: Entries]> = [
-    ['default', entriesOf({ ...unused, ...defaultFlags })],
-    [`preset ${preset}`, entriesOf(presetFlags(preset, model))],
+    ['default', listEntries({ ...unused, ...defaultFlags })],
+    [`preset ${preset}`, listEntries(presetFlags(preset, model))],
     [loaded?.source ?? '', loaded === undefined ? [] : loadedEntries(loaded, { hasOwnTokenizer })],
     [file?.path ?? '', [...(file?.values ?? [])]],
     [givenBy, [...given]],
@@ -172,10 +172,10 @@ export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
 /** Returns the default preset if the user gives no model, data or checkpoint; otherwise `none`. */
 function presetWithoutName({ given, file, model = 'gpt' }: ResolveFlagsOptions): string {
   const isOwn = file !== undefined || [...given.keys()].some((name) => flagsOfOwnModels.has(name));
-  return isOwn ? 'none' : presetsOf(model).whenNothingIsAsked;
+  return isOwn ? 'none' : findPresets(model).whenNothingIsAsked;
 }
 
-const entriesOf = (flags: Flags): Entries => Object.entries(flags) as unknown as Entries;
+const listEntries = (flags: Flags): Entries => Object.entries(flags) as unknown as Entries;
 
 /**
  * Returns the loaded flags. Flags of a tokenizer belong together: one flag of the user's replaces all of the
@@ -186,7 +186,7 @@ function loadedEntries(
   { hasOwnTokenizer }: { readonly hasOwnTokenizer: boolean },
 ): Entries {
   const ofTokenizer: readonly string[] = tokenizerFlagNames;
-  return entriesOf(values).filter(([name]) => !(hasOwnTokenizer && ofTokenizer.includes(name)));
+  return listEntries(values).filter(([name]) => !(hasOwnTokenizer && ofTokenizer.includes(name)));
 }
 
 function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entries]>): {

@@ -2,13 +2,13 @@ export { checksOfFlags, partsNamed } from '../options/option-checks.js';
 export type { OptionsOf } from '../options/run-options.js';
 export {
   bertFlags,
-  factsOf,
+  findFlagFacts,
+  findSchema,
   type ParallelFlags,
   parallelFlagNames,
   parallelFlagsOfTasks,
   type RecomputeFlags,
   recomputeFlagNames,
-  schemaOf,
   type TrackingFlags,
   trackingFlagNames,
 } from '../schema/flag-schema.js';

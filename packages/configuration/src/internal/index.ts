@@ -1,8 +1,8 @@
 export { type AdaptedConfiguration, adapterExports } from '../adapters/adapted-configuration.js';
 export { adapterExportFlags, adapterStartFlags } from '../adapters/adapter-flags.js';
 export { modelKinds } from '../architecture/architecture-field.js';
-export { fieldsOf, pickFields } from '../architecture/fields-of.js';
-export { bertOf } from '../architecture/models-of-configuration.js';
+export { listFields, pickFields } from '../architecture/fields-of.js';
+export { requireBert } from '../architecture/models-of-configuration.js';
 export { foldNotices } from '../command-line/fold-notices.js';
 export { withLoadedFlags } from '../command-line/parse-flags.js';
 export { type FlagOfProgram, flagsOfProgram } from '../command-line/program-help.js';
@@ -20,7 +20,7 @@ export {
   runOptionChecks,
 } from '../options/option-checks.js';
 export { inWordsOfOptions } from '../options/run-options.js';
-export { presetsOf } from '../presets/presets.js';
+export { findPresets } from '../presets/presets.js';
 export { processesText } from '../print-configuration.js';
 export {
   architectureFlags,
@@ -38,17 +38,17 @@ export {
 } from '../saved/learning-differences.js';
 export {
   type CheckpointPlace,
+  listSavedSizes,
   readAnySavedConfiguration,
   savedModelKeys,
-  savedSizesOf,
   type TrainedOn,
 } from '../saved/saved-configuration.js';
 export {
   keepTokenizer,
+  listTokenizerFlags,
   modelFileNames,
   saveTokenizer,
   tokenizerFiles,
-  tokenizerFlagsOf,
 } from '../saved/saved-tokenizer.js';
 export { defaultOfSchema, describeSchema } from '../schema/describe-flag.js';
 export {
@@ -99,9 +99,9 @@ export {
 } from '../strategies/strategy.js';
 export { checkRequiredFlags, missingFlags, tokenizerAdvice } from '../validation/check-required-flags.js';
 export {
+  chooseTokenizer,
   conversationConfiguration,
   readTokenizerFlags,
-  tokenizerOf,
 } from '../validation/data-configuration.js';
 export { FlagReader, inWordsOfFlags } from '../validation/flag-reader.js';
 export {

@@ -3,19 +3,19 @@ import { describe, expect, expectTypeOf, it } from 'vitest';
 import { smallRun as small } from '../../test/support/small-run.js';
 import { parseFlags } from '../command-line/parse-flags.js';
 import type { CamelCase, OptionName } from '../flags/option-names.js';
-import { factsOf, flagGroups, flagNames } from '../schema/flag-schema.js';
+import { findFlagFacts, flagGroups, flagNames } from '../schema/flag-schema.js';
 import { validateConfiguration } from '../validation/validate-configuration.js';
 import { configure, flagsOfOptions } from './configure.js';
 import {
+  findOption,
   flagsOfTopic,
   type ModelOptions,
-  optionOf,
   optionsOfFlags,
   optionTopics,
   type RunOptions,
 } from './run-options.js';
 
-function errorOf(body: () => unknown): MtlError {
+function catchError(body: () => unknown): MtlError {
   try {
     body();
   } catch (error) {
@@ -36,14 +36,14 @@ describe('the options of a run', () => {
     expectTypeOf<NonNullable<RunOptions['training']>['rampupBatchSize']>().toEqualTypeOf<
       number[] | undefined
     >();
-    expect(optionOf('num-layers')).toBe('model.numLayers');
-    expect(optionOf('adam-beta1')).toBe('optimizer.adamBeta1');
-    expect(optionOf('lr')).toBe('optimizer.maxLearningRate');
+    expect(findOption('num-layers')).toBe('model.numLayers');
+    expect(findOption('adam-beta1')).toBe('optimizer.adamBeta1');
+    expect(findOption('lr')).toBe('optimizer.maxLearningRate');
   });
 
   it('have a topic for every flag but those of a dry run', () => {
     const ofDryRuns = Object.keys(flagGroups.find(({ title }) => title === 'Dry run')!.flags);
-    expect(flagNames.filter((name) => optionOf(name) === undefined)).toEqual(ofDryRuns);
+    expect(flagNames.filter((name) => findOption(name) === undefined)).toEqual(ofDryRuns);
     expectTypeOf<(typeof optionTopics)[number]>().toEqualTypeOf<Exclude<keyof RunOptions, 'preset'>>();
   });
 
@@ -53,7 +53,7 @@ describe('the options of a run', () => {
     );
     expect(new Set(written).size).toBe(written.length);
     expect(written).not.toContain('model.kind');
-    expect(written.length).toBe(flagNames.filter((name) => optionOf(name) !== undefined).length);
+    expect(written.length).toBe(flagNames.filter((name) => findOption(name) !== undefined).length);
   });
 });
 
@@ -87,7 +87,7 @@ describe('configure', () => {
   it('takes every default that a flag has as a value', () => {
     for (const topic of optionTopics) {
       for (const [key, name] of flagsOfTopic.get(topic)!) {
-        const value = factsOf(name).default;
+        const value = findFlagFacts(name).default;
         if (value === undefined) continue;
         expect(flagsOfOptions({ [topic]: { [key]: value } } as RunOptions).values[name], name).toEqual(value);
       }
@@ -118,14 +118,14 @@ describe('configure', () => {
 
 describe('an error in options', () => {
   it('names the option and the nearest one', () => {
-    const error = errorOf(() => configure({ optimizer: { clipGradient: 1 } } as never));
+    const error = catchError(() => configure({ optimizer: { clipGradient: 1 } } as never));
     expect(error.code).toBe('MTL_OPTION');
     expect(error.message).toBe('optimizer.clipGradient is no option of a run');
     expect(error.expected).toBe('optimizer.clipGrad');
   });
 
   it('names the topic that an option belongs to', () => {
-    const error = errorOf(() => configure({ model: { lr: 1 } } as never));
+    const error = catchError(() => configure({ model: { lr: 1 } } as never));
     expect(error).toMatchObject({
       message: 'model.lr is no option of a run',
       expected: 'optimizer.maxLearningRate',
@@ -140,26 +140,30 @@ describe('an error in options', () => {
     [{ data: null }, 'data is null', undefined],
     [{ model: { kind: 'gtp' } }, 'model.kind is "gtp"', 'write gpt'],
   ])('refuses %j', (options, message, remedy) => {
-    expect(errorOf(() => configure(options as never))).toMatchObject({ code: 'MTL_OPTION', message, remedy });
+    expect(catchError(() => configure(options as never))).toMatchObject({
+      code: 'MTL_OPTION',
+      message,
+      remedy,
+    });
   });
 
   it('is in the words of options, whatever finds it', () => {
-    const range = errorOf(() => configure({ ...small, optimizer: { maxLearningRate: -1 } }));
+    const range = catchError(() => configure({ ...small, optimizer: { maxLearningRate: -1 } }));
     expect(range.code).toBe('MTL_FLAG_VALUE');
     expect(range.message).toBe('optimizer.maxLearningRate -1 in the options');
-    const layout = errorOf(() =>
+    const layout = catchError(() =>
       configure({ ...small, layout: { tensorModelParallelSize: 3 } }, { worldSize: 3 }),
     );
     expect(layout.message).toBe('layout.tensorModelParallelSize 3 does not divide model.numAttentionHeads 4');
     expect(`${layout.expected} ${layout.remedy}`).not.toContain('--');
-    const ofBert = errorOf(() =>
+    const ofBert = catchError(() =>
       configure({ ...small, model: { ...small.model, shortSequenceProbability: 0.2 } }),
     );
     expect(ofBert.code).toBe('MTL_FLAG_MODEL');
     expect(ofBert.message).toBe(
       'model.shortSequenceProbability in the options is a flag of BERT, this is GPT',
     );
-    const missing = errorOf(() => configure({ preset: 'none', model: small.model }));
+    const missing = catchError(() => configure({ preset: 'none', model: small.model }));
     expect(missing.code).toBe('MTL_FLAG_REQUIRED');
     expect(missing.message).toContain('training.microBatchSize');
     expect(missing.message).not.toContain('--');
@@ -188,7 +192,7 @@ describe('the former name of an option', () => {
   });
 
   it('is refused next to the name', () => {
-    expect(errorOf(() => configure({ training: { trainIters: 70, trainIterations: 70 } }))).toMatchObject({
+    expect(catchError(() => configure({ training: { trainIters: 70, trainIterations: 70 } }))).toMatchObject({
       code: 'MTL_OPTION',
       message:
         'training.trainIters and training.trainIterations are one option: training.trainIterations is its name',
@@ -197,11 +201,11 @@ describe('the former name of an option', () => {
   });
 
   it('is checked under the name, and counts in its topic only', () => {
-    expect(errorOf(() => configure({ training: { trainIters: 0 } }))).toMatchObject({
+    expect(catchError(() => configure({ training: { trainIters: 0 } }))).toMatchObject({
       code: 'MTL_FLAG_VALUE',
       message: 'training.trainIterations 0 in the options',
     });
-    expect(errorOf(() => configure({ optimizer: { trainIters: 70 } } as never))).toMatchObject({
+    expect(catchError(() => configure({ optimizer: { trainIters: 70 } } as never))).toMatchObject({
       code: 'MTL_OPTION',
       expected: 'training.trainIterations',
     });

@@ -1,10 +1,16 @@
-import { errorOf, type ProbedOptions, problemsOfOptions, takes, valuesOfAllTypes } from '@mtl/errors/testing';
+import {
+  catchError,
+  type ProbedOptions,
+  problemsOfOptions,
+  takes,
+  valuesOfAllTypes,
+} from '@mtl/errors/testing';
 import { describe, expect, expectTypeOf, it } from 'vitest';
 import { parseFlags } from '../command-line/parse-flags.js';
 import { formatHelp } from '../command-line/program-help.js';
 import { type ResolveFlagsOptions, resolveFlags } from '../command-line/resolve-flags.js';
 import type { PresetName } from '../presets/presets.js';
-import { schemaOf } from '../schema/flag-schema.js';
+import { findSchema } from '../schema/flag-schema.js';
 import { validateConfiguration } from '../validation/validate-configuration.js';
 import { configure, flagsOfOptions } from './configure.js';
 import { flagsOfTopic, optionsOfFlags, optionTopics, type RunOptions } from './run-options.js';
@@ -15,7 +21,7 @@ const ofRun: Record<string, (value: unknown) => boolean> = Object.fromEntries(
     [topic, takes.emptyObject] as const,
     ...[...flagsOfTopic.get(topic)!].map(
       ([key, flag]) =>
-        [`${topic}.${key}`, (value: unknown) => schemaOf(flag).safeParse(value).success] as const,
+        [`${topic}.${key}`, (value: unknown) => findSchema(flag).safeParse(value).success] as const,
     ),
   ]),
 );
@@ -46,7 +52,7 @@ const probed: readonly ProbedOptions[] = [
     accepts: {
       model: takes.nothing,
       unused: takes.emptyObject,
-      'unused.lr': (value) => schemaOf('lr').safeParse(value).success,
+      'unused.lr': (value) => findSchema('lr').safeParse(value).success,
     },
   },
   {
@@ -89,13 +95,13 @@ describe('options of any JavaScript type', () => {
   it('are refused where they are arguments of their own', async () => {
     for (const value of valuesOfAllTypes) {
       if (!takes.emptyArray(value) && !takes.arrayOfTexts(value))
-        expect(await errorOf(() => parseFlags(value as never)), String(value)).toMatchObject({
+        expect(await catchError(() => parseFlags(value as never)), String(value)).toMatchObject({
           code: 'MTL_OPTION',
         });
-      const flags = await errorOf(() => validateConfiguration(value as never));
+      const flags = await catchError(() => validateConfiguration(value as never));
       expect(flags).toMatchObject({ code: 'MTL_OPTION', message: expect.stringMatching(/^flags[ .]/) });
       if (!takes.anyObject(value))
-        expect(await errorOf(() => optionsOfFlags(value as never))).toMatchObject({ code: 'MTL_OPTION' });
+        expect(await catchError(() => optionsOfFlags(value as never))).toMatchObject({ code: 'MTL_OPTION' });
     }
   });
 
@@ -105,18 +111,18 @@ describe('options of any JavaScript type', () => {
       bf16: true,
     });
     const model = { hiddenSize: '32' } as object;
-    expect(await errorOf(() => configure({ model }))).toMatchObject({
+    expect(await catchError(() => configure({ model }))).toMatchObject({
       code: 'MTL_FLAG_VALUE',
       message: 'model.hiddenSize "32" in the options',
       expected: 'a whole number of 1 or more',
     });
     const data = { dataPath: 'prefix' } as object;
-    expect(await errorOf(() => configure({ data }))).toMatchObject({
+    expect(await catchError(() => configure({ data }))).toMatchObject({
       message: 'data.dataPath "prefix" in the options',
       expected: 'an array: one text or more',
     });
     const layout = { device: 'gpu' } as object;
-    expect(await errorOf(() => configure({ layout }))).toMatchObject({
+    expect(await catchError(() => configure({ layout }))).toMatchObject({
       message: 'layout.device "gpu" in the options',
       remedy: 'write layout.device cuda',
     });

@@ -13,13 +13,13 @@ import type * as z from 'zod';
 import { modelKinds } from '../architecture/architecture-field.js';
 import type { FlagFragment } from '../flags/flag-values.js';
 import { camelCase, optionName } from '../flags/option-names.js';
-import { flagNames, schemaOf } from '../schema/flag-schema.js';
+import { findSchema, flagNames } from '../schema/flag-schema.js';
 import { readFlagValue } from '../schema/flag-value.js';
 import {
+  findOption,
   flagsOfTopic,
   inWordsOfOptions,
   type OptionTopic,
-  optionOf,
   optionTopics,
   type RunOptions,
   type TopicValues,
@@ -60,7 +60,10 @@ export function checksOfFlags(
 /** Values of flags by their names: a program's values for flags that have no other source. */
 export const flagValuesOption: OptionCheck<false> = groupOption(
   Object.fromEntries(
-    flagNames.map((name) => [name, checkOfFlag(name, { schema: schemaOf(name), reword: (error) => error })]),
+    flagNames.map((name) => [
+      name,
+      checkOfFlag(name, { schema: findSchema(name), reword: (error) => error }),
+    ]),
   ),
   { of: 'the flags of a run' },
 );
@@ -78,7 +81,7 @@ function topicOption(topic: OptionTopic): OptionCheck<false> {
   const checks = Object.fromEntries(
     [...flagsOfTopic.get(topic)!].map(([key, name]) => [
       key,
-      checkOfFlag(name, { schema: schemaOf(name), reword: inWordsOfOptions }),
+      checkOfFlag(name, { schema: findSchema(name), reword: inWordsOfOptions }),
     ]),
   );
   const kind = topic === 'model' ? { kind: modelKindOption } : {};
@@ -99,7 +102,7 @@ function topicOption(topic: OptionTopic): OptionCheck<false> {
 function optionElsewhere(name: string, topic?: OptionTopic): string | undefined {
   const key = optionName(name);
   const own = topic === undefined ? undefined : flagsOfTopic.get(topic)!.get(key);
-  if (own !== undefined) return optionOf(own);
+  if (own !== undefined) return findOption(own);
   const found = optionTopics.find((each) => flagsOfTopic.get(each)!.has(key));
   return found && `${found}.${key}`;
 }

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
-import { plainRuns, type Resolved, resolvedOf, valuesOf } from '../../test/support/runs-of-all-flags.js';
+import { listValues, plainRuns, type Resolved, resolveRun } from '../../test/support/runs-of-all-flags.js';
 import { flagsElsewhere, flagsOfObjects } from '../flags/flags-elsewhere.js';
 import { optionName, renamedOptions } from '../flags/option-names.js';
 import { type FlagName, flagGroups, flagNames } from '../schema/flag-schema.js';
-import { flagsOfTopic, optionOf, optionTopics } from './run-options.js';
+import { findOption, flagsOfTopic, optionTopics } from './run-options.js';
 
 /** Returns the value at a path of a configuration as text. */
 function textAt(resolved: Resolved | undefined, path: string): string {
@@ -31,7 +31,7 @@ const objects: Readonly<Record<string, string>> = {
 };
 
 /** Returns the paths that a flag's value may have: an object may have it without its own name. */
-function pathsOf(flag: FlagName): readonly string[] {
+function listPaths(flag: FlagName): readonly string[] {
   const [object, name] = [objects[flag]!, optionName(flag)];
   const ownName = object.split('.').at(-1)!;
   const rest = name.startsWith(ownName) ? name.slice(ownName.length) : name;
@@ -42,10 +42,10 @@ function pathsOf(flag: FlagName): readonly string[] {
  * Returns whether a run with another value of the flag has that value under the name of the flag's option.
  */
 function isUnderItsName(flag: FlagName): boolean {
-  const paths = pathsOf(flag);
-  return valuesOf(flag).some((value) =>
+  const paths = listPaths(flag);
+  return listValues(flag).some((value) =>
     plainRuns.some(({ flags, worldSize, resolved }) => {
-      const changed = resolvedOf({ ...flags, values: { ...flags.values, [flag]: value } }, worldSize);
+      const changed = resolveRun({ ...flags, values: { ...flags.values, [flag]: value } }, worldSize);
       return paths.some(
         (path) => textAt(changed, path) === String(value) && textAt(resolved, path) !== String(value),
       );
@@ -54,7 +54,7 @@ function isUnderItsName(flag: FlagName): boolean {
 }
 
 it('is the key of the value in the configuration, or has a reason not to be', () => {
-  const options = flagNames.filter((name) => optionOf(name) !== undefined);
+  const options = flagNames.filter((name) => findOption(name) !== undefined);
   expect(options.filter((name) => !isUnderItsName(name))).toEqual(
     options.filter((name) => Object.hasOwn(flagsElsewhere, name)),
   );
@@ -62,7 +62,7 @@ it('is the key of the value in the configuration, or has a reason not to be', ()
 
 it('names only flags as parts of objects, or elsewhere', () => {
   const names = [...Object.keys(flagsOfObjects), ...Object.keys(flagsElsewhere)];
-  expect(names.filter((name) => optionOf(name) === undefined)).toEqual([]);
+  expect(names.filter((name) => findOption(name) === undefined)).toEqual([]);
   expect(new Set(names).size).toBe(names.length);
 });
 

@@ -99,7 +99,7 @@ export const flagsOfTopic: ReadonlyMap<OptionTopic, ReadonlyMap<string, FlagName
 );
 
 /** Returns the option of a flag as programs write it: `optimizer.maxLearningRate` for `lr`. */
-export function optionOf(flag: string): string | undefined {
+export function findOption(flag: string): string | undefined {
   const option = optionOfFlag.get(flag);
   return option && `${option.topic}.${option.key}`;
 }
@@ -144,8 +144,8 @@ const flag = /(?<![\w-])--([a-z][a-z0-9-]*)/g;
 const inOptions = (text: string): string =>
   text.replace(flag, (written: string, name: string) => {
     if (name === 'preset') return name;
-    const switchedOff = name.startsWith('no-') ? optionOf(name.slice(3)) : undefined;
-    return optionOf(name) ?? (switchedOff === undefined ? written : `${switchedOff} false`);
+    const switchedOff = name.startsWith('no-') ? findOption(name.slice(3)) : undefined;
+    return findOption(name) ?? (switchedOff === undefined ? written : `${switchedOff} false`);
   });
 
 /**

@@ -1,7 +1,7 @@
 import { numParameters } from '@mtl/models';
 import { numActiveParameters, numBertParameters } from '@mtl/models/internal';
 import { describe, expect, it } from 'vitest';
-import { bertModelOf, gptModelOf } from '../architecture/models-of-configuration.js';
+import { describeBertModel, describeGptModel } from '../architecture/models-of-configuration.js';
 import { parseFlags } from '../command-line/parse-flags.js';
 import { configure } from '../options/configure.js';
 import type { RunOptions } from '../options/run-options.js';
@@ -24,13 +24,13 @@ function parameters(model: ModelConfiguration, vocabSize: number): number {
 }
 
 /** The flags of data for a preset: presets of published models do not name data. */
-const dataOf = (name: string): string[] =>
+const listDataFlags = (name: string): string[] =>
   /^(llama3|qwen3|mixtral)-/.test(name) ? ['--data-path', 'prefix'] : [];
 
 describe('presets', () => {
   it.each(presetNames)('%s is right by the schema and by every check', (name) => {
     expect(flagSchema.safeParse(gptPresets[name]).error).toBeUndefined();
-    const configuration = validateConfiguration(parseFlags(['--preset', name, ...dataOf(name)]));
+    const configuration = validateConfiguration(parseFlags(['--preset', name, ...listDataFlags(name)]));
     expect(configuration.preset).toBe(name);
     expect(configuration.notices).toEqual([]);
   });
@@ -67,7 +67,7 @@ describe('presets', () => {
     const configuration = validateConfiguration(parseFlags(['--preset', name], { model: kind }));
     const size =
       kind === 'bert'
-        ? numBertParameters(bertModelOf(configuration, vocabularySize))
+        ? numBertParameters(describeBertModel(configuration, vocabularySize))
         : parameters(configuration.model, vocabularySize);
     expect(Math.abs(size / 1e6 - millions)).toBeLessThan(tolerance);
   });
@@ -76,7 +76,7 @@ describe('presets', () => {
     ...presetNames.map((name) => [name, 'gpt'] as const),
     ...Object.keys(bertPresets).map((name) => [name, 'bert'] as const),
   ])('%s of %s can be trained for 1,000 steps', (name, model) => {
-    const flags = parseFlags(['--preset', name, '--train-iters', '1000', ...dataOf(name)], { model });
+    const flags = parseFlags(['--preset', name, '--train-iters', '1000', ...listDataFlags(name)], { model });
     expect(validateConfiguration(flags).training.trainIterations).toBe(1000);
   });
 
@@ -94,7 +94,7 @@ describe('presets', () => {
   ] as const)('%s has as many parameters as the published model', (name, count, billions) => {
     const { model } = validateConfiguration(parseFlags(['--preset', name, '--data-path', 'prefix']));
     const vocabularySize = gptPresets[name]!['vocab-size']!;
-    expect(numParameters(gptModelOf(model, vocabularySize))).toBe(count);
+    expect(numParameters(describeGptModel(model, vocabularySize))).toBe(count);
     expect(Math.round(count / 1e8) / 10).toBe(billions);
   });
 
@@ -114,7 +114,7 @@ describe('presets', () => {
     const withExperts = (each: number): number =>
       2 * gptPresets[name]!['vocab-size']! * H + H + L * (attention + E! * H + each * expert + 2 * H);
     expect(withExperts(E!)).toBe(count);
-    const architecture = gptModelOf(model, gptPresets[name]!['vocab-size']!);
+    const architecture = describeGptModel(model, gptPresets[name]!['vocab-size']!);
     expect(numParameters(architecture)).toBe(count);
     // exact up to the rounding of one division
     expect(numActiveParameters(architecture)).toBeCloseTo(withExperts(k!), 3);

@@ -21,7 +21,7 @@ const all: Readonly<Record<ModelKind, PresetsOfModel>> = {
   bert: { presets: bertPresets, whenNothingIsAsked: 'bert-default' },
 };
 
-export function presetsOf(model: ModelKind): PresetsOfModel {
+export function findPresets(model: ModelKind): PresetsOfModel {
   return all[model];
 }
 
@@ -32,12 +32,12 @@ export function presetsOf(model: ModelKind): PresetsOfModel {
  */
 export function presetFlags(name: string, model: ModelKind): Flags {
   if (name === 'none') return {};
-  const { presets } = presetsOf(model);
+  const { presets } = findPresets(model);
   if (Object.hasOwn(presets, name)) return presets[name]!;
   const names = Object.keys(presets);
   const near = nearestName(name, names);
   const other = model === 'gpt' ? 'bert' : 'gpt';
-  const isOfOther = Object.hasOwn(presetsOf(other).presets, name);
+  const isOfOther = Object.hasOwn(findPresets(other).presets, name);
   const what = isOfOther ? `${name} is a preset of ${other.toUpperCase()}` : `unknown preset ${name}`;
   throw new ConfigurationError('MTL_PRESET', what, {
     expected: `${names.join(', ')} or none`,

@@ -1,15 +1,15 @@
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
-import { asStatedBy, modelTypesOf } from '@mtl/formats/internal';
+import { asStatedBy, listModelTypes } from '@mtl/formats/internal';
 import type { PositionVariants, TransformerConfiguration } from '@mtl/models';
 import type { TokenizerOptions } from '@mtl/tokenizers';
 import { flagValue, type ModelKind, unstatedValue } from '../architecture/architecture-field.js';
 import { architectureFields, rotaryScalingFields } from '../architecture/architecture-fields.js';
 import { expertFields } from '../architecture/expert-fields.js';
-import { type ArchitectureFlag, architectureFlagNames, fieldsOf } from '../architecture/fields-of.js';
+import { type ArchitectureFlag, architectureFlagNames, listFields } from '../architecture/fields-of.js';
 import { isDefaultSource, type LoadedFlags } from '../command-line/resolve-flags.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { FlagName, Flags } from '../schema/flag-schema.js';
-import { tokenizerFlagsOf } from './saved-tokenizer.js';
+import { listTokenizerFlags } from './saved-tokenizer.js';
 
 /** A GptModelConfiguration or a BertModelConfiguration, as `kind` tells. */
 export interface KindOfModel {
@@ -30,7 +30,7 @@ const weightFlagNames = architectureFlagNames(({ decides }) => decides === 'weig
  */
 export function architectureFlags({ kind, model }: KindOfModel): Flags {
   const stated = { ...model, kind } as Readonly<Record<string, unknown>>;
-  const values = fieldsOf(kind).flatMap(([name, field]) => {
+  const values = listFields(kind).flatMap(([name, field]) => {
     const value = flagValue(field, stated[field.key]) ?? unstatedValue(field, stated);
     const isUsed = !(field.isUnused?.(stated) ?? false);
     const hasFlag = value !== undefined && value !== valuesWithoutFlag[name];
@@ -63,7 +63,7 @@ export function differingFlags(
   if (names.length === 0) return undefined;
   const text = (of: Flags, name: keyof Flags): string =>
     of[name] === undefined ? `no --${name}` : `--${name} ${of[name]}`;
-  const textOf = (of: Flags): string => names.map((name) => text(of, name)).join(' ');
+  const formatFlags = (of: Flags): string => names.map((name) => text(of, name)).join(' ');
   const [passed, leftOut] = [true, false].map((isSet) =>
     names.filter((name) => (one[name] !== undefined) === isSet),
   ) as [typeof names, typeof names];
@@ -71,7 +71,7 @@ export function differingFlags(
     ...(passed.length > 0 ? [`pass ${passed.map((name) => text(one, name)).join(' ')}`] : []),
     ...(leftOut.length > 0 ? [`leave out ${leftOut.map((name) => `--${name}`).join(' ')}`] : []),
   ];
-  return { one: textOf(one), other: textOf(other), toGetOne: actions.join(', ') };
+  return { one: formatFlags(one), other: formatFlags(other), toGetOne: actions.join(', ') };
 }
 
 interface CheckSameArchitectureOptions {
@@ -113,7 +113,7 @@ export function checkSameArchitecture({ kind, saved, built, path }: CheckSameArc
  */
 export function checkHuggingFaceArchitecture({ kind, model }: KindOfModel): void {
   const flags = architectureFlags({ kind, model });
-  const recorded = modelTypesOf(kind).flatMap((type): Recorded[] => {
+  const recorded = listModelTypes(kind).flatMap((type): Recorded[] => {
     const stated = asStatedBy(type, model);
     if (stated === undefined) return [];
     const read = architectureFlags({ kind, model: stated });
@@ -199,7 +199,7 @@ export function withAskedPositions<Model extends TransformerConfiguration>(
 ): Model {
   const alternatives = rotaryAlternatives({ kind, model });
   const values = architectureFlags({ kind, model: asked });
-  const keys = fieldsOf(kind).flatMap(([name, { key }]) => {
+  const keys = listFields(kind).flatMap(([name, { key }]) => {
     const may = alternatives[name];
     const isAllowed = may === 'all' || (may ?? []).includes(values[name]);
     return isAllowed && !isDefaultSource(sources.get(name)) ? [key] : [];
@@ -223,7 +223,7 @@ interface FlagsOfHuggingFaceOptions extends KindOfModel {
 export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFlags {
   const { directory, kind, model, tokenizer } = options;
   const ofModel = architectureFlags({ kind, model });
-  const fields = fieldsOf(kind).filter(([name, { decides }]) => decides !== 'padding' && name in ofModel);
+  const fields = listFields(kind).filter(([name, { decides }]) => decides !== 'padding' && name in ofModel);
   const values = Object.fromEntries(fields.map(([name]) => [name, ofModel[name]])) as Flags;
   const fixed = (decides: string): readonly FlagName[] =>
     fields
@@ -234,7 +234,7 @@ export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFl
     values: {
       ...values,
       'seq-length': model.maxPositionEmbeddings,
-      ...(tokenizer === undefined ? {} : tokenizerFlagsOf(tokenizer)),
+      ...(tokenizer === undefined ? {} : listTokenizerFlags(tokenizer)),
     },
     fixed: [...fixed('weights'), ...fixed('learning')],
     alternatives: rotaryAlternatives(options),

@@ -1,7 +1,7 @@
 import type { ArchitectureField } from '../architecture/architecture-field.js';
-import { fieldsOf } from '../architecture/fields-of.js';
+import { listFields } from '../architecture/fields-of.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
-import { type FlagName, factsOf, flagGroups, flagNames, isFlagName } from '../schema/flag-schema.js';
+import { type FlagName, findFlagFacts, flagGroups, flagNames, isFlagName } from '../schema/flag-schema.js';
 import { flagsOfStart } from './flags-of-start.js';
 import type { ConfigurationJson } from './saved-configuration.js';
 
@@ -17,7 +17,7 @@ export interface LearningDifference {
 
 /** Fields of the architecture that decide learning. */
 const learningFields = new Map<FlagName, ArchitectureField>(
-  fieldsOf().filter(([, { decides }]) => decides === 'learning'),
+  listFields().filter(([, { decides }]) => decides === 'learning'),
 );
 
 /**
@@ -25,7 +25,7 @@ const learningFields = new Map<FlagName, ArchitectureField>(
  * older version did not have the flag, its default had been in effect.
  */
 function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | undefined {
-  const { learning, default: otherwise = 'none' } = factsOf(flag);
+  const { learning, default: otherwise = 'none' } = findFlagFacts(flag);
   if (learning === true) return ({ flags }) => flags[flag] ?? otherwise;
   if (learning !== undefined) return ({ resolved }) => learning(resolved);
   const field = learningFields.get(flag);
@@ -38,16 +38,16 @@ function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | unde
   };
 }
 
-const namesOf = (topic: 'model' | 'optimizer'): readonly string[] =>
+const listNames = (topic: 'model' | 'optimizer'): readonly string[] =>
   flagGroups.flatMap((group) => (group.topic === topic ? Object.keys(group.flags) : []));
 
 /** The flags that a report names first; all others follow in the order of help. */
-const first = ['seed', ...namesOf('model'), ...namesOf('optimizer'), 'global-batch-size', 'seq-length'];
-const placeOf = (flag: FlagName): number => (first.includes(flag) ? first.indexOf(flag) : first.length);
+const first = ['seed', ...listNames('model'), ...listNames('optimizer'), 'global-batch-size', 'seq-length'];
+const findPlace = (flag: FlagName): number => (first.includes(flag) ? first.indexOf(flag) : first.length);
 
 /** The flags whose values are compared, according to the declarations of flags and of the architecture. */
 const learningSettings = [...flagNames]
-  .sort((one, other) => placeOf(one) - placeOf(other))
+  .sort((one, other) => findPlace(one) - findPlace(other))
   .flatMap((flag) => {
     const valueIn = comparedValue(flag);
     return valueIn === undefined ? [] : [{ flag, valueIn }];
@@ -80,8 +80,8 @@ export function learningDifferences(
   const { flags, resolved } = before;
   if (flags === undefined || resolved === undefined) return [];
   return learningSettings.flatMap(({ flag, valueIn }) => {
-    const old = textOf(recorded(valueIn, { flags, resolved }));
-    const current = textOf(valueIn({ flags: now.flags, resolved: now }));
+    const old = formatValue(recorded(valueIn, { flags, resolved }));
+    const current = formatValue(valueIn({ flags: now.flags, resolved: now }));
     if (old === undefined || current === undefined || old === current) return [];
     return [{ flag, before: old, now: current }];
   });
@@ -100,7 +100,7 @@ function recorded(valueIn: (settings: Settings) => unknown, settings: Settings):
   }
 }
 
-function textOf(value: unknown): string | undefined {
+function formatValue(value: unknown): string | undefined {
   if (value === undefined) return undefined;
   return Array.isArray(value) ? value.join(' ') : String(value);
 }

@@ -4,9 +4,9 @@ import type { HuggingFaceOrigin } from '@mtl/formats';
 import type { BertModelConfiguration, GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
 import * as z from 'zod';
-import { type AdaptedConfiguration, adaptersOf, savedAdapters } from '../adapters/adapted-configuration.js';
+import { type AdaptedConfiguration, pickAdapters, savedAdapters } from '../adapters/adapted-configuration.js';
 import { type ModelKind, modelKinds } from '../architecture/architecture-field.js';
-import { fieldsOf } from '../architecture/fields-of.js';
+import { listFields } from '../architecture/fields-of.js';
 import { savedConfigurationFormat } from '../command-line/config-file.js';
 import { isDefaultSource } from '../command-line/resolve-flags.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
@@ -53,16 +53,16 @@ export const savedModelKeys = { gpt: 'gptModel', bert: 'bertModel' } as const sa
 >;
 
 /** Returns the keys of the sizes of a model that checkpoints save; older checkpoints lack newer keys. */
-export function savedSizesOf(kind: ModelKind): { readonly required: string[]; readonly others: string[] } {
-  const sizes = fieldsOf(kind).filter(([, { isSize }]) => isSize);
-  const keysOf = (isRequired: boolean): string[] =>
+export function listSavedSizes(kind: ModelKind): { readonly required: string[]; readonly others: string[] } {
+  const sizes = listFields(kind).filter(([, { isSize }]) => isSize);
+  const listKeys = (isRequired: boolean): string[] =>
     sizes.filter(([, field]) => (field.isRequired ?? false) === isRequired).map(([, { key }]) => key);
-  return { required: [...keysOf(true), 'vocabularySize'], others: keysOf(false) };
+  return { required: [...listKeys(true), 'vocabularySize'], others: listKeys(false) };
 }
 
 /** Returns the schema of a saved model of a kind; older checkpoints lack newer keys. */
 function savedModelSchema(kind: ModelKind): z.ZodType {
-  const values = fieldsOf(kind).map(([name, { key, flag, isSize, isRequired, conversion }]) => {
+  const values = listFields(kind).map(([name, { key, flag, isSize, isRequired, conversion }]) => {
     const other = valuesWithoutFlag[name];
     const ofFlag = other === undefined ? flag : z.union([flag, z.literal(other)]);
     const schema = conversion?.saved ?? (isSize ? z.int() : ofFlag);
@@ -144,7 +144,7 @@ export async function saveConfiguration(options: SaveConfigurationOptions): Prom
     ...(threads === undefined ? {} : { threads }),
     ...(data === undefined ? {} : { trainedOn: data }),
     ...(huggingFace === undefined ? {} : { huggingFace }),
-    ...adaptersOf(configuration),
+    ...pickAdapters(configuration),
   };
   // JSON leaves undefined values out
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
@@ -184,7 +184,7 @@ export function readSavedConfiguration<Kind extends ModelKind>(
     ...(threads === undefined ? {} : { threads }),
     ...(trainedOn === undefined ? {} : { trainedOn }),
     ...(huggingFace === undefined ? {} : { huggingFace }),
-    ...adaptersOf(run),
+    ...pickAdapters(run),
   };
 }
 

@@ -66,12 +66,12 @@ it('keeps generation_config.json, by which a resumed run learns the same end of 
   put('generation_config.json', { eos_token_id: 2 });
   const directory = join(root, 'run');
   const saved = savedTokenizer(await saveTokenizer(directory, { options }), { directory })!;
-  const endOf = async (one: TokenizerOptions): Promise<EndOfTurn | undefined> => {
+  const findEnd = async (one: TokenizerOptions): Promise<EndOfTurn | undefined> => {
     const tokenizer = await createTokenizer(one);
     return endOfTurn(readChatTemplate(tokenizer), tokenizer);
   };
-  expect(await endOf(options)).toMatchObject({ token: 2, text: '</s>' });
-  expect(await endOf(saved)).toEqual(await endOf(options));
+  expect(await findEnd(options)).toMatchObject({ token: 2, text: '</s>' });
+  expect(await findEnd(saved)).toEqual(await findEnd(options));
 });
 
 it('fails with the folder where it cannot write', async () => {

@@ -7,7 +7,7 @@ import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
 import type { Flags } from '../schema/flag-schema.js';
 
 /** Returns the flags that describe a tokenizer. */
-export function tokenizerFlagsOf(options: TokenizerOptions): Flags {
+export function listTokenizerFlags(options: TokenizerOptions): Flags {
   const type = { 'tokenizer-type': options.type };
   switch (options.type) {
     case 'HuggingFaceTokenizer':

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { flagFacts, takesSeveral } from '../flags/flag-kinds.js';
-import { type FlagName, schemaOf } from './flag-schema.js';
+import { type FlagName, findSchema } from './flag-schema.js';
 
 /** The facts that help shows about a flag. */
 export interface FlagDescription {
@@ -15,14 +15,14 @@ export interface FlagDescription {
 }
 
 /** Returns the help of a flag of a training run. */
-export const describeFlag = (name: FlagName): FlagDescription => describeSchema(schemaOf(name));
+export const describeFlag = (name: FlagName): FlagDescription => describeSchema(findSchema(name));
 
 /** Returns the help of a flag, for any command that has it. */
 export function describeSchema(schema: z.ZodType): FlagDescription {
   const facts = flagFacts.get(schema)!;
   const { description, kind, placeholder, default: value, defaultText } = facts;
   const isLong = kind === 'choice' && placeholder.length > 24;
-  const names = choicesOf(schema);
+  const names = listChoices(schema);
   const choices =
     kind === 'choices'
       ? ` One or more of ${names.join(', ')}.`
@@ -42,7 +42,7 @@ export function describeSchema(schema: z.ZodType): FlagDescription {
 export const defaultOfSchema = (schema: z.ZodType): unknown => flagFacts.get(schema)!.default;
 
 /** Returns the names that a flag takes; empty if it takes other values. */
-function choicesOf(schema: z.ZodType): readonly string[] {
+function listChoices(schema: z.ZodType): readonly string[] {
   const { kind } = flagFacts.get(schema)!;
   if (kind !== 'choice' && kind !== 'choices') return [];
   const json = z.toJSONSchema(schema) as NamesOfSchema & { readonly items?: NamesOfSchema };

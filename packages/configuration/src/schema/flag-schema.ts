@@ -141,21 +141,21 @@ export function isFlagName(name: string): name is FlagName {
 }
 
 /** Returns the schema of one flag's value. */
-export function schemaOf(name: FlagName): z.ZodType {
+export function findSchema(name: FlagName): z.ZodType {
   return schemas[name]!;
 }
 
 /** Returns help, kind and default of a flag. */
-export function factsOf(name: FlagName): FlagFacts {
-  return flagFacts.get(schemaOf(name))!;
+export function findFlagFacts(name: FlagName): FlagFacts {
+  return flagFacts.get(findSchema(name))!;
 }
 
 /** The defaults of all flags that have one. */
 export const defaultFlags: Flags = Object.freeze(
   Object.fromEntries(
     flagNames
-      .filter((name) => factsOf(name).default !== undefined)
-      .map((name) => [name, factsOf(name).default]),
+      .filter((name) => findFlagFacts(name).default !== undefined)
+      .map((name) => [name, findFlagFacts(name).default]),
   ),
 );
 
@@ -164,7 +164,8 @@ export const defaultFlags: Flags = Object.freeze(
  */
 export function configFileJsonSchema(): object {
   const describe = z.registry<{ description: string }>();
-  for (const name of flagNames) describe.add(schemaOf(name), { description: factsOf(name).description });
+  for (const name of flagNames)
+    describe.add(findSchema(name), { description: findFlagFacts(name).description });
   return z.toJSONSchema(flagSchema, { metadata: describe });
 }
 

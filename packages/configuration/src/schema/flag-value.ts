@@ -2,7 +2,7 @@ import { ConfigurationError, nearestName } from '@mtl/errors';
 import { describeValue } from '@mtl/errors/options';
 import * as z from 'zod';
 import { type FlagFacts, flagFacts, takesSeveral } from '../flags/flag-kinds.js';
-import { type FlagName, schemaOf } from './flag-schema.js';
+import { type FlagName, findSchema } from './flag-schema.js';
 
 /** A value from a command line or a file, before it is checked. */
 export interface GivenValue {
@@ -33,7 +33,7 @@ export function readFlagValue(given: GivenValue): unknown {
   if (value === undefined) return undefined;
   const result = schemaIn(given).safeParse(value);
   if (result.success) return result.data;
-  const words = wordsOf(given);
+  const words = listWords(given);
   const own = factsIn(given).otherChoices ?? {};
   const known = words
     .map((word) => (typeof word === 'string' ? (own[word] ?? otherChoices[`${name} ${word}`]) : undefined))
@@ -48,7 +48,7 @@ export function readFlagValue(given: GivenValue): unknown {
   });
 }
 
-const wordsOf = ({ value }: GivenValue): readonly unknown[] => (Array.isArray(value) ? value : [value]);
+const listWords = ({ value }: GivenValue): readonly unknown[] => (Array.isArray(value) ? value : [value]);
 
 /**
  * Returns the canonical spelling of a value. A program may spell a number or a text differently, but not a
@@ -63,7 +63,7 @@ function typedText(value: unknown): string {
   return `[${value.map(describeValue).join(', ')}]`;
 }
 
-const schemaIn = ({ name, schema }: GivenValue): z.ZodType => schema ?? schemaOf(name as FlagName);
+const schemaIn = ({ name, schema }: GivenValue): z.ZodType => schema ?? findSchema(name as FlagName);
 /**
  * JSON Schemas of flags, from which valid ranges are described in words. They are cached, since making one is
  * slow.
@@ -157,7 +157,7 @@ function nearestChoice(given: GivenValue): string | undefined {
   const schema = jsonSchemaIn(given);
   const names = schema.enum ?? schema.items?.enum;
   if (names === undefined) return undefined;
-  const words = wordsOf(given);
+  const words = listWords(given);
   const wrong = words.find((word) => typeof word === 'string' && !names.includes(word)) as string | undefined;
   const near = wrong === undefined ? undefined : nearestName(wrong, names);
   if (near === undefined) return undefined;

@@ -1,13 +1,13 @@
 import { ConfigurationError } from '@mtl/errors';
 import { adapterFlagNames } from '../adapters/adapter-flags.js';
 import type { ModelKind } from '../architecture/architecture-field.js';
-import { fieldsOf } from '../architecture/fields-of.js';
+import { listFields } from '../architecture/fields-of.js';
 import { conversationFlags } from '../flags/data-flags.js';
 import { strategyFlagsOfKind } from '../strategies/strategies.js';
 import { bertFlags, defaultFlags, type FlagName } from './flag-schema.js';
 
 const kindsOfFields = new Map<FlagName, ModelKind | undefined>(
-  fieldsOf().map(([name, { kind }]) => [name, kind]),
+  listFields().map(([name, { kind }]) => [name, kind]),
 );
 const gptFlags = new Set<FlagName>([
   ...(['eod-mask-loss', 'reset-position-ids', 'reset-attention-mask', 'mock-data'] as const),

@@ -1,4 +1,4 @@
-import { membersOf } from '@mtl/layout';
+import { listMembers } from '@mtl/layout';
 import { expect, it } from 'vitest';
 import { configure, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
@@ -6,18 +6,18 @@ import { parseFlags } from '../command-line/parse-flags.js';
 import { validateConfiguration } from '../validation/validate-configuration.js';
 import { groupsOfRun, layoutText, meshOfRun } from './strategies.js';
 
-const parallelOf = (line: string, worldSize: number) => configure(withFlags(line), worldSize).parallel;
+const configureParallel = (line: string, worldSize: number) => configure(withFlags(line), worldSize).parallel;
 
 it('divides sequences over processes that are not those of data', () => {
   const line = '--context-parallel-size 2 --tensor-model-parallel-size 2 --sequence-parallel';
-  const parallel = parallelOf(line, 8);
+  const parallel = configureParallel(line, 8);
   expect(parallel).toMatchObject({ contextParallelSize: 2, cpCommType: ['p2p'], dataParallelSize: 2 });
   expect(meshOfRun(parallel).sizes).toMatchObject({ tp: 2, cp: 2, dp: 2, pp: 1 });
   expect(layoutText(parallel)).toBe('tensor 2 x context 2 x pipeline 1 x data 2');
 });
 
 it('has a group for keys, and gradients are summed over it as over copies', () => {
-  const mesh = meshOfRun(parallelOf('--context-parallel-size 2', 4));
+  const mesh = meshOfRun(configureParallel('--context-parallel-size 2', 4));
   expect(groupsOfRun(mesh)).toMatchObject({
     cp: { declaration: ['cp'], countsAs: 'cp' },
     dp: { declaration: ['dp'] },
@@ -26,20 +26,20 @@ it('has a group for keys, and gradients are summed over it as over copies', () =
 });
 
 it('takes one word for all layers, or one for each', () => {
-  const commOf = (words: string) =>
-    parallelOf(`--context-parallel-size 2 --cp-comm-type ${words}`, 2).cpCommType;
-  expect(commOf('all_gather')).toEqual(['all_gather']);
-  expect(commOf('a2a p2p p2p a2a')).toEqual(['a2a', 'p2p', 'p2p', 'a2a']);
+  const configureComm = (words: string) =>
+    configureParallel(`--context-parallel-size 2 --cp-comm-type ${words}`, 2).cpCommType;
+  expect(configureComm('all_gather')).toEqual(['all_gather']);
+  expect(configureComm('a2a p2p p2p a2a')).toEqual(['a2a', 'p2p', 'p2p', 'a2a']);
 });
 
 it('has groups of two levels, of blocks of neighbours and across them', () => {
   const line = '--context-parallel-size 4 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2';
-  const parallel = parallelOf(`${line} --tensor-model-parallel-size 2`, 8);
+  const parallel = configureParallel(`${line} --tensor-model-parallel-size 2`, 8);
   expect(parallel.hierarchicalContextParallelSizes).toEqual([2, 2]);
   const mesh = meshOfRun(parallel);
   const { cpHeads, cpRing } = groupsOfRun(mesh, { parallel });
   const members = (group: typeof cpHeads) =>
-    Array.from({ length: 8 }, (_, rank) => membersOf(group!.declaration, { mesh, rank }).join(' '));
+    Array.from({ length: 8 }, (_, rank) => listMembers(group!.declaration, { mesh, rank }).join(' '));
   expect(new Set(members(cpHeads))).toEqual(new Set(['0 2', '4 6', '1 3', '5 7']));
   expect(new Set(members(cpRing))).toEqual(new Set(['0 4', '2 6', '1 5', '3 7']));
   expect(

@@ -101,7 +101,7 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
       return {};
     }
     checkPositions(call, size);
-    const levels = levelsOf(call, { size, words: cpCommType });
+    const levels = readLevels(call, { size, words: cpCommType });
     checkCommunication(call, { size, words: cpCommType, levels });
     return {
       contextParallelSize: size,
@@ -169,7 +169,7 @@ interface Communication {
 }
 
 /** Returns the sizes of both levels of communication, if a word needs them. */
-function levelsOf(
+function readLevels(
   { flags: given, notices }: Call,
   { size, words }: Communication,
 ): [number, number] | undefined {

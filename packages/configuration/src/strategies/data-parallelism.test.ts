@@ -1,13 +1,13 @@
 import { stores } from '@mtl/optimizer';
 import { expect, it } from 'vitest';
-import { configure, errorOf, withFlags } from '../../test/support/configure.js';
+import { catchError, configure, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
 import { resolveFlags } from '../command-line/resolve-flags.js';
 import { configure as configureOptions } from '../options/configure.js';
 import { FlagReader } from '../validation/flag-reader.js';
 import { optimizerSharing, savingsOfLayout, searchedSettings, undivided } from './strategies.js';
 
-const parallelOf = (line: string, worldSize = 2) => configure(withFlags(line), worldSize).parallel;
+const configureParallel = (line: string, worldSize = 2) => configure(withFlags(line), worldSize).parallel;
 
 it.each([
   ['', 'no_shard', false],
@@ -18,7 +18,7 @@ it.each([
   ['--data-parallel-sharding-strategy optim --use-distributed-optimizer', 'optim', true],
   ['--data-parallel-sharding-strategy no_shard --no-use-distributed-optimizer', 'no_shard', false],
 ])('chooses a store by its name or by the switch: %s', (line, name, isDistributed) => {
-  const parallel = parallelOf(line);
+  const parallel = configureParallel(line);
   expect(parallel).toMatchObject({
     dataParallelShardingStrategy: name,
     useDistributedOptimizer: isDistributed,
@@ -27,25 +27,25 @@ it.each([
 });
 
 it('takes the name of a store as a typed option, too', () => {
-  const layoutOf = (layout: object) =>
+  const configureLayout = (layout: object) =>
     configureOptions({ preset: 'char-10m', layout }, { worldSize: 2 }).parallel.dataParallelShardingStrategy;
-  expect(layoutOf({ dataParallelShardingStrategy: 'optim' })).toBe('optim');
-  expect(layoutOf({ useDistributedOptimizer: true })).toBe('optim');
-  expect(layoutOf({ useDistributedOptimizer: false })).toBe('no_shard');
+  expect(configureLayout({ dataParallelShardingStrategy: 'optim' })).toBe('optim');
+  expect(configureLayout({ useDistributedOptimizer: true })).toBe('optim');
+  expect(configureLayout({ useDistributedOptimizer: false })).toBe('no_shard');
 });
 
 it('has the overlap of gathers with a store by its name', () => {
   const line = '--data-parallel-sharding-strategy optim --overlap-param-gather';
-  expect(optimizerSharing(parallelOf(line))).toMatchObject({ overlapParameterGather: true });
+  expect(optimizerSharing(configureParallel(line))).toMatchObject({ overlapParameterGather: true });
 });
 
 it('says that a store changes nothing for one process', () => {
-  const noticesOf = (name: string) =>
+  const listNotices = (name: string) =>
     configure(withFlags(`--data-parallel-sharding-strategy ${name}`), 1).notices;
-  expect(noticesOf('optim')).toEqual([
+  expect(listNotices('optim')).toEqual([
     '--data-parallel-sharding-strategy has no effect with one data-parallel rank',
   ]);
-  expect(noticesOf('no_shard')).toEqual([]);
+  expect(listNotices('no_shard')).toEqual([]);
 });
 
 it.each([
@@ -65,7 +65,7 @@ it.each([
 
 it('refuses what is not there yet with what is', () => {
   for (const name of ['optim_grads', 'optim_grads_params']) {
-    const error = errorOf(withFlags(`--data-parallel-sharding-strategy ${name}`), 2);
+    const error = catchError(withFlags(`--data-parallel-sharding-strategy ${name}`), 2);
     expect(error).toMatchObject({
       code: 'MTL_FLAG_VALUE',
       expected: 'no_shard, optim',
@@ -118,23 +118,23 @@ it('lets a search try every store, those that divide most first, with the flags 
     const flags = Object.entries(setting.flags(value)).map(([flag, on]) =>
       on === true ? `--${flag}` : `--${flag} ${on}`,
     );
-    expect(parallelOf(flags.join(' ')).dataParallelShardingStrategy).toBe(value);
+    expect(configureParallel(flags.join(' ')).dataParallelShardingStrategy).toBe(value);
   }
 });
 
 it('knows which changes of a layout save memory', () => {
-  const savingsOf = (line: string, worldSize: number) =>
-    savingsOfLayout(parallelOf(line, worldSize), { hasExperts: false }).map(({ values }) => values);
-  expect(savingsOf('', 1)).toEqual([2, 4, 8].map((size) => ({ 'tensor-model-parallel-size': size })));
-  expect(savingsOf('', 2)).toContainEqual({ 'use-distributed-optimizer': true });
-  expect(savingsOf('--data-parallel-sharding-strategy optim', 2)).not.toContainEqual({
+  const listSavings = (line: string, worldSize: number) =>
+    savingsOfLayout(configureParallel(line, worldSize), { hasExperts: false }).map(({ values }) => values);
+  expect(listSavings('', 1)).toEqual([2, 4, 8].map((size) => ({ 'tensor-model-parallel-size': size })));
+  expect(listSavings('', 2)).toContainEqual({ 'use-distributed-optimizer': true });
+  expect(listSavings('--data-parallel-sharding-strategy optim', 2)).not.toContainEqual({
     'use-distributed-optimizer': true,
   });
-  expect(savingsOf('--tensor-model-parallel-size 2', 2)).toContainEqual({ 'sequence-parallel': true });
+  expect(listSavings('--tensor-model-parallel-size 2', 2)).toContainEqual({ 'sequence-parallel': true });
 });
 
 it('leaves a layout whole that was divided', () => {
   const line = '--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather';
-  const whole = undivided(parallelOf(line));
-  expect(whole).toEqual(parallelOf(''));
+  const whole = undivided(configureParallel(line));
+  expect(whole).toEqual(configureParallel(''));
 });

@@ -6,11 +6,11 @@ import { processesText } from '../print-configuration.js';
 import { groupsOfRun, layoutText, meshOfRun } from './strategies.js';
 
 const experts = '--num-experts 8 --disable-bias-linear --global-batch-size 16';
-const parallelOf = (line: string, worldSize: number) =>
+const configureParallel = (line: string, worldSize: number) =>
   configure(withFlags(`${experts} ${line}`), worldSize).parallel;
 
 it('spreads experts over the processes of a stage, which are no more for it', () => {
-  const parallel = parallelOf('--expert-model-parallel-size 4', 8);
+  const parallel = configureParallel('--expert-model-parallel-size 4', 8);
   expect(parallel).toMatchObject({
     dataParallelSize: 8,
     expertModelParallelSize: 4,
@@ -21,20 +21,20 @@ it('spreads experts over the processes of a stage, which are no more for it', ()
 });
 
 it('folds: experts need not be split as the rest of a layer is', () => {
-  const folded = parallelOf(
+  const folded = configureParallel(
     '--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --expert-tensor-parallel-size 1 ' +
       '--expert-model-parallel-size 4 --moe-token-dispatcher-type allgather',
     16,
   );
   expect(meshOfRun(folded).sizes).toEqual({ tp: 2, cp: 1, dp: 4, pp: 2, etp: 1, ep: 4, edp: 2 });
   expect(folded.moeTokenDispatcherType).toBe('allgather');
-  const asDense = parallelOf('--tensor-model-parallel-size 2', 8);
+  const asDense = configureParallel('--tensor-model-parallel-size 2', 8);
   expect(meshOfRun(asDense).sizes).toMatchObject({ etp: 2, ep: 1, edp: 4 });
 });
 
 it('has the groups of dispatch and of gradients', () => {
   const mesh = meshOfRun(
-    parallelOf(
+    configureParallel(
       '--tensor-model-parallel-size 2 --expert-tensor-parallel-size 1 --expert-model-parallel-size 4',
       8,
     ),

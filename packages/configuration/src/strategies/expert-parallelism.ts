@@ -4,8 +4,8 @@ import type { FlagValues } from '../flags/flag-values.js';
 import {
   type AxisSize,
   axesOfStage,
-  divisorsOf,
   greatestCommonDivisor,
+  listDivisors,
   numAlong,
   type StrategyCall,
   sizeOfAxis,
@@ -69,7 +69,7 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
         const numExperts = values['num-experts'] as number | undefined;
         if (!numExperts) return undefined;
         return {
-          sizes: divisorsOf(numExperts),
+          sizes: listDivisors(numExperts),
           fits: (size) => numExperts % size === 0 && rest % size === 0,
         };
       },
@@ -108,7 +108,7 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
   configure: (call) => {
     const { numExperts } = call.model;
     if (numExperts === undefined) return withoutExperts(call);
-    const sizes = stageOf(call);
+    const sizes = readStageSizes(call);
     checkExpertTensorSize(call, sizes);
     checkExpertSize(call, { ...sizes, numExperts });
     return {
@@ -164,13 +164,13 @@ interface SizesOfStage {
   readonly stage: number;
 }
 
-function stageOf({ flags: given, axes: all }: Call): SizesOfStage {
+function readStageSizes({ flags: given, axes: all }: Call): SizesOfStage {
   const axes = axesOfStage(all);
   const etp = given.get('expert-tensor-parallel-size') ?? sizeOfAxis(axes, 'tp');
   return { etp, ep: given.get('expert-model-parallel-size') ?? 1, axes, stage: numAlong(axes) };
 }
 
-const textOf = (axes: readonly AxisSize[]): string =>
+const formatAxes = (axes: readonly AxisSize[]): string =>
   axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
 
 /**
@@ -213,7 +213,7 @@ function checkExpertTensorSize({ flags: given, model }: Call, { etp, stage, axes
   const nearest = nearestDivisors(greatestCommonDivisor(width, stage), etp);
   if (width % etp !== 0) refuse(`does not divide --${flagOfWidth} ${width}`, nearest);
   if (stage % etp !== 0) {
-    refuse(`does not divide the ${stage} processes of a stage (${textOf(axes)})`, nearest);
+    refuse(`does not divide the ${stage} processes of a stage (${formatAxes(axes)})`, nearest);
   }
 }
 
@@ -228,7 +228,7 @@ function checkExpertSize(
   const nearest = nearestDivisors(greatestCommonDivisor(numExperts, shares), ep);
   const problem =
     numExperts % ep === 0
-      ? `does not fit ${stage} processes of a stage (${textOf(axes)}): ` +
+      ? `does not fit ${stage} processes of a stage (${formatAxes(axes)}): ` +
         `${etp} x ${ep} processes that share experts do not divide them`
       : `does not divide ${given.written('num-experts')}`;
   throw new ConfigurationError('MTL_EXPERT_PARALLEL_SIZE', `${given.written(name)} ${problem}`, {

@@ -4,7 +4,7 @@ import { type LayerLayout, partitionLayers } from '@mtl/models';
 import { parseScheduleCsv, type ScheduleNameOrOther, scheduleNames } from '@mtl/pipeline/schedules';
 import { count, text } from '../flags/flag-kinds.js';
 import type { FlagValues } from '../flags/flag-values.js';
-import { divisorsOf, type FlagsOf, type ShardedModel, strategy } from './strategy.js';
+import { type FlagsOf, listDivisors, type ShardedModel, strategy } from './strategy.js';
 
 /** Returns whether the value of --pipeline-schedule is the path of a module, whose code is run. */
 export function isScheduleModule(name: string): boolean {
@@ -39,13 +39,13 @@ export interface LayerLayoutOptions {
  */
 function layerLayout(options: LayerLayoutOptions): LayerLayout {
   const { numLayers, numChunks } = options;
-  const layout = layoutOf(options);
+  const layout = chooseLayout(options);
   // the work does not decide whether a split is possible, so it is 0 here
   partitionLayers({ numLayers, numChunks, layout, work: { embedding: 0, head: 0 } });
   return layout;
 }
 
-function layoutOf(options: LayerLayoutOptions): LayerLayout {
+function chooseLayout(options: LayerLayoutOptions): LayerLayout {
   const { flags, numLayers, numStages, numChunks, notices } = options;
   const layout = flags.get('pipeline-model-parallel-layout');
   const ends = (['decoder-first-pipeline-num-layers', 'decoder-last-pipeline-num-layers'] as const).filter(
@@ -177,7 +177,7 @@ export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfig
       name: 'pp',
       flag: 'pipeline-model-parallel-size',
       field: 'pipelineModelParallelSize',
-      search: ({ rest }) => ({ sizes: divisorsOf(rest), fits: (size) => rest % size === 0 }),
+      search: ({ rest }) => ({ sizes: listDivisors(rest), fits: (size) => rest % size === 0 }),
     },
   ],
   countsAs: 'pp',
@@ -187,7 +187,7 @@ export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfig
   },
   configure: ({ flags: given, model, notices }) => {
     const numStages = given.required('pipeline-model-parallel-size');
-    const schedule = scheduleOf(given, model, numStages);
+    const schedule = chooseSchedule(given, model, numStages);
     const microBatchGroupSize = given.get('microbatch-group-size-per-virtual-pipeline-stage');
     if (given.isGiven('pipeline-schedule') && numStages === 1) {
       notices.push('--pipeline-schedule has no effect with --pipeline-model-parallel-size 1');
@@ -223,7 +223,7 @@ interface Schedule {
 }
 
 /** Returns the schedule that the flags name or imply, and its number of chunks per stage. */
-function scheduleOf(flags: PipelineFlags, model: ShardedModel, numStages: number): Schedule {
+function chooseSchedule(flags: PipelineFlags, model: ShardedModel, numStages: number): Schedule {
   const name = flags.get('pipeline-schedule');
   const numChunks = chunksPerStage(flags, model, numStages);
   if (numStages > 1 && name !== undefined && isScheduleModule(name)) {

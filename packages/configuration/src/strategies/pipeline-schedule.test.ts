@@ -8,7 +8,7 @@ const directory = mkdtempSync(join(tmpdir(), 'mtl-schedule-module-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 let numWritten = 0;
-function moduleOf(source: string, ending = 'mjs'): string {
+function writeModule(source: string, ending = 'mjs'): string {
   numWritten += 1;
   const path = join(directory, `own-${numWritten}.${ending}`);
   writeFileSync(path, source);
@@ -28,7 +28,7 @@ describe('loadScheduleModule', () => {
     ['mjs', `export default ${body};`],
     ['cjs', `module.exports = ${body};`],
   ])('gives the function of a .%s file, for every size', (ending, source) => {
-    const path = moduleOf(source, ending);
+    const path = writeModule(source, ending);
     const make = loadScheduleModule(path);
     expect(make(size)).toMatchObject({ name: path, numMicroBatches: 3, placement: [0, 1] });
     const { actions } = make({ numStages: 3, numMicroBatches: 1 });
@@ -73,14 +73,14 @@ describe('loadScheduleModule', () => {
       /runs 0B2 before 0F2/,
     ],
   ])('refuses %s', (_, source, code, says) => {
-    const path = moduleOf(source);
+    const path = writeModule(source);
     expect(() => loadScheduleModule(path)(size)).toThrow(
       expect.objectContaining({ code, message: expect.stringMatching(says), exitCode: 2 }),
     );
   });
 
   it('refuses other chunks than asked for, and takes any where no number is given', () => {
-    const make = loadScheduleModule(moduleOf(`export default ${body};`));
+    const make = loadScheduleModule(writeModule(`export default ${body};`));
     expect(() => make({ ...size, numChunks: 2 })).toThrow(
       expect.objectContaining({
         code: 'MTL_SCHEDULE_MODULE',

@@ -85,7 +85,7 @@ export const helpOfImpliedSwitches = (name: string): string =>
     .map(({ flag, value, instead, turnsOn }) => `${value} means --${flag} ${instead} --${turnsOn}`)
     .join('; ');
 
-const axesOf = ({ axes }: AnyStrategy, fields: object): readonly AxisSize[] =>
+const listAxes = ({ axes }: AnyStrategy, fields: object): readonly AxisSize[] =>
   axes.flatMap(({ name, field }) => {
     const size = (fields as Sizes)[field];
     return size === undefined ? [] : [{ axis: name, word: axisFacts[name].word, size }];
@@ -96,7 +96,7 @@ export function configureStrategies(call: Omit<StrategyCall<FlagFragment>, 'axes
   const axes: AxisSize[] = [];
   const configured = all.map((each) => {
     const fields = each.configure({ ...call, axes });
-    axes.push(...axesOf(each, fields));
+    axes.push(...listAxes(each, fields));
     return { each, fields };
   });
   const completed = configured.map(({ each, fields }) => each.complete?.(fields, { ...call, axes }));
@@ -148,7 +148,7 @@ export function sharedLayout(values: Readonly<Record<string, number | undefined>
   const axes: AxisSize[] = [];
   const fields = all.map((each) => {
     const own = each.sharing?.configure(values, axes) ?? {};
-    axes.push(...axesOf(each, own));
+    axes.push(...listAxes(each, own));
     return own;
   });
   return Object.assign({}, ...fields) as AxisSizes;
@@ -194,15 +194,15 @@ const flagsOfAxes: ReadonlyMap<MeshAxis, string> = new Map(
 
 /** Returns the fewest processes that the sizes of flags describe: one copy of a model, and of its experts. */
 export function leastProcesses(flags: Readonly<Record<string, unknown>>): number {
-  const sizeOf = (axis: MeshAxis): number => {
+  const findSize = (axis: MeshAxis): number => {
     const { like } = axisFacts[axis];
     const given = flags[flagsOfAxes.get(axis) ?? ''];
-    return typeof given === 'number' ? given : like === undefined ? 1 : sizeOf(like);
+    return typeof given === 'number' ? given : like === undefined ? 1 : findSize(like);
   };
   const ofViews = Object.values(meshViews).map((view) =>
-    view.reduce((product, axis) => (axis === 'pp' ? product : product * sizeOf(axis)), 1),
+    view.reduce((product, axis) => (axis === 'pp' ? product : product * findSize(axis)), 1),
   );
-  return ofViews.reduce((a, b) => (a / greatestCommonDivisor(a, b)) * b) * sizeOf('pp');
+  return ofViews.reduce((a, b) => (a / greatestCommonDivisor(a, b)) * b) * findSize('pp');
 }
 
 /** The sizes of a run by the keys of its records. */
@@ -262,7 +262,7 @@ export const withoutExperts = <Parallel extends AxisSizes>(parallel: Parallel): 
 
 /** Returns the axes that work is split along, in the order of `strategies`. */
 function axesOfRun(parallel: AxisSizes): readonly AxisSize[] {
-  return all.flatMap((each) => axesOf(each, parallel));
+  return all.flatMap((each) => listAxes(each, parallel));
 }
 
 /** Returns the mesh of a run's processes. */
@@ -367,7 +367,7 @@ export function optimizerSharing(parallel: OptimizedLayout): OptimizerSharing {
   return sharing!;
 }
 
-const textOf = (axes: readonly AxisSize[]): string =>
+const formatAxes = (axes: readonly AxisSize[]): string =>
   axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
 
 /**
@@ -376,7 +376,7 @@ const textOf = (axes: readonly AxisSize[]): string =>
  */
 export function copyOfModel(parallel: AxisSizes): { readonly text: string; readonly size: number } {
   const axes = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis) && flagsOfAxes.has(axis));
-  return { text: textOf(axes), size: numAlong(axes) };
+  return { text: formatAxes(axes), size: numAlong(axes) };
 }
 
 /**
@@ -387,10 +387,10 @@ export function copyOfModel(parallel: AxisSizes): { readonly text: string; reado
 export function layoutText(parallel: AxisSizes): string {
   const dense = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis));
   const { sizes } = meshOfRun(parallel);
-  if (sizes.ep === 1 && sizes.etp === sizes.tp) return textOf(dense);
+  if (sizes.ep === 1 && sizes.etp === sizes.tp) return formatAxes(dense);
   const copies: AxisSize = { axis: 'edp', word: axisFacts.edp.word, size: sizes.edp };
   const experts = [...axesOfRun(parallel).filter(({ axis }) => !isDenseAxis(axis)), copies];
-  return `${textOf(dense)}, experts: ${textOf(experts.filter(({ size }) => size > 1))}`;
+  return `${formatAxes(dense)}, experts: ${formatAxes(experts.filter(({ size }) => size > 1))}`;
 }
 
 /** A group of processes, and the axis under which predictions of time count its communication. */

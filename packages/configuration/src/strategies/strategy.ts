@@ -124,7 +124,7 @@ export const powersOfTwo = (most: number): number[] =>
   Array.from({ length: Math.floor(Math.log2(most)) + 1 }, (_, power) => 2 ** power);
 
 /** Returns the divisors of a number. */
-export const divisorsOf = (value: number): number[] =>
+export const listDivisors = (value: number): number[] =>
   Array.from({ length: value }, (_, index) => index + 1).filter((divisor) => value % divisor === 0);
 
 /** A setting of a layout, other than a size, that a search tries. */

@@ -2,7 +2,7 @@ import { ConfigurationError, listedNames } from '@mtl/errors';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import { architectureFlagNames } from '../architecture/fields-of.js';
 import { bundledCorpus } from '../flags/data-flags.js';
-import { presetsOf } from '../presets/presets.js';
+import { findPresets } from '../presets/presets.js';
 import { type FlagName, tokenizerFlagNames } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
 
@@ -80,7 +80,7 @@ export function checkRequiredFlags(
     'MTL_FLAG_REQUIRED',
     `${listedNames(names)} ${names.length === 1 ? 'is' : 'are'} missing`,
     {
-      ...expectationOf(
+      ...describeExpectation(
         isMock
           ? `a tokenizer for --mock-data: ${tokenizer}`
           : flags.get('train-data') === undefined
@@ -90,7 +90,7 @@ export function checkRequiredFlags(
       ),
       remedy:
         preset === 'none' && names.some((name) => name !== '--tokenizer-type')
-          ? `${remedyOf(model, argv)}${hasData && needsTokenizer ? ' --tokenizer-type NAME' : ''}`
+          ? `${writeRemedy(model, argv)}${hasData && needsTokenizer ? ' --tokenizer-type NAME' : ''}`
           : needsTokenizer
             ? `pass ${tokenizer}`
             : 'pass --data-path PREFIX',
@@ -99,7 +99,7 @@ export function checkRequiredFlags(
   );
 }
 
-function expectationOf(
+function describeExpectation(
   tokenizer: string,
   { hasData, needsTokenizer }: { readonly hasData: boolean; readonly needsTokenizer: boolean },
 ): { readonly expected: string } | Record<string, never> {
@@ -109,9 +109,9 @@ function expectationOf(
 }
 
 /** Returns a command line with a preset that supplies the missing flags. */
-function remedyOf(model: ModelKind, argv: readonly string[]): string {
+function writeRemedy(model: ModelKind, argv: readonly string[]): string {
   const words = withoutPreset(argv).map(quoted);
-  const line = ['--preset', presetsOf(model).whenNothingIsAsked, ...words].join(' ');
+  const line = ['--preset', findPresets(model).whenNothingIsAsked, ...words].join(' ');
   return `pass them, or take them from a preset: ${line}`;
 }
 

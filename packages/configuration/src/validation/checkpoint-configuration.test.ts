@@ -66,7 +66,8 @@ refusals(
   { numAdvised: 0 },
 );
 
-const loraOf = (line: string) => validateConfiguration(parseFlags(line.split(' '), { model: 'gpt' })).lora;
+const configureLora = (line: string) =>
+  validateConfiguration(parseFlags(line.split(' '), { model: 'gpt' })).lora;
 const gpt2 = '--preset gpt2-4m --load x';
 const llama =
   '--load x --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 --max-position-embeddings 16 --swiglu ' +
@@ -78,8 +79,8 @@ const mixture = `${llama} --num-experts 4 --moe-layer-freq 2 --moe-ffn-hidden-si
 
 describe('adapterConfiguration', () => {
   it('fills in a scale of 1, no dropout and all linear layers', () => {
-    expect(loraOf(gpt2)).toBeUndefined();
-    expect(loraOf(`${gpt2} --lora-rank 4`)).toEqual({
+    expect(configureLora(gpt2)).toBeUndefined();
+    expect(configureLora(`${gpt2} --lora-rank 4`)).toEqual({
       rank: 4,
       alpha: 4,
       useRslora: false,
@@ -88,7 +89,7 @@ describe('adapterConfiguration', () => {
     });
     const more =
       '--lora-rank 4 --lora-alpha 32 --use-rslora --lora-dropout 0.1 --lora-targets q_proj mlp.up_proj';
-    expect(loraOf(`${llama} ${more}`)).toEqual({
+    expect(configureLora(`${llama} ${more}`)).toEqual({
       rank: 4,
       alpha: 32,
       useRslora: true,
@@ -124,7 +125,7 @@ describe('adapterConfiguration', () => {
   ])('refuses %s', (line, code, message) => {
     let thrown: unknown;
     try {
-      loraOf(line);
+      configureLora(line);
     } catch (error) {
       thrown = error;
     }
@@ -135,13 +136,17 @@ describe('adapterConfiguration', () => {
 
   it('takes layers with experts, and dropout of others', () => {
     const targets = 'experts.gate_up_proj mlp.experts.down_proj mlp.down_proj';
-    expect(loraOf(`${mixture} --lora-rank 4 --lora-targets ${targets}`)?.targets).toEqual(targets.split(' '));
-    const dense = loraOf(`${mixture} --lora-rank 4 --lora-dropout 0.1 --lora-targets q_proj mlp.down_proj`);
+    expect(configureLora(`${mixture} --lora-rank 4 --lora-targets ${targets}`)?.targets).toEqual(
+      targets.split(' '),
+    );
+    const dense = configureLora(
+      `${mixture} --lora-rank 4 --lora-dropout 0.1 --lora-targets q_proj mlp.down_proj`,
+    );
     expect(dense?.dropout).toBe(0.1);
   });
 
   it('names the nearest layer', () => {
-    expect(() => loraOf(`${gpt2} --lora-rank 4 --lora-targets c_atn`)).toThrow(
+    expect(() => configureLora(`${gpt2} --lora-rank 4 --lora-targets c_atn`)).toThrow(
       expect.objectContaining({ remedy: 'pass c_attn', expected: 'c_attn, c_proj, c_fc, or all-linear' }),
     );
   });

@@ -1,6 +1,6 @@
 import { LearningRateSchedule } from '@mtl/optimizer';
 import { describe, expect, it } from 'vitest';
-import { errorOf, small } from '../../test/support/configure.js';
+import { catchError, small } from '../../test/support/configure.js';
 import { parseFlags } from '../command-line/parse-flags.js';
 import { configurationJson } from '../saved/saved-configuration.js';
 import { validateConfiguration } from './validate-configuration.js';
@@ -108,7 +108,7 @@ describe('conversations', () => {
     ],
     [`${withoutSteps} --data-path bundled --epochs 1`, 'MTL_FLAG_REQUIRED', '--train-iters'],
   ])('are refused: %s', (line, code, text) => {
-    const error = errorOf(line);
+    const error = catchError(line);
     expect(error.code).toBe(code);
     expect(error.message).toContain(text);
   });

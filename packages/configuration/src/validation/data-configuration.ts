@@ -76,13 +76,13 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
   if (mockData) checkMockData(flags);
   const conversations = conversationConfiguration(flags);
   const split = flags.required('split');
-  const [train, valid] = weightsOf(split);
+  const [train, valid] = parseWeights(split);
   if (!(train! > 0)) refuseSplit(flags, 'gives training nothing');
   if (conversations === undefined && !(valid! > 0) && training.evalIterations > 0) {
     notices.push(`${flags.written('split')} keeps nothing for validation: there will be no evaluation`);
   }
-  const dataPath = conversations === undefined && !mockData ? dataPathOf(flags) : [];
-  const tokenizer = tokenizerOf(flags);
+  const dataPath = conversations === undefined && !mockData ? readDataPath(flags) : [];
+  const tokenizer = chooseTokenizer(flags);
   if (mockData && tokenizer === undefined)
     flags.needs(
       'mock-data',
@@ -101,7 +101,7 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
     ...(conversations !== undefined && { resetPositionIds: true, resetAttentionMask: true }),
   };
 
-  function weightsOf(text: string): readonly number[] {
+  function parseWeights(text: string): readonly number[] {
     const words = text.split(/[,\s/]+/).filter((word) => word !== '');
     const weights = words.map(Number);
     if (weights.some((weight) => !(Number.isFinite(weight) && weight >= 0)))
@@ -131,7 +131,7 @@ function checkMockData(flags: FlagReader): void {
  * Returns the words of --data-path; an empty list for the bundled corpus, which cannot be mixed with other
  * data.
  */
-function dataPathOf(flags: FlagReader): readonly string[] {
+function readDataPath(flags: FlagReader): readonly string[] {
   const words = flags.get('data-path') ?? [];
   if (!words.includes(bundledCorpus)) return words;
   if (words.length === 1) return [];
@@ -175,7 +175,7 @@ function typeOfFiles(flags: FlagReader): Flags['tokenizer-type'] {
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS`
  */
-export function tokenizerOf(flags: FlagReader): TokenizerConfiguration | undefined {
+export function chooseTokenizer(flags: FlagReader): TokenizerConfiguration | undefined {
   const tokenizer = flags.loadedTokenizer ?? tokenizerOfFlags(flags);
   const chatTemplate = flags.get('chat-template');
   if (chatTemplate === undefined) return tokenizer;
@@ -264,7 +264,7 @@ export interface TokenizerFlags {
  */
 export function readTokenizerFlags(flags: TokenizerFlags): TokenizerConfiguration | undefined {
   const given = new Map(Object.entries(flags).filter(([, value]) => value !== undefined));
-  return tokenizerOf(
+  return chooseTokenizer(
     new FlagReader(resolveFlags({ given: given as Map<keyof TokenizerFlags, unknown>, preset: 'none' })),
   );
 }

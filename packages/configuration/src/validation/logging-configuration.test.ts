@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { configure, errorOf, small } from '../../test/support/configure.js';
+import { catchError, configure, small } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
 
 it('names the services that a run reports to', () => {
@@ -12,16 +12,17 @@ it('names the services that a run reports to', () => {
 });
 
 it('writes a trace into the run folder, where no other place is named', () => {
-  const profileOf = (flags: string) => configure(`${small} --profile-steps 1 2 ${flags}`).logging.profile;
-  expect(profileOf('')).toEqual({ first: 1, last: 2, file: 'trace.json' });
-  expect(profileOf('--save runs/a')?.file).toBe('runs/a/trace.json');
-  expect(profileOf('--save runs/a --profile-trace b.json')?.file).toBe('b.json');
-  expect(profileOf('--save runs/a --profile-trace trace.json')?.file).toBe('trace.json');
+  const configureProfile = (flags: string) =>
+    configure(`${small} --profile-steps 1 2 ${flags}`).logging.profile;
+  expect(configureProfile('')).toEqual({ first: 1, last: 2, file: 'trace.json' });
+  expect(configureProfile('--save runs/a')?.file).toBe('runs/a/trace.json');
+  expect(configureProfile('--save runs/a --profile-trace b.json')?.file).toBe('b.json');
+  expect(configureProfile('--save runs/a --profile-trace trace.json')?.file).toBe('trace.json');
 });
 
 it('never shows a password', () => {
   for (const uri of ['https://me:hunter2@host', 'me:hunter2@host'])
-    expect(JSON.stringify(errorOf(`${small} --mlflow-tracking-uri ${uri}`))).not.toContain('hunter2');
+    expect(JSON.stringify(catchError(`${small} --mlflow-tracking-uri ${uri}`))).not.toContain('hunter2');
 });
 
 refusals(

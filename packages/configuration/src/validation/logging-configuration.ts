@@ -46,10 +46,10 @@ export type TrackingConfiguration = Pick<LoggingConfiguration, 'wandb' | 'mlflow
  * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_SERVICE_URL
  */
 export function trackingConfiguration(flags: FlagReader): TrackingConfiguration {
-  return { ...wandbOf(flags), ...mlflowOf(flags) };
+  return { ...configureWandb(flags), ...configureMlflow(flags) };
 }
 
-function wandbOf(flags: FlagReader): Pick<LoggingConfiguration, 'wandb'> {
+function configureWandb(flags: FlagReader): Pick<LoggingConfiguration, 'wandb'> {
   const project = flags.get('wandb-project');
   const [name, entity] = [flags.get('wandb-exp-name'), flags.get('wandb-entity')];
   if (project === undefined) {
@@ -61,7 +61,7 @@ function wandbOf(flags: FlagReader): Pick<LoggingConfiguration, 'wandb'> {
   };
 }
 
-function mlflowOf(flags: FlagReader): Pick<LoggingConfiguration, 'mlflow'> {
+function configureMlflow(flags: FlagReader): Pick<LoggingConfiguration, 'mlflow'> {
   const uri = flags.get('mlflow-tracking-uri');
   const name = flags.get('mlflow-run-name');
   const experiment = flags.required('mlflow-experiment-name');
@@ -92,11 +92,11 @@ export function loggingConfiguration(
     ...flags.values(loggingFlags),
     samplesAtEvaluations: !flags.required('no-eval-samples'),
     ...trackingConfiguration(flags),
-    ...profileOf(flags, training),
+    ...configureProfile(flags, training),
   };
 }
 
-function profileOf(
+function configureProfile(
   flags: FlagReader,
   { trainIterations }: Pick<TrainingConfiguration, 'trainIterations'>,
 ): Pick<LoggingConfiguration, 'profile'> {

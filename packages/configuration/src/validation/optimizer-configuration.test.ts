@@ -20,7 +20,7 @@ describe('optimizerConfiguration', () => {
 });
 
 describe('warm-up that leaves no step with the full learning rate', () => {
-  const noticesOf = (flags: string) =>
+  const listNotices = (flags: string) =>
     configure(withFlags(flags)).notices.filter((notice) => notice.includes('learning rate'));
 
   it.each([
@@ -35,7 +35,7 @@ describe('warm-up that leaves no step with the full learning rate', () => {
       /the largest is 0.0003333, because warm-up takes 3 of 4 steps/,
     ],
   ])('is said: %s', (flags, expected) => {
-    expect(noticesOf(flags).join()).toMatch(expected);
+    expect(listNotices(flags).join()).toMatch(expected);
   });
 
   it.each([
@@ -43,16 +43,17 @@ describe('warm-up that leaves no step with the full learning rate', () => {
     '--train-iters 100 --lr-warmup-fraction 0.015',
     '--train-iters 3 --lr-warmup-iters 1',
   ])('is not said where there is one: %s', (flags) => {
-    expect(noticesOf(flags)).toEqual([]);
+    expect(listNotices(flags)).toEqual([]);
   });
 });
 
 describe('the learning rates of word embedding and output layer', () => {
-  const decoupledOf = (flags: string) => configure(`${small} ${flags}`).optimizer.decoupledLearningRate;
+  const configureDecoupled = (flags: string) =>
+    configure(`${small} ${flags}`).optimizer.decoupledLearningRate;
 
   it('are those of all other parameters unless --decoupled-lr is given', () => {
-    expect(decoupledOf('')).toBeUndefined();
-    expect(decoupledOf('--decoupled-lr 5.0e-4 --decoupled-min-lr 4.5e-5')).toEqual({
+    expect(configureDecoupled('')).toBeUndefined();
+    expect(configureDecoupled('--decoupled-lr 5.0e-4 --decoupled-min-lr 4.5e-5')).toEqual({
       maxLearningRate: 5e-4,
       minLearningRate: 4.5e-5,
     });
@@ -60,9 +61,9 @@ describe('the learning rates of word embedding and output layer', () => {
 
   it('end at --min-lr where --decoupled-min-lr is missing', () => {
     const rates = { maxLearningRate: 0.02, minLearningRate: 1e-5 };
-    expect(decoupledOf('--min-lr 1e-5 --decoupled-lr 0.02')).toEqual(rates);
+    expect(configureDecoupled('--min-lr 1e-5 --decoupled-lr 0.02')).toEqual(rates);
     // a decoupled peak above the main peak, and a decoupled minimum below the main minimum
-    expect(decoupledOf('--min-lr 1e-5 --decoupled-lr 1e-6 --decoupled-min-lr 0')).toEqual({
+    expect(configureDecoupled('--min-lr 1e-5 --decoupled-lr 1e-6 --decoupled-min-lr 0')).toEqual({
       maxLearningRate: 1e-6,
       minLearningRate: 0,
     });

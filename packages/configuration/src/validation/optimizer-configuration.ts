@@ -84,9 +84,9 @@ export interface OptimizerConfigurationOptions {
  */
 export function optimizerConfiguration(options: OptimizerConfigurationOptions): OptimizerConfiguration {
   const { flags, training, notices } = options;
-  const learningRate = learningRateOf(flags, training);
-  const decoupled = decoupledOf(flags, notices);
-  const lossScale = lossScaleOf(flags, training, notices);
+  const learningRate = configureLearningRate(flags, training);
+  const decoupled = readDecoupledRate(flags, notices);
+  const lossScale = configureLossScale(flags, training, notices);
   const muon = muonConfiguration(flags, notices);
   // Both constructors check the numbers; training later passes the same numbers to them.
   const [schedule] = inWordsOfFlags(
@@ -102,7 +102,7 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   };
 }
 
-function learningRateOf(
+function configureLearningRate(
   flags: FlagReader,
   training: TrainingConfiguration,
 ): OptimizerConfiguration['learningRate'] {
@@ -118,9 +118,9 @@ function learningRateOf(
     minLearningRate: flags.required('min-lr'),
     initialLearningRate: flags.required('lr-warmup-init'),
     decayStyle,
-    warmupSteps: warmupStepsOf(flags, names.warmup, decaySteps),
+    warmupSteps: countWarmupSteps(flags, names.warmup, decaySteps),
     decaySteps,
-    ...wsdOf(flags, decayStyle, names.wsdDecay),
+    ...configureWsd(flags, decayStyle, names.wsdDecay),
   };
 }
 
@@ -155,7 +155,7 @@ function refuseAbovePeak(
  * Returns the part of the schedule that differs for the word embedding and the output layer, by Megatron-LM's
  * rule: the rate at which warm-up starts is the same for all.
  */
-function decoupledOf(
+function readDecoupledRate(
   flags: FlagReader,
   notices: string[],
 ): OptimizerConfiguration['decoupledLearningRate'] | undefined {
@@ -198,7 +198,7 @@ function refuseOtherUnit(flags: FlagReader, unit: 'iterations' | 'samples'): voi
   }
 }
 
-function warmupStepsOf(
+function countWarmupSteps(
   flags: FlagReader,
   name: 'lr-warmup-iters' | 'lr-warmup-samples',
   decaySteps: number,
@@ -252,7 +252,7 @@ function noticeOfLowRates(
   ];
 }
 
-function wsdOf(
+function configureWsd(
   flags: FlagReader,
   decayStyle: LearningRateScheduleOptions['decayStyle'],
   steps: 'lr-wsd-decay-iters' | 'lr-wsd-decay-samples',
@@ -276,7 +276,7 @@ const dynamicScaleFlags = [
   'hysteresis',
 ] as const;
 
-function lossScaleOf(
+function configureLossScale(
   flags: FlagReader,
   training: TrainingConfiguration,
   notices: string[],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { configure, errorOf, small, withFlags } from '../../test/support/configure.js';
+import { catchError, configure, small, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
 import { parseFlags } from '../command-line/parse-flags.js';
 import { validateConfiguration } from './validate-configuration.js';
@@ -97,7 +97,7 @@ describe('parallelConfiguration', () => {
 
 it('names the paddings of a vocabulary that suit a tensor-parallel size', () => {
   const line = '--num-attention-heads 6 --hidden-size 96 --tensor-model-parallel-size 3';
-  const error = errorOf(withFlags(line), 3);
+  const error = catchError(withFlags(line), 3);
   expect(error.code).toBe('MTL_TENSOR_PARALLEL_SIZE');
   expect(error.expected).toBe('2, or --make-vocab-size-divisible-by 126, 129, 384 or another multiple of 3');
   for (const padding of [126, 129, 384])

@@ -33,7 +33,7 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
   });
   if (flags.get('num-processes') !== undefined && !flags.required('dry-run'))
     flags.needs('num-processes', '--dry-run', 'describes processes that are not started');
-  const cudaGraphs = cudaGraphsOf(flags, notices);
+  const cudaGraphs = readCudaGraphs(flags, notices);
   const device = flags.required('device');
   for (const name of ['allow-tf32', 'time-matmuls'] as const) {
     if (flags.required(name) && device !== 'cuda')
@@ -56,7 +56,7 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
  *
  * @throws ConfigurationError `MTL_CUDA_GRAPHS` if processes that share layers communicate within passes
  */
-function cudaGraphsOf(flags: FlagReader, notices: string[]): boolean {
+function readCudaGraphs(flags: FlagReader, notices: string[]): boolean {
   if (!flags.required('cuda-graphs')) return false;
   const device = flags.required('device');
   if (device !== 'cuda') {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { configure, errorOf, small, withFlags } from '../../test/support/configure.js';
+import { catchError, configure, small, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
 
 describe('trainingConfiguration', () => {
@@ -26,7 +26,7 @@ describe('trainingConfiguration', () => {
   it('replaces everything that is counted in iterations where the batch grows, in one refusal', () => {
     const line =
       '--train-iters 100 --rampup-batch-size 2 2 30 --global-batch-size 8 --lr-decay-iters 80 --lr-warmup-iters 10';
-    const error = errorOf(withFlags(line));
+    const error = catchError(withFlags(line));
     expect(error.code).toBe('MTL_FLAG_NEEDS');
     const [, given, instead] = /^replace (.*) by (.*), which/.exec(error.remedy!)!;
     expect(given).toBe('--train-iters 100 --lr-decay-iters 80 --lr-warmup-iters 10');

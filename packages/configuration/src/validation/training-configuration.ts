@@ -102,7 +102,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
   const numShares = numSharesOfBatch(parallel);
   const microBatchSize = flags.required('micro-batch-size');
   const globalBatchSize = flags.get('global-batch-size') ?? microBatchSize * numShares;
-  const rampup = rampupOf(flags);
+  const rampup = readRampup(flags);
   const { start } = flags;
   const sizes = { globalBatchSize, microBatchSize, numShares };
   const batches = inWordsOfFlags(
@@ -124,7 +124,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
   });
   // reject a schedule that does not fit some step of the run now, before the first step
   for (const count of batches.countsOfMicroBatches()) scheduleOfStep(parallel, count);
-  const length = lengthOf(options, batches);
+  const length = chooseLength(options, batches);
   checkIterationsToSkip(flags, length);
   return {
     ...flags.values(trainingFlags),
@@ -134,7 +134,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     ...(rampup === undefined ? {} : { rampup }),
     ...(start === undefined ? {} : { start }),
     ...length,
-    precision: precisionOf(flags),
+    precision: choosePrecision(flags),
     recompute: recomputeConfiguration(options),
   };
 }
@@ -154,7 +154,7 @@ function checkIterationsToSkip(flags: FlagReader, { trainIterations }: TrainingL
   );
 }
 
-function rampupOf(flags: FlagReader): TrainingConfiguration['rampup'] {
+function readRampup(flags: FlagReader): TrainingConfiguration['rampup'] {
   const words = flags.get('rampup-batch-size');
   if (words === undefined) return undefined;
   const [start, increment, samples] = words as [number, number, number];
@@ -174,11 +174,11 @@ function refuseIterations(flags: FlagReader, batches: NumMicroBatches): never {
     // the last phase of the schedule, with the full batch
     ['lr-wsd-decay-iters', 'lr-wsd-decay-samples', (steps: number) => steps * globalBatchSize],
   ] as const;
-  const inForce = counted.flatMap(([name, replacement, samplesOf]) => {
+  const inForce = counted.flatMap(([name, replacement, countSamples]) => {
     const steps = flags.get(name);
     return steps === undefined || steps === 0
       ? []
-      : [{ given: `--${name} ${steps}`, instead: `--${replacement} ${samplesOf(steps)}` }];
+      : [{ given: `--${name} ${steps}`, instead: `--${replacement} ${countSamples(steps)}` }];
   });
   const instead = inForce.map((one) => one.instead).join(' ');
   throw new ConfigurationError(
@@ -200,24 +200,26 @@ interface TrainingLength
  * Unless flags override it, every evaluation uses all evaluation conversations, and there is one after every
  * epoch.
  */
-function lengthOf(options: TrainingConfigurationOptions, batches: NumMicroBatches): TrainingLength {
+function chooseLength(options: TrainingConfigurationOptions, batches: NumMicroBatches): TrainingLength {
   const { flags, conversations } = options;
   const [evalInterval, evalIterations] = [flags.required('eval-interval'), flags.required('eval-iters')];
   const epochs = flags.get('epochs');
   if (conversations === undefined) {
-    return { trainIterations: trainIterationsOf(flags, batches), evalInterval, evalIterations };
+    return { trainIterations: countTrainIterations(flags, batches), evalInterval, evalIterations };
   }
   const { globalBatchSize } = batches.at(Number.MAX_SAFE_INTEGER);
-  const stepsOf = (samples: number): number => Math.ceil(samples / globalBatchSize);
-  const stepsOfEpoch = stepsOf(conversations.numTrain);
-  const all = stepsOf(conversations.numValidation);
+  const countSteps = (samples: number): number => Math.ceil(samples / globalBatchSize);
+  const stepsOfEpoch = countSteps(conversations.numTrain);
+  const all = countSteps(conversations.numValidation);
   const { iteration, consumedSamples } = flags.start ?? { iteration: 0, consumedSamples: 0 };
   // a checkpoint may have been trained with other batch sizes, so epochs are counted in samples
   const stepsOfEpochs = (epochs: number): number =>
     iteration + Math.max(0, epochs * stepsOfEpoch - Math.floor(consumedSamples / globalBatchSize));
   return {
     trainIterations:
-      epochs === undefined ? trainIterationsOf(flags, batches) : stepsOfEpochs(refusingOthers(flags, epochs)),
+      epochs === undefined
+        ? countTrainIterations(flags, batches)
+        : stepsOfEpochs(refusingOthers(flags, epochs)),
     evalInterval: flags.isDefault('eval-interval') ? stepsOfEpoch : evalInterval,
     evalIterations: flags.isDefault('eval-iters') ? all : Math.min(evalIterations, all),
   };
@@ -236,7 +238,7 @@ function refusingOthers(flags: FlagReader, epochs: number): number {
   return epochs;
 }
 
-function trainIterationsOf(flags: FlagReader, batches: NumMicroBatches): number {
+function countTrainIterations(flags: FlagReader, batches: NumMicroBatches): number {
   const trainSamples = flags.get('train-samples');
   if (trainSamples === undefined) return flags.required('train-iters');
   if (flags.get('train-iters') !== undefined) {
@@ -258,7 +260,7 @@ function trainIterationsOf(flags: FlagReader, batches: NumMicroBatches): number 
   );
 }
 
-function precisionOf(flags: FlagReader): TrainingConfiguration['precision'] {
+function choosePrecision(flags: FlagReader): TrainingConfiguration['precision'] {
   if (flags.required('bf16') && flags.required('fp16')) {
     flags.conflict({ flags: ['bf16', 'fp16'], why: 'there is one precision to compute in' });
   }

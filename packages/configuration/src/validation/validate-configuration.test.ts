@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { configure, errorOf, small } from '../../test/support/configure.js';
+import { catchError, configure, small } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
 import { parseFlags } from '../command-line/parse-flags.js';
 import { validateConfiguration } from './validate-configuration.js';
@@ -94,7 +94,7 @@ describe('an error about flags', () => {
   });
 
   it('names the file or preset that a value comes from', () => {
-    const message = errorOf('--preset gpt2-124m --num-attention-heads 7').message;
+    const message = catchError('--preset gpt2-124m --num-attention-heads 7').message;
     expect(message).toBe('--num-attention-heads 7 does not divide --hidden-size 768 (preset gpt2-124m)');
   });
 });

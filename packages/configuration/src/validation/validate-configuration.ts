@@ -8,7 +8,7 @@ import {
 } from '@mtl/errors/options';
 import { adapterConfiguration } from '../adapters/adapter-configuration.js';
 import { bertSettings, modelConfiguration } from '../architecture/model-configuration.js';
-import { gptModelOf } from '../architecture/models-of-configuration.js';
+import { describeGptModel } from '../architecture/models-of-configuration.js';
 import type { ResolvedFlags } from '../command-line/resolve-flags.js';
 import { numProcessesOption, resolvedFlagsOption } from '../options/option-checks.js';
 import type {
@@ -73,7 +73,7 @@ export function validateConfiguration(
   const training = trainingConfiguration({ flags, model, parallel, conversations });
   checkSizes({ flags, model, training, parallel });
   // the size of the vocabulary does not affect adapters
-  const adapted = adapterConfiguration(flags, () => gptModelOf(model, flags.vocabularySize ?? 1));
+  const adapted = adapterConfiguration(flags, () => describeGptModel(model, flags.vocabularySize ?? 1));
   const optimizer = optimizerConfiguration({ flags, training, notices });
   const data = dataConfiguration({ flags, training, notices });
   return deepFreeze({

@@ -10,7 +10,7 @@ export function configure(line: string, worldSize = 1): PretrainingConfiguration
 }
 
 /** Returns the error with which a line of flags is rejected. */
-export function errorOf(line: string, worldSize = 1): MtlError {
+export function catchError(line: string, worldSize = 1): MtlError {
   try {
     configure(line, worldSize);
   } catch (error) {

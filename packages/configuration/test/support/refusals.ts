@@ -1,6 +1,6 @@
 import { formatError, type MtlError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
-import { configure, errorOf, withFlags } from './configure.js';
+import { catchError, configure, withFlags } from './configure.js';
 
 /**
  * Flags that are appended to `small`, the number of processes, the expected error code, and a pattern of the
@@ -16,19 +16,19 @@ export interface RefusalsOptions {
 /** Defines tests that flags are rejected, and that following the advice of the error works. */
 export function refusals(contradictions: readonly Contradiction[], { numAdvised }: RefusalsOptions): void {
   const advised = contradictions.filter(([line, worldSize]) =>
-    /^pass --\S+ [\d.]+/.test(errorOf(withFlags(line), worldSize).remedy ?? ''),
+    /^pass --\S+ [\d.]+/.test(catchError(withFlags(line), worldSize).remedy ?? ''),
   );
 
   describe('flags that cannot work together', () => {
     it.each(contradictions)('are refused: %s with %d processes', (line, worldSize, code, text) => {
-      const error = errorOf(withFlags(line), worldSize);
+      const error = catchError(withFlags(line), worldSize);
       expect(error.code).toBe(code);
       expect(formatError(error)).toMatch(text);
       expect(error.remedy ?? error.expected).toBeDefined();
     });
 
     it.each(advised)('are fixed by following the advice: %s with %d processes', (line, worldSize, code) => {
-      const remedy = errorOf(withFlags(line), worldSize).remedy!;
+      const remedy = catchError(withFlags(line), worldSize).remedy!;
       const [, name, value] = /^pass --(\S+) ([\d.]+(?: [\d.]+)*)/.exec(remedy)!;
       const fixed = `${withFlags(line).replace(new RegExp(` --${name}(?: [^-\\s]\\S*)+`), '')} --${name} ${value}`;
       let next: string | undefined;

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { parseFlags } from '../../src/command-line/parse-flags.js';
 import type { PretrainingConfiguration } from '../../src/pretraining-configuration.js';
-import { type FlagName, factsOf, schemaOf } from '../../src/schema/flag-schema.js';
+import { type FlagName, findFlagFacts, findSchema } from '../../src/schema/flag-schema.js';
 import { validateConfiguration } from '../../src/validation/validate-configuration.js';
 
 /** Flags of a model without a preset, with the length of training and of warm-up that a preset would give. */
@@ -67,8 +67,8 @@ const particular: Readonly<Partial<Record<FlagName, readonly unknown[]>>> = {
 };
 
 /** Returns values to try. At least one value must have the effect of the flag. */
-export function valuesOf(name: FlagName): readonly unknown[] {
-  const schema = z.toJSONSchema(schemaOf(name), { unrepresentable: 'any' });
+export function listValues(name: FlagName): readonly unknown[] {
+  const schema = z.toJSONSchema(findSchema(name), { unrepresentable: 'any' });
   const choices = (of: unknown): readonly unknown[] =>
     (of as { enum?: readonly unknown[] } | undefined)?.enum ?? [];
   const usual = {
@@ -85,8 +85,8 @@ export function valuesOf(name: FlagName): readonly unknown[] {
     text: ['b', 'tt|tt', '90,5,5'],
     texts: [['b'], ['b', 'c']],
   } as const;
-  const values = particular[name] ?? usual[factsOf(name).kind];
-  return values.filter((value) => schemaOf(name).safeParse(value).success);
+  const values = particular[name] ?? usual[findFlagFacts(name).kind];
+  return values.filter((value) => findSchema(name).safeParse(value).success);
 }
 
 type ParsedRun = ReturnType<typeof parseFlags>;
@@ -95,7 +95,7 @@ type ParsedRun = ReturnType<typeof parseFlags>;
 export type Resolved = Omit<PretrainingConfiguration, 'flags' | 'sources' | 'preset' | 'notices'>;
 
 /** Returns the resolved configuration of flags; undefined if the run is rejected. */
-export function resolvedOf(flags: ParsedRun, worldSize: number): Resolved | undefined {
+export function resolveRun(flags: ParsedRun, worldSize: number): Resolved | undefined {
   const conversations =
     flags.values['train-data'] === undefined ? {} : { conversations: { numTrain: 10, numValidation: 3 } };
   try {
@@ -116,5 +116,5 @@ export function resolvedOf(flags: ParsedRun, worldSize: number): Resolved | unde
 export const plainRuns = runs.map(([model, worldSize, line]) => {
   const words = line.split(' ').filter((word) => word !== '');
   const flags = parseFlags(words, { model });
-  return { flags, worldSize, resolved: resolvedOf(flags, worldSize) };
+  return { flags, worldSize, resolved: resolveRun(flags, worldSize) };
 });

@@ -7,9 +7,9 @@ import { type ContextCommunication, type ContextLevels, contextPartition } from 
 import {
   type AttentionCase,
   cases,
-  keyStartOf,
-  outputGradientOf,
-  projectionOf,
+  makeKeyStart,
+  makeOutputGradient,
+  makeProjection,
   sizes,
 } from '../attention-cases.js';
 
@@ -35,14 +35,14 @@ export function attend(
 ): AttendedRows {
   const { sequenceLength, batch, numHeads } = sizes;
   const { dtype = 'float32', causal = false, windowSize, dropout, numGroups } = attentionCase;
-  const levels = world && communication === 'a2a+p2p' ? levelsOf(world) : undefined;
+  const levels = world && communication === 'a2a+p2p' ? makeLevels(world) : undefined;
   const partition = world && contextPartition({ group: world.group, communication: [communication], levels });
   // only the reference device computes in float64
   const device: Device = dtype === 'float64' ? 'reference' : 'cpu';
   const numbers = (count: number) => Float64Array.from({ length: count }, (_, at) => firstSample + at);
   const numRows = sequenceLength * batch;
-  const starts = attentionCase.packed && startsOf(attentionCase.packed);
-  const keyStart = keyStartOf(attentionCase);
+  const starts = attentionCase.packed && computeStarts(attentionCase.packed);
+  const keyStart = makeKeyStart(attentionCase);
   const own =
     starts === undefined
       ? partition?.ofSequences(
@@ -53,11 +53,11 @@ export function attend(
   const indices = own?.indices ?? Int32Array.from({ length: numRows }, (_, row) => row);
   const columns = starts === undefined ? batch : 1;
   const tape = new Tape();
-  const qkv = new Variable(rowsOf(projectionOf(attentionCase), { indices, columns, dtype, device }), {
+  const qkv = new Variable(selectRows(makeProjection(attentionCase), { indices, columns, dtype, device }), {
     requiresGradient: true,
   });
   const heads = splitProjection(tape, { qkv, numGroups: numGroups ?? numHeads, headSize: sizes.headSize });
-  const sinks = attentionCase.sinks && sinksOf(dtype, device);
+  const sinks = attentionCase.sinks && makeSinks(dtype, device);
   const options = {
     ...heads,
     headOffset: 3,
@@ -65,10 +65,10 @@ export function attend(
     dropout:
       dropout === undefined
         ? undefined
-        : dropoutOf(dropout, numbers((starts?.length ?? 1 + batch) - 1), device),
+        : makeDropout(dropout, numbers((starts?.length ?? 1 + batch) - 1), device),
   };
   const visibility = { causal, windowSize };
-  const masks: Masks = own === undefined ? masksOf(attentionCase, device) : {};
+  const masks: Masks = own === undefined ? makeMasks(attentionCase, device) : {};
   const sent = (): number =>
     [world?.group, levels?.heads, levels?.ring]
       .flatMap((group) => Object.values(group?.statistics() ?? {}))
@@ -79,7 +79,7 @@ export function attend(
       ? attention(tape, { ...options, visibility: { ...visibility, ...masks } })
       : own.attend(tape, { ...options, visibility, layer: 0 });
   const between = sent();
-  using outputGradient = rowsOf(outputGradientOf(), { indices, columns, dtype, device });
+  using outputGradient = selectRows(makeOutputGradient(), { indices, columns, dtype, device });
   tape.backward([output], outputGradient);
   const gradient = tape.takeGradient(qkv)!;
   const result = {
@@ -104,7 +104,7 @@ const firstSample = 5;
 
 const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
 
-const dropoutOf = (probability: number, samples: Float64Array, device: Device) => ({
+const makeDropout = (probability: number, samples: Float64Array, device: Device) => ({
   probability,
   key: [17, 4] as const,
   samples: constant(
@@ -117,7 +117,7 @@ const dropoutOf = (probability: number, samples: Float64Array, device: Device) =
 });
 
 /** Returns [0, l0, l0 + l1, ...]. */
-function startsOf(lengths: readonly number[]): Int32Array {
+function computeStarts(lengths: readonly number[]): Int32Array {
   const starts = new Int32Array(lengths.length + 1);
   lengths.forEach((length, sample) => {
     starts[sample + 1] = starts[sample]! + length;
@@ -126,7 +126,7 @@ function startsOf(lengths: readonly number[]): Int32Array {
 }
 
 /** Returns trained scores of sinks, with a gradient of zeros. */
-function sinksOf(dtype: DType, device: Device): Parameter {
+function makeSinks(dtype: DType, device: Device): Parameter {
   const shape = [sizes.numHeads];
   const weight = new Parameter({
     name: 'sinks',
@@ -142,16 +142,16 @@ function sinksOf(dtype: DType, device: Device): Parameter {
 type Masks = Pick<VisibilityOptions, 'keyStart' | 'packed'>;
 
 /** Returns the masks that separate samples or documents if one process computes all of the rows. */
-function masksOf(attentionCase: AttentionCase, device: Device): Masks {
+function makeMasks(attentionCase: AttentionCase, device: Device): Masks {
   const { sequenceLength, batch } = sizes;
   const int32 = (values: Int32Array, shape: readonly number[]): Variable =>
     constant(Tensor.from(values, { shape, dtype: 'int32', device }));
   const { packed } = attentionCase;
-  const keyStart = keyStartOf(attentionCase);
+  const keyStart = makeKeyStart(attentionCase);
   return {
     keyStart: keyStart && int32(keyStart, [batch, sequenceLength]),
     packed: packed && {
-      starts: int32(startsOf(packed), [packed.length + 1]),
+      starts: int32(computeStarts(packed), [packed.length + 1]),
       longest: Math.max(...packed),
       numScores: packed.reduce((sum, length) => sum + length ** 2, 0),
     },
@@ -159,7 +159,7 @@ function masksOf(attentionCase: AttentionCase, device: Device): Masks {
 }
 
 /** Selects rows of `values`, as [own, columns, W]. */
-function rowsOf(
+function selectRows(
   values: readonly number[],
   options: {
     readonly indices: Int32Array;
@@ -180,23 +180,23 @@ export default function attendOnRanks(world: World): AttendedRows[][] {
   // poisons new memory, so that an unwritten result is not right by chance from earlier contents
   setPoison(true);
   return cases.map((attentionCase) =>
-    waysOf(attentionCase, world.size).map((communication) => attend(attentionCase, world, communication)),
+    listWays(attentionCase, world.size).map((communication) => attend(attentionCase, world, communication)),
   );
 }
 
 /** Makes the levels of `a2a+p2p`, with blocks of two processes. */
-function levelsOf(world: World): ContextLevels {
+function makeLevels(world: World): ContextLevels {
   const all = Array.from({ length: world.size }, (_, rank) => rank);
-  const groupOf = (name: string, placeOf: (rank: number) => number) =>
-    world.createGroup({ name, ranks: all.filter((rank) => placeOf(rank) === placeOf(world.rank)) });
+  const openGroup = (name: string, findPlace: (rank: number) => number) =>
+    world.createGroup({ name, ranks: all.filter((rank) => findPlace(rank) === findPlace(world.rank)) });
   return {
-    heads: groupOf('heads', (rank) => Math.floor(rank / 2)),
-    ring: groupOf('ring', (rank) => rank % 2),
+    heads: openGroup('heads', (rank) => Math.floor(rank / 2)),
+    ring: openGroup('ring', (rank) => rank % 2),
   };
 }
 
 /** Returns the kinds of communication that a case allows. */
-export const waysOf = (
+export const listWays = (
   { numGroups = sizes.numHeads }: AttentionCase,
   size: number,
 ): readonly ContextCommunication[] => [

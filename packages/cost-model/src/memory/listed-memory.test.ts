@@ -18,7 +18,7 @@ const figure1 = [
   { name: '1T', sizes: [128, 25_600, 160], layout: [8, 64, 1, 1, 512], gib: [32.96, 131.25, 26.56] },
 ] as const;
 
-function memoryOf(
+function computeMemory(
   { sizes, layout: [t, p, v, b, batch] }: (typeof figure1)[number],
   change: Partial<Layout> = {},
 ): ReturnType<typeof listedMemory> {
@@ -42,18 +42,18 @@ const error = (bytes: number, gib: number): number => Math.abs(bytes / 2 ** 30 /
 describe('listedMemory', () => {
   it.each(figure1)('is that of figure 1 within 5 %%: $name', (row) => {
     const [states, baseline, better] = row.gib;
-    const plain = memoryOf(row);
+    const plain = computeMemory(row);
     // the figure counts no embedding, so take a stage in the middle, which has none
     const { parameters, gradients, optimizer } = plain[Math.min(1, plain.length - 1)]!;
     expect(error(parameters + gradients + optimizer, states)).toBeLessThan(0.05);
     expect(error(plain[0]!.activations, baseline)).toBeLessThan(0.05);
-    const selective = memoryOf(row, { sequenceParallel: true, recomputation: 'selective' });
+    const selective = computeMemory(row, { sequenceParallel: true, recomputation: 'selective' });
     expect(error(selective[0]!.activations, better)).toBeLessThan(0.05);
   });
 
   it('keeps the inputs of layers with full recomputation, and the optimizer in parts', () => {
     const [, row] = figure1;
-    const full = memoryOf(row, { recomputation: 'full' });
+    const full = computeMemory(row, { recomputation: 'full' });
     // 2 s b h of a layer, 31 chunks of 4 layers in flight, and the embedding's dropout
     expect(full[0]!.activations).toBe(31 * (4 * 2 + 1) * 2048 * 12_288);
     expect(full[0]!.temporary).toBeGreaterThan(0);

@@ -41,7 +41,7 @@ export function listedMemory(given: GivenStepOptions, schedule: PipelineSchedule
   const numChunks = schedule.placement.length;
   const { numLayers: L } = model;
   const { layer, table, positions, isTied } = parameterCounts(model, t);
-  const activations = activationsOf(options);
+  const activations = countActivationBytes(options);
   const peaks = peakActivations(schedule);
   return schedule.actions.map((_, rank) => {
     const own = schedule.placement.flatMap((each, chunk) => (each === rank ? [chunk] : []));
@@ -70,7 +70,7 @@ export function listedMemory(given: GivenStepOptions, schedule: PipelineSchedule
 }
 
 /** Returns the bytes of activations of one micro-batch. */
-function activationsOf({ model, layout, profile }: StepOptions) {
+function countActivationBytes({ model, layout, profile }: StepOptions) {
   const { hiddenSize: h, numHeads: a, sequenceLength: s, vocabularySize: V } = model;
   const { microBatchSize: b, tp: t, recomputation } = layout;
   const isSequenceParallel = (layout.sequenceParallel ?? false) && t > 1;

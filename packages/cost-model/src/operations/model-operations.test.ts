@@ -20,13 +20,13 @@ const shape: LayerShape = {
   software: profile.software,
 };
 
-const matmulsOf = (operations: readonly Operation[]) =>
+const listMatmuls = (operations: readonly Operation[]) =>
   operations.flatMap((operation) => {
     if (operation.kind === 'matmul') return [operation];
     return operation.kind === 'hidden-collective' ? [operation.behind] : [];
   });
-const flopsOf = (operations: readonly Operation[]): number =>
-  matmulsOf(operations).reduce(
+const countFlops = (operations: readonly Operation[]): number =>
+  listMatmuls(operations).reduce(
     (sum, { batch, rows, columns, depth }) => sum + 2 * batch * rows * columns * depth,
     0,
   );
@@ -47,10 +47,10 @@ describe('layerForward and layerBackward', () => {
 
   it('compute 24 n h h + 4 n s h FLOPs forward, twice that backward, and again what they recompute', () => {
     const forward = (24 * n * h * h + 4 * n * s * h) / t;
-    expect(flopsOf(layerForward(shape))).toBe(forward);
-    expect(flopsOf(layerBackward(shape))).toBe(2 * forward);
-    expect(flopsOf(layerBackward({ ...shape, recomputation: 'full' }))).toBe(3 * forward);
-    const selective = flopsOf(layerBackward({ ...shape, recomputation: 'selective' }));
+    expect(countFlops(layerForward(shape))).toBe(forward);
+    expect(countFlops(layerBackward(shape))).toBe(2 * forward);
+    expect(countFlops(layerBackward({ ...shape, recomputation: 'full' }))).toBe(3 * forward);
+    const selective = countFlops(layerBackward({ ...shape, recomputation: 'selective' }));
     expect(selective).toBe(2 * forward + (4 * n * s * h) / t);
   });
 
@@ -58,8 +58,8 @@ describe('layerForward and layerBackward', () => {
     const llama = { ...shape, block: 'llama', numQueryGroups: 8, ffnHiddenSize: 16_384 } as const;
     const linear = 4 * h * h * (1 + 8 / 64) + 6 * h * 16_384;
     const forward = (n * (linear + 4 * s * h)) / t;
-    expect(flopsOf(layerForward(llama))).toBe(forward);
-    expect(flopsOf(layerBackward(llama))).toBe(2 * forward);
+    expect(countFlops(layerForward(llama))).toBe(forward);
+    expect(countFlops(layerBackward(llama))).toBe(2 * forward);
     const names = layerForward(llama).flatMap((operation) => ('name' in operation ? [operation.name] : []));
     expect(names).toContain('rotary');
     expect(names).toContain('SwiGLU');

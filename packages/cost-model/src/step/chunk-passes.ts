@@ -67,7 +67,7 @@ export interface ChunkPasses {
 /** Times the passes of every chunk. Operations that several chunks share are timed once. */
 export function chunkPasses(chunks: readonly ChunkOperations[], profile: Profile): ChunkPasses[] {
   const known = new Map<RepeatedOperations, ChunkPasses>();
-  const passesOf = (operations: RepeatedOperations): ChunkPasses => {
+  const timePasses = (operations: RepeatedOperations): ChunkPasses => {
     const passes = known.get(operations) ?? {
       forward: operationsSeconds(operations.forward, profile),
       backward: operationsSeconds(operations.backward, profile),
@@ -76,8 +76,8 @@ export function chunkPasses(chunks: readonly ChunkOperations[], profile: Profile
     return passes;
   };
   return chunks.map((parts) => ({
-    forward: sum(parts.map((part) => [passesOf(part).forward, part.times])),
-    backward: sum(parts.map((part) => [passesOf(part).backward, part.times])),
+    forward: sum(parts.map((part) => [timePasses(part).forward, part.times])),
+    backward: sum(parts.map((part) => [timePasses(part).backward, part.times])),
   }));
 }
 

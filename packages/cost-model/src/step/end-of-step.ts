@@ -35,7 +35,7 @@ const lastBucket = 0.05;
 export function endOfStep({ model, layout, profile }: StepOptions, lastBackward: number): EndOfStep {
   const { hardware, software } = profile;
   const { pp: p, dp: d } = layout;
-  const { embedding, isTied, total: parameters } = parametersOf(model, layout);
+  const { embedding, isTied, total: parameters } = countParameters(model, layout);
   const data = dataGroup({ layout, profile });
   const gradients = parameters * software.gradientBytes;
   const hasShards = software.shardsParameters === true;
@@ -79,7 +79,7 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
 }
 
 /** Counts the parameters of the rank with the most parameters, and its part of an embedding. */
-function parametersOf(
+function countParameters(
   model: StepOptions['model'],
   { tp: t, pp: p }: StepOptions['layout'],
 ): { readonly embedding: number; readonly isTied: boolean; readonly total: number } {

@@ -1,6 +1,6 @@
 import { parameterCounts } from '../operations/model-size.js';
 import type { RankGroup } from '../operations/operation.js';
-import { collectiveSeconds, linkOf, overlappedSeconds } from '../timing/collective-seconds.js';
+import { chooseLink, collectiveSeconds, overlappedSeconds } from '../timing/collective-seconds.js';
 import { passSeconds } from '../timing/operations-seconds.js';
 import type { ChunkPasses } from './chunk-passes.js';
 import { dataGroup, type StepOptions } from './layout.js';
@@ -18,7 +18,7 @@ export function messageSeconds({ model, layout, profile }: StepOptions): number 
   const bytes = 2 * model.sequenceLength * layout.microBatchSize * model.hiddenSize;
   const ownBytes = isSplit || software.scattersMessages ? bytes / t : bytes;
   const isInside = p * t * d <= hardware.gpusPerNode.value;
-  const link = linkOf(hardware, isInside);
+  const link = chooseLink(hardware, isInside);
   const sending = link.latencySeconds.value + ownBytes / (link.bytesPerSecond.value * link.efficiency.value);
   if (isSplit || !software.scattersMessages) return sending;
   const perNode = Math.min(t, hardware.gpusPerNode.value);
@@ -49,7 +49,7 @@ export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses
     return chunks.map(() => ({ forward: 0, backward: 0 }));
   }
   const counts = parameterCounts(model, layout.tp);
-  const parts = (chunk: number): readonly SentPart[] => {
+  const parts = (chunk: number): readonly SentParameters[] => {
     const numLayers = model.numLayers / chunks.length;
     const isEnd = chunk === 0 || chunk === chunks.length - 1;
     return [
@@ -58,8 +58,8 @@ export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses
     ];
   };
   return chunks.map((passes, chunk) => {
-    const gather = secondsOf(parts(chunk), { collective: 'all-gather', bytes: 2, group }, profile);
-    const scatter = secondsOf(
+    const gather = sumSeconds(parts(chunk), { collective: 'all-gather', bytes: 2, group }, profile);
+    const scatter = sumSeconds(
       parts(chunk),
       { collective: 'reduce-scatter', bytes: software.gradientBytes, group },
       profile,
@@ -71,14 +71,14 @@ export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses
   });
 }
 
-interface SentPart {
+interface SentParameters {
   readonly times: number;
   readonly parameters: number;
 }
 
 /** Returns the seconds of collectives with `bytes` for each parameter. */
-function secondsOf(
-  parts: readonly SentPart[],
+function sumSeconds(
+  parts: readonly SentParameters[],
   { bytes, ...collective }: { collective: 'all-gather' | 'reduce-scatter'; bytes: number; group: RankGroup },
   profile: StepOptions['profile'],
 ): number {

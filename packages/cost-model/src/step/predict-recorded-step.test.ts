@@ -27,7 +27,7 @@ const reduce = (axis: 'tp' | 'dp', bytes = 1e8): CollectiveOperation => ({
 });
 const none = { operations: [], isOverlapped: false };
 const noEnd: RecordedEnd = { operations: [], reduction: none, gather: none };
-const secondsOf = (operations: readonly Operation[]): number =>
+const predictSeconds = (operations: readonly Operation[]): number =>
   passSeconds(operationsSeconds(operations, profile));
 const predict = (step: RecordedStep) => predictRecordedStep({ step, profile, numProcesses: 8 });
 
@@ -38,11 +38,11 @@ describe('predictRecordedStep', () => {
     const step: RecordedStep = { schedule, chunks: [passes, passes], ends: [noEnd, noEnd] };
     const { seconds, breakdown, simulation } = predict(step);
     expect(simulation.ranks).toHaveLength(2);
-    expect(breakdown.matmuls).toBeCloseTo(12 * secondsOf([matmul]), 12);
+    expect(breakdown.matmuls).toBeCloseTo(12 * predictSeconds([matmul]), 12);
     const sum = Object.values(breakdown).reduce((total, part) => total + part, 0);
     expect(sum / seconds).toBeCloseTo(1, 9);
     // the ideal step plus the remaining bubble
-    expect(seconds).toBeGreaterThan(12 * secondsOf([matmul]));
+    expect(seconds).toBeGreaterThan(12 * predictSeconds([matmul]));
   });
 
   it('hides what was started before other operations, and waits for the rest', () => {
@@ -54,17 +54,17 @@ describe('predictRecordedStep', () => {
       { kind: 'wait', id: 1 },
     ];
     const communicating = collectiveSeconds(collective, profile);
-    const computing = secondsOf([matmul, matmul]);
+    const computing = predictSeconds([matmul, matmul]);
     expect(communicating).toBeLessThan(computing);
     const cost = profile.hardware.overlapCost.value;
-    expect(secondsOf(hidden)).toBeCloseTo(computing + cost * communicating, 12);
+    expect(predictSeconds(hidden)).toBeCloseTo(computing + cost * communicating, 12);
     const exposed: Operation[] = [
       { kind: 'start', id: 1, collective },
       { kind: 'wait', id: 1 },
       matmul,
       matmul,
     ];
-    expect(secondsOf(exposed)).toBeCloseTo(computing + communicating, 12);
+    expect(predictSeconds(exposed)).toBeCloseTo(computing + communicating, 12);
   });
 
   it('ends with the slowest rank: reduction, gather, update', () => {
@@ -79,8 +79,8 @@ describe('predictRecordedStep', () => {
     const data = 2 * collectiveSeconds(operations[0]!, profile);
     const { breakdown, seconds } = predict(step(false));
     expect(breakdown.dataCommunication).toBeCloseTo(data, 12);
-    expect(breakdown.optimizer).toBeCloseTo(secondsOf([matmul]), 12);
-    expect(seconds).toBeCloseTo(4 * secondsOf([matmul]) + data, 12);
+    expect(breakdown.optimizer).toBeCloseTo(predictSeconds([matmul]), 12);
+    expect(seconds).toBeCloseTo(4 * predictSeconds([matmul]) + data, 12);
     // at least the last of two buckets is not hidden
     const hidden = predict(step(true)).breakdown.dataCommunication;
     expect(hidden).toBeLessThan(data);
@@ -98,7 +98,7 @@ describe('predictRecordedStep', () => {
     const sending =
       linkInside.latencySeconds.value + 1e9 / (linkInside.bytesPerSecond.value * linkInside.efficiency.value);
     const gathering = collectiveSeconds(gather, profile);
-    expect(seconds).toBeCloseTo(6 * secondsOf([matmul]) + 2 * sending + 2 * gathering, 9);
+    expect(seconds).toBeCloseTo(6 * predictSeconds([matmul]) + 2 * sending + 2 * gathering, 9);
     expect(breakdown.pipelineCommunication).toBeCloseTo(gathering, 12);
   });
 });

@@ -123,13 +123,14 @@ function passesOfChunks(chunks: readonly RecordedPasses[], profile: Profile): Ch
     const seconds = operationsSeconds(operations, profile);
     return { ...seconds, host: seconds.host + host };
   };
-  const secondsOf = (operations: readonly Operation[] | undefined): PassSeconds => {
+  const timeOperations = (operations: readonly Operation[] | undefined): PassSeconds => {
     const seconds = known.get(operations) ?? timed(operations!);
     known.set(operations, seconds);
     return seconds;
   };
   return chunks.map(
-    (passes) => Object.fromEntries(passKinds.map((kind) => [kind, secondsOf(passes[kind])])) as ChunkSeconds,
+    (passes) =>
+      Object.fromEntries(passKinds.map((kind) => [kind, timeOperations(passes[kind])])) as ChunkSeconds,
   );
 }
 

@@ -23,7 +23,7 @@ const layout: Layout = {
   globalBatchSize: 32,
   recomputation: 'full',
 };
-const secondsOf = (change: Partial<Layout>, size: Partial<ModelSize> = {}): number =>
+const predictSeconds = (change: Partial<Layout>, size: Partial<ModelSize> = {}): number =>
   predictStepTime({ model: { ...model, ...size }, layout: { ...layout, ...change }, profile }).seconds;
 
 describe('predictStepTime', () => {
@@ -76,15 +76,17 @@ describe('predictStepTime', () => {
   it('accepts the names that sizes had before', () => {
     const { tp, pp, dp, ...others } = layout;
     const sizes = { tensorParallelSize: tp, pipelineParallelSize: pp, dataParallelSize: dp };
-    expect(predictStepTime({ model, layout: { ...others, ...sizes }, profile }).seconds).toBe(secondsOf({}));
+    expect(predictStepTime({ model, layout: { ...others, ...sizes }, profile }).seconds).toBe(
+      predictSeconds({}),
+    );
   });
 
   it('refuses sizes that do not divide, with the nearest that does', () => {
-    expect(() => secondsOf({ pp: 5 })).toThrow('layers 32 cannot be split over 5');
-    expect(() => secondsOf({ pp: 5 })).toThrow(
+    expect(() => predictSeconds({ pp: 5 })).toThrow('layers 32 cannot be split over 5');
+    expect(() => predictSeconds({ pp: 5 })).toThrow(
       expect.objectContaining({ code: 'MTL_PLAN_LAYOUT', expected: 'a multiple of 5, such as 30' }),
     );
-    expect(() => secondsOf({ tp: 3 })).toThrow('attention heads 128');
-    expect(() => secondsOf({ globalBatchSize: 33, dp: 2 })).toThrow('global batch 33');
+    expect(() => predictSeconds({ tp: 3 })).toThrow('attention heads 128');
+    expect(() => predictSeconds({ globalBatchSize: 33, dp: 2 })).toThrow('global batch 33');
   });
 });

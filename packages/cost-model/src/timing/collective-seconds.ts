@@ -48,7 +48,7 @@ export function collectiveSeconds(
   if (measured !== undefined) return measured;
   const { adapters = group.perNode } = group;
   const rounds = collective === 'all-reduce' ? 2 : 1;
-  const link = linkOf(hardware, isInside);
+  const link = chooseLink(hardware, isInside);
   const inside = hardware.linkInside.bytesPerSecond.value * hardware.linkInside.efficiency.value;
   const between = link.bytesPerSecond.value * link.efficiency.value * adapters;
   const bandwidth = isInside ? inside : Math.min(inside, between * software.linkFactor.value);
@@ -70,7 +70,7 @@ export function collectiveSeconds(
  *
  * @throws ConfigurationError `MTL_PROFILE` for a profile in which no link between nodes was measured
  */
-export function linkOf(hardware: HardwareProfile, isInside: boolean): Link {
+export function chooseLink(hardware: HardwareProfile, isInside: boolean): Link {
   const link = isInside ? hardware.linkInside : hardware.linkBetween;
   if (link !== undefined) return link;
   throw new ConfigurationError('MTL_PROFILE', `${hardware.name}: no link between machines was measured`, {

@@ -29,7 +29,7 @@ export function measuredTimes(rates: MeasuredRates): OperationTimes {
   const { matmuls, kernels, attention } = rates;
   const matmulRate = new RateByShape(matmuls, (point) => ({
     shape: [point.rows, point.columns, point.depth],
-    flops: flopsOf(point),
+    flops: countFlops(point),
   }));
   const attentionRate = new RateByShape(attention, ({ flops, keys = 1, headSize = 1 }) => ({
     shape: [flops, keys, headSize],
@@ -38,18 +38,18 @@ export function measuredTimes(rates: MeasuredRates): OperationTimes {
   return {
     matmul: (operation) => {
       const { rows, columns, depth } = operation;
-      const entry = entryOf(matmuls, operation, 'matmul');
-      return (operation.batch * flopsOf(operation)) / matmulRate.at(entry, [rows, columns, depth]);
+      const entry = findEntry(matmuls, operation, 'matmul');
+      return (operation.batch * countFlops(operation)) / matmulRate.at(entry, [rows, columns, depth]);
     },
-    kernel: (operation) => secondsOfBytes(entryOf(kernels, operation, 'kernel').points, operation.bytes),
+    kernel: (operation) => secondsOfBytes(findEntry(kernels, operation, 'kernel').points, operation.bytes),
     attention: (operation) => {
       const { flops, keys = 1, headSize = 1 } = operation;
       if (attention.some(({ name }) => name === operation.name)) {
-        const entry = entryOf(attention, operation, operation.name);
+        const entry = findEntry(attention, operation, operation.name);
         return flops / attentionRate.at(entry, [flops, keys, headSize]);
       }
-      const { points } = entryOf(matmuls, { ...operation, name: 'matmul' }, 'matmul');
-      return flops / Math.max(...points.map((point) => flopsOf(point) / point.seconds));
+      const { points } = findEntry(matmuls, { ...operation, name: 'matmul' }, 'matmul');
+      return flops / Math.max(...points.map((point) => countFlops(point) / point.seconds));
     },
   };
 }
@@ -91,7 +91,7 @@ export function ratesFor(
  * Finds the entry of an operation. Candidates, in this order: its own entry, an entry with another variant,
  * an entry of its kind in the same dtype, its own entry in another dtype, the first entry of its kind.
  */
-function entryOf<Each extends Entry>(entries: readonly Each[], operation: Named, kind: string): Each {
+function findEntry<Each extends Entry>(entries: readonly Each[], operation: Named, kind: string): Each {
   const { name, dtype = 'fp32', variant } = operation;
   const isNamed = (wanted: string) => (entry: Entry) => entry.name === wanted;
   const hasDtype = (entry: Entry): boolean => entry.dtype === dtype;
@@ -111,7 +111,7 @@ function entryOf<Each extends Entry>(entries: readonly Each[], operation: Named,
 
 type Shape = Readonly<Record<'rows' | 'columns' | 'depth', number>>;
 
-const flopsOf = ({ rows, columns, depth }: Shape): number => 2 * rows * columns * depth;
+const countFlops = ({ rows, columns, depth }: Shape): number => 2 * rows * columns * depth;
 
 interface Work {
   readonly shape: readonly number[];
@@ -123,12 +123,15 @@ class RateByShape<Point extends { readonly seconds: number }> {
   readonly #points: ReadonlyMap<object, readonly RegressionPoint[]>;
   readonly #known = new Map<object, Map<string, number>>();
 
-  constructor(entries: readonly { readonly points: readonly Point[] }[], workOf: (point: Point) => Work) {
+  constructor(
+    entries: readonly { readonly points: readonly Point[] }[],
+    computeWork: (point: Point) => Work,
+  ) {
     this.#points = new Map(
       entries.map((entry) => [
         entry,
         entry.points.map((point) => {
-          const { shape, flops } = workOf(point);
+          const { shape, flops } = computeWork(point);
           return { position: shape.map(Math.log), value: Math.log(flops / point.seconds) };
         }),
       ]),

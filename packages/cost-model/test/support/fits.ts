@@ -17,7 +17,7 @@ interface Fit {
   readonly absolute?: boolean;
 }
 
-const rowsOf = (profile: string): MeasuredRow[] =>
+const selectRows = (profile: string): MeasuredRow[] =>
   paperRows.filter((row) => row.fitted && row.profile === profile);
 
 /**
@@ -30,7 +30,7 @@ const copyEfficiency = 0.92;
 export const fits: readonly Fit[] = [
   {
     file: 'hardware/a100-80gb',
-    rows: rowsOf('a100-80gb-megatron'),
+    rows: selectRows('a100-80gb-megatron'),
     description: 'Korthikanti et al. 2022, table 5, rows of 22 B and 175 B',
     start: [
       [['matmul', 'efficiency'], 0.8],
@@ -42,7 +42,7 @@ export const fits: readonly Fit[] = [
   },
   {
     file: 'software/megatron-deepspeed',
-    rows: rowsOf('a100-80gb-deepspeed'),
+    rows: selectRows('a100-80gb-deepspeed'),
     description: 'rows of 3.6 B of the multi-node measurements of vTrain',
     start: [
       [['hostSecondsPerOperation'], 1e-4],
@@ -53,7 +53,7 @@ export const fits: readonly Fit[] = [
   },
   {
     file: 'hardware/v100-32gb',
-    rows: rowsOf('v100-32gb-megatron'),
+    rows: selectRows('v100-32gb-megatron'),
     description: 'Shoeybi et al. 2019, 39 TFLOP/s of one GPU',
     start: [[['matmul', 'efficiency'], 0.8]],
     inertia: 0,
@@ -61,7 +61,7 @@ export const fits: readonly Fit[] = [
 ];
 
 /** Returns the cost that a fit minimizes: errors of its rows, and the distance from the start. */
-export function costOf(fit: Fit, point: readonly number[]): number {
+export function computeCost(fit: Fit, point: readonly number[]): number {
   let cost = 0;
   for (const row of fit.rows) {
     const error = Math.log(

@@ -45,7 +45,10 @@ export interface PredictedRow extends MeasuredRow {
 }
 
 /** Returns the mean and the largest error of predictions, as fractions of the measured seconds. */
-export function errorsOf(rows: readonly PredictedRow[]): { readonly mean: number; readonly most: number } {
+export function summarizeErrors(rows: readonly PredictedRow[]): {
+  readonly mean: number;
+  readonly most: number;
+} {
   const errors = rows.map(({ seconds, predicted }) => Math.abs(predicted / seconds - 1));
   return { mean: errors.reduce((sum, error) => sum + error, 0) / errors.length, most: Math.max(...errors) };
 }

@@ -50,7 +50,7 @@ const isFalling = (predicted: Readonly<Record<string, number>>): boolean => {
   return values.every((value, i) => i === 0 || value < values[i - 1]!);
 };
 
-const bestOf = (predicted: Readonly<Record<string, number>>): string =>
+const findBest = (predicted: Readonly<Record<string, number>>): string =>
   Object.entries(predicted).reduce((best, each) => (each[1] > best[1] ? each : best))[0];
 
 /**
@@ -66,7 +66,7 @@ export function paperOrders(): PaperOrder[] {
       of: (t) => speed(large, { tp: t, pp: 64 / t, globalBatchSize: batch }),
     });
     const statement = `batch ${batch}: tensor 8 x pipeline 8 is the fastest`;
-    return { figure: '13', statement, predicted, holds: bestOf(predicted) === 't 8' };
+    return { figure: '13', statement, predicted, holds: findBest(predicted) === 't 8' };
   });
   const pipelineAndData = [32, 512].map((batch): PaperOrder => {
     const predicted = speeds(widths, {
@@ -106,7 +106,7 @@ export function paperOrders(): PaperOrder[] {
         }),
     });
     const statement = `batch ${batch}: micro-batch 2 is the fastest`;
-    return { figure: '16', statement, predicted, holds: bestOf(predicted) === 'b 2' };
+    return { figure: '16', statement, predicted, holds: findBest(predicted) === 'b 2' };
   });
   return [...tensorAndPipeline, ...pipelineAndData, ...tensorAndData, ...microBatches, recomputation()];
 }

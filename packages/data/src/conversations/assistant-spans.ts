@@ -162,7 +162,7 @@ function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
   );
   if (content === undefined) return undefined;
   const start = endOfHeader(options, content.start);
-  const tail = tailOf(options, others);
+  const tail = findTail(options, others);
   if (start === undefined || tail === undefined || !whole.startsWith(tail, content.end)) return undefined;
   return { start, end: content.end + tail.length };
 }
@@ -218,7 +218,7 @@ function endOfHeader(
  * Returns the text after the content of the answer, up to the end of its turn, if the answer is the last
  * message.
  */
-function tailOf(
+function findTail(
   { messages, index, render, endOfTurn }: AnswerInWholeOptions,
   others: readonly (readonly ChatMessage[])[],
 ): string | undefined {

@@ -35,7 +35,7 @@ export function tokensInSpans({ text, spans }: AssistantText, tokenizer: Tokeniz
     const count = counts[index];
     if (count !== undefined) return whole(count);
     const [before, after] = [text.slice(0, end), text.slice(end)].map((part) => chatTokens(tokenizer, part));
-    return placeOf(tokens, { before: before!, after: after! });
+    return findPlace(tokens, { before: before!, after: after! });
   });
   const isInSpan = new Uint8Array(tokens.length);
   for (let span = 0; span < spans.length; span++) {
@@ -83,7 +83,7 @@ function countsByPieces(options: {
  * tokens of one part are unchanged in the joined text, the position is at that part's boundary; otherwise it
  * is in the range of tokens that belong to neither part.
  */
-function placeOf(
+function findPlace(
   all: ArrayLike<number>,
   parts: { readonly before: ArrayLike<number>; readonly after: ArrayLike<number> },
 ): Place {

@@ -87,7 +87,7 @@ export class ConversationDataset implements SampleDataset {
   }
 
   /** Returns the numbers of the sample's conversations, counted from 0 over this dataset. */
-  documentsOf(sample: number): SampleDocuments {
+  listDocuments(sample: number): SampleDocuments {
     const { order, rowOffsets } = this.description;
     const conversations = order.subarray(rowOffsets[sample] ?? 0, rowOffsets[sample + 1] ?? 0);
     return { source: 'conversations', documents: [...conversations] };

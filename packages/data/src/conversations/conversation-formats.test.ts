@@ -19,7 +19,7 @@ async function read(content: string, name = 'chats.json'): Promise<Conversation[
   return found;
 }
 
-const messagesOf = async (line: object) => (await read(JSON.stringify(line)))[0]!.messages;
+const readMessages = async (line: object) => (await read(JSON.stringify(line)))[0]!.messages;
 
 const said = (...turns: readonly (readonly [role: string, content: string])[]) =>
   turns.map(([role, content]) => ({ role, content }));
@@ -36,10 +36,10 @@ describe('readConversations', () => {
       { from: 'human', value: 'Hi' },
       { from: 'gpt', value: 'Hello' },
     ];
-    expect(await messagesOf({ id: '1', conversations })).toEqual(
+    expect(await readMessages({ id: '1', conversations })).toEqual(
       said(['user', 'Hi'], ['assistant', 'Hello']),
     );
-    expect(await messagesOf({ system: 'Be brief', conversations })).toEqual(
+    expect(await readMessages({ system: 'Be brief', conversations })).toEqual(
       said(['system', 'Be brief'], ['user', 'Hi'], ['assistant', 'Hello']),
     );
     const withTool = [
@@ -48,23 +48,23 @@ describe('readConversations', () => {
       { from: 'observation', value: '7' },
       conversations[1],
     ];
-    expect((await messagesOf({ conversations: withTool })).map(({ role }) => role)).toEqual([
+    expect((await readMessages({ conversations: withTool })).map(({ role }) => role)).toEqual([
       'system',
       'user',
       'tool',
       'assistant',
     ]);
     const messages = said(['user', 'Hi'], ['assistant', 'Hello']);
-    expect(await messagesOf({ conversations: messages })).toEqual(messages);
+    expect(await readMessages({ conversations: messages })).toEqual(messages);
   });
 
   it('reads Alpaca: the input is behind the instruction, the output is learnt', async () => {
     const line = { instruction: 'Add', input: '', output: '3' };
-    expect(await messagesOf(line)).toEqual(said(['user', 'Add'], ['assistant', '3']));
-    expect(await messagesOf({ ...line, input: '1 2' })).toEqual(
+    expect(await readMessages(line)).toEqual(said(['user', 'Add'], ['assistant', '3']));
+    expect(await readMessages({ ...line, input: '1 2' })).toEqual(
       said(['user', 'Add\n1 2'], ['assistant', '3']),
     );
-    expect(await messagesOf({ ...line, system: 'S', history: [['Q', 'A']] })).toEqual(
+    expect(await readMessages({ ...line, system: 'S', history: [['Q', 'A']] })).toEqual(
       said(['system', 'S'], ['user', 'Q'], ['assistant', 'A'], ['user', 'Add'], ['assistant', '3']),
     );
   });
@@ -88,7 +88,7 @@ describe('readConversations', () => {
     [{ instruction: 'a', output: 'b', history: ['c'] }, /"history" is not a list of pairs/],
     [{ instruction: 'a', output: 'b', system: 7 }, /"system" is not a text/],
   ])('refuses %j', async (line, message) => {
-    await expect(messagesOf(line)).rejects.toMatchObject({
+    await expect(readMessages(line)).rejects.toMatchObject({
       code: 'MTL_DATA_CONVERSATION',
       message: expect.stringMatching(message),
       expected: expect.any(String),
@@ -96,7 +96,7 @@ describe('readConversations', () => {
   });
 
   it('tells which roles are meant by human and gpt in messages', async () => {
-    await expect(messagesOf({ messages: said(['human', 'Hi'], ['gpt', 'Hello']) })).rejects.toMatchObject(
+    await expect(readMessages({ messages: said(['human', 'Hi'], ['gpt', 'Hello']) })).rejects.toMatchObject(
       conversationError(/no message of the assistant/, /"human" is "user", "gpt" is "assistant"/),
     );
   });

@@ -18,11 +18,12 @@ export interface Conversation {
  */
 export function isLearnt({ messages, numGiven }: Conversation, index: number): boolean {
   const { role, weight, train } = messages[index]!;
-  return index >= numGiven && role === 'assistant' && numberOf(weight) !== 0 && train !== false;
+  return index >= numGiven && role === 'assistant' && convertNumber(weight) !== 0 && train !== false;
 }
 
 /** Returns a JSON value with Python's floats and large integers converted to plain numbers. */
-export const numberOf = (value: unknown): unknown => (value instanceof PythonFloat ? value.value : value);
+export const convertNumber = (value: unknown): unknown =>
+  value instanceof PythonFloat ? value.value : value;
 
 /** Returns the error of a conversation that cannot be trained on. */
 export function conversationError(

@@ -44,7 +44,7 @@ const turn = (question: string, answer: string): string =>
       { role: 'assistant', content: answer },
     ],
   });
-const textOf = (tokens: ArrayLike<number>): string =>
+const decodeText = (tokens: ArrayLike<number>): string =>
   Array.from(tokens, (token) => (token === 256 ? '|' : tokenizer.decode([token]))).join('');
 
 describe('conversations of a file', () => {
@@ -54,10 +54,10 @@ describe('conversations of a file', () => {
     expect(counts).toMatchObject({ read: 2, tokens: 9 + 6, learnt: 4 + 2 });
     const dataset = new ConversationDataset({ ...train.packed, kind: 'conversations', numSamples: 2 });
     const { tokens, labels, lossMask, positionIds, keyStart } = dataset.sample(0);
-    expect(textOf(tokens.subarray(0, 13))).toBe('uhi|ayouua|ab');
-    expect(textOf(labels.subarray(0, 13))).toBe('hi|ayou|a|ab|');
+    expect(decodeText(tokens.subarray(0, 13))).toBe('uhi|ayouua|ab');
+    expect(decodeText(labels.subarray(0, 13))).toBe('hi|ayou|a|ab|');
     // the labels that count in the loss are the learnt text, from the answer to the end of its turn
-    expect(textOf(labels.filter((_, at) => lossMask[at] === 1))).toBe('you|b|');
+    expect(decodeText(labels.filter((_, at) => lossMask[at] === 1))).toBe('you|b|');
     expect([...positionIds]).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 0, 1, 2]);
     expect([...keyStart!]).toEqual([...Array(8).fill(0), ...Array(5).fill(8), ...Array(3).fill(13)]);
     // an empty sample that only fills up a batch
@@ -94,7 +94,7 @@ describe('conversations of a file', () => {
     );
     const { tokens, isLearnt, offsets } = train.packed;
     const learnt = [0, 1].map((index) =>
-      textOf(
+      decodeText(
         tokens
           .subarray(offsets[index]!, offsets[index + 1]!)
           .filter((_, at) => isLearnt[offsets[index]! + at] === 1),
@@ -115,8 +115,8 @@ describe('conversations of a file', () => {
     };
     const path = written('marked.jsonl', JSON.stringify(line));
     const { tokens, isLearnt } = (await read(path, { template: marked })).train.packed;
-    expect(textOf(tokens)).toBe('qano.rayes.');
-    expect(textOf(tokens.filter((_, at) => isLearnt[at] === 1))).toBe('yes');
+    expect(decodeText(tokens)).toBe('qano.rayes.');
+    expect(decodeText(tokens.filter((_, at) => isLearnt[at] === 1))).toBe('yes');
     const refusal = (text: string, from = path) =>
       read(from, { template: marking(text) }).then(undefined, (error: Error) => error.message);
     const last =
@@ -160,13 +160,13 @@ describe('conversations of a file', () => {
     const lines = [[{}, {}], '[{}]', null, ''].map((tools) => JSON.stringify({ messages, tools }));
     const { tokens } = (await read(written('tools.jsonl', lines.join('\n')), { template: counting })).train
       .packed;
-    expect(textOf(tokens)).toBe('2qx1qxnoneqxnoneqx');
+    expect(decodeText(tokens)).toBe('2qx1qxnoneqxnoneqx');
   });
 
   it('are evaluated on from files of their own', async () => {
     const [one, other] = [written('one.jsonl', turn('q', 'x')), written('other.jsonl', turn('r', 'y'))];
     const { train, validation } = await read(one, { validationData: [other] });
-    expect([train, validation!].map(({ packed }) => textOf(packed.tokens))).toEqual(['uq|ax|', 'ur|ay|']);
+    expect([train, validation!].map(({ packed }) => decodeText(packed.tokens))).toEqual(['uq|ax|', 'ur|ay|']);
   });
 
   it('are left out where nothing but their first token would be learnt', async () => {
@@ -224,8 +224,8 @@ describe('conversations of a file', () => {
     expect([one.train.numConversations, one.validation!.numConversations]).toEqual([16, 4]);
     expect(again.validation!.packed.tokens).toEqual(one.validation!.packed.tokens);
     expect(other.validation!.packed.tokens).not.toEqual(one.validation!.packed.tokens);
-    const held = textOf(one.validation!.packed.tokens).match(/\d+/g)!;
-    const trained = textOf(one.train.packed.tokens).match(/\d+/g)!;
+    const held = decodeText(one.validation!.packed.tokens).match(/\d+/g)!;
+    const trained = decodeText(one.train.packed.tokens).match(/\d+/g)!;
     expect([...held, ...trained].map(Number).sort((a, b) => a - b)).toEqual(lines.map((_, index) => index));
   });
 
@@ -306,7 +306,7 @@ describe('readChatTemplate', () => {
 describe('a tokenizer with several chat templates', () => {
   const folder = join(directory, 'several');
   const tokenizerModel = join(folder, 'tokenizer.json');
-  const templateOf = (): ChatTemplate =>
+  const makeTemplate = (): ChatTemplate =>
     readChatTemplate({
       ...tokenizer,
       specialIds: new Set(),
@@ -315,7 +315,7 @@ describe('a tokenizer with several chat templates', () => {
       options: { type: 'HuggingFaceTokenizer', tokenizerModel },
     });
   const renderedWith = (tools?: readonly unknown[]): string =>
-    templateOf().render({ messages: [], tools, where: 'here' }).text;
+    makeTemplate().render({ messages: [], tools, where: 'here' }).text;
   const put = (name: string, text: string): void => {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     writeFileSync(join(folder, name), text);
@@ -343,7 +343,7 @@ describe('a tokenizer with several chat templates', () => {
     put('additional_chat_templates/README.md', '{% if %}');
     expect([undefined, [{}]].map(renderedWith)).toEqual(['file', 'file for 1<e>']);
     rmSync(join(folder, 'chat_template.jinja'));
-    expect(() => templateOf()).toThrow(
+    expect(() => makeTemplate()).toThrow(
       expect.objectContaining({
         message: `${folder}: no template is called "default"`,
         expected: expect.stringContaining('it has rag, tool_use') as string,
@@ -360,7 +360,7 @@ describe('a tokenizer with several chat templates', () => {
     const spansWith = (tools?: readonly unknown[]) =>
       assistantSpans({
         conversation: { ...conversation, tools },
-        template: templateOf(),
+        template: makeTemplate(),
         endOfTurn: undefined,
       });
     expect(spansWith()).toEqual({ text: 'yes', spans: [{ start: 0, end: 3 }] });

@@ -6,7 +6,7 @@ export { findChatTemplate, readChatTemplate } from './find-chat-template.js';
 export {
   type ConversationDatasets,
   type ConversationFiles,
-  type ConversationPart,
+  type ConversationSplit,
   conversationDatasets,
 } from './pack-conversation-files.js';
 export { readConversations } from './read-conversations.js';

@@ -36,16 +36,16 @@ export interface ConversationDatasetsOptions extends ConversationFiles {
 }
 
 /** The conversations for training or for evaluation. */
-export interface ConversationPart {
+export interface ConversationSplit {
   readonly packed: PackedConversations;
   readonly numConversations: number;
 }
 
 /** The packed conversations of a fine-tuning run. */
 export interface ConversationDatasets {
-  readonly train: ConversationPart;
+  readonly train: ConversationSplit;
   /** The conversations for evaluation; undefined if none are kept. */
-  readonly validation: ConversationPart | undefined;
+  readonly validation: ConversationSplit | undefined;
   /** Counts for all training files together, before a share is kept for evaluation. */
   readonly counts: ConversationCounts;
   readonly validationCounts: ConversationCounts | undefined;
@@ -60,7 +60,7 @@ export async function conversationDatasets(
   options: ConversationDatasetsOptions,
 ): Promise<ConversationDatasets> {
   const { trainData, validationData, validationFraction, sequenceLength, seed } = options;
-  const part = (conversations: readonly EncodedConversation[]): ConversationPart => ({
+  const part = (conversations: readonly EncodedConversation[]): ConversationSplit => ({
     packed: packConversations(conversations, sequenceLength),
     numConversations: conversations.length,
   });

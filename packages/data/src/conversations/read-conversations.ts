@@ -2,7 +2,7 @@ import { type ChatMessage, type JsonValue, parseJson } from '@mtl/chat-templates
 import { isJsonObject } from '@mtl/errors/files';
 import { placeInCorpus } from '../corpora/corpus-error.js';
 import { readJsonRecords } from '../corpora/read-json.js';
-import { type Conversation, conversationError, isLearnt, numberOf } from './conversation.js';
+import { type Conversation, conversationError, convertNumber, isLearnt } from './conversation.js';
 
 const forms =
   '{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}, {"prompt": ..., "completion": ...} with texts or lists of messages, or a line of ShareGPT or Alpaca';
@@ -39,8 +39,8 @@ function parseConversation(text: string, where: string): Conversation {
     });
   }
   if (!(parsed instanceof Map)) throw conversationError(where, 'is not a JSON object', { expected: forms });
-  const value = withMessages(lineOf(parsed), where);
-  const conversation = { ...messagesOf(value, where), tools: toolsOf(value, where), where };
+  const value = withMessages(parseLine(parsed), where);
+  const conversation = { ...readMessages(value, where), tools: readTools(value, where), where };
   if (conversation.messages.some((_, index) => isLearnt(conversation, index))) return conversation;
   throw conversationError(where, 'has no message of the assistant to learn', {
     expected: 'a message with the role "assistant", without "weight": 0 or "train": false',
@@ -51,17 +51,17 @@ function parseConversation(text: string, where: string): Conversation {
 const listsOfMessages = ['messages', 'prompt', 'completion', 'conversations'];
 
 /** Returns a line and its messages as objects; values in their fields stay maps. */
-function lineOf(parsed: ReadonlyMap<string, JsonValue>): Readonly<Record<string, unknown>> {
-  const objectOf = (value: JsonValue) => (value instanceof Map ? Object.fromEntries(value) : value);
+function parseLine(parsed: ReadonlyMap<string, JsonValue>): Readonly<Record<string, unknown>> {
+  const convertObject = (value: JsonValue) => (value instanceof Map ? Object.fromEntries(value) : value);
   return Object.fromEntries(
     [...parsed].map(([key, value]) => [
       key,
-      listsOfMessages.includes(key) && Array.isArray(value) ? value.map(objectOf) : value,
+      listsOfMessages.includes(key) && Array.isArray(value) ? value.map(convertObject) : value,
     ]),
   );
 }
 
-function messagesOf(
+function readMessages(
   value: Readonly<Record<string, unknown>>,
   where: string,
 ): Pick<Conversation, 'messages' | 'numGiven'> {
@@ -97,7 +97,7 @@ function checkedMessages(value: unknown, { where, key }: MessagesOfKey): readonl
     throw conversationError(where, `"${key}" is not a list of messages`, { expected: forms });
   }
   for (const [index, message] of value.entries()) {
-    const problem = problemOf(message);
+    const problem = findProblem(message);
     if (problem === undefined) continue;
     throw conversationError(where, `message ${index + 1} of "${key}" ${problem}`, {
       expected: '{"role": "user", "content": "..."}; an assistant may have "tool_calls" instead of content',
@@ -106,11 +106,11 @@ function checkedMessages(value: unknown, { where, key }: MessagesOfKey): readonl
   return value as readonly ChatMessage[];
 }
 
-function problemOf(message: unknown): string | undefined {
+function findProblem(message: unknown): string | undefined {
   if (!isJsonObject(message)) return 'is not a JSON object';
   const { role, content, tool_calls: toolCalls, weight, train } = message;
   if (typeof role !== 'string' || role === '') return 'has no "role"';
-  if (![undefined, null, 0, 1].includes(numberOf(weight) as number | null | undefined)) {
+  if (![undefined, null, 0, 1].includes(convertNumber(weight) as number | null | undefined)) {
     return 'has a "weight" that is neither 0 nor 1';
   }
   if (![undefined, null, true, false].includes(train as boolean | null | undefined)) {
@@ -122,7 +122,7 @@ function problemOf(message: unknown): string | undefined {
 }
 
 /** Returns a list; accepts its JSON text too, since tables of texts store it so. */
-function toolsOf(
+function readTools(
   { tools }: Readonly<Record<string, unknown>>,
   where: string,
 ): readonly unknown[] | undefined {
@@ -175,7 +175,7 @@ function withMessages(line: JsonObject, where: string): JsonObject {
     const isSpoken = conversations.some((turn) => isJsonObject(turn) && 'from' in turn);
     if (!isSpoken) return { ...others, messages: conversations };
     const turns = conversations.map((turn, index) => messageOfTurn(turn, { where, number: index + 1 }));
-    return { ...others, messages: [...systemOf(line, where), ...turns] };
+    return { ...others, messages: [...readSystem(line, where), ...turns] };
   }
   if (instruction === undefined || output === undefined) return line;
   return { ...line, messages: messagesOfInstruction(line, where) };
@@ -221,10 +221,10 @@ function messagesOfInstruction(line: JsonObject, where: string): readonly ChatMe
   const input = text('input', line.input ?? '');
   const instruction = text('instruction', line.instruction);
   const question = input === '' ? instruction : `${instruction}\n${input}`;
-  return [...systemOf(line, where), ...before, ...pair(question, text('output', line.output))];
+  return [...readSystem(line, where), ...before, ...pair(question, text('output', line.output))];
 }
 
-function systemOf({ system }: JsonObject, where: string): readonly ChatMessage[] {
+function readSystem({ system }: JsonObject, where: string): readonly ChatMessage[] {
   if (system === undefined || system === null || system === '') return [];
   if (typeof system === 'string') return [{ role: 'system', content: system }];
   throw conversationError(where, '"system" is not a text', { expected: '"system": "..."' });

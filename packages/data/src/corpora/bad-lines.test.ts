@@ -122,7 +122,7 @@ describe('readLines', () => {
 });
 
 describe('readPlainText', () => {
-  const textsOf = async (path: string, documents: 'paragraph' | 'file', maximumCharacters: number) => {
+  const readTexts = async (path: string, documents: 'paragraph' | 'file', maximumCharacters: number) => {
     const texts: string[] = [];
     for await (const text of readPlainText({ path, documents, maximumCharacters })) texts.push(text);
     return texts;
@@ -130,13 +130,13 @@ describe('readPlainText', () => {
 
   it('names the line where a document begins that no string can hold', async () => {
     const path = file('a.txt', 'ab\n\ncd\nef\ng\n\nh');
-    expect(await textsOf(path, 'paragraph', 7)).toEqual(['ab', 'cd\nef\ng', 'h']);
-    expect(await textsOf(path, 'file', 14)).toEqual(['ab\n\ncd\nef\ng\n\nh']);
-    await expect(textsOf(path, 'paragraph', 6)).rejects.toMatchObject({
+    expect(await readTexts(path, 'paragraph', 7)).toEqual(['ab', 'cd\nef\ng', 'h']);
+    expect(await readTexts(path, 'file', 14)).toEqual(['ab\n\ncd\nef\ng\n\nh']);
+    await expect(readTexts(path, 'paragraph', 6)).rejects.toMatchObject({
       ...corpusError(/a\.txt, line 3: begins a document of more than 6 characters without a blank line/),
       remedy: expect.stringContaining('sed G'),
     });
-    await expect(textsOf(path, 'file', 13)).rejects.toMatchObject(
+    await expect(readTexts(path, 'file', 13)).rejects.toMatchObject(
       corpusError(/a\.txt, line 1: the file is one document of more than 13 characters/),
     );
   });
@@ -173,7 +173,7 @@ describe('prepareDataset', () => {
 
 describe('readLineBatches', () => {
   /** The lines of all batches, and the number of batches. */
-  async function batchesOf(options: Parameters<typeof readLineBatches>[0]) {
+  async function readBatches(options: Parameters<typeof readLineBatches>[0]) {
     const batches: number[] = [];
     const lines: (readonly [number, string])[] = [];
     for await (const batch of readLineBatches(options)) {
@@ -186,7 +186,7 @@ describe('readLineBatches', () => {
   it('passes over all but the first of many empty lines, and counts them', async () => {
     // longer than one chunk of the file
     const path = file('a.txt', `first\r\n${'\n'.repeat(1_500_000)}\r\n\r\n  \nlast`);
-    const { lines } = await batchesOf({ path, joinsEmptyLines: true });
+    const { lines } = await readBatches({ path, joinsEmptyLines: true });
     // one line of each chunk
     expect(lines).toEqual([
       [1, 'first'],
@@ -202,12 +202,12 @@ describe('readLineBatches', () => {
 
   it('joins all lines of a chunk, and names the one that is bad', async () => {
     const path = file('a.txt', '\ufeffa\r\n\nb\r\r\nc');
-    expect((await batchesOf({ path, joinsLines: true })).lines).toEqual([
+    expect((await readBatches({ path, joinsLines: true })).lines).toEqual([
       [1, 'a\n\nb\r'],
       [4, 'c'],
     ]);
     const bad = file('b.txt', Buffer.from(`${'ok\n'.repeat(600_000)}\xff\nend`, 'latin1'));
-    const batches = batchesOf({ path: bad, joinsLines: true });
+    const batches = readBatches({ path: bad, joinsLines: true });
     await expect(batches).rejects.toMatchObject(corpusError(/line 600001: is not UTF-8/));
   });
 

@@ -11,14 +11,14 @@ export async function* readJsonLines(
 ): AsyncGenerator<string, void, undefined> {
   const { path, key, onBadLine } = options;
   for await (const record of readJsonRecords(options)) {
-    const text = textOf(record, { path, key });
+    const text = readText(record, { path, key });
     if (typeof text === 'string') yield text;
     else reportBadLine(text, onBadLine);
   }
 }
 
 /** Returns the text of a record, or the problem with it. */
-function textOf(record: JsonRecord, { path, key }: { readonly path: string; readonly key: string }) {
+function readText(record: JsonRecord, { path, key }: { readonly path: string; readonly key: string }) {
   const { text, line, element } = record;
   const at = { path, line, element, isBadLine: true };
   let value: unknown;

@@ -67,7 +67,7 @@ export async function* readLineBatches(
     const bytes = pending.length === 0 ? last : Buffer.concat([...pending, last]);
     pending = [];
     pendingBytes = 0;
-    const line = isSkipping ? undefined : lineOf(bytes, { path, number });
+    const line = isSkipping ? undefined : decodeLine(bytes, { path, number });
     isSkipping = false;
     return line;
   };
@@ -93,9 +93,9 @@ export async function* readLineBatches(
     const block = last < 0 ? undefined : Buffer.concat([...pending, chunk.subarray(0, last)]);
     // a block with invalid UTF-8 is read line by line, to skip the bad line or to name it in the error
     if (block !== undefined && isUtf8(block)) {
-      const text = textOf(block, number + 1).replaceAll(/\r(?=\n|$)/g, '');
+      const text = decodeText(block, number + 1).replaceAll(/\r(?=\n|$)/g, '');
       batch.push({ text, number: number + 1 });
-      number += numLinesOf(block);
+      number += countLines(block);
       pending = [];
       pendingBytes = 0;
       start = last + 1;
@@ -144,7 +144,7 @@ function endOfEmptyLines(bytes: Buffer, start: number): { readonly end: number; 
 }
 
 /** Returns a line without its end, or the problem with it. */
-function lineOf(
+function decodeLine(
   line: Buffer,
   at: { readonly path: string; readonly number: number },
 ): CorpusLine | DataError {
@@ -154,16 +154,16 @@ function lineOf(
     const remedy = 'convert the file, for example with iconv -t UTF-8';
     return corpusError({ path, line: number, what: 'is not UTF-8', remedy, isBadLine: true });
   }
-  return { text: textOf(bytes, number), number };
+  return { text: decodeText(bytes, number), number };
 }
 
 /** Decodes bytes that begin at a line; the byte-order mark at the start of a file is left out. */
-function textOf(bytes: Buffer, number: number): string {
+function decodeText(bytes: Buffer, number: number): string {
   const text = bytes.toString('utf8');
   return number === 1 && text.startsWith('\ufeff') ? text.slice(1) : text;
 }
 
-function numLinesOf(bytes: Buffer): number {
+function countLines(bytes: Buffer): number {
   let count = 1;
   // byte by byte: calling indexOf for each of many short lines takes longer
   for (let at = 0; at < bytes.length; at++) if (bytes[at] === newline) count++;

@@ -30,7 +30,7 @@ export function createSentenceSplitter({
 }: {
   readonly locale?: string;
 } = {}): SentenceSplitter {
-  const segmenter = segmenterOf(locale);
+  const segmenter = makeSegmenter(locale);
   const isEnglish = new Intl.Locale(locale).language === 'en';
   return (text) => {
     const sentences: string[] = [];
@@ -54,7 +54,7 @@ export function createSentenceSplitter({
   };
 }
 
-function segmenterOf(locale: string): Intl.Segmenter {
+function makeSegmenter(locale: string): Intl.Segmenter {
   try {
     return new Intl.Segmenter(locale, { granularity: 'sentence' });
   } catch (cause) {

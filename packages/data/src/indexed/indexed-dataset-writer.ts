@@ -1,7 +1,7 @@
 import { closeSync, existsSync, mkdirSync, openSync, renameSync, unlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DataError, UsageError } from '@mtl/errors';
-import { BinaryFileWriter, readFully, syncDirectoryOf, temporaryPath } from '@mtl/errors/files';
+import { BinaryFileWriter, readFully, syncDirectory, temporaryPath } from '@mtl/errors/files';
 import { indexedDatasetPaths, indexHeaderBytes, indexMagic, indexVersion } from './index-file.js';
 import { IndexedDataset } from './indexed-dataset.js';
 import { refuseExistingDataset } from './refuse-existing.js';
@@ -170,7 +170,7 @@ export class IndexedDatasetWriter {
       if (existsSync(idxPath)) unlinkSync(idxPath);
       renameSync(this.#tokens.path, binPath);
       renameSync(index.path, idxPath);
-      syncDirectoryOf(idxPath);
+      syncDirectory(idxPath);
     } catch (error) {
       index.discard();
       throw error;

@@ -202,15 +202,15 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     return trimMaskedTokens(batch);
   }
 
-  lengthOf(sample: number): number {
-    const { firstSentence: first, endSentence: end, targetLength } = this.#sentences.rangeOf(sample);
-    const tokens = Math.min(this.#sentences.tokensOf({ first, end }), targetLength);
+  measureLength(sample: number): number {
+    const { firstSentence: first, endSentence: end, targetLength } = this.#sentences.findRange(sample);
+    const tokens = Math.min(this.#sentences.countTokens({ first, end }), targetLength);
     if (!this.description.sentencePairs) return tokens + 2;
     // if the first and the last sentence have tokens, so do both parts of any split, and truncation leaves at
     // least one token in each part, since every target length has room for two; otherwise only drawing the
     // sample shows whether a part is empty
     const isEmpty = (sentence: number): boolean =>
-      this.#sentences.tokensOf({ first: sentence, end: sentence + 1 }) === 0;
+      this.#sentences.countTokens({ first: sentence, end: sentence + 1 }) === 0;
     const isSure = end - first >= 2 && !isEmpty(first) && !isEmpty(end - 1);
     return isSure ? tokens + numSpecialTokens : this.#draw(sample).length;
   }
@@ -219,8 +219,8 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     return assembleBatch(this, [sample]);
   }
 
-  documentsOf(sample: number): SampleDocuments {
-    return { source: this.#sentences.prefix, documents: [this.#sentences.documentOf(sample)] };
+  listDocuments(sample: number): SampleDocuments {
+    return { source: this.#sentences.prefix, documents: [this.#sentences.findDocument(sample)] };
   }
 
   close(): void {
@@ -244,7 +244,7 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
       pivot = numSentences >= 3 ? random.randint(1, numSentences) : 1;
       isRandom = random.double() < 0.5;
     }
-    const boundary = this.#sentences.tokensOf({ first: firstSentence, end: firstSentence + pivot });
+    const boundary = this.#sentences.countTokens({ first: firstSentence, end: firstSentence + pivot });
     let first = { from: 0, to: boundary };
     let second = { from: boundary, to: sentences.length };
     if (isRandom) [first, second] = [second, first];

@@ -208,11 +208,11 @@ describe('BertDataset', () => {
   });
 
   it('splits by documents', () => {
-    const sentencesOf = (split: 'train' | 'valid' | 'test') => {
+    const listSentences = (split: 'train' | 'valid' | 'test') => {
       using dataset = openBertDataset({ ...base, split, splitWeights: '70,20,10' });
       return new Set([...dataset.description.mapping].filter((_, i) => i % 3 === 0));
     };
-    const parts = [sentencesOf('train'), sentencesOf('valid'), sentencesOf('test')];
+    const parts = [listSentences('train'), listSentences('valid'), listSentences('test')];
     const all = parts.flatMap((part) => [...part]);
     expect(new Set(all).size).toBe(all.length);
     expect(Math.max(...parts[0]!)).toBeLessThan(Math.min(...parts[1]!));
@@ -236,7 +236,7 @@ describe('BertDataset', () => {
       const own = text.filter(
         (token, at) => labels[at] === -1 && paddingMask[at] === 1 && token >= firstPiece,
       );
-      const { source, documents } = dataset.documentsOf(sample);
+      const { source, documents } = dataset.listDocuments(sample);
       expect(source).toBe(name);
       expect(documents.map((document) => document + firstPiece)).toEqual([...new Set(own)]);
     }
@@ -255,7 +255,7 @@ describe('BertDataset', () => {
         const options = { ...base, prefix: corpus('lengths', sizes), sequenceLength, seed, sentencePairs };
         using dataset = openBertDataset(options);
         for (let sample = 0; sample < dataset.length; sample++)
-          expect(dataset.lengthOf(sample)).toBe(dataset.sample(sample).lengths[0]);
+          expect(dataset.measureLength(sample)).toBe(dataset.sample(sample).lengths[0]);
       }),
       { numRuns: 60 },
     );
@@ -268,9 +268,9 @@ describe('BertDataset', () => {
     const expected = dataset.sample(3).lengths[0];
     using unread = openBertDataset({ ...base, prefix: gone });
     truncateSync(`${gone}.bin`, 0);
-    expect(unread.lengthOf(3)).toBe(expected);
+    expect(unread.measureLength(3)).toBe(expected);
     expect(() => unread.sample(3)).toThrow();
-    expect(() => unread.lengthOf(unread.length)).toThrow(
+    expect(() => unread.measureLength(unread.length)).toThrow(
       expect.objectContaining({ code: 'MTL_DATA_OUT_OF_RANGE' }),
     );
   });
@@ -290,8 +290,10 @@ describe('BertDataset', () => {
     expect([...batch.sampleNumbers]).toEqual([59]);
     expect(batch.numMasked).toBeGreaterThan(0);
     const lengths = Array.from({ length: 60 }, (_, sample) => train!.sample(sample).lengths[0]);
-    expect(lengths.map((_, sample) => train!.lengthOf!(sample))).toEqual(lengths);
-    expect(() => train!.lengthOf!(60)).toThrow(expect.objectContaining({ code: 'MTL_DATA_OUT_OF_RANGE' }));
+    expect(lengths.map((_, sample) => train!.measureLength!(sample))).toEqual(lengths);
+    expect(() => train!.measureLength!(60)).toThrow(
+      expect.objectContaining({ code: 'MTL_DATA_OUT_OF_RANGE' }),
+    );
     train!.close();
   });
 });

@@ -315,12 +315,12 @@ export class SentenceReader {
   }
 
   /** Returns tokens of the sentences [first, end). */
-  tokensOf(sentences: { readonly first: number; readonly end: number }): number {
+  countTokens(sentences: { readonly first: number; readonly end: number }): number {
     return this.#indexed.tokensOfSequences(sentences);
   }
 
   /** Returns the range of a sample's sentences, from the index alone. Throws `MTL_DATA_OUT_OF_RANGE`. */
-  rangeOf(sample: number): SampleRange {
+  findRange(sample: number): SampleRange {
     const firstSentence = this.#mapping[3 * sample];
     if (firstSentence === undefined) {
       throw new UsageError('MTL_DATA_OUT_OF_RANGE', `sample ${sample} does not exist`, {
@@ -332,8 +332,8 @@ export class SentenceReader {
   }
 
   /** Returns the document that contains the sentences of a sample; a sample never spans several documents. */
-  documentOf(sample: number): number {
-    const { firstSentence } = this.rangeOf(sample);
+  findDocument(sample: number): number {
+    const { firstSentence } = this.findRange(sample);
     const ends = this.#indexed.documentIndices;
     // the last document that starts at or before the sentence; earlier ones with the same start are empty
     let [low, high] = [0, ends.length - 2];
@@ -350,7 +350,7 @@ export class SentenceReader {
    * with the place of the token.
    */
   read(sample: number): SampleSentences {
-    const range = this.rangeOf(sample);
+    const range = this.findRange(sample);
     const { firstSentence: first, endSentence: end } = range;
     const length = this.#indexed.tokensOfSequences({ first, end });
     if (length > this.#tokens.length) this.#tokens = new Int32Array(2 * length);

@@ -41,25 +41,25 @@ interface BlendedDatasetOptions<Batch extends NumberedBatch = TokenBatch> {
 export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements SampleDataset<Batch> {
   readonly description: BlendedDatasetDescription;
   /** Returns the length of a sample; undefined unless all datasets have this function. */
-  readonly lengthOf: ((sample: number) => number) | undefined;
+  readonly measureLength: ((sample: number) => number) | undefined;
   /** Returns the documents of a sample; absent unless all datasets have this function. */
-  readonly documentsOf?: (sample: number) => SampleDocuments;
+  readonly listDocuments?: (sample: number) => SampleDocuments;
   readonly #datasets: readonly SampleDataset<Batch>[];
 
   /** @param datasets the opened datasets of `description.datasets`; the blend closes them */
   constructor(description: BlendedDatasetDescription, datasets: readonly SampleDataset<Batch>[]) {
     this.description = description;
     this.#datasets = datasets;
-    this.lengthOf = this.#datasets.every((dataset) => dataset.lengthOf !== undefined)
+    this.measureLength = this.#datasets.every((dataset) => dataset.measureLength !== undefined)
       ? (sample) => {
-          const { dataset, number } = this.#placeOf(sample);
-          return dataset.lengthOf!(number);
+          const { dataset, number } = this.#locateSample(sample);
+          return dataset.measureLength!(number);
         }
       : undefined;
-    if (datasets.every((dataset) => dataset.documentsOf !== undefined)) {
-      this.documentsOf = (sample) => {
-        const { dataset, number } = this.#placeOf(sample);
-        return dataset.documentsOf!(number);
+    if (datasets.every((dataset) => dataset.listDocuments !== undefined)) {
+      this.listDocuments = (sample) => {
+        const { dataset, number } = this.#locateSample(sample);
+        return dataset.listDocuments!(number);
       };
     }
   }
@@ -87,7 +87,7 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
   }
 
   fillRow({ sample, batch, row }: { sample: number; batch: Batch; row: number }): void {
-    const { dataset, number } = this.#placeOf(sample);
+    const { dataset, number } = this.#locateSample(sample);
     dataset.fillRow({ sample: number, batch, row });
     // Samples are known by their number in the blend, not in the dataset that holds them.
     batch.sampleNumbers[row] = sample;
@@ -98,7 +98,7 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
   }
 
   /** Returns the dataset that a sample is drawn from, and the sample's number in that dataset. */
-  #placeOf(sample: number): { readonly dataset: SampleDataset<Batch>; readonly number: number } {
+  #locateSample(sample: number): { readonly dataset: SampleDataset<Batch>; readonly number: number } {
     const { datasetIndex, datasetSampleIndex } = this.description;
     const dataset = datasetIndex[sample];
     if (dataset === undefined) {

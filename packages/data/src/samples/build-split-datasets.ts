@@ -33,7 +33,7 @@ export type SplitDatasets<Batch extends NumberedBatch = TokenBatch> = Readonly<
 >;
 
 /** One dataset of one part. */
-interface DatasetPart {
+interface SplitDatasetOptions {
   readonly prefix: string;
   readonly split: SplitName;
   readonly numSamples: number | undefined;
@@ -42,8 +42,8 @@ interface DatasetPart {
 
 /** The functions that open datasets of a kind and name their caches. */
 interface DatasetKind<Batch extends NumberedBatch> {
-  readonly open: (part: DatasetPart) => SampleDataset<Batch>;
-  readonly identifiers: (part: DatasetPart) => PythonJsonValue;
+  readonly open: (part: SplitDatasetOptions) => SampleDataset<Batch>;
+  readonly identifiers: (part: SplitDatasetOptions) => PythonJsonValue;
 }
 
 /** Opens train, valid and test of one dataset or a blend, with Megatron's rules for sizes and surplus. */
@@ -94,7 +94,7 @@ function buildSplit<Batch extends NumberedBatch>(
 ): SampleDataset<Batch> {
   const { blend, numSamples, dataCachePath, blendSurplus = 0.005, split, kind } = options;
   const wanted = numSamples[split];
-  const ofPrefix = (prefix: string, samples: number | undefined): DatasetPart => ({
+  const ofPrefix = (prefix: string, samples: number | undefined): SplitDatasetOptions => ({
     prefix,
     split,
     numSamples: samples,

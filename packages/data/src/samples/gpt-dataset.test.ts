@@ -137,13 +137,13 @@ describe('GptDataset', () => {
 
   it('tells which documents its samples were read from, also in a blend', () => {
     const lengths = [5, 3, 7, 4, 9, 1, 2];
-    const documentOf = lengths.flatMap((length, document) => Array.from({ length }, () => document));
+    const documentNumbers = lengths.flatMap((length, document) => Array.from({ length }, () => document));
     const [first, second] = [write('first', lengths), write('second', lengths)];
     using dataset = openGptDataset({ ...base, prefix: first, numSamples: 40 });
     for (let sample = 0; sample < 40; sample++) {
-      const documents = [...dataset.text(sample)].map((token) => documentOf[token]!);
-      expect(dataset.documentsOf(sample).source).toBe(first);
-      expect(new Set(dataset.documentsOf(sample).documents)).toEqual(new Set(documents));
+      const documents = [...dataset.text(sample)].map((token) => documentNumbers[token]!);
+      expect(dataset.listDocuments(sample).source).toBe(first);
+      expect(new Set(dataset.listDocuments(sample).documents)).toEqual(new Set(documents));
     }
     const { train } = buildGptDatasets({
       blend: parseDataPath(['0.5', first, '0.5', second]),
@@ -155,9 +155,9 @@ describe('GptDataset', () => {
     const found = documentsOfSamples(train!, [0, 1, 2, 3, 4, 5]);
     expect(found.map(({ source }) => source).toSorted()).toEqual([first, second]);
     for (const { source, documents } of found) {
-      const samples = [0, 1, 2, 3, 4, 5].filter((sample) => train!.documentsOf!(sample).source === source);
+      const samples = [0, 1, 2, 3, 4, 5].filter((sample) => train!.listDocuments!(sample).source === source);
       const expected = samples.flatMap((sample) =>
-        [...train!.sample(sample).tokens].map((token) => documentOf[token]!),
+        [...train!.sample(sample).tokens].map((token) => documentNumbers[token]!),
       );
       // the last token of a sample is only a label, and may belong to one document more than the inputs
       expect(documents).toEqual(expect.arrayContaining(expected));

@@ -136,9 +136,9 @@ export class GptDataset implements SampleDataset {
   }
 
   /** Returns the documents of a sample: they are the sequences of the dataset, as in its indices. */
-  documentsOf(sample: number): SampleDocuments {
+  listDocuments(sample: number): SampleDocuments {
     const { documentIndex, sampleIndex } = this.description;
-    const row = this.#rowOf(sample);
+    const row = this.#findRow(sample);
     const documents = documentIndex.subarray(sampleIndex[2 * row]!, sampleIndex[2 * row + 2]! + 1);
     return { source: this.#indexed.prefix, documents: [...documents] };
   }
@@ -151,7 +151,7 @@ export class GptDataset implements SampleDataset {
     this.close();
   }
 
-  #rowOf(sample: number): number {
+  #findRow(sample: number): number {
     const row = this.description.shuffleIndex[sample];
     if (row !== undefined) return row;
     throw new UsageError('MTL_DATA_OUT_OF_RANGE', `sample ${sample} does not exist`, {
@@ -161,7 +161,7 @@ export class GptDataset implements SampleDataset {
 
   #readText(sample: number): void {
     const { documentIndex, sampleIndex, padId } = this.description;
-    const row = this.#rowOf(sample);
+    const row = this.#findRow(sample);
     const target = this.#text;
     const firstPosition = sampleIndex[2 * row]!;
     const lastPosition = sampleIndex[2 * row + 2]!;

@@ -29,7 +29,7 @@ const md5 = (values: Int32Array | Uint32Array) =>
     .update(Buffer.from(values.buffer, values.byteOffset, values.byteLength))
     .digest('hex');
 
-function optionsOf(fixture: Fixture) {
+function makeOptions(fixture: Fixture) {
   return {
     sizes: Int32Array.from(fixture.sizes),
     documents: { first: fixture.first, end: fixture.end },
@@ -52,7 +52,7 @@ describe('buildGptIndices', () => {
   it.each(fixtures.map((fixture, i) => [i, fixture] as const))(
     'is bit for bit Megatron (case %i)',
     (_, fixture) => {
-      const indices = buildGptIndices(optionsOf(fixture));
+      const indices = buildGptIndices(makeOptions(fixture));
       expect(indices.plan.numEpochs).toBe(fixture.numEpochs);
       expect(indices.plan.separateFinalEpoch).toBe(fixture.separateFinalEpoch);
       expect(indices.shuffleIndex.length).toBe(fixture.numRows);

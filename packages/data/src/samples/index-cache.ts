@@ -134,7 +134,7 @@ function loadOfOtherTokenizer<S extends Record<string, CachedArraySpecification>
   const { directory, name: end } = options;
   const endOfFile = `${end}-description.txt`;
   const wanted = withoutTokenizers(options.description);
-  for (const file of filesOf(directory)) {
+  for (const file of listFiles(directory)) {
     if (!file.endsWith(endOfFile) || file.length !== md5Length + endOfFile.length) continue;
     const description = descriptionIn(join(directory, file));
     if (description === undefined || withoutTokenizers(description) !== wanted) continue;
@@ -146,7 +146,7 @@ function loadOfOtherTokenizer<S extends Record<string, CachedArraySpecification>
 
 const md5Length = 32;
 
-function filesOf(directory: string): readonly string[] {
+function listFiles(directory: string): readonly string[] {
   try {
     return readdirSync(directory).sort();
   } catch {

@@ -14,18 +14,18 @@ function take<T>(iterator: Iterable<T>, count: number): T[] {
 describe('sampleMicroBatches', () => {
   it('gives each rank a contiguous slice of each chunk', () => {
     const options = { kind: 'single', totalSamples: 13, microBatchSize: 2 } as const;
-    const samplesOf = (index: number, consumedSamples = 0) => [
+    const listSamples = (index: number, consumedSamples = 0) => [
       ...sampleMicroBatches({ ...options, shareOfBatch: { index, count: 3 }, consumedSamples }),
     ];
-    expect(samplesOf(0)).toEqual([
+    expect(listSamples(0)).toEqual([
       [0, 1],
       [6, 7],
     ]);
-    expect(samplesOf(2)).toEqual([
+    expect(listSamples(2)).toEqual([
       [4, 5],
       [10, 11],
     ]);
-    expect(samplesOf(1, 6)).toEqual([[8, 9]]);
+    expect(listSamples(1, 6)).toEqual([[8, 9]]);
   });
 
   it('takes the share of a batch by its names of before, but not by both', () => {

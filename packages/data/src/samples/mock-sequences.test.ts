@@ -49,7 +49,7 @@ describe('mock data', () => {
         label === vocabularySize - 1 || token === vocabularySize - 1 ? label : (token + 1) % vocabularySize;
       expect(label).toBe(follows);
     }
-    expect(train!.documentsOf!(0).source).toBe('mock data');
+    expect(train!.listDocuments!(0).source).toBe('mock data');
   });
 
   it('travels to the thread of a loader', async () => {

@@ -36,9 +36,9 @@ export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
    * Returns the tokens of a sample before its padding, from the index alone if possible, for callers that do
    * not need the tokens. Only datasets whose batches have `lengths` have this function.
    */
-  readonly lengthOf?: ((sample: number) => number) | undefined;
+  readonly measureLength?: ((sample: number) => number) | undefined;
   /** Returns the documents that a sample was read from. Absent for datasets that do not know them. */
-  documentsOf?(sample: number): SampleDocuments;
+  listDocuments?(sample: number): SampleDocuments;
   /** Closes the files. */
   close(): void;
   [Symbol.dispose](): void;
@@ -80,12 +80,12 @@ export function assembleBatch<Batch extends NumberedBatch>(
  * first sample; each document occurs once, in ascending order.
  */
 export function documentsOfSamples<Batch extends NumberedBatch>(
-  dataset: Pick<SampleDataset<Batch>, 'documentsOf'>,
+  dataset: Pick<SampleDataset<Batch>, 'listDocuments'>,
   samples: Iterable<number>,
 ): readonly SampleDocuments[] {
   const bySource = new Map<string, Set<number>>();
   for (const sample of samples) {
-    const found = dataset.documentsOf?.(sample);
+    const found = dataset.listDocuments?.(sample);
     if (found === undefined) continue;
     const known = bySource.get(found.source) ?? new Set();
     for (const document of found.documents) known.add(document);

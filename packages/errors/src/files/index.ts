@@ -10,4 +10,4 @@ export {
   readRegularFile,
   readRegularText,
 } from './regular-files.js';
-export { BinaryFileWriter, syncDirectoryOf, temporaryPath, writeFileAtomically } from './write-files.js';
+export { BinaryFileWriter, syncDirectory, temporaryPath, writeFileAtomically } from './write-files.js';

@@ -18,7 +18,7 @@ export function writeFileAtomically(path: string, parts: readonly (ArrayBufferVi
     writer.discard();
     throw error;
   }
-  syncDirectoryOf(path);
+  syncDirectory(path);
 }
 
 /**
@@ -30,7 +30,7 @@ export function temporaryPath(path: string): string {
 }
 
 /** Makes renames in the directory of `path` durable, so that they survive a power failure. */
-export function syncDirectoryOf(path: string): void {
+export function syncDirectory(path: string): void {
   let descriptor: number | undefined;
   try {
     descriptor = openSync(dirname(path), 'r');

@@ -1,5 +1,5 @@
 import { describe, expect, expectTypeOf, it } from 'vitest';
-import { errorOf, problemsOfOptions, takes } from '../../test/support/index.js';
+import { catchError, problemsOfOptions, takes } from '../../test/support/index.js';
 import {
   checkArgument,
   checkOptions,
@@ -82,7 +82,7 @@ describe('checkOptions', () => {
     ],
     [new Map(), 'the value for the options of a test is an object of Map', '{ path, size'],
   ])('refuses %j', async (options, message, expected) => {
-    expect(await errorOf(() => call(options))).toMatchObject({
+    expect(await catchError(() => call(options))).toMatchObject({
       code: 'MTL_OPTION',
       exitCode: 2,
       message,
@@ -97,17 +97,19 @@ describe('checkOptions', () => {
 
   it('tells that a choice is missing, as it does of other options', async () => {
     const check = required(choiceOption(['small', 'large']));
-    expect(await errorOf(() => checkArgument(undefined, { name: 'kind', check }))).toMatchObject({
+    expect(await catchError(() => checkArgument(undefined, { name: 'kind', check }))).toMatchObject({
       message: 'kind is missing',
       expected: 'small, large',
       details: { option: 'kind' },
     });
-    const near = await errorOf(() => checkArgument('smal', { name: 'kind', check }));
+    const near = await catchError(() => checkArgument('smal', { name: 'kind', check }));
     expect(near).toMatchObject({ message: 'kind is "smal"', remedy: 'write small' });
   });
 
   it('has another code where a function asks for it', async () => {
-    const error = await errorOf(() => checkOptions({ path: 5 }, { of: 'a test', code: 'MTL_TEST', checks }));
+    const error = await catchError(() =>
+      checkOptions({ path: 5 }, { of: 'a test', code: 'MTL_TEST', checks }),
+    );
     expect(error).toMatchObject({ code: 'MTL_TEST', details: { option: 'path' } });
   });
 

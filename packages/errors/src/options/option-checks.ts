@@ -35,10 +35,10 @@ export function describeValue(value: unknown): string {
   if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : `an array of ${value.length}`;
   if (typeof value !== 'object' || value === null) return String(value);
   if (isPlainObject(value)) return Object.keys(value).length === 0 ? 'an empty object' : 'an object';
-  return `an object of ${classNameOf(value)}`;
+  return `an object of ${nameClass(value)}`;
 }
 
-function classNameOf(value: object): string {
+function nameClass(value: object): string {
   const { constructor: made } = value as { readonly constructor?: unknown };
   return typeof made === 'function' && made.name !== '' ? made.name : 'another class';
 }
@@ -58,7 +58,7 @@ function wrongOption(
   { expected, meant }: { readonly expected: string; readonly meant?: string | undefined },
 ): ConfigurationError {
   const message = `${path} is ${value === undefined ? 'missing' : describeValue(value)}`;
-  return new ConfigurationError(code, message, { expected, ...remedyOf(meant), details: { option: path } });
+  return new ConfigurationError(code, message, { expected, ...makeRemedy(meant), details: { option: path } });
 }
 
 /** Makes a check that accepts the values for which `accepts` returns true. */
@@ -220,7 +220,7 @@ function checkMembers(
   for (const [name, { check, isRequired }] of Object.entries(checks)) {
     const member = value[name];
     if (member === undefined && !isRequired) continue;
-    check(member, { path: pathOf(path, name), code });
+    check(member, { path: joinPath(path, name), code });
   }
 }
 
@@ -237,17 +237,17 @@ function unknownOption(
   },
 ): ConfigurationError {
   const nearest = nearestName(name, Object.keys(checks));
-  const near = meant?.(name) ?? (nearest === undefined ? undefined : pathOf(path, nearest));
-  return new ConfigurationError(code, `${pathOf(path, name)} is no option of ${of}`, {
+  const near = meant?.(name) ?? (nearest === undefined ? undefined : joinPath(path, nearest));
+  return new ConfigurationError(code, `${joinPath(path, name)} is no option of ${of}`, {
     expected: near ?? listedOptions(checks),
-    ...remedyOf(near),
-    details: { option: pathOf(path, name), ...(near === undefined ? {} : { near }) },
+    ...makeRemedy(near),
+    details: { option: joinPath(path, name), ...(near === undefined ? {} : { near }) },
   });
 }
 
-const pathOf = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
+const joinPath = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
 
-const remedyOf = (meant: string | undefined): { readonly remedy?: string } =>
+const makeRemedy = (meant: string | undefined): { readonly remedy?: string } =>
   meant === undefined ? {} : { remedy: `write ${meant}` };
 
 /** Lists some of the options in a text, as examples. */

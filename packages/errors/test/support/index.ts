@@ -1,1 +1,7 @@
-export { errorOf, type ProbedOptions, problemsOfOptions, takes, valuesOfAllTypes } from './probe-options.js';
+export {
+  catchError,
+  type ProbedOptions,
+  problemsOfOptions,
+  takes,
+  valuesOfAllTypes,
+} from './probe-options.js';

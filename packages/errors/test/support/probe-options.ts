@@ -40,7 +40,7 @@ function withValue(
 }
 
 /** Returns the error that a function throws or rejects with; undefined without an error. */
-export async function errorOf(call: () => unknown): Promise<unknown> {
+export async function catchError(call: () => unknown): Promise<unknown> {
   try {
     await call();
     return undefined;
@@ -68,7 +68,7 @@ export async function problemsOfOptions(probed: ProbedOptions): Promise<readonly
     void problems.push(`${name}, ${what} of ${shown(value)}: ${found}`);
   for (const value of valuesOfAllTypes) {
     if (value instanceof Object && Object.getPrototypeOf(value) === Object.prototype) continue;
-    const error = await errorOf(() => call(value));
+    const error = await catchError(() => call(value));
     if (!MtlError.isInstance(error) || !error.message.includes('the options of'))
       report('options', value, String(error));
   }
@@ -79,7 +79,7 @@ export async function problemsOfOptions(probed: ProbedOptions): Promise<readonly
       // with a valid value of the last option, nothing would stop the function
       if (isLast && shouldTake) continue;
       const stopped = isLast ? right : { ...right, [last]: Symbol('stop') };
-      const error = await errorOf(() => call(withValue(stopped, path, value)));
+      const error = await catchError(() => call(withValue(stopped, path, value)));
       if (!MtlError.isInstance(error)) {
         report(path, value, String(error));
         continue;

@@ -1,9 +1,9 @@
 import { CheckpointError } from '@mtl/errors';
 import { type GptModelConfiguration, gptBlock } from '@mtl/models';
-import { hasExperts, headSizeOf } from '@mtl/models/internal';
+import { computeHeadSize, hasExperts } from '@mtl/models/internal';
 import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
 import type { GptTypeName } from '../huggingface/model-types.js';
-import { gptTypeOf, unstatedProperties } from '../huggingface/statable-models.js';
+import { chooseGptType, unstatedProperties } from '../huggingface/statable-models.js';
 import { float32, type Metadata, type MetadataValue, uint32 } from './metadata.js';
 import { ropeMetadata } from './rope-metadata.js';
 
@@ -59,7 +59,7 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
     name: 'olmoe',
     expertWeights: 'as they are',
     differences: (model) =>
-      groupsOf(model) === model.numAttentionHeads
+      countGroups(model) === model.numAttentionHeads
         ? []
         : [{ what: 'fewer heads of keys and values', remedy: 'train without --group-query-attention' }],
   },
@@ -71,7 +71,7 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE for blocks that no architecture here has
  */
 export function modelTypeFor(model: GptModelConfiguration, origin?: HuggingFaceOrigin): GptTypeName {
-  const type = gptTypeOf(model, origin?.config.model_type as string | undefined);
+  const type = chooseGptType(model, origin?.config.model_type as string | undefined);
   if (type !== undefined) return type;
   const { nearest, properties } = unstatedProperties(model);
   throw new CheckpointError(
@@ -87,13 +87,13 @@ export function modelTypeFor(model: GptModelConfiguration, origin?: HuggingFaceO
 }
 
 /** Returns the architecture of llama.cpp for a model type. */
-export const architectureOf = (modelType: GptTypeName): Architecture => architectures[modelType];
+export const findArchitecture = (modelType: GptTypeName): Architecture => architectures[modelType];
 
-const groupsOf = (model: GptModelConfiguration): number =>
+const countGroups = (model: GptModelConfiguration): number =>
   gptBlock(model).attention.numGroups ?? model.numAttentionHeads;
 
 /** Returns the differences that any architecture may have. */
-function differencesOf(modelType: GptTypeName, model: GptModelConfiguration): readonly Difference[] {
+function listDifferences(modelType: GptTypeName, model: GptModelConfiguration): readonly Difference[] {
   const { expertWeights, readsFrequencyFactors, differences } = architectures[modelType];
   const { windowSize, maxPositionEmbeddings, moeRouterPreSoftmax = false, useRopeScaling = false } = model;
   const window = windowSize === undefined ? undefined : Number.parseInt(windowSize, 10) + 1;
@@ -130,7 +130,7 @@ function differencesOf(modelType: GptTypeName, model: GptModelConfiguration): re
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE, with the property by name
  */
 export function checkArchitecture(modelType: GptTypeName, model: GptModelConfiguration): void {
-  const [difference] = differencesOf(modelType, model);
+  const [difference] = listDifferences(modelType, model);
   if (difference === undefined) return;
   const { name } = architectures[modelType];
   throw new CheckpointError(
@@ -157,7 +157,7 @@ function expertMetadata(key: (name: string) => string, model: GptModelConfigurat
 export function architectureMetadata(modelType: GptTypeName, model: GptModelConfiguration): Metadata {
   const { name, expertWeights } = architectures[modelType];
   const key = (field: string): string => `${name}.${field}`;
-  const headSize = headSizeOf(model);
+  const headSize = computeHeadSize(model);
   const width =
     expertWeights === undefined ? model.ffnHiddenSize : (model.moeFfnHiddenSize ?? model.ffnHiddenSize);
   const norm: MetadataValue = float32(model.layerNormEpsilon);
@@ -171,7 +171,7 @@ export function architectureMetadata(modelType: GptTypeName, model: GptModelConf
     ...(modelType === 'gpt2'
       ? { [key('attention.layer_norm_epsilon')]: norm }
       : {
-          [key('attention.head_count_kv')]: uint32(groupsOf(model)),
+          [key('attention.head_count_kv')]: uint32(countGroups(model)),
           [key('attention.layer_norm_rms_epsilon')]: norm,
           [key('attention.key_length')]: uint32(headSize),
           [key('attention.value_length')]: uint32(headSize),

@@ -1,5 +1,5 @@
 import type { GptModelConfiguration } from '@mtl/models';
-import { headSizeOf, llama3Scaling, yarnConcentration, yarnScaling } from '@mtl/models/internal';
+import { computeHeadSize, llama3Scaling, yarnConcentration, yarnScaling } from '@mtl/models/internal';
 import { float32, type Metadata, text, uint32 } from './metadata.js';
 
 /** The concentration that llama.cpp computes from a factor of YaRN. */
@@ -42,7 +42,7 @@ export function frequencyDivisors(model: GptModelConfiguration): Float32Array | 
     originalPositions,
   } = llama3Scaling(model);
   const { rotaryBase = 10_000 } = model;
-  const size = headSizeOf(model);
+  const size = computeHeadSize(model);
   return Float32Array.from({ length: size / 2 }, (_, pair) => {
     const wavelength = 2 * Math.PI * rotaryBase ** ((2 * pair) / size);
     if (wavelength < originalPositions / high) return 1;

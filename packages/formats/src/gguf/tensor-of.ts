@@ -4,7 +4,7 @@ import type { TensorType } from './tensor-types.js';
 import type { GgufTensorSource } from './write-gguf-file.js';
 
 /** Returns a tensor of a file, given its source in float32. */
-export function tensorOf({ name, shape, read }: TensorSource, type: TensorType): GgufTensorSource {
+export function makeGgufTensor({ name, shape, read }: TensorSource, type: TensorType): GgufTensorSource {
   return {
     name,
     shape,

@@ -19,7 +19,7 @@ export const tensorTypes = {
 export type TensorType = keyof typeof tensorTypes;
 
 /** Returns the type of a number in a file; undefined where it is not known here. */
-export const tensorTypeOf = (id: number): TensorType | undefined =>
+export const findTensorType = (id: number): TensorType | undefined =>
   (Object.keys(tensorTypes) as TensorType[]).find((name) => tensorTypes[name].id === id);
 
 /** Returns the bytes of `numValues` values, whole blocks. */

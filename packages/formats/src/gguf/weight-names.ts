@@ -1,5 +1,5 @@
 import { type GptModelConfiguration, gptBlock, paddedVocabularySize } from '@mtl/models';
-import { headSizeOf } from '@mtl/models/internal';
+import { computeHeadSize } from '@mtl/models/internal';
 import { gptWeightNames, qkvColumns } from '../huggingface/gpt-weight-names.js';
 import type { WeightNames } from '../huggingface/mapped-weights.js';
 import type { GptTypeName } from '../huggingface/model-types.js';
@@ -90,7 +90,7 @@ function llamaMappings(
     if (layer !== undefined) return expertsMapping(mapping, layer);
     const own = { ...mapping, sources: mapping.sources.map(renamed) };
     const isQkv = /\.linear_qkv\.(weight|bias)$/.test(mapping.name);
-    return isQkv && pairsRows ? pairedRows(own, { heads, headSize: headSizeOf(model) }) : own;
+    return isQkv && pairsRows ? pairedRows(own, { heads, headSize: computeHeadSize(model) }) : own;
   });
 }
 

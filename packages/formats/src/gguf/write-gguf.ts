@@ -2,11 +2,11 @@ import type { LogicalTensor } from '@mtl/checkpoint';
 import type { GptModelConfiguration } from '@mtl/models';
 import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
 import { mappedWeightSources } from '../huggingface/mapped-weights.js';
-import { architectureMetadata, architectureOf, checkArchitecture, modelTypeFor } from './architectures.js';
+import { architectureMetadata, checkArchitecture, findArchitecture, modelTypeFor } from './architectures.js';
 import { generalMetadata } from './general-metadata.js';
 import { frequencyDivisors } from './rope-metadata.js';
 import { type GgufDtype, replacedTypesNotice, storedType, type TypedModel } from './stored-dtypes.js';
-import { tensorOf } from './tensor-of.js';
+import { makeGgufTensor } from './tensor-of.js';
 import type { TokenizerFiles } from './tokenizer/tokenizer-files.js';
 import { tokenizerMetadata } from './tokenizer/tokenizer-metadata.js';
 import { ggufWeightNames } from './weight-names.js';
@@ -54,12 +54,12 @@ export async function writeGguf(options: WriteGgufOptions): Promise<readonly str
     dtype: 'F32',
     fileName: (name) => name,
   });
-  const written = sources.map((source) => tensorOf(source, storedType(source, dtype, typed)));
+  const written = sources.map((source) => makeGgufTensor(source, storedType(source, dtype, typed)));
   const notice = replacedTypesNotice(written, dtype, typed);
   await writeGgufFile({
     path,
     metadata: {
-      ...generalMetadata(architectureOf(modelType).name, options),
+      ...generalMetadata(findArchitecture(modelType).name, options),
       ...architectureMetadata(modelType, model),
       ...tokenizer.metadata,
     },

@@ -23,7 +23,7 @@ export function parseBertConfiguration(
  * Returns the model type of transformers that is nearest to a BERT, chosen by the kind of its position
  * embeddings.
  */
-export const bertTypeOf = ({ positionEmbeddingType }: BertModelConfiguration): BertTypeName =>
+export const chooseBertType = ({ positionEmbeddingType }: BertModelConfiguration): BertTypeName =>
   positionEmbeddingType === 'rope' ? 'roformer' : 'bert';
 
 /** The part of config.json that depends on the class of transformers that a BERT is loaded as. */
@@ -38,7 +38,7 @@ export function encodeBertConfiguration(
   model: BertModelConfiguration,
   { dtype, paddingToken, className, labels }: BertArchitecture & { dtype: string; paddingToken: number },
 ): Record<string, unknown> {
-  const type = bertTypeOf(model);
+  const type = chooseBertType(model);
   return inOrder({
     ...writeConfigFields(model, modelTypes[type].fields),
     architectures: [className],

@@ -1,6 +1,6 @@
 import { type BertModelConfiguration, type BertTask, paddedVocabularySize } from '@mtl/models';
 import { numLearnedPositions } from '@mtl/models/internal';
-import { bertTypeOf } from './bert-configuration.js';
+import { chooseBertType } from './bert-configuration.js';
 import type { WeightNames } from './mapped-weights.js';
 import { paddedTable, paddedVector, sameLayout, sideBySide, type WeightMapping } from './weight-mapping.js';
 
@@ -135,13 +135,13 @@ export function bertTaskWeightNames(
       ...(has.pooler ? poolerMappings(model) : []),
       ...(has.head ? dense(name, source, shape) : []),
     ],
-    prefix: prefixOf(model),
+    prefix: choosePrefix(model),
     isIgnored: (tensor) => ignored.test(tensor) || otherHeads.test(tensor),
     canonical,
   };
 }
 
-const prefixOf = (model: BertModelConfiguration): string => `${bertTypeOf(model)}.`;
+const choosePrefix = (model: BertModelConfiguration): string => `${chooseBertType(model)}.`;
 
 /**
  * Returns the current name of a tensor: the first files called the parameters of norms `gamma` and `beta`.
@@ -152,7 +152,7 @@ const canonical = (name: string): string =>
 /** Returns the embedding's name in files, and a function from file names to the names of the name maps. */
 export const bertEmbedding = (model: BertModelConfiguration) => ({
   embedding: 'embeddings.word_embeddings.weight',
-  naming: { prefix: prefixOf(model), canonical },
+  naming: { prefix: choosePrefix(model), canonical },
 });
 
 // tensors that are skipped: the tied decoder, angles that a RoFormer computes, buffers of older versions, and
@@ -165,7 +165,7 @@ const orderHead = /^(pooler\.dense|cls\.seq_relationship)\.(weight|bias)$/;
 export function bertWeightNames(model: BertModelConfiguration): WeightNames {
   return {
     mappings: bertWeightMappings(model),
-    prefix: prefixOf(model),
+    prefix: choosePrefix(model),
     isIgnored: (name) => ignored.test(name) || (!model.sentenceOrderHead && orderHead.test(name)),
     canonical,
   };

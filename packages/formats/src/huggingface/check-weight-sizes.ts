@@ -3,7 +3,7 @@ import { type ConfigField, nameOfField } from './config-fields.js';
 import { isConfigurationAlone } from './is-configuration-alone.js';
 import type { JsonFields } from './json-fields.js';
 import { resolveNames, type WeightNames } from './mapped-weights.js';
-import { termsOf, type WeightFiles, weightsRefused } from './weight-files.js';
+import { chooseTerms, type WeightFiles, weightsRefused } from './weight-files.js';
 
 /** Matches the names of router weights, which have one row for each expert. */
 const router = /\.(?:gate|router)\.weight$/;
@@ -35,7 +35,7 @@ export function checkWeightSizes(options: {
   const { weights, numLayers, numExperts, vocabularySize, hiddenSize, embedding, naming, names } = options;
   const { fields, table: fieldTable } = options.stated;
   const declared = (key: string, count: string): string =>
-    `${termsOf(weights).configuration} declares ${count} (${nameOfField(fields, fieldTable, key)})`;
+    `${chooseTerms(weights).configuration} declares ${count} (${nameOfField(fields, fieldTable, key)})`;
   if (numLayers > weights.tensors.size) {
     const { size } = weights.tensors;
     throw weightsRefused(

@@ -68,7 +68,7 @@ export function geluField(name: string, otherwise: string): ConfigField {
   return {
     key: 'geluKind',
     names: [name],
-    read: (fields) => geluKindOf(fields, { name, otherwise }),
+    read: (fields) => readGeluKind(fields, { name, otherwise }),
     write: (kind) => ((kind as GeluKind) === 'tanh' ? 'gelu_new' : 'gelu'),
   };
 }
@@ -113,7 +113,7 @@ export function writeConfigFields(
 }
 
 /** Returns names of fields that are read and never written, as they state the same as others. */
-export const spellingsOf = (table: readonly ConfigField[]): ReadonlySet<string> =>
+export const listSpellings = (table: readonly ConfigField[]): ReadonlySet<string> =>
   new Set(table.flatMap(({ names, hasSpellings }) => (hasSpellings ? names.slice(1) : [])));
 
 /** Returns the fields as transformers writes them: in the order of their names. */
@@ -133,7 +133,7 @@ const geluKinds: Readonly<Record<string, GeluKind>> = {
  * Returns the GELU that a configuration names.
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for another activation
  */
-function geluKindOf(
+function readGeluKind(
   fields: JsonFields,
   { name, otherwise }: { readonly name: string; readonly otherwise: string },
 ): GeluKind {

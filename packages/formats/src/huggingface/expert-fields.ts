@@ -62,14 +62,14 @@ const layersWithExperts: ConfigField = {
     const layers = Array.from({ length: numLayers }, (_, layer): number =>
       (layer + 1) % step === 0 && !dense.has(layer) ? 1 : 0,
     );
-    return frequencyOf(layers) ?? layers;
+    return findFrequency(layers) ?? layers;
   },
   check: (value) =>
     Array.isArray(value) && !value.includes(1) ? 'experts in one of the layers at least' : undefined,
-  write: (_, model) => sparseStepOf(expertsOfLayers(model)) ?? 1,
+  write: (_, model) => findSparseStep(expertsOfLayers(model)) ?? 1,
   writeOthers: (_, model) => {
     const layers = expertsOfLayers(model);
-    const listed = sparseStepOf(layers) === undefined;
+    const listed = findSparseStep(layers) === undefined;
     return { mlp_only_layers: listed ? layers.flatMap((has, layer) => (has ? [] : [layer])) : [] };
   },
 };
@@ -84,7 +84,7 @@ function denseLayers(fields: JsonFields): readonly number[] {
 /**
  * Returns N if exactly every Nth layer has experts, beginning with the first layer, as `moeLayerFreq` counts.
  */
-function frequencyOf(layers: readonly number[]): number | undefined {
+function findFrequency(layers: readonly number[]): number | undefined {
   const second = layers.indexOf(1, 1);
   const frequency = second < 0 ? layers.length : second;
   return layers.every((has, layer) => has === (layer % frequency === 0 ? 1 : 0)) ? frequency : undefined;
@@ -94,7 +94,7 @@ const expertsOfLayers = (model: Readonly<Record<string, unknown>>): readonly boo
   Array.from({ length: model.numLayers as number }, (_, layer) => hasExperts(model, layer));
 
 /** Returns N if exactly every Nth layer has experts, and the N - 1 layers before it have none. */
-function sparseStepOf(layers: readonly boolean[]): number | undefined {
+function findSparseStep(layers: readonly boolean[]): number | undefined {
   const step = layers.indexOf(true) + 1;
   return step > 0 && layers.every((has, layer) => has === ((layer + 1) % step === 0)) ? step : undefined;
 }

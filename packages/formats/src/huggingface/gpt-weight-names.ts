@@ -1,5 +1,10 @@
 import { type GptModelConfiguration, paddedVocabularySize } from '@mtl/models';
-import { canonicalOfMixtral, expertNamesOf, llamaPrefix, llamaWeightNames } from './llama-weight-names.js';
+import {
+  canonicalOfMixtral,
+  chooseExpertNames,
+  llamaPrefix,
+  llamaWeightNames,
+} from './llama-weight-names.js';
 import type { WeightNames } from './mapped-weights.js';
 import type { GptTypeName } from './model-types.js';
 import {
@@ -28,7 +33,7 @@ export function gptWeightNames(
 ): WeightNames {
   if (modelType !== 'gpt2') {
     return llamaWeightNames(model, {
-      ...(model.numExperts !== undefined && { experts: expertNamesOf(modelType, tensors) }),
+      ...(model.numExperts !== undefined && { experts: chooseExpertNames(modelType, tensors) }),
       ...(modelType === 'mixtral' && { canonical: canonicalOfMixtral }),
     });
   }

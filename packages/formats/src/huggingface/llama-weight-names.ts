@@ -1,5 +1,5 @@
 import { type GptModelConfiguration, gptBlock, paddedVocabularySize } from '@mtl/models';
-import { hasExperts, headSizeOf } from '@mtl/models/internal';
+import { computeHeadSize, hasExperts } from '@mtl/models/internal';
 import type { WeightNames } from './mapped-weights.js';
 import type { GptTypeName } from './model-types.js';
 import {
@@ -24,7 +24,7 @@ function layerMappings(
   const { hiddenSize: h, ffnHiddenSize: f, numAttentionHeads: heads } = model;
   const { attention } = gptBlock(model);
   const { bias, qkvBias = bias, numGroups = heads } = attention;
-  const size = headSizeOf(model);
+  const size = computeHeadSize(model);
   const ours = `decoder.layers.${layer}.`;
   const theirs = `layers.${layer}.`;
   const isWhole = attention.queryKeyNorm?.wholeWidth === true;
@@ -148,7 +148,7 @@ const fused = /\.experts\.(gate_up|down)_proj$/;
  *
  * @param tensors the tensor names in the files. Default: separate tensors for each expert
  */
-export const expertNamesOf = (modelType: GptTypeName, tensors: Iterable<string> = []): ExpertNames => ({
+export const chooseExpertNames = (modelType: GptTypeName, tensors: Iterable<string> = []): ExpertNames => ({
   ...(modelType === 'mixtral' ? mixtralNames : qwenNames),
   isFused: [...tensors].some((name) => fused.test(name)),
 });

@@ -10,7 +10,7 @@ import {
   ScratchMemory,
   type WritableDtype,
 } from './float-bytes.js';
-import { termsOf, type WeightFiles, weightsRefused } from './weight-files.js';
+import { chooseTerms, type WeightFiles, weightsRefused } from './weight-files.js';
 import type { WeightMapping } from './weight-mapping.js';
 
 /** The names that files use for the tensors of a family of models. */
@@ -52,12 +52,12 @@ export function resolveNames(
   const { mappings, prefix, isIgnored, copies = {}, canonical = (name: string) => name } = names;
   const stripped = (name: string): string =>
     canonical(name.startsWith(prefix) ? name.slice(prefix.length) : name);
-  const copyOf = new Map(Object.entries(copies).map(([copy, original]) => [original, copy]));
+  const originals = new Map(Object.entries(copies).map(([copy, original]) => [original, copy]));
   const inFile = new Map([...weights.tensors.keys()].map((name) => [stripped(name), name]));
   const wanted = new Map<string, string>();
   for (const { name, shape } of mappings.flatMap(({ sources }) => sources)) {
     // a file may hold either tensor of a tied pair
-    const fileName = inFile.get(name) ?? inFile.get(copyOf.get(name) ?? '');
+    const fileName = inFile.get(name) ?? inFile.get(originals.get(name) ?? '');
     if (fileName === undefined) {
       const missing = nameInFile(name, { weights, prefix });
       const nearest = nearestName(missing, weights.tensors.keys());
@@ -82,7 +82,7 @@ export function resolveNames(
     throw weightsRefused(
       weights,
       `${names.length} tensors that this model does not have: ${names.slice(0, 4).join(', ')}`,
-      `the tensors of ${termsOf(weights).configuration} only`,
+      `the tensors of ${chooseTerms(weights).configuration} only`,
     );
   }
   return wanted;
@@ -117,8 +117,8 @@ async function checkCopies(weights: WeightFiles, { prefix, copies = {} }: Weight
     }
     throw weightsRefused(
       weights,
-      `${copy} has other values than ${original}, and ${termsOf(weights).configuration} says that they are tied`,
-      `tied weights, or ${termsOf(weights).untied}`,
+      `${copy} has other values than ${original}, and ${chooseTerms(weights).configuration} says that they are tied`,
+      `tied weights, or ${chooseTerms(weights).untied}`,
     );
   }
 }
@@ -127,7 +127,7 @@ async function checkCopies(weights: WeightFiles, { prefix, copies = {} }: Weight
  * Copies the box `slices` out of a row-major tensor; returns the tensor without a copy if the box is all of
  * it.
  */
-function boxOf(
+function extractBox(
   values: Float32Array,
   { globalShape, slices }: Pick<LogicalTensor, 'globalShape' | 'slices'>,
   allocate: AllocateFloats,
@@ -146,7 +146,7 @@ function boxOf(
   return box;
 }
 
-function mappingOf(tensor: LogicalTensor, byName: ReadonlyMap<string, WeightMapping>): WeightMapping {
+function findMapping(tensor: LogicalTensor, byName: ReadonlyMap<string, WeightMapping>): WeightMapping {
   const mapping = byName.get(tensor.name);
   if (mapping === undefined) {
     throw new UsageError('MTL_HUGGING_FACE_TENSOR', `no weight of the model is called ${tensor.name}`, {
@@ -203,14 +203,14 @@ function checkOverflow(
  * A part of a tensor that is read and converted to our order in one step: the whole tensor, or one entry of
  * its first dimension.
  */
-interface Part {
+interface WeightPiece {
   readonly globalShape: readonly number[];
   readonly slices: LogicalTensor['slices'];
   readonly sources: WeightMapping['sources'];
 }
 
 /** Returns the parts of a tensor that this rank holds. */
-function partsOf({ globalShape, slices }: LogicalTensor, mapping: WeightMapping): readonly Part[] {
+function listParts({ globalShape, slices }: LogicalTensor, mapping: WeightMapping): readonly WeightPiece[] {
   const { sources, sourcesOfEntry } = mapping;
   if (sourcesOfEntry === undefined) return [{ globalShape, slices, sources }];
   const { start, end } = slices[0]!;
@@ -237,7 +237,7 @@ const isSameMemory = (one: Uint8Array, other: Uint8Array): boolean =>
  * directly into `target`, or copied into it once.
  */
 async function readPart(
-  { globalShape, slices, sources }: Part,
+  { globalShape, slices, sources }: WeightPiece,
   target: Uint8Array,
   { weights, fileNames, scratch, mapping, dtype }: Reading,
 ): Promise<void> {
@@ -262,7 +262,7 @@ async function readPart(
     if (overflows(stored, dtype)) checkOverflow(values, { weights, name: fileName, dtype });
   }
   const logical = mapping.toLogical(read, isWhole ? floats : scratch.floats);
-  const filled = encodeFloats(boxOf(logical, { globalShape, slices }, floats), dtype);
+  const filled = encodeFloats(extractBox(logical, { globalShape, slices }, floats), dtype);
   if (!isSameMemory(filled, target)) target.set(filled);
 }
 
@@ -281,8 +281,8 @@ export async function loadMappedWeights(options: {
   await checkCopies(weights, names);
   const byName = new Map(names.mappings.map((mapping) => [mapping.name, mapping]));
   const loaded = tensors.map((tensor) => {
-    const mapping = mappingOf(tensor, byName);
-    return { tensor, mapping, dtype: writableDtype(tensor), parts: partsOf(tensor, mapping) };
+    const mapping = findMapping(tensor, byName);
+    return { tensor, mapping, dtype: writableDtype(tensor), parts: listParts(tensor, mapping) };
   });
   const most = (sizes: readonly number[]): number => sizes.reduce((one, other) => Math.max(one, other), 0);
   const scratch = new ScratchMemory(most(loaded.flatMap(({ parts }) => parts.map(bytesOnTheWay))));
@@ -322,7 +322,7 @@ export function mappedWeightSources(options: {
   // a tied embedding may occur twice: on the first and on the last pipeline stage
   const given = new Map(options.tensors.map((tensor) => [tensor.name, tensor]));
   for (const tensor of given.values()) {
-    mappingOf(tensor, byName);
+    findMapping(tensor, byName);
     if (tensor.slices.some(({ start, end }, dim) => start !== 0 || end !== tensor.globalShape[dim])) {
       throw new UsageError('MTL_HUGGING_FACE_TENSOR', `only a slice of ${tensor.name} is given`, {
         remedy: 'gather the model, or load its checkpoint into one process',

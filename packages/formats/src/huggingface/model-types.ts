@@ -9,7 +9,7 @@ import {
   qkvBiases,
   usualHeadSize,
 } from './llama-fields.js';
-import { ropeFieldsOf } from './rope-fields.js';
+import { listRopeFields } from './rope-fields.js';
 import {
   mistralWindow,
   mixtralWindow,
@@ -73,7 +73,7 @@ const llamaSizes = llamaSizesWith(size('ffnHiddenSize', ['intermediate_size']));
  * @param options the values if a file does not state them. Default: an epsilon of 1e-6, a base of 10,000 and
  *   an output layer of its own
  */
-const llamaNumbersOf = ({
+const listLlamaNumbers = ({
   normEpsilon = 1e-6,
   rotaryBase,
   tieEmbeddings = false,
@@ -83,14 +83,14 @@ const llamaNumbersOf = ({
   readonly tieEmbeddings?: boolean;
 } = {}): readonly ConfigField[] => [
   gatedActivation,
-  ...ropeFieldsOf(rotaryBase === undefined ? {} : { defaultBase: rotaryBase }),
+  ...listRopeFields(rotaryBase === undefined ? {} : { defaultBase: rotaryBase }),
   epsilon('layerNormEpsilon', 'rms_norm_eps', normEpsilon),
   deviation('initMethodStd', 'initializer_range', 0.02),
   truth('tieEmbeddings', 'tie_word_embeddings', tieEmbeddings),
   probability('attentionDropout', 'attention_dropout', 0),
 ];
 
-const llamaNumbers = llamaNumbersOf();
+const llamaNumbers = listLlamaNumbers();
 
 /** Properties that all these models have. `swiglu` determines the activation. */
 const llamaFixed = {
@@ -270,7 +270,7 @@ export const modelTypes = {
       llamaBiases,
       noRopeLayers,
       ...smolLm3Windows,
-      ...llamaNumbersOf({ rotaryBase: 2e6, tieEmbeddings: true }),
+      ...listLlamaNumbers({ rotaryBase: 2e6, tieEmbeddings: true }),
     ],
     fixed: llamaFixed,
     inWeights: [],
@@ -289,7 +289,7 @@ export const modelTypes = {
       ...llamaSizesWith(widthOfExperts),
       mixtralWindow,
       ...mixtralExperts,
-      ...llamaNumbersOf({ normEpsilon: 1e-5, rotaryBase: 1e6 }),
+      ...listLlamaNumbers({ normEpsilon: 1e-5, rotaryBase: 1e6 }),
     ],
     fixed: { ...llamaFixed, addBiasLinear: false },
     inWeights: [],
@@ -328,7 +328,7 @@ export const modelTypes = {
       ...llamaSizesWith(widthOfExperts),
       noAttentionBiases,
       ...olmoeExperts,
-      ...llamaNumbersOf({ normEpsilon: 1e-5 }),
+      ...listLlamaNumbers({ normEpsilon: 1e-5 }),
     ],
     fixed: { ...llamaFixed, qkLayernorm: true, qkNormWholeWidth: true },
     inWeights: [],
@@ -394,9 +394,9 @@ export type GptTypeName = Exclude<ModelTypeName, BertTypeName>;
 export type BertTypeName = 'bert' | 'roformer';
 
 /** Returns the model types of a kind. If several types can describe a model, the first is preferred. */
-export const modelTypesOf = (kind: HuggingFaceModelKind): readonly ModelTypeName[] =>
+export const listModelTypes = (kind: HuggingFaceModelKind): readonly ModelTypeName[] =>
   (Object.keys(modelTypes) as ModelTypeName[]).filter((name) => modelTypes[name].kind === kind);
 
 /** Returns the type of a name; undefined where it is not supported. */
-export const modelTypeOf = (name: string): ModelType | undefined =>
+export const findModelType = (name: string): ModelType | undefined =>
   Object.hasOwn(modelTypes, name) ? modelTypes[name as ModelTypeName] : undefined;

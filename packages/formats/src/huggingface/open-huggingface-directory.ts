@@ -5,7 +5,7 @@ import { CheckpointError } from '@mtl/errors';
 import { downloadAdvice } from './download-advice.js';
 import { JsonFields } from './json-fields.js';
 import { loadMappedWeights, type WeightNames } from './mapped-weights.js';
-import { type HuggingFaceModelKind, modelTypeOf } from './model-types.js';
+import { findModelType, type HuggingFaceModelKind } from './model-types.js';
 import { tokenizerFilesIn } from './tokenizer-files-in.js';
 import { checkSupported } from './unsupported-features.js';
 
@@ -84,5 +84,5 @@ export async function huggingFaceModelKind(directory: string): Promise<HuggingFa
   const { fields } = await openHuggingFaceDirectory(directory);
   checkSupported(fields);
   // `model_type` was checked above
-  return modelTypeOf(fields.required('model_type', 'a string'))!.kind;
+  return findModelType(fields.required('model_type', 'a string'))!.kind;
 }

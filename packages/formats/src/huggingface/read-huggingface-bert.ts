@@ -1,6 +1,6 @@
 import { type LogicalTensor, SafetensorsDirectory } from '@mtl/checkpoint';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
-import { bertTypeOf, parseBertConfiguration } from './bert-configuration.js';
+import { chooseBertType, parseBertConfiguration } from './bert-configuration.js';
 import {
   bertEmbedding,
   bertTaskWeightNames,
@@ -82,7 +82,7 @@ export async function readHuggingFaceBert(options: {
 
 const statedBy = (fields: JsonFields, model: BertModelConfiguration) => ({
   fields,
-  table: modelTypes[bertTypeOf(model)].fields,
+  table: modelTypes[chooseBertType(model)].fields,
 });
 
 async function hasSentenceHead(directory: string): Promise<boolean> {
@@ -122,7 +122,7 @@ export async function readHuggingFaceBertForTask(options: {
   const { source, shape } = taskHeadTensor(task, configuration);
   const has = await lookInto(directory, (weights) => {
     const find = (name: string) =>
-      weights.tensors.get(name) ?? weights.tensors.get(`${bertTypeOf(configuration)}.${name}`);
+      weights.tensors.get(name) ?? weights.tensors.get(`${chooseBertType(configuration)}.${name}`);
     return {
       pooler: task.kind !== 'span' && find('pooler.dense.weight') !== undefined,
       head: `${find(`${source}.weight`)?.shape}` === `${shape}`,

@@ -5,7 +5,7 @@ import { rotarySpecification } from '@mtl/models/internal';
 import { describe, expect, it } from 'vitest';
 import { readConfigFields, size, writeConfigFields } from './config-fields.js';
 import { JsonFields } from './json-fields.js';
-import { ropeFieldsOf } from './rope-fields.js';
+import { listRopeFields } from './rope-fields.js';
 
 type Values = Readonly<Record<string, unknown>>;
 
@@ -22,7 +22,7 @@ const fixture = JSON.parse(
   }[];
 };
 
-const table = [size('maxPositionEmbeddings', ['max_position_embeddings']), ...ropeFieldsOf()];
+const table = [size('maxPositionEmbeddings', ['max_position_embeddings']), ...listRopeFields()];
 const read = (values: Values): PositionVariants =>
   readConfigFields(new JsonFields('config.json', { max_position_embeddings: 65_536, ...values }), table);
 const written = (model: PositionVariants): Values =>
@@ -44,7 +44,7 @@ function writtenYarn(model: PositionVariants): Values {
   return others;
 }
 
-const concentrationOf = (model: PositionVariants): number | undefined => {
+const findConcentration = (model: PositionVariants): number | undefined => {
   const scaling = rotarySpecification(model, 64)?.scaling;
   return scaling?.kind === 'yarn' ? scaling.concentration : undefined;
 };
@@ -60,7 +60,7 @@ describe.each(fixture.frequencies)('transformers computes $parameters with heads
       expect(Math.abs(frequency / known.frequencies[i]! - 1), `${i}`).toBeLessThan(5e-7);
     });
     expect(known.frequencies).toHaveLength(known.headSize / 2);
-    expect(concentrationOf(model) ?? 1).toBeCloseTo(known.concentration, 12);
+    expect(findConcentration(model) ?? 1).toBeCloseTo(known.concentration, 12);
   });
 
   it('and it is written as it is read, in both spellings', () => {
@@ -87,7 +87,7 @@ describe('the concentration of a model with yarn', () => {
     [{ attention_factor: null }, 1.3688879, {}],
   ])('with %j is %d, and is written as %j', (parameters, concentration, expected) => {
     const model = readYarn(parameters);
-    expect(concentrationOf(model)).toBeCloseTo(concentration, 6);
+    expect(findConcentration(model)).toBeCloseTo(concentration, 6);
     expect(writtenYarn(model)).toEqual(expected);
   });
 
@@ -98,9 +98,9 @@ describe('the concentration of a model with yarn', () => {
     [{ mscale: 0, mscaleAllDim: 0 }, 1],
   ])("with Megatron-LM's weights %j is written as the factor %d", (weights, factor) => {
     const model: PositionVariants = { ...readYarn({}), ...weights };
-    expect(concentrationOf(model)).toBe(factor);
+    expect(findConcentration(model)).toBe(factor);
     expect(writtenYarn(model)).toEqual({ attention_factor: factor });
-    expect(concentrationOf(rereadFrom(model))).toBe(factor);
+    expect(findConcentration(rereadFrom(model))).toBe(factor);
   });
 });
 

@@ -123,7 +123,7 @@ class RopeParameters {
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if they differ
  */
-function ropeParametersOf(fields: JsonFields, known: KnownProperties): RopeParameters {
+function readRopeParameters(fields: JsonFields, known: KnownProperties): RopeParameters {
   const [older, newer] = ['rope_scaling', 'rope_parameters'].map((name) => {
     const value = fields.values[name] ?? undefined;
     const isObject = typeof value === 'object' && !Array.isArray(value);
@@ -212,8 +212,8 @@ function llama3Bands(parameters: RopeParameters): KnownProperties {
 }
 
 /** Returns the rotary position embeddings of a config.json, as properties of a model. */
-function propertiesOf(fields: JsonFields, known: KnownProperties): KnownProperties {
-  const parameters = ropeParametersOf(fields, known);
+function readProperties(fields: JsonFields, known: KnownProperties): KnownProperties {
+  const parameters = readRopeParameters(fields, known);
   const { type } = parameters;
   if (!Object.hasOwn(types, type)) throw unknownType(parameters);
   parameters.checkNames();
@@ -231,8 +231,8 @@ function unknownType(parameters: RopeParameters): CheckpointError {
   });
 }
 
-function baseOf(fields: JsonFields, known: KnownProperties, defaultBase: number): number {
-  const parameters = ropeParametersOf(fields, known);
+function readBase(fields: JsonFields, known: KnownProperties, defaultBase: number): number {
+  const parameters = readRopeParameters(fields, known);
   const base = parameters.values.rope_theta ?? fields.optional('rope_theta', 'a number', defaultBase);
   // yarn's frequencies must fall as their index grows, so its base must be above 1
   const lowest = parameters.type === 'yarn' ? 1 : 0;
@@ -264,7 +264,7 @@ const scaledProperties = [
  *
  * @param options.defaultBase the base if a file does not state one. Default: 10,000
  */
-export const ropeFieldsOf = ({
+export const listRopeFields = ({
   defaultBase = usualBase,
 }: {
   readonly defaultBase?: number;
@@ -272,10 +272,10 @@ export const ropeFieldsOf = ({
   {
     key: 'rotaryBase',
     names: ['rope_theta', 'rope_parameters', 'rope_scaling', 'original_max_position_embeddings'],
-    read: (fields, known) => baseOf(fields, known, defaultBase),
+    read: (fields, known) => readBase(fields, known, defaultBase),
     write: (base) => base ?? usualBase,
     writeOthers: (base, model) => {
-      const scaling = scalingOf(model);
+      const scaling = writeScaling(model);
       const own = { rope_theta: base ?? usualBase };
       return {
         // transformers 4 reads this field, transformers 5 reads `rope_parameters`
@@ -285,12 +285,12 @@ export const ropeFieldsOf = ({
     },
   },
   ...scaledProperties.map(
-    (key): ConfigField => ({ key, names: [], read: (fields, known) => propertiesOf(fields, known)[key] }),
+    (key): ConfigField => ({ key, names: [], read: (fields, known) => readProperties(fields, known)[key] }),
   ),
 ];
 
 /** Returns the fields of scaled positions; undefined where they are not scaled. */
-function scalingOf(model: KnownProperties): KnownProperties | undefined {
+function writeScaling(model: KnownProperties): KnownProperties | undefined {
   const { positionEmbeddingType, useRopeScaling, rotarySeqLenInterpolationFactor: factor = 1 } = model;
   if (positionEmbeddingType === 'yarn') return { rope_type: 'yarn', ...writtenYarn(model) };
   if (useRopeScaling === true) {

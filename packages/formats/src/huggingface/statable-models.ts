@@ -12,10 +12,10 @@ import { type KnownProperties, readConfigFields, writeConfigFields } from './con
 import { JsonFields } from './json-fields.js';
 import {
   type GptTypeName,
+  listModelTypes,
   type ModelType,
   type ModelTypeName,
   modelTypes,
-  modelTypesOf,
 } from './model-types.js';
 
 /**
@@ -36,7 +36,7 @@ export function asStatedBy<Model extends TransformerConfiguration>(
     const read = readConfigFields(new JsonFields(typeName, writeConfigFields(model, fields)), fields);
     const stated = Object.entries({ ...Object.fromEntries(kept), ...fixed, ...read });
     const known = Object.fromEntries(stated.filter(([, value]) => value !== undefined));
-    const written = withLayersOf(model, withWeightsOf(model, withGroupsOf(model, known)));
+    const written = alignLayers(model, alignWeights(model, alignGroups(model, known)));
     return withLayerLists(model, written) as unknown as Model;
   } catch (error) {
     if (error instanceof CheckpointError) return undefined;
@@ -48,7 +48,7 @@ export function asStatedBy<Model extends TransformerConfiguration>(
  * Returns `stated` with its groups of heads written as `model` writes them: groups of one head each are the
  * same as no groups.
  */
-function withGroupsOf(model: object, stated: Readonly<Record<string, unknown>>): object {
+function alignGroups(model: object, stated: Readonly<Record<string, unknown>>): object {
   const { groupQueryAttention, numQueryGroups } = model as Partial<GptModelConfiguration>;
   const isGrouped = groupQueryAttention === true && numQueryGroups !== stated.numAttentionHeads;
   if (isGrouped || stated.groupQueryAttention === true) return stated;
@@ -63,7 +63,7 @@ function withGroupsOf(model: object, stated: Readonly<Record<string, unknown>>):
  * Returns `stated` with the factor of YaRN's cosines written as `model` writes it, so that models that
  * compute the same are equal objects.
  */
-function withWeightsOf(model: object, stated: object): object {
+function alignWeights(model: object, stated: object): object {
   const [own, other] = [model, stated] as [PositionVariants, PositionVariants];
   if ([own, other].some(({ positionEmbeddingType }) => positionEmbeddingType !== 'yarn')) return stated;
   if (yarnConcentration(own) !== yarnConcentration(other)) return stated;
@@ -98,7 +98,7 @@ function withLayerLists(model: object, stated: object): object {
  * unused width of `model` if there are no dense layers, so that models that compute the same are equal
  * objects.
  */
-function withLayersOf(model: object, stated: object): object {
+function alignLayers(model: object, stated: object): object {
   const [own, other] = [model, stated] as [GptModelConfiguration, GptModelConfiguration];
   if (own.numExperts === undefined || own.numLayers !== other.numLayers) return stated;
   const layers = Array.from({ length: own.numLayers }, (_, layer) => layer);
@@ -121,12 +121,12 @@ function withLayersOf(model: object, stated: object): object {
  * Returns the model type of a GPT's directory: the preferred one if it can describe the model, else the first
  * that can.
  */
-export function gptTypeOf(model: GptModelConfiguration, preferred?: string): GptTypeName | undefined {
-  const types = modelTypesOf('gpt') as readonly GptTypeName[];
-  const wanted = architectureOf(model);
+export function chooseGptType(model: GptModelConfiguration, preferred?: string): GptTypeName | undefined {
+  const types = listModelTypes('gpt') as readonly GptTypeName[];
+  const wanted = describeComputation(model);
   const canState = (type: GptTypeName): boolean => {
     const stated = asStatedBy(type, model);
-    return stated !== undefined && architectureOf(stated) === wanted;
+    return stated !== undefined && describeComputation(stated) === wanted;
   };
   const [first] = types.filter((type) => type === preferred).filter(canState);
   return first ?? types.find(canState);
@@ -137,8 +137,8 @@ export function unstatedProperties(model: GptModelConfiguration): {
   readonly nearest: ModelType;
   readonly properties: readonly string[];
 } {
-  const wanted = architectureOf(model);
-  const candidates = modelTypesOf('gpt').flatMap((type) => {
+  const wanted = describeComputation(model);
+  const candidates = listModelTypes('gpt').flatMap((type) => {
     const stated = asStatedBy(type, model) as KnownProperties | undefined;
     const changes = Object.entries({ ...stated, ...model }).flatMap(([key, value]) => {
       const isOther = architectureOrNone({ ...model, [key]: stated?.[key] }) !== wanted;
@@ -156,7 +156,7 @@ export function unstatedProperties(model: GptModelConfiguration): {
  */
 function architectureOrNone(model: GptModelConfiguration): string | undefined {
   try {
-    return architectureOf(model);
+    return describeComputation(model);
   } catch (error) {
     if (error instanceof ConfigurationError) return undefined;
     throw error;
@@ -164,7 +164,7 @@ function architectureOrNone(model: GptModelConfiguration): string | undefined {
 }
 
 /** Returns a text that describes the computation of a GPT: equal texts mean equal computations. */
-function architectureOf(model: GptModelConfiguration): string {
+function describeComputation(model: GptModelConfiguration): string {
   const { positionEmbeddingType = 'learned_absolute', tieEmbeddings } = model;
   const blocks = gptBlocks(model);
   const layers =

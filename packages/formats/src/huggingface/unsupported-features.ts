@@ -1,6 +1,6 @@
 import { CheckpointError } from '@mtl/errors';
 import type { JsonFields } from './json-fields.js';
-import { type HuggingFaceModelKind, modelTypeOf, modelTypes, modelTypesOf } from './model-types.js';
+import { findModelType, type HuggingFaceModelKind, listModelTypes, modelTypes } from './model-types.js';
 
 /** Features that the models of a `model_type` need although no field of config.json may show it. */
 const needsOfTypes: Readonly<Record<string, string>> = {
@@ -60,8 +60,8 @@ interface Feature {
 }
 
 const isBert = ({ model_type: type }: Values): boolean => type === 'bert' || type === 'roformer';
-const headsOf = (values: Values): number => Number(values.num_attention_heads ?? values.n_head);
-const sizeOf = (values: Values): number => Number(values.hidden_size ?? values.n_embd);
+const countHeads = (values: Values): number => Number(values.num_attention_heads ?? values.n_head);
+const readHiddenSize = (values: Values): number => Number(values.hidden_size ?? values.n_embd);
 
 const features: readonly Feature[] = [
   {
@@ -105,7 +105,7 @@ const features: readonly Feature[] = [
   {
     what: 'grouped-query attention (fewer heads of keys and values)',
     fields: ['num_key_value_heads', 'num_kv_heads'],
-    asks: (value, values) => value !== headsOf(values),
+    asks: (value, values) => value !== countHeads(values),
     expected: 'the number of attention heads',
     isKnown: true,
   },
@@ -113,7 +113,7 @@ const features: readonly Feature[] = [
   {
     what: 'heads of another size than hidden size / heads',
     fields: ['head_dim'],
-    asks: (value, values) => value !== sizeOf(values) / headsOf(values),
+    asks: (value, values) => value !== readHiddenSize(values) / countHeads(values),
     expected: 'hidden size / heads',
     isKnown: true,
   },
@@ -184,7 +184,7 @@ export function checkSupported(
 ): void {
   const { wanted } = options;
   const type = fields.required<string>('model_type', 'a string');
-  const known = modelTypeOf(type);
+  const known = findModelType(type);
   const needs = unsupportedFeatures(fields, known && new Set(known.fields.flatMap(({ names }) => names)));
   for (const [name, kind] of Object.entries(known?.typed ?? {})) {
     fields.optional<unknown>(name, kind, undefined);
@@ -192,7 +192,7 @@ export function checkSupported(
   if (known === undefined || needs.length > 0) throw unsupported(fields, needs);
   if (wanted === undefined || wanted === known.kind) return;
   throw refused(`${fields.path} describes ${known.name}, where ${kindNames[wanted]} is wanted`, {
-    expected: `model_type ${quoted(modelTypesOf(wanted))}`,
+    expected: `model_type ${quoted(listModelTypes(wanted))}`,
     remedy: known.trainedWith,
   });
 }
@@ -206,7 +206,7 @@ function unsupported({ path, values }: JsonFields, needs: readonly UnsupportedFe
   const fixable = needs.flatMap(({ field, expected }) =>
     field === undefined ? [] : [`${field} ${expected}`],
   );
-  const isKnown = modelTypeOf(type) !== undefined;
+  const isKnown = findModelType(type) !== undefined;
   return refused(`${path}: model_type is "${type}", and this model is not supported: it needs ${reason}`, {
     expected: isKnown ? fixable.join(', ') : `model_type ${quoted(Object.keys(modelTypes))}`,
     remedy: 'choose another model: this one is not supported',

@@ -36,7 +36,7 @@ const huggingFaceTerms: WeightTerms = {
 };
 
 /** Returns the wording of error messages about files of weights. */
-export const termsOf = ({ terms = huggingFaceTerms }: Pick<WeightFiles, 'terms'>): WeightTerms => terms;
+export const chooseTerms = ({ terms = huggingFaceTerms }: Pick<WeightFiles, 'terms'>): WeightTerms => terms;
 
 /** Returns the error for weights that do not match the architecture. */
 export function weightsRefused(
@@ -44,7 +44,7 @@ export function weightsRefused(
   problem: string,
   expected?: string,
 ): CheckpointError {
-  const { code, remedy } = termsOf(weights);
+  const { code, remedy } = chooseTerms(weights);
   return new CheckpointError(code, `${weights.path}: ${problem}`, {
     ...(expected === undefined ? {} : { expected }),
     remedy,

@@ -188,14 +188,14 @@ export function transposedWeight(
     },
     toSources: (logical, allocate) => {
       const target = allocate(logical.length);
-      const rowOrder = columnOf && inverseOf(columnOf);
+      const rowOrder = columnOf && invertOrder(columnOf);
       transpose({ target, source: logical, numRows: outputs, numColumns: inputs, rowOrder });
       return [target];
     },
   };
 }
 
-function inverseOf(order: Int32Array): Int32Array {
+function invertOrder(order: Int32Array): Int32Array {
   const inverse = new Int32Array(order.length);
   order.forEach((theirs, ours) => {
     inverse[theirs] = ours;

@@ -1,7 +1,7 @@
 import type { TensorSource } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import { type BertModelConfiguration, type BertTask, bertBlock } from '@mtl/models';
-import { type BertArchitecture, bertTypeOf, encodeBertConfiguration } from './bert-configuration.js';
+import { type BertArchitecture, chooseBertType, encodeBertConfiguration } from './bert-configuration.js';
 import { bertTaskWeightNames, bertWeightNames } from './bert-weight-mappings.js';
 import { encodeFloats, type WritableDtype } from './float-bytes.js';
 import type { WeightNames } from './mapped-weights.js';
@@ -43,12 +43,12 @@ export async function writeHuggingFaceBert(options: WriteHuggingFaceBertOptions)
   const { model } = options;
   await writeBertDirectory(options, {
     names: bertWeightNames(model),
-    className: classNameOf(model),
+    className: chooseClassName(model),
   });
 }
 
-function classNameOf(model: BertModelConfiguration): string {
-  if (bertTypeOf(model) === 'roformer') return 'RoFormerForMaskedLM';
+function chooseClassName(model: BertModelConfiguration): string {
+  if (chooseBertType(model) === 'roformer') return 'RoFormerForMaskedLM';
   return model.sentenceOrderHead ? 'BertForPreTraining' : 'BertForMaskedLM';
 }
 
@@ -70,7 +70,7 @@ const classNames: Readonly<Record<BertTypeName, Readonly<Partial<Record<BertTask
 
 /** Returns the class of transformers that computes a fine-tuned BERT; undefined if no class does. */
 export const huggingFaceTaskClass = (model: BertModelConfiguration, task: BertTask): string | undefined =>
-  classNames[bertTypeOf(model)][task.kind];
+  classNames[chooseBertType(model)][task.kind];
 
 /**
  * Saves a fine-tuned BERT, the parameters of a BertTaskStage, as transformers' class for its task:
@@ -145,7 +145,7 @@ async function writeBertDirectory(
   await writeHuggingFaceDirectory(options, {
     names,
     fileName: (name) => (isHead(name) ? name : `${names.prefix}${name}`),
-    constants: bertTypeOf(model) === 'roformer' ? [roformerAngles(model, dtype)] : [],
+    constants: chooseBertType(model) === 'roformer' ? [roformerAngles(model, dtype)] : [],
     jsonFiles: {
       'config.json': encodeBertConfiguration(model, settings),
       ...(lowersCase === undefined
@@ -163,7 +163,7 @@ async function writeBertDirectory(
 
 /** Returns whether reading the written directory would give this model again. */
 function isStated(model: BertModelConfiguration): boolean {
-  const stated = asStatedBy(bertTypeOf(model), model);
+  const stated = asStatedBy(chooseBertType(model), model);
   const computed = (of: BertModelConfiguration): string =>
     JSON.stringify([bertBlock(of), of.sentenceOrderHead]);
   return stated !== undefined && computed(stated) === computed(model);

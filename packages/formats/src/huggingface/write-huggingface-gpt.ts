@@ -1,11 +1,11 @@
 import { CheckpointError } from '@mtl/errors';
 import type { GptModelConfiguration } from '@mtl/models';
-import { inOrder, spellingsOf } from './config-fields.js';
+import { inOrder, listSpellings } from './config-fields.js';
 import { encodeGptConfiguration } from './gpt-configuration.js';
 import { gptWeightNames } from './gpt-weight-names.js';
 import { addedEnds, endsTexts, type HuggingFaceOrigin, keptFields } from './huggingface-origin.js';
 import { type GptTypeName, modelTypes } from './model-types.js';
-import { gptTypeOf, unstatedProperties } from './statable-models.js';
+import { chooseGptType, unstatedProperties } from './statable-models.js';
 import {
   dtypeNames,
   type SaveHuggingFaceOptions,
@@ -38,12 +38,12 @@ export interface WriteHuggingFaceGptOptions extends SaveHuggingFaceOptions {
  */
 export async function writeHuggingFaceGpt(options: WriteHuggingFaceGptOptions): Promise<void> {
   const { model, dtype = 'F32' } = options;
-  const modelType = typeOf(options);
+  const modelType = chooseType(options);
   const origin = options.origin?.config.model_type === modelType ? options.origin : undefined;
   const names = gptWeightNames(modelType, model);
   const { inConfig, inGeneration } = tokenFields(modelType, { ...options, origin });
   const config = encodeGptConfiguration(model, { modelType, dtype: dtypeNames[dtype], tokens: inConfig });
-  const spellings = spellingsOf(modelTypes[modelType].fields);
+  const spellings = listSpellings(modelTypes[modelType].fields);
   const kept = Object.entries(keptFields(origin?.config ?? {})).filter(([name]) => !spellings.has(name));
   await writeHuggingFaceDirectory(options, {
     names,
@@ -77,8 +77,8 @@ function tokenFields(
   };
 }
 
-function typeOf({ model, origin }: WriteHuggingFaceGptOptions): GptTypeName {
-  const type = gptTypeOf(model, origin?.config.model_type as string | undefined);
+function chooseType({ model, origin }: WriteHuggingFaceGptOptions): GptTypeName {
+  const type = chooseGptType(model, origin?.config.model_type as string | undefined);
   if (type !== undefined) return type;
   const { nearest, properties } = unstatedProperties(model);
   throw new CheckpointError(

@@ -1,5 +1,5 @@
 export { downloadAdvice } from '../huggingface/download-advice.js';
-export { modelTypesOf } from '../huggingface/model-types.js';
+export { listModelTypes } from '../huggingface/model-types.js';
 export { huggingFaceModelKind } from '../huggingface/open-huggingface-directory.js';
 export { asStatedBy } from '../huggingface/statable-models.js';
 export { tokenizerFilesIn } from '../huggingface/tokenizer-files-in.js';

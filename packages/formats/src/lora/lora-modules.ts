@@ -1,7 +1,7 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
 import type { GptModelConfiguration, LoraSpecification, LoraTarget } from '@mtl/models';
 import { checkAdapterDropout, hasExperts } from '@mtl/models/internal';
-import { gptTypeOf } from '../huggingface/statable-models.js';
+import { chooseGptType } from '../huggingface/statable-models.js';
 import type { LoraConfiguration } from './lora-configuration.js';
 
 /**
@@ -46,12 +46,12 @@ const ofUngated: readonly LoraModule[] = [
 ];
 
 /** Returns the modules of routed experts, named as transformers 5 has them in memory. */
-const expertsOf = (isGated: boolean): readonly LoraModule[] => [
+const listExpertModules = (isGated: boolean): readonly LoraModule[] => [
   { path: `mlp.experts.${isGated ? 'gate_up_proj' : 'up_proj'}`, target: 'expertsFc1', isParameter: true },
   { path: 'mlp.experts.down_proj', target: 'expertsFc2', isParameter: true },
 ];
 
-const sharedOf = (isGated: boolean): readonly LoraModule[] => [
+const listSharedModules = (isGated: boolean): readonly LoraModule[] => [
   ...(isGated
     ? ([
         { path: 'mlp.shared_expert.gate_proj', target: 'sharedGate' },
@@ -66,14 +66,16 @@ const sharedOf = (isGated: boolean): readonly LoraModule[] => [
  * library.
  */
 export function loraModules(model: GptModelConfiguration): readonly LoraModule[] {
-  if (gptTypeOf(model) === 'gpt2') return ofGpt2;
+  if (chooseGptType(model) === 'gpt2') return ofGpt2;
   const isGated = model.swiglu === true || model.quickGeglu === true;
   const layers = Array.from({ length: model.numLayers }, (_, layer) => hasExperts(model, layer));
   const hasShared = model.moeSharedExpertIntermediateSize !== undefined;
   return [
     ...ofAttention,
     ...(layers.includes(false) ? (isGated ? ofGated : ofUngated) : []),
-    ...(layers.includes(true) ? [...expertsOf(isGated), ...(hasShared ? sharedOf(isGated) : [])] : []),
+    ...(layers.includes(true)
+      ? [...listExpertModules(isGated), ...(hasShared ? listSharedModules(isGated) : [])]
+      : []),
   ];
 }
 
@@ -88,12 +90,12 @@ const allLinear = 'all-linear';
  * @throws ConfigurationError MTL_LORA_TARGETS for a name that no layer has, naming the nearest; for adapters
  *   of experts with dropout
  */
-export function loraSpecificationOf(
+export function specifyLora(
   { rank, alpha, useRslora, dropout, targets }: LoraConfiguration,
   model: GptModelConfiguration,
 ): LoraSpecification {
   const modules = loraModules(model);
-  const wanted = new Set(targets.flatMap((name) => modulesOf(name, modules)));
+  const wanted = new Set(targets.flatMap((name) => findModules(name, modules)));
   const specification = {
     rank,
     scale: alpha / (useRslora ? Math.sqrt(rank) : rank),
@@ -105,7 +107,7 @@ export function loraSpecificationOf(
   return specification;
 }
 
-function modulesOf(name: string, modules: readonly LoraModule[]): readonly LoraModule[] {
+function findModules(name: string, modules: readonly LoraModule[]): readonly LoraModule[] {
   if (name === allLinear) return modules;
   const found = modules.filter(({ path }) => path === name || path.endsWith(`.${name}`));
   if (found.length > 0) return found;

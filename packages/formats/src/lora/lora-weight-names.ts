@@ -1,8 +1,8 @@
-import { sizeOf } from '@mtl/kernels';
+import { countElements } from '@mtl/kernels';
 import { type BlockAdapter, type GptModelConfiguration, GptStage } from '@mtl/models';
 import { gptWeightNames, qkvColumns } from '../huggingface/gpt-weight-names.js';
 import type { WeightNames } from '../huggingface/mapped-weights.js';
-import { gptTypeOf } from '../huggingface/statable-models.js';
+import { chooseGptType } from '../huggingface/statable-models.js';
 import {
   type HuggingFaceTensor,
   reorderedRows,
@@ -11,7 +11,7 @@ import {
   type WeightMapping,
 } from '../huggingface/weight-mapping.js';
 import type { LoraConfiguration } from './lora-configuration.js';
-import { loraModules, loraSpecificationOf } from './lora-modules.js';
+import { loraModules, specifyLora } from './lora-modules.js';
 
 /**
  * Returns the names of the adapters of a model in PEFT's files. The model must be a model of the transformers
@@ -20,14 +20,14 @@ import { loraModules, loraSpecificationOf } from './lora-modules.js';
  * columns are the first LoRA rank of all experts, then the second, and so on.
  */
 export function loraWeightNames(model: GptModelConfiguration, lora: LoraConfiguration): WeightNames {
-  const isGpt2 = gptTypeOf(model) === 'gpt2';
+  const isGpt2 = chooseGptType(model) === 'gpt2';
   const { prefix } = gptWeightNames(isGpt2 ? 'gpt2' : 'llama', model);
   const all = adaptedWeights(model, lora);
   const hasBothOfExperts = all.some(isOfFirstLayer) && all.some(isOfSecondLayer);
   const mappings = all.flatMap((adapted): WeightMapping[] => {
     const { layer, path, isOfExperts, down, up } = adapted;
     const place = isOfExperts ? wrapperOfExperts(path, hasBothOfExperts && isOfFirstLayer(adapted)) : path;
-    const source: SourceOf = (factor, shape) => ({
+    const source: MakeSource = (factor, shape) => ({
       name: `${isGpt2 ? 'h' : 'layers'}.${layer}.${place}.lora_${factor}.weight`,
       shape,
     });
@@ -52,11 +52,11 @@ const isOfSecondLayer = ({ target }: AdaptedWeight): boolean => target === 'expe
 const wrapperOfExperts = (path: string, isInner: boolean): string =>
   `${path.slice(0, path.lastIndexOf('.'))}${isInner ? '.base_layer' : ''}`;
 
-type SourceOf = (factor: 'A' | 'B', shape: readonly number[]) => HuggingFaceTensor;
+type MakeSource = (factor: 'A' | 'B', shape: readonly number[]) => HuggingFaceTensor;
 
-function mappingsOfExperts({ down, up }: AdaptedWeight, source: SourceOf): WeightMapping[] {
+function mappingsOfExperts({ down, up }: AdaptedWeight, source: MakeSource): WeightMapping[] {
   const [numExperts, rank, inputs] = down.globalShape as [number, number, number];
-  const outputs = sizeOf(up.globalShape) / (numExperts * rank);
+  const outputs = countElements(up.globalShape) / (numExperts * rank);
   const stored = source('B', [outputs, rank * numExperts]);
   const { globalShape } = up;
   const matrix = { ...stored, shape: [outputs * rank, numExperts] };
@@ -89,10 +89,10 @@ export interface AdaptedWeight extends BlockAdapter {
 /**
  * Returns all adapters of a model, layer by layer.
  *
- * @throws ConfigurationError MTL_LORA_TARGETS, as `loraSpecificationOf`
+ * @throws ConfigurationError MTL_LORA_TARGETS, as `specifyLora`
  */
 export function adaptedWeights(model: GptModelConfiguration, configuration: LoraConfiguration) {
-  const lora = loraSpecificationOf(configuration, model);
+  const lora = specifyLora(configuration, model);
   const modules = new Map(loraModules(model).map((module) => [module.target, module]));
   const { blocks } = new GptStage({ model, lora, device: 'cpu', dtype: 'float32', seed: 0 });
   return blocks.flatMap(({ adapters }, layer) =>

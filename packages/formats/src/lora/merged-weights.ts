@@ -1,8 +1,8 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
-import { matmul, scale, sizeOf, Tensor, tidy } from '@mtl/kernels';
+import { countElements, matmul, scale, Tensor, tidy } from '@mtl/kernels';
 import type { GptModelConfiguration } from '@mtl/models';
 import { isAdapter, type LoraConfiguration } from './lora-configuration.js';
-import { loraSpecificationOf } from './lora-modules.js';
+import { specifyLora } from './lora-modules.js';
 import { type AdaptedWeight, adaptedWeights } from './lora-weight-names.js';
 
 /**
@@ -17,7 +17,7 @@ export function mergedWeights(
   tensors: readonly LogicalTensor[],
   { model, lora }: { readonly model: GptModelConfiguration; readonly lora: LoraConfiguration },
 ): LogicalTensor[] {
-  const { scale: factor } = loraSpecificationOf(lora, model);
+  const { scale: factor } = specifyLora(lora, model);
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const all = adaptedWeights(model, lora);
   return tensors
@@ -29,11 +29,11 @@ export function mergedWeights(
         const factors = await Promise.all(
           adapters.map(async (adapter) => ({
             adapter,
-            down: floatsOf(await byName.get(adapter.down.name)!.read()),
-            up: floatsOf(await byName.get(adapter.up.name)!.read()),
+            down: copyFloats(await byName.get(adapter.down.name)!.read()),
+            up: copyFloats(await byName.get(adapter.up.name)!.read()),
           })),
         );
-        const values = floatsOf(await tensor.read());
+        const values = copyFloats(await tensor.read());
         for (const { adapter, ...each } of factors) {
           const add = adapter.isOfExperts ? addToExperts : addTo;
           add(values, { weight: adapter.weight.globalShape, outputs: adapter.outputs, ...each, factor });
@@ -45,7 +45,7 @@ export function mergedWeights(
 }
 
 /** Returns a copy of the bytes as floats, which the caller may change. */
-function floatsOf(bytes: Uint8Array): Float32Array {
+function copyFloats(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
 
@@ -63,13 +63,13 @@ interface Addition {
 /** Adds factor B A to the weight, separately for each expert. */
 function addToExperts(values: Float32Array, { weight, down, up, ...others }: Addition): void {
   const [numExperts, ...shape] = weight as [number, ...number[]];
-  const partOf = (all: Float32Array, expert: number): Float32Array => {
+  const selectPart = (all: Float32Array, expert: number): Float32Array => {
     const size = all.length / numExperts;
     return all.subarray(expert * size, (expert + 1) * size);
   };
   for (let expert = 0; expert < numExperts; expert++) {
-    const factors = { down: partOf(down, expert), up: partOf(up, expert) };
-    addTo(partOf(values, expert), { ...others, weight: shape, ...factors });
+    const factors = { down: selectPart(down, expert), up: selectPart(up, expert) };
+    addTo(selectPart(values, expert), { ...others, weight: shape, ...factors });
   }
 }
 
@@ -84,7 +84,7 @@ function addTo(values: Float32Array, { weight: shape, outputs, down, up, factor 
     const left = Tensor.from(up, { shape: [up.length / rank, rank], dtype });
     const right = Tensor.from(down, { shape: [rank, inputs], dtype });
     matmul({ output: added, left, right });
-    const strides = shape.map((_, dim) => sizeOf(shape.slice(dim + 1)));
+    const strides = shape.map((_, dim) => countElements(shape.slice(dim + 1)));
     const offset = (outputs ?? []).reduce((sum, { start }, dim) => sum + start * strides[dim]!, 0);
     const box = [...(outputs?.map(({ start, end }) => end - start) ?? shape.slice(0, -1)), inputs];
     const output = whole.strided({ offset, shape: box, strides });

@@ -89,7 +89,7 @@ export async function readLoraConfiguration(directory: string): Promise<LoraConf
     alpha: fields.optional<number>('lora_alpha', 'a number', defaultAlpha),
     useRslora: fields.optional<boolean>('use_rslora', 'true or false', false),
     dropout,
-    targets: await targetsOf({ path: weights, rank, fields }),
+    targets: await findTargets({ path: weights, rank, fields }),
   };
 }
 
@@ -112,7 +112,7 @@ const unsupportedTargets = [
  * all-linear are resolved in this way. The rank of every adapter is checked before anything of that size is
  * allocated.
  */
-async function targetsOf({ path, rank, fields }: OpenedAdapters): Promise<readonly string[]> {
+async function findTargets({ path, rank, fields }: OpenedAdapters): Promise<readonly string[]> {
   const file = await SafetensorsFile.open(path);
   try {
     const found = [...file.tensors].flatMap(([name, { shape }]): FoundFactor[] => {
@@ -139,7 +139,7 @@ async function targetsOf({ path, rank, fields }: OpenedAdapters): Promise<readon
     }
     const wrapped = found.filter(({ target }) => isExpertWrapper(target));
     const layers = found.flatMap(({ target }) => (isExpertWrapper(target) ? [] : [target]));
-    return [...new Set([...layers, ...expertParametersOf(wrapped, fields)])].sort();
+    return [...new Set([...layers, ...listExpertParameters(wrapped, fields)])].sort();
   } finally {
     await file.close();
   }
@@ -152,14 +152,14 @@ interface OpenedAdapters {
   readonly fields: JsonFields;
 }
 
-const targetOf = (name: string): string => adapterName.exec(name)?.[1] ?? '';
+const readTarget = (name: string): string => adapterName.exec(name)?.[1] ?? '';
 
 const hasUnsupportedTarget = (name: string): boolean =>
-  unsupportedTargets.some(([pattern]) => pattern.test(targetOf(name)));
+  unsupportedTargets.some(([pattern]) => pattern.test(readTarget(name)));
 
 function unsupportedAdapter(path: string, name: string): CheckpointError {
   const [, why = "not of a LoRA of a transformer's linear layers"] =
-    unsupportedTargets.find(([pattern]) => pattern.test(targetOf(name))) ?? [];
+    unsupportedTargets.find(([pattern]) => pattern.test(readTarget(name))) ?? [];
   return new CheckpointError('MTL_HUGGING_FACE_WEIGHTS', `${path}: ${name} is ${why}`, {
     expected: `target_modules in ${loraConfigName} that are linear layers of the transformer's blocks, or target_parameters that belong to experts`,
     remedy: mergeRemedy,
@@ -192,13 +192,13 @@ const parameters = ['gate_up_proj', 'down_proj'];
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if the parameters in adapter_config.json differ from the
  *   file, or if an older version has written factors that cannot be told from today's
  */
-function expertParametersOf(wrapped: readonly FoundFactor[], fields: JsonFields): readonly string[] {
+function listExpertParameters(wrapped: readonly FoundFactor[], fields: JsonFields): readonly string[] {
   const [first] = wrapped;
   if (first === undefined) return [];
   checkOrientation(wrapped, fields);
   const names = [fields.values.target_parameters].flat().filter((name) => typeof name === 'string');
-  const lastOf = (name: string): string => name.slice(name.lastIndexOf('.') + 1);
-  const named = parameters.filter((one) => names.some((name) => lastOf(name) === one));
+  const readLast = (name: string): string => name.slice(name.lastIndexOf('.') + 1);
+  const named = parameters.filter((one) => names.some((name) => readLast(name) === one));
   const numWrappers = new Set(wrapped.map(({ target }) => target)).size;
   const [, module] = wrapper.exec(first.target)!;
   if (named.length === numWrappers) return named.map((name) => `${module}.${name}`);
@@ -212,9 +212,9 @@ function expertParametersOf(wrapped: readonly FoundFactor[], fields: JsonFields)
  * inputs and outputs.
  */
 function checkOrientation(wrapped: readonly FoundFactor[], fields: JsonFields): void {
-  const sizesOf = (isDown: boolean, dim: number) =>
+  const listSizes = (isDown: boolean, dim: number) =>
     new Map(wrapped.filter((one) => one.isDown === isDown).map(({ target, shape }) => [target, shape[dim]]));
-  const [inputs, outputs] = [sizesOf(true, 1), sizesOf(false, 0)];
+  const [inputs, outputs] = [listSizes(true, 1), listSizes(false, 0)];
   const isSquare = [...inputs].some(([target, size]) => outputs.get(target) === size);
   const version = fields.optional<string>('peft_version', 'a string', '0');
   if (!isSquare || !isBefore(version, versionOfParameters)) return;
@@ -228,8 +228,8 @@ function checkOrientation(wrapped: readonly FoundFactor[], fields: JsonFields): 
 
 /** Returns whether a version is older than another one, by its numbers. */
 function isBefore(version: string, other: string): boolean {
-  const numbersOf = (text: string): number[] => (text.match(/\d+/g) ?? []).slice(0, 3).map(Number);
-  const [own, others] = [numbersOf(version), numbersOf(other)];
+  const readNumbers = (text: string): number[] => (text.match(/\d+/g) ?? []).slice(0, 3).map(Number);
+  const [own, others] = [readNumbers(version), readNumbers(other)];
   const at = others.findIndex((number, index) => number !== (own[index] ?? 0));
   return at >= 0 && (own[at] ?? 0) < others[at]!;
 }

@@ -5,7 +5,7 @@ import { CheckpointError } from '@mtl/errors';
 import type { GptModelConfiguration } from '@mtl/models';
 import { mappedWeightSources } from '../huggingface/mapped-weights.js';
 import { publishDirectory } from '../huggingface/publish-directory.js';
-import { gptTypeOf, unstatedProperties } from '../huggingface/statable-models.js';
+import { chooseGptType, unstatedProperties } from '../huggingface/statable-models.js';
 import {
   isAdapter,
   type LoraConfiguration,
@@ -13,7 +13,7 @@ import {
   loraWeightsName,
   versionOfParameters,
 } from './lora-configuration.js';
-import { loraModules, loraSpecificationOf } from './lora-modules.js';
+import { loraModules, specifyLora } from './lora-modules.js';
 import { loraWeightNames } from './lora-weight-names.js';
 
 /** Adapters of a model, and the directory to write. */
@@ -38,7 +38,7 @@ export interface WriteLoraDirectoryOptions {
  */
 export async function writeLoraDirectory(options: WriteLoraDirectoryOptions): Promise<void> {
   const { directory, model, lora, tensors } = options;
-  const modelType = gptTypeOf(model);
+  const modelType = chooseGptType(model);
   if (modelType === undefined) {
     const { nearest, properties } = unstatedProperties(model);
     throw new CheckpointError(
@@ -59,12 +59,12 @@ export async function writeLoraDirectory(options: WriteLoraDirectoryOptions): Pr
         tensors: tensors.filter(({ name }) => isAdapter(name)),
       }),
     });
-    const config = configOf(options, { isGpt2: modelType === 'gpt2' });
+    const config = makeConfig(options, { isGpt2: modelType === 'gpt2' });
     await writeFile(join(unfinished, loraConfigName), `${JSON.stringify(config, null, 2)}\n`);
   });
 }
 
-function configOf(
+function makeConfig(
   { model, lora, baseModel }: WriteLoraDirectoryOptions,
   { isGpt2 }: { readonly isGpt2: boolean },
 ): Record<string, unknown> {
@@ -93,7 +93,7 @@ function configOf(
 
 /** Returns the parameters of experts that have adapters. */
 function targetParameters(model: GptModelConfiguration, lora: LoraConfiguration): readonly string[] {
-  const { targets } = loraSpecificationOf(lora, model);
+  const { targets } = specifyLora(lora, model);
   return loraModules(model)
     .filter(({ target, isParameter }) => isParameter === true && targets.includes(target))
     .map(({ path }) => path);
@@ -104,7 +104,7 @@ function targetParameters(model: GptModelConfiguration, lora: LoraConfiguration)
  * without adapters, the name includes the part, for example `attn.c_proj`.
  */
 function targetNames(model: GptModelConfiguration, lora: LoraConfiguration): readonly string[] {
-  const { targets } = loraSpecificationOf(lora, model);
+  const { targets } = specifyLora(lora, model);
   const modules = loraModules(model);
   const last = (path: string): string => path.slice(path.lastIndexOf('.') + 1);
   const names = modules

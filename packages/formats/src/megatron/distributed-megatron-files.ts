@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { DistributedTorchDirectory, TorchFile } from '@mtl/checkpoint';
 import type { WeightFiles } from '../huggingface/weight-files.js';
 import {
-  countOf,
   type MegatronFiles,
   type MegatronOptimizerFiles,
   type MegatronOptimizerState,
   megatronError,
+  readCount,
   type StoredArchitecture,
   wholeWeights,
   withoutPadding,
@@ -15,7 +15,7 @@ import {
 import { type LayersName, nameOfMegatron } from './megatron-names.js';
 
 /** A part of our tensor: rows of a stored tensor, or of one layer in a stored tensor of all layers. */
-interface StoredPart {
+interface StoredRows {
   readonly source: string;
   /** The layer's index in the first dimension, if the stored tensor has one entry for each layer. */
   readonly layer?: number;
@@ -43,7 +43,7 @@ export async function openDistributedMegatron(path: string): Promise<MegatronFil
   return {
     path,
     arguments: common.get('args'),
-    iteration: countOf(common.get('iteration')),
+    iteration: readCount(common.get('iteration')),
     names: [...directory.tensors.keys()].filter((name) => !optimizerState.test(name)),
     weights: (architecture) => distributedWeights(directory, architecture),
     optimizer: optimizerFiles(directory, common),
@@ -58,19 +58,19 @@ function optimizerFiles(
   const states = new Set([...directory.tensors.keys()].map((name) => weightState.exec(name)?.[1]));
   if (!states.has('exp_avg')) return undefined;
   return {
-    steps: stepsOf(common.get('optimizer')) ?? countOf(common.get('iteration')),
+    steps: countSteps(common.get('optimizer')) ?? readCount(common.get('iteration')),
     has: (state) => states.has(state),
     state: (state, architecture) => distributedWeights(directory, { ...architecture, state }),
   };
 }
 
 /** Returns the number of optimizer steps, from the first parameter group. */
-function stepsOf(optimizer: unknown, depth = 0): number | undefined {
+function countSteps(optimizer: unknown, depth = 0): number | undefined {
   if (depth > 6 || !(optimizer instanceof Map)) return undefined;
   const [group] = [optimizer.get('param_groups')].flat() as unknown[];
   const step: unknown = group instanceof Map ? group.get('step') : undefined;
-  if (typeof step === 'number') return countOf(step);
-  const found = [...optimizer.values()].map((value) => stepsOf(value, depth + 1));
+  if (typeof step === 'number') return readCount(step);
+  const found = [...optimizer.values()].map((value) => countSteps(value, depth + 1));
   return found.find((value) => value !== undefined);
 }
 
@@ -109,7 +109,7 @@ function distributedWeights(
   const parts = storedParts(directory, architecture);
   const tensors = new Map(
     [...parts].map(([name, list]) => {
-      const [{ source, shape }] = list as readonly [StoredPart];
+      const [{ source, shape }] = list as readonly [StoredRows];
       const { dtype, torchDtype } = directory.tensors.get(source)!;
       if (dtype === undefined) throw megatronError(path, `${source} is ${torchDtype}, which is not read`);
       const whole = list.length === 1 ? shape : [2 * shape[0]!, ...shape.slice(1)];
@@ -140,16 +140,16 @@ function distributedWeights(
 function storedParts(
   directory: DistributedTorchDirectory,
   { layers, state }: { readonly layers: LayersName; readonly state?: MegatronOptimizerState },
-): ReadonlyMap<string, readonly StoredPart[]> {
-  const parts = new Map<string, StoredPart[]>();
+): ReadonlyMap<string, readonly StoredRows[]> {
+  const parts = new Map<string, StoredRows[]>();
   for (const [source, { shape }] of directory.tensors) {
-    const weight = weightOf(source, state);
+    const weight = nameWeight(source, state);
     if (weight === undefined) continue;
     const half = halves.exec(weight);
     const name = nameOfMegatron(half?.[1] ?? weight, layers);
     if (name === undefined) continue;
     const place = half?.[2] === 'v' ? 1 : 0;
-    const add = (ours: string, part: StoredPart): void => {
+    const add = (ours: string, part: StoredRows): void => {
       const list = parts.get(ours) ?? [];
       if (list[place] !== undefined) {
         throw megatronError(directory.path, `${list[place].source} and ${source} are both ${ours}`);
@@ -176,7 +176,7 @@ function storedParts(
 }
 
 /** Returns the name of the weight for a weight tensor or a tensor of its optimizer state. */
-function weightOf(name: string, state: MegatronOptimizerState | undefined): string | undefined {
+function nameWeight(name: string, state: MegatronOptimizerState | undefined): string | undefined {
   if (state === undefined) return optimizerState.test(name) ? undefined : name;
   const [, stored, weight] = weightState.exec(name) ?? [];
   return stored === state ? weight : undefined;
@@ -185,14 +185,14 @@ function weightOf(name: string, state: MegatronOptimizerState | undefined): stri
 /** Returns gates and values after checking that both are present, with the same shape and data type. */
 function checkedHalves(
   { path, tensors }: DistributedTorchDirectory,
-  parts: ReadonlyMap<string, readonly StoredPart[]>,
-): ReadonlyMap<string, readonly StoredPart[]> {
+  parts: ReadonlyMap<string, readonly StoredRows[]>,
+): ReadonlyMap<string, readonly StoredRows[]> {
   for (const [name, list] of parts) {
-    const [gates, values] = list as readonly (StoredPart | undefined)[];
-    const formOf = (part: StoredPart | undefined): string | undefined =>
+    const [gates, values] = list as readonly (StoredRows | undefined)[];
+    const describeForm = (part: StoredRows | undefined): string | undefined =>
       part && `${tensors.get(part.source)!.torchDtype} [${part.shape.join(', ')}]`;
-    if (gates !== undefined && (list.length === 1 || formOf(gates) === formOf(values))) continue;
-    const expected = formOf(gates ?? values);
+    if (gates !== undefined && (list.length === 1 || describeForm(gates) === describeForm(values))) continue;
+    const expected = describeForm(gates ?? values);
     throw megatronError(path, `gates and values of ${name} are not both there, in one shape and data type`, {
       expected,
     });

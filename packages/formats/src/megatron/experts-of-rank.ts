@@ -2,7 +2,7 @@ import type { Dtype, TorchFile, TorchTensor } from '@mtl/checkpoint';
 import { dtypeBytes } from '@mtl/checkpoint/internal';
 import { transpose } from '@mtl/kernels/internal';
 import { megatronError } from './megatron-files.js';
-import { expertTensorOf } from './megatron-names.js';
+import { parseExpertTensor } from './megatron-names.js';
 import type { TensorSplit } from './merge-shards.js';
 
 /** Experts of a rank: for each a matrix [outputs, inputs], or a vector. */
@@ -37,7 +37,7 @@ export function expertsOfRank(
 ): ExpertsOfRank {
   const { file, tensors } = options;
   const own = [...tensors].flatMap(([stored, tensor]) => {
-    const experts = expertTensorOf(stored);
+    const experts = parseExpertTensor(stored);
     return experts?.name === name ? [{ ...experts, tensor }] : [];
   });
   const [first] = own;

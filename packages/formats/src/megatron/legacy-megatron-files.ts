@@ -5,15 +5,15 @@ import type { WeightFiles } from '../huggingface/weight-files.js';
 import { expertsOfRank } from './experts-of-rank.js';
 import { megatronArguments } from './megatron-arguments.js';
 import {
-  countOf,
   type MegatronFiles,
   megatronError,
+  readCount,
   type StoredArchitecture,
   wholeWeights,
   withoutPadding,
 } from './megatron-files.js';
-import { expertTensorOf, layerOf, nameOfMegatron } from './megatron-names.js';
-import { flattenedTensors, mergeShard, splitOf, wholeShape } from './merge-shards.js';
+import { nameOfMegatron, parseExpertTensor, parseLayer } from './megatron-names.js';
+import { chooseSplit, flattenedTensors, mergeShard, wholeShape } from './merge-shards.js';
 
 /**
  * The ranks that wrote a file, from its name: `mp_rank_TT`, `mp_rank_TT_PPP`, `mp_rank_TT_EEE` or
@@ -55,7 +55,7 @@ export async function openLegacyMegatron(path: string): Promise<MegatronFiles> {
   try {
     for (const rank of ranks) files.push(await openRank(path, rank));
     const [first] = files as [RankFile];
-    const content = contentOf(first.file);
+    const content = readContent(first.file);
     const version = content.get('checkpoint_version') ?? 0;
     if (typeof version !== 'number' || !(version >= 0 && version < 4)) {
       throw megatronError(first.file.path, `checkpoint_version is ${String(version)}`, {
@@ -65,7 +65,7 @@ export async function openLegacyMegatron(path: string): Promise<MegatronFiles> {
     return {
       path,
       arguments: content.get('args'),
-      iteration: countOf(content.get('iteration')),
+      iteration: readCount(content.get('iteration')),
       names: [...new Set(files.flatMap(({ chunks }) => chunks.flatMap((chunk) => [...chunk.keys()])))],
       weights: (architecture) => legacyWeights({ path, files, version, architecture }),
       close: async () => void (await Promise.all(files.map(({ file }) => file.close()))),
@@ -123,7 +123,7 @@ async function hasExpertsOnly(path: string, folder: string | undefined): Promise
   if (folder === undefined) return false;
   const file = await TorchFile.open(join(path, folder, fileName));
   try {
-    const { values } = megatronArguments(contentOf(file).get('args'), file.path);
+    const { values } = megatronArguments(readContent(file).get('args'), file.path);
     const isAbove1 = (value: unknown): boolean => typeof value === 'number' && value > 1;
     return isAbove1(values.expert_model_parallel_size) && !isAbove1(values.pipeline_model_parallel_size);
   } finally {
@@ -134,7 +134,7 @@ async function hasExpertsOnly(path: string, folder: string | undefined): Promise
 async function openRank(path: string, rank: Rank): Promise<RankFile> {
   const file = await TorchFile.open(join(path, rank.folder, fileName));
   try {
-    const content = contentOf(file);
+    const content = readContent(file);
     // with a virtual pipeline, the keys are model0, model1 ...
     const models: unknown[] = [];
     while (content.has(`model${models.length}`)) models.push(content.get(`model${models.length}`));
@@ -150,7 +150,7 @@ async function openRank(path: string, rank: Rank): Promise<RankFile> {
   }
 }
 
-function contentOf({ content, path }: TorchFile): ReadonlyMap<unknown, unknown> {
+function readContent({ content, path }: TorchFile): ReadonlyMap<unknown, unknown> {
   if (content instanceof Map) return content as ReadonlyMap<unknown, unknown>;
   const what = content instanceof PickledObject ? content.path : 'no dictionary';
   throw megatronError(path, `it contains ${what}`, { expected: 'args, checkpoint_version and model' });
@@ -206,15 +206,15 @@ function mergedTensors(options: {
         file,
         tensors: namedTensors(chunks[chunk], architecture),
       }));
-      const numLayers = numLayersOf(ranks[0]!.tensors.keys());
+      const numLayers = countLayers(ranks[0]!.tensors.keys());
       const add = (name: string, merge: () => MergedTensor): void => {
-        const layer = layerOf(name);
+        const layer = parseLayer(name);
         const whole = layer === undefined ? name : `${layer.start}${layer.layer + firstLayer}${layer.rest}`;
         // a tied embedding occurs again on the last stage
         if (!tensors.has(whole)) tensors.set(whole, merge());
       };
       for (const name of new Set(ranks.flatMap((rank) => [...rank.tensors.keys()]))) {
-        const experts = expertTensorOf(name);
+        const experts = parseExpertTensor(name);
         const merging = { ranks, version, architecture };
         if (experts === undefined) add(name, () => shardedTensor(name, merging));
         else add(experts.name, () => expertTensor(experts.name, merging));
@@ -237,12 +237,12 @@ function namedTensors(
   return new Map(entries);
 }
 
-const numLayersOf = (names: Iterable<string>): number =>
-  Math.max(0, ...[...names].map((name) => (layerOf(name)?.layer ?? -1) + 1));
+const countLayers = (names: Iterable<string>): number =>
+  Math.max(0, ...[...names].map((name) => (parseLayer(name)?.layer ?? -1) + 1));
 
 /** Returns a tensor that is replicated over expert-parallel ranks. */
 function shardedTensor(name: string, { ranks, version, architecture }: Merging): MergedTensor {
-  const split = splitOf(name, architecture);
+  const split = chooseSplit(name, architecture);
   const shards = ranks
     .filter(({ rank }) => rank.expertParallel === 0)
     .map(({ file, tensors }) => {
@@ -299,7 +299,7 @@ function checkAlike(name: string, { file, tensor }: OwnTensor, first: OwnTensor)
  * first experts.
  */
 function expertTensor(name: string, { ranks, architecture, version }: Merging): MergedTensor {
-  const split = splitOf(name, architecture);
+  const split = chooseSplit(name, architecture);
   const numParts = 1 + Math.max(...ranks.map(({ rank }) => rank.expertParallel));
   const ofRank = (architecture.numExperts ?? 0) / numParts;
   if (!Number.isSafeInteger(ofRank) || ofRank === 0) {

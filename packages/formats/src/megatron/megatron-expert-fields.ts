@@ -109,14 +109,14 @@ const loadBalancing: ConfigField = ofExperts({
 const coefficients: ConfigField = ofExperts({
   key: 'moeAuxLossCoeff',
   names: ['moe_aux_loss_coeff'],
-  read: (fields) => numbersOf(fields, 'moe_aux_loss_coeff'),
+  read: (fields) => readNumbers(fields, 'moe_aux_loss_coeff'),
   write: (value) => {
     const numbers = (value ?? [0]) as readonly number[];
     return numbers.length === 1 ? numbers[0] : numbers;
   },
 });
 
-function numbersOf(fields: JsonFields, name: string): readonly number[] {
+function readNumbers(fields: JsonFields, name: string): readonly number[] {
   const values = [fields.values[name]].flat();
   if (values.every((value) => typeof value === 'number' && value >= 0)) return values as number[];
   throw fields.refuse(name, 'a number, 0 or more, or a list of them');

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { readConfigFields, writeConfigFields } from '../huggingface/config-fields.js';
 import { JsonFields } from '../huggingface/json-fields.js';
-import { megatronModelTypes, positionFieldsOf } from './megatron-fields.js';
+import { listPositionFields, megatronModelTypes } from './megatron-fields.js';
 
 type Values = Readonly<Record<string, unknown>>;
 
 const read = (values: Values, kind: 'gpt' | 'bert' = 'gpt') =>
   Object.fromEntries(
-    Object.entries(readConfigFields(new JsonFields('args', values), positionFieldsOf(kind))).filter(
+    Object.entries(readConfigFields(new JsonFields('args', values), listPositionFields(kind))).filter(
       ([, value]) => value !== undefined,
     ),
   );
@@ -64,7 +64,7 @@ describe('args of a model with yarn', () => {
       yarnBetaSlow: 2,
       yarnCorrectionRangeRoundToInt: false,
     };
-    const args = writeConfigFields(other, positionFieldsOf('gpt'));
+    const args = writeConfigFields(other, listPositionFields('gpt'));
     expect(args).toMatchObject({
       position_embedding_type: 'yarn',
       add_position_embedding: false,

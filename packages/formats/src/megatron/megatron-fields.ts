@@ -245,7 +245,7 @@ const yarnFields: readonly ConfigField[] = [
 ];
 
 /** Returns the fields of the positions of a kind of model. */
-export const positionFieldsOf = (kind: keyof typeof positionTypes): readonly ConfigField[] => [
+export const listPositionFields = (kind: keyof typeof positionTypes): readonly ConfigField[] => [
   positionEmbeddingType(kind),
   onlyRotary(positive('rotaryBase', 'rotary_base', 10_000)),
   onlyRotary(notOfYarn(share('rotaryPercent', 'rotary_percent', 1), 1)),
@@ -264,7 +264,7 @@ const gptFields: readonly ConfigField[] = [
   windowSize,
   windowLayers,
   softmaxType,
-  ...positionFieldsOf('gpt'),
+  ...listPositionFields('gpt'),
   onlyRotary(layerList('noRopeFreq', 'no_rope_freq')),
   normalization,
   whereTrue('swiglu', 'swiglu'),
@@ -305,7 +305,7 @@ export const unwrittenProperties: readonly string[] = [
 
 const bertFields: readonly ConfigField[] = [
   ...commonFields,
-  ...positionFieldsOf('bert'),
+  ...listPositionFields('bert'),
   geluKind,
   truth('sentenceOrderHead', 'bert_binary_head', true),
 ];

@@ -1,7 +1,7 @@
 import type { Dtype } from '@mtl/checkpoint';
 import { checkValues, dtypeBytes } from '@mtl/checkpoint/internal';
 import { CheckpointError } from '@mtl/errors';
-import { sizeOf } from '@mtl/kernels';
+import { countElements } from '@mtl/kernels';
 import type { WeightFiles, WeightTerms } from '../huggingface/weight-files.js';
 import type { LayersName } from './megatron-names.js';
 
@@ -66,7 +66,7 @@ export function withoutPadding(
 }
 
 /** Returns a count in a checkpoint, such as its iteration; 0 if the value is not a valid count. */
-export const countOf = (value: unknown): number =>
+export const readCount = (value: unknown): number =>
   Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0;
 
 interface WholeTensor {
@@ -88,7 +88,7 @@ export function wholeWeights(options: {
   const { path, fill } = options;
   const tensors = new Map(
     [...options.tensors].map(([name, { shape, dtype }]) => {
-      return [name, { shape, dtype, bytes: sizeOf(shape) * dtypeBytes[dtype] }] as const;
+      return [name, { shape, dtype, bytes: countElements(shape) * dtypeBytes[dtype] }] as const;
     }),
   );
   return {

@@ -49,7 +49,7 @@ export function nameOfMegatron(name: string, layers: LayersName): string | undef
 }
 
 /** Returns the number of the layer in a name, and the text around it; undefined for other names. */
-export function layerOf(
+export function parseLayer(
   name: string,
 ): { readonly start: string; readonly layer: number; readonly rest: string } | undefined {
   const match = /^((?:decoder|encoder)\.layers\.)(\d{1,9})(\..+)$/.exec(name);
@@ -93,7 +93,7 @@ const ofExperts: ReadonlyArray<readonly [pattern: RegExp, read: (match: RegExpEx
  * Returns which experts a tensor holds, by its name (`nameOfMegatron`) in the format `torch`; undefined for a
  * tensor without experts.
  */
-export function expertTensorOf(name: string): ExpertTensor | undefined {
+export function parseExpertTensor(name: string): ExpertTensor | undefined {
   for (const [pattern, read] of ofExperts) {
     const match = pattern.exec(name);
     if (match !== null) return read(match);
@@ -107,7 +107,7 @@ export function expertTensorOf(name: string): ExpertTensor | undefined {
  *
  * @param options.hasExperts whether the layer has experts, whose norm is a separate layer
  */
-export function megatronNameOf(name: string, { hasExperts }: { readonly hasExperts: boolean }): string {
+export function formatMegatronName(name: string, { hasExperts }: { readonly hasExperts: boolean }): string {
   const renamed = name
     .replace(/\.input_layernorm\./, '.self_attention.linear_qkv.layer_norm_')
     .replace(/\.mlp\.experts\./, '.mlp.experts.experts.');

@@ -1,5 +1,5 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
-import { sizeOf } from '@mtl/kernels';
+import { countElements } from '@mtl/kernels';
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
 import { modelParameters } from '@mtl/models/internal';
 import type { WeightNames } from '../huggingface/mapped-weights.js';
@@ -25,7 +25,7 @@ export function megatronWeightNames(options: {
   const isTied = !('tieEmbeddings' in model) || model.tieEmbeddings;
   return {
     mappings: modelParameters(options).map((parameter) => {
-      const mapping = mappingOf(parameter, vocabularySize);
+      const mapping = describeMapping(parameter, vocabularySize);
       return normsLessOne && isNormWeight(parameter.name) ? storedLessOne(mapping) : mapping;
     }),
     prefix: '',
@@ -48,7 +48,7 @@ const storedLessOne = (mapping: WeightMapping): WeightMapping => ({
     mapping.toSources(logical, allocate).map((values) => values.map((value) => value - 1)),
 });
 
-function mappingOf(
+function describeMapping(
   { name, globalShape }: Pick<LogicalTensor, 'name' | 'globalShape'>,
   vocabularySize: number,
 ): WeightMapping {
@@ -76,5 +76,5 @@ function foldedRows(name: string, shape: readonly number[]): readonly number[] {
   }
   if (!/\.(linear_qkv|linear_fc1)\.(weight|bias)$/.test(name)) return shape;
   const numInputs = name.endsWith('.weight') ? 1 : 0;
-  return [sizeOf(shape.slice(0, shape.length - numInputs)), ...shape.slice(shape.length - numInputs)];
+  return [countElements(shape.slice(0, shape.length - numInputs)), ...shape.slice(shape.length - numInputs)];
 }

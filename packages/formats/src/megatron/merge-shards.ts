@@ -93,7 +93,7 @@ export function mergeShard(options: {
 export type TensorSplit = 'rows' | 'gated-rows' | 'qkv-rows' | 'columns' | 'none';
 
 /** Returns how a tensor is sharded, by our name for it; for experts, how each expert is sharded. */
-export function splitOf(name: string, { isGated }: { readonly isGated: boolean }): TensorSplit {
+export function chooseSplit(name: string, { isGated }: { readonly isGated: boolean }): TensorSplit {
   if (/\.self_attention\.linear_qkv\./.test(name)) return 'qkv-rows';
   if (/\.mlp\.(experts\.|shared_experts\.)?linear_fc1\./.test(name)) return isGated ? 'gated-rows' : 'rows';
   if (/^(embedding\.word_embeddings|output_layer)\./.test(name)) return 'rows';

@@ -4,7 +4,7 @@ import type { LogicalTensor } from '@mtl/checkpoint';
 import { checkpointName, trackerName } from '@mtl/checkpoint/internal';
 import { fileProblem, readRegularFile } from '@mtl/errors/files';
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
-import { headSizeOf } from '@mtl/models/internal';
+import { computeHeadSize } from '@mtl/models/internal';
 import { checkWeightSizes } from '../huggingface/check-weight-sizes.js';
 import { readConfigFields } from '../huggingface/config-fields.js';
 import type { JsonFields } from '../huggingface/json-fields.js';
@@ -21,10 +21,10 @@ import {
   statedProperties,
 } from './megatron-fields.js';
 import {
-  countOf,
   type MegatronFiles,
   type MegatronOptimizerState,
   megatronError,
+  readCount,
   type StoredArchitecture,
 } from './megatron-files.js';
 import { isBuffer, megatronWeightNames } from './megatron-weight-names.js';
@@ -115,7 +115,7 @@ async function findMegatronCheckpoint(options: {
   readonly step?: number | undefined;
 }): Promise<MegatronDirectory> {
   const { directory, step } = options;
-  const own = await formatOf(directory);
+  const own = await detectFormat(directory);
   if (own !== undefined) {
     if (step === undefined) return { path: directory, format: own };
     throw megatronError(directory, 'it is one checkpoint, and an iteration is asked for', {
@@ -124,7 +124,7 @@ async function findMegatronCheckpoint(options: {
   }
   const name = step === undefined ? latestName(directory) : checkpointName(step);
   const path = join(directory, name);
-  const format = await formatOf(path, { directory, name });
+  const format = await detectFormat(path, { directory, name });
   if (format !== undefined) return { path, format };
   throw megatronError(path, 'it contains neither .metadata nor mp_rank_00', {
     expected: 'a checkpoint of the format torch_dist or torch',
@@ -132,7 +132,7 @@ async function findMegatronCheckpoint(options: {
 }
 
 function latestName(directory: string): string {
-  const text = textOf(join(directory, trackerName))?.trim();
+  const text = readText(join(directory, trackerName))?.trim();
   if (text === 'release') return text;
   if (text !== undefined && /^\d{1,15}$/.test(text)) return checkpointName(Number(text));
   if (text === undefined) {
@@ -146,7 +146,7 @@ function latestName(directory: string): string {
 }
 
 /** Returns the format of a checkpoint; undefined for another directory. */
-async function formatOf(
+async function detectFormat(
   path: string,
   asked?: { readonly directory: string; readonly name: string },
 ): Promise<MegatronFormat | undefined> {
@@ -168,7 +168,7 @@ async function formatOf(
       remedy: 'save it with --ckpt-format torch_dist',
     });
   }
-  const text = textOf(join(path, 'metadata.json'));
+  const text = readText(join(path, 'metadata.json'));
   if (text === undefined) {
     throw megatronError(
       path,
@@ -179,7 +179,7 @@ async function formatOf(
       },
     );
   }
-  const backend = backendOf(text);
+  const backend = readBackend(text);
   if (backend === 'torch_dist') return 'torch_dist';
   throw megatronError(path, `metadata.json names the backend ${JSON.stringify(backend)}`, {
     expected: 'torch_dist',
@@ -188,7 +188,7 @@ async function formatOf(
 }
 
 /** Reads a file; returns undefined if it is missing. */
-function textOf(path: string): string | undefined {
+function readText(path: string): string | undefined {
   try {
     return readRegularFile(path, maxTextBytes).toString('utf8');
   } catch (error) {
@@ -197,7 +197,7 @@ function textOf(path: string): string | undefined {
   }
 }
 
-function backendOf(text: string): unknown {
+function readBackend(text: string): unknown {
   try {
     return (JSON.parse(text) as { sharded_backend?: unknown } | null)?.sharded_backend;
   } catch {
@@ -215,7 +215,7 @@ function describe(
   const { path, iteration } = files;
   const fields = megatronArguments(files.arguments, path);
   checkMegatronFeatures(fields);
-  const kind = kindOf(files);
+  const kind = detectKind(files);
   const { layers, fields: table, fixed } = megatronModelTypes[kind];
   const stated = { ...readConfigFields(fields, table), ...fixed };
   const vocabularySize = asked ?? (stated.vocabularySize as number);
@@ -223,7 +223,7 @@ function describe(
     | GptModelConfiguration
     | BertModelConfiguration;
   const isGated = 'swiglu' in configuration && configuration.swiglu === true;
-  const headSize = headSizeOf(configuration);
+  const headSize = computeHeadSize(configuration);
   const numExperts = 'numExperts' in configuration ? configuration.numExperts : undefined;
   const architecture = { layers, isGated, numExperts, headSize, vocabularySize };
   const weights = files.weights(architecture);
@@ -234,7 +234,7 @@ function describe(
   const embedding = 'embedding.word_embeddings.weight';
   const known = { stated: { fields, table }, embedding, naming: { prefix: '' } };
   checkWeightSizes({ weights, ...configuration, ...known, names });
-  const consumedSamples = countOf(fields.values.consumed_train_samples);
+  const consumedSamples = readCount(fields.values.consumed_train_samples);
   const states = weightsOnly ? undefined : optimizerStates({ files, weights, architecture });
   return {
     path,
@@ -243,16 +243,16 @@ function describe(
     configuration,
     consumedSamples,
     consumedTokens:
-      consumedSamples * (countOf(fields.values.seq_length) || configuration.maxPositionEmbeddings),
+      consumedSamples * (readCount(fields.values.seq_length) || configuration.maxPositionEmbeddings),
     notices: [
-      ...noticesOf({ fields, kind, asked }),
+      ...listNotices({ fields, kind, asked }),
       ...(weightsOnly || states !== undefined
         ? []
         : ['only its weights are taken: the state of its optimizer is not there for each weight']),
     ],
     load: (tensors) =>
       loadMappedWeights({
-        weights: states?.fp32_param === undefined ? weights : withBuffersOf(weights, states.fp32_param),
+        weights: states?.fp32_param === undefined ? weights : addBuffers(weights, states.fp32_param),
         tensors,
         names: megatronWeightNames({ ...layout, normsLessOne }),
       }),
@@ -298,7 +298,7 @@ function optimizerStates(options: {
 }
 
 /** Returns the weights that an optimizer updates, together with the buffers, which it does not update. */
-function withBuffersOf(weights: WeightFiles, updated: WeightFiles): WeightFiles {
+function addBuffers(weights: WeightFiles, updated: WeightFiles): WeightFiles {
   const buffers = [...weights.tensors].filter(([name]) => isBuffer(name));
   return {
     ...updated,
@@ -322,7 +322,7 @@ async function loadStates(
 }
 
 /** Returns the kind of model, derived from the weights, since args do not name it. */
-function kindOf({ path, names }: MegatronFiles): MegatronModelKind {
+function detectKind({ path, names }: MegatronFiles): MegatronModelKind {
   const has = (pattern: RegExp): boolean => names.some((name) => pattern.test(name));
   const isBert = has(/(^|\.)lm_head\.dense\.weight$|(^|\.)tokentype_embeddings\.weight$/);
   if (!has(/(^|\.)word_embeddings\.weight$/)) {
@@ -336,7 +336,7 @@ function kindOf({ path, names }: MegatronFiles): MegatronModelKind {
   return isBert ? 'bert' : 'gpt';
 }
 
-function noticesOf(options: {
+function listNotices(options: {
   readonly fields: JsonFields;
   readonly kind: MegatronModelKind;
   readonly asked: number | undefined;

@@ -12,7 +12,7 @@ import {
 } from '@mtl/checkpoint';
 import { checkpointName, trackerName } from '@mtl/checkpoint/internal';
 import { type BertModelConfiguration, type GptModelConfiguration, paddedVocabularySize } from '@mtl/models';
-import { hasExperts, headSizeOf } from '@mtl/models/internal';
+import { computeHeadSize, hasExperts } from '@mtl/models/internal';
 import { writeConfigFields } from '../huggingface/config-fields.js';
 import type { WritableDtype } from '../huggingface/float-bytes.js';
 import { mappedWeightSources } from '../huggingface/mapped-weights.js';
@@ -20,7 +20,7 @@ import { publishDirectory } from '../huggingface/publish-directory.js';
 import { layersWithExperts } from './megatron-expert-fields.js';
 import { type MegatronModelKind, megatronModelTypes, unwrittenProperties } from './megatron-fields.js';
 import { megatronError } from './megatron-files.js';
-import { layerOf, megatronNameOf } from './megatron-names.js';
+import { formatMegatronName, parseLayer } from './megatron-names.js';
 import { megatronWeightNames } from './megatron-weight-names.js';
 
 interface WriteMegatronOptions {
@@ -115,16 +115,16 @@ function tensorSources({
   const stacks = isStacked(model);
   const parts = new Map<string, TensorSource[]>();
   for (const source of sources) {
-    const layer = layerOf(source.name);
+    const layer = parseLayer(source.name);
     const isOne = stacks && layer !== undefined;
-    const name = megatronNameOf(isOne ? `${layer.start}${layer.rest.slice(1)}` : source.name, {
+    const name = formatMegatronName(isOne ? `${layer.start}${layer.rest.slice(1)}` : source.name, {
       hasExperts: layer !== undefined && 'numExperts' in model && hasExperts(model, layer.layer),
     });
     parts.set(name, [...(parts.get(name) ?? []), source]);
   }
   return [...parts].map(([name, list]) => {
     const [{ shape, name: first, dtype: stored }] = list as [TensorSource];
-    const isLayered = stacks && layerOf(first) !== undefined;
+    const isLayered = stacks && parseLayer(first) !== undefined;
     return {
       name,
       dtype: stored,
@@ -147,7 +147,7 @@ function commonState(options: WriteMegatronOptions): PickleValue {
   const written: Readonly<Record<string, unknown>> = {
     ...writeConfigFields(model, fields),
     ...alwaysStated,
-    kv_channels: headSizeOf(model),
+    kv_channels: computeHeadSize(model),
     padded_vocab_size: paddedSize,
     seq_length: model.maxPositionEmbeddings,
     tensor_model_parallel_size: 1,

@@ -4,14 +4,20 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readGguf, writeGguf } from '../../src/gguf/index.js';
 import { encodeHeader, int32s, type Metadata, text, uint32 } from '../../src/gguf/metadata.js';
-import { configurations, modelOf, randomModel, type TinyModelName, tokenizerFiles } from './tiny-models.js';
+import {
+  configurations,
+  parseModel,
+  randomModel,
+  type TinyModelName,
+  tokenizerFiles,
+} from './tiny-models.js';
 
 const scratch = mkdtempSync(join(tmpdir(), 'mtl-gguf-'));
 const path = join(scratch, 'model.gguf');
 afterAll(() => rmSync(scratch, { recursive: true }));
 
-async function bytesOf(name: TinyModelName): Promise<Buffer> {
-  using tiny = await randomModel(modelOf(configurations[name]));
+async function readBytes(name: TinyModelName): Promise<Buffer> {
+  using tiny = await randomModel(parseModel(configurations[name]));
   const whole = join(scratch, `${name}.gguf`);
   const { model, tensors } = tiny;
   await writeGguf({ path: whole, model, tensors, tokenizerFiles, endTokens: [266] });
@@ -21,8 +27,8 @@ async function bytesOf(name: TinyModelName): Promise<Buffer> {
 let valid: Buffer;
 let withExperts: Buffer;
 beforeAll(async () => {
-  valid = await bytesOf('llama');
-  withExperts = await bytesOf('mixtral');
+  valid = await readBytes('llama');
+  withExperts = await readBytes('mixtral');
 });
 
 async function read(bytes: Uint8Array): Promise<void> {

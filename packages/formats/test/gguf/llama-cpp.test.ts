@@ -10,13 +10,13 @@ import {
 import { reportEngine } from '@mtl/tooling/report-engine';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type GgufDtype, readGguf, writeGguf, writeGgufBert, writeGgufLora } from '../../src/gguf/index.js';
-import { bertOf, randomBert, vocabulary } from './tiny-bert.js';
+import { parseBert, randomBert, vocabulary } from './tiny-bert.js';
 import {
   configurations,
   emptyModel,
   lora,
   merged,
-  modelOf,
+  parseModel,
   randomModel,
   type TinyModel,
   type TinyModelName,
@@ -30,15 +30,15 @@ afterAll(() => rmSync(scratch, { recursive: true }));
 
 const tokens = [5, 260, 17, 0, 99, 266, 42, 7, 256, 201, 33, 8, 90, 4, 263, 150, 81, 2, 2, 64];
 
-const pathOf = (name: TinyModelName, kind: string): string => join(scratch, `${name}-${kind}.gguf`);
-const originOf = (name: TinyModelName) => ({
+const locate = (name: TinyModelName, kind: string): string => join(scratch, `${name}-${kind}.gguf`);
+const makeOrigin = (name: TinyModelName) => ({
   config: { model_type: configurations[name].model_type, license: 'apache-2.0' },
 });
 
 async function write(tiny: TinyModel, name: TinyModelName, dtype: GgufDtype = 'float32'): Promise<string> {
-  const path = pathOf(name, dtype);
+  const path = locate(name, dtype);
   const { model, tensors } = tiny;
-  const origin = originOf(name);
+  const origin = makeOrigin(name);
   await writeGguf({ path, model, tensors, dtype, tokenizerFiles, endTokens: [266], origin, name });
   return path;
 }
@@ -49,7 +49,10 @@ interface Difference {
   readonly mean: number;
 }
 
-function differenceOf(expected: readonly Float64Array[], actual: readonly (readonly number[])[]): Difference {
+function measureDifference(
+  expected: readonly Float64Array[],
+  actual: readonly (readonly number[])[],
+): Difference {
   expect(actual.map(({ length }) => length)).toEqual(expected.map(({ length }) => length));
   const all = expected.flatMap((row, position) =>
     [...row].map((value, token) => Math.abs(value - actual[position]![token]!)),
@@ -58,7 +61,7 @@ function differenceOf(expected: readonly Float64Array[], actual: readonly (reado
 }
 
 /** The bound of float32: llama.cpp computes GELU by a table of float16. */
-const boundOf = (name: TinyModelName): number => (name.startsWith('gpt2') ? 2e-2 : 2e-3);
+const chooseBound = (name: TinyModelName): number => (name.startsWith('gpt2') ? 2e-2 : 2e-3);
 
 /**
  * Returns the most likely tokens after a start, until the two best differ by less than twice the bound, from
@@ -88,7 +91,7 @@ describe.skipIf(!hasLlamaCpp)('llama.cpp (npm run dev -- llama-cpp installs it)'
   beforeAll(async () => {
     const questions = [];
     for (const name of tinyModelNames) {
-      using tiny = await randomModel(modelOf(configurations[name]));
+      using tiny = await randomModel(parseModel(configurations[name]));
       const path = await write(tiny, name);
       questions.push({ path, sequences: [{ tokens }, { tokens: start, count: 12 }] });
     }
@@ -100,10 +103,10 @@ describe.skipIf(!hasLlamaCpp)('llama.cpp (npm run dev -- llama-cpp installs it)'
   it.each(tinyModelNames)(
     'computes the log-probabilities of %s, and its most likely tokens',
     async (name) => {
-      using tiny = await randomModel(modelOf(configurations[name]));
+      using tiny = await randomModel(parseModel(configurations[name]));
       const { probabilities, greedy } = answers.get(name)!;
-      const bound = boundOf(name);
-      expect(differenceOf(tiny.logProbabilities(tokens), probabilities[0]!).most).toBeLessThan(bound);
+      const bound = chooseBound(name);
+      expect(measureDifference(tiny.logProbabilities(tokens), probabilities[0]!).most).toBeLessThan(bound);
       expect(greedy[0]!.length).toBeGreaterThan(0);
       expect(greedy[0]).toEqual(greedyTokens(tiny, start, { count: greedy[0]!.length, bound }));
     },
@@ -138,7 +141,7 @@ describe.skipIf(!hasLlamaCpp)('llama.cpp with other dtypes (npm run dev -- llama
   beforeAll(async () => {
     const questions = [];
     for (const [dtype, name] of cases) {
-      using tiny = await randomModel(modelOf(configurations[name]));
+      using tiny = await randomModel(parseModel(configurations[name]));
       questions.push({ path: await write(tiny, name, dtype), sequences: [{ tokens }] });
     }
     answers = askLlamaCpp(questions);
@@ -149,21 +152,21 @@ describe.skipIf(!hasLlamaCpp)('llama.cpp with other dtypes (npm run dev -- llama
     async (dtype, name, index) => {
       const [row] = answers[index]!.probabilities;
       if (dtype === 'q4_0' || dtype === 'q4_k_m') {
-        using tiny = await randomModel(modelOf(configurations[name]));
-        const { mean } = differenceOf(tiny.logProbabilities(tokens), row!);
+        using tiny = await randomModel(parseModel(configurations[name]));
+        const { mean } = measureDifference(tiny.logProbabilities(tokens), row!);
         expect(mean).toBeLessThan(boundFor(others[dtype], name));
         return;
       }
-      await using found = await readGguf(pathOf(name, dtype));
+      await using found = await readGguf(locate(name, dtype));
       using stored = emptyModel(found.configuration);
       await found.load(stored.tensors);
-      const { most } = differenceOf(stored.logProbabilities(tokens), row!);
+      const { most } = measureDifference(stored.logProbabilities(tokens), row!);
       expect(most).toBeLessThan(boundFor(readable[dtype], name));
     },
   );
 
   it.each(['gpt2', 'llama'] as const)('has another reader that finds the same in %s', async (name) => {
-    const { metadata, tensorInfos } = await readWithHuggingFace(pathOf(name, 'q8_0'));
+    const { metadata, tensorInfos } = await readWithHuggingFace(locate(name, 'q8_0'));
     expect(metadata).toMatchObject({
       'general.architecture': name,
       'general.name': name,
@@ -185,10 +188,10 @@ describe.skipIf(!hasLlamaCpp)('llama.cpp with adapters (npm run dev -- llama-cpp
   beforeAll(async () => {
     const questions = [];
     for (const name of names) {
-      using tiny = await randomModel(modelOf(configurations[name]));
-      const [path, adapter] = [pathOf(name, 'base'), pathOf(name, 'lora')];
+      using tiny = await randomModel(parseModel(configurations[name]));
+      const [path, adapter] = [locate(name, 'base'), locate(name, 'lora')];
       const { model, tensors } = tiny;
-      const origin = originOf(name);
+      const origin = makeOrigin(name);
       await writeGguf({ path, model, tensors, tokenizerFiles, endTokens: [266], origin });
       await writeGgufLora({ path: adapter, model, lora, tensors: withAdapters(tiny), origin });
       questions.push({ path, adapter, sequences: [{ tokens }] });
@@ -197,13 +200,15 @@ describe.skipIf(!hasLlamaCpp)('llama.cpp with adapters (npm run dev -- llama-cpp
   }, 300_000);
 
   it.each(names.map((name, index) => [name, index] as const))('adds them to %s', async (name, index) => {
-    using tiny = await randomModel(modelOf(configurations[name]));
+    using tiny = await randomModel(parseModel(configurations[name]));
     using whole = await merged(tiny);
     const expected = whole.logProbabilities(tokens);
-    expect(differenceOf(expected, answers[index]!.probabilities[0]!).most).toBeLessThan(boundOf(name));
+    expect(measureDifference(expected, answers[index]!.probabilities[0]!).most).toBeLessThan(
+      chooseBound(name),
+    );
     // without adapters, the result is another one
     const alone = tiny.logProbabilities(tokens).map((row) => [...row]);
-    expect(differenceOf(expected, alone).most).toBeGreaterThan(0.1);
+    expect(measureDifference(expected, alone).most).toBeGreaterThan(0.1);
   });
 });
 
@@ -221,7 +226,7 @@ describe.skipIf(!hasLlamaCpp)('llama.cpp with a BERT (npm run dev -- llama-cpp i
     '[UNK] [UNK]',
     'elan [UNK] [UNK]',
   ];
-  const idsOf = (text: string): number[] => text.split(' ').map((token) => vocabulary.indexOf(token));
+  const findIds = (text: string): number[] => text.split(' ').map((token) => vocabulary.indexOf(token));
 
   it.each([
     ['gelu_new', true],
@@ -230,14 +235,14 @@ describe.skipIf(!hasLlamaCpp)('llama.cpp with a BERT (npm run dev -- llama-cpp i
     'with %s gives the mean of its outputs, its letters lowered: %s',
     { timeout: 120_000 },
     async (hidden_act, lowersCase) => {
-      using bert = await randomBert(bertOf({ hidden_act }));
+      using bert = await randomBert(parseBert({ hidden_act }));
       const path = join(scratch, `${hidden_act}.gguf`);
       const { model, tensors } = bert;
       const files = { 'vocab.txt': { contents: vocabulary.join('\n') } };
       await writeGgufBert({ path, model, tensors, tokenizerFiles: files, lowersCase });
       const [answer] = askLlamaCpp([{ path, texts, embed: texts }]);
       const { embeddings, texts: found } = answer!;
-      const expected = (lowersCase ? lowered : cased).map(idsOf);
+      const expected = (lowersCase ? lowered : cased).map(findIds);
       expect(found).toEqual(expected);
       for (const [index, ids] of expected.entries()) {
         const own = await bert.embedding([vocabulary.indexOf('[CLS]'), ...ids, vocabulary.indexOf('[SEP]')]);

@@ -8,7 +8,7 @@ import {
   configurations,
   lora,
   merged,
-  modelOf,
+  parseModel,
   randomModel,
   tokenizerFiles,
   withAdapters,
@@ -17,7 +17,7 @@ import {
 const scratch = mkdtempSync(join(tmpdir(), 'mtl-gguf-'));
 afterAll(() => rmSync(scratch, { recursive: true }));
 
-async function valuesOf(file: GgufFile, name: string): Promise<Float32Array> {
+async function readValues(file: GgufFile, name: string): Promise<Float32Array> {
   return new Float32Array((await file.read({ name })).slice().buffer);
 }
 
@@ -40,7 +40,7 @@ function add(
 it.each(['gpt2', 'llama', 'mixtral', 'qwen2-moe', 'qwen3'] as const)(
   'adapters of %s in a file add up with their model to the merged one',
   async (name) => {
-    using tiny = await randomModel(modelOf(configurations[name]));
+    using tiny = await randomModel(parseModel(configurations[name]));
     using whole = await merged(tiny);
     const path = (kind: string): string => join(scratch, `${name}-${kind}.gguf`);
     const origin = { config: { model_type: configurations[name].model_type } };
@@ -76,13 +76,13 @@ it.each(['gpt2', 'llama', 'mixtral', 'qwen2-moe', 'qwen3'] as const)(
     expect(adapted.sort()).toEqual([...base.tensors.keys()].filter(isAdapted).sort());
     for (const tensor of adapted) {
       const { shape } = base.tensors.get(tensor)!;
-      const values = await valuesOf(base, tensor);
+      const values = await readValues(base, tensor);
       const [a, b] = [
-        await valuesOf(adapters, `${tensor}.lora_a`),
-        await valuesOf(adapters, `${tensor}.lora_b`),
+        await readValues(adapters, `${tensor}.lora_a`),
+        await readValues(adapters, `${tensor}.lora_b`),
       ];
       add(values, { a, b, scale, numMatrices: shape.length === 3 ? shape[0]! : 1 });
-      const expected = await valuesOf(sum, tensor);
+      const expected = await readValues(sum, tensor);
       // sums of three products in another order
       const difference = values.reduce(
         (most, value, at) => Math.max(most, Math.abs(value - expected[at]!)),
@@ -94,7 +94,7 @@ it.each(['gpt2', 'llama', 'mixtral', 'qwen2-moe', 'qwen3'] as const)(
 );
 
 it('refuses an alpha of 0, and a file of adapters as a model', async () => {
-  using tiny = await randomModel(modelOf(configurations.llama));
+  using tiny = await randomModel(parseModel(configurations.llama));
   const path = join(scratch, 'zero.gguf');
   const options = { path, model: tiny.model, tensors: withAdapters(tiny) };
   await expect(writeGgufLora({ ...options, lora: { ...lora, alpha: 0 } })).rejects.toMatchObject({

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { type TokenizerFiles, writeGguf } from '../../src/gguf/index.js';
 import {
   configurations,
-  modelOf,
+  parseModel,
   randomModel,
   type TinyModelName,
   tokenizerFiles,
@@ -22,7 +22,7 @@ async function writeChanged(
   { config = {}, files = tokenizerFiles }: { readonly config?: Fields; readonly files?: TokenizerFiles },
 ): Promise<readonly string[]> {
   const fields = { ...configurations[name], ...config };
-  using tiny = await randomModel(modelOf(fields));
+  using tiny = await randomModel(parseModel(fields));
   const { model, tensors } = tiny;
   return await writeGguf({
     path: join(scratch, 'model.gguf'),
@@ -134,7 +134,7 @@ it('never writes over a file, and leaves nothing of a file that cannot be writte
   await writeChanged('gpt2', {});
   await expect(writeChanged('gpt2', {})).rejects.toMatchObject({ code: 'MTL_GGUF_EXISTS' });
   rmSync(path);
-  using tiny = await randomModel(modelOf(configurations.gpt2));
+  using tiny = await randomModel(parseModel(configurations.gpt2));
   const last = tiny.tensors.at(-1)!;
   const broken = { ...last, readInto: () => Promise.reject(new Error('the disk is gone')) };
   const tensors = [...tiny.tensors.slice(0, -1), broken];

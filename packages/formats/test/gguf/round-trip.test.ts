@@ -6,7 +6,7 @@ import { type GgufDtype, type GgufGpt, readGguf, writeGguf } from '../../src/ggu
 import {
   configurations,
   emptyModel,
-  modelOf,
+  parseModel,
   randomModel,
   type TinyModel,
   type TinyModelName,
@@ -37,7 +37,7 @@ async function loaded(found: GgufGpt): Promise<TinyModel> {
   return tiny;
 }
 
-const bytesOf = ({ buffer, byteOffset, byteLength }: Float32Array): Buffer =>
+const viewBytes = ({ buffer, byteOffset, byteLength }: Float32Array): Buffer =>
   Buffer.from(buffer, byteOffset, byteLength);
 
 /** Returns the largest difference of log-probabilities. */
@@ -49,7 +49,7 @@ function largestDifference(one: TinyModel, other: TinyModel): number {
   return Math.max(...differences);
 }
 
-const valuesOf = async ({ model, tensors }: TinyModel): Promise<ReadonlyMap<string, Float32Array>> => {
+const readValues = async ({ model, tensors }: TinyModel): Promise<ReadonlyMap<string, Float32Array>> => {
   const entries = await Promise.all(
     tensors.map(async ({ name, read }) => {
       const values = new Float32Array(Uint8Array.from(await read()).buffer);
@@ -64,7 +64,7 @@ const valuesOf = async ({ model, tensors }: TinyModel): Promise<ReadonlyMap<stri
 describe.each(tinyModelNames)('%s', (name) => {
   let written: TinyModel;
   beforeAll(async () => {
-    written = await randomModel(modelOf(configurations[name]));
+    written = await randomModel(parseModel(configurations[name]));
     return () => written[Symbol.dispose]();
   });
 
@@ -74,10 +74,10 @@ describe.each(tinyModelNames)('%s', (name) => {
     using read = await loaded(found);
     await found.close();
     expect(found.notices).toEqual([]);
-    const [values, expected] = [await valuesOf(read), await valuesOf(written)];
+    const [values, expected] = [await readValues(read), await readValues(written)];
     expect([...values.keys()]).toEqual([...expected.keys()]);
     const differing = [...values].filter(([tensor, own]) =>
-      Buffer.compare(bytesOf(own), bytesOf(expected.get(tensor)!)),
+      Buffer.compare(viewBytes(own), viewBytes(expected.get(tensor)!)),
     );
     expect(differing).toEqual([]);
     expect(largestDifference(read, written)).toBe(0);
@@ -89,7 +89,7 @@ describe.each(tinyModelNames)('%s', (name) => {
     const found = await readGguf(await write(written, `${name}.${dtype}`, dtype));
     using read = await loaded(found);
     await found.close();
-    const [before, after] = [await valuesOf(written), await valuesOf(read)];
+    const [before, after] = [await readValues(written), await readValues(read)];
     for (const [tensor, values] of before) {
       const rounded = after.get(tensor)!;
       const most = values.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0);
@@ -113,7 +113,7 @@ describe.each(tinyModelNames)('%s', (name) => {
 });
 
 it('brings the tokenizer back, with its template and its end of texts', async () => {
-  using written = await randomModel(modelOf(configurations.gpt2));
+  using written = await randomModel(parseModel(configurations.gpt2));
   const found = await readGguf(await write(written, 'gpt2.tokenizer', 'float32'));
   await found.close();
   const json = JSON.parse(found.tokenizerFiles['tokenizer.json']!) as typeof tokenizerJson;

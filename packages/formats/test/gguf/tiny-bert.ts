@@ -9,7 +9,7 @@ const words = 'the cat sat on a mat Dog dog Élan elan , . ! 中 国 un ##aff ##
 export const vocabulary = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', ...words.split(' ')];
 
 /** Returns the model of fields of config.json. */
-export const bertOf = (fields: Readonly<Record<string, unknown>> = {}): BertModelConfiguration => {
+export const parseBert = (fields: Readonly<Record<string, unknown>> = {}): BertModelConfiguration => {
   const config = new JsonFields('config.json', {
     model_type: 'bert',
     vocab_size: vocabulary.length,
@@ -50,7 +50,7 @@ export async function randomBert(model: BertModelConfiguration) {
   const [weight, bias] = ['weight', 'bias'].map(
     (kind) => tensors.find(({ name }) => name === `span_head.${kind}`)!,
   );
-  const pairOf = async (tokens: readonly number[], feature: number): Promise<readonly number[]> => {
+  const computePair = async (tokens: readonly number[], feature: number): Promise<readonly number[]> => {
     await bias!.write(new Uint8Array(8));
     const selected = new Float32Array(2 * h);
     selected.set([1], feature);
@@ -82,7 +82,7 @@ export async function randomBert(model: BertModelConfiguration) {
     embedding: async (tokens: readonly number[]): Promise<readonly number[]> => {
       const mean = new Array<number>(h).fill(0);
       for (let feature = 0; feature < h; feature += 2) {
-        const pair = await pairOf(tokens, feature);
+        const pair = await computePair(tokens, feature);
         for (const [at, value] of pair.entries()) mean[feature + Math.floor(at / tokens.length)]! += value;
       }
       const length = Math.hypot(...mean);

@@ -4,12 +4,7 @@ import { GptLanguageModel, type GptModelConfiguration, GptStage } from '@mtl/mod
 import { gptParameters } from '@mtl/models/internal';
 import { parseGptConfiguration } from '../../src/huggingface/gpt-configuration.js';
 import { JsonFields } from '../../src/huggingface/json-fields.js';
-import {
-  type LoraConfiguration,
-  loraSpecificationOf,
-  mergedWeights,
-  parameterTensors,
-} from '../../src/index.js';
+import { type LoraConfiguration, mergedWeights, parameterTensors, specifyLora } from '../../src/index.js';
 import { isAdapter } from '../../src/lora/lora-configuration.js';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -109,7 +104,7 @@ export const configurations: Readonly<Record<TinyModelName, Fields>> = fieldsByN
 export const tinyModelNames = Object.keys(configurations) as TinyModelName[];
 
 /** Returns the model of fields of config.json. */
-export const modelOf = (fields: Fields): GptModelConfiguration =>
+export const parseModel = (fields: Fields): GptModelConfiguration =>
   parseGptConfiguration(new JsonFields('config.json', fields), { makeVocabularySizeDivisibleBy: 16 })
     .configuration;
 
@@ -239,7 +234,7 @@ export const lora: LoraConfiguration = {
 
 /** Returns the tensors of a model with random adapters. */
 export function withAdapters({ model, tensors }: TinyModel): readonly LogicalTensor[] {
-  const adapters = gptParameters(model, { lora: loraSpecificationOf(lora, model) })
+  const adapters = gptParameters(model, { lora: specifyLora(lora, model) })
     .filter(({ name }) => isAdapter(name))
     .map(({ name, globalShape, size }, index) => {
       const values = normal(size, 1000 + index).map((value) => value / 8);

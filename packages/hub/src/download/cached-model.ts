@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { HubCache } from '../cache/hub-cache.js';
 import type { HubRepository } from '../repository.js';
-import { type ModelPart, neededFiles, weightFilesOf, weightsIndex } from './needed-files.js';
+import { listWeightFiles, type ModelPart, neededFiles, weightsIndex } from './needed-files.js';
 import type { ResolvedModel } from './resolved-model.js';
 
 /**
@@ -26,7 +26,7 @@ export async function cachedModel(options: {
     const needed = neededFiles({ part, files, name });
     if (needed.includes(weightsIndex)) {
       const text = await readFile(join(directory, weightsIndex), 'utf8');
-      weightFilesOf(text, { files, name });
+      listWeightFiles(text, { files, name });
     }
     // a tokenizer may consist of one file, of which other tools may have fetched none
     const hasTokenizer = part !== 'tokenizer' || files.has('tokenizer.json') || files.has('vocab.txt');

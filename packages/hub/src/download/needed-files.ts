@@ -25,7 +25,7 @@ const templatePattern = /^additional_chat_templates\/[\w-][\w.-]*\.jinja$/;
 const weightsPattern = /^[\w-][\w.-]*\.safetensors$/;
 
 /** The file without which a part is nothing. */
-const requiredOf: Readonly<Record<ModelPart, readonly string[]>> = {
+const requiredFiles: Readonly<Record<ModelPart, readonly string[]>> = {
   model: ['config.json'],
   configuration: ['config.json'],
   tokenizer: [],
@@ -46,7 +46,7 @@ export function neededFiles(options: {
   readonly name: string;
 }): readonly string[] {
   const { part, files, name } = options;
-  const missing = requiredOf[part].filter((file) => !files.has(file));
+  const missing = requiredFiles[part].filter((file) => !files.has(file));
   if (missing.length > 0) throw noSuchPart(options, missing);
   const templates = [...files].filter((file) => templatePattern.test(file)).sort();
   const ofTokenizer = [...tokenizerFiles.filter((file) => files.has(file)), ...templates];
@@ -69,7 +69,7 @@ export function neededFiles(options: {
  * @param text the index
  * @throws CheckpointError MTL_HUB_FILE for an index that names none, or a file that is not in the repository
  */
-export function weightFilesOf(
+export function listWeightFiles(
   text: string,
   { files, name }: { readonly files: ReadonlySet<string>; readonly name: string },
 ): readonly string[] {

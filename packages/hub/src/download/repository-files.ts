@@ -34,12 +34,12 @@ export async function readRepositoryFiles(options: {
         'check HF_ENDPOINT and HTTPS_PROXY: a page of a proxy or of another server may have come in its place',
     });
   }
-  const listed = siblings.flatMap((each: unknown) => fileOf(each) ?? []);
+  const listed = siblings.flatMap((each: unknown) => parseFile(each) ?? []);
   return { commit, files: new Map(listed.map((each) => [each.file, each])) };
 }
 
 /** Returns a file of the list; undefined for an entry without what is needed to fetch and check it. */
-function fileOf(entry: unknown): HubFile | undefined {
+function parseFile(entry: unknown): HubFile | undefined {
   if (!isJsonObject(entry)) return undefined;
   const { rfilename: file, size, blobId, lfs } = entry;
   const large = isJsonObject(lfs) ? lfs : undefined;

@@ -69,7 +69,7 @@ const pathsTo = (host: 'hub' | 'storage'): string[] =>
 describe('a model that is fetched', () => {
   it('gets only the files that are needed, in the layout of the shared cache', async () => {
     const found = await resolveModel('org/small', options());
-    const commit = server.commitOf('org/small');
+    const commit = server.hashCommit('org/small');
     expect(found).toEqual({
       directory: join(folder(), 'snapshots', commit),
       name: 'org/small',
@@ -105,7 +105,7 @@ describe('a model that is fetched', () => {
     expect(messages).toEqual([]);
     expect((await resolveModel('org/small@refs/pr/1', options())).fetchedBytes).toBe(0);
     expect(readFileSync(join(folder(), 'refs', 'refs', 'pr', '1'), 'utf8')).toBe(
-      server.commitOf('org/small'),
+      server.hashCommit('org/small'),
     );
   });
 
@@ -269,7 +269,7 @@ describe('a download', () => {
     'of other bytes for %s is refused and thrown away',
     async (file) => {
       const path =
-        file === 'config.json' ? `/resolve/${server.commitOf('org/small')}/config.json` : '/objects/';
+        file === 'config.json' ? `/resolve/${server.hashCommit('org/small')}/config.json` : '/objects/';
       server.faults.push({ path, changesBytes: true });
       await expect(resolveModel('org/small', options())).rejects.toMatchObject(
         error('MTL_HUB_HASH', new RegExp(file)),

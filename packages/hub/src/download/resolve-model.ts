@@ -18,7 +18,7 @@ import { HubClient, type Patience } from '../requests/hub-client.js';
 import { sizeText } from '../size-text.js';
 import { cachedModel } from './cached-model.js';
 import { downloadBlob, type HubFile } from './download-blob.js';
-import { type ModelPart, neededFiles, weightFilesOf, weightsIndex } from './needed-files.js';
+import { listWeightFiles, type ModelPart, neededFiles, weightsIndex } from './needed-files.js';
 import { ProgressLines } from './progress-lines.js';
 import { readRepositoryFiles } from './repository-files.js';
 import type { ResolvedModel } from './resolved-model.js';
@@ -139,7 +139,7 @@ class Fetch {
       // the index decides which files of weights are needed
       await this.#fetch(commit, [listed(weightsIndex)], { isAnnounced: false });
       const text = await readFile(join(cache.snapshotPath(commit), weightsIndex), 'utf8');
-      all = [...all, ...weightFilesOf(text, { files: names, name }).map(listed)];
+      all = [...all, ...listWeightFiles(text, { files: names, name }).map(listed)];
     }
     await this.#fetch(commit, all, { isAnnounced: true });
     // only now: a reference without its files would be a model that looks complete

@@ -1,1 +1,1 @@
-export { proxiesOf, proxyNote, requestSender, type SendRequest } from '../requests/proxies.js';
+export { proxyNote, readProxies, requestSender, type SendRequest } from '../requests/proxies.js';

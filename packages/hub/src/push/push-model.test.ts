@@ -55,7 +55,7 @@ describe('an upload', () => {
     });
     expect(server.created.size).toBe(0);
     const commit = await push.run('# small\n');
-    expect(commit).toBe(`${server.endpoint}/me/small/commit/${server.commitOf('me/small')}`);
+    expect(commit).toBe(`${server.endpoint}/me/small/commit/${server.hashCommit('me/small')}`);
     expect([...server.created]).toEqual([['me/small', 'private']]);
     expect(contents('me/small')).toEqual({
       'config.json': '{"model_type": "gpt2"}',

@@ -78,7 +78,7 @@ export async function preparePush(options: PreparePushOptions): Promise<Prepared
     });
   }
   const client = new HubClient({ settings, environment, onMessage, patience });
-  const existing = await visibilityOf(client, name);
+  const existing = await readVisibility(client, name);
   if (existing === 'public' && !isPublic) {
     throw new ConfigurationError('MTL_HUB_PUBLIC', `${name} exists, and everyone can read it`, {
       expected: 'a private repository without --public',
@@ -93,7 +93,7 @@ export async function preparePush(options: PreparePushOptions): Promise<Prepared
 /**
  * Returns the visibility of a repository; undefined where it does not exist, as far as the token can tell.
  */
-async function visibilityOf(client: HubClient, name: string): Promise<'public' | 'private' | undefined> {
+async function readVisibility(client: HubClient, name: string): Promise<'public' | 'private' | undefined> {
   const response = await client.send(`${client.settings.endpoint}/api/models/${name}`);
   if (response.ok) {
     const answer: unknown = await response.json().catch(() => undefined);

@@ -50,7 +50,7 @@ const searched =
 export async function pushedFolder(directory: string, words: readonly PrivateWord[]): Promise<PushedFolder> {
   const names = await namesIn(directory);
   const own = names.filter((name) => modelFiles.some((pattern) => pattern.test(name)));
-  const format = formatOf(own);
+  const format = detectFormat(own);
   if (format === undefined) throw noModel(directory, names);
   const files: PushedFile[] = [];
   for (const file of own) {
@@ -89,7 +89,7 @@ async function namesIn(directory: string): Promise<readonly string[]> {
   }
 }
 
-function formatOf(names: readonly string[]): ModelFormat | undefined {
+function detectFormat(names: readonly string[]): ModelFormat | undefined {
   const hasWeights = names.some((name) => name.endsWith('.safetensors'));
   if (names.includes('adapter_config.json') && hasWeights) return 'peft';
   if (names.includes('config.json') && hasWeights) return 'transformers';

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { CheckpointError } from '@mtl/errors';
 import type { HubEnvironment, HubSettings } from '../hub-settings.js';
 import { proxyNote, requestSender } from './proxies.js';
-import { reasonOf } from './reason-of.js';
+import { findReason } from './reason-of.js';
 
 export interface HubClientOptions {
   readonly settings: HubSettings;
@@ -106,7 +106,7 @@ export class HubClient {
     const { host } = new URL(url);
     return new CheckpointError(
       'MTL_HUB_UNREACHABLE',
-      `${host} cannot be reached: ${reasonOf(error)}${proxyNote(String(url), this.#environment)}`,
+      `${host} cannot be reached: ${findReason(error)}${proxyNote(String(url), this.#environment)}`,
       {
         remedy:
           'check the connection, HTTPS_PROXY and HF_ENDPOINT and run the command again: it goes on where it stopped; ' +
@@ -129,7 +129,7 @@ export class HubClient {
       headers.set('user-agent', 'mtl-hub');
       if (token !== undefined && target.origin === new URL(endpoint).origin)
         headers.set('authorization', `Bearer ${token}`);
-      const signal = signalOf(init.signal, this.#signal);
+      const signal = joinSignals(init.signal, this.#signal);
       const response = await send(target, {
         ...init,
         headers,
@@ -148,7 +148,7 @@ export class HubClient {
   }
 }
 
-function signalOf(...signals: readonly (AbortSignal | null | undefined)[]): AbortSignal | undefined {
+function joinSignals(...signals: readonly (AbortSignal | null | undefined)[]): AbortSignal | undefined {
   const given = signals.filter((signal) => signal != null);
   return given.length === 0 ? undefined : AbortSignal.any(given);
 }

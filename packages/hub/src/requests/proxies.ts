@@ -20,16 +20,16 @@ const protocols = ['http:', 'https:', 'socks5:'];
  *
  * @throws ConfigurationError MTL_PROXY
  */
-export function proxiesOf(environment: Environment): Proxies | undefined {
-  const httpProxy = proxyOf(environment, 'HTTP_PROXY');
-  const httpsProxy = proxyOf(environment, 'HTTPS_PROXY');
+export function readProxies(environment: Environment): Proxies | undefined {
+  const httpProxy = readProxy(environment, 'HTTP_PROXY');
+  const httpsProxy = readProxy(environment, 'HTTPS_PROXY');
   if (httpProxy === '' && httpsProxy === '') return undefined;
   const noProxy = (environment.no_proxy ?? environment.NO_PROXY ?? '').trim();
   return { httpProxy, httpsProxy, noProxy: noProxy === '*' ? '*' : [noProxy, ...ownHosts].join(',') };
 }
 
 /** Returns the address of a proxy, with its protocol; '' if the variable is not set. */
-function proxyOf(environment: Environment, name: string): string {
+function readProxy(environment: Environment, name: string): string {
   const from = spelling(environment, name);
   const given = environment[from]?.trim() ?? '';
   if (given === '') return '';
@@ -75,10 +75,10 @@ const senders = new Map<string, Promise<SendRequest>>();
  * Returns a function that sends requests through the proxies of an environment, by default that of the
  * process; without a proxy, this is `fetch`.
  *
- * @throws as `proxiesOf`
+ * @throws as `readProxies`
  */
 export async function requestSender(environment: Environment = process.env): Promise<SendRequest> {
-  const proxies = proxiesOf(environment);
+  const proxies = readProxies(environment);
   if (proxies === undefined) return fetch;
   const key = JSON.stringify(proxies);
   const opened = senders.get(key) ?? openSender(proxies);
@@ -93,7 +93,7 @@ export async function requestSender(environment: Environment = process.env): Pro
  * @param url the URL of the request
  */
 export function proxyNote(url: string, environment: Environment = process.env): string {
-  const proxies = proxiesOf(environment);
+  const proxies = readProxies(environment);
   if (proxies === undefined || isWithoutProxy(new URL(url), proxies.noProxy)) return '';
   const isHttps = new URL(url).protocol === 'https:' && proxies.httpsProxy !== '';
   const proxy = isHttps ? proxies.httpsProxy : proxies.httpProxy;

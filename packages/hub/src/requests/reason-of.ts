@@ -5,7 +5,7 @@ interface ErrorCause {
 }
 
 /** Returns the reason why a request failed: the innermost cause, which is the system's or the proxy's. */
-export function reasonOf(error: unknown): string {
+export function findReason(error: unknown): string {
   const { message } = error as Error;
   let cause = (error as ErrorCause).cause;
   while (cause?.cause !== undefined) cause = cause.cause;

@@ -53,7 +53,7 @@ const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes)
 /** Returns the SHA-1 by which Git names contents. */
 const gitSha1 = (bytes: Uint8Array): string =>
   createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
-const bytesOf = (content: string | Uint8Array): Buffer => Buffer.from(content as string);
+const encodeContent = (content: string | Uint8Array): Buffer => Buffer.from(content as string);
 
 /**
  * A server on this machine that speaks the part of the Hub's API that downloads and uploads use, as
@@ -101,9 +101,11 @@ export class HubServer {
   }
 
   /** The commit of a repository: a hash of its files. */
-  commitOf(name: string): string {
+  hashCommit(name: string): string {
     const { files } = this.repositories.get(name)!;
-    const parts = Object.entries(files).map(([file, content]) => `${file} ${gitSha1(bytesOf(content))}\n`);
+    const parts = Object.entries(files).map(
+      ([file, content]) => `${file} ${gitSha1(encodeContent(content))}\n`,
+    );
     return createHash('sha1')
       .update(`${name}\n${parts.sort().join('')}`)
       .digest('hex');
@@ -145,7 +147,7 @@ export class HubServer {
     }
     for (const { files } of this.repositories.values()) {
       const found = Object.values(files)
-        .map(bytesOf)
+        .map(encodeContent)
         .find((bytes) => sha256(bytes) === oid);
       if (found !== undefined)
         return sendBytes(found, { request, response, fault, headers: { etag: `"${oid}"` } });
@@ -170,7 +172,7 @@ export class HubServer {
     const revision = decodeURIComponent((api === null ? file![2] : api[3]) ?? 'main');
     if (api?.[2] === 'preupload') return this.#preupload(call);
     if (api?.[2] === 'commit') return this.#commit(call, name);
-    const known = ['main', this.commitOf(name), ...(repository.revisions ?? [])];
+    const known = ['main', this.hashCommit(name), ...(repository.revisions ?? [])];
     if (!known.includes(revision)) return refuse(call, 404, 'RevisionNotFound', 'Invalid rev id');
     if (api !== null) this.#list(call, { name, isTree: api[2] === 'tree' });
     else this.#resolve(call, { name, file: decodeURIComponent(file![3]!) });
@@ -195,18 +197,18 @@ export class HubServer {
     return false;
   }
 
-  #filesOf(name: string): { file: string; bytes: Buffer; isLarge: boolean }[] {
+  #listFiles(name: string): { file: string; bytes: Buffer; isLarge: boolean }[] {
     const { files, large } = this.repositories.get(name)!;
     return Object.entries(files).map(([file, content]) => ({
       file,
-      bytes: bytesOf(content),
+      bytes: encodeContent(content),
       isLarge: large?.includes(file) ?? file.endsWith('.safetensors'),
     }));
   }
 
   #list({ response }: Call, { name, isTree }: { readonly name: string; readonly isTree: boolean }): void {
-    const files = this.#filesOf(name);
-    const sha = this.commitOf(name);
+    const files = this.#listFiles(name);
+    const sha = this.hashCommit(name);
     const siblings = files.map(({ file, bytes, isLarge }) => ({
       rfilename: file,
       size: bytes.length,
@@ -226,8 +228,8 @@ export class HubServer {
   }
 
   #resolve(call: Call, { name, file }: { readonly name: string; readonly file: string }): unknown {
-    const found = this.#filesOf(name).find((each) => each.file === file);
-    const headers = { 'x-repo-commit': this.commitOf(name) };
+    const found = this.#listFiles(name).find((each) => each.file === file);
+    const headers = { 'x-repo-commit': this.hashCommit(name) };
     if (found === undefined) return refuse(call, 404, 'EntryNotFound', 'Entry not found', headers);
     const { bytes, isLarge } = found;
     const { request, response, fault } = call;
@@ -296,7 +298,7 @@ export class HubServer {
       if (large !== undefined) files[value.path!] = large;
     }
     this.repositories.set(name, { ...this.repositories.get(name), files });
-    const commitOid = this.commitOf(name);
+    const commitOid = this.hashCommit(name);
     sendJson(call.response, {
       success: true,
       commitOid,

@@ -86,7 +86,10 @@ function versionText(version: number): string {
 
 type NativeProbe = ReturnType<ReturnType<typeof addon>['probeCuda']>;
 
-function probeOf(libraryPath: string, { driverVersion, runtimeVersion, devices }: NativeProbe): CudaProbe {
+function describeProbe(
+  libraryPath: string,
+  { driverVersion, runtimeVersion, devices }: NativeProbe,
+): CudaProbe {
   return {
     libraryPath,
     driverVersion: driverVersion === 0 ? undefined : versionText(driverVersion),
@@ -106,7 +109,7 @@ function probeOf(libraryPath: string, { driverVersion, runtimeVersion, devices }
 export function probeCuda(): CudaProbe {
   const libraryPath = cudaLibraryPath();
   prepareDriver();
-  return withRemedy(() => probeOf(libraryPath, addon().probeCuda(libraryPath)));
+  return withRemedy(() => describeProbe(libraryPath, addon().probeCuda(libraryPath)));
 }
 
 /**
@@ -128,7 +131,7 @@ export function openCuda({ deviceIndex = 0, allowTf32 = false }: OpenCudaOptions
     });
     const version = opened.cublasLtVersion;
     return {
-      ...probeOf(libraryPath, opened),
+      ...describeProbe(libraryPath, opened),
       deviceIndex: opened.deviceIndex,
       cublasLtPath: opened.cublasLtPath,
       cublasLtVersion: `${Math.floor(version / 10000)}.${Math.floor((version % 10000) / 100)}.${version % 100}`,

@@ -6,7 +6,7 @@ export {
   openCuda,
   probeCuda,
 } from '../cuda/open-cuda.js';
-export { deviceOfValues, hasValues, metaDeviceOf } from '../device.js';
+export { chooseMetaDevice, deviceOfValues, hasValues } from '../device.js';
 export { refuseInGraph } from '../graph-memory.js';
 export { tensorApi } from '../native/addon.js';
 export {

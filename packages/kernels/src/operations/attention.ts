@@ -1,5 +1,5 @@
 import { checkedOperation } from '../checked-operation.js';
-import { like, returningOperation, statisticsOf } from '../returning-operation.js';
+import { declareStatistics, like, returningOperation } from '../returning-operation.js';
 import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor, TensorOptions } from '../tensor.js';
 import { checkVisibility, type Visibility, visibilityOperands } from './visibility.js';
@@ -175,7 +175,7 @@ export const attentionRowSums = returningOperation<AttentionRowSumsOptions, 'row
   {
     rowSums: ({ outputGradient }) => {
       const [rows, ...heads] = outputGradient.shape.slice(0, -1);
-      return statisticsOf(outputGradient, [...heads, rows!]);
+      return declareStatistics(outputGradient, [...heads, rows!]);
     },
   },
   ({ rowSums, output, outputGradient }) => {
@@ -246,7 +246,7 @@ export interface AttentionCachedForwardOptions {
 }
 
 /** Returns the cached positions so far, [position + S, B, G, D], without copying. */
-function positionsOf(cache: Tensor, numPositions: number): Tensor {
+function viewPositions(cache: Tensor, numPositions: number): Tensor {
   const [batch, groups, capacity, size] = cache.shape as [number, number, number, number];
   return cache.strided({
     shape: [numPositions, batch, groups, size],
@@ -267,8 +267,8 @@ export const attentionCachedForward = checkedOperation(
     // no new positions and no queries: there is no output
     if (newKey.dim(0) === 0 && call.query.dim(0) === 0) return;
     const numPositions = position + newKey.dim(0);
-    using key = positionsOf(keyCache, numPositions);
-    using value = positionsOf(valueCache, numPositions);
+    using key = viewPositions(keyCache, numPositions);
+    using value = viewPositions(valueCache, numPositions);
     attentionForward({ ...call, key, value, visibility: { causal: true, windowSize, firstQuery: position } });
   },
 );

@@ -1,5 +1,5 @@
 import { checkedOperation } from '../checked-operation.js';
-import { like, returningOperation, statisticsOf } from '../returning-operation.js';
+import { declareStatistics, like, returningOperation } from '../returning-operation.js';
 import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor, TensorOptions } from '../tensor.js';
 
@@ -28,7 +28,7 @@ const statisticsOfRows = ({
   logits,
   labels,
 }: Pick<CrossEntropyStatisticsOptions, 'logits' | 'labels'>): Required<TensorOptions> =>
-  statisticsOf(logits, [labels.size]);
+  declareStatistics(logits, [labels.size]);
 
 /**
  * Computes the statistics of each row that the loss needs. If the vocabulary is sharded, the statistics are

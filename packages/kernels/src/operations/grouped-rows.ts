@@ -1,5 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import { like, returningOperation, statisticsOf } from '../returning-operation.js';
+import { declareStatistics, like, returningOperation } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -59,7 +59,7 @@ export const groupedWeightGradient = returningOperation<GroupedWeightGradientOpt
   'groupedWeightGradient',
   {
     weightGradient: ({ outputGradient, input, offsets }) =>
-      statisticsOf(input, [offsets.size - 1, outputGradient.dim(-1), input.dim(-1)]),
+      declareStatistics(input, [offsets.size - 1, outputGradient.dim(-1), input.dim(-1)]),
   },
   ({ weightGradient, outputGradient, input, offsets, accumulate = false }) => {
     runOperation('grouped_weight_gradient', { weightGradient, outputGradient, input, offsets, accumulate });
@@ -89,7 +89,7 @@ export interface GroupedSumRowsOptions {
  */
 export const groupedSumRows = returningOperation<GroupedSumRowsOptions, 'output'>(
   'groupedSumRows',
-  { output: ({ input, offsets }) => statisticsOf(input, [offsets.size - 1, input.dim(-1)]) },
+  { output: ({ input, offsets }) => declareStatistics(input, [offsets.size - 1, input.dim(-1)]) },
   ({ output, input, weights, offsets, accumulate = false }) => {
     runOperation('grouped_sum_rows', { output, input, weights, offsets, accumulate });
   },
@@ -144,7 +144,7 @@ export const groupedBiasBackward = returningOperation<GroupedBiasBackwardOptions
   'groupedBiasBackward',
   {
     probabilitiesGradient: ({ outputGradient }) =>
-      statisticsOf(outputGradient, [outputGradient.size / outputGradient.dim(-1)]),
+      declareStatistics(outputGradient, [outputGradient.size / outputGradient.dim(-1)]),
   },
   ({ probabilitiesGradient, outputGradient, bias, offsets }) => {
     runOperation('grouped_bias_backward', { probabilitiesGradient, outputGradient, bias, offsets });

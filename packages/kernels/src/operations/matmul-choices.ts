@@ -66,12 +66,12 @@ export class MatmulCalls implements Iterable<MatmulCall> {
  */
 export type MatmulChoices = Readonly<Record<string, string>>;
 
-const linesOf = (choices: MatmulChoices): string =>
+const formatChoices = (choices: MatmulChoices): string =>
   Object.entries(choices)
     .map(([problem, algorithm]) => `${problem} ${algorithm}\n`)
     .join('');
 
-function choicesOf(lines: string): MatmulChoices {
+function parseChoices(lines: string): MatmulChoices {
   const pairs = lines.split('\n').filter((line) => line !== '');
   return Object.fromEntries(pairs.map((line) => line.split(' ') as [string, string]));
 }
@@ -84,7 +84,7 @@ function choicesOf(lines: string): MatmulChoices {
  *   `MTL_CAPTURE` while a graph is recorded
  */
 export function useMatmulChoices(choices: MatmulChoices): void {
-  callNative(() => addon().setMatmulChoices(linesOf(choices), false));
+  callNative(() => addon().setMatmulChoices(formatChoices(choices), false));
 }
 
 /**
@@ -98,11 +98,11 @@ export function timeMatmuls(
   calls: Iterable<MatmulCall>,
   { known = {} }: { readonly known?: MatmulChoices } = {},
 ): MatmulChoices {
-  callNative(() => addon().setMatmulChoices(linesOf(known), true));
+  callNative(() => addon().setMatmulChoices(formatChoices(known), true));
   let chosen: MatmulChoices = {};
   try {
     for (const call of calls) repeat(call);
-    chosen = choicesOf(addon().matmulChoices());
+    chosen = parseChoices(addon().matmulChoices());
   } finally {
     useMatmulChoices(chosen);
   }
@@ -133,11 +133,12 @@ function randomBlock(size: number): Tensor {
 function repeat({ name, tensors, attributes }: MatmulCall): void {
   tidy(() => {
     const operands: Record<string, Operands[string]> = { ...attributes };
-    const sizeOf = (shape: readonly number[]): number => shape.reduce((product, each) => product * each, 1);
-    const block = randomBlock(Math.max(...Object.values(tensors).map(({ shape }) => sizeOf(shape))));
+    const countElements = (shape: readonly number[]): number =>
+      shape.reduce((product, each) => product * each, 1);
+    const block = randomBlock(Math.max(...Object.values(tensors).map(({ shape }) => countElements(shape))));
     for (const [operand, { shape, dtype, alignment }] of Object.entries(tensors)) {
       const offset = alignment === widestAlignment ? 0 : alignment / bytesPerElement(dtype);
-      const size = sizeOf(shape);
+      const size = countElements(shape);
       const all = Tensor.empty({ shape: [offset + size], dtype, device: 'cuda' });
       for (let start = 0; start < size; start += block.size) {
         const length = [Math.min(block.size, size - start)];

@@ -1,5 +1,5 @@
 import { checkedOperation } from '../checked-operation.js';
-import { like, returningOperation, statisticsOf } from '../returning-operation.js';
+import { declareStatistics, like, returningOperation } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -24,8 +24,8 @@ export const layerNormForward = returningOperation<LayerNormForwardOptions, 'out
   'layerNormForward',
   {
     output: ({ input }) => like(input),
-    mean: ({ input }) => statisticsOf(input, [input.size / input.dim(-1)]),
-    rstd: ({ input }) => statisticsOf(input, [input.size / input.dim(-1)]),
+    mean: ({ input }) => declareStatistics(input, [input.size / input.dim(-1)]),
+    rstd: ({ input }) => declareStatistics(input, [input.size / input.dim(-1)]),
   },
   (options) => {
     const { output, mean, rstd, input, weight, bias, epsilon } = options;
@@ -103,7 +103,7 @@ export const rmsNormForward = returningOperation<RmsNormForwardOptions, 'output'
   'rmsNormForward',
   {
     output: ({ input }) => like(input),
-    rstd: ({ input }) => statisticsOf(input, [input.size / input.dim(-1)]),
+    rstd: ({ input }) => declareStatistics(input, [input.size / input.dim(-1)]),
   },
   (options) => {
     const { output, rstd, input, weight, epsilon, squares, width = input.dim(-1) } = options;

@@ -1,4 +1,4 @@
-import { returningOperation, statisticsOf } from '../returning-operation.js';
+import { declareStatistics, returningOperation } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -12,7 +12,7 @@ export interface ReductionOptions {
 /** output [N] float32 = sum over rows of input [..., N]: the gradient of a bias. */
 export const sumRows = returningOperation<ReductionOptions, 'output'>(
   'sumRows',
-  { output: ({ input }) => statisticsOf(input, [input.dim(-1)]) },
+  { output: ({ input }) => declareStatistics(input, [input.dim(-1)]) },
   ({ output, input, accumulate = false }) => {
     runOperation('sum_rows', { output, input, accumulate });
   },
@@ -67,7 +67,7 @@ export interface RowProductsOptions {
  */
 export const rowProducts = returningOperation<RowProductsOptions, 'output'>(
   'rowProducts',
-  { output: ({ left }) => statisticsOf(left, [left.size / left.dim(-1)]) },
+  { output: ({ left }) => declareStatistics(left, [left.size / left.dim(-1)]) },
   ({ output, left, right, weight }) => {
     runOperation('row_products', { output, left, right, weight });
   },

@@ -256,9 +256,9 @@ function mixedRange(
    * Returns the index, in general a fraction, whose frequency turns the given number of times within the
    * original positions.
    */
-  const indexOf = (turns: number): number =>
+  const computeIndex = (turns: number): number =>
     (rotarySize * Math.log(originalPositions / (turns * 2 * Math.PI))) / (2 * Math.log(base));
-  const [fast, slow] = [indexOf(betaFast), indexOf(betaSlow)];
+  const [fast, slow] = [computeIndex(betaFast), computeIndex(betaSlow)];
   const first = Math.max(roundsRange ? Math.floor(fast) : fast, 0);
   // the limit counts all elements, not all pairs, as in the authors' code
   const last = Math.min(roundsRange ? Math.ceil(slow) : slow, rotarySize - 1);

@@ -13,7 +13,7 @@ export interface SplitProjection {
 }
 
 /** Returns the dimensions up to the groups, the number and size of the rows of a group, and all strides. */
-function layoutOf(qkv: Tensor) {
+function describeLayout(qkv: Tensor) {
   const { shape } = qkv;
   if ((shape.length !== 4 && shape.length !== 5) || shape.at(-2)! < 3) {
     throw new UsageError('MTL_SHAPE', `a packed projection has shape [${shape.join(', ')}]`, {
@@ -38,7 +38,7 @@ function layoutOf(qkv: Tensor) {
  * @throws UsageError `MTL_SHAPE` for a tensor of another shape
  */
 export const splitProjection = checkedOperation('splitProjection', (qkv: Tensor): SplitProjection => {
-  const { outer, numParts, size, strides, outerStrides } = layoutOf(qkv);
+  const { outer, numParts, size, strides, outerStrides } = describeLayout(qkv);
   const row = (part: number): Tensor =>
     qkv.strided({
       offset: qkv.size === 0 ? 0 : part * size,
@@ -59,6 +59,6 @@ export const splitProjection = checkedOperation('splitProjection', (qkv: Tensor)
  * @throws UsageError `MTL_SHAPE` for a tensor of another shape
  */
 export const queriesAndKeys = checkedOperation('queriesAndKeys', (qkv: Tensor): Tensor => {
-  const { outer, numParts, size, strides } = layoutOf(qkv);
+  const { outer, numParts, size, strides } = describeLayout(qkv);
   return qkv.strided({ shape: [...outer, numParts - 1, size], strides });
 });

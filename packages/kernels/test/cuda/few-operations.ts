@@ -5,7 +5,7 @@ import { GraphMemory, memoryStatistics, numLiveTensors, synchronize, trimMemory 
 import { openCuda } from '../../src/internal/index.js';
 import { caseTables } from '../op-cases/case-tables.js';
 import { disposeAll, makeTensors } from '../op-cases/case-tensors.js';
-import { dtypesOf } from '../op-cases/check-parity.js';
+import { listDtypes } from '../op-cases/check-parity.js';
 import { compareOutputs } from '../op-cases/compare-outputs.js';
 import type { OpCase, Tensors } from '../op-cases/op-case.js';
 
@@ -14,10 +14,10 @@ console.log(`device cuda: ${devices[deviceIndex]?.name}`);
 const tests = caseTables
   .flatMap((table) => table.cases)
   .filter(({ benchmark, isOnlyForHost }) => benchmark === undefined && !isOnlyForHost);
-const sizeOf = ({ tensors }: OpCase): number =>
+const countElements = ({ tensors }: OpCase): number =>
   Object.values(tensors).reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0);
 // among cases of equal size the first: later ones omit operands
-const bySize = [...tests].reverse().sort((a, b) => sizeOf(a) - sizeOf(b));
+const bySize = [...tests].reverse().sort((a, b) => countElements(a) - countElements(b));
 const largestOfEach = new Map(bySize.map((opCase) => [opCase.operation, opCase]));
 /** Operations that compute on the host. */
 const notForGraphs = ['philox_normal'];
@@ -32,7 +32,7 @@ function runAsGraph(run: () => void): void {
 /** Returns the difference between a case that was run in some way on device cuda and on the reference. */
 function check(opCase: OpCase, way: (run: () => void) => void): string | undefined {
   // bfloat16 if a case has it: operands of 16 bits go through the matrix units
-  const dtype = dtypesOf(opCase).find((name) => name === 'bfloat16') ?? dtypesOf(opCase)[0]!;
+  const dtype = listDtypes(opCase).find((name) => name === 'bfloat16') ?? listDtypes(opCase)[0]!;
   const make = (device: 'cuda' | 'reference'): Tensors =>
     makeTensors(opCase.tensors, { device, dtype, seed: 7 });
   const [expected, actual] = [make('reference'), make('cuda')];

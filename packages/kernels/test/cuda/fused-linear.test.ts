@@ -21,7 +21,7 @@ const even: Sizes = { rows: 6, hidden: 16, feedForward: 24 };
 // cuBLASLt's documentation asks for rows of a multiple of 8 elements
 const odd: Sizes = { rows: 6, hidden: 16, feedForward: 21 };
 
-const tensorsOf =
+const fillTensors =
   (dtype: DType) =>
   (...shape: number[]): Tensor =>
     Tensor.from(new Array<number>(shape.reduce((a, b) => a * b, 1)).fill(0.5), {
@@ -35,7 +35,7 @@ const forward = (
   kind: GeluKind,
   dtype: DType = 'bfloat16',
 ): (() => void) => {
-  const tensor = tensorsOf(dtype);
+  const tensor = fillTensors(dtype);
   const tensors = {
     output: tensor(rows, feedForward),
     preactivation: tensor(rows, feedForward),
@@ -50,7 +50,7 @@ const backward = (
   kind: GeluKind,
   dtype: DType = 'bfloat16',
 ): (() => void) => {
-  const tensor = tensorsOf(dtype);
+  const tensor = fillTensors(dtype);
   const tensors = {
     inputGradient: tensor(rows, feedForward),
     preactivation: tensor(rows, feedForward),
@@ -63,7 +63,7 @@ const residual = (
   { rows, hidden, feedForward }: Sizes,
   { dtype = 'bfloat16', hasBias = true }: { readonly dtype?: DType; readonly hasBias?: boolean } = {},
 ): (() => void) => {
-  const tensor = tensorsOf(dtype);
+  const tensor = fillTensors(dtype);
   const tensors = {
     output: tensor(rows, 1, hidden),
     residual: tensor(rows, 1, hidden),
@@ -74,7 +74,7 @@ const residual = (
   return () => linearResidualForward(tensors);
 };
 const weightGradient = ({ rows, hidden, feedForward }: Sizes): (() => void) => {
-  const tensor = tensorsOf('float32');
+  const tensor = fillTensors('float32');
   const tensors = {
     weightGradient: tensor(feedForward, hidden),
     biasGradient: tensor(feedForward),

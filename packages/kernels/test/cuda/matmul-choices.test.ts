@@ -18,7 +18,7 @@ import {
   timeMatmuls,
   useMatmulChoices,
 } from '../../src/internal/index.js';
-import { errorOf } from '../support/refusals.js';
+import { catchError } from '../support/refusals.js';
 
 // the times in milliseconds of three emulated candidates, read when the first algorithm is chosen: the second
 // is the fastest; each candidate sums in another order
@@ -48,14 +48,14 @@ function multiply({ device = 'cuda', offset = 0 }: MatmulOptions = {}): number[]
   });
 }
 
-function callsOf(body: () => void): MatmulCalls {
+function countCalls(body: () => void): MatmulCalls {
   const calls = new MatmulCalls();
   observeOperations(calls.observe, body);
   return calls;
 }
 
 /** Returns the number of the emulation's candidate, which is in the fifth of an algorithm's eight words. */
-const candidateOf = (algorithm: string): number => Number.parseInt(algorithm.slice(4 * 16, 5 * 16), 16);
+const readCandidate = (algorithm: string): number => Number.parseInt(algorithm.slice(4 * 16, 5 * 16), 16);
 
 describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', () => {
   let first: number[];
@@ -65,7 +65,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
   beforeAll(() => {
     openCuda();
     first = multiply();
-    chosen = timeMatmuls(callsOf(onMeta));
+    chosen = timeMatmuls(countCalls(onMeta));
     useMatmulChoices({});
   });
   afterEach(() => {
@@ -74,12 +74,12 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
   });
 
   it('are the fastest of those that are timed, for what device meta-cuda has recorded', () => {
-    expect(Object.values(chosen).map(candidateOf)).toEqual([1]);
+    expect(Object.values(chosen).map(readCandidate)).toEqual([1]);
     expect(Object.keys(chosen)[0]).toMatch(/^1,3,5,200,/);
   });
 
   it('are used from then on, without waiting for the device, and others when they are set', () => {
-    timeMatmuls(callsOf(onMeta));
+    timeMatmuls(countCalls(onMeta));
     const timed = multiply();
     expect(timed).not.toEqual(first);
     useMatmulChoices({});
@@ -95,7 +95,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
   });
 
   it('are not timed again where they are known', () => {
-    const timing = countEmulated(() => timeMatmuls(callsOf(onMeta)));
+    const timing = countEmulated(() => timeMatmuls(countCalls(onMeta)));
     expect(timing.synchronizations).toBeGreaterThan(0);
     // the slowest one: the choice is used without timing
     const slow = Object.fromEntries(
@@ -106,7 +106,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
     );
     let known: MatmulChoices = {};
     const repeated = countEmulated(() => {
-      known = timeMatmuls(callsOf(onMeta), { known: slow });
+      known = timeMatmuls(countCalls(onMeta), { known: slow });
     });
     expect(known).toEqual(slow);
     expect(repeated.synchronizations).toBe(0);
@@ -114,7 +114,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
 
   it('are those of the alignment of the operands', () => {
     const offset = 4; // 16 bytes
-    const aligned = timeMatmuls(callsOf(() => multiply({ device: 'meta-cuda', offset })));
+    const aligned = timeMatmuls(countCalls(() => multiply({ device: 'meta-cuda', offset })));
     expect(Object.keys(aligned)).toHaveLength(1);
     expect(aligned).not.toHaveProperty(Object.keys(chosen)[0]!);
     const timed = multiply({ offset });
@@ -125,7 +125,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
   });
 
   it('are found for operations that contain a matmul, and for each matmul once', () => {
-    const calls = callsOf(() =>
+    const calls = countCalls(() =>
       tidy(() => {
         const zeros = (...shape: number[]) => Tensor.empty({ shape, dtype: 'float32', device: 'meta-cuda' });
         const operands = { outputGradient: zeros(6, 4), input: zeros(6, 8) };
@@ -139,7 +139,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
 
   it('leave the memory of the device as it was', () => {
     const { bytesInUse, bytesReserved } = memoryStatistics('cuda');
-    timeMatmuls(callsOf(onMeta));
+    timeMatmuls(countCalls(onMeta));
     const after = memoryStatistics('cuda');
     expect(after.bytesInUse).toBe(bytesInUse);
     expect(after.bytesReserved).toBeLessThanOrEqual(bytesReserved);
@@ -148,13 +148,13 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
   it('are refused where cuBLASLt does not offer them', () => {
     const [[problem, algorithm]] = Object.entries(chosen) as [[string, string]];
     useMatmulChoices({ [problem]: `${'f'.repeat(16)}${algorithm.slice(16)}` });
-    const error = errorOf(multiply);
+    const error = catchError(multiply);
     expect(error.code).toBe('MTL_MATMUL_CHOICES');
     expect(error.message).toContain('none of the 3');
     expect(error.remedy).toContain('remove their file');
     // invalid known choices are rejected before anything is timed; no choice is in use afterwards
     const known = { [problem]: `${'f'.repeat(16)}${algorithm.slice(16)}` };
-    expect(errorOf(() => timeMatmuls(callsOf(onMeta), { known })).code).toBe('MTL_MATMUL_CHOICES');
+    expect(catchError(() => timeMatmuls(countCalls(onMeta), { known })).code).toBe('MTL_MATMUL_CHOICES');
     expect(multiply()).toEqual(first);
   });
 
@@ -166,15 +166,15 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
   ])('are refused with %s, and those before stay', (_, algorithm) => {
     useMatmulChoices(chosen);
     const timed = multiply();
-    expect(errorOf(() => useMatmulChoices({ problem: algorithm })).code).toBe('MTL_MATMUL_CHOICES');
+    expect(catchError(() => useMatmulChoices({ problem: algorithm })).code).toBe('MTL_MATMUL_CHOICES');
     expect(multiply()).toEqual(timed);
   });
 
   it('are not chosen while a graph is recorded', () => {
     const memory = new GraphMemory('cuda');
     try {
-      const calls = callsOf(onMeta);
-      const error = errorOf(() => memory.capture(() => void timeMatmuls(calls)));
+      const calls = countCalls(onMeta);
+      const error = catchError(() => memory.capture(() => void timeMatmuls(calls)));
       expect(error.code).toBe('MTL_CAPTURE');
       expect(error.message).toContain('timing matmuls');
     } finally {

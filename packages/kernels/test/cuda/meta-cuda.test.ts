@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { memoryStatistics, numLiveTensors, supportsOperation } from '../../src/index.js';
 import { findGpu, openCuda } from '../../src/internal/index.js';
 import { caseTables } from '../op-cases/case-tables.js';
-import { dtypesOf } from '../op-cases/check-parity.js';
+import { listDtypes } from '../op-cases/check-parity.js';
 import { countsOfCase } from '../op-cases/counts-of-case.js';
 
 // makes an emulated device account for memory only
@@ -22,7 +22,7 @@ describe.skipIf(problem !== undefined)(`device meta-cuda (${title})`, () => {
   cases.forEach((opCase, index) => {
     // one dtype of each case: the sizes of blocks depend only on dtypes and shapes, and neighbouring cases
     // are similar
-    const dtypes = dtypesOf(opCase);
+    const dtypes = listDtypes(opCase);
     const dtype = dtypes[index % dtypes.length]!;
     it(`counts the memory and FLOPs of ${opCase.name} ${dtype}`, () => {
       if (!supportsOperation(opCase.operation, 'cuda')) return;

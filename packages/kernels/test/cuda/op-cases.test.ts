@@ -9,7 +9,7 @@ import {
 import { findGpu, openCuda, setPoison } from '../../src/internal/index.js';
 import { caseTables } from '../op-cases/case-tables.js';
 import { disposeAll, makeTensors } from '../op-cases/case-tensors.js';
-import { checkParity, dtypesOf } from '../op-cases/check-parity.js';
+import { checkParity, listDtypes } from '../op-cases/check-parity.js';
 import { refusal } from '../support/refusals.js';
 
 const { problem, title } = findGpu();
@@ -34,13 +34,13 @@ describe.skipIf(problem !== undefined)(`kernels of device cuda (${title}) agree 
   });
 
   for (const opCase of cases) {
-    for (const dtype of dtypesOf(opCase)) {
+    for (const dtype of listDtypes(opCase)) {
       it(`${opCase.name} ${dtype}`, () => checkParity(opCase, dtype, 'cuda'));
     }
   }
 
   it.each(casesOfHost)('$name is refused', (opCase) => {
-    const tensors = makeTensors(opCase.tensors, { device: 'cuda', dtype: dtypesOf(opCase)[0]!, seed: 7 });
+    const tensors = makeTensors(opCase.tensors, { device: 'cuda', dtype: listDtypes(opCase)[0]!, seed: 7 });
     expect(refusal(() => opCase.run(tensors))).toMatch(
       /^MTL_UNSUPPORTED: \w+( has no kernel on device cuda|: a head size of \d+ with values of \d+ on device cuda, expected .*)/,
     );

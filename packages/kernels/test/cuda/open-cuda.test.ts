@@ -5,7 +5,7 @@ import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
 import { cublasLtCandidates } from '../../src/cuda/open-cuda.js';
 import { isDeviceAvailable, openDevice } from '../../src/index.js';
 import { cudaStreams, findGpu, openCuda, probeCuda } from '../../src/internal/index.js';
-import { errorOf } from '../support/refusals.js';
+import { catchError } from '../support/refusals.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-open-cuda-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -14,7 +14,7 @@ afterEach(() => vi.unstubAllEnvs());
 describe('a CUDA library that is not there, or is something else', () => {
   it('is an error that names the file and how to build it', () => {
     vi.stubEnv('MTL_CUDA_LIBRARY', join(directory, 'nowhere.so'));
-    const error = errorOf(openCuda);
+    const error = catchError(openCuda);
     expect(error.code).toBe('MTL_CUDA_LIBRARY');
     expect(error.message).toContain('nowhere.so');
     expect(error.remedy).toContain('MTL_CUDA_LIBRARY');
@@ -25,30 +25,30 @@ describe('a CUDA library that is not there, or is something else', () => {
     const path = join(directory, 'text.so');
     writeFileSync(path, 'not a library');
     vi.stubEnv('MTL_CUDA_LIBRARY', path);
-    const error = errorOf(probeCuda);
+    const error = catchError(probeCuda);
     expect(error.code).toBe('MTL_CUDA_LIBRARY');
     expect(error.message).toMatch(/text\.so.*(invalid ELF header|file too short)/);
   });
 });
 
 describe('queues between host and device', () => {
-  const driverOf = (queues: string | undefined): string | undefined => {
+  const probeDriver = (queues: string | undefined): string | undefined => {
     vi.stubEnv('CUDA_DEVICE_MAX_CONNECTIONS', queues);
     vi.stubEnv('MTL_CUDA_LIBRARY', join(directory, 'text.so'));
-    expect(errorOf(probeCuda).code).toBe('MTL_CUDA_LIBRARY');
+    expect(catchError(probeCuda).code).toBe('MTL_CUDA_LIBRARY');
     return process.env.CUDA_DEVICE_MAX_CONNECTIONS;
   };
 
   it('are as many as there can be, unless the user has set a number', () => {
-    expect(driverOf(undefined)).toBe('32');
-    expect(driverOf('1')).toBe('1');
+    expect(probeDriver(undefined)).toBe('32');
+    expect(probeDriver('1')).toBe('1');
   });
 });
 
 describe('without an open device', () => {
   it('device cuda is not available, and its streams are an error', () => {
     expect(isDeviceAvailable('cuda')).toBe(false);
-    expect(errorOf(cudaStreams).code).toBe('MTL_DEVICE');
+    expect(catchError(cudaStreams).code).toBe('MTL_DEVICE');
   });
 
   it('the devices of the host are always open', () => {
@@ -104,7 +104,7 @@ const withoutDriver = problem === 'no NVIDIA driver';
 describe.skipIf(!withoutDriver)('the real library on a machine without a driver', () => {
   it('is probed and refused with a code and a remedy, and the process goes on', () => {
     expect(probeCuda()).toMatchObject({ driverVersion: undefined, devices: [] });
-    const error = errorOf(openCuda);
+    const error = catchError(openCuda);
     expect(error.code).toBe('MTL_CUDA_DRIVER');
     expect(error.remedy).toContain('NVIDIA driver');
     expect(error.exitCode).toBe(2);
@@ -114,7 +114,7 @@ describe.skipIf(!withoutDriver)('the real library on a machine without a driver'
 
 describe.skipIf(problem !== undefined)(`a device (${title})`, () => {
   it('that does not exist is refused with what there is', () => {
-    const error = errorOf(() => openCuda({ deviceIndex: 99 }));
+    const error = catchError(() => openCuda({ deviceIndex: 99 }));
     expect(error.code).toBe('MTL_CUDA_DEVICE');
     expect(error.message).toContain('99');
   });
@@ -137,6 +137,6 @@ describe.skipIf(problem !== undefined)(`a device (${title})`, () => {
     expect(isDeviceAvailable('cuda')).toBe(true);
     const { compute, copy, communication } = cudaStreams();
     expect(new Set([compute, copy, communication]).size).toBe(3);
-    expect(errorOf(() => openCuda({ deviceIndex: 1 })).code).toBe('MTL_CUDA_DEVICE');
+    expect(catchError(() => openCuda({ deviceIndex: 1 })).code).toBe('MTL_CUDA_DEVICE');
   });
 });

@@ -10,7 +10,7 @@ const cuts = [
   { size: 20000, segments: [5, 0, 16400, 1, 20000, 0] },
 ];
 
-const casesOf = ({ size, segments }: (typeof cuts)[number], updates = true): OpCase[] =>
+const makeCases = ({ size, segments }: (typeof cuts)[number], updates = true): OpCase[] =>
   [true, false].map((withModelParameter) => ({
     name: `adamw ${size}${withModelParameter ? ' with a rounded copy' : ''}${updates ? '' : ' skipped'}`,
     operation: 'adamw',
@@ -48,7 +48,7 @@ const casesOf = ({ size, segments }: (typeof cuts)[number], updates = true): OpC
   }));
 
 const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, parameters }) =>
-  casesOf({ size: parameters, segments: [parameters / 2, 1, parameters, 0] }).map((one) => ({
+  makeCases({ size: parameters, segments: [parameters / 2, 1, parameters, 0] }).map((one) => ({
     ...one,
     name: `${one.name} ${preset}`,
     benchmark: {},
@@ -91,7 +91,7 @@ const scalars: OpCase[] = norms.map(([squares, lossScale, clipGrad]) => ({
 }));
 
 export const cases: readonly OpCase[] = [
-  ...cuts.flatMap((cut) => [...casesOf(cut), ...casesOf(cut, false)]),
+  ...cuts.flatMap((cut) => [...makeCases(cut), ...makeCases(cut, false)]),
   ...scalars,
   ...benchmarks,
 ];

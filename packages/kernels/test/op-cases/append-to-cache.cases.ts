@@ -1,6 +1,6 @@
 import { tidy } from '../../src/index.js';
 import { runOperation } from '../../src/run-operation.js';
-import { type AttentionCase, operandsOf, part, projectedSpecs } from '../support/attention-case.js';
+import { type AttentionCase, part, projectedSpecs, viewOperands } from '../support/attention-case.js';
 import type { OpCase } from './op-case.js';
 
 /** The sizes of a call: S new positions, stored from `position` on in caches of M positions. */
@@ -27,7 +27,7 @@ function appendCase(sizes: Sizes): OpCase {
     valueSize,
     memory: 'projection',
   };
-  const cacheOf = (size: number) => ({
+  const declareCache = (size: number) => ({
     shape: [batch, groups, capacity, size],
     output: true,
     accumulated: true,
@@ -36,13 +36,13 @@ function appendCase(sizes: Sizes): OpCase {
     name: `append_to_cache ${positions} at ${position} [${[batch, groups, capacity, headSize, valueSize]}]`,
     operation: 'append_to_cache',
     tensors: {
-      keyCache: cacheOf(headSize),
-      valueCache: cacheOf(valueSize),
+      keyCache: declareCache(headSize),
+      valueCache: declareCache(valueSize),
       ...projectedSpecs(one),
     },
     run: (tensors) =>
       tidy(() => {
-        const { key, value } = operandsOf(one, tensors);
+        const { key, value } = viewOperands(one, tensors);
         runOperation('append_to_cache', {
           keyCache: tensors.keyCache!,
           valueCache: tensors.valueCache!,

@@ -1,5 +1,11 @@
 import { attentionCachedForward, tidy } from '../../src/index.js';
-import { type AttentionCase, operandsOf, part, projectedSpecs, shapesOf } from '../support/attention-case.js';
+import {
+  type AttentionCase,
+  listShapes,
+  part,
+  projectedSpecs,
+  viewOperands,
+} from '../support/attention-case.js';
 import { runForward } from '../support/attention-run.js';
 import type { OpCase } from './op-case.js';
 
@@ -42,10 +48,10 @@ function cachedCase({ positions, capacity, batch, ...rest }: Step): OpCase {
     ...rest,
     memory: 'projection',
   };
-  const { key, value, output } = shapesOf(one);
+  const { key, value, output } = listShapes(one);
   const [first, end] = positions;
   const { windowSize, headsPerGroup = 1, valueSize } = one;
-  const cacheOf = (shape: readonly number[]) => ({
+  const declareCache = (shape: readonly number[]) => ({
     // values beyond the position do not matter: they stay as they are or are overwritten
     shape: [batch, shape.at(-2)!, capacity, shape.at(-1)!],
     output: true,
@@ -56,8 +62,8 @@ function cachedCase({ positions, capacity, batch, ...rest }: Step): OpCase {
     name: `attention_forward cached ${end - first} after ${first} [${output}] in groups of ${headsPerGroup}${window}`,
     operation: 'attention_forward',
     tensors: {
-      keyCache: cacheOf(key),
-      valueCache: cacheOf(value),
+      keyCache: declareCache(key),
+      valueCache: declareCache(value),
       output: { shape: output, output: true },
       ...projectedSpecs(one),
     },
@@ -67,7 +73,7 @@ function cachedCase({ positions, capacity, batch, ...rest }: Step): OpCase {
           keyCache: tensors.keyCache!,
           valueCache: tensors.valueCache!,
           output: tensors.output!,
-          ...operandsOf(one, tensors),
+          ...viewOperands(one, tensors),
           position: first,
           windowSize,
         }),
@@ -91,7 +97,7 @@ function blindCase(): OpCase {
   return {
     name: 'attention_forward without logSumExp, queries without visible keys',
     operation: 'attention_forward',
-    tensors: { output: { shape: shapesOf(one).output, output: true }, ...projectedSpecs(one) },
+    tensors: { output: { shape: listShapes(one).output, output: true }, ...projectedSpecs(one) },
     run: (tensors) => runForward(one, tensors),
   };
 }

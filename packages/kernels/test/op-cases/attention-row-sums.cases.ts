@@ -14,7 +14,7 @@ const shapes: ReadonlyArray<readonly number[]> = [
   [0, 2, 1, 8],
 ];
 
-const caseOf = (shape: readonly number[], isExact: boolean): OpCase => ({
+const makeCase = (shape: readonly number[], isExact: boolean): OpCase => ({
   name: `attention_row_sums [${shape}]${isExact ? ' of an output in float32' : ''}`,
   operation: 'attention_row_sums',
   tensors: {
@@ -27,12 +27,12 @@ const caseOf = (shape: readonly number[], isExact: boolean): OpCase => ({
 });
 
 const benchmarks = benchmarkSizes.map(({ preset, sequence, batch, hidden }): OpCase => {
-  const one = caseOf([sequence, batch, 4, hidden / 4], false);
+  const one = makeCase([sequence, batch, 4, hidden / 4], false);
   return { ...one, name: `attention_row_sums ${preset}`, benchmark: {} };
 });
 
 export const cases: readonly OpCase[] = [
-  ...shapes.map((shape) => caseOf(shape, false)),
-  ...shapes.slice(1, 3).map((shape) => caseOf(shape, true)),
+  ...shapes.map((shape) => makeCase(shape, false)),
+  ...shapes.slice(1, 3).map((shape) => makeCase(shape, true)),
   ...benchmarks,
 ];

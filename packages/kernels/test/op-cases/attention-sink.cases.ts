@@ -33,7 +33,7 @@ const variants: readonly Variant[] = [
 const statistics = [0.3, 200, -200, -1e30, 5, 88, 1e4, -3, 2];
 const scores = [0.1, -180, 190, 0, 3];
 
-const shapesOf = ({ positions, batch, heads, size }: Variant) => ({
+const declareShapes = ({ positions, batch, heads, size }: Variant) => ({
   output: batch === undefined ? [positions, heads, size] : [positions, batch, heads, size],
   logSumExp: batch === undefined ? [heads, positions] : [batch, heads, positions],
 });
@@ -41,7 +41,7 @@ const repeated = (values: readonly number[]) => (index: number) => values[index 
 
 function forward(variant: Variant): OpCase {
   const { name, heads, hasSinks = true } = variant;
-  const shapes = shapesOf(variant);
+  const shapes = declareShapes(variant);
   const sinks: Record<string, TensorSpec> = hasSinks
     ? { sinks: { shape: [heads], values: repeated(scores) } }
     : {};
@@ -67,7 +67,7 @@ function forward(variant: Variant): OpCase {
 
 function backward(variant: Variant): OpCase {
   const { name, heads } = variant;
-  const { logSumExp: shape } = shapesOf(variant);
+  const { logSumExp: shape } = declareShapes(variant);
   return {
     name: `attention_sink_backward ${name} [${shape}]`,
     operation: 'attention_sink_backward',

@@ -1,4 +1,4 @@
-import { type Device, type DType, sizeOf, Tensor, type TypedArray } from '../../src/index.js';
+import { countElements, type Device, type DType, Tensor, type TypedArray } from '../../src/index.js';
 import type { TensorSpec, Tensors } from './op-case.js';
 
 /** Returns a generator of deterministic values in [0, 1) (mulberry32), so that a failing case fails again. */
@@ -54,7 +54,7 @@ interface Place {
 }
 
 function randomTensor(spec: TensorSpec, seed: number, place: Place): Tensor {
-  const size = sizeOf(place.shape);
+  const size = countElements(place.shape);
   const key = `${String(spec.values)} ${spec.scale} ${seed} ${place.dtype}`;
   const known = elements.get(key);
   if (known !== undefined && known.length >= size) return Tensor.from(known.subarray(0, size), place);
@@ -67,7 +67,7 @@ function filledTensor(spec: TensorSpec, seed: number, place: Place): Tensor {
   const { values } = spec;
   if (typeof values === 'function') {
     return Tensor.from(
-      Array.from({ length: sizeOf(place.shape) }, (_, index) => values(index)),
+      Array.from({ length: countElements(place.shape) }, (_, index) => values(index)),
       place,
     );
   }

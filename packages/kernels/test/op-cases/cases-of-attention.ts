@@ -1,13 +1,13 @@
 import { type DType, Tensor } from '../../src/index.js';
-import { type AttentionCase, numScoresOf, projectedSpecs, shapesOf } from '../support/attention-case.js';
+import { type AttentionCase, countScores, listShapes, projectedSpecs } from '../support/attention-case.js';
 import { inputSpecs, resultSpecs, runBackward, runForward } from '../support/attention-run.js';
 import type { GradientCase, OpCase, TensorSpec } from './op-case.js';
 import { attentionTolerances } from './tolerances.js';
 
 /** Returns the common part of all cases of one direction. */
-function caseOf(one: AttentionCase, direction: 'forward' | 'backward') {
+function makeCase(one: AttentionCase, direction: 'forward' | 'backward') {
   const { name, dtypes, isOnlyForCuda, isOnlyForHost } = one;
-  const { query, value } = shapesOf(one);
+  const { query, value } = listShapes(one);
   const operation = `attention_${direction}`;
   return {
     name: `${operation} ${name} [${query}] [${value}]`,
@@ -21,16 +21,16 @@ function caseOf(one: AttentionCase, direction: 'forward' | 'backward') {
 
 function forwardCase(one: AttentionCase): OpCase {
   return {
-    ...caseOf(one, 'forward'),
+    ...makeCase(one, 'forward'),
     tensors: { ...resultSpecs(one), ...inputSpecs(one) },
     run: (tensors) => runForward(one, tensors),
   };
 }
 
 function backwardCase(one: AttentionCase): OpCase {
-  const { output, logSumExp } = shapesOf(one);
+  const { output, logSumExp } = listShapes(one);
   return {
-    ...caseOf(one, 'backward'),
+    ...makeCase(one, 'backward'),
     tensors: { ...projectedSpecs(one, 'Gradient'), outputGradient: { shape: output }, ...inputSpecs(one) },
     run: (tensors) => {
       const { device, dtype } = tensors.outputGradient!;
@@ -55,7 +55,7 @@ export function benchmarkCases(one: AttentionCase): OpCase[] {
   const [forward, backward] = [forwardCase(one), backwardCase(one)];
   const { output, logSumExp } = resultSpecs(one);
   const { heads, headSize, valueSize = headSize, causal } = one;
-  const flops = 2 * heads * (headSize + valueSize) * numScoresOf(one) * (causal ? 0.5 : 1);
+  const flops = 2 * heads * (headSize + valueSize) * countScores(one) * (causal ? 0.5 : 1);
   // substitutes for the results of the forward pass: time does not depend on values
   const statistics: TensorSpec = { ...logSumExp, output: false, values: () => 6 };
   return [
@@ -70,10 +70,10 @@ export function benchmarkCases(one: AttentionCase): OpCase[] {
 }
 
 export function gradientCase(one: AttentionCase): GradientCase {
-  const { output, logSumExp } = shapesOf(one);
+  const { output, logSumExp } = listShapes(one);
   const differentiable = Object.keys(projectedSpecs(one));
   return {
-    name: `attention ${one.name} [${shapesOf(one).query}]`,
+    name: `attention ${one.name} [${listShapes(one).query}]`,
     tensors: { ...inputSpecs(one), logSumExp: { shape: logSumExp }, output: { shape: output } },
     differentiable,
     outputShape: output,

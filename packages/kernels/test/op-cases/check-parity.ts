@@ -5,7 +5,7 @@ import { compareOutputs } from './compare-outputs.js';
 import type { OpCase } from './op-case.js';
 
 /** Returns the dtypes that a case runs in. */
-export function dtypesOf(opCase: OpCase): readonly DType[] {
+export function listDtypes(opCase: OpCase): readonly DType[] {
   return opCase.dtypes ?? ['float32', 'bfloat16', 'float16'];
 }
 

@@ -6,19 +6,19 @@ import { defaultTolerances } from './tolerances.js';
 /** The number for each bit pattern of a 16-bit float: a look-up takes less time than a computation. */
 const tables: Partial<Record<DType, Float32Array>> = {};
 
-function tableOf(dtype: DType, numberOf: (bits: number) => number): Float32Array {
-  const table = tables[dtype] ?? Float32Array.from({ length: 65536 }, (_, bits) => numberOf(bits));
+function makeTable(dtype: DType, convertNumber: (bits: number) => number): Float32Array {
+  const table = tables[dtype] ?? Float32Array.from({ length: 65536 }, (_, bits) => convertNumber(bits));
   tables[dtype] = table;
   return table;
 }
 
 /** Returns the elements of a tensor, without an array of numbers: benchmarks compare tens of millions. */
-function elementsOf(tensor: Tensor): ArrayLike<number> {
+function readElements(tensor: Tensor): ArrayLike<number> {
   const values = tensor.read();
   const { dtype } = tensor;
   if (values instanceof BigInt64Array) return Float64Array.from(values, Number);
   if (dtype !== 'bfloat16' && dtype !== 'float16') return values as Exclude<typeof values, BigInt64Array>;
-  const table = tableOf(dtype, dtype === 'bfloat16' ? bfloat16Value : float16Value);
+  const table = makeTable(dtype, dtype === 'bfloat16' ? bfloat16Value : float16Value);
   const elements = new Float32Array(values.length);
   for (let index = 0; index < values.length; index++) elements[index] = table[values[index] as number]!;
   return elements;
@@ -37,8 +37,8 @@ export function compareOutputs(
   if (tolerance === undefined) return `no tolerance for ${dtype}`;
   for (const [name, spec] of Object.entries(opCase.tensors)) {
     if (spec.output !== true) continue;
-    const left = elementsOf(actual[name]!);
-    const right = elementsOf(expected[name]!);
+    const left = readElements(actual[name]!);
+    const right = readElements(expected[name]!);
     for (let index = 0; index < left.length; index++) {
       const value = left[index]!;
       const wanted = right[index]!;

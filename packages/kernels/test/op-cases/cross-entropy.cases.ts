@@ -1,9 +1,9 @@
 import {
+  countElements,
   crossEntropyBackward,
   crossEntropyForwardBackward,
   crossEntropyRescale,
   crossEntropyStatistics,
-  sizeOf,
   Tensor,
 } from '../../src/index.js';
 import { benchmarkSizes } from './benchmark-sizes.js';
@@ -304,7 +304,7 @@ export const gradientCases: readonly GradientCase[] = [
       crossEntropyBackward({ ...statistics, ...inputs, loss: output, weights: ones! });
     },
     backward: ({ logits, labels, rowMaximum, rowSum, labelLogit }, outputGradient, gradients) => {
-      const loss = Tensor.empty({ shape: [sizeOf([3])], dtype: 'float64', device: 'reference' });
+      const loss = Tensor.empty({ shape: [countElements([3])], dtype: 'float64', device: 'reference' });
       crossEntropyBackward({
         logitGradient: gradients.logits,
         loss,

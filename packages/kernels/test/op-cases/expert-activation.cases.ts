@@ -4,7 +4,7 @@ import {
   expertActivationForward,
 } from '../../src/index.js';
 import { benchmarkSizes } from './benchmark-sizes.js';
-import { type Grouping, groupings, offsetsOf } from './grouped-offsets.js';
+import { declareOffsets, type Grouping, groupings } from './grouped-offsets.js';
 import type { GradientCase, OpCase, TensorSpec } from './op-case.js';
 
 const kinds: readonly ExpertActivationOptions[] = [
@@ -32,7 +32,7 @@ interface Options {
   readonly inputAlone?: boolean;
 }
 
-function operandsOf(
+function declareOperands(
   kind: ExpertActivationOptions,
   { grouping, width, bias, probabilities }: { grouping: Grouping; width: number } & Options,
 ): Record<string, TensorSpec> {
@@ -43,11 +43,11 @@ function operandsOf(
     ...(probabilities
       ? { probabilities: { shape: [grouping.rows], dtype: 'float32', values: 'uniform' } as const }
       : {}),
-    offsets: offsetsOf(grouping),
+    offsets: declareOffsets(grouping),
   };
 }
 
-const nameOf = (
+const nameCase = (
   kind: ExpertActivationOptions,
   { grouping, width, ...options }: { grouping: Grouping; width: number } & Options,
 ): string => {
@@ -60,11 +60,11 @@ const nameOf = (
 type Sizes = { readonly grouping: Grouping; readonly width: number } & Options;
 
 const forward = (kind: ExpertActivationOptions, sizes: Sizes): OpCase => ({
-  name: `expert_activation_forward ${nameOf(kind, sizes)}`,
+  name: `expert_activation_forward ${nameCase(kind, sizes)}`,
   operation: 'expert_activation_forward',
   tensors: {
     output: { shape: [sizes.grouping.rows, sizes.width], output: true },
-    ...operandsOf(kind, sizes),
+    ...declareOperands(kind, sizes),
   },
   run: ({ output, input, bias, probabilities, offsets }) =>
     expertActivationForward({
@@ -79,7 +79,7 @@ const forward = (kind: ExpertActivationOptions, sizes: Sizes): OpCase => ({
 });
 
 const backward = (kind: ExpertActivationOptions, sizes: Sizes): OpCase => ({
-  name: `expert_activation_backward ${nameOf(kind, sizes)}`,
+  name: `expert_activation_backward ${nameCase(kind, sizes)}`,
   operation: 'expert_activation_backward',
   tensors: {
     inputGradient: {
@@ -92,7 +92,7 @@ const backward = (kind: ExpertActivationOptions, sizes: Sizes): OpCase => ({
         }
       : {}),
     outputGradient: { shape: [sizes.grouping.rows, sizes.width] },
-    ...operandsOf(kind, sizes),
+    ...declareOperands(kind, sizes),
   },
   run: ({ inputGradient, probabilitiesGradient, outputGradient, input, bias, probabilities, offsets }) =>
     expertActivationBackward({
@@ -175,9 +175,9 @@ export const cases: readonly OpCase[] = [
 
 const grouping: Grouping = { what: '', rows: 5, ends: [2, 2, 4] };
 export const gradientCases: readonly GradientCase[] = kinds.map((kind) => ({
-  name: `expert_activation ${nameOf(kind, { grouping, width: 3 })}`,
+  name: `expert_activation ${nameCase(kind, { grouping, width: 3 })}`,
   tensors: {
-    ...operandsOf(kind, { grouping, width: 3, bias: true }),
+    ...declareOperands(kind, { grouping, width: 3, bias: true }),
     probabilities: { shape: [5] },
   },
   differentiable: ['input', 'probabilities'],

@@ -24,14 +24,14 @@ const sizes: readonly Sizes[] = [
   { what: 'of no rows', rows: 0, topK: 2, experts: 3, values: () => 0 },
 ];
 
-const expertsOf = ({ rows, topK, values }: Sizes): TensorSpec => ({
+const declareExperts = ({ rows, topK, values }: Sizes): TensorSpec => ({
   shape: [rows, topK],
   dtype: 'int32',
   values,
 });
 
 /** Declares an output that starts with other values: memory that is not written is -1 in tests. */
-const outputOf = (shape: readonly number[]): TensorSpec => ({
+const declareOutput = (shape: readonly number[]): TensorSpec => ({
   shape,
   dtype: 'int32',
   values: () => 77,
@@ -43,10 +43,10 @@ const groups: OpCase[] = sizes.map((size) => ({
   name: `group_by_expert [${size.rows}, ${size.topK}] ${size.what}`,
   operation: 'group_by_expert',
   tensors: {
-    offsets: outputOf([size.experts + 1]),
-    positions: outputOf([size.rows, size.topK]),
-    sources: outputOf([size.rows * size.topK]),
-    experts: expertsOf(size),
+    offsets: declareOutput([size.experts + 1]),
+    positions: declareOutput([size.rows, size.topK]),
+    sources: declareOutput([size.rows * size.topK]),
+    experts: declareExperts(size),
   },
   run: ({ offsets, positions, sources, experts }) => {
     const outputs = { offsets: offsets!, positions: positions!, sources: sources! };
@@ -64,8 +64,8 @@ const drops: OpCase[] = sizes.flatMap((size) =>
         name: `drop_over_capacity ${capacity} [${size.rows}, ${size.topK}] ${size.what}${byPosition ? ' by position' : ''}`,
         operation: 'drop_over_capacity',
         tensors: {
-          output: outputOf([size.rows, size.topK]),
-          experts: expertsOf(size),
+          output: declareOutput([size.rows, size.topK]),
+          experts: declareExperts(size),
           // ties: the first slot is kept
           probabilities: {
             shape: [size.rows, size.topK],

@@ -1,5 +1,5 @@
 import { groupedBiasBackward, groupedBiasForward, groupedSumRows } from '../../src/index.js';
-import { type Grouping, groupings, offsetsOf } from './grouped-offsets.js';
+import { declareOffsets, type Grouping, groupings } from './grouped-offsets.js';
 import type { GradientCase, OpCase, TensorSpec } from './op-case.js';
 
 const widths = [5, 64, 100];
@@ -24,7 +24,7 @@ const sums = (
       },
       input: { shape: [rows, width] },
       ...(hasWeights ? { weights: ofRows(rows) } : {}),
-      offsets: offsetsOf(grouping),
+      offsets: declareOffsets(grouping),
     },
     run: ({ output, input, weights, offsets }) =>
       groupedSumRows({ output: output!, input: input!, weights, offsets: offsets!, accumulate }),
@@ -47,7 +47,7 @@ const forward = (grouping: Grouping, width: number, hasProbabilities: boolean): 
       input: { shape: [rows, width] },
       bias: { shape: [ends.length, width] },
       ...(hasProbabilities ? { probabilities: ofRows(rows) } : {}),
-      offsets: offsetsOf(grouping),
+      offsets: declareOffsets(grouping),
     },
     run: ({ output, input, bias, probabilities, offsets }) =>
       groupedBiasForward({
@@ -69,7 +69,7 @@ const backward = (grouping: Grouping, width: number): OpCase => {
       probabilitiesGradient: { ...ofRows(rows), output: true },
       outputGradient: { shape: [rows, width] },
       bias: { shape: [ends.length, width] },
-      offsets: offsetsOf(grouping),
+      offsets: declareOffsets(grouping),
     },
     run: ({ probabilitiesGradient, outputGradient, bias, offsets }) =>
       groupedBiasBackward({
@@ -107,7 +107,7 @@ export const gradientCases: readonly GradientCase[] = [
       input: { shape: [6, 4] },
       bias: { shape: [3, 4] },
       probabilities: { shape: [6] },
-      offsets: offsetsOf(grouping),
+      offsets: declareOffsets(grouping),
     },
     differentiable: ['bias', 'probabilities'],
     outputShape: [6, 4],

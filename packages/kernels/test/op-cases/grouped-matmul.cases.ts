@@ -1,6 +1,6 @@
 import { groupedMatmul, groupedWeightGradient } from '../../src/index.js';
 import { timedKind } from './benchmark-sizes.js';
-import { type Grouping, groupings, offsetsOf } from './grouped-offsets.js';
+import { declareOffsets, type Grouping, groupings } from './grouped-offsets.js';
 import type { GradientCase, OpCase } from './op-case.js';
 
 // N outputs, K inputs
@@ -22,7 +22,7 @@ const matmul = (grouping: Grouping, [outputs, inputs]: Sizes, transposeWeights: 
       output: { shape: [rows, outputs], output: true },
       input: { shape: [rows, inputs] },
       weights: { shape: [ends.length, ...(transposeWeights ? [outputs, inputs] : [inputs, outputs])] },
-      offsets: offsetsOf(grouping),
+      offsets: declareOffsets(grouping),
     },
     run: ({ output, input, weights, offsets }) =>
       groupedMatmul({
@@ -50,7 +50,7 @@ const gradient = (grouping: Grouping, [outputs, inputs]: Sizes, accumulate: bool
       },
       outputGradient: { shape: [rows, outputs] },
       input: { shape: [rows, inputs] },
-      offsets: offsetsOf(grouping),
+      offsets: declareOffsets(grouping),
     },
     run: ({ weightGradient, outputGradient, input, offsets }) =>
       groupedWeightGradient({
@@ -130,7 +130,7 @@ export const gradientCases: readonly GradientCase[] = [
     tensors: {
       input: { shape: [6, 4] },
       weights: { shape: [3, 5, 4] },
-      offsets: offsetsOf(grouping),
+      offsets: declareOffsets(grouping),
     },
     differentiable: ['input', 'weights'],
     outputShape: [6, 5],

@@ -7,7 +7,7 @@ export interface Grouping {
   readonly ends: readonly number[];
 }
 
-export const offsetsOf = ({ ends }: Grouping): TensorSpec => ({
+export const declareOffsets = ({ ends }: Grouping): TensorSpec => ({
   shape: [ends.length + 1],
   dtype: 'int32',
   values: [0, ...ends],

@@ -1,12 +1,12 @@
 import { layerNormBackward, layerNormForward } from '../../src/index.js';
 import {
+  countRows,
+  declareGradients,
   epsilon,
   gradientParts,
-  gradientsOf,
   normBenchmarks,
   normShapes,
   normTolerance,
-  rowsOf,
   rstdOfRows,
 } from './norm-cases.js';
 import type { GradientCase, OpCase, Tensors } from './op-case.js';
@@ -18,8 +18,8 @@ const forwardCase = (shape: readonly number[]): OpCase => ({
   operation: 'layer_norm_forward',
   tensors: {
     output: { shape, output: true },
-    mean: { shape: [rowsOf(shape)], dtype: 'float32', output: true },
-    rstd: { shape: [rowsOf(shape)], dtype: 'float32', output: true },
+    mean: { shape: [countRows(shape)], dtype: 'float32', output: true },
+    rstd: { shape: [countRows(shape)], dtype: 'float32', output: true },
     input: { shape, scale: 3 },
     weight: { shape: [shape.at(-1)!] },
     bias: { shape: [shape.at(-1)!] },
@@ -41,8 +41,8 @@ const backwardInputs = (shape: readonly number[]) =>
   ({
     outputGradient: { shape },
     input: { shape },
-    mean: { shape: [rowsOf(shape)], dtype: 'float32', scale: 0.1 },
-    rstd: rstdOfRows(rowsOf(shape)),
+    mean: { shape: [countRows(shape)], dtype: 'float32', scale: 0.1 },
+    rstd: rstdOfRows(countRows(shape)),
     weight: { shape: [shape.at(-1)!] },
   }) as const;
 
@@ -65,7 +65,7 @@ const backwardCases = (shape: readonly number[]): OpCase[] =>
     name: `layer_norm_backward ${part} [${shape}]`,
     operation: 'layer_norm_backward',
     tensors: {
-      ...gradientsOf(part, { shape, weights: ['weightGradient', 'biasGradient'] }),
+      ...declareGradients(part, { shape, weights: ['weightGradient', 'biasGradient'] }),
       ...backwardInputs(shape),
     },
     run: runBackward,

@@ -30,7 +30,7 @@ const variants: Variant[] = [
 const whole = [0.3, 200, -200, -1e30, -1e30, 5, 88, 1e4, -3];
 const part = [0.1, -200, 200, -1e30, 7, -1e30, 90, 1e4 + 1, -700, 2];
 
-function caseOf(variant: Variant): OpCase {
+function makeCase(variant: Variant): OpCase {
   const { name, positions, batch, heads, headSize, around: [before, after] = [0, 0] } = variant;
   const isPacked = batch === undefined;
   const all = before + positions + after;
@@ -79,7 +79,7 @@ function caseOf(variant: Variant): OpCase {
 
 const benchmarks = benchmarkSizes.map(({ preset, sequence, batch, hidden }): OpCase => {
   const variant = { name: preset, positions: sequence, batch, heads: 4, headSize: hidden / 4 };
-  return { ...caseOf(variant), benchmark: {} };
+  return { ...makeCase(variant), benchmark: {} };
 });
 
-export const cases: readonly OpCase[] = [...variants.map(caseOf), ...benchmarks];
+export const cases: readonly OpCase[] = [...variants.map(makeCase), ...benchmarks];

@@ -5,7 +5,7 @@ import type { OpCase } from './op-case.js';
 const float32 = 'float32' as const;
 // one element, a number that is no multiple of a vector, and enough elements for several threads
 const sizes = [1, 37, 20011];
-const scalarsOf = (updates: boolean) =>
+const declareScalars = (updates: boolean) =>
   ({ shape: [5], dtype: float32, values: [0.01, 1, 1, 0.5, updates ? 1 : 0] }) as const;
 
 const momentum = (size: number, { nesterov = true, updates = true, name = `${size}` } = {}): OpCase => ({
@@ -14,7 +14,7 @@ const momentum = (size: number, { nesterov = true, updates = true, name = `${siz
   tensors: {
     momentum: { shape: [size], dtype: float32, output: true, accumulated: true },
     gradient: { shape: [size], dtype: float32, output: true, accumulated: true },
-    scalars: scalarsOf(updates),
+    scalars: declareScalars(updates),
   },
   run: ({ momentum, gradient, scalars }) =>
     muonMomentum({
@@ -78,7 +78,7 @@ const update = (
   tensors: {
     parameter: { shape: [size], dtype: float32, output: true, accumulated: true },
     direction: { shape: [size], dtype: float32, output: true, accumulated: true },
-    scalars: scalarsOf(updates),
+    scalars: declareScalars(updates),
     ...(withModelParameter ? { modelParameter: { shape: [size], output: true, accumulated: true } } : {}),
   },
   run: ({ parameter, modelParameter, direction, scalars }) =>

@@ -10,7 +10,7 @@ export const normShapes: readonly (readonly number[])[] = [
   [33, 384],
 ];
 
-export const rowsOf = (shape: readonly number[]): number =>
+export const countRows = (shape: readonly number[]): number =>
   shape.slice(0, -1).reduce((product, dim) => product * dim, 1);
 
 /** Declares 1 / sigma of each row. */
@@ -29,7 +29,7 @@ export const normTolerance = (rowSum: string) => ({
 export const gradientParts = ['all', 'input', 'weight'] as const;
 
 /** Returns the outputs of a backward pass, and the addend to which the input gradient is added. */
-export function gradientsOf(
+export function declareGradients(
   part: (typeof gradientParts)[number],
   { shape, weights }: { readonly shape: readonly number[]; readonly weights: readonly string[] },
 ): OpCase['tensors'] {
@@ -42,10 +42,10 @@ export function gradientsOf(
 
 /** The cases of each benchmarked model. */
 export const normBenchmarks = (
-  casesOf: (size: (typeof benchmarkSizes)[number]) => readonly OpCase[],
+  makeCases: (size: (typeof benchmarkSizes)[number]) => readonly OpCase[],
 ): readonly OpCase[] =>
   benchmarkSizes.flatMap((size) =>
-    casesOf(size).map((one) => ({
+    makeCases(size).map((one) => ({
       ...one,
       name: `${one.name} ${size.preset}`,
       benchmark: {},

@@ -21,7 +21,7 @@ const sizes: readonly Sizes[] = [
 ];
 
 /** Returns the slots in another order: 7 is coprime to their number, and dropped slots are at the end. */
-function placesOf({ rows, topK, drops = false }: Sizes): { sources: number[]; positions: number[] } {
+function makePlaces({ rows, topK, drops = false }: Sizes): { sources: number[]; positions: number[] } {
   const slots = Array.from({ length: rows * topK }, (_, index) => (index * 7) % (rows * topK));
   const kept = slots.filter((slot) => !drops || slot % 4 !== 1);
   const positions = new Array<number>(slots.length).fill(-1);
@@ -31,39 +31,39 @@ function placesOf({ rows, topK, drops = false }: Sizes): { sources: number[]; po
   return { sources: [...kept, ...new Array<number>(slots.length - kept.length).fill(-1)], positions };
 }
 
-const sourcesOf = (size: Sizes): TensorSpec => ({
+const declareSources = (size: Sizes): TensorSpec => ({
   shape: [size.rows * size.topK],
   dtype: 'int32',
-  values: placesOf(size).sources,
+  values: makePlaces(size).sources,
 });
-const positionsOf = (size: Sizes): TensorSpec => ({
+const declarePositions = (size: Sizes): TensorSpec => ({
   shape: [size.rows, size.topK],
   dtype: 'int32',
-  values: placesOf(size).positions,
+  values: makePlaces(size).positions,
 });
 
-const nameOf = ({ rows, topK, hidden, drops }: Sizes): string =>
+const nameCase = ({ rows, topK, hidden, drops }: Sizes): string =>
   `of ${topK} slots [${rows}, ${hidden}]${drops ? ' dropped' : ''}`;
 
 const permute = (size: Sizes): OpCase => ({
-  name: `permute_rows ${nameOf(size)}`,
+  name: `permute_rows ${nameCase(size)}`,
   operation: 'permute_rows',
   tensors: {
     output: { shape: [size.rows * size.topK, size.hidden], output: true },
     input: { shape: [size.rows, size.hidden] },
-    sources: sourcesOf(size),
+    sources: declareSources(size),
   },
   run: ({ output, input, sources }) =>
     permuteRows({ output: output!, input: input!, sources: sources!, topK: size.topK }),
 });
 
 const combine = (size: Sizes): OpCase => ({
-  name: `combine_rows ${nameOf(size)}`,
+  name: `combine_rows ${nameCase(size)}`,
   operation: 'combine_rows',
   tensors: {
     output: { shape: [size.rows, size.hidden], output: true },
     rows: { shape: [size.rows * size.topK, size.hidden] },
-    positions: positionsOf(size),
+    positions: declarePositions(size),
   },
   run: ({ output, rows, positions }) => combineRows({ output: output!, rows: rows!, positions: positions! }),
 });
@@ -88,8 +88,8 @@ export const gradientCases: readonly GradientCase[] = [
     name: 'permute_rows',
     tensors: {
       input: { shape: [numRows, 5] },
-      sources: sourcesOf(gradientSize),
-      positions: positionsOf(gradientSize),
+      sources: declareSources(gradientSize),
+      positions: declarePositions(gradientSize),
     },
     differentiable: ['input'],
     outputShape: [numSlots, 5],
@@ -102,8 +102,8 @@ export const gradientCases: readonly GradientCase[] = [
     name: 'combine_rows',
     tensors: {
       rows: { shape: [numSlots, 5] },
-      sources: sourcesOf(gradientSize),
-      positions: positionsOf(gradientSize),
+      sources: declareSources(gradientSize),
+      positions: declarePositions(gradientSize),
     },
     differentiable: ['rows'],
     outputShape: [numRows, 5],

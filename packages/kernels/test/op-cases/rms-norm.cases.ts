@@ -1,12 +1,12 @@
 import { rmsNormBackward, rmsNormForward, splitProjection, tidy } from '../../src/index.js';
 import {
+  countRows,
+  declareGradients,
   epsilon,
   gradientParts,
-  gradientsOf,
   normBenchmarks,
   normShapes,
   normTolerance,
-  rowsOf,
   rstdOfRows,
 } from './norm-cases.js';
 import type { GradientCase, OpCase, Tensors } from './op-case.js';
@@ -24,7 +24,7 @@ const forwardCase = (shape: readonly number[]): OpCase => ({
   operation: 'rms_norm_forward',
   tensors: {
     output: { shape, output: true },
-    rstd: { shape: [rowsOf(shape)], dtype: 'float32', output: true },
+    rstd: { shape: [countRows(shape)], dtype: 'float32', output: true },
     input: { shape, scale: 3 },
     weight: { shape: [shape.at(-1)!] },
   },
@@ -39,10 +39,10 @@ const partCase = (shape: readonly number[]): OpCase => ({
   operation: 'rms_norm_forward',
   tensors: {
     output: { shape, output: true },
-    rstd: { shape: [rowsOf(shape)], dtype: 'float32', output: true },
+    rstd: { shape: [countRows(shape)], dtype: 'float32', output: true },
     input: { shape, scale: 3 },
     weight: { shape: [shape.at(-1)!] },
-    squares: { shape: [rowsOf(shape)], dtype: 'float32', values: (row) => 5 + row },
+    squares: { shape: [countRows(shape)], dtype: 'float32', values: (row) => 5 + row },
   },
   run: ({ output, rstd, input, weight, squares }) =>
     rmsNormForward({
@@ -77,7 +77,7 @@ const partBackwardCases = (shape: readonly number[]): OpCase[] =>
     name: `${name} of a part`,
     tensors: {
       ...tensors,
-      products: { shape: [rowsOf(shape)], dtype: 'float32', values: (row: number) => row - 1.5 },
+      products: { shape: [countRows(shape)], dtype: 'float32', values: (row: number) => row - 1.5 },
     },
   }));
 
@@ -86,10 +86,10 @@ const backwardCases = (shape: readonly number[]): OpCase[] =>
     name: `rms_norm_backward ${part} [${shape}]`,
     operation: 'rms_norm_backward',
     tensors: {
-      ...gradientsOf(part, { shape, weights: ['weightGradient'] }),
+      ...declareGradients(part, { shape, weights: ['weightGradient'] }),
       outputGradient: { shape },
       input: { shape },
-      rstd: rstdOfRows(rowsOf(shape)),
+      rstd: rstdOfRows(countRows(shape)),
       weight: { shape: [shape.at(-1)!] },
     },
     run: runBackward,

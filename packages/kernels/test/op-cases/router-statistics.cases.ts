@@ -43,13 +43,13 @@ const rowWeights = (rows: number) => ({
   } as const,
 });
 
-const nameOf = (operation: string, { rows, experts, topK, sequences }: Sizes, rest: string): string =>
+const nameCase = (operation: string, { rows, experts, topK, sequences }: Sizes, rest: string): string =>
   `${operation} ${topK} of ${experts} experts, ${rows} rows of ${sequences} sequences, ${rest}`;
 
 const forward = (size: Sizes, scoreFunction: RouterScoreFunction, { hasWeights }: Options = {}): OpCase => {
   const { rows, experts, topK, sequences } = size;
   return {
-    name: nameOf('router_statistics_forward', size, `${scoreFunction}${hasWeights ? ' weights' : ''}`),
+    name: nameCase('router_statistics_forward', size, `${scoreFunction}${hasWeights ? ' weights' : ''}`),
     operation: 'router_statistics_forward',
     tensors: {
       counts: { shape: [sequences, experts], output: true },
@@ -84,7 +84,7 @@ const backward = (
   const { rows, experts, sequences } = size;
   const what = `${scoreFunction}${hasWeights ? ' weights' : ''}${of ? ` of ${of}` : ''}`;
   return {
-    name: nameOf('router_statistics_backward', size, what),
+    name: nameCase('router_statistics_backward', size, what),
     operation: 'router_statistics_backward',
     tensors: {
       logitsGradient: { shape: [rows, experts], output: true },

@@ -39,7 +39,7 @@ const tolerance = {
   reason: 'exponentials to 2 ulp, in a quotient of two sums of them',
 };
 
-const nameOf = ({ rows, experts, topK }: Sizes, { scoreFunction, ...rest }: Routing): string =>
+const nameCase = ({ rows, experts, topK }: Sizes, { scoreFunction, ...rest }: Routing): string =>
   `${topK} of ${experts} experts, ${rows} rows, ${scoreFunction}${Object.entries(rest)
     .map(([name, value]) => ` ${name} ${value}`)
     .join('')}`;
@@ -56,7 +56,7 @@ const forward = (
   routing: Routing,
   { bias, chosen, logits = {} }: { bias?: TensorSpec; chosen?: boolean; logits?: Partial<TensorSpec> } = {},
 ): OpCase => ({
-  name: `router_forward ${nameOf(size, routing)}${bias ? ' bias' : ''}${chosen ? ' chosen' : ''}`,
+  name: `router_forward ${nameCase(size, routing)}${bias ? ' bias' : ''}${chosen ? ' chosen' : ''}`,
   operation: 'router_forward',
   tensors: {
     probabilities: { shape: [size.rows, size.topK], output: true },
@@ -76,7 +76,7 @@ const forward = (
 });
 
 const backward = (size: Sizes, routing: Routing): OpCase => ({
-  name: `router_backward ${nameOf(size, routing)}`,
+  name: `router_backward ${nameCase(size, routing)}`,
   operation: 'router_backward',
   tensors: {
     logitsGradient: { shape: [size.rows, size.experts], output: true },
@@ -160,7 +160,7 @@ export const gradientCases: readonly GradientCase[] = [1, 3].flatMap((topK) =>
   routings.map((routing): GradientCase => {
     const size = { rows: 4, experts: 7, topK };
     return {
-      name: `router ${nameOf(size, routing)}`,
+      name: `router ${nameCase(size, routing)}`,
       tensors: {
         logits: { shape: [4, 7] },
         experts: { shape: [4, topK], dtype: 'int32', output: true },

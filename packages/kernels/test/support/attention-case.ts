@@ -90,17 +90,17 @@ export const after =
 export const philoxKey = [0x9e3779b9, 12345] as const;
 
 /** Returns the global number of a sample and of a head, which decide about dropout. */
-export const sampleNumberOf = (one: AttentionCase, sample: number): number =>
+export const computeSampleNumber = (one: AttentionCase, sample: number): number =>
   one.sampleNumbers?.[sample] ?? 2 ** 33 + 70_000 + sample;
-export const headNumberOf = ({ firstHead = 3 }: AttentionCase, head: number): number => firstHead + head;
+export const computeHeadNumber = ({ firstHead = 3 }: AttentionCase, head: number): number => firstHead + head;
 
 export const sum = (numbers: readonly number[]): number =>
   numbers.reduce((total, number) => total + number, 0);
-const lengthOf = ([first, end]: Range): number => end - first;
+const measureLength = ([first, end]: Range): number => end - first;
 
 /** Returns the first row of each packed sample, and the end of the last. */
-export const startsOf = (ranges: readonly Range[]): number[] =>
-  [0, ...ranges].map((_, index) => sum(ranges.slice(0, index).map(lengthOf)));
+export const computeStarts = (ranges: readonly Range[]): number[] =>
+  [0, ...ranges].map((_, index) => sum(ranges.slice(0, index).map(measureLength)));
 
 export interface AttentionShapes {
   readonly query: readonly number[];
@@ -110,12 +110,12 @@ export interface AttentionShapes {
   readonly logSumExp: readonly number[];
 }
 
-export function shapesOf(one: AttentionCase): AttentionShapes {
+export function listShapes(one: AttentionCase): AttentionShapes {
   const { queries, keys, isPacked, rest = [0, 0], heads, headsPerGroup = 1, headSize } = one;
   const { valueSize = headSize } = one;
-  const rowsOf = (ranges: readonly Range[], ofNone: number): number[] =>
-    isPacked ? [sum(ranges.map(lengthOf)) + ofNone] : [lengthOf(ranges[0]!), ranges.length];
-  const [ofQueries, ofKeys] = [rowsOf(queries, rest[0]), rowsOf(keys, rest[1])];
+  const chooseRows = (ranges: readonly Range[], ofNone: number): number[] =>
+    isPacked ? [sum(ranges.map(measureLength)) + ofNone] : [measureLength(ranges[0]!), ranges.length];
+  const [ofQueries, ofKeys] = [chooseRows(queries, rest[0]), chooseRows(keys, rest[1])];
   const groups = heads / headsPerGroup;
   return {
     query: [...ofQueries, heads, headSize],
@@ -132,7 +132,7 @@ const gap = 5;
 /** Returns the shape of the projection of a case: its last dimensions are the rows of a group. */
 function projectionShape(one: AttentionCase): readonly number[] {
   const { headsPerGroup = 1, headSize, valueSize = headSize } = one;
-  const outer = shapesOf(one).key.slice(0, -1);
+  const outer = listShapes(one).key.slice(0, -1);
   return valueSize === headSize
     ? [...outer, headsPerGroup + 2, headSize]
     : [...outer, (headsPerGroup + 1) * headSize + valueSize];
@@ -142,30 +142,30 @@ function projectionShape(one: AttentionCase): readonly number[] {
 export function projectedSpecs(one: AttentionCase, suffix: '' | 'Gradient' = ''): Record<string, TensorSpec> {
   const { memory = 'tensors', isExact = false } = one;
   const isGradient = suffix !== '';
-  const specOf = (shape: readonly number[]): TensorSpec => ({
+  const declareSpec = (shape: readonly number[]): TensorSpec => ({
     shape,
     output: isGradient,
     // elements between the heads stay as they are
     accumulated: isGradient && (isExact || memory === 'gaps'),
     ...(isGradient && isExact && { dtype: 'float32' }),
   });
-  if (memory === 'projection') return { [`qkv${suffix}`]: specOf(projectionShape(one)) };
-  const { query, key, value } = shapesOf(one);
+  if (memory === 'projection') return { [`qkv${suffix}`]: declareSpec(projectionShape(one)) };
+  const { query, key, value } = listShapes(one);
   return Object.fromEntries(
     Object.entries({ query, key, value }).map(([name, shape]) => [
       `${name}${suffix}`,
-      specOf(memory === 'gaps' ? [...shape.slice(0, -1), shape.at(-1)! + gap] : shape),
+      declareSpec(memory === 'gaps' ? [...shape.slice(0, -1), shape.at(-1)! + gap] : shape),
     ]),
   );
 }
 
-const stridesOf = (shape: readonly number[]): number[] =>
+const computeStrides = (shape: readonly number[]): number[] =>
   shape.map((_, dim) => shape.slice(dim + 1).reduce((size, inner) => size * inner, 1));
 
 /** Returns the parts of a projection whose values have a head size of their own. */
 function splitUnequal(one: AttentionCase, projection: Tensor): Record<'query' | 'key' | 'value', Tensor> {
   const { headsPerGroup = 1, headSize, valueSize = headSize } = one;
-  const [outer, strides] = [projection.shape.slice(0, -1), stridesOf(projection.shape)];
+  const [outer, strides] = [projection.shape.slice(0, -1), computeStrides(projection.shape)];
   const row = (offset: number, size: number) =>
     projection.strided({ offset, shape: [...outer, size], strides });
   return {
@@ -179,7 +179,7 @@ function splitUnequal(one: AttentionCase, projection: Tensor): Record<'query' | 
 }
 
 /** Returns queries, keys and values as views of the tensors that hold them. */
-export function operandsOf(
+export function viewOperands(
   one: AttentionCase,
   tensors: Tensors,
   suffix: '' | 'Gradient' = '',
@@ -192,15 +192,15 @@ export function operandsOf(
   const withoutGaps = (tensor: Tensor) =>
     tensor.strided({
       shape: [...tensor.shape.slice(0, -1), tensor.shape.at(-1)! - gap],
-      strides: stridesOf(tensor.shape),
+      strides: computeStrides(tensor.shape),
     });
   return { query: withoutGaps(query!), key: withoutGaps(key!), value: withoutGaps(value!) };
 }
 
 /** Returns the index in the tensor that holds it of every element of an operand, in the operand's order. */
-export function elementsOf(one: AttentionCase, name: 'query' | 'key' | 'value'): Float64Array {
+export function listElements(one: AttentionCase, name: 'query' | 'key' | 'value'): Float64Array {
   const { memory = 'tensors', headsPerGroup = 1, headSize } = one;
-  const shape = shapesOf(one)[name];
+  const shape = listShapes(one)[name];
   const [heads, size] = [shape.at(-2)!, shape.at(-1)!];
   const width = projectionShape(one)
     .slice(shape.length - 1)
@@ -224,7 +224,7 @@ export interface Place {
 }
 
 /** Returns the place of every row of queries or keys; undefined for a row of no sample. */
-export function placesOf(one: AttentionCase, of: 'queries' | 'keys'): Array<Place | undefined> {
+export function listPlaces(one: AttentionCase, of: 'queries' | 'keys'): Array<Place | undefined> {
   const { isPacked, rest = [0, 0] } = one;
   const perSample = one[of].map(([first, end], sample) =>
     Array.from({ length: end - first }, (_, index): Place => ({ sample, position: first + index })),
@@ -235,7 +235,7 @@ export function placesOf(one: AttentionCase, of: 'queries' | 'keys'): Array<Plac
 
 /** Returns the index in logSumExp of a row of queries and a head. */
 export function statisticAt(one: AttentionCase, row: number, head: number): number {
-  const { logSumExp } = shapesOf(one);
+  const { logSumExp } = listShapes(one);
   const [batch, numRows] = [one.queries.length, logSumExp.at(-1)!];
   if (one.isPacked) return head * numRows + row;
   return ((row % batch) * one.heads + head) * numRows + Math.floor(row / batch);
@@ -262,10 +262,10 @@ export function visibilitySpecs(one: AttentionCase): Record<string, TensorSpec> 
   });
   const specs: Record<string, TensorSpec> = {};
   if (isPacked) {
-    specs.starts = int32(startsOf(keys));
+    specs.starts = int32(computeStarts(keys));
     if (keys.some(([first]) => first !== 0)) specs.firstKeys = int32(keys.map(([first]) => first));
     if (queries !== keys) {
-      specs.queryStarts = int32(startsOf(queries));
+      specs.queryStarts = int32(computeStarts(queries));
       specs.firstQueries = int32(queries.map(([first]) => first));
     }
   }
@@ -286,27 +286,27 @@ export function visibilitySpecs(one: AttentionCase): Record<string, TensorSpec> 
     };
   }
   if (dropout !== undefined) {
-    const values = (sample: number) => sampleNumberOf(one, sample);
+    const values = (sample: number) => computeSampleNumber(one, sample);
     specs.samples = { shape: [queries.length], dtype: 'int64', values };
   }
   return specs;
 }
 
 /** Returns the number of scores of packed samples. */
-export const numScoresOf = ({ queries, keys }: AttentionCase): number =>
-  sum(queries.map((range, sample) => lengthOf(range) * lengthOf(keys[sample]!)));
+export const countScores = ({ queries, keys }: AttentionCase): number =>
+  sum(queries.map((range, sample) => measureLength(range) * measureLength(keys[sample]!)));
 
 /** Returns the options of a call from the tensors that `visibilitySpecs` declares. */
-export function optionsOf(one: AttentionCase, tensors: Tensors): AttentionOptions {
+export function makeOptions(one: AttentionCase, tensors: Tensors): AttentionOptions {
   const { queries, keys, isPacked, causal, windowSize, dropout, scale } = one;
   const { starts, firstKeys, queryStarts, firstQueries, keyStart, keyMask, samples } = tensors;
-  const longestOf = (ranges: readonly Range[]) => Math.max(...ranges.map(lengthOf));
+  const findLongest = (ranges: readonly Range[]) => Math.max(...ranges.map(measureLength));
   const packedSamples = {
     starts: starts!,
-    longest: longestOf(keys),
-    numScores: numScoresOf(one),
+    longest: findLongest(keys),
+    numScores: countScores(one),
     first: firstKeys,
-    queries: queryStarts && { starts: queryStarts, longest: longestOf(queries), first: firstQueries },
+    queries: queryStarts && { starts: queryStarts, longest: findLongest(queries), first: firstQueries },
   };
   const inSequence = { firstQuery: queries[0]![0], firstKey: keys[0]![0], keyStart, keyMask };
   const [keyLow, keyHigh] = philoxKey;
@@ -315,7 +315,7 @@ export function optionsOf(one: AttentionCase, tensors: Tensors): AttentionOption
     dropout:
       dropout === undefined
         ? undefined
-        : { probability: dropout, keyLow, keyHigh, samples: samples!, headOffset: headNumberOf(one, 0) },
+        : { probability: dropout, keyLow, keyHigh, samples: samples!, headOffset: computeHeadNumber(one, 0) },
     ...(scale !== undefined && { scale }),
   };
 }

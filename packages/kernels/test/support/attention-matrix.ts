@@ -120,7 +120,7 @@ export interface MatrixCase {
   readonly values: Readonly<Record<string, string>>;
 }
 
-function caseOf(packing: 'padded' | 'packed', values: Readonly<Record<string, string>>): MatrixCase {
+function makeCase(packing: 'padded' | 'packed', values: Readonly<Record<string, string>>): MatrixCase {
   const chosen = Object.entries(values).flatMap(([property, value]) => properties[property]?.[value] ?? []);
   const of = samples[packing][values.samples!]!;
   const all: Choice & Samples = Object.assign({}, ...chosen, of);
@@ -148,7 +148,7 @@ export function attentionMatrix(): MatrixCase[] {
         const drawn = Object.entries(choices).map(([other, of]) => [other, draw(Object.keys(of))]);
         // a projection needs whole samples
         const whole = value === 'projection' ? { samples: 'whole sequences' } : {};
-        return caseOf(packing, { ...Object.fromEntries(drawn), ...whole, [property]: value });
+        return makeCase(packing, { ...Object.fromEntries(drawn), ...whole, [property]: value });
       }),
     );
   });

@@ -1,16 +1,16 @@
 import {
   type AttentionCase,
+  computeHeadNumber,
+  computeSampleNumber,
   documentStart,
-  headNumberOf,
+  listPlaces,
   type Place,
   philoxKey,
-  placesOf,
-  sampleNumberOf,
   statisticAt,
 } from './attention-case.js';
 import { philoxElement } from './philox.js';
 
-/** The inputs of a case, in the order of their shapes (`shapesOf`). */
+/** The inputs of a case, in the order of their shapes (`listShapes`). */
 export type AttentionValues = Readonly<Record<'query' | 'key' | 'value' | 'outputGradient', Float64Array>>;
 
 /** `query`, `key` and `value` are gradients. */
@@ -29,8 +29,8 @@ export function sees(one: AttentionCase, query: Place, key: Place): boolean {
 function dropoutFactor(one: AttentionCase, head: number, query: Place, key: Place): number {
   const { dropout = 0 } = one;
   if (dropout === 0) return 1;
-  const site = { row: query.position, column: key.position, head: headNumberOf(one, head) };
-  const bits = philoxElement(philoxKey, { ...site, sample: sampleNumberOf(one, query.sample) });
+  const site = { row: query.position, column: key.position, head: computeHeadNumber(one, head) };
+  const bits = philoxElement(philoxKey, { ...site, sample: computeSampleNumber(one, query.sample) });
   return bits >= Math.floor(dropout * 2 ** 32) ? 1 / (1 - dropout) : 0;
 }
 
@@ -55,8 +55,8 @@ export function attentionOracle(one: AttentionCase, values: AttentionValues): At
     key: zeros(values.key),
     value: zeros(values.value),
   };
-  const keys = placesOf(one, 'keys');
-  for (const [row, query] of placesOf(one, 'queries').entries()) {
+  const keys = listPlaces(one, 'keys');
+  for (const [row, query] of listPlaces(one, 'queries').entries()) {
     const seen = keys.flatMap((key, index) => (query && key && sees(one, query, key) ? [index] : []));
     for (let head = 0; head < heads && seen.length > 0; head++) {
       const ofQuery = (from: Float64Array, size: number) =>

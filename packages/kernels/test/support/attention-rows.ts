@@ -1,9 +1,9 @@
 import {
   type AttentionCase,
-  placesOf,
-  sampleNumberOf,
-  shapesOf,
-  startsOf,
+  computeSampleNumber,
+  computeStarts,
+  listPlaces,
+  listShapes,
   statisticAt,
 } from './attention-case.js';
 import type { AttentionResults, AttentionValues } from './attention-oracle.js';
@@ -15,13 +15,13 @@ export interface Move {
 }
 
 /** Returns, for every row of `to`, the row of `from` for the same position of a sample; -1 without one. */
-function rowsOf({ from, to }: Move, of: 'queries' | 'keys'): number[] {
+function findRows({ from, to }: Move, of: 'queries' | 'keys'): number[] {
   const [ranges, batch] = [from[of], from[of].length];
-  const starts = startsOf(ranges);
-  const numbers = ranges.map((_, sample) => sampleNumberOf(from, sample));
-  return placesOf(to, of).map((place) => {
+  const starts = computeStarts(ranges);
+  const numbers = ranges.map((_, sample) => computeSampleNumber(from, sample));
+  return listPlaces(to, of).map((place) => {
     if (place === undefined) return -1;
-    const number = sampleNumberOf(to, place.sample);
+    const number = computeSampleNumber(to, place.sample);
     const sample = ranges.findIndex(
       ([first, end], index) => numbers[index] === number && place.position >= first && place.position < end,
     );
@@ -43,8 +43,8 @@ function rowsAt(source: Float64Array, rows: readonly number[], shape: readonly n
 
 /** Returns the inputs of `to` from the inputs of `from`; zeros where `from` has none. */
 export function moveValues(values: AttentionValues, move: Move): AttentionValues {
-  const [queries, keys] = [rowsOf(move, 'queries'), rowsOf(move, 'keys')];
-  const shapes = shapesOf(move.to);
+  const [queries, keys] = [findRows(move, 'queries'), findRows(move, 'keys')];
+  const shapes = listShapes(move.to);
   return {
     query: rowsAt(values.query, queries, shapes.query),
     key: rowsAt(values.key, keys, shapes.key),
@@ -57,8 +57,8 @@ export function moveValues(values: AttentionValues, move: Move): AttentionValues
  * Returns the results of `to` from the results of `from`; where `from` has none, those without visible keys.
  */
 export function moveResults(results: AttentionResults, move: Move): AttentionResults {
-  const [queries, keys] = [rowsOf(move, 'queries'), rowsOf(move, 'keys')];
-  const shapes = shapesOf(move.to);
+  const [queries, keys] = [findRows(move, 'queries'), findRows(move, 'keys')];
+  const shapes = listShapes(move.to);
   const logSumExp = new Float64Array(queries.length * move.to.heads).fill(Math.fround(-1e30));
   queries.forEach((row, index) => {
     for (let head = 0; row >= 0 && head < move.to.heads; head++) {
@@ -80,10 +80,10 @@ export function addGradients(
   part: Pick<AttentionResults, 'query' | 'key' | 'value'>,
   move: Move,
 ): void {
-  const shapes = shapesOf(move.to);
+  const shapes = listShapes(move.to);
   for (const name of ['query', 'key', 'value'] as const) {
     const width = shapes[name].at(-2)! * shapes[name].at(-1)!;
-    const rows = rowsOf({ from: move.to, to: move.from }, name === 'query' ? 'queries' : 'keys');
+    const rows = findRows({ from: move.to, to: move.from }, name === 'query' ? 'queries' : 'keys');
     rows.forEach((row, index) => {
       for (let at = 0; at < width; at++) to[name][row * width + at]! += part[name][index * width + at]!;
     });
@@ -91,12 +91,12 @@ export function addGradients(
 }
 
 /** Returns the values of heads [first, first + count) of a case in which every head has its own keys. */
-export function headsOf(
+export function selectHeads(
   one: AttentionCase,
   values: AttentionValues,
   [first, count]: readonly [first: number, count: number],
 ): AttentionValues {
-  const shapes = shapesOf(one);
+  const shapes = listShapes(one);
   const take = (source: Float64Array, shape: readonly number[]) => {
     const [heads, size] = [shape.at(-2)!, shape.at(-1)!];
     return source.filter((_, index) => {

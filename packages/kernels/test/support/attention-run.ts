@@ -1,8 +1,8 @@
 import {
   attentionForward,
+  countElements,
   type Device,
   type DType,
-  sizeOf,
   Tensor,
   type TensorOptions,
   tidy,
@@ -11,11 +11,11 @@ import { makeTensors, uniformStream } from '../op-cases/case-tensors.js';
 import type { TensorSpec, Tensors } from '../op-cases/op-case.js';
 import {
   type AttentionCase,
-  elementsOf,
-  operandsOf,
-  optionsOf,
+  listElements,
+  listShapes,
+  makeOptions,
   projectedSpecs,
-  shapesOf,
+  viewOperands,
   visibilitySpecs,
 } from './attention-case.js';
 import type { AttentionResults, AttentionValues } from './attention-oracle.js';
@@ -29,7 +29,7 @@ export const inputSpecs = (one: AttentionCase): Record<string, TensorSpec> => ({
 
 /** Declares the results of a forward pass. */
 export function resultSpecs(one: AttentionCase): Record<'output' | 'logSumExp', TensorSpec> {
-  const { output, logSumExp } = shapesOf(one);
+  const { output, logSumExp } = listShapes(one);
   return {
     output: { shape: output, output: true, ...(one.isExact && { dtype: 'float32' }) },
     logSumExp: { shape: logSumExp, output: true, dtype: 'float32' },
@@ -43,8 +43,8 @@ export function runForward(one: AttentionCase, tensors: Tensors): void {
     attentionForward({
       output: output!,
       logSumExp,
-      ...operandsOf(one, tensors),
-      ...optionsOf(one, tensors),
+      ...viewOperands(one, tensors),
+      ...makeOptions(one, tensors),
     }),
   );
 }
@@ -53,13 +53,13 @@ export function runForward(one: AttentionCase, tensors: Tensors): void {
 export function runBackward(one: AttentionCase, tensors: Tensors): void {
   const { output, logSumExp, outputGradient } = tensors;
   tidy(() => {
-    const gradients = operandsOf(one, tensors, 'Gradient');
+    const gradients = viewOperands(one, tensors, 'Gradient');
     differentiateAttention({
       output: output!,
       logSumExp: logSumExp!,
       outputGradient: outputGradient!,
-      ...operandsOf(one, tensors),
-      ...optionsOf(one, tensors),
+      ...viewOperands(one, tensors),
+      ...makeOptions(one, tensors),
       queryGradient: gradients.query,
       keyGradient: gradients.key,
       valueGradient: gradients.value,
@@ -72,8 +72,8 @@ export function runBackward(one: AttentionCase, tensors: Tensors): void {
 export function attentionValues(one: AttentionCase, seed = 1): AttentionValues {
   const next = uniformStream(seed);
   const of = (shape: readonly number[]) =>
-    Float64Array.from({ length: sizeOf(shape) }, () => Math.fround(next() * 2 - 1));
-  const { query, key, value, output } = shapesOf(one);
+    Float64Array.from({ length: countElements(shape) }, () => Math.fround(next() * 2 - 1));
+  const { query, key, value, output } = listShapes(one);
   return { query: of(query), key: of(key), value: of(value), outputGradient: of(output) };
 }
 
@@ -83,12 +83,12 @@ export interface Run {
 }
 
 /** Makes a tensor of these values, from an array of its dtype where there is one: that takes less time. */
-function tensorOf(values: Float64Array, options: Required<TensorOptions>): Tensor {
+function makeTensor(values: Float64Array, options: Required<TensorOptions>): Tensor {
   if (options.dtype === 'float64') return Tensor.from(values, options);
   return Tensor.from(options.dtype === 'float32' ? new Float32Array(values) : [...values], options);
 }
 
-function valuesOf(tensor: Tensor): Float64Array {
+function readValues(tensor: Tensor): Float64Array {
   if (tensor.dtype === 'float32') return new Float64Array(tensor.read<'float32'>());
   return Float64Array.from(tensor.toArray());
 }
@@ -103,8 +103,8 @@ function readOperand(
   suffix = '',
 ): Float64Array {
   const { memory = 'tensors' } = one;
-  const all = valuesOf(tensors[(memory === 'projection' ? 'qkv' : name) + suffix]!);
-  return memory === 'tensors' ? all : elementsOf(one, name).map((at) => all[at]!);
+  const all = readValues(tensors[(memory === 'projection' ? 'qkv' : name) + suffix]!);
+  return memory === 'tensors' ? all : listElements(one, name).map((at) => all[at]!);
 }
 
 /** Returns the values of the tensors that hold the operands; 7 between the heads. */
@@ -114,12 +114,12 @@ function heldValues(one: AttentionCase, values: AttentionValues): Readonly<Recor
   const held = Object.fromEntries(
     Object.entries(projectedSpecs(one)).map(([name, { shape }]) => [
       name,
-      new Float64Array(sizeOf(shape)).fill(7),
+      new Float64Array(countElements(shape)).fill(7),
     ]),
   );
   for (const name of names) {
     const to = held[memory === 'projection' ? 'qkv' : name]!;
-    elementsOf(one, name).forEach((at, index) => {
+    listElements(one, name).forEach((at, index) => {
       to[at] = values[name][index]!;
     });
   }
@@ -130,21 +130,21 @@ function heldValues(one: AttentionCase, values: AttentionValues): Readonly<Recor
  * Makes the tensors of one direction or, by default, both: results are NaN at first, gradients to
  * which the call adds zeros.
  */
-function tensorsOf(
+function createTensors(
   one: AttentionCase,
   values: AttentionValues,
   { device = 'cpu', dtype = 'float32' }: Run,
   isForwardAlone = false,
 ): Tensors {
   const held = heldValues(one, values);
-  const shapes = shapesOf(one);
+  const shapes = listShapes(one);
   const exact = dtype === 'float64' ? dtype : 'float32';
   const ofResults = one.isExact ? exact : dtype;
   const notNumbers = (shape: readonly number[], of: DType) =>
-    tensorOf(new Float64Array(sizeOf(shape)).fill(Number.NaN), { shape, dtype: of, device });
+    makeTensor(new Float64Array(countElements(shape)).fill(Number.NaN), { shape, dtype: of, device });
   const operands = Object.entries(projectedSpecs(one)).map(([name, { shape }]) => [
     name,
-    tensorOf(held[name]!, { shape, dtype, device }),
+    makeTensor(held[name]!, { shape, dtype, device }),
   ]);
   const forward: Tensors = {
     ...Object.fromEntries(operands),
@@ -157,20 +157,20 @@ function tensorsOf(
     name,
     one.isExact ? Tensor.zeros({ shape, dtype: ofResults, device }) : notNumbers(shape, ofResults),
   ]);
-  const outputGradient = tensorOf(values.outputGradient, { shape: shapes.output, dtype, device });
+  const outputGradient = makeTensor(values.outputGradient, { shape: shapes.output, dtype, device });
   return { ...forward, ...Object.fromEntries(gradients), outputGradient };
 }
 
 /** Returns output and logSumExp. */
-export function forwardOf(
+export function computeForward(
   one: AttentionCase,
   values: AttentionValues,
   run: Run = {},
 ): Pick<AttentionResults, 'output' | 'logSumExp'> {
   return tidy(() => {
-    const tensors = tensorsOf(one, values, run, true);
+    const tensors = createTensors(one, values, run, true);
     runForward(one, tensors);
-    return { output: valuesOf(tensors.output!), logSumExp: valuesOf(tensors.logSumExp!) };
+    return { output: readValues(tensors.output!), logSumExp: readValues(tensors.logSumExp!) };
   });
 }
 
@@ -178,7 +178,7 @@ export function forwardOf(
  * Returns the gradients of query, key and value with the results of a forward pass, added up `times` times if
  * they are exact.
  */
-export function backwardOf(
+export function computeBackward(
   one: AttentionCase,
   values: AttentionValues,
   {
@@ -189,11 +189,11 @@ export function backwardOf(
   }: Run & Pick<AttentionResults, 'output' | 'logSumExp'> & { readonly times?: number },
 ): Pick<AttentionResults, 'query' | 'key' | 'value'> {
   return tidy(() => {
-    const made = tensorsOf(one, values, run);
+    const made = createTensors(one, values, run);
     const tensors = {
       ...made,
-      output: tensorOf(output, made.output!),
-      logSumExp: tensorOf(logSumExp, made.logSumExp!),
+      output: makeTensor(output, made.output!),
+      logSumExp: makeTensor(logSumExp, made.logSumExp!),
     };
     for (let time = 0; time < times; time++) runBackward(one, tensors);
     const read = (name: (typeof names)[number]) => readOperand(one, name, tensors, 'Gradient');
@@ -208,10 +208,10 @@ export function attend(
   run: Run = {},
 ): { readonly inputs: AttentionValues; readonly results: AttentionResults } {
   return tidy(() => {
-    const tensors = tensorsOf(one, values, run);
+    const tensors = createTensors(one, values, run);
     runForward(one, tensors);
     runBackward(one, tensors);
-    const array = (name: string) => valuesOf(tensors[name]!);
+    const array = (name: string) => readValues(tensors[name]!);
     const read = (suffix: string) => ({
       query: readOperand(one, 'query', tensors, suffix),
       key: readOperand(one, 'key', tensors, suffix),

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { type DType, Tensor, type TypedArray } from '../../src/index.js';
 
-const dtypeOf: Readonly<Record<string, DType>> = {
+const dtypeByCode: Readonly<Record<string, DType>> = {
   F64: 'float64',
   F32: 'float32',
   BF16: 'bfloat16',
@@ -27,7 +27,7 @@ export function readSafetensors(file: URL): (name: string) => Tensor {
   const header = JSON.parse(bytes.toString('utf8', 8, 8 + headerBytes)) as Record<string, Entry>;
   return (name) => {
     const entry = header[name];
-    const dtype = entry && dtypeOf[entry.dtype];
+    const dtype = entry && dtypeByCode[entry.dtype];
     if (entry === undefined || dtype === undefined) throw new Error(`fixture ${name} is missing`);
     const tensor = Tensor.empty({ shape: entry.shape, dtype });
     const [start, end] = entry.data_offsets;

@@ -1,7 +1,7 @@
 import { MtlError } from '@mtl/errors';
 
 /** Returns the coded error that `body` must throw. */
-export function errorOf(body: () => unknown): MtlError {
+export function catchError(body: () => unknown): MtlError {
   try {
     body();
   } catch (error) {
@@ -13,6 +13,6 @@ export function errorOf(body: () => unknown): MtlError {
 
 /** Returns code and message of the coded error that `body` must throw. */
 export function refusal(body: () => unknown): string {
-  const { code, message } = errorOf(body);
+  const { code, message } = catchError(body);
   return `${code}: ${message}`;
 }

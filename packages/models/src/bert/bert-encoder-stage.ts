@@ -4,7 +4,7 @@ import type { Positions } from '../blocks/layer-sharding.js';
 import type { RowCoordinate } from '../blocks/row-coordinates.js';
 import { numOwners } from '../blocks/sequence-partition.js';
 import { numLearnedPositions } from '../blocks/transformer-configuration.js';
-import { blocksOf } from '../stages/block-specification.js';
+import { resolveBlocks } from '../stages/block-specification.js';
 import type { BatchSize, StageCall, ToDevice } from '../stages/stage-call.js';
 import { TransformerStage } from '../stages/transformer-stage.js';
 import type { TransformerStageOptions } from '../stages/transformer-stage-options.js';
@@ -32,7 +32,7 @@ export abstract class BertEncoderStage<
    *   feed-forward width or the padded vocabulary cannot be sharded evenly over the tensor-parallel processes
    */
   constructor(options: BertStageOptions, { isTied }: { readonly isTied: boolean }) {
-    const { model, block = blocksOf(options.model, bertBlock(options.model)) } = options;
+    const { model, block = resolveBlocks(options.model, bertBlock(options.model)) } = options;
     const numPositions = numLearnedPositions(model);
     super(options, {
       stack: 'encoder',
@@ -43,7 +43,7 @@ export abstract class BertEncoderStage<
         tokentype_embeddings: model.tokenTypeVocabularySize,
       },
       isTied,
-      finalNormOf: 'rows',
+      finalNormInput: 'rows',
     });
     this.#hasPositionTable = numPositions > 0;
   }
@@ -56,10 +56,10 @@ export abstract class BertEncoderStage<
   }
 
   /** Returns the rows of a micro-batch with their lengths. */
-  protected abstract sizeOf(batch: Batch): PaddedSize;
+  protected abstract measureSize(batch: Batch): PaddedSize;
 
   protected override activationRows(batch: Batch): readonly [rows: number, columns: number] {
-    return [numPackedRows(this.sizeOf(batch), this.#rowDivisor) / numOwners(this.sequence), 1];
+    return [numPackedRows(this.measureSize(batch), this.#rowDivisor) / numOwners(this.sequence), 1];
   }
 
   /** On the first stage, passes also read positions if the model has a position embedding. */
@@ -73,7 +73,7 @@ export abstract class BertEncoderStage<
     { batch, reads, upload }: Pick<ToDevice<Batch>, 'batch' | 'reads' | 'upload'>,
     own: Positions,
   ): DeviceSequencesOptions {
-    const packing = new SamplePacking(this.sizeOf(batch), this.#rowDivisor);
+    const packing = new SamplePacking(this.measureSize(batch), this.#rowDivisor);
     const { device, isFirst, positionTables: tables, sequence: partition } = this;
     return { device, packing, partition, own, isFirst, reads, tables, upload };
   }

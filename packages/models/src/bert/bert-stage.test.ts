@@ -33,7 +33,7 @@ const model: BertModelConfiguration = {
 };
 
 /** Returns rows of a global batch; all values depend on the global sample, so that batches can be split. */
-function batchOf(samples: readonly number[], { room = 2 * samples.length + 1 } = {}): MaskedTokenBatch {
+function makeBatch(samples: readonly number[], { room = 2 * samples.length + 1 } = {}): MaskedTokenBatch {
   const [batchSize, sequenceLength] = [samples.length, 7];
   const at = (value: (sample: number, position: number) => number): Int32Array =>
     Int32Array.from({ length: batchSize * sequenceLength }, (_, index) =>
@@ -75,22 +75,22 @@ function takeLosses(stage: BertStage, microBatch: number): Record<string, number
   return Object.fromEntries(sums) as Record<string, number>;
 }
 
-const factorsOf = (batches: readonly MaskedTokenBatch[]) => ({
+const computeFactors = (batches: readonly MaskedTokenBatch[]) => ({
   lossFactors: {
     lm_loss: 1 / batches.reduce((sum, { numMasked }) => sum + numMasked, 0),
     sop_loss: 1 / batches.reduce((sum, { batchSize }) => sum + batchSize, 0),
   },
 });
 
-const callsOf = (batches: readonly MaskedTokenBatch[]) =>
-  batches.map((batch, microBatch) => ({ microBatch, batch, ...factorsOf(batches) }));
+const makeCalls = (batches: readonly MaskedTokenBatch[]) =>
+  batches.map((batch, microBatch) => ({ microBatch, batch, ...computeFactors(batches) }));
 
 function build(device: Device, dtype: DType, options: Partial<BertStageOptions> = {}) {
   return new StageUnderTest({
     stage: new BertStage({ model, device, dtype, seed: 5, ...options }),
     device,
     dtype,
-    callsOf,
+    makeCalls,
     takeLoss: (stage, microBatch) =>
       Object.values(takeLosses(stage, microBatch)).reduce((sum, value) => sum + value, 0),
   });
@@ -113,15 +113,15 @@ describe.each([
 
   it('has gradients that agree with central differences in float64, dropout included', () => {
     const built = build('reference', 'float64', placed);
-    built.expectCentralDifferences(batchOf([11, 12, 13]));
+    built.expectCentralDifferences(makeBatch([11, 12, 13]));
     built.dispose();
   });
 
   it('gives the same losses and gradients on the CPU kernels as on the reference', () => {
     const [reference, cpu] = [build('reference', 'float64', placed), build('cpu', 'float32', placed)];
-    const batches = [batchOf([3, 4, 5])];
-    const expected = reference.gradientsOf(batches);
-    const actual = cpu.gradientsOf(batches);
+    const batches = [makeBatch([3, 4, 5])];
+    const expected = reference.computeGradients(batches);
+    const actual = cpu.computeGradients(batches);
     // relative, as the design bounds layouts; float32 rounding through two layers
     expect(Math.abs(actual.loss / expected.loss - 1)).toBeLessThan(2e-6);
     expectClose(actual.gradients, expected.gradients, 1e-5);
@@ -131,9 +131,9 @@ describe.each([
 
   it('gives the same result however a batch is split, and however much room masks have', () => {
     const built = build('cpu', 'float32', placed);
-    const whole = built.gradientsOf([batchOf([0, 1, 2])]);
-    for (const batches of [[batchOf([0]), batchOf([1, 2])], [batchOf([0, 1, 2], { room: 20 })]]) {
-      const split = built.gradientsOf(batches);
+    const whole = built.computeGradients([makeBatch([0, 1, 2])]);
+    for (const batches of [[makeBatch([0]), makeBatch([1, 2])], [makeBatch([0, 1, 2], { room: 20 })]]) {
+      const split = built.computeGradients(batches);
       expect(Math.abs(whole.loss / split.loss - 1)).toBeLessThan(2e-6);
       // sums in another order
       expectClose(split.gradients, whole.gradients, 1e-5);
@@ -143,18 +143,18 @@ describe.each([
 
   it('splits backward and recomputes layers without a bit changed', () => {
     const built = build('cpu', 'float32', placed);
-    const together = built.gradientsOf([batchOf([7, 8])]);
-    expect(built.gradientsOf([batchOf([7, 8])], true)).toEqual(together);
+    const together = built.computeGradients([makeBatch([7, 8])]);
+    expect(built.computeGradients([makeBatch([7, 8])], true)).toEqual(together);
     const recomputation = { granularity: 'full', method: 'uniform', numLayers: 1 } as const;
     const recomputed = build('cpu', 'float32', { ...placed, recomputation });
-    expect(recomputed.gradientsOf([batchOf([7, 8])])).toEqual(together);
+    expect(recomputed.computeGradients([makeBatch([7, 8])])).toEqual(together);
     built.dispose();
     recomputed.dispose();
   });
 
   it('needs the values of parameters only while their units are used', () => {
     const built = build('cpu', 'float32', placed);
-    built.expectUnitsSuffice([batchOf([3]), batchOf([4])]);
+    built.expectUnitsSuffice([makeBatch([3]), makeBatch([4])]);
     built.dispose();
   });
 
@@ -164,10 +164,10 @@ describe.each([
     const stages = Array.from({ length: numStages }, (_, start) =>
       build('cpu', 'float32', { ...staged, layers: { start, end: start + 1 } }),
     );
-    const batch = batchOf([1, 2]);
-    const expected = whole.gradientsOf([batch]);
+    const batch = makeBatch([1, 2]);
+    const expected = whole.computeGradients([batch]);
     for (const { stage } of stages) for (const { mainGradient } of stage.parameters) mainGradient.zero();
-    const call = { microBatch: 0, batch, ...factorsOf([batch]) };
+    const call = { microBatch: 0, batch, ...computeFactors([batch]) };
     let input: Tensor | undefined;
     for (const { stage } of stages) {
       const boundary = stage.forward({ ...call, input });
@@ -217,20 +217,20 @@ describe.each([
 describe('BertStage', () => {
   it('neither learns from padding nor depends on the tokens there', () => {
     const built = build('cpu', 'float32');
-    const batch = batchOf([4, 5]);
+    const batch = makeBatch([4, 5]);
     const { batchSize, lengths } = batch;
     const isPadding = (index: number): boolean =>
       Math.floor(index / batchSize) >= lengths[index % batchSize]!;
     const other = { ...batch, tokens: batch.tokens.map((token, index) => (isPadding(index) ? 20 : token)) };
     expect(other.tokens).not.toEqual(batch.tokens);
-    const [expected, actual] = [built.gradientsOf([batch]), built.gradientsOf([other])];
+    const [expected, actual] = [built.computeGradients([batch]), built.computeGradients([other])];
     expect(actual).toEqual(expected);
     built.dispose();
   });
 
   it('computes nothing for padding, however much there is', () => {
     const built = build('cpu', 'float32');
-    const batch = batchOf([4, 5, 6]);
+    const batch = makeBatch([4, 5, 6]);
     // the same samples in a layout four times as long
     const sequenceLength = 4 * batch.sequenceLength;
     const lengthened = (values: Int32Array): Int32Array => {
@@ -248,12 +248,12 @@ describe('BertStage', () => {
     expect(tokens).toBe(18);
     for (const one of [batch, long])
       expect(built.stage.boundaryShape(one)).toEqual([one === batch ? 21 : 24, 1, 16]);
-    const flopsOf = (one: MaskedTokenBatch) => {
+    const countFlops = (one: MaskedTokenBatch) => {
       resetCountedFlops();
-      const result = built.gradientsOf([one]);
+      const result = built.computeGradients([one]);
       return { flops: countedFlops(), ...result };
     };
-    const [expected, actual] = [flopsOf(batch), flopsOf(long)];
+    const [expected, actual] = [countFlops(batch), countFlops(long)];
     // 24 rows instead of 21, but not 84; heads and attention the same
     expect(actual.flops / expected.flops).toBeLessThan(24 / 21);
     expect(Math.abs(actual.loss / expected.loss - 1)).toBeLessThan(2e-6);
@@ -264,8 +264,8 @@ describe('BertStage', () => {
 
   it('evaluates without dropout, to the losses by their kinds', () => {
     const built = build('cpu', 'float32');
-    const batch = batchOf([1, 2]);
-    const call = { microBatch: 0, batch, ...factorsOf([batch]) };
+    const batch = makeBatch([1, 2]);
+    const call = { microBatch: 0, batch, ...computeFactors([batch]) };
     built.stage.evaluate(call);
     const first = takeLosses(built.stage, 0);
     built.stage.evaluate({ ...call, batch: { ...batch, sampleNumbers: Float64Array.of(8, 9) } });
@@ -278,7 +278,7 @@ describe('BertStage', () => {
 
   it('has one loss without the sentence-order head', () => {
     const built = build('cpu', 'float32', { model: { ...model, sentenceOrderHead: false } });
-    const batch = { ...batchOf([1, 2]), sentenceOrderLabels: undefined };
+    const batch = { ...makeBatch([1, 2]), sentenceOrderLabels: undefined };
     built.stage.evaluate({ microBatch: 0, batch, lossFactors: { lm_loss: 1 / batch.numMasked } });
     expect(Object.keys(takeLosses(built.stage, 0))).toEqual(['lm_loss']);
     built.dispose();
@@ -291,7 +291,7 @@ describe('BertStage', () => {
     const built = build('cpu', 'float32');
     const call = {
       microBatch: 0,
-      batch: { ...batchOf([1, 2]), ...change },
+      batch: { ...makeBatch([1, 2]), ...change },
       lossFactors: { lm_loss: 1, ...factors },
     };
     expect(() => built.stage.forward(call)).toThrow(
@@ -304,7 +304,7 @@ describe('BertStage', () => {
   it('leaks nothing over steps in halves and whole', () => {
     const built = build('cpu', 'float32');
     const afterSteps = Array.from({ length: 8 }, (_, step) => {
-      built.gradientsOf([batchOf([step])], step % 2 === 0);
+      built.computeGradients([makeBatch([step])], step % 2 === 0);
       return numLiveTensors();
     });
     // exact: a tensor leaked in one step would show after the next
@@ -317,7 +317,7 @@ describe('BertStage', () => {
     const padded = (sequenceLength: number): MaskedTokenBatch => {
       const [batchSize, one] = [2, new Int32Array(2 * sequenceLength)];
       return {
-        ...batchOf([0, 1]),
+        ...makeBatch([0, 1]),
         batchSize,
         sequenceLength,
         tokens: one,
@@ -327,7 +327,7 @@ describe('BertStage', () => {
     };
     const load = (batch: MaskedTokenBatch) => {
       const shapes: string[] = [];
-      const factors = factorsOf([batch]);
+      const factors = computeFactors([batch]);
       const loaded = built.stage.load({ batch, ...factors }, (values, options) => {
         shapes.push(`${options.dtype} ${options.shape.join(' ')}`);
         return Tensor.from(values, options);

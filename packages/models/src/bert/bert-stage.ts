@@ -122,7 +122,7 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     return maskedBatchToDevice(batch, options);
   }
 
-  protected sizeOf(batch: MaskedStageBatch): PaddedSize {
+  protected measureSize(batch: MaskedStageBatch): PaddedSize {
     return batch;
   }
 

@@ -5,7 +5,7 @@ import type { TaskTokenBatch } from '@mtl/layout';
 import type { StageLoss } from '@mtl/pipeline';
 import type { Positions } from '../blocks/layer-sharding.js';
 import { numOwners } from '../blocks/sequence-partition.js';
-import { asStageLoss, lossFactorOf } from '../blocks/stage-losses.js';
+import { asStageLoss, findLossFactor } from '../blocks/stage-losses.js';
 import type { StageCall, ToDevice } from '../stages/stage-call.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
 import type { BertTask } from './bert-model.js';
@@ -55,7 +55,7 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     this.parameters = [...this.bodyParameters, ...(this.#head?.parameters ?? [])];
   }
 
-  protected sizeOf({ batchSize, numChoices, sequenceLength, lengths }: TaskTokenBatch): PaddedSize {
+  protected measureSize({ batchSize, numChoices, sequenceLength, lengths }: TaskTokenBatch): PaddedSize {
     return { batchSize: batchSize * numChoices, sequenceLength, lengths };
   }
 
@@ -63,7 +63,7 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     const { batch, lossFactors, training } = call;
     const head = this.task.kind === 'span' ? SpanHead : PooledHead;
     // every stage gets labels and weights, the last one reads them
-    const targets = head.targets(batch, this.isLast ? lossFactorOf(lossFactors, 'task_loss') : 0);
+    const targets = head.targets(batch, this.isLast ? findLossFactor(lossFactors, 'task_loss') : 0);
     const isPooled = this.isLast && this.task.kind !== 'span';
     const dropsInHead = isPooled && training && this.model.hiddenDropout > 0;
     return taskBatchToDevice(batch, { ...this.sequencesOptions(call, positions), targets, dropsInHead });

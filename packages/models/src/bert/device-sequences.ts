@@ -120,7 +120,7 @@ export function sequencesToDevice(
   );
   const { indices } = ownRows;
   const numOwn = indices?.length ?? numRows;
-  const indexOf = (row: number): number => indices?.[row] ?? row;
+  const findIndex = (row: number): number => indices?.[row] ?? row;
   const packed = (values: Int32Array | undefined): Int32Array => {
     const all = packing.packed(neededTokens(values));
     return indices === undefined ? all : indices.map((index) => all[index]!);
@@ -131,8 +131,8 @@ export function sequencesToDevice(
   const host = {
     shape: [numOwn, 1] as const,
     numPositions: sequenceLength,
-    positionOf: (row: number) => packing.positions[indexOf(row)]!,
-    sampleOf: (row: number) => rowNumbers[packing.rowSamples[indexOf(row)]!]!,
+    findPosition: (row: number) => packing.positions[findIndex(row)]!,
+    findSample: (row: number) => rowNumbers[packing.rowSamples[findIndex(row)]!]!,
   };
   return {
     tokens: isFirst ? ids(packed(batch.tokens), [numOwn, 1]) : undefined,

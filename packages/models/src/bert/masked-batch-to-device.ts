@@ -1,7 +1,7 @@
 import type { Variable } from '@mtl/autograd';
 import type { MaskedTokenBatch } from '@mtl/layout';
 import type { LossFactors } from '@mtl/pipeline';
-import { lossFactorOf } from '../blocks/stage-losses.js';
+import { findLossFactor } from '../blocks/stage-losses.js';
 import { uploadConstant } from '../blocks/upload-constant.js';
 import { neededTokens } from '../stages/stage-call.js';
 import {
@@ -79,8 +79,8 @@ function targetsToDevice(
   const { lossFactors, device, packing, upload, places } = options;
   const { batchSize: b, sentenceOrderLabels } = batch;
   const masked = ownMasked(batch, options);
-  const maskedFactor = lossFactorOf(lossFactors, 'lm_loss');
-  const orderFactor = sentenceOrderLabels && lossFactorOf(lossFactors, 'sop_loss');
+  const maskedFactor = findLossFactor(lossFactors, 'lm_loss');
+  const orderFactor = sentenceOrderLabels && findLossFactor(lossFactors, 'sop_loss');
   const ids = (values: Int32Array): Variable =>
     uploadConstant(values, { shape: [values.length], dtype: 'int32', device, upload });
   const weights = (values: Float32Array): Variable =>
@@ -119,12 +119,13 @@ function ownMasked(
   const maskedPositions = neededTokens(batch.maskedPositions);
   const labels = neededTokens(batch.maskedLabels);
   const weights = neededTokens(batch.maskedWeights);
-  const placeOf = (position: number): number | undefined =>
+  const findPlace = (position: number): number | undefined =>
     places.of(packing.starts[position % batchSize]! + Math.floor(position / batchSize));
   const room = maskedPositions.length;
-  const own = Array.from(maskedPositions, (position, token) => ({ token, place: placeOf(position) })).filter(
-    ({ token, place }) => place !== undefined && (weights[token]! > 0 || places.areAll),
-  );
+  const own = Array.from(maskedPositions, (position, token) => ({
+    token,
+    place: findPlace(position),
+  })).filter(({ token, place }) => place !== undefined && (weights[token]! > 0 || places.areAll));
   // a captured pass is launched again with other batches, so it needs room for all masked tokens
   const step = upload === undefined ? Math.ceil(room / 8) : room;
   const size = Math.min(room, step * Math.max(1, Math.ceil(own.length / step)));

@@ -13,7 +13,7 @@ const sizes: fc.Arbitrary<PaddedSize> = fc
       .map((lengths) => ({ ...size, lengths: Int32Array.from(lengths) })),
   );
 
-const sumOf = (lengths: Int32Array): number => lengths.reduce((sum, length) => sum + length, 0);
+const sumLengths = (lengths: Int32Array): number => lengths.reduce((sum, length) => sum + length, 0);
 
 describe('numPackedRows', () => {
   it('has room for all tokens, little more, and is a multiple of the divisor', () => {
@@ -21,7 +21,7 @@ describe('numPackedRows', () => {
       fc.property(sizes, fc.integer({ min: 1, max: 4 }), (size, divisor) => {
         const rows = numPackedRows(size, divisor);
         const padded = size.batchSize * size.sequenceLength;
-        const unused = rows - sumOf(size.lengths);
+        const unused = rows - sumLengths(size.lengths);
         expect(unused).toBeGreaterThanOrEqual(0);
         // a step is a 32nd rounded up to a multiple of 8 rows, and rows are rounded up to a step and to the
         // divisor
@@ -69,7 +69,7 @@ describe('SamplePacking', () => {
         expect([...packing.rowSamples]).toEqual([...expected.map(({ sample }) => sample), ...rest]);
         const token = expected.map(({ sample, position }) => position * batchSize + sample + 1);
         expect([...packed]).toEqual([...token, ...rest]);
-        const ends = [...lengths].map((_, sample) => sumOf(lengths.subarray(0, sample + 1)));
+        const ends = [...lengths].map((_, sample) => sumLengths(lengths.subarray(0, sample + 1)));
         expect([...packing.starts]).toEqual([0, ...ends]);
         expect(packing.longest).toBe(Math.max(...lengths));
         expect(packing.numScores).toBe([...lengths].reduce((sum, length) => sum + length ** 2, 0));

@@ -60,8 +60,8 @@ export function taskBatchToDevice(
   const host = {
     shape: [1, numRows] as const,
     numPositions: 1,
-    positionOf: () => 0,
-    sampleOf: (row: number) => BigInt(rowNumbers[row]!),
+    findPosition: () => 0,
+    findSample: (row: number) => BigInt(rowNumbers[row]!),
   };
   const { places: _, ...ofRows } = sequencesToDevice({ ...batch, numRows, rowNumbers }, sequences);
   const variables = {

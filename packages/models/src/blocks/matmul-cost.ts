@@ -1,5 +1,5 @@
 import type { Parameter } from '@mtl/autograd';
-import { sizeOf } from '@mtl/kernels';
+import { countElements } from '@mtl/kernels';
 
 /**
  * The cost of the matmuls of layers, on all ranks together: FLOPs and the balance of a pipeline follow from
@@ -21,7 +21,7 @@ export interface MatmulCost {
 export function costOfWeights(parameters: readonly Parameter[]): MatmulCost {
   const weights = parameters
     .filter(({ matrices }) => matrices.length > 0)
-    .reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
+    .reduce((sum, { globalShape }) => sum + countElements(globalShape), 0);
   return { weights, attentionFeatures: 0 };
 }
 

@@ -6,7 +6,7 @@ import { rotaryPositions } from './rotary-positions.js';
 const rotary = { rotarySize: 4, base: 10_000, interleaved: false };
 
 /** Returns the first `numPositions` rows of a table. */
-function rowsOf(tables: PositionTables, table: ReturnType<typeof rotaryPositions>, numPositions: number) {
+function readRows(tables: PositionTables, table: ReturnType<typeof rotaryPositions>, numPositions: number) {
   using rows = tables.view(table, numPositions);
   return { shape: rows.shape, values: rows.toArray() };
 }
@@ -17,13 +17,13 @@ describe('PositionTables', () => {
     const positions = rotaryPositions(rotary);
     const values = vi.fn(positions.values);
     const [one, other] = [positions, rotaryPositions({ ...rotary })].map((table) => ({ ...table, values }));
-    const long = rowsOf(tables, one!, 6);
+    const long = readRows(tables, one!, 6);
     expect(long.shape).toEqual([6, 4]);
-    expect(rowsOf(tables, other!, 6)).toEqual(long);
-    expect(rowsOf(tables, other!, 3).values).toEqual(long.values.slice(0, 12));
+    expect(readRows(tables, other!, 6)).toEqual(long);
+    expect(readRows(tables, other!, 3).values).toEqual(long.values.slice(0, 12));
     expect(values).toHaveBeenCalledTimes(1);
-    expect(rowsOf(tables, one!, 7).values.slice(0, 24)).toEqual(long.values);
-    expect(rowsOf(tables, one!, 12).shape).toEqual([12, 4]);
+    expect(readRows(tables, one!, 7).values.slice(0, 24)).toEqual(long.values);
+    expect(readRows(tables, one!, 12).shape).toEqual([12, 4]);
     expect(values).toHaveBeenCalledTimes(2);
     tables.dispose();
   });
@@ -32,9 +32,9 @@ describe('PositionTables', () => {
     const before = numLiveTensors();
     const tables = new PositionTables('cpu');
     const [plain, slower] = [rotary, { ...rotary, base: 500_000 }].map(rotaryPositions);
-    expect(rowsOf(tables, plain!, 5)).not.toEqual(rowsOf(tables, slower!, 5));
+    expect(readRows(tables, plain!, 5)).not.toEqual(readRows(tables, slower!, 5));
     expect(numLiveTensors()).toBe(before + 2);
-    rowsOf(tables, plain!, 6);
+    readRows(tables, plain!, 6);
     // recorded passes may still read the shorter one
     expect(numLiveTensors()).toBe(before + 3);
     tables.dispose();

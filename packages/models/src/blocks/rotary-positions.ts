@@ -35,10 +35,10 @@ export function rotarySpecification(
   const { rotaryBase: base = 10_000, rotaryPercent = 1, rotaryInterleaved: interleaved = false } = model;
   const rotarySize = Math.floor(headSize * rotaryPercent);
   if (!hasRotaryPositions(model.positionEmbeddingType)) return undefined;
-  return { base, rotarySize, interleaved, scaling: scalingOf(model) };
+  return { base, rotarySize, interleaved, scaling: chooseScaling(model) };
 }
 
-function scalingOf(model: PositionVariants): RotaryScaling | undefined {
+function chooseScaling(model: PositionVariants): RotaryScaling | undefined {
   const {
     positionEmbeddingType,
     useRopeScaling = false,

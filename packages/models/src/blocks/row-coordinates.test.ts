@@ -8,8 +8,8 @@ describe('RowCoordinates', () => {
   const host = {
     shape: [4, 2] as const,
     numPositions: 4,
-    positionOf: (index: number) => Math.floor(index / 2),
-    sampleOf: (index: number) => [5n, 2n ** 40n][index % 2]!,
+    findPosition: (index: number) => Math.floor(index / 2),
+    findSample: (index: number) => [5n, 2n ** 40n][index % 2]!,
   };
 
   const tables = new PositionTables('cpu');

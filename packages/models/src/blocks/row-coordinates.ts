@@ -21,8 +21,8 @@ interface HostRows {
   readonly shape: readonly [rows: number, columns: number];
   /** P: all positions are below it. */
   readonly numPositions: number;
-  positionOf(index: number): number;
-  sampleOf(index: number): bigint;
+  findPosition(index: number): number;
+  findSample(index: number): bigint;
 }
 
 interface UploadRowsOptions {
@@ -46,35 +46,36 @@ export class RowCoordinates {
   }
 
   static upload(
-    { shape: [rows, columns], numPositions, positionOf, sampleOf }: HostRows,
+    { shape: [rows, columns], numPositions, findPosition, findSample }: HostRows,
     { reads, tables, own, device, upload }: UploadRowsOptions,
   ): RowCoordinates {
     const positions = ({ start, end }: Slice): Variable => {
       const values = new Int32Array((end - start) * columns);
-      for (let index = 0; index < values.length; index++) values[index] = positionOf(start * columns + index);
+      for (let index = 0; index < values.length; index++)
+        values[index] = findPosition(start * columns + index);
       return uploadConstant(values, { shape: [end - start, columns], dtype: 'int32', device, upload });
     };
     const samples = ({ start, end }: Slice): Variable => {
       const values = new BigInt64Array((end - start) * columns);
-      for (let index = 0; index < values.length; index++) values[index] = sampleOf(start * columns + index);
+      for (let index = 0; index < values.length; index++) values[index] = findSample(start * columns + index);
       return uploadConstant(values, { shape: [end - start, columns], dtype: 'int64', device, upload });
     };
-    const valuesOf = (coordinate: RowCoordinate): Variable => {
+    const chooseValues = (coordinate: RowCoordinate): Variable => {
       if (coordinate === 'positions') return positions(own);
       if (coordinate === 'samples') return samples(own);
       if (coordinate === 'regionPositions') return positions({ start: 0, end: rows });
       if (coordinate === 'regionSamples') return samples({ start: 0, end: rows });
       return new Variable(tables!.view(coordinate, numPositions), { requiresGradient: false });
     };
-    const byName = new Map([...reads].map((coordinate) => [nameOf(coordinate), coordinate] as const));
+    const byName = new Map([...reads].map((coordinate) => [nameCoordinate(coordinate), coordinate] as const));
     return new RowCoordinates(
-      new Map([...byName].map(([name, coordinate]) => [name, valuesOf(coordinate)] as const)),
+      new Map([...byName].map(([name, coordinate]) => [name, chooseValues(coordinate)] as const)),
     );
   }
 
   /** @throws UsageError MTL_STAGE for a coordinate that nothing declares to read */
   of(coordinate: RowCoordinate): Variable {
-    const what = nameOf(coordinate);
+    const what = nameCoordinate(coordinate);
     const variable = this.#variables.get(what);
     if (variable !== undefined) return variable;
     throw new UsageError('MTL_STAGE', `a layer reads the ${what} of rows, which it does not declare`, {
@@ -89,5 +90,5 @@ export class RowCoordinates {
 }
 
 /** Returns the name of a coordinate; coordinates with one name are the same. */
-const nameOf = (coordinate: RowCoordinate): string =>
+const nameCoordinate = (coordinate: RowCoordinate): string =>
   typeof coordinate === 'string' ? coordinate : coordinate.name;

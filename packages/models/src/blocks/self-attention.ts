@@ -21,7 +21,7 @@ import { type RotarySpecification, rotaryPositions, rotarySpecification } from '
 import type { RowCoordinate } from './row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
 import {
-  headSizeOf,
+  computeHeadSize,
   isRotatedLayer,
   type ModelOfBlocks,
   windowOfLayer,
@@ -69,10 +69,10 @@ export interface AttentionSpecification {
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */
-export function selfAttentionOf(model: ModelOfBlocks, layer: number): AttentionSpecification {
+export function specifySelfAttention(model: ModelOfBlocks, layer: number): AttentionSpecification {
   const { groupQueryAttention = false, numQueryGroups = 1, addBiasLinear: bias = true } = model;
   const { addQkvBias = false, normalization = 'LayerNorm', softmaxType = 'vanilla' } = model;
-  const headSize = headSizeOf(model);
+  const headSize = computeHeadSize(model);
   const rotary = isRotatedLayer(model, layer) ? rotarySpecification(model, headSize) : undefined;
   const windowSize = windowOfLayer(model, layer);
   const kind = normalization === 'RMSNorm' ? 'rms-norm' : 'layer-norm';
@@ -151,10 +151,10 @@ export class SelfAttention implements Sublayer {
       attentionFeatures: specification.numHeads * headSize,
     };
     const { queryKeyNorm } = specification;
-    this.#headNorm = queryKeyNorm?.wholeWidth === true ? undefined : headNormOf(options);
-    this.#wholeNorm = queryKeyNorm?.wholeWidth === true ? wholeNormOf(options, this.#groups) : undefined;
+    this.#headNorm = queryKeyNorm?.wholeWidth === true ? undefined : makeHeadNorm(options);
+    this.#wholeNorm = queryKeyNorm?.wholeWidth === true ? makeWholeNorm(options, this.#groups) : undefined;
     this.#rotaryTable = rotary && rotaryPositions(rotary);
-    this.#sinks = specification.sinks && { weight: sinkWeightOf(options, this.#groups) };
+    this.#sinks = specification.sinks && { weight: makeSinkWeight(options, this.#groups) };
     const ofRotation: RowCoordinate[] =
       this.#rotaryTable === undefined ? [] : ['regionPositions', this.#rotaryTable];
     this.reads = [...ofRotation, ...this.#qkv.reads, ...this.#projection.reads];
@@ -225,7 +225,7 @@ export class SelfAttention implements Sublayer {
 type WholeNorm = Pick<WholeHeadNormOptions, 'queryWeight' | 'keyWeight' | 'epsilon'>;
 
 /** Makes weights of the features of all heads; a rank holds the weights of its heads. */
-function wholeNormOf(
+function makeWholeNorm(
   { name, specification, factory }: SublayerOptions<AttentionSpecification>,
   { heads, groups, numGroups }: HeadGroups,
 ): WholeNorm {
@@ -257,7 +257,7 @@ function wholeNormOf(
 /**
  * Makes the scores of sinks [A]; undefined where they are not trained. A rank holds the scores of its heads.
  */
-function sinkWeightOf(
+function makeSinkWeight(
   { name, specification, factory, initialization }: SublayerOptions<AttentionSpecification>,
   { heads }: HeadGroups,
 ): Parameter | undefined {
@@ -287,7 +287,7 @@ function queryKeyAndValue(options: {
   });
 }
 
-function headNormOf({
+function makeHeadNorm({
   name,
   specification,
   factory,

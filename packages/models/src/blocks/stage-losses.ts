@@ -27,7 +27,7 @@ export function asStageLoss({ name, losses, weights }: LossVariables): StageLoss
  * Returns the factor of a loss that a stage makes.
  * @throws UsageError MTL_STAGE where the caller gives none
  */
-export function lossFactorOf(lossFactors: LossFactors, name: string): number {
+export function findLossFactor(lossFactors: LossFactors, name: string): number {
   const factor = lossFactors[name];
   if (factor !== undefined) return factor;
   throw new UsageError('MTL_STAGE', `no factor for the loss ${name}`, {
@@ -52,7 +52,7 @@ export class LayerLosses {
 
   /** @throws UsageError MTL_STAGE where a factor is missing */
   constructor({ names, lossFactors, device, upload = Tensor.from }: LayerLossesOptions) {
-    const factors = [...names].map((name) => [name, lossFactorOf(lossFactors, name)] as const);
+    const factors = [...names].map((name) => [name, findLossFactor(lossFactors, name)] as const);
     this.#factors = new Map(
       factors.map(([name, factor]) => {
         const tensor = upload(Float32Array.of(factor), { shape: [1], dtype: 'float32', device });

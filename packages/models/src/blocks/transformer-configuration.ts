@@ -51,7 +51,7 @@ export function numBlockParameters(configuration: TransformerConfiguration): num
  * Returns the features of an attention head; the default is hidden size / heads.
  * @throws ConfigurationError MTL_ATTENTION_HEADS where the heads do not divide the hidden size
  */
-export function headSizeOf({
+export function computeHeadSize({
   hiddenSize,
   numAttentionHeads,
   kvChannels,

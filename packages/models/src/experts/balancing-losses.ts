@@ -22,7 +22,10 @@ export const balancingLossNames = {
 } as const;
 
 /** Returns the losses that a mixture of experts makes, by name. */
-export const lossesOf = ({ balancingLosses, zLossCoefficient }: ExpertsSpecification): readonly string[] => [
+export const listLosses = ({
+  balancingLosses,
+  zLossCoefficient,
+}: ExpertsSpecification): readonly string[] => [
   ...balancingLosses.map(({ type }) => balancingLossNames[type]),
   ...(zLossCoefficient === undefined ? [] : [balancingLossNames.z]),
 ];
@@ -88,7 +91,7 @@ interface Balance {
   readonly factor: number;
 }
 
-function balanceOf(
+function makeBalance(
   { type }: BalancingLoss,
   { logits, specification, group, scoredLoad }: BalancingLossesOptions,
   sums: RouterSums,
@@ -100,10 +103,11 @@ function balanceOf(
     return { name, load: scoredLoad!.tensor, scoreSums: totalScoreSums, factor: 1 };
   }
   const numRows = logits.tensor.dim(0) * (group?.size ?? 1);
-  const factorOf = (rows: number): number => specification.numExperts / (specification.topK * rows * rows);
+  const computeFactor = (rows: number): number =>
+    specification.numExperts / (specification.topK * rows * rows);
   return type === 'aux_loss'
-    ? { name, load: totalCounts, scoreSums: totalScoreSums, factor: factorOf(numRows) }
-    : { name, load: sums.counts, scoreSums: sums.scoreSums, factor: factorOf(numRows / numSequences) };
+    ? { name, load: totalCounts, scoreSums: totalScoreSums, factor: computeFactor(numRows) }
+    : { name, load: sums.counts, scoreSums: sums.scoreSums, factor: computeFactor(numRows / numSequences) };
 }
 
 /** Returns the sum of products of two tensors of one size times a factor, float32 [1]. */
@@ -118,7 +122,7 @@ function scaledProduct({ load, scoreSums, factor }: Balance): Tensor {
 function addLosses(tape: Tape, options: BalancingLossesOptions, sums: RouterSums): void {
   const { logits, losses, specification } = options;
   sums.finish();
-  const balances = specification.balancingLosses.map((loss) => balanceOf(loss, options, sums));
+  const balances = specification.balancingLosses.map((loss) => makeBalance(loss, options, sums));
   const squares =
     specification.zLossCoefficient === undefined
       ? []
@@ -143,9 +147,9 @@ function addLosses(tape: Tape, options: BalancingLossesOptions, sums: RouterSums
         parameters: [],
         saved: [savedLogits, ...savedWeights.values(), { release: () => sums.dispose() }],
         backward: () => {
-          const weightOf = (name: string) => savedWeights.get(name)!.tensor;
-          using scoreGradients = scoreGradientsOf(balances, { weightOf, sums });
-          using squareGradients = squares[0] && squareGradientsOf(weightOf(squares[0].name), sums);
+          const findWeight = (name: string) => savedWeights.get(name)!.tensor;
+          using scoreGradients = computeScoreGradients(balances, { findWeight, sums });
+          using squareGradients = squares[0] && computeSquareGradients(findWeight(squares[0].name), sums);
           const { dtype, device, shape } = savedLogits.tensor;
           const logitsGradient = Tensor.empty({ shape, dtype, device });
           routerStatisticsBackward({
@@ -167,32 +171,32 @@ function addLosses(tape: Tape, options: BalancingLossesOptions, sums: RouterSums
 
 interface GradientOptions {
   /** float32 [1]: the weight of a loss. */
-  readonly weightOf: (name: string) => Tensor;
+  readonly findWeight: (name: string) => Tensor;
   readonly sums: RouterSums;
 }
 
 /** Returns the gradient of the sums of scores, [N, E]; undefined where no loss depends on them. */
-function scoreGradientsOf(
+function computeScoreGradients(
   balances: readonly Balance[],
-  { weightOf, sums }: GradientOptions,
+  { findWeight, sums }: GradientOptions,
 ): Tensor | undefined {
-  const gradientOf = ({ name, load, factor }: Balance): Tensor => {
+  const computeGradient = ({ name, load, factor }: Balance): Tensor => {
     using column = load.reshape([load.size, 1]);
-    using weight = weightOf(name).reshape([1, 1]);
+    using weight = findWeight(name).reshape([1, 1]);
     using weighted = matmul({ left: column, right: weight });
     using scaled = scale({ input: weighted, factor });
     return scaled.reshape([load.size / sums.totalCounts.size, sums.totalCounts.size]);
   };
-  const totalOf = (each: readonly Balance[]): Tensor | undefined =>
-    each.map(gradientOf).reduce<Tensor | undefined>((total, gradient) => {
+  const sumGradients = (each: readonly Balance[]): Tensor | undefined =>
+    each.map(computeGradient).reduce<Tensor | undefined>((total, gradient) => {
       if (total === undefined) return gradient;
       add({ output: total, left: total, right: gradient });
       gradient.dispose();
       return total;
     }, undefined);
   const isOfSequences = ({ load }: Balance): boolean => load.size > sums.totalCounts.size;
-  const ofSequences = totalOf(balances.filter(isOfSequences));
-  const ofAll = totalOf(balances.filter((balance) => !isOfSequences(balance)));
+  const ofSequences = sumGradients(balances.filter(isOfSequences));
+  const ofAll = sumGradients(balances.filter((balance) => !isOfSequences(balance)));
   if (ofSequences === undefined || ofAll === undefined) return ofSequences ?? ofAll;
   addToRows(ofSequences, ofAll);
   ofAll.dispose();
@@ -200,7 +204,7 @@ function scoreGradientsOf(
 }
 
 /** Returns the gradient of the sums of squares, [N]: the weight of their loss. */
-function squareGradientsOf(weight: Tensor, { numSequences }: RouterSums): Tensor {
+function computeSquareGradients(weight: Tensor, { numSequences }: RouterSums): Tensor {
   const { dtype, device } = weight;
   const gradients = Tensor.zeros({ shape: [numSequences, 1], dtype, device });
   addToRows(gradients, weight);

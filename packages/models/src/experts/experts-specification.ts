@@ -135,7 +135,7 @@ export interface ExpertsSpecification extends FeedForwardSpecification {
 type Model = TransformerConfiguration & BlockVariants & ExpertVariants;
 
 /** Returns the mixture of experts of a model that has one, with Megatron-LM's defaults. */
-export function expertsSpecificationOf(model: Model): ExpertsSpecification {
+export function specifyExperts(model: Model): ExpertsSpecification {
   const { numExperts = 1, moeRouterTopk: topK = 2, addBiasLinear: bias = true } = model;
   const { moeRouterNumGroups, moeRouterGroupTopk, moeExpertCapacityFactor: factor } = model;
   const { moeRouterEnableExpertBias = false, moeRouterBiasUpdateRate: updateRate = 1e-3 } = model;
@@ -147,7 +147,7 @@ export function expertsSpecificationOf(model: Model): ExpertsSpecification {
     bias,
     numExperts,
     topK,
-    activation: activationOf(model),
+    activation: describeActivation(model),
     router: {
       scoreFunction,
       preSoftmax: scoreFunction === 'softmax' && (model.moeRouterPreSoftmax ?? false),
@@ -158,14 +158,14 @@ export function expertsSpecificationOf(model: Model): ExpertsSpecification {
       }),
       ...(moeRouterEnableExpertBias && { expertBias: { updateRate } }),
     },
-    balancingLosses: balancingLossesOf(model),
+    balancingLosses: listBalancingLosses(model),
     zLossCoefficient: model.moeZLossCoeff,
     ...(sharedWidth !== undefined && { shared: { ffnHiddenSize: sharedWidth, gate } }),
     ...(factor !== undefined && { capacity: { factor, policy } }),
   };
 }
 
-function activationOf(model: Model): ExpertActivationSpecification {
+function describeActivation(model: Model): ExpertActivationSpecification {
   const { swiglu = false, squaredRelu = false, quickGeglu = false, geluKind } = model;
   const kind = swiglu
     ? 'swiglu'
@@ -181,7 +181,7 @@ function activationOf(model: Model): ExpertActivationSpecification {
 }
 
 /** Returns the balancing losses that have a coefficient. */
-function balancingLossesOf({
+function listBalancingLosses({
   moeRouterLoadBalancingType: types = ['aux_loss'],
   moeAuxLossCoeff: coefficients = [],
 }: Model): readonly BalancingLoss[] {

@@ -13,7 +13,7 @@ import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 import type { RowCoordinate } from '../blocks/row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from '../blocks/sublayer.js';
 import { ExpertLoad } from '../routing/expert-load.js';
-import { lossesOf, type PendingLosses, startBalancingLosses } from './balancing-losses.js';
+import { listLosses, type PendingLosses, startBalancingLosses } from './balancing-losses.js';
 import type { ExpertsSpecification } from './experts-specification.js';
 import { type OwnRows, ownRows } from './own-rows.js';
 import { RoutedExperts } from './routed-experts.js';
@@ -57,7 +57,7 @@ export class MixtureOfExperts implements Sublayer {
       ...(this.#shared?.parameters ?? []),
     ];
     this.reads = this.#shared?.reads ?? [];
-    this.losses = lossesOf(specification);
+    this.losses = listLosses(specification);
     const weights = topK * this.#experts.weightsOfExpert + (this.#shared?.weights ?? 0);
     this.matmuls = { weights, attentionFeatures: 0 };
     const { expertBias } = this.#router;

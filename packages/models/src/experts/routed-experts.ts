@@ -52,9 +52,9 @@ export class RoutedExperts {
   /** Elements of the matrices of one expert. */
   get weightsOfExpert(): number {
     const { numExperts } = this.#specification;
-    const sizeOf = ({ weight }: ExpertLayer): number =>
+    const countElements = ({ weight }: ExpertLayer): number =>
       weight.globalShape.reduce((product, size) => product * size, 1);
-    return (sizeOf(this.#up) + sizeOf(this.#down)) / numExperts;
+    return (countElements(this.#up) + countElements(this.#down)) / numExperts;
   }
 
   /** Returns the outputs of the experts, each times the probability of its row: [R, 1, H]. */

@@ -44,7 +44,7 @@ export class SharedExperts {
     const network = { kind: activation.kind, ffnHiddenSize, bias };
     this.#network = new ActivatedFeedForward(
       { ...options, specification: network, factory: factory.ofSharedExperts() },
-      activationOf(activation),
+      makeActivation(activation),
     );
     this.reads = this.#network.reads;
     this.#gate = gate
@@ -109,7 +109,7 @@ export class SharedExperts {
 const isRecomputed = ({ recomputed }: MicroBatchContext): boolean =>
   recomputed?.includes('shared_experts') === true;
 
-function activationOf({ kind, clamp, linearOffset }: ExpertActivationSpecification): FeedForwardActivation {
+function makeActivation({ kind, clamp, linearOffset }: ExpertActivationSpecification): FeedForwardActivation {
   if (kind === 'clampedQuickGeglu') return clampedGluActivation({ gate: kind, clamp, linearOffset });
   if (kind === 'squaredRelu') return squaredReluActivation;
   if (kind !== 'swiglu') return geluActivation(kind === 'geluErf' ? 'erf' : 'tanh');

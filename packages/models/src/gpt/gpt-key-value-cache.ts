@@ -1,5 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import { cast, type Device, type DType, sizeOf, Tensor, tidy } from '@mtl/kernels';
+import { cast, countElements, type Device, type DType, Tensor, tidy } from '@mtl/kernels';
 
 /** The keys and values that a layer has for each position. */
 interface KeyValueShape {
@@ -61,7 +61,7 @@ export class GptKeyValueCache {
       const rows = Math.min(capacity, windowSize + Math.max(windowSize, leastRoom));
       const slotShape = [1, numGroups, rows, headSize] as const;
       const start = size;
-      size += batchSize * sizeOf(slotShape);
+      size += batchSize * countElements(slotShape);
       return { start, slotShape, windowSize, firsts: new Array<number>(batchSize).fill(0) };
     });
     const shape = [size];
@@ -109,7 +109,7 @@ export class GptKeyValueCache {
   }
 
   #slot(tensor: Tensor, { start, slotShape }: LayerSlots, slot: number): Tensor {
-    return tensor.view({ offset: start + slot * sizeOf(slotShape), shape: slotShape });
+    return tensor.view({ offset: start + slot * countElements(slotShape), shape: slotShape });
   }
 
   #dropped(slot: number, position: number, windowSize: number): UsageError {

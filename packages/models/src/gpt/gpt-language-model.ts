@@ -104,7 +104,7 @@ export class GptLanguageModel {
     cache: GptKeyValueCache;
     sequences: readonly SequenceTokens[];
   }): Float32Array {
-    const spans = spansOf(cache, sequences);
+    const spans = listSpans(cache, sequences);
     const tape = new Tape({ recording: false });
     const { device } = this.#stage;
     const ids = (values: Int32Array): Variable =>
@@ -265,7 +265,7 @@ export class GptLanguageModel {
   }
 }
 
-function spansOf(cache: GptKeyValueCache, sequences: readonly SequenceTokens[]): TokenSpan[] {
+function listSpans(cache: GptKeyValueCache, sequences: readonly SequenceTokens[]): TokenSpan[] {
   let start = 0;
   return sequences.map(({ slot, tokens }) => {
     const position = cache.lengths[slot];

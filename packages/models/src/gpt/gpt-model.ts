@@ -3,7 +3,7 @@ import type {
   PositionVariants,
   TransformerConfiguration,
 } from '../blocks/transformer-configuration.js';
-import { type ExpertVariants, expertsSpecificationOf, hasExperts } from '../experts/experts-specification.js';
+import { type ExpertVariants, hasExperts, specifyExperts } from '../experts/experts-specification.js';
 import {
   type BlockOfLayer,
   type BlockSpecification,
@@ -66,6 +66,6 @@ export const gptBlock = (model: GptModelConfiguration, layer = 0): BlockSpecific
 export function gptBlocks(model: GptModelConfiguration): BlockOfLayer {
   return (layer) => {
     const block = gptBlock(model, layer);
-    return hasExperts(model, layer) ? { ...block, feedForward: expertsSpecificationOf(model) } : block;
+    return hasExperts(model, layer) ? { ...block, feedForward: specifyExperts(model) } : block;
   };
 }

@@ -24,7 +24,7 @@ const model: GptModelConfiguration = {
   initMethodStd: 0.3,
 };
 
-function batchOf(samples: readonly number[], sequenceLength = 6): TokenBatch {
+function makeBatch(samples: readonly number[], sequenceLength = 6): TokenBatch {
   const size = samples.length * sequenceLength;
   // everything depends on the global position, so that batches can be split
   const global = (index: number): number => samples[0]! * sequenceLength + index;
@@ -49,27 +49,27 @@ function totalLoss(stage: GptStage, microBatch: number): number {
   return total;
 }
 
-function callsOf(batches: readonly TokenBatch[]) {
+function makeCalls(batches: readonly TokenBatch[]) {
   const lossFactors = { lm_loss: 1 / batches.reduce((sum, batch) => sum + numLossTokens(batch), 0) };
   return batches.map((batch, microBatch) => ({ microBatch, batch, lossFactors }));
 }
 
 function build(device: Device, dtype: DType, options: Partial<GptStageOptions> = {}) {
   const stage = new GptStage({ model, device, dtype, seed: 5, ...options });
-  return new StageUnderTest({ stage, device, dtype, callsOf, takeLoss: totalLoss });
+  return new StageUnderTest({ stage, device, dtype, makeCalls, takeLoss: totalLoss });
 }
 
 describe('GptStage', () => {
   it('has gradients that agree with central differences in float64, dropout included', () => {
     const built = build('reference', 'float64');
-    built.expectCentralDifferences(batchOf([11, 12]));
+    built.expectCentralDifferences(makeBatch([11, 12]));
     built.dispose();
   });
 
   it('gives the same loss and gradients on the CPU kernels as on the reference', () => {
     const [reference, cpu] = [build('reference', 'float64'), build('cpu', 'float32')];
-    const expected = reference.gradientsOf([batchOf([3, 4, 5])]);
-    const actual = cpu.gradientsOf([batchOf([3, 4, 5])]);
+    const expected = reference.computeGradients([makeBatch([3, 4, 5])]);
+    const actual = cpu.computeGradients([makeBatch([3, 4, 5])]);
     expect(Math.abs(actual.loss - expected.loss)).toBeLessThan(2e-6);
     // float32 rounding through two layers
     expectClose(actual.gradients, expected.gradients, 1e-5);
@@ -79,8 +79,8 @@ describe('GptStage', () => {
 
   it('gives the same result however a batch is split into micro-batches', () => {
     const built = build('cpu', 'float32');
-    const whole = built.gradientsOf([batchOf([0, 1])]);
-    const split = built.gradientsOf([batchOf([0]), batchOf([1])]);
+    const whole = built.computeGradients([makeBatch([0, 1])]);
+    const split = built.computeGradients([makeBatch([0]), makeBatch([1])]);
     expect(Math.abs(whole.loss - split.loss)).toBeLessThan(1e-6);
     expectClose(split.gradients, whole.gradients, 1e-5);
     built.dispose();
@@ -89,12 +89,12 @@ describe('GptStage', () => {
   it('splits backward: the input half leaves weight gradients alone, both halves add up bitwise', () => {
     const built = build('cpu', 'float32');
     const { stage } = built;
-    const together = built.gradientsOf([batchOf([7, 8])]);
-    const apart = built.gradientsOf([batchOf([7, 8])], true);
+    const together = built.computeGradients([makeBatch([7, 8])]);
+    const apart = built.computeGradients([makeBatch([7, 8])], true);
     expect(apart.loss).toBe(together.loss);
     expect(apart.gradients).toEqual(together.gradients);
     for (const parameter of stage.parameters) parameter.mainGradient.zero();
-    stage.forward({ microBatch: 0, batch: batchOf([7, 8]), lossFactors: { lm_loss: 1 } });
+    stage.forward({ microBatch: 0, batch: makeBatch([7, 8]), lossFactors: { lm_loss: 1 } });
     stage.backwardInput({ microBatch: 0 });
     for (const parameter of stage.parameters) {
       expect(
@@ -116,8 +116,8 @@ describe('GptStage', () => {
     const plain = build('cpu', 'float32');
     const recomputed = build('cpu', 'float32', { recomputation });
     for (const split of [false, true]) {
-      expect(recomputed.gradientsOf([batchOf([1, 2])], split)).toEqual(
-        plain.gradientsOf([batchOf([1, 2])], split),
+      expect(recomputed.computeGradients([makeBatch([1, 2])], split)).toEqual(
+        plain.computeGradients([makeBatch([1, 2])], split),
       );
     }
     plain.dispose();
@@ -130,7 +130,7 @@ describe('GptStage', () => {
     ['an output layer of its own', { model: { ...model, tieEmbeddings: false } }],
   ] as const)('needs the values of parameters only while their units are used: %s', (_, options) => {
     const built = build('cpu', 'float32', options);
-    built.expectUnitsSuffice([batchOf([1]), batchOf([2])]);
+    built.expectUnitsSuffice([makeBatch([1]), makeBatch([2])]);
     built.dispose();
   });
 
@@ -139,8 +139,8 @@ describe('GptStage', () => {
     const options = { model: { ...model, tieEmbeddings: false } };
     const first = build('cpu', 'float32', { ...options, layers: { start: 0, end: 1 } });
     const last = build('cpu', 'float32', { ...options, layers: { start: 1, end: 2 } });
-    const expected = whole.gradientsOf([batchOf([1, 2])]);
-    const call = { microBatch: 0, batch: batchOf([1, 2]) };
+    const expected = whole.computeGradients([makeBatch([1, 2])]);
+    const call = { microBatch: 0, batch: makeBatch([1, 2]) };
     const lossFactors = { lm_loss: 1 / numLossTokens(call.batch) };
     const boundary = first.stage.forward({ ...call, lossFactors })!;
     last.stage.forward({ ...call, lossFactors, input: boundary });
@@ -160,7 +160,7 @@ describe('GptStage', () => {
     const first = build('cpu', 'float32', { layers: { start: 0, end: 1 } });
     const boundary = first.stage.forward({
       microBatch: 0,
-      batch: batchOf([1, 2]),
+      batch: makeBatch([1, 2]),
       lossFactors: { lm_loss: 1 },
     })!;
     const { bytes } = boundary;
@@ -173,9 +173,9 @@ describe('GptStage', () => {
 
   it('evaluates without dropout and without keeping anything', () => {
     const built = build('cpu', 'float32', { model: { ...model, hiddenDropout: 0, attentionDropout: 0 } });
-    const trained = built.gradientsOf([batchOf([1, 2])]);
+    const trained = built.computeGradients([makeBatch([1, 2])]);
     const before = numLiveTensors();
-    const batch = batchOf([1, 2]);
+    const batch = makeBatch([1, 2]);
     built.stage.evaluate({ microBatch: 0, batch, lossFactors: { lm_loss: 1 / numLossTokens(batch) } });
     expect(totalLoss(built.stage, 0)).toBe(trained.loss);
     expect(numLiveTensors()).toBe(before);
@@ -186,7 +186,7 @@ describe('GptStage', () => {
     const uploads = (options: Partial<GptModelConfiguration>, layers = { start: 0, end: 2 }): string[] => {
       const built = build('cpu', 'float32', { model: { ...model, ...options }, layers });
       const shapes: string[] = [];
-      const loaded = built.stage.load(callsOf([batchOf([1, 2])])[0]!, (values, given) => {
+      const loaded = built.stage.load(makeCalls([makeBatch([1, 2])])[0]!, (values, given) => {
         shapes.push(`${given.dtype} ${given.shape.join(' ')}`);
         return Tensor.from(values, given);
       });
@@ -212,7 +212,7 @@ describe('GptStage', () => {
       return countedFlops();
     };
     const forward = measure(() =>
-      stage.forward({ microBatch: 0, batch: batchOf([1, 2]), lossFactors: { lm_loss: 1 } }),
+      stage.forward({ microBatch: 0, batch: makeBatch([1, 2]), lossFactors: { lm_loss: 1 } }),
     );
     const input = measure(() => stage.backwardInput({ microBatch: 0 }));
     const weight = measure(() => stage.backwardWeight({ microBatch: 0 }));
@@ -233,7 +233,7 @@ describe('GptStage', () => {
     const before = numLiveTensors();
     const built = build('cpu', 'float32');
     const afterSteps = Array.from({ length: 8 }, (_, step) => {
-      built.gradientsOf([batchOf([step])], step % 2 === 0);
+      built.computeGradients([makeBatch([step])], step % 2 === 0);
       return numLiveTensors();
     });
     // exact: a tensor leaked in one step would show after the next

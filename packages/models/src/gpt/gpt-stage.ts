@@ -4,9 +4,9 @@ import { shardingOfCall } from '../blocks/layer-factory.js';
 import type { Positions } from '../blocks/layer-sharding.js';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 import { RowCoordinates } from '../blocks/row-coordinates.js';
-import { asStageLoss, lossFactorOf } from '../blocks/stage-losses.js';
+import { asStageLoss, findLossFactor } from '../blocks/stage-losses.js';
 import { numLearnedPositions } from '../blocks/transformer-configuration.js';
-import { blocksOf } from '../stages/block-specification.js';
+import { resolveBlocks } from '../stages/block-specification.js';
 import type { StageCall, ToDevice } from '../stages/stage-call.js';
 import { TransformerStage } from '../stages/transformer-stage.js';
 import type { TransformerStageOptions } from '../stages/transformer-stage-options.js';
@@ -36,7 +36,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
    *   processes; MTL_LORA_TARGETS when no layer of the blocks gets an adapter
    */
   constructor(options: GptStageOptions) {
-    const { model, block = blocksOf(options.model, gptBlocks(options.model)) } = options;
+    const { model, block = resolveBlocks(options.model, gptBlocks(options.model)) } = options;
     const numPositions = numLearnedPositions(model);
     super(options, {
       stack: 'decoder',
@@ -44,7 +44,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
       block,
       tables: numPositions > 0 ? { position_embeddings: numPositions } : {},
       isTied: model.tieEmbeddings,
-      finalNormOf: 'sequence',
+      finalNormInput: 'sequence',
     });
     this.#hasPositionTable = numPositions > 0;
     const { factory } = this;
@@ -117,7 +117,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     own: Positions,
   ): DeviceBatch {
     const { device, isFirst, isLast } = this;
-    const lossFactor = isLast ? lossFactorOf(lossFactors, 'lm_loss') : undefined;
+    const lossFactor = isLast ? findLossFactor(lossFactors, 'lm_loss') : undefined;
     const embedsPositions = isFirst && this.#hasPositionTable;
     const needs = { lossFactor, isFirst, embedsPositions, partition: this.sequence, own, reads };
     return toDevice(batch, { ...needs, device, tables, upload });

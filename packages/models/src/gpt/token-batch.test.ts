@@ -47,21 +47,21 @@ describe('toDevice', () => {
       reads: new Set(['positions', 'samples']),
       tables,
     });
-    const valuesOf = (variable: Variable | undefined): number[] =>
+    const readValues = (variable: Variable | undefined): number[] =>
       Array.from(variable!.tensor.toArray(), Number);
-    const eachOf = (valueAt: (row: number, position: number) => number): number[] =>
+    const computeEach = (valueAt: (row: number, position: number) => number): number[] =>
       own.map((index) => valueAt(index % 2, Math.floor(index / 2)));
     const mask = [
       [1, 1, 1, 0],
       [0, 1, 1, 1],
     ];
-    expect(valuesOf(onDevice.tokens)).toEqual(eachOf((row, position) => 10 * row + position));
-    expect(valuesOf(onDevice.labels)).toEqual(eachOf((row, position) => 10 * row + position + 1));
-    expect(valuesOf(onDevice.positionIds)).toEqual(eachOf((_, position) => position));
-    expect(valuesOf(onDevice.weights)).toEqual(eachOf((row, position) => 0.5 * mask[row]![position]!));
-    expect(valuesOf(onDevice.samples)).toEqual([7, 8]);
-    expect(valuesOf(onDevice.rows.of('positions'))).toEqual(eachOf((_, position) => position));
-    expect(valuesOf(onDevice.rows.of('samples'))).toEqual(eachOf((row) => 7 + row));
+    expect(readValues(onDevice.tokens)).toEqual(computeEach((row, position) => 10 * row + position));
+    expect(readValues(onDevice.labels)).toEqual(computeEach((row, position) => 10 * row + position + 1));
+    expect(readValues(onDevice.positionIds)).toEqual(computeEach((_, position) => position));
+    expect(readValues(onDevice.weights)).toEqual(computeEach((row, position) => 0.5 * mask[row]![position]!));
+    expect(readValues(onDevice.samples)).toEqual([7, 8]);
+    expect(readValues(onDevice.rows.of('positions'))).toEqual(computeEach((_, position) => position));
+    expect(readValues(onDevice.rows.of('samples'))).toEqual(computeEach((row) => 7 + row));
     onDevice.release();
     expect(numReleased).toBe(1);
     tables.dispose();

@@ -143,12 +143,12 @@ export function toDevice(
       upload,
     }),
   };
-  const indexOf = (row: number): number => indices?.[row] ?? row;
+  const findIndex = (row: number): number => indices?.[row] ?? row;
   const host = {
     shape: [s, b] as const,
     numPositions: sequenceLength,
-    positionOf: (row: number) => Math.floor(indexOf(row) / b),
-    sampleOf: (row: number) => sampleNumbers[indexOf(row) % b]!,
+    findPosition: (row: number) => Math.floor(findIndex(row) / b),
+    findSample: (row: number) => sampleNumbers[findIndex(row) % b]!,
   };
   const rows = RowCoordinates.upload(host, { reads, tables, own, device, upload });
   return {

@@ -11,7 +11,7 @@ const ofRouter = /\.mlp\.router\./;
  *
  * @returns undefined for a router, which the dense model does not have
  */
-export const denseNameOf = (name: string): string | undefined =>
+export const findDenseName = (name: string): string | undefined =>
   ofRouter.test(name) ? undefined : name.replace(ofExperts, '.mlp.$1');
 
 /** The names of all properties of experts; a new property must be added here. */
@@ -46,13 +46,13 @@ const isOfExperts = (key: string): boolean =>
  * Returns a model without its experts: the dense model whose feed-forward networks the experts can be copies
  * of.
  */
-export const denseModelOf = (model: GptModelConfiguration): GptModelConfiguration =>
+export const makeDenseModel = (model: GptModelConfiguration): GptModelConfiguration =>
   Object.fromEntries(
     Object.entries(model).filter(([key]) => !isOfExperts(key)),
   ) as unknown as GptModelConfiguration;
 
 /** Returns the properties of experts that a model has. */
-export const expertVariantsOf = (model: GptModelConfiguration): ExpertVariants =>
+export const pickExpertVariants = (model: GptModelConfiguration): ExpertVariants =>
   Object.fromEntries(Object.entries(model).filter(([key]) => isOfExperts(key)));
 
 /**
@@ -62,7 +62,7 @@ export const expertVariantsOf = (model: GptModelConfiguration): ExpertVariants =
  */
 export function upcycledTensors(tensors: readonly LogicalTensor[]): LogicalTensor[] {
   return tensors.flatMap((tensor) => {
-    const name = denseNameOf(tensor.name);
+    const name = findDenseName(tensor.name);
     if (name === undefined) return [];
     return name === tensor.name ? [tensor] : [copiedToExperts(name, tensor)];
   });

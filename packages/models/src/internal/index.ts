@@ -9,16 +9,21 @@ export {
   yarnScaling,
 } from '../blocks/rotary-positions.js';
 export {
+  computeHeadSize,
   hasRotaryPositions,
-  headSizeOf,
   isRotatedLayer,
   numLearnedPositions,
   windowOfLayer,
   type YarnVariants,
 } from '../blocks/transformer-configuration.js';
 export { balancingLossNames } from '../experts/balancing-losses.js';
-export { expertsSpecificationOf, hasExperts } from '../experts/experts-specification.js';
-export { denseModelOf, denseNameOf, expertVariantsOf, upcycledTensors } from '../gpt/upcycled-tensors.js';
+export { hasExperts, specifyExperts } from '../experts/experts-specification.js';
+export {
+  findDenseName,
+  makeDenseModel,
+  pickExpertVariants,
+  upcycledTensors,
+} from '../gpt/upcycled-tensors.js';
 export {
   bertMatmuls,
   bertParameterNames,

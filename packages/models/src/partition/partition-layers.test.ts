@@ -22,7 +22,7 @@ function* allWays(numLayers: number, numChunks: number): Generator<number[]> {
   }
 }
 
-const worksOf = (counts: readonly number[], { embedding, head }: EmbeddingAndHeadCost): number[] =>
+const computeWorks = (counts: readonly number[], { embedding, head }: EmbeddingAndHeadCost): number[] =>
   counts.map(
     (count, chunk) => count + (chunk === 0 ? embedding : 0) + (chunk === counts.length - 1 ? head : 0),
   );
@@ -50,8 +50,8 @@ describe('partitionLayers', () => {
     [11, 5],
   ])('balances work as well as any way to deal %d layers out to %d chunks', (numLayers, numChunks) => {
     for (const work of [none, { embedding: 0.1, head: 4.5 }, { embedding: 2, head: 0.5 }]) {
-      const balanced = worksOf(numbers(numLayers, numChunks, 'balanced', work), work);
-      const best = [...allWays(numLayers, numChunks)].map((way) => worksOf(way, work));
+      const balanced = computeWorks(numbers(numLayers, numChunks, 'balanced', work), work);
+      const best = [...allWays(numLayers, numChunks)].map((way) => computeWorks(way, work));
       const most = Math.min(...best.map((works) => Math.max(...works)));
       expect(Math.max(...balanced)).toBe(most);
       const squares = (works: number[]): number => works.reduce((sum, each) => sum + each * each, 0);
@@ -70,7 +70,7 @@ describe('partitionLayers', () => {
     [[0.1, 3, 0.1], 3],
   ])('balances layers of %j in %d chunks as well as any way to deal them out', (layers, numChunks) => {
     for (const ends of [none, { embedding: 0.1, head: 2.5 }]) {
-      const worksOf = (counts: readonly number[]): number[] => {
+      const computeWorks = (counts: readonly number[]): number[] => {
         let start = 0;
         return counts.map((count, chunk) => {
           const sum = layers.slice(start, start + count).reduce((total, cost) => total + cost, 0);
@@ -78,12 +78,12 @@ describe('partitionLayers', () => {
           return sum + (chunk === 0 ? ends.embedding : 0) + (chunk === numChunks - 1 ? ends.head : 0);
         });
       };
-      const ways = [...allWays(layers.length, numChunks)].map(worksOf);
+      const ways = [...allWays(layers.length, numChunks)].map(computeWorks);
       const most = Math.min(...ways.map((works) => Math.max(...works)));
       const squares = (works: readonly number[]): number => works.reduce((sum, each) => sum + each * each, 0);
       // sums of the same costs in another order
       const isBest = (works: readonly number[]): boolean => Math.max(...works) < most + 1e-9;
-      const balanced = worksOf(numbers(layers.length, numChunks, 'balanced', { ...ends, layers }));
+      const balanced = computeWorks(numbers(layers.length, numChunks, 'balanced', { ...ends, layers }));
       expect(Math.max(...balanced)).toBeCloseTo(most, 9);
       expect(squares(balanced)).toBeCloseTo(Math.min(...ways.filter(isBest).map(squares)), 9);
     }
@@ -105,10 +105,10 @@ describe('partitionLayers', () => {
     } as unknown as GptModelConfiguration;
     const { head, layers } = gptEmbeddingAndHeadCost(model, 16);
     // 2 H (4 H + 3 F) and 4 S H, where a token uses two experts of 256
-    const flopsOf = (width: number): number => 2 * 64 * (4 * 64 + 3 * width) + 4 * 16 * 64;
-    const mean = (flopsOf(128) + flopsOf(512)) / 2;
+    const countFlops = (width: number): number => 2 * 64 * (4 * 64 + 3 * width) + 4 * 16 * 64;
+    const mean = (countFlops(128) + countFlops(512)) / 2;
     expect(head).toBeCloseTo((2 * 512 * 64) / mean, 9);
-    const expected = [flopsOf(128), flopsOf(128), flopsOf(512), flopsOf(512)];
+    const expected = [countFlops(128), countFlops(128), countFlops(512), countFlops(512)];
     expected.forEach((flops, layer) => {
       expect(layers![layer]).toBeCloseTo(flops / mean, 9);
     });

@@ -46,13 +46,13 @@ export function partitionLayers(options: PartitionLayersOptions): readonly Slice
       },
     );
   }
-  if (typeof layout !== 'string') return slicesOf(checkedNumbers(layout, options));
-  if (layout === 'even') return slicesOf(evenNumbers(options));
+  if (typeof layout !== 'string') return makeSlices(checkedNumbers(layout, options));
+  if (layout === 'even') return makeSlices(evenNumbers(options));
   const { layers } = options.work;
-  return slicesOf(layers === undefined ? balancedNumbers(options) : balancedCosts(options, layers));
+  return makeSlices(layers === undefined ? balancedNumbers(options) : balancedCosts(options, layers));
 }
 
-function slicesOf(numbers: readonly number[]): Slice[] {
+function makeSlices(numbers: readonly number[]): Slice[] {
   let end = 0;
   return numbers.map((number) => {
     end += number;
@@ -133,7 +133,7 @@ function balancedCosts(
 ): readonly number[] {
   const sums = [0];
   for (const cost of layers) sums.push(sums.at(-1)! + cost);
-  const workOf = (chunk: number, start: number, end: number): number =>
+  const sumWork = (chunk: number, start: number, end: number): number =>
     sums[end]! -
     sums[start]! +
     (chunk === 0 ? work.embedding : 0) +
@@ -144,7 +144,7 @@ function balancedCosts(
       const next: (Split | undefined)[] = new Array(numLayers + 1).fill(undefined);
       for (const [start, split] of splits.entries()) {
         for (let end = start + 1; split !== undefined && end <= numLayers; end++) {
-          const own = workOf(chunk, start, end);
+          const own = sumWork(chunk, start, end);
           if (own > most) break;
           const squares = split.squares + own * own;
           const other = next[end];
@@ -161,7 +161,7 @@ function balancedCosts(
   const candidates = new Set<number>();
   for (const chunk of new Set([0, Math.min(1, numChunks - 1), numChunks - 1])) {
     for (let start = 0; start < numLayers; start++) {
-      for (let end = start + 1; end <= numLayers; end++) candidates.add(workOf(chunk, start, end));
+      for (let end = start + 1; end <= numLayers; end++) candidates.add(sumWork(chunk, start, end));
     }
   }
   const sorted = [...candidates].sort((a, b) => a - b);

@@ -10,7 +10,11 @@ import {
   swigluActivation,
 } from '../blocks/feed-forward.js';
 import { LayerNorm, type Norm, type NormOptions, RmsNorm } from '../blocks/norms.js';
-import { type AttentionSpecification, SelfAttention, selfAttentionOf } from '../blocks/self-attention.js';
+import {
+  type AttentionSpecification,
+  SelfAttention,
+  specifySelfAttention,
+} from '../blocks/self-attention.js';
 import type { Sublayer, SublayerOptions } from '../blocks/sublayer.js';
 import type { ModelOfBlocks } from '../blocks/transformer-configuration.js';
 import type { ExpertsSpecification } from '../experts/experts-specification.js';
@@ -93,7 +97,7 @@ class AttentionKinds extends KindRegistry<SublayerOptions<AttentionSpecification
       const specification = describe(model, layer);
       if (specification !== undefined) return specification;
     }
-    return selfAttentionOf(model, layer);
+    return specifySelfAttention(model, layer);
   }
 }
 

@@ -99,7 +99,7 @@ export function transformerBlockSpecification(
     norm: { kind: normalization === 'RMSNorm' ? 'rms-norm' : 'layer-norm', epsilon },
     normPlacement,
     attention: attentions.ofLayer(model, layer),
-    feedForward: feedForwardOf(model, { ffnHiddenSize, bias }),
+    feedForward: specifyFeedForward(model, { ffnHiddenSize, bias }),
     hiddenDropout,
     initialization: {
       standardDeviation: initMethodStd,
@@ -109,7 +109,7 @@ export function transformerBlockSpecification(
   };
 }
 
-function feedForwardOf(
+function specifyFeedForward(
   model: TransformerConfiguration &
     BlockVariants &
     Pick<ExpertVariants, 'quickGeglu' | 'gluLinearOffset' | 'activationFuncClampValue'>,
@@ -161,7 +161,7 @@ export function registerModelBlocks(name: string, blocks: ModelBlocks): void {
  *
  * @throws ConfigurationError MTL_BLOCK_KIND where the function is not registered
  */
-export function blocksOf(
+export function resolveBlocks(
   model: TransformerConfiguration,
   standard: BlockSpecification | BlockOfLayer,
 ): BlockSpecification | BlockOfLayer {

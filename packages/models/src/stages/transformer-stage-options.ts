@@ -48,5 +48,5 @@ export interface TransformerSpecification {
   /** True if the last stage computes with the word embedding too. */
   readonly isTied: boolean;
   /** The input of the norm after the last layer: the sequence, or rows that are gathered for the heads. */
-  readonly finalNormOf: 'sequence' | 'rows';
+  readonly finalNormInput: 'sequence' | 'rows';
 }

@@ -117,9 +117,9 @@ export abstract class TransformerStage<
     });
     this.layerLosses = new Set(this.blocks.flatMap(({ losses }) => losses));
     this.#isTied = specification.isTied;
-    this.wordEmbedding = this.#wordEmbeddingOf(options, specification);
-    this.#embedding = this.isFirst ? this.#embeddingOf(options, specification) : undefined;
-    this.#finalNorm = this.isLast ? this.#finalNormOf(specification) : undefined;
+    this.wordEmbedding = this.#createWordEmbedding(options, specification);
+    this.#embedding = this.isFirst ? this.#createEmbedding(options, specification) : undefined;
+    this.#finalNorm = this.isLast ? this.#createFinalNorm(specification) : undefined;
     this.bodyParameters = [
       ...(this.#embedding?.parameters ?? []),
       ...this.blocks.flatMap(({ parameters }) => parameters),
@@ -157,7 +157,7 @@ export abstract class TransformerStage<
     return this.#stageUnits;
   }
 
-  #wordEmbeddingOf(
+  #createWordEmbedding(
     { model, wordEmbedding }: TransformerStageOptions<Model>,
     { isTied }: TransformerSpecification,
   ): Parameter | undefined {
@@ -169,7 +169,7 @@ export abstract class TransformerStage<
     );
   }
 
-  #embeddingOf(
+  #createEmbedding(
     { model }: TransformerStageOptions<Model>,
     { tables }: TransformerSpecification,
   ): TransformerEmbedding {
@@ -183,7 +183,7 @@ export abstract class TransformerStage<
     });
   }
 
-  #finalNormOf({ stack, finalNormOf: input }: TransformerSpecification): Norm | undefined {
+  #createFinalNorm({ stack, finalNormInput: input }: TransformerSpecification): Norm | undefined {
     const { hiddenSize, numLayers } = this.model;
     const { norm, normPlacement } = this.blockOfLayer(numLayers - 1);
     if (normPlacement === 'post') return undefined;
@@ -248,7 +248,7 @@ export abstract class TransformerStage<
     this.#inFlight.set(microBatch, started);
     if (this.isLast) return undefined;
     const [output] = started.outputs;
-    const boundary = viewOf(output!);
+    const boundary = viewTensor(output!);
     // backward needs the identity of the variable, not its values, which are released once they are sent
     output!.release();
     return boundary;
@@ -259,7 +259,7 @@ export abstract class TransformerStage<
     readonly outputGradient?: Tensor | undefined;
     readonly weights?: boolean;
   }): Tensor | undefined {
-    const started = this.#inFlightOf(call.microBatch);
+    const started = this.#findInFlight(call.microBatch);
     if (call.weights === true) started.tape.backward(started.outputs, call.outputGradient);
     else started.tape.backwardInput(started.outputs, call.outputGradient);
     this.#keepLosses(call.microBatch, started);
@@ -269,7 +269,7 @@ export abstract class TransformerStage<
   }
 
   backwardWeight({ microBatch }: { readonly microBatch: number }): void {
-    this.#inFlightOf(microBatch).tape.backwardWeight();
+    this.#findInFlight(microBatch).tape.backwardWeight();
     this.#finish(microBatch);
   }
 
@@ -290,7 +290,7 @@ export abstract class TransformerStage<
     const started = this.#run(new Tape({ recording: false }), call, { training: false });
     let output: Tensor | undefined;
     this.#keepLosses(call.microBatch, started);
-    if (!this.isLast) output = viewOf(started.outputs[0]!);
+    if (!this.isLast) output = viewTensor(started.outputs[0]!);
     release(started);
     return output;
   }
@@ -375,7 +375,7 @@ export abstract class TransformerStage<
     return dropout === undefined ? input : biasDropoutResidual(tape, { input, dropout });
   }
 
-  #positionsOf(batch: Batch, { training }: { readonly training: boolean }): Positions {
+  #makePositions(batch: Batch, { training }: { readonly training: boolean }): Positions {
     // evaluation of a complete model keeps no activations, so sharding the sequence would save nothing: any
     // length is valid
     const divides = training || !this.isFirst || !this.isLast;
@@ -387,7 +387,7 @@ export abstract class TransformerStage<
     call: StageForward<Batch>,
     { training }: { training: boolean },
   ): InFlightMicroBatch<OnDevice> {
-    const positions = this.#positionsOf(call.batch, { training });
+    const positions = this.#makePositions(call.batch, { training });
     // the result of this stage's `load`, if the caller has called it
     const loaded = (call.loaded as LoadedMicroBatch<OnDevice> | undefined) ?? this.#load(call, { training });
     const { batch, layerLosses, routing } = loaded;
@@ -424,7 +424,7 @@ export abstract class TransformerStage<
     const reads = this.rowReads({ training });
     const layerLosses = new LayerLosses({ names: this.layerLosses, lossFactors, device, upload });
     try {
-      const positions = this.#positionsOf(host, { training });
+      const positions = this.#makePositions(host, { training });
       const tables = this.positionTables;
       const batch = this.toDevice({ batch: host, lossFactors, reads, tables, training, upload }, positions);
       const observer = this.observeRouting;
@@ -493,7 +493,7 @@ export abstract class TransformerStage<
     };
   }
 
-  #inFlightOf(microBatch: number): InFlightMicroBatch<OnDevice> {
+  #findInFlight(microBatch: number): InFlightMicroBatch<OnDevice> {
     const started = this.#inFlight.get(microBatch);
     if (started === undefined) {
       throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is not in flight`, {
@@ -515,12 +515,12 @@ export abstract class TransformerStage<
   }
 
   #finish(microBatch: number): void {
-    release(this.#inFlightOf(microBatch));
+    release(this.#findInFlight(microBatch));
     this.#inFlight.delete(microBatch);
   }
 }
 
-const viewOf = ({ tensor }: Variable): Tensor => tensor.view({ shape: tensor.shape });
+const viewTensor = ({ tensor }: Variable): Tensor => tensor.view({ shape: tensor.shape });
 
 function release({ tape, loaded, input, outputs }: InFlightMicroBatch<DeviceSamples>): void {
   tape.dispose();

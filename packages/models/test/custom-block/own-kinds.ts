@@ -119,8 +119,8 @@ function powerRelu(
   const { shape, device, dtype } = input.tensor;
   const x = input.tensor.read<'float32'>();
   const ofRows = positions.tensor.read<'int32'>();
-  const scaleOf = (index: number): number => 1 + ofRows[Math.floor(index / shape.at(-1)!)]! / 16;
-  const y = x.map((value, index) => scaleOf(index) * Math.max(value, 0) ** power);
+  const computeScale = (index: number): number => 1 + ofRows[Math.floor(index / shape.at(-1)!)]! / 16;
+  const y = x.map((value, index) => computeScale(index) * Math.max(value, 0) ** power);
   const result = tape.result(Tensor.from(y, { shape, dtype, device }), {
     requiresGradient: input.requiresGradient,
   });
@@ -132,7 +132,7 @@ function powerRelu(
     backward: ({ outputGradient }) => {
       const gradient = outputGradient!.read<'float32'>();
       const inputGradient = gradient.map(
-        (value, index) => scaleOf(index) * value * power * Math.max(x[index]!, 0) ** (power - 1),
+        (value, index) => computeScale(index) * value * power * Math.max(x[index]!, 0) ** (power - 1),
       );
       return [Tensor.from(inputGradient, { shape, dtype, device })];
     },

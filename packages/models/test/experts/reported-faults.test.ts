@@ -70,13 +70,13 @@ describe('balancing losses', () => {
   it.each(['aux_loss', 'seq_aux_loss'] as const)('reach the router, by their weight: %s', (type) => {
     const name = type === 'aux_loss' ? 'load_balancing_loss' : 'seq_load_balancing_loss';
     const model = { moeRouterLoadBalancingType: [type], moeAuxLossCoeff: [1] };
-    const gradientOf = (factor: number, lm?: number): readonly number[] => {
+    const computeGradient = (factor: number, lm?: number): readonly number[] => {
       const stage = open(model);
       pass(stage, { factors: { [name]: factor, ...(lm !== undefined && { lm_loss: lm }) } });
       return routerGradient(stage, 1);
     };
-    const [without, once, twice] = [0, 0.5, 1].map((factor) => gradientOf(factor));
-    const alone = gradientOf(1, 0);
+    const [without, once, twice] = [0, 0.5, 1].map((factor) => computeGradient(factor));
+    const alone = computeGradient(1, 0);
     expect(Math.hypot(...alone)).toBeGreaterThan(1e-3);
     const added = (gradient: readonly number[]) => gradient.map((value, index) => value - without![index]!);
     // float32 rounding of a sum with the gradient of the text

@@ -19,7 +19,7 @@ export interface StageUnderTestOptions<Stage, Batch, Call> {
   readonly device: Device;
   readonly dtype: DType;
   /** Calls of the micro-batches that make up one step, by which the loss is divided. */
-  readonly callsOf: (batches: readonly Batch[]) => readonly Call[];
+  readonly makeCalls: (batches: readonly Batch[]) => readonly Call[];
   /** Returns the loss of a micro-batch; the gradients are of this loss. */
   readonly takeLoss: (stage: Stage, microBatch: number) => number;
 }
@@ -48,11 +48,11 @@ export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
    * Returns loss and gradients after forward and backward of micro-batches. With `split`, the two halves of
    * backward run one after the other.
    */
-  gradientsOf(batches: readonly Batch[], split = false): LossAndGradients {
+  computeGradients(batches: readonly Batch[], split = false): LossAndGradients {
     const { stage } = this;
     for (const parameter of stage.parameters) parameter.mainGradient.zero();
     let loss = 0;
-    this.#options.callsOf(batches).forEach((call, microBatch) => {
+    this.#options.makeCalls(batches).forEach((call, microBatch) => {
       stage.forward(call);
       stage.backwardInput({ microBatch, weights: !split });
       if (split) stage.backwardWeight({ microBatch });
@@ -63,7 +63,7 @@ export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
 
   /** Compares three elements of every parameter's gradient with central differences; for float64. */
   expectCentralDifferences(batch: Batch): void {
-    const { gradients } = this.gradientsOf([batch]);
+    const { gradients } = this.computeGradients([batch]);
     const step = 1e-5;
     for (const [index, parameter] of this.stage.parameters.entries()) {
       const values = parameter.data.toArray();
@@ -72,7 +72,7 @@ export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
           const changed = Float64Array.from(values);
           changed[element]! += delta;
           parameter.data.write(changed);
-          return this.#lossOf(batch);
+          return this.#computeLoss(batch);
         });
         parameter.data.write(Float64Array.from(values));
         const numerical = (moved[0]! - moved[1]!) / (2 * step);
@@ -84,9 +84,9 @@ export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
   }
 
   /** Returns the loss of a micro-batch, dropout included; the input half of backward makes losses. */
-  #lossOf(batch: Batch): number {
+  #computeLoss(batch: Batch): number {
     const { stage } = this;
-    const [call] = this.#options.callsOf([batch]);
+    const [call] = this.#options.makeCalls([batch]);
     stage.forward(call!);
     stage.backwardInput({ microBatch: 0, weights: false });
     const loss = this.#options.takeLoss(stage, 0);
@@ -100,9 +100,9 @@ export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
    */
   expectUnitsSuffice(batches: readonly Batch[]): void {
     const { stage } = this;
-    const expected = [false, true].map((split) => this.gradientsOf(batches, split));
+    const expected = [false, true].map((split) => this.computeGradients(batches, split));
     const keeper = new PoisoningKeeper(stage.parameters, stage.units);
-    expect([false, true].map((split) => this.gradientsOf(batches, split))).toEqual(expected);
+    expect([false, true].map((split) => this.computeGradients(batches, split))).toEqual(expected);
     // forward and backward of both, and again for the weight half
     expect(keeper.numAcquired).toBeGreaterThanOrEqual(5 * stage.parameters.length);
     for (const parameter of stage.parameters)

@@ -20,7 +20,7 @@ function alone(rank: number, size: number, sequenceParallel = false): TensorPara
   return { group, sequenceParallel };
 }
 
-function stageOf(model: Partial<GptModelConfiguration>, tensorParallel: TensorParallel): GptStage {
+function makeStage(model: Partial<GptModelConfiguration>, tensorParallel: TensorParallel): GptStage {
   return new GptStage({
     model: { ...smallGpt, ...model },
     device: 'cpu',
@@ -50,7 +50,7 @@ describe('refuses a GPT stage that cannot be sharded evenly, with the nearest si
     ],
   ])('%o', (model, what, nearest) => {
     const things = what.slice(what.indexOf(' '));
-    expect(() => stageOf(model, alone(0, 4))).toThrow(refusal(over4(what), `${nearest}${things}`));
+    expect(() => makeStage(model, alone(0, 4))).toThrow(refusal(over4(what), `${nearest}${things}`));
   });
 
   it('a sequence, with sequence parallelism only', () => {
@@ -59,19 +59,19 @@ describe('refuses a GPT stage that cannot be sharded evenly, with the nearest si
       over4('6 positions of a sequence'),
       '3 or 6 processes, or 4 or 8 positions of a sequence',
     );
-    const stage = stageOf({}, alone(0, 4, true));
+    const stage = makeStage({}, alone(0, 4, true));
     expect(() => stage.boundaryShape(batch)).toThrow(refused);
     expect(() => stage.forward({ microBatch: 0, batch, lossFactors: { lm_loss: 1 } })).toThrow(refused);
     expect(stage.boundaryShape({ ...batch, sequenceLength: 8 })).toEqual([2, 2, 32]);
-    expect(stageOf({}, alone(0, 4)).boundaryShape(batch)).toEqual([6, 2, 32]);
+    expect(makeStage({}, alone(0, 4)).boundaryShape(batch)).toEqual([6, 2, 32]);
   });
 });
 
 describe('what a rank holds', () => {
   it('covers every parameter once: contiguous shards, and copies that are declared', () => {
     const size = 4;
-    const ranks = Array.from({ length: size }, (_, rank) => stageOf({}, alone(rank, size)).parameters);
-    const whole = stageOf({}, alone(0, 1)).parameters;
+    const ranks = Array.from({ length: size }, (_, rank) => makeStage({}, alone(rank, size)).parameters);
+    const whole = makeStage({}, alone(0, 1)).parameters;
     whole.forEach((parameter, index) => {
       const own = ranks.map((parameters) => parameters[index]!);
       expect(own.every(({ name }) => name === parameter.name)).toBe(true);
@@ -84,7 +84,7 @@ describe('what a rank holds', () => {
     // layer norms, row-parallel biases and positions; their gradients are partial sums once the sequence is
     // sharded
     expect(copied.length).toBe(2 * 6 + 2 + 1);
-    const partial = stageOf({}, alone(0, size, true)).parameters.filter(({ partialOver }) =>
+    const partial = makeStage({}, alone(0, size, true)).parameters.filter(({ partialOver }) =>
       partialOver.includes('tp'),
     );
     expect(partial.map(({ name }) => name)).toEqual(copied.map(({ name }) => name));
@@ -94,7 +94,7 @@ describe('what a rank holds', () => {
     const size = 2;
     const name = 'decoder.layers.0.mlp.linear_fc1.weight';
     const of = (tensorParallel: TensorParallel): Parameter => {
-      const { parameters } = stageOf(llamaVariants, tensorParallel);
+      const { parameters } = makeStage(llamaVariants, tensorParallel);
       return parameters.find((parameter) => parameter.name === name)!;
     };
     // represents each row of the parameter by its number
@@ -122,7 +122,7 @@ describe('what a rank holds', () => {
     const numLayers = 4;
     const size = 4;
     const kept = (tensorParallel: TensorParallel): number => {
-      const stage = stageOf({ numLayers }, tensorParallel);
+      const stage = makeStage({ numLayers }, tensorParallel);
       const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype: 'float32' });
       const before = memoryStatistics('cpu').bytesInUse;
       stage.forward({ microBatch: 0, batch: smallBatch(), lossFactors: { lm_loss: 1 } });

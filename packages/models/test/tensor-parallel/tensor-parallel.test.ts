@@ -71,12 +71,12 @@ describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
   });
 
   describe.each([false, true])('sequence parallelism %s', (sequenceParallel) => {
-    const ranksOf = (name: string): ShardedStepResult[] => results.get(key(sequenceParallel, name))!;
+    const listResults = (name: string): ShardedStepResult[] => results.get(key(sequenceParallel, name))!;
 
     it.each(cases)('loss and every gradient are those of one process, %s', (name, options) => {
       const tolerance = options.dtype === 'bfloat16' ? bfloat16 : float32;
       const whole = runWhole(options);
-      const ranks = ranksOf(name);
+      const ranks = listResults(name);
       const { loss, gradient } = distance(ranks, whole);
       expect(loss).toBeLessThanOrEqual(tolerance.loss);
       expect(gradient).toBeLessThanOrEqual(tolerance.gradient);
@@ -86,11 +86,11 @@ describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
     });
 
     it('recomputation and halves apart change nothing, bitwise', () => {
-      const plain = ranksOf('as it is').map(({ loss, gradients }) => ({ loss, gradients }));
+      const plain = listResults('as it is').map(({ loss, gradients }) => ({ loss, gradients }));
       for (const [name, { model, dtype }] of cases) {
         if (model !== undefined || dtype !== undefined) continue;
         expect(
-          ranksOf(name).map(({ loss, gradients }) => ({ loss, gradients })),
+          listResults(name).map(({ loss, gradients }) => ({ loss, gradients })),
           name,
         ).toEqual(plain);
       }
@@ -138,7 +138,7 @@ describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
               ['allReduce', qkv],
             ]),
           ];
-      for (const rank of ranksOf('as it is')) expect(computedMeanwhile(rank)).toEqual(expected);
+      for (const rank of listResults('as it is')) expect(computedMeanwhile(rank)).toEqual(expected);
     });
   });
 

@@ -1,4 +1,4 @@
-import { domainsOf, type Parameter } from '@mtl/autograd';
+import { listDomains, type Parameter } from '@mtl/autograd';
 import { type ParallelGroups, reductionGroup } from './parallel-groups.js';
 import type { ListedStore, ParameterStore, StoreKind, StoreOptions } from './parameter-store.js';
 import { replicated } from './replicated-store.js';
@@ -42,7 +42,7 @@ export function createStores(
   { kind = 'replicated', groups = {}, seed, ...options }: CreateStoresOptions,
 ): readonly ParameterStore[] {
   const { create }: StoreKind = typeof kind === 'string' ? stores[kind] : kind;
-  return domainsOf(parameters).map(({ view, parameters: ofDomain }) => {
+  return listDomains(parameters).map(({ view, parameters: ofDomain }) => {
     const store = create(ofDomain, { ...options, group: reductionGroup(groups, view) });
     if (seed !== undefined) store.initialize(seed);
     return store;

@@ -1,9 +1,9 @@
 import { Parameter } from '@mtl/autograd';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { flatLayout, sliceOf } from './flat-layout.js';
+import { flatLayout, takeSlice } from './flat-layout.js';
 
-const parametersOf = (sizes: readonly number[]): Parameter[] =>
+const makeParameters = (sizes: readonly number[]): Parameter[] =>
   sizes.map(
     (size, index) =>
       new Parameter({ name: `p${index}`, globalShape: [size], initialization: { kind: 'zeros' } }),
@@ -18,7 +18,7 @@ describe('flatLayout', () => {
     });
     fc.assert(
       fc.property(options, ({ sizes, ...layoutOptions }) => {
-        const parameters = parametersOf(sizes);
+        const parameters = makeParameters(sizes);
         const { ranges, buckets, size } = flatLayout(parameters, layoutOptions);
         expect(ranges.map(({ parameter }) => parameter)).toEqual(parameters);
         ranges.forEach(({ start, end }, index) => {
@@ -31,7 +31,7 @@ describe('flatLayout', () => {
           expect(bucket.end).toBe(end);
           end = bucket.start;
           const slices = Array.from({ length: layoutOptions.numSlices }, (_, index) =>
-            sliceOf(bucket, index, layoutOptions.numSlices),
+            takeSlice(bucket, index, layoutOptions.numSlices),
           );
           for (const slice of slices) expect(slice.start % 64).toBe(0);
           expect(slices.at(-1)!.end).toBe(bucket.end);
@@ -46,21 +46,21 @@ describe('flatLayout', () => {
   });
 
   it('splits a parameter with a copy on another stage alike on both, whatever its neighbors are', () => {
-    const sharedOf = (before: readonly number[], after: readonly number[]) => {
+    const placeShared = (before: readonly number[], after: readonly number[]) => {
       const shared = new Parameter({
         name: 'shared',
         globalShape: [1000],
         initialization: { kind: 'zeros' },
         placement: { stages: 'ends' },
       });
-      const parameters = [...parametersOf(before), shared, ...parametersOf(after)];
+      const parameters = [...makeParameters(before), shared, ...makeParameters(after)];
       const { buckets } = flatLayout(parameters, { bucketSize: 5000, numSlices: 4 });
       const bucket = buckets.find(({ ranges }) => ranges.some(({ parameter }) => parameter === shared))!;
       expect(bucket.ranges.length).toBe(1);
       const { start } = bucket.ranges[0]!;
-      return [0, 1, 2, 3].map((index) => sliceOf(bucket, index, 4).start - start);
+      return [0, 1, 2, 3].map((index) => takeSlice(bucket, index, 4).start - start);
     };
-    expect(sharedOf([], [300, 20, 700])).toEqual(sharedOf([70, 4000], []));
-    expect(sharedOf([5], [5])).toEqual(sharedOf([], []));
+    expect(placeShared([], [300, 20, 700])).toEqual(placeShared([70, 4000], []));
+    expect(placeShared([5], [5])).toEqual(placeShared([], []));
   });
 });

@@ -79,13 +79,13 @@ function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parame
 }
 
 /** Returns slice number `index` of `count` equal slices of a range. */
-export function sliceOf({ start, end }: FlatRange, index: number, count: number): FlatRange {
+export function takeSlice({ start, end }: FlatRange, index: number, count: number): FlatRange {
   const length = (end - start) / count;
   return { start: start + index * length, end: start + (index + 1) * length };
 }
 
 /** Returns the common part of two ranges, if there is one. */
-export function intersectionOf(left: FlatRange, right: FlatRange): FlatRange | undefined {
+export function intersectRanges(left: FlatRange, right: FlatRange): FlatRange | undefined {
   const [start, end] = [Math.max(left.start, right.start), Math.min(left.end, right.end)];
   return start < end ? { start, end } : undefined;
 }

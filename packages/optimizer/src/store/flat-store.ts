@@ -12,9 +12,9 @@ import {
   type Bucket,
   type FlatRange,
   flatLayout,
-  intersectionOf,
+  intersectRanges,
   type ParameterRange,
-  sliceOf,
+  takeSlice,
 } from './flat-layout.js';
 import type { ParameterStore, StoreOptions } from './parameter-store.js';
 import { ReductionQueue } from './reduction-queue.js';
@@ -76,7 +76,7 @@ export abstract class FlatStore implements ParameterStore {
     });
     this.ranges = layout.ranges;
     this.buckets = layout.buckets;
-    this.counted = layout.buckets.map((bucket) => sliceOf(bucket, rank, size));
+    this.counted = layout.buckets.map((bucket) => takeSlice(bucket, rank, size));
     this.owned = this.isDivided ? this.counted : [{ start: 0, end: layout.size }];
     let ownedSize = 0;
     this.#masterStarts = this.owned.map(({ start, end }) => {
@@ -123,7 +123,7 @@ export abstract class FlatStore implements ParameterStore {
         `elements ${range.start} to ${range.end} are not in one range that this rank owns`,
         {
           expected: this.owned.map(({ start, end }) => `${start} to ${end}`).join(', '),
-          remedy: 'ask for the parts that ownedPartsOf(store, range) gives',
+          remedy: 'ask for the parts that listOwnedParts(store, range) gives',
         },
       );
     }
@@ -149,7 +149,7 @@ export abstract class FlatStore implements ParameterStore {
       }
       using values = Tensor.empty({ shape: [parameter.size], dtype: 'float32', device: this.device });
       initializeParameter(parameter, values, seed);
-      for (const part of ownedPartsOf(this, range)) {
+      for (const part of listOwnedParts(this, range)) {
         using input = values.view({ offset: part.start - range.start, shape: [part.end - part.start] });
         using output = this.master(part);
         cast({ output, input });
@@ -217,6 +217,6 @@ export abstract class FlatStore implements ParameterStore {
 }
 
 /** The parts of a parameter that this rank owns, each in one owned range. */
-export function ownedPartsOf({ owned }: Pick<ParameterStore, 'owned'>, range: FlatRange): FlatRange[] {
-  return owned.map((each) => intersectionOf(each, range)).filter((part) => part !== undefined);
+export function listOwnedParts({ owned }: Pick<ParameterStore, 'owned'>, range: FlatRange): FlatRange[] {
+  return owned.map((each) => intersectRanges(each, range)).filter((part) => part !== undefined);
 }

@@ -11,7 +11,7 @@ export class ReductionQueue {
   readonly #buckets: readonly Bucket[];
   readonly #chunks: ReadonlyMap<number, readonly Parameter[]>;
   readonly #start: (bucket: Bucket) => Work;
-  readonly #bucketOf = new Map<Parameter, number>();
+  readonly #bucketNumbers = new Map<Parameter, number>();
   /** The number of chunks whose last backward has not made the gradient of a parameter ready. */
   #numAwaited = new Map<Parameter, number>();
   /** Parameters whose gradients the last backward of a chunk has not made ready yet. */
@@ -37,7 +37,7 @@ export class ReductionQueue {
     this.#start = start;
     buckets.forEach(({ ranges }, index) => {
       for (const { parameter } of ranges) {
-        this.#bucketOf.set(parameter, index);
+        this.#bucketNumbers.set(parameter, index);
         parameter.onGradientReady((ready) => this.#takeReady(ready));
       }
     });
@@ -82,7 +82,7 @@ export class ReductionQueue {
     if (!this.#running.delete(parameter)) return;
     this.#numAwaited.set(parameter, numAwaited - 1);
     if (numAwaited > 1) return;
-    this.#numMissing[this.#bucketOf.get(parameter)!]! -= 1;
+    this.#numMissing[this.#bucketNumbers.get(parameter)!]! -= 1;
     while (this.#numMissing[this.#works.length] === 0) this.#startNext();
   }
 

@@ -1,7 +1,7 @@
 import type { Parameter } from '@mtl/autograd';
 import type { Work } from '@mtl/comm';
 import type { Tensor } from '@mtl/kernels';
-import { type Bucket, sliceOf } from './flat-layout.js';
+import { type Bucket, takeSlice } from './flat-layout.js';
 import { FlatStore } from './flat-store.js';
 import type { ListedStore, StoreOptions } from './parameter-store.js';
 
@@ -25,7 +25,7 @@ export class Zero1Store extends FlatStore {
       .filter(({ ranges }) => ranges.some(({ parameter }) => wanted.has(parameter)))
       .map((bucket) => {
         using output = this.gradient(bucket);
-        using input = this.gradient(sliceOf(bucket, group.rank, group.size));
+        using input = this.gradient(takeSlice(bucket, group.rank, group.size));
         return group.allGather({ output, input });
       });
   }
@@ -56,7 +56,7 @@ export class Zero1Store extends FlatStore {
 
   protected startReduction(bucket: Bucket, input: Tensor): Work {
     const group = this.group!;
-    using output = this.gradient(sliceOf(bucket, group.rank, group.size));
+    using output = this.gradient(takeSlice(bucket, group.rank, group.size));
     return group.reduceScatter({ output, input });
   }
 }

@@ -1,16 +1,16 @@
 import { Parameter } from '@mtl/autograd';
 import type { World } from '@mtl/comm';
 import { CallbackWork } from '@mtl/comm/testing';
-import { sizeOf } from '@mtl/kernels';
+import { countElements } from '@mtl/kernels';
 import { ProcessMesh, type Slice } from '@mtl/layout';
 import {
   Adamw,
   createStores,
+  listOwnedParts,
   ModelOptimizer,
   Muon,
   type MuonOptions,
   muonWith,
-  ownedPartsOf,
   type ParameterStore,
 } from '../../src/index.js';
 
@@ -126,7 +126,7 @@ function muonSteps(world: World, argument: MuonStepsArgument): MuonStepsResult {
   optimizer.refreshModel();
   for (let step = 1; step <= argument.numSteps; step++) {
     matrices.forEach((parameter, index) => {
-      const values = positionsOf(parameter).map((position) => fixtureValue(step, index, position) / dp);
+      const values = listPositions(parameter).map((position) => fixtureValue(step, index, position) / dp);
       if (step === argument.overflowAt && world.rank === 0) values[1] = Number.POSITIVE_INFINITY;
       parameter.mainGradient.write(Float32Array.from(values));
     });
@@ -135,8 +135,8 @@ function muonSteps(world: World, argument: MuonStepsArgument): MuonStepsResult {
   }
   for (const { data } of parameters) data.dim(0);
   const values = store.ranges.map((range) => {
-    const positions = positionsOf(range.parameter);
-    const own = ownedPartsOf(store, range).flatMap((part) => {
+    const positions = listPositions(range.parameter);
+    const own = listOwnedParts(store, range).flatMap((part) => {
       using master = store.master(part);
       return master.toArray().map((value, at) => [positions[part.start - range.start + at]!, value] as const);
     });
@@ -158,8 +158,8 @@ function writeInitialValues(store: ParameterStore, matrices: readonly Parameter[
   for (const range of store.ranges) {
     const index = matrices.indexOf(range.parameter);
     if (index === -1) continue;
-    const values = positionsOf(range.parameter).map((position) => fixtureValue(0, index, position));
-    for (const part of ownedPartsOf(store, range)) {
+    const values = listPositions(range.parameter).map((position) => fixtureValue(0, index, position));
+    for (const part of listOwnedParts(store, range)) {
       using master = store.master(part);
       master.write(Float32Array.from(values.slice(part.start - range.start, part.end - range.start)));
     }
@@ -167,12 +167,12 @@ function writeInitialValues(store: ParameterStore, matrices: readonly Parameter[
 }
 
 /** Positions of a rank's elements in the flattened whole tensor. */
-function positionsOf({ slices, globalShape, shape, size }: Parameter): number[] {
+function listPositions({ slices, globalShape, shape, size }: Parameter): number[] {
   return Array.from({ length: size }, (_, index) => {
     let [position, rest] = [0, index];
     shape.forEach((__, dim) => {
-      const inner = sizeOf(shape.slice(dim + 1));
-      position += (slices[dim]!.start + Math.floor(rest / inner)) * sizeOf(globalShape.slice(dim + 1));
+      const inner = countElements(shape.slice(dim + 1));
+      position += (slices[dim]!.start + Math.floor(rest / inner)) * countElements(globalShape.slice(dim + 1));
       rest %= inner;
     });
     return position;

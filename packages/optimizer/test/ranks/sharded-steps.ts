@@ -58,14 +58,14 @@ const layers: ReadonlyArray<{ name: string; shape: [number, number] | [number]; 
 ];
 
 /** Returns an element of the gradient of the whole batch. */
-export const gradientOf = (step: number, parameter: number, position: number): number =>
+export const makeGradient = (step: number, parameter: number, position: number): number =>
   Math.sin(step * 31 + parameter * 7 + position);
 
 export default (world: World, all: readonly ShardedStepsArgument[]): ShardedStepsResult[] =>
   all.map((argument) => shardedSteps(world, argument));
 
 /**
- * Runs AdamW on this rank's shards of a handful of parameters, with gradients that add up to `gradientOf`.
+ * Runs AdamW on this rank's shards of a handful of parameters, with gradients that add up to `makeGradient`.
  */
 function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStepsResult {
   const { tp, dp, distributed, overlap, numSteps } = argument;
@@ -133,7 +133,7 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
         withUnit(unit, () => unit.parameters.map(({ data }) => [data.toArray(), data.read()] as const)),
       );
   const model = read.map(([values], index) =>
-    positionsOf(parameters[index]!).map((position, at) => [position, values[at]!] as const),
+    listPositions(parameters[index]!).map((position, at) => [position, values[at]!] as const),
   );
   const ownedSize = stores[0]!.owned.reduce((sum, { start, end }) => sum + end - start, 0);
   const result: ShardedStepsResult = {
@@ -176,10 +176,10 @@ function addGradients(
       const index = parameters.indexOf(parameter);
       const parts = parameter.partialOver.length > 0 || (forgetPartial && !layers[index]!.sharded);
       const share = 1 / (2 * dp * (parts ? tp : 1));
-      const positions = positionsOf(parameter);
+      const positions = listPositions(parameter);
       const values = parameter.mainGradient.read<'float32'>();
       positions.forEach((position, at) => {
-        values[at]! += share * gradientOf(step, index, position);
+        values[at]! += share * makeGradient(step, index, position);
       });
       if (step === overflowAt && rank === 1 && index === 2) values[3] = Number.POSITIVE_INFINITY;
       parameter.mainGradient.write(values);
@@ -198,7 +198,7 @@ function withUnit<T>(unit: ParameterUnit, body: () => T): T {
 }
 
 /** Positions of a rank's elements in the flattened whole tensor; only first dimensions are sharded. */
-function positionsOf({ slices, size, globalShape }: Parameter): number[] {
+function listPositions({ slices, size, globalShape }: Parameter): number[] {
   const inner = globalShape.slice(1).reduce((product, each) => product * each, 1);
   return Array.from({ length: size }, (_, index) => slices[0]!.start * inner + index);
 }

@@ -134,7 +134,7 @@ const parts: ReadonlyArray<{
 /** The digests of schedules; kept because a schedule has many actions and never changes. */
 const digests = new WeakMap<PipelineSchedule, [number, number]>();
 
-function digestOf(schedule: PipelineSchedule): [number, number] {
+function computeDigest(schedule: PipelineSchedule): [number, number] {
   const known = digests.get(schedule) ?? digest(schedule.placement, schedule.actions);
   digests.set(schedule, known);
   return known;
@@ -145,7 +145,7 @@ function summarize({ schedule, dtype, shapes }: StepDescription): number[] {
   const [shape = []] = shapes;
   return [
     numMicroBatches,
-    ...digestOf(schedule),
+    ...computeDigest(schedule),
     dtypes.indexOf(dtype),
     shape.length,
     ...Array.from({ length: shownDims }, (_, dim) => shape[dim] ?? 0),

@@ -1,7 +1,7 @@
 import type { ProcessGroup, Work } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { type Device, type DType, Tensor } from '@mtl/kernels';
-import { keyOf, type Transfer } from '../simulator/plan-messages.js';
+import { formatKey, type Transfer } from '../simulator/plan-messages.js';
 
 interface BoundaryTransfersOptions {
   /** See PipelineOptions. */
@@ -10,7 +10,7 @@ interface BoundaryTransfersOptions {
   readonly dtype: DType;
   readonly device: Device;
   /** Returns the shape of the boundary tensors of a micro-batch. */
-  readonly shapeOf: (microBatch: number) => readonly number[];
+  readonly findShape: (microBatch: number) => readonly number[];
   /** The receives, in the order in which they are posted. */
   readonly receives: readonly Transfer[];
 }
@@ -43,13 +43,13 @@ export class BoundaryTransfers {
 
   /** Posts receives until `numReceives` have been posted in this step. */
   post(numReceives: number): void {
-    const { receives, group, shapeOf, dtype, device } = this.#options;
+    const { receives, group, findShape, dtype, device } = this.#options;
     for (; this.#numPosted < numReceives; this.#numPosted++) {
       const transfer = receives[this.#numPosted]!;
-      const tensor = Tensor.empty({ shape: shapeOf(transfer.microBatch), dtype, device });
-      const part = this.#partOf(tensor);
+      const tensor = Tensor.empty({ shape: findShape(transfer.microBatch), dtype, device });
+      const part = this.#viewPart(tensor);
       const work = group!.receive(part ?? tensor, { from: transfer.peer! });
-      this.#incoming.set(keyOf(transfer), { tensor, part, work });
+      this.#incoming.set(formatKey(transfer), { tensor, part, work });
     }
   }
 
@@ -58,7 +58,7 @@ export class BoundaryTransfers {
    * The caller disposes it.
    */
   take(transfer: Transfer): Tensor {
-    const key = keyOf(transfer);
+    const key = formatKey(transfer);
     if (transfer.peer === undefined) {
       const tensor = this.#here.get(key)!;
       this.#here.delete(key);
@@ -83,10 +83,10 @@ export class BoundaryTransfers {
   give(transfer: Transfer, tensor: Tensor): void {
     this.#check(transfer, tensor);
     if (transfer.peer === undefined) {
-      this.#here.set(keyOf(transfer), tensor);
+      this.#here.set(formatKey(transfer), tensor);
       return;
     }
-    const part = this.#partOf(tensor);
+    const part = this.#viewPart(tensor);
     this.#sends.push(this.#options.group!.send(part ?? tensor, { to: transfer.peer }));
     // the operation holds the memory until it is complete
     part?.dispose();
@@ -113,15 +113,15 @@ export class BoundaryTransfers {
   }
 
   /** Returns this replica's part of a boundary tensor, 1/t of its elements; undefined without replicas. */
-  #partOf(tensor: Tensor): Tensor | undefined {
+  #viewPart(tensor: Tensor): Tensor | undefined {
     if (this.#replicas === undefined) return undefined;
     const size = tensor.size / this.#replicas.size;
     return tensor.view({ offset: this.#replicas.rank * size, shape: [size] });
   }
 
   #check({ what, chunk, microBatch }: Transfer, tensor: Tensor): void {
-    const { dtype, shapeOf } = this.#options;
-    const shape = shapeOf(microBatch);
+    const { dtype, findShape } = this.#options;
+    const shape = findShape(microBatch);
     if (tensor.dtype === dtype && `${tensor.shape}` === `${shape}`) return;
     tensor.dispose();
     const made = what === 'forward' ? 'forward result' : 'gradient';

@@ -40,7 +40,7 @@ class FixedTensors {
   /** Marks the tensors used since `upload` as kept. */
   keep(): void {
     this.#used.forEach((tensor, position) => {
-      this.#kept.set(keyOf(position, tensor), tensor);
+      this.#kept.set(formatKey(position, tensor), tensor);
       if (this.#others[position] === tensor) this.#others[position] = undefined;
     });
   }
@@ -63,9 +63,9 @@ class FixedTensors {
   }
 
   #tensorAt(position: number, options: Required<TensorOptions>): Tensor {
-    const key = keyOf(position, options);
+    const key = formatKey(position, options);
     const other = this.#others[position];
-    const fitting = this.#kept.get(key) ?? (other && keyOf(position, other) === key ? other : undefined);
+    const fitting = this.#kept.get(key) ?? (other && formatKey(position, other) === key ? other : undefined);
     if (fitting !== undefined) return fitting;
     other?.dispose();
     const tensor = Tensor.empty(options);
@@ -74,7 +74,7 @@ class FixedTensors {
   }
 }
 
-function keyOf(position: number, { shape, dtype }: Pick<Tensor, 'shape' | 'dtype'>): string {
+function formatKey(position: number, { shape, dtype }: Pick<Tensor, 'shape' | 'dtype'>): string {
   return `${position} ${dtype} ${shape.join(' ')}`;
 }
 
@@ -156,7 +156,7 @@ export class GraphSlot<Batch> {
       loaded.release();
       recording.forward.launch();
       this.#inFlight = { call: own, kind: 'recorded', recording };
-      return this.#copyOf(recording.output);
+      return this.#copyInput(recording.output);
     }
     if (rules.isToBeRecorded(shapes)) return this.#recordForward({ ...own, loaded }, { shapes, given: call });
     input?.dispose();
@@ -189,7 +189,7 @@ export class GraphSlot<Batch> {
   /** Returns the stage's losses, after `backwardInput`. */
   takeLosses(microBatch: number): readonly StageLoss[] {
     if (this.#losses === undefined) return this.#options.stage.takeLosses(microBatch);
-    const losses = this.#losses.map(viewOf);
+    const losses = this.#losses.map(viewLoss);
     this.#losses = undefined;
     return losses;
   }
@@ -231,7 +231,7 @@ export class GraphSlot<Batch> {
     forward.launch();
     const { loaded: _, ...again } = call; // the stage owns it now
     this.#inFlight = { call: again, kind: 'recording', recording: { shapes, forward, output } };
-    return this.#copyOf(output);
+    return this.#copyInput(output);
   }
 
   #recordBackward(inFlight: InFlight<Batch>, call: BackwardCall): Tensor | undefined {
@@ -255,7 +255,7 @@ export class GraphSlot<Batch> {
     backward.launch();
     this.#losses = recording.losses;
     if (recording.halves === 'together') this.#keep(recording);
-    return this.#copyOf(inputGradient);
+    return this.#copyInput(inputGradient);
   }
 
   #recordWeight(inFlight: InFlight<Batch>): void {
@@ -282,7 +282,7 @@ export class GraphSlot<Batch> {
     if (outputGradient !== undefined) this.#inputs.copy(outputGradient).dispose();
     recording.backward!.launch();
     this.#losses = recording.losses;
-    return this.#copyOf(recording.inputGradient);
+    return this.#copyInput(recording.inputGradient);
   }
 
   #keep(recording: Recording): void {
@@ -341,12 +341,12 @@ export class GraphSlot<Batch> {
   /** Copies the result of a pass that ran without a graph out of the slot's memory. */
   #outside(result: Tensor | undefined): Tensor | undefined {
     if (result === undefined || !this.#hasMemory) return result;
-    const copy = this.#copyOf(result);
+    const copy = this.#copyInput(result);
     result.dispose();
     return copy;
   }
 
-  #copyOf(input: Tensor | undefined): Tensor | undefined {
+  #copyInput(input: Tensor | undefined): Tensor | undefined {
     if (input === undefined) return undefined;
     const { shape, dtype, device } = input;
     const output = Tensor.empty({ shape, dtype, device });
@@ -367,7 +367,7 @@ function dispose({ forward, backward, weight, output, inputGradient, losses = []
   for (const part of [forward, backward, weight, output, inputGradient, ...losses]) part?.dispose();
 }
 
-function viewOf({ losses, weights, ...more }: StageLoss): StageLoss {
+function viewLoss({ losses, weights, ...more }: StageLoss): StageLoss {
   const views = {
     losses: losses.view({ shape: losses.shape }),
     weights: weights.view({ shape: weights.shape }),

@@ -93,7 +93,7 @@ export class GraphedStage<Batch> implements Stage<Batch> {
 
   backwardInput(call: Parameters<Stage<Batch>['backwardInput']>[0]): Tensor | undefined {
     const { microBatch } = call;
-    const slot = this.#slotOf(microBatch);
+    const slot = this.#findSlot(microBatch);
     const gradient = slot.backwardInput(call);
     this.#losses.set(microBatch, slot);
     if (call.weights === true) this.#inFlight.delete(microBatch);
@@ -101,7 +101,7 @@ export class GraphedStage<Batch> implements Stage<Batch> {
   }
 
   backwardWeight(call: { readonly microBatch: number }): void {
-    this.#slotOf(call.microBatch).backwardWeight(call);
+    this.#findSlot(call.microBatch).backwardWeight(call);
     this.#inFlight.delete(call.microBatch);
   }
 
@@ -143,7 +143,7 @@ export class GraphedStage<Batch> implements Stage<Batch> {
     return new GraphSlot({ stage, device, rules: this.#rules });
   }
 
-  #slotOf(microBatch: number): GraphSlot<Batch> {
+  #findSlot(microBatch: number): GraphSlot<Batch> {
     const slot = this.#inFlight.get(microBatch);
     if (slot === undefined) throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is not in flight`);
     return slot;

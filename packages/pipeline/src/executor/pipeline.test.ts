@@ -8,7 +8,7 @@ import { oneStage, type PipelineSchedule, type ScheduleAction } from '../schedul
 
 type Options = PipelineOptions<ReturnType<typeof affineBatches>[number]>;
 
-const stagesOf = (numChunks: number): Map<number, AffineStage> =>
+const makeStages = (numChunks: number): Map<number, AffineStage> =>
   new Map(Array.from({ length: numChunks }, (_, chunk) => [chunk, new AffineStage({ chunk, numChunks })]));
 
 /** Makes a schedule of two chunks on one rank: all forward passes, then all backward passes. */
@@ -20,7 +20,7 @@ function twoChunks(numMicroBatches: number): PipelineSchedule {
 }
 
 const make = (options: Partial<Options>) =>
-  new Pipeline({ stages: stagesOf(1), schedule: oneStage, dtype: 'float64', device: 'cpu', ...options });
+  new Pipeline({ stages: makeStages(1), schedule: oneStage, dtype: 'float64', device: 'cpu', ...options });
 
 const step = (numMicroBatches: number) => ({
   batches: affineBatches(numMicroBatches, 3),
@@ -30,7 +30,7 @@ const step = (numMicroBatches: number) => ({
 
 describe('Pipeline in one process', () => {
   it('runs one micro-batch after the other on one stage', () => {
-    const stages = stagesOf(1);
+    const stages = makeStages(1);
     const order: string[] = [];
     const recorder = {
       span: <Result>(
@@ -48,7 +48,7 @@ describe('Pipeline in one process', () => {
   });
 
   it('hands over between chunks without a group', () => {
-    const stages = stagesOf(2);
+    const stages = makeStages(2);
     const numLive = numLiveTensors();
     const pipeline = make({ stages, schedule: twoChunks });
     pipeline.run(step(3));
@@ -91,7 +91,7 @@ describe('Pipeline in one process', () => {
   });
 
   it('runs again after a step that failed and was abandoned', () => {
-    const stages = stagesOf(2);
+    const stages = makeStages(2);
     const numLive = numLiveTensors();
     const pipeline = make({ stages, schedule: twoChunks });
     const failing = {
@@ -148,7 +148,7 @@ describe('a pipeline that cannot be', () => {
 
   it('(boundary tensors that replicas cannot divide) is refused', () => {
     const replicas: ProcessGroup = Object.create(new SingleProcessGroup('tp'), { size: { value: 2 } });
-    const pipeline = make({ stages: stagesOf(2), schedule: twoChunks, replicas });
+    const pipeline = make({ stages: makeStages(2), schedule: twoChunks, replicas });
     expect(() => pipeline.run(step(2))).toThrow(
       expect.objectContaining({
         code: 'MTL_PIPELINE_REPLICAS',
@@ -166,7 +166,7 @@ describe('a pipeline that cannot be', () => {
     ],
   ])('(a stage that returns %s) is refused and leaves nothing behind', (_, result, message) => {
     const numLive = numLiveTensors();
-    const stages = stagesOf(2);
+    const stages = makeStages(2);
     stages.get(0)!.forward = result;
     const pipeline = make({ stages, schedule: twoChunks });
     expect(() => pipeline.run(step(2))).toThrow(expect.objectContaining({ code: 'MTL_STAGE', message }));

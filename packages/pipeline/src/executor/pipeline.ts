@@ -1,6 +1,6 @@
 import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError, UsageError } from '@mtl/errors';
-import { type Device, type DType, deviceRange, sizeOf, type Tensor } from '@mtl/kernels';
+import { countElements, type Device, type DType, deviceRange, type Tensor } from '@mtl/kernels';
 import type { PipelineRecorder, RecordedActivity } from '../measured/pipeline-recorder.js';
 import { oneStage } from '../schedules/one-forward-one-backward.js';
 import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
@@ -173,7 +173,7 @@ export class Pipeline<Batch> {
       });
     const transfers = new BoundaryTransfers({
       ...this.#options,
-      shapeOf: (microBatch) => this.#boundaryShape(batches[microBatch]!),
+      findShape: (microBatch) => this.#boundaryShape(batches[microBatch]!),
       receives,
     });
     this.#transfers = transfers;
@@ -319,7 +319,7 @@ export class Pipeline<Batch> {
     if (this.#compared.has(key)) return;
     if (group !== undefined) compareSteps({ schedule, dtype, shapes }, { group, device });
     const numReplicas = replicas?.size ?? 1;
-    const uneven = shapes.find((shape) => sizeOf(shape) % numReplicas !== 0);
+    const uneven = shapes.find((shape) => countElements(shape) % numReplicas !== 0);
     if (uneven !== undefined) {
       throw new ConfigurationError(
         'MTL_PIPELINE_REPLICAS',

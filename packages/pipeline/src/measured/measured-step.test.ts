@@ -12,12 +12,12 @@ import {
 import { measureStep } from './measured-step.js';
 
 /** Returns the spans that ranks would record if they followed a simulation, with 1 ms per unit of time. */
-function spansOf({ ranks }: Simulation): RecordedSpan[][] {
+function makeSpans({ ranks }: Simulation): RecordedSpan[][] {
   const origin = 123e9;
   return ranks.map(({ passes }) => {
     const spans = passes.map(({ action, start, end }): RecordedSpan => {
-      const timeOf = (time: number): number => origin + 1e6 * time;
-      return { ...action, startNs: timeOf(start), endNs: timeOf(end) };
+      const convertTime = (time: number): number => origin + 1e6 * time;
+      return { ...action, startNs: convertTime(start), endNs: convertTime(end) };
     });
     // spans that are not passes, and the order in which spans were recorded, do not matter
     const step: RecordedSpan = { kind: 'step', startNs: origin - 5e6, endNs: origin + 1e12 };
@@ -46,7 +46,7 @@ describe('a measured step', () => {
     fc.assert(
       fc.property(anySimulation, (simulation) => {
         const { name } = simulation.schedule;
-        const measured = measureStep(spansOf(simulation), { name });
+        const measured = measureStep(makeSpans(simulation), { name });
         expect(measured).toEqual({ ...simulation, optimizerTime: 0 });
         expect(replayStep(measured)).toEqual(measured);
         expect(predictStep(measured)).toEqual(measured);
@@ -58,13 +58,13 @@ describe('a measured step', () => {
   it('has more idle time than its replay when messages take long, and its replay more than the prediction when passes differ', () => {
     const schedule = buildSchedule('1f1b', { numStages: 2, numMicroBatches: 4 });
     const slow = simulateSchedule({ schedule, times: { communication: 0.5 } });
-    const measured = measureStep(spansOf(slow), { name: '1f1b' });
+    const measured = measureStep(makeSpans(slow), { name: '1f1b' });
     const quick = simulateSchedule({ schedule });
     expect(measured.makespan).toBe(slow.makespan);
     expect(replayStep(measured)).toEqual(quick);
     expect(predictStep(measured, { communication: 0.5 })).toEqual(measured);
     // one forward of the last rank takes three times as long, which does not change the medians
-    const [first, last] = spansOf(quick);
+    const [first, last] = makeSpans(quick);
     const uneven = [
       first!,
       last!.map((span) => {
@@ -81,7 +81,7 @@ describe('a measured step', () => {
   });
 
   it('is refused when passes are missing', () => {
-    const spans = spansOf(
+    const spans = makeSpans(
       simulateSchedule({ schedule: buildSchedule('gpipe', { numStages: 2, numMicroBatches: 2 }) }),
     );
     const torn = spans.map((rank) => rank.filter(({ kind, microBatch }) => kind !== 'B' || microBatch !== 1));

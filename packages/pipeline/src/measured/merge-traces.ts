@@ -61,7 +61,7 @@ export function mergeTraces(ranks: readonly RankTrace[]): ChromeTrace {
   ]);
   const originNs = starts.reduce((least, start) => Math.min(least, start), Number.POSITIVE_INFINITY);
   return {
-    traceEvents: ranks.flatMap((trace) => eventsOf(trace, originNs)),
+    traceEvents: ranks.flatMap((trace) => listEvents(trace, originNs)),
     displayTimeUnit: 'ms',
     otherData: {
       format: traceFormat,
@@ -75,8 +75,11 @@ export function mergeTraces(ranks: readonly RankTrace[]): ChromeTrace {
   };
 }
 
-function eventsOf({ rank, pipeline, stage, clockOffsetNs, spans, operations }: RankTrace, originNs: number) {
-  const timeOf = (ns: number): number => (ns + clockOffsetNs - originNs) / microsecond;
+function listEvents(
+  { rank, pipeline, stage, clockOffsetNs, spans, operations }: RankTrace,
+  originNs: number,
+) {
+  const convertTime = (ns: number): number => (ns + clockOffsetNs - originNs) / microsecond;
   const label = (name: string, tid: number, args: Readonly<Record<string, unknown>>): TraceEvent => ({
     name,
     ph: 'M',
@@ -91,12 +94,12 @@ function eventsOf({ rank, pipeline, stage, clockOffsetNs, spans, operations }: R
   ];
   for (const { kind, chunk, microBatch, startNs, endNs } of spans) {
     const which = chunk === undefined ? '' : ` ${chunk}.${microBatch}`;
-    const time = { ts: timeOf(startNs), dur: (endNs - startNs) / microsecond };
+    const time = { ts: convertTime(startNs), dur: (endNs - startNs) / microsecond };
     const args = chunk === undefined ? {} : { chunk, microBatch };
     events.push({ name: `${names[kind]}${which}`, ph: 'X', cat: kind, pid: rank, tid: 0, ...time, args });
   }
   // a queue runs one operation after the other, so that one row per queue is enough
-  const rows = [...new Set(operations.map(queueOf))].sort();
+  const rows = [...new Set(operations.map(nameQueue))].sort();
   rows.forEach((row, index) => {
     events.push(label('thread_name', index + 1, { name: row }));
   });
@@ -111,16 +114,16 @@ function eventsOf({ rank, pipeline, stage, clockOffsetNs, spans, operations }: R
       waitedFromNs,
       waitDoneNs,
     } = operation;
-    const tid = rows.indexOf(queueOf(operation)) + 1;
-    const time = { ts: timeOf(startedNs), dur: Math.max(0, doneNs - startedNs) / microsecond };
-    const [posted, waitedFrom, waitDone] = [postedNs, waitedFromNs, waitDoneNs].map(timeOf);
+    const tid = rows.indexOf(nameQueue(operation)) + 1;
+    const time = { ts: convertTime(startedNs), dur: Math.max(0, doneNs - startedNs) / microsecond };
+    const [posted, waitedFrom, waitDone] = [postedNs, waitedFromNs, waitDoneNs].map(convertTime);
     const args = { sequence, bytes, posted, waitedFrom, waitDone };
     events.push({ name: `${cat} ${sequence}`, ph: 'X', cat, pid: rank, tid, ...time, args });
   }
   return events;
 }
 
-function queueOf({ group, operation, peer }: RecordedOperation): string {
+function nameQueue({ group, operation, peer }: RecordedOperation): string {
   if (operation === 'send') return `${group}: send to ${peer}`;
   if (operation === 'receive') return `${group}: receive from ${peer}`;
   return `${group}: collectives`;

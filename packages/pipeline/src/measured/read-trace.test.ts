@@ -18,7 +18,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
  * Makes the trace of a step of two ranks as a training run writes it; `unit` is the length of a pass in
  * nanoseconds.
  */
-function traceOf(unit = 1e6): ChromeTrace {
+function makeTrace(unit = 1e6): ChromeTrace {
   const { ranks } = simulateSchedule({
     schedule: buildSchedule('1f1b', { numStages: 2, numMicroBatches: 3 }),
   });
@@ -37,7 +37,7 @@ const read = (trace: unknown) => readTrace(JSON.stringify(trace), { name: 'trace
 
 describe('readTrace', () => {
   it('reads what mergeTraces wrote', () => {
-    const [pipeline] = read(traceOf());
+    const [pipeline] = read(makeTrace());
     expect(pipeline!.steps).toHaveLength(1);
     expect(pipeline!.steps[0]!.ranks).toHaveLength(2);
   });
@@ -72,7 +72,7 @@ describe('readTrace', () => {
   };
 
   it.each(Object.keys(changes))('refuses %s with a coded error', (name) => {
-    const trace = structuredClone(traceOf()) as Mutable<ChromeTrace>;
+    const trace = structuredClone(makeTrace()) as Mutable<ChromeTrace>;
     changes[name]!(trace);
     expect(() => read(trace)).toThrow(expect.objectContaining({ code: 'MTL_TRACE' }));
   });
@@ -83,7 +83,7 @@ describe('readTrace', () => {
   });
 
   it('reads a trace whose clock stood still, and it can be shown', () => {
-    const [step] = read(traceOf(0))[0]!.steps;
+    const [step] = read(makeTrace(0))[0]!.steps;
     expect(step!.makespan).toBe(0);
     expect(formatTimeline(step!)).toEqual(expect.any(String));
     expect(replayStep(step!).makespan).toBe(0);

@@ -31,17 +31,17 @@ const microsecond = 1000;
  */
 export function readTrace(text: string, { name }: { readonly name: string }): readonly TracedPipeline[] {
   const { events, ranks } = parse(text, name);
-  const spansOf = new Map(ranks.map(({ rank }) => [rank, [] as RecordedSpan[]]));
+  const spansByRank = new Map(ranks.map(({ rank }) => [rank, [] as RecordedSpan[]]));
   for (const [index, event] of events.entries()) {
-    const { ph, tid, pid } = fieldsOf(event);
+    const { ph, tid, pid } = readFields(event);
     if (ph !== 'X' || tid !== 0) continue;
-    const span = spanOf(fieldsOf(event));
+    const span = readSpan(readFields(event));
     if (span === undefined) throw problem(name, `its event ${index} is malformed`);
-    spansOf.get(pid as number)?.push(span);
+    spansByRank.get(pid as number)?.push(span);
   }
   return [...new Set(ranks.map(({ pipeline }) => pipeline))].map((pipeline) => {
     const members = ranks.filter((rank) => rank.pipeline === pipeline).sort((a, b) => a.stage - b.stage);
-    const steps = members.map(({ rank }) => stepsOf(spansOf.get(rank)!));
+    const steps = members.map(({ rank }) => splitSteps(spansByRank.get(rank)!));
     const numSteps = Math.min(...steps.map(({ length }) => length));
     if (numSteps === 0) throw problem(name, `pipeline ${pipeline} has no training step`);
     const measured = Array.from({ length: numSteps }, (_, step) =>
@@ -55,8 +55,8 @@ export function readTrace(text: string, { name }: { readonly name: string }): re
 }
 
 /** Returns the activity of a rank that an event of the first row of a process describes. */
-function spanOf({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
-  const { chunk, microBatch } = fieldsOf(args);
+function readSpan({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
+  const { chunk, microBatch } = readFields(args);
   const isTime = (time: unknown): time is number => Number.isFinite(time) && (time as number) >= 0;
   const isNumber = (number: unknown): number is number | undefined =>
     number === undefined || (Number.isSafeInteger(number) && (number as number) >= 0);
@@ -71,17 +71,17 @@ function spanOf({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
 type Fields = Readonly<Record<string, unknown>>;
 
 /** Returns the fields of a value that should be an object; no fields if it is not an object. */
-function fieldsOf(value: unknown): Fields {
+function readFields(value: unknown): Fields {
   return typeof value === 'object' && value !== null ? (value as Fields) : {};
 }
 
 function isRank(value: unknown): value is TracedRank {
-  const { rank, pipeline, stage } = fieldsOf(value);
+  const { rank, pipeline, stage } = readFields(value);
   return [rank, pipeline, stage].every((number) => Number.isSafeInteger(number) && (number as number) >= 0);
 }
 
 /** Returns the spans within each training step of a rank. */
-function stepsOf(spans: readonly RecordedSpan[]): RecordedSpan[][] {
+function splitSteps(spans: readonly RecordedSpan[]): RecordedSpan[][] {
   const steps = spans.filter(({ kind }) => kind === 'step').sort((a, b) => a.startNs - b.startNs);
   // half a microsecond: the rounding error of times written as microseconds
   const slack = microsecond / 2;

@@ -71,11 +71,11 @@ function drawTimeline(
   const title = heading === undefined ? name : `${heading}: ${name}`;
   const caption = `${bubble}; ${memory}`;
   const { schedule, ranks, stepTime } = simulation;
-  const rows = boxesOf(simulation);
+  const rows = arrangeBoxes(simulation);
   const endTime = Math.max(...ranks.map(({ stepStart }) => stepStart + stepTime));
   const left = 24 + `rank ${ranks.length - 1}`.length * 7;
   const chart = { left, scale, width: endTime * scale, height: ranks.length * (rowHeight + rowGap) };
-  const legend = legendOf(rows.flat(), Math.max(...chunkRounds(schedule)) + 1);
+  const legend = listLegend(rows.flat(), Math.max(...chunkRounds(schedule)) + 1);
   const width = Math.ceil(
     Math.max(left + chart.width + right, left + 12 + 7 * Math.max(title.length, caption.length)),
   );
@@ -108,7 +108,7 @@ interface Box {
   readonly end: number;
 }
 
-function boxesOf({ schedule, ranks, optimizerTime }: Simulation): Box[][] {
+function arrangeBoxes({ schedule, ranks, optimizerTime }: Simulation): Box[][] {
   const rounds = chunkRounds(schedule);
   return ranks.map(({ passes, optimizerStart: start }) => {
     const boxes = passes.map(({ action, start, end }): Box => {
@@ -146,7 +146,7 @@ function drawRow(row: readonly Box[], chart: RowChart): string[] {
   for (const { kind, round, label, tip, start, end } of row) {
     const x = left + start * scale;
     const boxWidth = (end - start) * scale;
-    const { fill, ink } = paintOf(kind, round);
+    const { fill, ink } = mixPaint(kind, round);
     parts.push(
       `<rect x="${round2(x)}" y="${y}" width="${round2(boxWidth)}" height="${rowHeight}" fill="${fill}" stroke="#ffffff"><title>${tip}</title></rect>`,
     );
@@ -161,7 +161,7 @@ function drawRow(row: readonly Box[], chart: RowChart): string[] {
  * Returns the colours of a box. Later chunks are lighter, down to a third of the colour; the colour of the
  * text contrasts with the box.
  */
-function paintOf(kind: BoxKind, round: number): { readonly fill: string; readonly ink: string } {
+function mixPaint(kind: BoxKind, round: number): { readonly fill: string; readonly ink: string } {
   const strength = Math.max(1 / 3, 1 - 0.3 * round);
   const mixed = looks[kind].colour.map((part) => Math.round(255 - (255 - part) * strength));
   return { fill: `rgb(${mixed.join(',')})`, ink: round === 0 ? '#ffffff' : '#000000' };
@@ -172,14 +172,14 @@ interface LegendEntry {
   readonly fill: string;
 }
 
-function legendOf(boxes: readonly Box[], numRounds: number): LegendEntry[] {
+function listLegend(boxes: readonly Box[], numRounds: number): LegendEntry[] {
   const kinds = (Object.keys(looks) as BoxKind[]).filter((kind) => boxes.some((box) => box.kind === kind));
   const entries = kinds.flatMap((kind) => {
     const rounds =
       kind === 'optimizer' || numRounds === 1 ? [0] : Array.from({ length: numRounds }, (_, round) => round);
     return rounds.map((round) => {
       const chunk = rounds.length === 1 ? '' : ` ${'abcdefghijklmnopqrstuvwxyz'[round] ?? `:${round}`}`;
-      return { name: `${looks[kind].name}${chunk}`, fill: paintOf(kind, round).fill };
+      return { name: `${looks[kind].name}${chunk}`, fill: mixPaint(kind, round).fill };
     });
   });
   return [...entries, { name: 'idle', fill: idleColour }];

@@ -43,7 +43,7 @@ function allCases(name: ScheduleName): Case[] {
 }
 
 /** Collects violations over many cases: one assertion at the end is fast and shows the first failures. */
-function failuresOf(
+function collectFailures(
   cases: readonly Case[],
   problem: (schedule: PipelineSchedule, size: Case) => unknown,
 ): unknown[] {
@@ -129,7 +129,7 @@ describe('every p, m and v', () => {
   it.each(Object.entries(everyCase))(
     '%s is valid, and keeps alive what its formula says on every rank',
     (_, cases) => {
-      const failures = failuresOf(
+      const failures = collectFailures(
         cases,
         (schedule, size) => checkSchedule(schedule)[0] ?? wrongPeak(schedule, size),
       );
@@ -158,7 +158,7 @@ describe('every p, m and v', () => {
     ['breadth-first', ({ numStages, numMicroBatches }: Case) => numMicroBatches >= numStages],
   ] as const)('%s has the bubble (p-1)/(v m)', (name, isExact) => {
     const exact = everyCase[name].filter(isExact);
-    const failures = failuresOf(
+    const failures = collectFailures(
       name === 'breadth-first' ? thinned(exact) : exact,
       (schedule, { numStages, numMicroBatches, numChunks }) => {
         const { makespan, bubbleFraction } = simulateSchedule({
@@ -180,7 +180,7 @@ describe('every p, m and v', () => {
     const small = everyCase['breadth-first'].filter(
       ({ numStages, numMicroBatches, numChunks }) => numMicroBatches < numStages && numChunks > 1,
     );
-    const failures = failuresOf(small, (schedule, { numStages, numMicroBatches, numChunks }) => {
+    const failures = collectFailures(small, (schedule, { numStages, numMicroBatches, numChunks }) => {
       const { makespan } = simulateSchedule({ schedule, times: ofEveryChunk(schedule, times) });
       return makespan > (numChunks * numMicroBatches + numStages - 1) * work ? undefined : makespan;
     });
@@ -189,7 +189,7 @@ describe('every p, m and v', () => {
 
   it('ZB-H1 has the bubble (p-1)(T_F + T_B - T_W) from p micro-batches on', () => {
     const cases = everyCase['zb-h1'].filter(({ numStages, numMicroBatches }) => numMicroBatches >= numStages);
-    const failures = failuresOf(cases, (schedule, { numStages, numMicroBatches }) => {
+    const failures = collectFailures(cases, (schedule, { numStages, numMicroBatches }) => {
       const { makespan } = simulateSchedule({ schedule, times: ofEveryChunk(schedule, times) });
       const bubble = (numStages - 1) * (forward + backwardInput - backwardWeight);
       return makespan === numMicroBatches * work + bubble ? undefined : makespan;
@@ -199,7 +199,7 @@ describe('every p, m and v', () => {
 
   it('ZB-H2 has (p-1)(T_F + T_B - 2 T_W) from 2p-1 on, ZB-V none with equal times; p-1 with the barrier', () => {
     const hasRoom = ({ numStages, numMicroBatches }: Case): boolean => numMicroBatches >= 2 * numStages - 1;
-    const failures = failuresOf(
+    const failures = collectFailures(
       everyCase['zb-h2'].filter(hasRoom),
       (schedule, { numStages, numMicroBatches }) => {
         const { stepTime } = simulateSchedule({
@@ -213,7 +213,7 @@ describe('every p, m and v', () => {
     );
     expect(failures).toEqual([]);
     const equal = thinned([...everyCase['zb-h2'], ...everyCase['zb-v']].filter(hasRoom));
-    const zeroes = failuresOf(equal, (schedule, { numStages, numMicroBatches, numChunks }) => {
+    const zeroes = collectFailures(equal, (schedule, { numStages, numMicroBatches, numChunks }) => {
       const ones = ofEveryChunk(schedule, { forward: 1, backwardInput: 1, backwardWeight: 1 });
       const free = simulateSchedule({ schedule, times: ones, barrier: false });
       const bound = simulateSchedule({ schedule, times: ones });

@@ -10,7 +10,7 @@ import {
 import { chunkRounds } from './pipeline-schedule.js';
 
 /** Writes the order of a rank as the papers do: F0a is micro-batch 0 forward on the rank's first chunk. */
-function orderOf(schedule: PipelineSchedule, rank: number): string {
+function formatOrder(schedule: PipelineSchedule, rank: number): string {
   const rounds = chunkRounds(schedule);
   const isLooped = schedule.placement.length > schedule.actions.length;
   return schedule.actions[rank]!.map(
@@ -22,13 +22,13 @@ describe('golden orders', () => {
   // p = 4, m = 8: figure 4 of Narayanan et al. 2021, and the order that Megatron-LM's rule gives.
   it('of 1F1B', () => {
     const schedule = buildSchedule('1f1b', { numStages: 4, numMicroBatches: 8 });
-    expect(orderOf(schedule, 0)).toBe('F0 F1 F2 F3 B0 F4 B1 F5 B2 F6 B3 F7 B4 B5 B6 B7');
-    expect(orderOf(schedule, 3)).toBe('F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7');
+    expect(formatOrder(schedule, 0)).toBe('F0 F1 F2 F3 B0 F4 B1 F5 B2 F6 B3 F7 B4 B5 B6 B7');
+    expect(formatOrder(schedule, 3)).toBe('F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7');
   });
 
   it('of interleaved 1F1B', () => {
     const schedule = buildSchedule('interleaved', { numStages: 4, numMicroBatches: 8, numChunks: 2 });
-    expect(schedule.actions.map((_, rank) => orderOf(schedule, rank))).toEqual([
+    expect(schedule.actions.map((_, rank) => formatOrder(schedule, rank))).toEqual([
       'F0a F1a F2a F3a F0b F1b F2b F3b F4a F5a F6a B0b F7a B1b F4b B2b F5b B3b F6b B0a F7b B1a B2a B3a B4b B5b B6b B7b B4a B5a B6a B7a',
       'F0a F1a F2a F3a F0b F1b F2b F3b F4a B0b F5a B1b F6a B2b F7a B3b F4b B0a F5b B1a F6b B2a F7b B3a B4b B5b B6b B7b B4a B5a B6a B7a',
       'F0a F1a F2a F3a F0b F1b F2b B0b F3b B1b F4a B2b F5a B3b F6a B0a F7a B1a F4b B2a F5b B3a F6b B4b F7b B5b B6b B7b B4a B5a B6a B7a',
@@ -50,8 +50,8 @@ describe('golden orders', () => {
 
   it('of GPipe and breadth-first', () => {
     const two = { numStages: 2, numMicroBatches: 2 };
-    expect(orderOf(buildSchedule('gpipe', two), 1)).toBe('F0 F1 B0 B1');
-    expect(orderOf(buildSchedule('breadth-first', { ...two, numChunks: 2 }), 0)).toBe(
+    expect(formatOrder(buildSchedule('gpipe', two), 1)).toBe('F0 F1 B0 B1');
+    expect(formatOrder(buildSchedule('breadth-first', { ...two, numChunks: 2 }), 0)).toBe(
       'F0a F1a F0b F1b B0b B1b B0a B1a',
     );
   });
@@ -59,14 +59,16 @@ describe('golden orders', () => {
   it('of the zero-bubble schedules, first and last rank', () => {
     const size = { numStages: 3, numMicroBatches: 5 };
     const h1 = buildSchedule('zb-h1', size);
-    expect(orderOf(h1, 0)).toBe('F0 F1 F2 I0 W0 F3 I1 W1 F4 I2 W2 I3 W3 I4 W4');
-    expect(orderOf(h1, 2)).toBe('F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 F4 I4 W2 W3 W4');
+    expect(formatOrder(h1, 0)).toBe('F0 F1 F2 I0 W0 F3 I1 W1 F4 I2 W2 I3 W3 I4 W4');
+    expect(formatOrder(h1, 2)).toBe('F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 F4 I4 W2 W3 W4');
     const h2 = buildSchedule('zb-h2', size);
-    expect(orderOf(h2, 0)).toBe('F0 F1 F2 F3 F4 I0 W0 I1 W1 I2 W2 I3 W3 I4 W4');
-    expect(orderOf(h2, 2)).toBe('F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 W1 W2 W3 W4');
+    expect(formatOrder(h2, 0)).toBe('F0 F1 F2 F3 F4 I0 W0 I1 W1 I2 W2 I3 W3 I4 W4');
+    expect(formatOrder(h2, 2)).toBe('F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 W1 W2 W3 W4');
     const zbv = buildSchedule('zb-v', { numStages: 2, numMicroBatches: 3 });
     expect(zbv.placement).toEqual([0, 1, 1, 0]);
-    expect(orderOf(zbv, 0)).toBe('F0a F1a F2a F0b I0b W0b F1b I1b W1b I0a W0a F2b I2b W2b I1a W1a I2a W2a');
+    expect(formatOrder(zbv, 0)).toBe(
+      'F0a F1a F2a F0b I0b W0b F1b I1b W1b I0a W0a F2b I2b W2b I1a W1a I2a W2a',
+    );
   });
 });
 

@@ -80,7 +80,7 @@ function canRun({ actions, placement }: PipelineSchedule): boolean {
 }
 
 describe('checkSchedule on mutations', () => {
-  const kindsOf = (schedule: PipelineSchedule): string[] => checkSchedule(schedule).map(({ kind }) => kind);
+  const listKinds = (schedule: PipelineSchedule): string[] => checkSchedule(schedule).map(({ kind }) => kind);
 
   it('finds any action that was dropped', () => {
     fc.assert(
@@ -100,7 +100,7 @@ describe('checkSchedule on mutations', () => {
       fc.property(anyAction, fc.nat(), ({ schedule, rank, position }, to) => {
         const order = schedule.actions[rank]!;
         const copied = order.toSpliced(to % (order.length + 1), 0, order[position]!);
-        expect(kindsOf(withOrder(schedule, rank, copied))).toEqual(['repeated']);
+        expect(listKinds(withOrder(schedule, rank, copied))).toEqual(['repeated']);
       }),
     );
   });
@@ -114,7 +114,7 @@ describe('checkSchedule on mutations', () => {
           to,
           [...schedule.actions[to]!, schedule.actions[rank]![position]!],
         );
-        expect(kindsOf(moved)).toContain('misplaced');
+        expect(listKinds(moved)).toContain('misplaced');
       }),
     );
   });
@@ -151,7 +151,7 @@ describe('checkSchedule on mutations', () => {
         );
         const isFine = canRun(swapped);
         seen[isFine ? 'fine' : 'broken']++;
-        const kinds = new Set(kindsOf(swapped));
+        const kinds = new Set(listKinds(swapped));
         if (isFine) expect(kinds).toEqual(new Set());
         else expect([['order'], ['deadlock']]).toContainEqual([...kinds]);
       }),
@@ -173,7 +173,7 @@ describe('checkSchedule on mutations', () => {
         for (let pair = 0; pair + 1 < same.length; pair++) {
           const [first, second] = [same[pair]!, same[pair + 1]!];
           const swapped = order.with(first, order[second]!).with(second, order[first]!);
-          expect(new Set(kindsOf(withOrder(schedule, rank, swapped)))).toEqual(new Set(['order']));
+          expect(new Set(listKinds(withOrder(schedule, rank, swapped)))).toEqual(new Set(['order']));
         }
       }),
     );
@@ -185,7 +185,7 @@ describe('checkSchedule', () => {
     const [, chunk, kind, microBatch] = /^(\d+)(\w)(\d+)$/.exec(text)!;
     return { chunk: Number(chunk), kind: kind as ScheduleAction['kind'], microBatch: Number(microBatch) };
   };
-  const scheduleOf = (numMicroBatches: number, lines: readonly string[]): PipelineSchedule => ({
+  const makeSchedule = (numMicroBatches: number, lines: readonly string[]): PipelineSchedule => ({
     name: 'own',
     numMicroBatches,
     placement: lines.map((_, rank) => rank),
@@ -194,7 +194,7 @@ describe('checkSchedule', () => {
 
   it('names rank, pass and what it waits for in a deadlock', () => {
     // rank 0 needs the gradient of micro-batch 0 before it sends micro-batch 1, which rank 1 needs first
-    const schedule = scheduleOf(2, ['0F0 0B0 0F1 0B1', '1F1 1B1 1F0 1B0']);
+    const schedule = makeSchedule(2, ['0F0 0B0 0F1 0B1', '1F1 1B1 1F0 1B0']);
     expect(checkSchedule(schedule).map(({ message }) => message)).toEqual([
       'deadlock: rank 0 cannot run 0B0 (backward of micro-batch 0 on chunk 0); it waits for 1B0 of rank 1, which never runs',
       'deadlock: rank 1 cannot run 1F1 (forward of micro-batch 1 on chunk 1); it waits for 0F1 of rank 0, which never runs',
@@ -205,7 +205,7 @@ describe('checkSchedule', () => {
   });
 
   it('takes a schedule that mixes whole and split backward', () => {
-    expect(checkSchedule(scheduleOf(2, ['0F0 0F1 0B0 0I1 0W1', '1F0 1I0 1F1 1B1 1W0']))).toEqual([]);
+    expect(checkSchedule(makeSchedule(2, ['0F0 0F1 0B0 0I1 0W1', '1F0 1I0 1F1 1B1 1W0']))).toEqual([]);
   });
 
   it.each([
@@ -235,11 +235,11 @@ describe('checkSchedule', () => {
     ['a chunk of another rank', ['0F0 1B0', '1F0 0B0'], 'rank 0 runs 1B0, but chunk 1 lies on rank 1'],
     ['a weight half too early', ['0F0 0W0 0I0', '1F0 1B0'], 'rank 0 runs 0W0 before 0I0'],
   ])('refuses %s', (_, lines, message) => {
-    expect(checkSchedule(scheduleOf(1, lines))[0]!.message).toBe(message);
+    expect(checkSchedule(makeSchedule(1, lines))[0]!.message).toBe(message);
   });
 
   it('refuses placements and sizes that are none', () => {
-    const good = scheduleOf(1, ['0F0 0B0', '1F0 1B0']);
+    const good = makeSchedule(1, ['0F0 0B0', '1F0 1B0']);
     expect(checkSchedule({ ...good, placement: [0, 2] })[0]!.message).toBe('chunk 1 lies on rank 2 of 2');
     expect(checkSchedule({ ...good, placement: [] })[0]!.message).toBe('it has no chunks');
     expect(checkSchedule({ ...good, numMicroBatches: 0 })[0]!.message).toBe('it has 0 micro-batches');
@@ -252,12 +252,12 @@ describe('checkSchedule', () => {
     [{ actions: [['0F0'], []] }, /rank 0 runs "0F0", which is no \{ kind, chunk, microBatch \}/],
     [{ actions: [[null], []] }, /rank 0 runs null, which is no/],
   ])('refuses what is no schedule: %j', (change, message) => {
-    const wrong = { ...scheduleOf(1, ['0F0 0B0', '1F0 1B0']), ...change } as PipelineSchedule;
+    const wrong = { ...makeSchedule(1, ['0F0 0B0', '1F0 1B0']), ...change } as PipelineSchedule;
     expect(() => assertSchedule(wrong)).toThrow(message);
   });
 
   it('stops at 20 problems, however many micro-batches are missing', () => {
-    expect(checkSchedule({ ...scheduleOf(1, ['0F0 0B0', '1F0 1B0']), numMicroBatches: 1e9 })).toHaveLength(
+    expect(checkSchedule({ ...makeSchedule(1, ['0F0 0B0', '1F0 1B0']), numMicroBatches: 1e9 })).toHaveLength(
       20,
     );
   });

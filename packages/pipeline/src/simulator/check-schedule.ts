@@ -137,21 +137,23 @@ function completenessProblems(schedule: PipelineSchedule, index: ActionIndex): S
     const rank = placement[chunk]!;
     for (let microBatch = 0; microBatch < numMicroBatches; microBatch++) {
       if (problems.length >= mostProblems) return problems.slice(0, mostProblems);
-      const nameOf = (kind: PassKind): string => formatAction({ chunk, kind, microBatch });
-      const has = (kind: PassKind): boolean => index.positionOf({ chunk, kind, microBatch }) !== undefined;
+      const formatKind = (kind: PassKind): string => formatAction({ chunk, kind, microBatch });
+      const has = (kind: PassKind): boolean => index.findPosition({ chunk, kind, microBatch }) !== undefined;
       const missing = (what: string): void => {
         problems.push({ kind: 'missing', message: `rank ${rank} never runs ${what}`, rank });
       };
-      if (!has('F')) missing(nameOf('F'));
+      if (!has('F')) missing(formatKind('F'));
       const half = has('I') ? 'I' : 'W';
       if (has('B') && has(half)) {
-        const position = index.positionOf({ chunk, kind: half, microBatch })!;
-        const message = `rank ${rank} runs ${nameOf(half)} together with ${nameOf('B')}, which holds both halves`;
+        const position = index.findPosition({ chunk, kind: half, microBatch })!;
+        const message = `rank ${rank} runs ${formatKind(half)} together with ${formatKind('B')}, which holds both halves`;
         problems.push({ kind: 'repeated', message, rank, position });
       } else if (!has('B') && !has(half)) {
-        missing(`backward of ${nameOf('F')}: neither ${nameOf('B')}, nor ${nameOf('I')} and ${nameOf('W')}`);
-      } else if (!has('B') && !has('I')) missing(nameOf('I'));
-      else if (!has('B') && !has('W')) missing(nameOf('W'));
+        missing(
+          `backward of ${formatKind('F')}: neither ${formatKind('B')}, nor ${formatKind('I')} and ${formatKind('W')}`,
+        );
+      } else if (!has('B') && !has('I')) missing(formatKind('I'));
+      else if (!has('B') && !has('W')) missing(formatKind('W'));
     }
   }
   return problems.slice(0, mostProblems);
@@ -163,8 +165,8 @@ function orderProblems({ placement, actions }: PipelineSchedule, index: ActionIn
     order.forEach((action, position) => {
       for (const awaited of awaitedBy(action, placement.length)) {
         if (placement[awaited.chunk] !== rank) continue;
-        const producer = index.producerOf(awaited, action.microBatch);
-        if (index.positionOf(producer)! < position) continue;
+        const producer = index.findProducer(awaited, action.microBatch);
+        if (index.findPosition(producer)! < position) continue;
         const message = `rank ${rank} runs ${formatAction(action)} before ${formatAction(producer)}`;
         problems.push({ kind: 'order', message, rank, position });
       }
@@ -185,7 +187,7 @@ function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): Sched
     const waits = awaitedBy(action, placement.length)
       .filter((awaited) => !isDone(awaited, action.microBatch))
       .map((awaited) => {
-        const producer = formatAction(index.producerOf(awaited, action.microBatch));
+        const producer = formatAction(index.findProducer(awaited, action.microBatch));
         return `${producer} of rank ${placement[awaited.chunk]}`;
       });
     const message =
@@ -217,7 +219,7 @@ class ActionIndex {
     const repeated: Array<ActionIndex['repeated'][number]> = [];
     actions.forEach((order, rank) => {
       order.forEach((action, position) => {
-        const key = this.#keyOf(action);
+        const key = this.#computeKey(action);
         if (this.#positions.has(key)) repeated.push({ action, rank, position });
         else this.#positions.set(key, position);
       });
@@ -225,19 +227,19 @@ class ActionIndex {
     this.repeated = repeated;
   }
 
-  #keyOf({ chunk, kind, microBatch }: ScheduleAction): number {
+  #computeKey({ chunk, kind, microBatch }: ScheduleAction): number {
     return (chunk * this.#numMicroBatches + microBatch) * kinds.length + kinds.indexOf(kind);
   }
 
   /** Returns the position of the action among the actions of its rank; undefined if no rank runs it. */
-  positionOf(action: ScheduleAction): number | undefined {
-    return this.#positions.get(this.#keyOf(action));
+  findPosition(action: ScheduleAction): number | undefined {
+    return this.#positions.get(this.#computeKey(action));
   }
 
   /** Returns the action that produces a result: the chunk's F, or its B or I. */
-  producerOf({ what, chunk }: Awaited, microBatch: number): ScheduleAction {
+  findProducer({ what, chunk }: Awaited, microBatch: number): ScheduleAction {
     if (what === 'forward') return { kind: 'F', chunk, microBatch };
     const whole: ScheduleAction = { kind: 'B', chunk, microBatch };
-    return this.positionOf(whole) === undefined ? { ...whole, kind: 'I' } : whole;
+    return this.findPosition(whole) === undefined ? { ...whole, kind: 'I' } : whole;
   }
 }

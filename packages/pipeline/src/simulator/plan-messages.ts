@@ -49,14 +49,14 @@ export function planMessages(
   schedule: PipelineSchedule,
   { rank, passes = 'all' }: { readonly rank: number; readonly passes?: 'all' | 'forward' },
 ): MessagePlan {
-  const ordersOf = (member: number): readonly ScheduleAction[] =>
+  const selectPasses = (member: number): readonly ScheduleAction[] =>
     schedule.actions[member]!.filter(({ kind }) => passes === 'all' || kind === 'F');
-  const own = ordersOf(rank);
-  const inputs = own.map((action) => inputOf(action, schedule));
+  const own = selectPasses(rank);
+  const inputs = own.map((action) => findInput(action, schedule));
   const senders = new Set(inputs.map((input) => input?.peer));
   const incoming = schedule.actions.map((_, sender) => {
     if (!senders.has(sender)) return [];
-    const outputs = ordersOf(sender).map((action) => outputOf(action, schedule));
+    const outputs = selectPasses(sender).map((action) => findOutput(action, schedule));
     return outputs.filter((output) => output?.peer === rank).map((output) => ({ ...output!, peer: sender }));
   });
   const { receives, numNeeded } = postingOrder(inputs, incoming);
@@ -75,7 +75,7 @@ export function planMessages(
     actions: own.map((action, position) => ({
       action,
       input: inputs[position],
-      output: outputOf(action, schedule),
+      output: findOutput(action, schedule),
       numReceives: numReceives[position]!,
       completesChunk: completing.get(action.chunk) === position,
     })),
@@ -83,11 +83,11 @@ export function planMessages(
 }
 
 /** Returns the name of a boundary tensor of a step. */
-export function keyOf({ what, chunk, microBatch }: Omit<Transfer, 'peer'>): string {
+export function formatKey({ what, chunk, microBatch }: Omit<Transfer, 'peer'>): string {
   return `${what} ${chunk} ${microBatch}`;
 }
 
-function inputOf(
+function findInput(
   { kind, chunk, microBatch }: ScheduleAction,
   schedule: PipelineSchedule,
 ): Transfer | undefined {
@@ -97,7 +97,7 @@ function inputOf(
   return transfer({ what, chunk: maker, microBatch }, { here: chunk, there: maker, schedule });
 }
 
-function outputOf(
+function findOutput(
   { kind, chunk, microBatch }: ScheduleAction,
   schedule: PipelineSchedule,
 ): Transfer | undefined {
@@ -129,9 +129,9 @@ function postingOrder(
   const numPosted = incoming.map(() => 0);
   const numNeeded = inputs.map((input) => {
     if (input?.peer === undefined) return receives.length;
-    while (!posted.has(keyOf(input))) {
+    while (!posted.has(formatKey(input))) {
       const next = incoming[input.peer]![numPosted[input.peer]!++]!;
-      posted.add(keyOf(next));
+      posted.add(formatKey(next));
       receives.push(next);
     }
     return receives.length;

@@ -3,7 +3,7 @@ import { ofEveryChunk } from '../../test/support/of-every-chunk.js';
 import { buildSchedule, parseScheduleCsv, type Simulation, simulateSchedule } from '../schedules.js';
 
 /** Formats the start and end of a rank's passes: `F0 0-1, B0 3-5`. */
-function clockOf({ ranks }: Simulation, rank: number): string {
+function formatClock({ ranks }: Simulation, rank: number): string {
   return ranks[rank]!.passes.map(
     ({ action, start, end }) => `${action.kind}${action.microBatch} ${start}-${end}`,
   ).join(', ');
@@ -14,8 +14,8 @@ describe('simulateSchedule', () => {
 
   it('starts every action when its rank is free and its input is there', () => {
     const simulation = simulateSchedule({ schedule });
-    expect(clockOf(simulation, 0)).toBe('F0 0-1, F1 1-2, B0 4-6, B1 7-9');
-    expect(clockOf(simulation, 1)).toBe('F0 1-2, B0 2-4, F1 4-5, B1 5-7');
+    expect(formatClock(simulation, 0)).toBe('F0 0-1, F1 1-2, B0 4-6, B1 7-9');
+    expect(formatClock(simulation, 1)).toBe('F0 1-2, B0 2-4, F1 4-5, B1 5-7');
     expect(simulation).toMatchObject({ makespan: 9, stepTime: 9, bubbleFraction: 0.5 });
     expect(simulation.ranks.map(({ busy, idle }) => [busy, idle])).toEqual([
       [6, 3],
@@ -25,21 +25,21 @@ describe('simulateSchedule', () => {
 
   it('communication delays what crosses ranks, and nothing else', () => {
     const simulation = simulateSchedule({ schedule, times: { communication: 0.5 } });
-    expect(clockOf(simulation, 0)).toBe('F0 0-1, F1 1-2, B0 5-7, B1 8-10');
-    expect(clockOf(simulation, 1)).toBe('F0 1.5-2.5, B0 2.5-4.5, F1 4.5-5.5, B1 5.5-7.5');
+    expect(formatClock(simulation, 0)).toBe('F0 0-1, F1 1-2, B0 5-7, B1 8-10');
+    expect(formatClock(simulation, 1)).toBe('F0 1.5-2.5, B0 2.5-4.5, F1 4.5-5.5, B1 5.5-7.5');
     // The turn of the V is within one rank: nothing is sent from chunk 1 to chunk 2.
     const v = buildSchedule('zb-v', { numStages: 2, numMicroBatches: 1 });
     const turning = simulateSchedule({
       schedule: v,
       times: { ...ofEveryChunk(v, { forward: 1, backwardInput: 1, backwardWeight: 1 }), communication: 10 },
     });
-    expect(clockOf(turning, 1)).toBe('F0 11-12, F0 12-13, I0 35-36, W0 36-37, I0 37-38, W0 38-39');
+    expect(formatClock(turning, 1)).toBe('F0 11-12, F0 12-13, I0 35-36, W0 36-37, I0 37-38, W0 38-39');
   });
 
   it('a chunk has times of its own: the head computes its logits in backward', () => {
     const times = { forward: 1, backwardInput: [1, 4], backwardWeight: [1, 3] };
     const simulation = simulateSchedule({ schedule, times: { ...times, backward: [2, 6] } });
-    expect(clockOf(simulation, 1)).toBe('F0 1-2, B0 2-8, F1 8-9, B1 9-15');
+    expect(formatClock(simulation, 1)).toBe('F0 1-2, B0 2-8, F1 8-9, B1 9-15');
     // The last rank sets the pace: two of its micro-batches, plus the way of the first one to this rank and
     // the way of the last one back.
     expect(simulation.makespan).toBe(1 + 2 * 7 + 2);
@@ -50,7 +50,7 @@ describe('simulateSchedule', () => {
       times: { ...times, backward: [2, 6] },
     });
     // If backward is split, both halves compute the logits: 4 and 3 instead of 6.
-    expect(clockOf(split, 1)).toBe('F0 1-2, I0 2-6, F1 6-7, I1 7-11, W0 11-14, W1 14-17');
+    expect(formatClock(split, 1)).toBe('F0 1-2, I0 2-6, F1 6-7, I1 7-11, W0 11-14, W1 14-17');
   });
 
   it('the optimizer waits for all ranks, or for its own alone', () => {

@@ -96,18 +96,18 @@ export function simulateSchedule(options: SimulateOptions): Simulation {
     duration: ({ kind, chunk }) => passTimes[kind](chunk),
     communication,
   });
-  const endOf = (order: readonly TimedPass[]): number => order.at(-1)?.end ?? 0;
-  const makespan = Math.max(...passes.map(endOf));
-  const startOf = (order: readonly TimedPass[]): number => (barrier ? 0 : (order[0]?.start ?? 0));
-  const spans = passes.map((order) => endOf(order) - startOf(order));
+  const findEnd = (order: readonly TimedPass[]): number => order.at(-1)?.end ?? 0;
+  const makespan = Math.max(...passes.map(findEnd));
+  const findStart = (order: readonly TimedPass[]): number => (barrier ? 0 : (order[0]?.start ?? 0));
+  const spans = passes.map((order) => findEnd(order) - findStart(order));
   const stepTime = Math.max(...spans) + optimizer;
   const peaks = peakActivations(schedule, activations);
   const ranks = passes.map((order, rank): SimulatedRank => {
     const busy = order.reduce((sum, { start, end }) => sum + (end - start), optimizer);
     return {
       passes: order,
-      stepStart: startOf(order),
-      optimizerStart: barrier ? makespan : endOf(order),
+      stepStart: findStart(order),
+      optimizerStart: barrier ? makespan : findEnd(order),
       busy,
       idle: stepTime - busy,
       peak: peaks[rank]!,
@@ -132,16 +132,16 @@ function timesByKind(
 ): Readonly<Record<PassKind, (chunk: number) => number>> {
   const { forward = 1, backwardInput = 1, backwardWeight = 1, backward } = times;
   const numHeld = placement.map((rank) => placement.filter((other) => other === rank).length);
-  const timeOf = (time: PerChunk, chunk: number): number =>
+  const chooseTime = (time: PerChunk, chunk: number): number =>
     typeof time === 'number' ? time / numHeld[chunk]! : ofChunk(time, chunk);
   return {
-    F: (chunk) => timeOf(forward, chunk),
-    I: (chunk) => timeOf(backwardInput, chunk),
-    W: (chunk) => timeOf(backwardWeight, chunk),
+    F: (chunk) => chooseTime(forward, chunk),
+    I: (chunk) => chooseTime(backwardInput, chunk),
+    W: (chunk) => chooseTime(backwardWeight, chunk),
     B: (chunk) =>
       backward === undefined
-        ? timeOf(backwardInput, chunk) + timeOf(backwardWeight, chunk)
-        : timeOf(backward, chunk),
+        ? chooseTime(backwardInput, chunk) + chooseTime(backwardWeight, chunk)
+        : chooseTime(backward, chunk),
   };
 }
 

@@ -48,7 +48,7 @@ export interface RankResult {
 export const lossFactor = 1 / 8;
 const lossFactors = { loss: lossFactor };
 
-export function scheduleOf(
+export function makeSchedule(
   { schedule, numStages, numChunks }: ChainCase,
   numMicroBatches: number,
 ): PipelineSchedule {
@@ -67,11 +67,11 @@ export default function runAffineChain(
   cases: readonly ChainCase[],
 ): (RankResult | undefined)[] {
   return cases.map((chainCase, index) =>
-    world.rank < numRanksOf(chainCase) ? runCase(world, { ...chainCase, index }) : undefined,
+    world.rank < countRanks(chainCase) ? runCase(world, { ...chainCase, index }) : undefined,
   );
 }
 
-export const numRanksOf = ({ numStages, numReplicas }: ChainCase): number => numStages * numReplicas;
+export const countRanks = ({ numStages, numReplicas }: ChainCase): number => numStages * numReplicas;
 
 /** @param chainCase.index distinguishes the groups of cases with the same members */
 function runCase(world: World, chainCase: ChainCase & { readonly index: number }): RankResult {
@@ -85,7 +85,7 @@ function runCase(world: World, chainCase: ChainCase & { readonly index: number }
           ranks: mesh.groupOf(world.rank, [axis]),
         });
   const [pipelineGroup, replicas] = [group('pp', numStages), group('tp', numReplicas)];
-  const { placement } = scheduleOf(chainCase, numMicroBatches);
+  const { placement } = makeSchedule(chainCase, numMicroBatches);
   const rank = pipelineGroup?.rank ?? 0;
   const live = new LiveCount();
   const stages = new Map(
@@ -103,7 +103,7 @@ function runCase(world: World, chainCase: ChainCase & { readonly index: number }
   const numLive = numLiveTensors();
   const pipeline = new Pipeline({
     stages,
-    schedule: (count) => scheduleOf(chainCase, count),
+    schedule: (count) => makeSchedule(chainCase, count),
     group: pipelineGroup,
     replicas,
     dtype: 'float64',

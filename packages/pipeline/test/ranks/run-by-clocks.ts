@@ -1,7 +1,7 @@
 import type { World } from '@mtl/comm';
 import { Pipeline, type RecordedSpan } from '../../src/index.js';
 import { ClockStage, type PassUnits, RankClock } from '../support/clock-stage.js';
-import { type ChainCase, scheduleOf } from './run-affine-chain.js';
+import { type ChainCase, makeSchedule } from './run-affine-chain.js';
 
 export interface ClockCase extends Omit<ChainCase, 'numReplicas' | 'size'> {
   /** The durations of each chunk's passes, in nanoseconds of the simulated clock. */
@@ -12,7 +12,7 @@ export interface ClockCase extends Omit<ChainCase, 'numReplicas' | 'size'> {
 export default function runByClocks(world: World, cases: readonly ClockCase[]): RecordedSpan[][] {
   return cases.map(({ units, ...clockCase }) => {
     const { numMicroBatches } = clockCase;
-    const schedule = (count: number) => scheduleOf({ ...clockCase, numReplicas: 1, size: 1 }, count);
+    const schedule = (count: number) => makeSchedule({ ...clockCase, numReplicas: 1, size: 1 }, count);
     const { placement } = schedule(numMicroBatches);
     const clock = new RankClock();
     const numChunks = placement.length;

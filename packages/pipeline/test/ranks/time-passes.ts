@@ -5,7 +5,7 @@ import { Pipeline, type RecordedSpan } from '../../src/index.js';
 import { ActivityRecorder } from '../../src/recording/step-profiler.js';
 import { affineBatches, affineChain } from '../support/affine-chain.js';
 import { AffineStage } from '../support/affine-stage.js';
-import { type ChainCase, lossFactor, scheduleOf } from './run-affine-chain.js';
+import { type ChainCase, lossFactor, makeSchedule } from './run-affine-chain.js';
 
 /** A case whose stages take known times. */
 export interface TimedCase extends ChainCase {
@@ -35,7 +35,7 @@ function timeCase(
   { timedCase, numSteps }: { readonly timedCase: TimedCase; readonly numSteps: number },
 ): RecordedSpan[][] {
   const { numMicroBatches, size, passMs } = timedCase;
-  const { placement } = scheduleOf(timedCase, numMicroBatches);
+  const { placement } = makeSchedule(timedCase, numMicroBatches);
   const numChunks = placement.length;
   const times = { forward: passMs, backwardInput: passMs, backwardWeight: passMs };
   const own = placement.flatMap((home, chunk) => (home === world.rank ? [chunk] : []));
@@ -43,7 +43,7 @@ function timeCase(
   const recorder = new ActivityRecorder();
   const pipeline = new Pipeline({
     stages,
-    schedule: (count) => scheduleOf(timedCase, count),
+    schedule: (count) => makeSchedule(timedCase, count),
     group: world.group,
     dtype: 'float64',
     device: 'cpu',

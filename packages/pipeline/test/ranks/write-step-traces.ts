@@ -2,7 +2,7 @@ import type { LocalWorld, World } from '@mtl/comm';
 import { Pipeline, StepProfiler } from '../../src/index.js';
 import { affineBatches } from '../support/affine-chain.js';
 import { AffineStage } from '../support/affine-stage.js';
-import { type ChainCase, lossFactor, scheduleOf } from './run-affine-chain.js';
+import { type ChainCase, lossFactor, makeSchedule } from './run-affine-chain.js';
 
 export interface WriteStepTraces {
   readonly chainCase: ChainCase;
@@ -19,7 +19,7 @@ export default function writeStepTraces(world: World, { chainCase, passMs, file 
   const first = world.rank < numStages ? 0 : numStages;
   const ranks = Array.from({ length: numStages }, (_, stage) => first + stage);
   const group = world.createGroup({ name: 'pp', ranks });
-  const { placement } = scheduleOf(chainCase, numMicroBatches);
+  const { placement } = makeSchedule(chainCase, numMicroBatches);
   const times = { forward: passMs, backwardInput: passMs, backwardWeight: passMs };
   const own = placement.flatMap((home, chunk) => (home === group.rank ? [chunk] : []));
   const numChunks = placement.length;
@@ -33,7 +33,7 @@ export default function writeStepTraces(world: World, { chainCase, passMs, file 
   });
   const pipeline = new Pipeline({
     stages: new Map(own.map((chunk) => [chunk, new AffineStage({ chunk, numChunks, times })])),
-    schedule: (count) => scheduleOf(chainCase, count),
+    schedule: (count) => makeSchedule(chainCase, count),
     group,
     recorder: profiler,
     dtype: 'float64',

@@ -3,7 +3,7 @@ import { rankThreads } from '@mtl/tooling/typescript-threads';
 import type { RecordedSpan } from '../../src/index.js';
 import { measureStep } from '../../src/measured/measured-step.js';
 import { type Simulation, simulateSchedule } from '../../src/schedules.js';
-import { scheduleOf } from '../ranks/run-affine-chain.js';
+import { makeSchedule } from '../ranks/run-affine-chain.js';
 import type { TimedCase, TimedCases } from '../ranks/time-passes.js';
 import { ofEveryChunk } from './of-every-chunk.js';
 
@@ -25,7 +25,7 @@ export async function measureBubbles(argument: TimedCases): Promise<MeasuredBubb
     timeoutMs: 60_000,
   });
   return cases.map((timedCase, index) => {
-    const schedule = scheduleOf(timedCase, timedCase.numMicroBatches);
+    const schedule = makeSchedule(timedCase, timedCase.numMicroBatches);
     const { passMs } = timedCase;
     const times = ofEveryChunk(schedule, {
       forward: passMs,

@@ -22,7 +22,7 @@ const rates: MeasuredRates = {
   kernels: [{ name: 'kernel', dtype: 'bf16', points: [{ bytes: 1e6, seconds: 1e-5 }] }],
   host: { passSeconds: 0, stepSeconds: 1e-3, operationSeconds: 4e-6 },
 };
-const profileOf = (name: string) =>
+const makeProfile = (name: string) =>
   parseProfile(
     calibratedProfile({ rates: [rates], numProcesses: 1, measuredAt: new Date(0), gpus: gpus(name) }),
   );
@@ -30,7 +30,7 @@ const bf16OnCuda = configureTinyGpt({ layout: { device: 'cuda' }, training: { bf
 
 describe('the profile of a GPU', () => {
   it('has the links of the shipped profile of that GPU, and the host that was measured', () => {
-    const { hardware, software } = profileOf('NVIDIA H100 80GB HBM3');
+    const { hardware, software } = makeProfile('NVIDIA H100 80GB HBM3');
     const { linkInside, linkBetween, overlapCost, communicator } = loadProfile('h100-80gb').hardware;
     expect(hardware).toMatchObject({
       deviceType: 'cuda',
@@ -49,7 +49,7 @@ describe('the profile of a GPU', () => {
   });
 
   it.each(['NVIDIA GH200 480GB', 'NVIDIA L4'])('has assumed links where none is shipped: %s', (name) => {
-    const { linkInside } = profileOf(name).hardware;
+    const { linkInside } = makeProfile(name).hardware;
     expect(linkInside.bytesPerSecond).toEqual({
       value: 32e9,
       source: 'assumed: PCI Express 4.0 with 16 lanes',
@@ -57,7 +57,7 @@ describe('the profile of a GPU', () => {
   });
 
   it('plans runs on device cuda, with the memory of libraries', async () => {
-    const profile = profileOf('NVIDIA L4');
+    const profile = makeProfile('NVIDIA L4');
     const flags = parseFlags(['--preset', 'gpt2-124m']);
     expect(withDeviceOfProfile(flags, profile).values.device).toBe('cuda');
     const { ranks, capacityBytes } = await planRun(bf16OnCuda, { profile });
@@ -67,11 +67,11 @@ describe('the profile of a GPU', () => {
 });
 
 it('row sums of attention are recorded for measured rates, which have theirs, and not for models of GPUs', async () => {
-  const namesOf = async (more: { hasRowSumRates?: boolean }): Promise<ReadonlySet<string>> => {
+  const listNames = async (more: { hasRowSumRates?: boolean }): Promise<ReadonlySet<string>> => {
     const { step } = await recordRun(bf16OnCuda, { gpusPerNode: 8, ...more });
     return new Set(step.chunks[0]!.B!.flatMap((one) => ('name' in one ? [one.name] : [])));
   };
-  expect(await namesOf({})).not.toContain('attention_row_sums');
-  expect(await namesOf({ hasRowSumRates: true })).toContain('attention_row_sums');
-  expect(await namesOf({ hasRowSumRates: true })).toContain('attention_backward');
+  expect(await listNames({})).not.toContain('attention_row_sums');
+  expect(await listNames({ hasRowSumRates: true })).toContain('attention_row_sums');
+  expect(await listNames({ hasRowSumRates: true })).toContain('attention_backward');
 });

@@ -22,7 +22,7 @@ export function calibratedProfile(options: CalibratedProfileOptions): Profile {
   const shared = rates.find(({ collectives }) => collectives !== undefined);
   const messages = shared?.collectives?.find(({ name }) => name === 'message')?.points;
   const [shortest, longest] = [messages?.[0], messages?.at(-1)];
-  const assumed = gpus === undefined ? assumedOfCpus : assumedOf(gpus);
+  const assumed = gpus === undefined ? assumedOfCpus : findAssumedHardware(gpus);
   const { linkInside } = assumed;
   return {
     name: 'this-machine',
@@ -48,13 +48,13 @@ export function calibratedProfile(options: CalibratedProfileOptions): Profile {
       description: '@mtl: what a dry run records',
       source,
       operations: 'recorded',
-      hostSecondsPerOperation: hostSecondsOf(rates[0]!, source),
+      hostSecondsPerOperation: readHostSeconds(rates[0]!, source),
       linkFactor: { value: 1, source: 'nothing was measured between machines' },
     },
   };
 }
 
-function hostSecondsOf({ host }: MeasuredRates, source: string) {
+function readHostSeconds({ host }: MeasuredRates, source: string) {
   const seconds = host?.operationSeconds;
   return seconds === undefined
     ? { value: 1e-9, source: 'part of the times of operations' }
@@ -101,7 +101,7 @@ const assumedOfUnknownGpus: AssumedHardware = {
  * computation, and the memory of communicators. They come from a shipped profile whose name begins with a
  * word of the GPU's name.
  */
-function assumedOf({ devices }: CudaProbe): AssumedHardware {
+function findAssumedHardware({ devices }: CudaProbe): AssumedHardware {
   const words = devices[0]!.name.toLowerCase().split(/[^a-z0-9]+/);
   const name = profileNames().find((each) => words.includes(each.split('-')[0]!));
   if (name === undefined) return assumedOfUnknownGpus;

@@ -143,8 +143,8 @@ function measureCollectives(options: MeasureCollectivesOptions): CollectiveEntry
   using work = new Work(device);
   const zeros = (bytes: number, parts = 1): Tensor =>
     Tensor.zeros({ shape: [(Math.ceil(bytes / 4 / size) * size) / parts], dtype: 'float32', device });
-  const timed = (name: CollectiveEntry['name'], callOf: (bytes: number) => Call): CollectiveEntry =>
-    timedCollective({ ...options, name, callOf });
+  const timed = (name: CollectiveEntry['name'], makeCall: (bytes: number) => Call): CollectiveEntry =>
+    timedCollective({ ...options, name, makeCall });
   return [
     timed('all-reduce', (bytes) => {
       const tensor = zeros(bytes);
@@ -214,20 +214,20 @@ interface Call {
 
 interface TimedCollectiveOptions extends MeasureCollectivesOptions {
   readonly name: CollectiveEntry['name'];
-  readonly callOf: (bytes: number) => Call;
+  readonly makeCall: (bytes: number) => Call;
 }
 
 function timedCollective(options: TimedCollectiveOptions): CollectiveEntry {
-  const { group, device, collectiveBytes, name, callOf } = options;
-  const secondsOf = device === 'cuda' ? secondsOfGpu : secondsOfHost;
+  const { group, device, collectiveBytes, name, makeCall } = options;
+  const measureSeconds = device === 'cuda' ? secondsOfGpu : secondsOfHost;
   const points = collectiveBytes.map((bytes) => {
-    const { tensors, work, run, part = 1 } = callOf(bytes);
+    const { tensors, work, run, part = 1 } = makeCall(bytes);
     const numCalls = bytes > 1e6 ? 8 : 40;
     const seconds: number[] = [];
     for (let call = -2; call < numCalls; call++) {
       group.barrier().wait();
       work?.do(tensors);
-      const taken = secondsOf(run);
+      const taken = measureSeconds(run);
       if (call >= 0) seconds.push(part * taken);
     }
     for (const tensor of tensors) tensor.dispose();

@@ -20,16 +20,16 @@ export function measuredEntries(all: Iterable<OperationSamples>): Entries {
         const { batch, rows, columns, depth } = operation;
         // per matmul, if the operation has several, such as for experts
         const each = { ...time, seconds: time.seconds / batch };
-        entryOf(matmuls, operation).points.push({ rows, columns, depth, ...each });
+        openEntry(matmuls, operation).points.push({ rows, columns, depth, ...each });
         break;
       }
       case 'fused-attention': {
         const { flops, keys, headSize } = operation;
-        entryOf(attention, operation).points.push({ flops, keys, headSize, ...time });
+        openEntry(attention, operation).points.push({ flops, keys, headSize, ...time });
         break;
       }
       case 'kernel':
-        entryOf(kernels, operation).points.push({ bytes: operation.bytes, ...time });
+        openEntry(kernels, operation).points.push({ bytes: operation.bytes, ...time });
     }
   }
   for (const { points } of kernels.values()) points.sort((a, b) => a.bytes - b.bytes);
@@ -42,7 +42,7 @@ export function measuredEntries(all: Iterable<OperationSamples>): Entries {
 
 const round = (value: number): number => Number(value.toPrecision(3));
 
-function entryOf<Entry extends { readonly points: unknown[] }>(
+function openEntry<Entry extends { readonly points: unknown[] }>(
   entries: Map<string, Entry>,
   { name, dtype = 'fp32', variant }: RecordedOperation,
 ): Entry {

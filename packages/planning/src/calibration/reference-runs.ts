@@ -112,7 +112,7 @@ export function referenceRuns({
 const smallTensors = [64, 1024, 8192];
 
 /** Returns the bytes of whole tensors, in float32, with which a calibration times collectives. */
-export function collectiveBytesOf({ device, extent }: ReferenceRunsOptions): readonly number[] {
+export function chooseCollectiveBytes({ device, extent }: ReferenceRunsOptions): readonly number[] {
   if (extent === 'smallest') return smallTensors;
   const all = [...smallTensors, 65_536, 524_288, 4_194_304, 33_554_432];
   // links between GPUs reach their full rate only with larger tensors

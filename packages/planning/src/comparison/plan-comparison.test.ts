@@ -47,7 +47,7 @@ const breakdown = {
   bubble: 0,
   optimizer: 0.01,
 };
-const planOf = (idle: readonly number[]) =>
+const makePlan = (idle: readonly number[]) =>
   ({
     breakdown,
     iterationSeconds: 0.14,
@@ -60,7 +60,7 @@ describe('PlanComparison', () => {
   it('leaves out the first four steps, and prints after ten more', () => {
     const written: string[] = [];
     const comparison = new PlanComparison({
-      plan: planOf([0]),
+      plan: makePlan([0]),
       groups: {},
       write: (text) => void written.push(text),
     });
@@ -76,7 +76,7 @@ describe('PlanComparison', () => {
   });
 
   it('compares what the first stage of a pipeline computes, and how long it waits', () => {
-    const comparison = new PlanComparison({ plan: planOf([40, 0]), groups: {}, write: () => {} });
+    const comparison = new PlanComparison({ plan: makePlan([40, 0]), groups: {}, write: () => {} });
     for (let step = 1; step <= 5; step++) comparison.step(metrics(120));
     const text = comparison.text();
     expect(text).toMatch(/computation +120\.0 ms +planned +100\.0 ms {2}\+20\.0 %$/m);

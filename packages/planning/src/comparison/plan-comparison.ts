@@ -39,7 +39,7 @@ const numSteadySteps = 10;
 const leastDifference = 0.02;
 
 /** Seconds of a step on this rank. */
-interface StepParts {
+interface StepSeconds {
   readonly matmuls: number;
   readonly attention: number;
   /** Seconds of waiting for other ranks. */
@@ -57,18 +57,18 @@ export interface PlanComparisonOptions {
 /** Compares the steps of a run with its plan, and names the slower parts. */
 export class PlanComparison implements StepComparison {
   readonly #options: PlanComparisonOptions;
-  readonly #steps: StepParts[] = [];
+  readonly #steps: StepSeconds[] = [];
   #before: Totals;
   #numSteps = 0;
   #peakBytes = 0;
 
   constructor(options: PlanComparisonOptions) {
     this.#options = options;
-    this.#before = totalsOf(options.groups);
+    this.#before = measureTotals(options.groups);
   }
 
   step({ stepMs, peakBytes, isLeftOut }: StepMetrics): void {
-    const now = totalsOf(this.#options.groups);
+    const now = measureTotals(this.#options.groups);
     const [matmuls, attention, communication] = (['matmuls', 'attention', 'communication'] as const).map(
       (part) => now[part] - this.#before[part],
     ) as [number, number, number];
@@ -89,7 +89,7 @@ export class PlanComparison implements StepComparison {
     const measured = medianParts(this.#steps);
     return comparisonText({
       numSteps: this.#steps.length,
-      rows: rowsOf(measured, plan),
+      rows: listRows(measured, plan),
       measuredBytes: this.#peakBytes,
       plannedBytes: Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes)),
     });
@@ -103,7 +103,7 @@ interface Totals {
 }
 
 /** Seconds since the start of the process. */
-function totalsOf(groups: GroupsByRole): Totals {
+function measureTotals(groups: GroupsByRole): Totals {
   let [matmuls, attention] = [0, 0];
   for (const { name, seconds, flops } of operationStatistics()) {
     if (name.includes('attention')) attention += seconds;
@@ -112,8 +112,8 @@ function totalsOf(groups: GroupsByRole): Totals {
   return { matmuls, attention, communication: waitedSeconds(groups) };
 }
 
-function medianParts(steps: readonly StepParts[]): StepParts {
-  const of = (part: keyof StepParts): number => medianWithSpread(steps.map((step) => step[part])).median;
+function medianParts(steps: readonly StepSeconds[]): StepSeconds {
+  const of = (part: keyof StepSeconds): number => medianWithSpread(steps.map((step) => step[part])).median;
   return {
     matmuls: of('matmuls'),
     attention: of('attention'),
@@ -122,7 +122,7 @@ function medianParts(steps: readonly StepParts[]): StepParts {
   };
 }
 
-interface ComparedPart {
+interface ComparedSeconds {
   readonly name: string;
   readonly measured: number;
   readonly planned: number;
@@ -132,7 +132,10 @@ interface ComparedPart {
  * Returns rows by kind of operation. For a pipeline, whose stages differ, it returns the computation time of
  * the first rank and its waiting time.
  */
-function rowsOf(measured: StepParts, { breakdown, simulation, iterationSeconds }: RunPlan): ComparedPart[] {
+function listRows(
+  measured: StepSeconds,
+  { breakdown, simulation, iterationSeconds }: RunPlan,
+): ComparedSeconds[] {
   const { bubble } = breakdown;
   const communication = communicationAxes.reduce((sum, axis) => sum + breakdown[communicationPart(axis)], 0);
   if (simulation.ranks.length > 1) {
@@ -155,7 +158,7 @@ function rowsOf(measured: StepParts, { breakdown, simulation, iterationSeconds }
 export interface ComparisonTextOptions {
   /** Number of measured steps. */
   readonly numSteps: number;
-  readonly rows: readonly ComparedPart[];
+  readonly rows: readonly ComparedSeconds[];
   readonly measuredBytes: number;
   readonly plannedBytes: number;
 }
@@ -170,7 +173,7 @@ export function comparisonText({
   const total = (of: 'measured' | 'planned'): number => rows.reduce((sum, row) => sum + row[of], 0);
   const whole = { name: 'step', measured: total('measured'), planned: total('planned') };
   const width = Math.max(...rows.map(({ name }) => name.length)) + 2;
-  const line = ({ name, measured, planned }: ComparedPart): string =>
+  const line = ({ name, measured, planned }: ComparedSeconds): string =>
     `${name.padEnd(width)}  ${milliseconds(measured)}  planned ${milliseconds(planned)}  ${change(measured, planned)}`;
   const slower = rows
     .filter(({ measured, planned }) => measured - planned > leastDifference * whole.planned)

@@ -9,14 +9,14 @@ import {
   resetPeakMemory,
   trimMemory,
 } from '@mtl/kernels';
-import { metaDeviceOf } from '@mtl/kernels/internal';
+import { chooseMetaDevice } from '@mtl/kernels/internal';
 import type { MeshCoordinates } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import { type GroupsByRole, LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import type { PipelineRecorder, StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import { buildStages, createOptimizer, TrainingProcesses } from '@mtl/runs';
-import { type AssumedRouting, flopsShapeOf, newTrainer, recipeOf } from '@mtl/runs/internal';
+import { type AssumedRouting, describeFlopsShape, findRecipe, newTrainer } from '@mtl/runs/internal';
 import { modelFlops, stepRecording } from '@mtl/trainer';
 import { type CommunicationScope, communicationScopes } from './communication-scopes.js';
 
@@ -83,8 +83,8 @@ export async function dryRunRank(
   const { bytesInUse } = memoryStatistics(device);
   resetPeakMemory(device);
   const memory = new PeakMemory(device);
-  const processes = processesOf(configuration, { rank, listener });
-  const recipe = recipeOf(configuration);
+  const processes = makeProcesses(configuration, { rank, listener });
+  const recipe = findRecipe(configuration);
   const scopes = communicationScopes(configuration.parallel);
   const passes = new CountedPasses(processes.groups, scopes);
   const recorder: PipelineRecorder = {
@@ -109,15 +109,15 @@ export async function dryRunRank(
       batches: { next: async () => ({ done: false, value: batch }) },
       losses,
       lossesOfAbsentRanks: losses.map(({ name }) => name),
-      flopsPerSample: modelFlops(flopsShapeOf(configuration, model)),
+      flopsPerSample: modelFlops(describeFlopsShape(configuration, model)),
       progress: undefined,
       extensions: [listener && stepRecording(listener)],
     });
-    const sentBefore = sentBytesOf(processes.groups, scopes);
+    const sentBefore = countSentBytes(processes.groups, scopes);
     resetCountedFlops();
     let steps = 0;
     for await (const _ of trainer) if (++steps === numSteps) break;
-    const sent = sentBytesOf(processes.groups, scopes);
+    const sent = countSentBytes(processes.groups, scopes);
     // counts of the skipped passes
     const more = scale - 1;
     return {
@@ -140,7 +140,7 @@ export async function dryRunRank(
   }
 }
 
-function processesOf(
+function makeProcesses(
   configuration: PretrainingConfiguration,
   { rank, listener }: Pick<DryRunRankOptions, 'rank' | 'listener'>,
 ): TrainingProcesses {
@@ -153,7 +153,7 @@ function processesOf(
 }
 
 /** Returns the bytes that the rank has sent so far. A group that serves two scopes counts for the first. */
-function sentBytesOf(
+function countSentBytes(
   groups: GroupsByRole,
   scopes: readonly CommunicationScope[],
 ): ReadonlyMap<CommunicationScope, number> {
@@ -187,10 +187,10 @@ class CountedPasses implements PipelineRecorder {
 
   span<Result>({ kind }: RecordedActivity, body: () => Result): Result {
     if (kind !== 'step') return body();
-    const [flops, sent] = [countedFlops(), sentBytesOf(this.#groups, this.#scopes)];
+    const [flops, sent] = [countedFlops(), countSentBytes(this.#groups, this.#scopes)];
     const result = body();
     this.flops += countedFlops() - flops;
-    for (const [scope, bytes] of sentBytesOf(this.#groups, this.#scopes)) {
+    for (const [scope, bytes] of countSentBytes(this.#groups, this.#scopes)) {
       const before = this.#sentBytes.get(scope) ?? 0;
       this.#sentBytes.set(scope, before + bytes - sent.get(scope)!);
     }
@@ -228,7 +228,7 @@ export function metaRun(
     scale: run.training.numMicroBatches / numMicroBatches,
     configuration: {
       ...run,
-      parallel: { ...run.parallel, device: metaDeviceOf(run.parallel.device) },
+      parallel: { ...run.parallel, device: chooseMetaDevice(run.parallel.device) },
       training: {
         ...training,
         numMicroBatches,

@@ -2,8 +2,8 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
+  describeGptModel,
   flagsOfOptions,
-  gptModelOf,
   type PretrainingConfiguration,
   type RunOptions,
 } from '@mtl/configuration';
@@ -137,7 +137,7 @@ describe('dryRun', () => {
     const configuration = configured(all, 8);
     const numMicroBatches = enoughMicroBatches(configuration);
     expect(numMicroBatches).toBe(count);
-    const model = gptModelOf(configuration.model, 999);
+    const model = describeGptModel(configuration.model, 999);
     // losses take a number for each micro-batch; the losses of both replicas are summed over 8 ranks
     const lossBytes = 8 * (16 - numMicroBatches);
     const sentOfLosses = 2 * lossBytes * 2 * (7 / 8);

@@ -19,8 +19,8 @@ import type { TransformerConfiguration } from '@mtl/models';
 import { type PipelineSchedule, peakActivations } from '@mtl/pipeline/schedules';
 import {
   checkSaveForHuggingFace,
+  findRecipe,
   openHuggingFace,
-  recipeOf,
   setThreadsOfRank,
   trainingModel,
 } from '@mtl/runs/internal';
@@ -51,7 +51,7 @@ export interface DryRunOptions {
   /** True to find the memory of uneven routing, too. Default true. */
   readonly withUneven?: boolean;
   /** Returns the listener to the steps of a rank, for each rank that is run. */
-  readonly listenerOf?: (coordinates: MeshCoordinates) => DryRunListener | undefined;
+  readonly makeListener?: (coordinates: MeshCoordinates) => DryRunListener | undefined;
   /** Called with each rank as soon as it has run; an error that it throws ends the dry run. */
   readonly onRank?: (rank: DryRunRank) => void;
 }
@@ -59,7 +59,7 @@ export interface DryRunOptions {
 const checks: OptionChecks<DryRunOptions> = {
   isRun: functionOption,
   withUneven: switchOption,
-  listenerOf: functionOption,
+  makeListener: functionOption,
   onRank: functionOption,
 };
 
@@ -76,7 +76,7 @@ export async function dryRun(
 ): Promise<DryRun> {
   checkArgument(configuration, { name: 'configuration', check: configurationOption });
   checkOptions(options, { of: 'dryRun', checks });
-  const { isRun = () => true, withUneven = true, listenerOf, onRank } = options;
+  const { isRun = () => true, withUneven = true, makeListener, onRank } = options;
   const { parallel, checkpoint } = configuration;
   checkSaveForHuggingFace(checkpoint, parallel);
   const { vocabularySize, model } = await dryRunModel(configuration);
@@ -86,7 +86,7 @@ export async function dryRun(
   const mesh = meshOfRun(configuration.parallel);
   for (const rank of distinctRanks(mesh)) {
     if (!isRun(mesh.coordinatesOf(rank))) continue;
-    const listener = listenerOf?.(mesh.coordinatesOf(rank));
+    const listener = makeListener?.(mesh.coordinatesOf(rank));
     const done = await dryRunRank(run, { rank, model, listener });
     onRank?.(done);
     ranks.push(done);
@@ -100,8 +100,8 @@ export async function dryRun(
   return {
     vocabularySize,
     model,
-    numParameters: recipeOf(configuration).numParameters(model),
-    numActiveParameters: recipeOf(configuration).numActiveParameters(model),
+    numParameters: findRecipe(configuration).numParameters(model),
+    numActiveParameters: findRecipe(configuration).numActiveParameters(model),
     ranks,
     ...(uneven.length === 0 ? {} : { unevenPeakBytes: Math.max(...uneven) }),
   };
@@ -150,7 +150,7 @@ interface DryRunModel {
 
 /** Reads the files of a tokenizer only if the vocabulary size is not given otherwise. */
 export async function dryRunModel(configuration: PretrainingConfiguration): Promise<DryRunModel> {
-  const vocabularySize = await vocabularySizeOf(configuration);
+  const vocabularySize = await findVocabularySize(configuration);
   const huggingFace = await openHuggingFace(configuration);
   return {
     vocabularySize,
@@ -158,7 +158,7 @@ export async function dryRunModel(configuration: PretrainingConfiguration): Prom
   };
 }
 
-async function vocabularySizeOf({ data, model }: PretrainingConfiguration): Promise<number> {
+async function findVocabularySize({ data, model }: PretrainingConfiguration): Promise<number> {
   if (model.vocabularySize !== undefined) return model.vocabularySize;
   if (data.tokenizer === undefined) return bundledVocabularySize;
   return (await createTokenizer(data.tokenizer)).vocabularySize;

@@ -7,7 +7,7 @@ import {
   validateConfiguration,
 } from '@mtl/configuration';
 import { layoutText, leastProcesses, withLoadedFlags } from '@mtl/configuration/internal';
-import { axisFacts, denseAxes, stageOf } from '@mtl/layout';
+import { axisFacts, denseAxes, findStage } from '@mtl/layout';
 import type { DryRunOfProgram } from '@mtl/runs';
 import {
   activeText,
@@ -51,7 +51,7 @@ function withoutData(flags: ParsedFlags): ParsedFlags {
 export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ...of }: DryRun): string {
   const columns = ['ranks', 'parameters', 'peak memory', 'FLOPs of a step', 'sent in a step'];
   const groups = alike(ranks);
-  const rows = groups.map((group) => [nameOf(group, ranks), ...numbersOf(group[0]!)]);
+  const rows = groups.map((group) => [nameRanks(group, ranks), ...formatNumbers(group[0]!)]);
   return [
     `dry run: ${counted(of.numParameters)} parameters${activeText(of.numActiveParameters, counted)} on ${parallel.worldSize} processes ` +
       `(${layoutText(parallel)}), vocabulary ${of.vocabularySize}`,
@@ -71,13 +71,13 @@ function alike(ranks: readonly DryRunRank[]): DryRunRank[][] {
   const groups: DryRunRank[][] = [];
   for (const rank of ranks) {
     const last = groups.at(-1);
-    if (last !== undefined && `${numbersOf(last[0]!)}` === `${numbersOf(rank)}`) last.push(rank);
+    if (last !== undefined && `${formatNumbers(last[0]!)}` === `${formatNumbers(rank)}`) last.push(rank);
     else groups.push([rank]);
   }
   return groups;
 }
 
-function numbersOf({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): string[] {
+function formatNumbers({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): string[] {
   // the group of all ranks only sends a few numbers per step
   const { world: _, ...along } = sentBytes;
   const sent = Object.entries(along).filter(([, bytes]) => bytes > 0);
@@ -90,10 +90,10 @@ function numbersOf({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): 
 }
 
 /** Returns the name of a line's ranks: the stages, and the coordinates within a stage if its ranks differ. */
-function nameOf(group: readonly DryRunRank[], ranks: readonly DryRunRank[]): string {
+function nameRanks(group: readonly DryRunRank[], ranks: readonly DryRunRank[]): string {
   const [{ coordinates: first }, { coordinates: last }] = [group[0]!, group.at(-1)!];
-  const [stage, lastStage] = [stageOf(first), stageOf(last)];
-  const ofStage = ranks.filter(({ coordinates }) => stageOf(coordinates) === stage);
+  const [stage, lastStage] = [findStage(first), findStage(last)];
+  const ofStage = ranks.filter(({ coordinates }) => findStage(coordinates) === stage);
   if (ofStage.some((rank) => !group.includes(rank))) {
     const differing = denseAxes.filter((axis) =>
       ofStage.some(({ coordinates }) => coordinates[axis] !== ofStage[0]!.coordinates[axis]),

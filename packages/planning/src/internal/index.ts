@@ -1,6 +1,6 @@
 export { type CalibratedProfileOptions, calibratedProfile } from '../calibration/calibrated-profile.js';
 export { type MeasureRatesOptions, measureRates } from '../calibration/measure-rates.js';
-export { collectiveBytesOf, type ReferenceRun, referenceRuns } from '../calibration/reference-runs.js';
+export { chooseCollectiveBytes, type ReferenceRun, referenceRuns } from '../calibration/reference-runs.js';
 export { dryRunModel, enoughMicroBatches } from '../dry-run/dry-run.js';
 export {
   type DryRunRankOptions,

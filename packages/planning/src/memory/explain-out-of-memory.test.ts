@@ -17,7 +17,7 @@ interface HowItRan {
   readonly conversations?: ConversationSamples;
 }
 
-async function remedyOf(options: RunOptions, how: HowItRan = {}) {
+async function findRemedy(options: RunOptions, how: HowItRan = {}) {
   const { worldSize = 1, rank = 0, conversations } = how;
   const resolved = flagsOfOptions(options);
   const configuration = validateConfiguration(resolved, { worldSize, conversations });
@@ -26,7 +26,7 @@ async function remedyOf(options: RunOptions, how: HowItRan = {}) {
 }
 
 /** Returns the names of the changes, without their bytes. */
-const namesOf = (remedy: string): string[] =>
+const listNames = (remedy: string): string[] =>
   remedy
     .slice('use less memory: '.length)
     .split('; ')
@@ -36,10 +36,10 @@ describe('explainOutOfMemory', () => {
   afterEach(() => limitMemory('meta', 0));
 
   it('names what takes less, how much, and the command that tells more', async () => {
-    const remedy = await remedyOf({ training: { microBatchSize: 4, globalBatchSize: 4 } });
+    const remedy = await findRemedy({ training: { microBatchSize: 4, globalBatchSize: 4 } });
     expect(remedy).toMatch(/^use less memory: --micro-batch-size 1 \(\d+\.\d MiB instead of \d+\.\d MiB\); /);
     // --bf16 only saves memory if activations are most of it
-    expect(namesOf(remedy).filter((name) => name !== '--bf16')).toEqual([
+    expect(listNames(remedy).filter((name) => name !== '--bf16')).toEqual([
       '--micro-batch-size 1',
       '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1',
       'more processes with a larger --tensor-model-parallel-size or --pipeline-model-parallel-size. ' +
@@ -53,8 +53,8 @@ describe('explainOutOfMemory', () => {
       data: { trainData: ['a'], epochs: 1 },
       training: { microBatchSize: 4, globalBatchSize: 4 },
     };
-    const remedy = await remedyOf(options, { conversations: { numTrain: 8, numValidation: 0 } });
-    expect(namesOf(remedy)[0]).toBe('--micro-batch-size 1');
+    const remedy = await findRemedy(options, { conversations: { numTrain: 8, numValidation: 0 } });
+    expect(listNames(remedy)[0]).toBe('--micro-batch-size 1');
   });
 
   it('spreads experts over more of the processes that there are', async () => {
@@ -72,42 +72,42 @@ describe('explainOutOfMemory', () => {
       training: { microBatchSize: 1, globalBatchSize: 4, trainIterations: 1 },
       optimizer: { maxLearningRate: 1 },
     };
-    const names = namesOf(await remedyOf(experts, { worldSize: 4 }));
+    const names = listNames(await findRemedy(experts, { worldSize: 4 }));
     // 8 does not divide among 4 processes
     expect(names.filter((name) => name.includes('expert'))).toEqual([
       '--expert-model-parallel-size 2',
       '--expert-model-parallel-size 4',
     ]);
     const spread = { ...experts, layout: { expertModelParallelSize: 2 } };
-    const more = namesOf(await remedyOf(spread, { worldSize: 4 }));
+    const more = listNames(await findRemedy(spread, { worldSize: 4 }));
     expect(more.filter((name) => name.includes('expert'))).toEqual(['--expert-model-parallel-size 4']);
   });
 
   it('leaves out what is passed already', async () => {
     const layout = { tensorModelParallelSize: 2 };
     const training = { microBatchSize: 1, bf16: true };
-    const remedy = await remedyOf({ model: { kind: 'bert' }, layout, training }, { worldSize: 4 });
-    expect(namesOf(remedy).slice(0, 2)).toEqual(['--use-distributed-optimizer', '--sequence-parallel']);
+    const remedy = await findRemedy({ model: { kind: 'bert' }, layout, training }, { worldSize: 4 });
+    expect(listNames(remedy).slice(0, 2)).toEqual(['--use-distributed-optimizer', '--sequence-parallel']);
     expect(remedy).not.toMatch(/--bf16|--micro-batch/);
     expect(remedy).toContain('mtl plan --model bert --profile NAME --num-processes 4');
     const everything: RunOptions = {
       layout: { ...layout, useDistributedOptimizer: true, sequenceParallel: true },
       training: { ...training, recomputeGranularity: 'full', recomputeMethod: 'uniform' },
     };
-    expect(await remedyOf(everything, { worldSize: 2 })).toMatch(/^use less memory: more processes/);
+    expect(await findRemedy(everything, { worldSize: 2 })).toMatch(/^use less memory: more processes/);
   });
 
   it('says that recorded passes take memory', async () => {
     const layout = { device: 'cuda', pipelineModelParallelSize: 2 } as const;
     const training = { microBatchSize: 1 };
-    const graphs = await remedyOf({ layout: { ...layout, cudaGraphs: true }, training }, { worldSize: 2 });
+    const graphs = await findRemedy({ layout: { ...layout, cudaGraphs: true }, training }, { worldSize: 2 });
     expect(graphs).toMatch(/^use less memory: no --cuda-graphs/);
-    expect(await remedyOf({ layout, training }, { worldSize: 2 })).not.toContain('cuda-graphs');
+    expect(await findRemedy({ layout, training }, { worldSize: 2 })).not.toContain('cuda-graphs');
   });
 
   it('names changes without numbers where no dry run succeeds', async () => {
     limitMemory('meta', 1);
-    const remedy = await remedyOf({ training: { microBatchSize: 4, globalBatchSize: 4 } });
+    const remedy = await findRemedy({ training: { microBatchSize: 4, globalBatchSize: 4 } });
     expect(remedy).toMatch(/^use less memory: --micro-batch-size 1; --recompute-granularity full/);
   });
 

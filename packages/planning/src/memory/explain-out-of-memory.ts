@@ -7,7 +7,7 @@ import {
   savingsOfLayout,
 } from '@mtl/configuration/internal';
 import { KernelError, MtlError } from '@mtl/errors';
-import { stageOf } from '@mtl/layout';
+import { findStage } from '@mtl/layout';
 import type { FailedRun } from '@mtl/runs';
 import { formatBytes } from '@mtl/trainer/internal';
 import { dryRunModel, enoughMicroBatches } from '../dry-run/dry-run.js';
@@ -26,7 +26,7 @@ export async function explainOutOfMemory(error: unknown, options: FailedRun): Pr
   if (!MtlError.isInstance(error) || error.code !== 'MTL_OUT_OF_MEMORY') return error;
   const { configuration } = options;
   const { worldSize } = configuration.parallel;
-  const smaller = await remediesOf(options);
+  const smaller = await findRemedies(options);
   const model = configuration.kind === 'gpt' ? '' : ` --model ${configuration.kind}`;
   const command = `mtl plan${model} --profile NAME --num-processes ${worldSize} -- FLAGS`;
   return new KernelError(error.code, error.message, {
@@ -37,22 +37,22 @@ export async function explainOutOfMemory(error: unknown, options: FailedRun): Pr
 }
 
 /** Returns the memory-saving changes that are found in time. */
-async function remediesOf(options: FailedRun): Promise<string[]> {
+async function findRemedies(options: FailedRun): Promise<string[]> {
   const { configuration, rank } = options;
   const deadline = performance.now() + mostMilliseconds;
   const runs = smallerRuns(options);
-  const bytes = await peakOf(configuration, rank);
+  const bytes = await predictPeak(configuration, rank);
   const remedies: string[] = [];
   for (const run of runs) {
     const isMeasured = bytes !== undefined && performance.now() < deadline;
-    const less = isMeasured ? await peakOf(run.configuration, rank) : undefined;
-    const remedy = remedyOf(run, { bytes, less });
+    const less = isMeasured ? await predictPeak(run.configuration, rank) : undefined;
+    const remedy = describeRemedy(run, { bytes, less });
     if (remedy !== undefined) remedies.push(remedy);
   }
   return remedies;
 }
 
-function remedyOf(
+function describeRemedy(
   { flags }: SmallerRun,
   { bytes, less }: { readonly bytes: number | undefined; readonly less: number | undefined },
 ): string | undefined {
@@ -64,12 +64,15 @@ function remedyOf(
  * Returns the peak of the pipeline stage of a rank in a dry run, in bytes. Returns undefined if the dry run
  * fails, for instance for lack of memory: another error must not replace the one that is explained.
  */
-async function peakOf(configuration: PretrainingConfiguration, rank: number): Promise<number | undefined> {
+async function predictPeak(
+  configuration: PretrainingConfiguration,
+  rank: number,
+): Promise<number | undefined> {
   try {
     const mesh = meshOfRun(configuration.parallel);
     const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
     const { model } = await dryRunModel(configuration);
-    const [firstOfStage] = mesh.ranksOfStage(stageOf(mesh.coordinatesOf(rank)));
+    const [firstOfStage] = mesh.ranksOfStage(findStage(mesh.coordinatesOf(rank)));
     return (await dryRunRank(run, { rank: firstOfStage!, model })).peakBytes;
   } catch {
     return undefined;

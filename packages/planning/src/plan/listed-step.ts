@@ -55,7 +55,7 @@ export function listedStep(
   const sharing = optimizerSharing(configuration.parallel);
   return {
     model: modelSize(configuration, { model, profile }),
-    layout: layoutOf(configuration),
+    layout: describeLayout(configuration),
     profile: {
       ...listed,
       software: {
@@ -82,7 +82,7 @@ export function softwareOfStore(
   };
 }
 
-function layoutOf({ parallel, training }: PretrainingConfiguration): Layout {
+function describeLayout({ parallel, training }: PretrainingConfiguration): Layout {
   const { pipelineModelParallelSize } = parallel;
   return {
     tp: parallel.tensorModelParallelSize,

@@ -8,7 +8,7 @@ import { planIfFits, planRun, wholeMemory, withDeviceOfProfile } from './plan-ru
 import { recordRun } from './record-run.js';
 
 /** FLOPs of matmuls, and of attention as its operations count them. */
-function flopsOf(operations: readonly Operation[]): number {
+function countFlops(operations: readonly Operation[]): number {
   return operations.reduce((sum, operation) => {
     if (operation.kind === 'matmul') {
       return sum + 2 * operation.batch * operation.rows * operation.columns * operation.depth;
@@ -28,7 +28,7 @@ describe('recordRun', () => {
     const { chunks, schedule: made } = run.step;
     const recorded = made.actions
       .flat()
-      .reduce((sum, { kind, chunk }) => sum + flopsOf(chunks[chunk]![kind]!), 0);
+      .reduce((sum, { kind, chunk }) => sum + countFlops(chunks[chunk]![kind]!), 0);
     expect(recorded).toBe(run.ranks.reduce((sum, { flops }) => sum + flops, 0));
     const kinds = schedule === 'zb-h1' ? ['F', 'I', 'W'] : ['F', 'B'];
     expect(Object.keys(chunks[0]!)).toEqual(kinds);
@@ -85,7 +85,7 @@ describe('recordRun of experts', () => {
     const { step, ranks } = await passes({});
     const recorded = step.schedule.actions
       .flat()
-      .reduce((sum, { kind, chunk }) => sum + flopsOf(step.chunks[chunk]![kind]!), 0);
+      .reduce((sum, { kind, chunk }) => sum + countFlops(step.chunks[chunk]![kind]!), 0);
     expect(recorded).toBe(ranks[0]!.flops);
     // rows of 2 x 2 processes with 2 x 32 tokens for 2 experts each; half of the rows are sent
     const grouped = step.chunks[0]!.F!.filter(
@@ -136,11 +136,11 @@ describe('recordRun of experts', () => {
     ['while gradients are reduced', { layout: { overlapGradReduce: true, useDistributedOptimizer: true } }],
   ])('tells dispatch from the reduction of gradients of the same processes: %s', async (_, options) => {
     const { step, groups } = await passes(options);
-    const axesOf = (operations: readonly Operation[]) =>
+    const listAxes = (operations: readonly Operation[]) =>
       operations.flatMap((operation) =>
         operation.kind === 'start' ? [operation.collective.group.axis] : [],
       );
-    expect(new Set(axesOf(step.chunks[0]!.F!))).toEqual(new Set(['ep']));
+    expect(new Set(listAxes(step.chunks[0]!.F!))).toEqual(new Set(['ep']));
     const [{ reduction }] = step.ends as [(typeof step.ends)[number]];
     expect(new Set(reduction.operations.map(({ group }) => group.axis))).toEqual(new Set(['dp']));
     const names = reduction.operations.map(({ collective }) => collective);
@@ -189,20 +189,20 @@ describe('recordRun on device cuda', () => {
 
 describe('withDeviceOfProfile', () => {
   it('is cuda on a model of a GPU, unless a device is given', () => {
-    const deviceOf = (layout: RunOptions['layout'], state?: 'measured'): string | undefined => {
+    const describeDevice = (layout: RunOptions['layout'], state?: 'measured'): string | undefined => {
       const profile = loadProfile('h100-80gb');
       const hardware = { ...profile.hardware, ...(state && { state }) } as Profile['hardware'];
       return withDeviceOfProfile(flagsOfOptions({ layout }), { ...profile, hardware }).values.device;
     };
-    expect(deviceOf({})).toBe('cuda');
-    expect(deviceOf({ device: 'cpu' })).toBe('cpu');
-    expect(deviceOf({}, 'measured')).toBe('cpu');
+    expect(describeDevice({})).toBe('cuda');
+    expect(describeDevice({ device: 'cpu' })).toBe('cpu');
+    expect(describeDevice({}, 'measured')).toBe('cpu');
   });
 });
 
 describe('planRun of experts', () => {
   const profile = loadProfile('a100-80gb');
-  const planOf = async (options: RunOptions, worldSize: number) =>
+  const makePlan = async (options: RunOptions, worldSize: number) =>
     await planRun(
       configureTinyGpt(mergeOptions(experts, { layout: { device: 'cuda' } }, options), worldSize),
       {
@@ -211,25 +211,25 @@ describe('planRun of experts', () => {
     );
 
   it('has the time of dispatch as a part of the step, apart from that of gradients', async () => {
-    const spread = await planOf({}, 2);
+    const spread = await makePlan({}, 2);
     const { expertCommunication, dataCommunication } = spread.breakdown;
     expect(expertCommunication).toBeGreaterThan(0);
     expect(dataCommunication).toBeGreaterThan(0);
-    const whole = await planOf({ layout: { expertModelParallelSize: 1 } }, 2);
+    const whole = await makePlan({ layout: { expertModelParallelSize: 1 } }, 2);
     expect(whole.breakdown.expertCommunication).toBe(0);
     // experts' gradients are reduced, too, if each process has all experts
     expect(whole.breakdown.dataCommunication).toBeGreaterThan(dataCommunication);
   });
 
   it('says what a rank takes whose experts all tokens choose', async () => {
-    const spread = await planOf({}, 2);
+    const spread = await makePlan({}, 2);
     const most = Math.max(...spread.ranks.map(wholeMemory));
     expect(spread.unevenMemoryBytes).toBeGreaterThan(most);
     // in each of 2 layers a process gets 2 times 64 tokens for 2 experts, twice the even number: rows and
     // their gradients, two widths and the permuted ones; everything else is the same
     expect(spread.unevenMemoryBytes! - most).toBeLessThan(128 * 4 * (4 * 64 + 6 * 48) * 2);
-    expect((await planOf({ layout: { expertModelParallelSize: 1 } }, 2)).unevenMemoryBytes).toBeUndefined();
-    const gathered = await planOf({ layout: { moeTokenDispatcherType: 'allgather' } }, 2);
+    expect((await makePlan({ layout: { expertModelParallelSize: 1 } }, 2)).unevenMemoryBytes).toBeUndefined();
+    const gathered = await makePlan({ layout: { moeTokenDispatcherType: 'allgather' } }, 2);
     expect(gathered.unevenMemoryBytes).toBeGreaterThan(Math.max(...gathered.ranks.map(wholeMemory)));
   });
 });

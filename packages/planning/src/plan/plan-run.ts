@@ -14,15 +14,15 @@ import {
 import { peakFlops, profileOfRun, scheduleOfLayout } from '@mtl/cost-model/internal';
 import { checkArgument, checkOptions, type OptionChecks, required } from '@mtl/errors/options';
 import { cublasltWorkspaceBytes } from '@mtl/kernels/internal';
-import { stageOf } from '@mtl/layout';
+import { findStage } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { Simulation } from '@mtl/pipeline/schedules';
 import {
   chooseThreads,
+  describeFlopsShape,
+  findRecipe,
   flopsPerMicroBatch,
-  flopsShapeOf,
-  microBatchesOf,
-  recipeOf,
+  planMicroBatches,
 } from '@mtl/runs/internal';
 import { modelFlops } from '@mtl/trainer';
 import { type DryRunOptions, dryRunModel } from '../dry-run/dry-run.js';
@@ -135,25 +135,25 @@ async function plan(
       ? await recordedPlan(configuration, { profile, onRank: options.onRank })
       : await listedPlan(configuration, profile);
   const iterationSeconds = prediction.seconds;
-  const shape = flopsShapeOf(configuration, model);
-  const rateOf = (attention: 'full' | 'causal'): number =>
+  const shape = describeFlopsShape(configuration, model);
+  const computeRate = (attention: 'full' | 'causal'): number =>
     (training.globalBatchSize * modelFlops({ ...shape, attention })) /
     (parallel.worldSize * iterationSeconds);
   const peak = peakFlops(profile.hardware, training.precision);
-  const samples = microBatchesOf(configuration).samplesAfter(training.trainIterations, training.start);
+  const samples = planMicroBatches(configuration).samplesAfter(training.trainIterations, training.start);
   return {
-    numParameters: recipeOf(configuration).numParameters(model),
-    numActiveParameters: recipeOf(configuration).numActiveParameters(model),
+    numParameters: findRecipe(configuration).numParameters(model),
+    numActiveParameters: findRecipe(configuration).numActiveParameters(model),
     iterationSeconds,
-    teraflopsPerGpu: rateOf('full') / 1e12,
-    utilization: { full: rateOf('full') / peak, causal: rateOf('causal') / peak },
+    teraflopsPerGpu: computeRate('full') / 1e12,
+    utilization: { full: computeRate('full') / peak, causal: computeRate('causal') / peak },
     trainingSeconds: (samples / training.globalBatchSize) * iterationSeconds,
     fits: ranks.every((each) => wholeMemory(each) <= memoryBytes),
     capacityBytes: memoryBytes,
     ranks,
     ...(unevenPeakBytes === undefined
       ? {}
-      : { unevenMemoryBytes: unevenPeakBytes + Math.max(...ranks.map(librariesOf)) }),
+      : { unevenMemoryBytes: unevenPeakBytes + Math.max(...ranks.map(countLibraryBytes)) }),
     breakdown: prediction.breakdown,
     simulation: inMilliseconds(prediction.simulation),
   };
@@ -167,7 +167,7 @@ function withThreads(
   return { ...configuration, parallel: { ...configuration.parallel, threads } };
 }
 
-const librariesOf = (ranks: PlannedRanks): number => wholeMemory(ranks) - ranks.memoryBytes;
+const countLibraryBytes = (ranks: PlannedRanks): number => wholeMemory(ranks) - ranks.memoryBytes;
 
 interface Parts {
   readonly model: TransformerConfiguration;
@@ -196,7 +196,7 @@ async function recordedPlan(
       {
         memoryBytes: peakBytes,
         memoryByKind,
-        memoryOfLibraries: isOnGpu ? libraryMemory(run.groups[stageOf(coordinates)]!, profile) : undefined,
+        memoryOfLibraries: isOnGpu ? libraryMemory(run.groups[findStage(coordinates)]!, profile) : undefined,
       },
     ]),
   );
@@ -232,7 +232,7 @@ function groupedRanks(
   const mesh = meshOfRun(parallel);
   const groups = new Map<string, PlannedRanks & { readonly ranks: number[]; readonly stages: number[] }>();
   for (let rank = 0; rank < parallel.worldSize; rank++) {
-    const stage = stageOf(mesh.coordinatesOf(rank));
+    const stage = findStage(mesh.coordinatesOf(rank));
     const memory = memoryOf(rank, stage);
     const key = JSON.stringify(memory);
     const group = groups.get(key) ?? { ranks: [], stages: [], ...memory };
@@ -278,7 +278,10 @@ async function plannedThreads(
   const { count } = await chooseThreads({
     given: parallel.threads,
     recorded: undefined,
-    flopsPerMicroBatch: flopsPerMicroBatch(configuration, modelFlops(flopsShapeOf(configuration, model))),
+    flopsPerMicroBatch: flopsPerMicroBatch(
+      configuration,
+      modelFlops(describeFlopsShape(configuration, model)),
+    ),
     cores: Math.floor(numCores / numProcesses),
     measureFreeCores: async () => undefined,
   });

@@ -1,7 +1,7 @@
 import type { MetaOperation } from '@mtl/comm';
 import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/internal';
 import type { GroupUse, RankGroup } from '@mtl/cost-model';
-import { membersOf } from '@mtl/layout';
+import { listMembers } from '@mtl/layout';
 
 /** A function that returns a group by its name: a strategy's group, or the group of all ranks. */
 export type GroupNamed = (name: string) => RankGroup;
@@ -15,7 +15,7 @@ export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed
   const declared = groupsOfRun(mesh, { parallel });
   const groupNamed = (name: string): RankGroup => {
     const { declaration, countsAs } = declared[name] ?? { countsAs: 'pp' };
-    const ranks = declaration && membersOf(declaration, { mesh, rank: 0 });
+    const ranks = declaration && listMembers(declaration, { mesh, rank: 0 });
     const [first = 0, second = 1] = ranks ?? [];
     const [size, distance] = [ranks?.length ?? mesh.worldSize, second - first];
     const isInside = distance * (size - 1) < gpusPerNode;
@@ -40,16 +40,16 @@ export function communicatorNames(parallel: AxisSizes): (name: string) => string
   const declared = Object.entries(groupsOfRun(mesh, { parallel }));
   const membersOfGroup = (name: string): string | undefined => {
     const [, group] = declared.find(([each]) => each === name) ?? [];
-    return group && membersOf(group.declaration, { mesh, rank: 0 }).join(' ');
+    return group && listMembers(group.declaration, { mesh, rank: 0 }).join(' ');
   };
-  const communicatorOf = (name: string): string => {
+  const nameCommunicator = (name: string): string => {
     const members = membersOfGroup(name);
     return declared.find(([each]) => membersOfGroup(each) === members)?.[0] ?? name;
   };
   // every collective of a recorded step asks
   const known = new Map<string, string>();
   return (name) => {
-    const communicator = known.get(name) ?? communicatorOf(name);
+    const communicator = known.get(name) ?? nameCommunicator(name);
     known.set(name, communicator);
     return communicator;
   };
@@ -69,18 +69,18 @@ interface Use {
 /** Records the groups that a rank of a dry run communicates in on its device, and how. */
 export class UsedGroups {
   readonly #groupNamed: GroupNamed;
-  readonly #communicatorOf: (name: string) => string;
+  readonly #nameCommunicator: (name: string) => string;
   readonly #uses = new Map<string, Use>();
 
-  /** @param communicatorOf see `communicatorNames` */
-  constructor(groupNamed: GroupNamed, communicatorOf: (name: string) => string) {
+  /** @param nameCommunicator see `communicatorNames` */
+  constructor(groupNamed: GroupNamed, nameCommunicator: (name: string) => string) {
     this.#groupNamed = groupNamed;
-    this.#communicatorOf = communicatorOf;
+    this.#nameCommunicator = nameCommunicator;
   }
 
   add({ group: name, operation, isOnDevice, peer }: MetaOperation): void {
     if (!isOnDevice) return;
-    const group = this.#communicatorOf(name);
+    const group = this.#nameCommunicator(name);
     const use = this.#uses.get(group) ?? {
       hasCollectives: false,
       receivers: new Set<number>(),

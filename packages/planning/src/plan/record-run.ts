@@ -11,7 +11,7 @@ import type {
   RecordedStep,
 } from '@mtl/cost-model';
 import { type Device, memoryStatistics } from '@mtl/kernels';
-import { metaDeviceOf, observeOperations } from '@mtl/kernels/internal';
+import { chooseMetaDevice, observeOperations } from '@mtl/kernels/internal';
 import { copyAxes, isFirstOfStage } from '@mtl/layout';
 import type { StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
@@ -57,18 +57,18 @@ export async function recordRun(
 ): Promise<RecordedRun> {
   const { parallel, training } = configuration;
   const groupNamed = rankGroups(parallel, gpusPerNode);
-  const communicatorOf = communicatorNames(parallel);
+  const nameCommunicator = communicatorNames(parallel);
   const recordings = new Map<number, StepRecording>();
   const run = await dryRun(configuration, {
     ...options,
     // tensor-parallel ranks run the same operations
-    listenerOf: (coordinates) => {
+    makeListener: (coordinates) => {
       if (!isFirstOfStage(coordinates)) return undefined;
       const { pp } = coordinates;
       const recording = new StepRecording({
         groupNamed,
-        communicatorOf,
-        device: metaDeviceOf(parallel.device),
+        nameCommunicator,
+        device: chooseMetaDevice(parallel.device),
         hasRowSumRates,
         overlapsGather: optimizerSharing(parallel).overlapParameterGather,
       });
@@ -98,7 +98,7 @@ export async function recordRun(
 interface StepRecordingOptions {
   readonly groupNamed: GroupNamed;
   /** See `communicatorNames`. */
-  readonly communicatorOf: (name: string) => string;
+  readonly nameCommunicator: (name: string) => string;
   /** Device of the dry run, which counts bytes. */
   readonly device: Device;
   readonly hasRowSumRates: boolean;
@@ -135,9 +135,9 @@ class StepRecording implements StepListener {
   #isRecorded = false;
 
   constructor(options: StepRecordingOptions) {
-    const { groupNamed, communicatorOf, device, hasRowSumRates, overlapsGather } = options;
+    const { groupNamed, nameCommunicator, device, hasRowSumRates, overlapsGather } = options;
     this.#groupNamed = groupNamed;
-    this.groups = new UsedGroups(groupNamed, communicatorOf);
+    this.groups = new UsedGroups(groupNamed, nameCommunicator);
     this.#device = device;
     this.#hasRowSumRates = hasRowSumRates;
     this.#overlapsGather = overlapsGather;
@@ -188,7 +188,7 @@ class StepRecording implements StepListener {
     if (this.#isRecorded || kind === 'step' || kind === 'evaluation') return body();
     const [outer, current] = [this.#activity, this.#current];
     this.#activity = activity;
-    this.#current = this.#listOf(activity);
+    this.#current = this.#findList(activity);
     try {
       if (this.#current === undefined) return body();
       const { bytesInUse } = memoryStatistics(this.#device);
@@ -214,7 +214,7 @@ class StepRecording implements StepListener {
     }
     // in a ring only received messages count: a rank sends the same number of bytes at the same time
     if (operation.operation === 'send') return;
-    const collective = collectiveOf(operation, this.#groupNamed(operation.group));
+    const collective = describeCollective(operation, this.#groupNamed(operation.group));
     if (collective.group.axis === copyAxes.dense && collective.bytes >= smallestBucket) {
       if (collective.collective === 'all-gather') this.#gather.push(collective);
       else {
@@ -241,7 +241,7 @@ class StepRecording implements StepListener {
    * Returns the list for the first micro-batch of each chunk and kind, and for the operations after the
    * passes.
    */
-  #listOf({ kind, chunk = 0, microBatch }: RecordedActivity): Operation[] | undefined {
+  #findList({ kind, chunk = 0, microBatch }: RecordedActivity): Operation[] | undefined {
     if (kind === 'optimizer' || kind === 'reduce') return this.#end;
     if (kind === 'wait') return undefined;
     const passes = this.#passes.get(chunk) ?? {};
@@ -259,7 +259,7 @@ class StepRecording implements StepListener {
   }
 }
 
-function collectiveOf({ operation, bytes }: MetaOperation, group: RankGroup): CollectiveOperation {
+function describeCollective({ operation, bytes }: MetaOperation, group: RankGroup): CollectiveOperation {
   const collectives = {
     allGather: 'all-gather',
     reduceScatter: 'reduce-scatter',

@@ -18,7 +18,10 @@ type Recorded = ReturnType<typeof recordedOperation>;
 const [sequence, batch, inputs, outputs] = [5, 2, 24, 16];
 const biasBytes = 2 * outputs;
 
-function recordedOf(device: Device, body: (operands: ReturnType<typeof operandsOn>) => void): Recorded[] {
+function recordOperations(
+  device: Device,
+  body: (operands: ReturnType<typeof operandsOn>) => void,
+): Recorded[] {
   const recorded: Recorded[] = [];
   tidy(() => {
     const operands = operandsOn(device);
@@ -44,7 +47,7 @@ function operandsOn(device: Device) {
 }
 
 describe('a linear layer with a residual', () => {
-  const matmulOf = (resultBytes: number): MatmulOperation => ({
+  const makeMatmul = (resultBytes: number): MatmulOperation => ({
     kind: 'matmul',
     name: 'linear_residual_forward',
     dtype: 'bf16',
@@ -57,20 +60,20 @@ describe('a linear layer with a residual', () => {
   });
 
   it('is a matmul that reads the residual and writes the result on a GPU', () => {
-    expect(recordedOf('meta-cuda', linearResidualForward)).toEqual([matmulOf(2 * 2)]);
+    expect(recordOperations('meta-cuda', linearResidualForward)).toEqual([makeMatmul(2 * 2)]);
   });
 
   it('has on a CPU the FLOPs and bytes of a matmul and a sum after it', () => {
-    const parts = recordedOf('meta', ({ output, residual, input: left, weight, bias }) => {
+    const parts = recordOperations('meta', ({ output, residual, input: left, weight, bias }) => {
       matmul({ output, left, right: weight, transposeRight: true });
       biasDropoutResidualForward({ output, input: output, bias, residual });
     }) as [MatmulOperation, KernelOperation];
     const elements = sequence * batch * outputs;
     const [product, sum] = parts;
     const resultBytes = product.resultBytes + (sum.bytes - biasBytes) / elements;
-    expect(recordedOf('meta', linearResidualForward)).toEqual([
+    expect(recordOperations('meta', linearResidualForward)).toEqual([
       { ...product, name: 'linear_residual_forward', resultBytes },
     ]);
-    expect(resultBytes).toBe(matmulOf(4 * 2).resultBytes);
+    expect(resultBytes).toBe(makeMatmul(4 * 2).resultBytes);
   });
 });

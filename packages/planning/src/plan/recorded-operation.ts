@@ -5,7 +5,7 @@ import type {
   MatmulOperation,
 } from '@mtl/cost-model';
 import type { DType, Operands, Tensor } from '@mtl/kernels';
-import { metaDeviceOf } from '@mtl/kernels/internal';
+import { chooseMetaDevice } from '@mtl/kernels/internal';
 
 const computeDtypes: Readonly<Partial<Record<DType, ComputeDtype>>> = {
   float32: 'fp32',
@@ -50,16 +50,16 @@ export function recordedOperation(
   { name, operands }: { readonly name: string; readonly operands: Operands },
   flops: number,
 ): RecordedOperation {
-  const dtype = computeDtypes[inputOf(operands).dtype] ?? 'fp32';
+  const dtype = computeDtypes[findInput(operands).dtype] ?? 'fp32';
   const variant = drawsNumbers(operands) ? { variant: 'dropout' } : {};
   if (name === 'attention_forward' || name === 'attention_backward') {
     const computed = flops * computedPart(name, operands);
-    const bytes = bytesOf(name, operands);
+    const bytes = countBytes(name, operands);
     const sizes = attentionSizes(operands);
     return { kind: 'fused-attention', name, dtype, ...variant, flops: computed, bytes, ...sizes };
   }
-  if (flops > 0) return matmulOf({ name, operands, dtype }, flops);
-  return { kind: 'kernel', name, dtype, ...variant, time: 'kernels', bytes: bytesOf(name, operands) };
+  if (flops > 0) return describeMatmul({ name, operands, dtype }, flops);
+  return { kind: 'kernel', name, dtype, ...variant, time: 'kernels', bytes: countBytes(name, operands) };
 }
 
 const drawsNumbers = ({ dropoutProbability = 0, probability = 0 }: Operands): boolean =>
@@ -110,15 +110,15 @@ function hasWindow({ windowSize, starts, key }: Operands): boolean {
  * Returns a matmul with the shape of its result and the depth from its FLOPs. For experts it returns one
  * matmul per expert, each with the same number of rows.
  */
-function matmulOf(
+function describeMatmul(
   { name, operands, dtype }: { name: string; operands: Operands; dtype: ComputeDtype },
   flops: number,
 ): MatmulOperation {
   const result = (operands.output ?? operands.weightGradient ?? operands.inputGradient) as Tensor;
   const columns = result.shape.at(-1)!;
-  const batch = groupsOf(name, operands);
+  const batch = countGroups(name, operands);
   const isAdded = operands.accumulate === true || name === 'linear_weight_gradient';
-  const isOnGpu = metaDeviceOf(result.device) === 'meta-cuda';
+  const isOnGpu = chooseMetaDevice(result.device) === 'meta-cuda';
   const added = fused[name]?.[isOnGpu ? 'onGpu' : 'onCpu'] ?? 0;
   return {
     kind: 'matmul',
@@ -134,20 +134,20 @@ function matmulOf(
 }
 
 /** Returns the number of row groups; each group is multiplied with its own matrix. */
-function groupsOf(name: string, { weights, weightGradient }: Operands): number {
+function countGroups(name: string, { weights, weightGradient }: Operands): number {
   if (!name.startsWith('grouped_')) return 1;
   return ((weights ?? weightGradient) as Tensor).dim(0);
 }
 
 /** Returns the first input operand. */
-function inputOf(operands: Operands): Tensor {
+function findInput(operands: Operands): Tensor {
   const { left, query, qkv, input, outputGradient, logits, gradient } = operands;
   const found = left ?? query ?? qkv ?? input ?? outputGradient ?? logits ?? gradient;
   return (found ?? Object.values(operands).find(isTensor)) as Tensor;
 }
 
 /** Returns the bytes that a kernel reads and writes. */
-function bytesOf(name: string, operands: Operands): number {
+function countBytes(name: string, operands: Operands): number {
   const rows = rowsOnly[name];
   if (rows !== undefined) {
     // rows are read, or read and accumulated

@@ -16,7 +16,7 @@ export function formatStepProfile(profile: StepProfile, roofline: Roofline): str
     name,
     operation.dtype,
     (operation.calls / numSteps).toFixed(0),
-    ...timeOf(operation.seconds, profile),
+    ...formatTime(operation.seconds, profile),
     operation.flops === 0 ? '' : (operation.flops / operation.seconds / 1e9).toFixed(0),
     (operation.bytes / operation.seconds / 1e9).toFixed(1),
     percent(leastSeconds(operation, roofline) / operation.seconds),
@@ -24,11 +24,11 @@ export function formatStepProfile(profile: StepProfile, roofline: Roofline): str
   // the time of the operations at the roofline's speed
   const all = (name: string, some: readonly ProfiledOperation[]): string[] => {
     const least = some.reduce((sum, operation) => sum + leastSeconds(operation, roofline), 0);
-    return [...[name, '', ''], ...timeOf(total, profile), ...['', '', percent(least / total)]];
+    return [...[name, '', ''], ...formatTime(total, profile), ...['', '', percent(least / total)]];
   };
   const withoutWork = (name: string, itsSeconds: number): string[] => [
     ...[name, '', ''],
-    ...timeOf(itsSeconds, profile),
+    ...formatTime(itsSeconds, profile),
     ...['', '', ''],
   ];
   const columns = ['dtype', 'calls', 'ms', 'of step', 'GFLOP/s', 'GB/s', 'of roofline'];
@@ -76,7 +76,7 @@ function byName(operations: readonly ProfiledOperation[]): ProfiledOperation[] {
   return [...all.values()].sort((a, b) => b.seconds - a.seconds);
 }
 
-const timeOf = (seconds: number, { numSteps, seconds: all }: StepProfile): string[] => [
+const formatTime = (seconds: number, { numSteps, seconds: all }: StepProfile): string[] => [
   milliseconds(seconds / numSteps),
   percent(seconds / all),
 ];

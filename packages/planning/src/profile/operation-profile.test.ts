@@ -7,7 +7,9 @@ afterEach(() => expect(numLiveTensors()).toBe(0));
 const [rows, columns, depth] = [4, 6, 8];
 const product = { flops: 2 * rows * columns * depth, bytes: 4 * (rows * columns + depth * (rows + columns)) };
 
-function profileOf(body: (profile: OperationProfile, compute: Record<'matmul' | 'add', () => void>) => void) {
+function recordProfile(
+  body: (profile: OperationProfile, compute: Record<'matmul' | 'add', () => void>) => void,
+) {
   let waited = 0;
   const told: StepProfile[] = [];
   const profile = new OperationProfile({
@@ -28,7 +30,7 @@ function profileOf(body: (profile: OperationProfile, compute: Record<'matmul' | 
 }
 
 it('counts calls, FLOPs and bytes of the operations of the steps that were asked for', () => {
-  const told = profileOf((profile, compute) => {
+  const told = recordProfile((profile, compute) => {
     for (const step of [1, 2, 3, 4]) {
       profile.beginStep(step);
       profile.span({ kind: 'F' }, () => {
@@ -62,7 +64,7 @@ it('counts calls, FLOPs and bytes of the operations of the steps that were asked
 });
 
 it('gives an operation its own FLOPs where spans lie in each other', () => {
-  const [told] = profileOf((profile, compute) => {
+  const [told] = recordProfile((profile, compute) => {
     for (const step of [2, 3]) {
       profile.beginStep(step);
       profile.span({ kind: 'step' }, () => {

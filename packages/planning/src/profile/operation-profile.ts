@@ -97,7 +97,7 @@ export class OperationProfile implements StepListener {
     { operands, seconds }: { readonly operands: Operands; readonly seconds: number },
   ): void {
     const { name, variant, dtype = 'fp32' } = operation;
-    const sizes = operation.kind === 'matmul' ? sizesOf(operation, operands) : undefined;
+    const sizes = operation.kind === 'matmul' ? formatSizes(operation, operands) : undefined;
     const key = `${name} ${variant} ${dtype} ${sizes}`;
     const known = this.#operations.get(key);
     const entry = known ?? {
@@ -112,23 +112,23 @@ export class OperationProfile implements StepListener {
     if (known === undefined) this.#operations.set(key, entry);
     entry.calls += 1;
     entry.seconds += seconds;
-    entry.flops += flopsOf(operation);
-    entry.bytes += bytesOf(operation);
+    entry.flops += countFlops(operation);
+    entry.bytes += countBytes(operation);
   }
 }
 
-function sizesOf({ rows, columns, depth }: MatmulOperation, operands: Operands): string {
+function formatSizes({ rows, columns, depth }: MatmulOperation, operands: Operands): string {
   const sizes = `${rows} x ${columns} x ${Math.round(depth)}`;
   if (operands.transposeLeft === true) return `${sizes}, left transposed`;
   return operands.transposeRight === true ? `${sizes}, right transposed` : sizes;
 }
 
-function flopsOf(operation: RecordedOperation): number {
+function countFlops(operation: RecordedOperation): number {
   if (operation.kind === 'kernel') return 0;
   if (operation.kind === 'fused-attention') return operation.flops;
   const { batch, rows, columns, depth } = operation;
   return 2 * batch * rows * columns * depth;
 }
 
-const bytesOf = (operation: RecordedOperation): number =>
+const countBytes = (operation: RecordedOperation): number =>
   operation.kind === 'matmul' ? matmulBytes(operation) : operation.bytes;

@@ -37,7 +37,7 @@ async function measure(world: World, options: RunOptions): Promise<MeasuredMemor
     world: world.size === 1 ? undefined : world,
     local: { rank: world.rank, size: world.size },
   });
-  const sentBefore = sentBytesOf(training);
+  const sentBefore = countSentBytes(training);
   resetCountedFlops();
   await training.run();
   // a gather of the last update counts when it finishes: the next read of a parameter waits for it
@@ -45,7 +45,7 @@ async function measure(world: World, options: RunOptions): Promise<MeasuredMemor
   const flops = countedFlops() / numSteps;
   const peak = memoryStatistics('cpu').peakBytes - before;
   const sentBytes = Object.fromEntries(
-    sentBytesOf(training).map(([scopes, bytes], index) => [
+    countSentBytes(training).map(([scopes, bytes], index) => [
       scopes,
       (bytes - sentBefore[index]![1]) / numSteps,
     ]),
@@ -60,14 +60,14 @@ async function measure(world: World, options: RunOptions): Promise<MeasuredMemor
 }
 
 /** Returns the sent bytes by the scopes of each group, which a dry run tells apart: `dp+ep`. */
-function sentBytesOf({ processes }: Pretraining): readonly (readonly [string, number])[] {
+function countSentBytes({ processes }: Pretraining): readonly (readonly [string, number])[] {
   const { tp, cp, sequences, ep, etp, experts, dense: dp, expert: edp, pp } = processes.groups;
-  const scopesOf = new Map<ProcessGroup, string[]>();
+  const scopesByGroup = new Map<ProcessGroup, string[]>();
   for (const [scope, group] of Object.entries({ tp, cp, sequences, ep, etp, experts, dp, edp, pp })) {
     if (group === undefined) continue;
-    scopesOf.set(group, [...(scopesOf.get(group) ?? []), scope]);
+    scopesByGroup.set(group, [...(scopesByGroup.get(group) ?? []), scope]);
   }
-  return [...scopesOf].map(([group, scopes]) => [
+  return [...scopesByGroup].map(([group, scopes]) => [
     scopes.join('+'),
     Object.values(group.statistics()).reduce((sum, { sentBytes }) => sum + sentBytes, 0),
   ]);

@@ -6,7 +6,7 @@ import {
   parseFlags,
   validateConfiguration,
 } from '@mtl/configuration';
-import { fieldsOf } from '@mtl/configuration/internal';
+import { listFields } from '@mtl/configuration/internal';
 import { ConfigurationError, formatError } from '@mtl/errors';
 import { openTraining } from '@mtl/runs';
 import { loadModelBlocks } from '@mtl/runs/internal';
@@ -39,12 +39,12 @@ const texts: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Returns values of a flag: all values for choices; small, odd and extreme values for numbers. */
-function valuesOf(flag: string, schema: ValueSchema): readonly (readonly string[])[] {
+function listValues(flag: string, schema: ValueSchema): readonly (readonly string[])[] {
   if (schema.type === 'boolean') return [[]];
   if (schema.enum !== undefined) return schema.enum.map((value) => [value]);
   if (schema.type === 'integer') return [['2'], ['3'], ['8']];
   if (schema.type === 'array') {
-    const each = valuesOf(flag, schema.items!);
+    const each = listValues(flag, schema.items!);
     return [...each, each.flat()];
   }
   if (schema.type === 'string') {
@@ -63,7 +63,9 @@ export function architectureOptions(kind: ModelKind): readonly (readonly Option[
   const { properties } = configFileJsonSchema() as {
     readonly properties: Readonly<Record<string, ValueSchema>>;
   };
-  return fieldsOf(kind).map(([flag]) => valuesOf(flag, properties[flag]!).map((words) => ({ flag, words })));
+  return listFields(kind).map(([flag]) =>
+    listValues(flag, properties[flag]!).map((words) => ({ flag, words })),
+  );
 }
 
 /** Options that other options need to have an effect, by the beginning of the names of these. */
@@ -108,7 +110,7 @@ const base: Readonly<Record<string, string>> = {
 };
 
 /** Returns the command line of a run with these options and the options that they need. */
-export function lineOf(options: readonly Option[], data: Readonly<Record<string, string>>): string[] {
+export function formatLine(options: readonly Option[], data: Readonly<Record<string, string>>): string[] {
   const needs = options.flatMap(({ flag }) =>
     needed.filter(([begins]) => flag.startsWith(begins)).map(([, flags]) => flags),
   );
@@ -124,7 +126,7 @@ export function lineOf(options: readonly Option[], data: Readonly<Record<string,
 export type Outcome = 'trains' | 'is refused' | { readonly failure: string };
 
 /** Runs the first step as a dry run, and with `trains` also for real: both must end in the same way. */
-export async function outcomeOf(
+export async function findOutcome(
   line: readonly string[],
   { kind, trains }: { readonly kind: ModelKind; readonly trains: boolean },
 ): Promise<Outcome> {

@@ -33,7 +33,7 @@ const needed = {
   'train-samples': '',
 };
 
-function argumentsOf(name, value, numValues) {
+function makeArguments(name, value, numValues) {
   const extra = (needed[name] ?? '').replaceAll('VALUE', value);
   const experts = /expert|moe/.test(name) ? '--num-experts 4 --disable-bias-linear' : '';
   const length = /samples|rampup/.test(name) ? '' : '--train-iters 4';
@@ -57,7 +57,7 @@ function lastOfEach(words) {
   return [...given].flat(2);
 }
 
-async function outcomeOf(argv) {
+async function findOutcome(argv) {
   try {
     const flags = parseFlags(argv, { model: 'gpt' });
     const numProcesses = flags.values['num-processes'];
@@ -78,7 +78,7 @@ for (const [name, numValues] of flags) {
   for (const value of values) {
     process.send({ name, value });
     const started = performance.now();
-    const outcome = await outcomeOf(argumentsOf(name, value, numValues));
+    const outcome = await findOutcome(makeArguments(name, value, numValues));
     const seconds = (performance.now() - started) / 1000;
     process.send({ name, value, outcome, seconds, peakBytes: 1024 * process.resourceUsage().maxRSS });
   }

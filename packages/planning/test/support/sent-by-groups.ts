@@ -8,11 +8,11 @@ export function ofGroups(
   sent: DryRunRank['sentBytes'],
   groups: Readonly<Record<string, number>>,
 ): Record<string, number> {
-  const bytesOf = new Map<string, number>(Object.entries(sent));
+  const bytesByGroup = new Map<string, number>(Object.entries(sent));
   return Object.fromEntries(
     Object.keys(groups).map((scopes) => [
       scopes,
-      scopes.split('+').reduce((sum, scope) => sum + (bytesOf.get(scope) ?? 0), 0),
+      scopes.split('+').reduce((sum, scope) => sum + (bytesByGroup.get(scope) ?? 0), 0),
     ]),
   );
 }

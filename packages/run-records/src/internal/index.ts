@@ -1,7 +1,7 @@
 export { comparedFlags } from '../comparable-run.js';
 export { compareExpertLoads } from '../compare-expert-loads.js';
 export { readMetricsRecords } from '../metrics-records.js';
-export { directoryOfRuns, runDirectoryOf, runsDirectory } from '../read-run.js';
+export { directoryOfRuns, findRunDirectory, runsDirectory } from '../read-run.js';
 export { contentsOfRun } from '../remove-run.js';
 export {
   type DatasetRecord,

@@ -10,7 +10,7 @@ import { datasetFingerprint, datasetFingerprints, taskDataFingerprint } from './
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-changed-data-'));
 afterAll(() => rmSync(directory, { recursive: true }));
-const pathOf = (name: string): string => join(directory, name);
+const locate = (name: string): string => join(directory, name);
 
 const tiny = {
   preset: 'none',
@@ -43,37 +43,37 @@ const order = 'the order of samples differs from the first run';
 
 describe('conversations that changed before a resume', () => {
   writeFileSync(
-    pathOf('chat.jinja'),
+    locate('chat.jinja'),
     "{% for m in messages %}{{ m.role[0] + ':' + m.content + eos_token }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}",
   );
   const options = (name: string): TrainOptions => ({
     data: {
-      trainData: [pathOf(`${name}.jsonl`)],
-      chatTemplate: pathOf('chat.jinja'),
+      trainData: [locate(`${name}.jsonl`)],
+      chatTemplate: locate('chat.jinja'),
       tokenizerType: 'ByteLevelTokenizer',
       sequenceLength: 32,
       epochs: 2,
     },
     training: { microBatchSize: 1, globalBatchSize: 2, evalIterations: 0 },
-    checkpoint: { save: pathOf(name), load: pathOf(name) },
+    checkpoint: { save: locate(name), load: locate(name) },
   });
   /** Saves the lines, in order. */
   const write = (name: string, lines: readonly string[]): void =>
-    writeFileSync(pathOf(`${name}.jsonl`), `${lines.join('\n')}\n`);
+    writeFileSync(locate(`${name}.jsonl`), `${lines.join('\n')}\n`);
 
   it('are named: lines in another order, and an edited answer', async () => {
     const lines = numbers(8).map((index) => line(index));
     write('changed', lines);
     const unchanged = await run(options('changed'), 2);
-    const noteOf = (
+    const formatNote = (
       iteration: string,
-    ): string => `  note: the data differ from ${pathOf('changed')}/${iteration}:
-    ${pathOf('changed')}.jsonl: other content of the same size
+    ): string => `  note: the data differ from ${locate('changed')}/${iteration}:
+    ${locate('changed')}.jsonl: other content of the same size
   ${order}`;
     write('changed', [...lines].reverse());
-    expect(await run(options('changed'), 4)).toContain(noteOf('iter_0000002'));
+    expect(await run(options('changed'), 4)).toContain(formatNote('iter_0000002'));
     write('changed', [line(17, '17 cherry'), ...[...lines].reverse().slice(1)]);
-    expect(await run(options('changed'), 6)).toContain(noteOf('iter_0000004'));
+    expect(await run(options('changed'), 6)).toContain(formatNote('iter_0000004'));
     // the run has this data from now on
     for (const told of [unchanged, await run(options('changed'))])
       expect(told).not.toContain('the data are not');
@@ -113,7 +113,7 @@ describe('conversations that changed before a resume', () => {
       numbers(8).map((index) => line(index)),
     );
     await run(options('template'), 2);
-    const path = pathOf('chat.jinja');
+    const path = locate('chat.jinja');
     const before = readFileSync(path, 'utf8');
     writeFileSync(path, before.replaceAll(':', '>'));
     const told = await run(options('template'), 3).finally(() => writeFileSync(path, before));
@@ -123,7 +123,7 @@ describe('conversations that changed before a resume', () => {
 
 it('a dataset that gained a document is named, and one that was moved is not', async () => {
   const write = (name: string, documents: number): void => {
-    const writer = new IndexedDatasetWriter({ prefix: pathOf(name), dtype: 'uint16' });
+    const writer = new IndexedDatasetWriter({ prefix: locate(name), dtype: 'uint16' });
     for (let document = 0; document < documents; document++) {
       writer.addSequence(Array.from({ length: 100 }, (_, index) => (document + index) % 250));
       writer.endDocument();
@@ -131,10 +131,10 @@ it('a dataset that gained a document is named, and one that was moved is not', a
     writer.finish();
   };
   write('documents', 20);
-  const save = pathOf('documents-run');
+  const save = locate('documents-run');
   const options = (name: string): TrainOptions => ({
     data: {
-      dataPath: [pathOf(name)],
+      dataPath: [locate(name)],
       tokenizerType: 'ByteLevelTokenizer',
       sequenceLength: 32,
       split: '1,0,0',
@@ -147,12 +147,12 @@ it('a dataset that gained a document is named, and one that was moved is not', a
   expect(await run(options('moved'), 3)).not.toContain('the data are not those');
   write('moved', 21);
   expect(await run(options('moved'), 4)).toContain(`  note: the data differ from ${save}/iter_0000003:
-    ${pathOf('moved')}.bin: 4,000 -> 4,200 bytes
-    ${pathOf('moved')}.idx: 442 -> 462 bytes
+    ${locate('moved')}.bin: 4,000 -> 4,200 bytes
+    ${locate('moved')}.idx: 442 -> 462 bytes
   ${order}`);
   rmSync(join(save, 'run.json'));
   expect(await run(options('moved'), 5)).toContain(`  note: ${save} has no run.json: it is not known`);
-  using dataset = IndexedDataset.open(pathOf('moved'));
+  using dataset = IndexedDataset.open(locate('moved'));
   expect(dataset.numDocuments).toBe(21);
 });
 
@@ -165,7 +165,7 @@ describe('fingerprints', () => {
   const workingDirectory = directory;
 
   it('notice one byte of a large file of conversations', () => {
-    const path = pathOf('large.jsonl');
+    const path = locate('large.jsonl');
     writeFileSync(path, Buffer.alloc(2 ** 20, 'x'));
     const before = taskDataFingerprint(path, { isWhole: true });
     // between two of the blocks that are sampled
@@ -181,23 +181,23 @@ describe('fingerprints', () => {
   });
 
   it('notice one byte of a large file that a flag names, but read models in samples', () => {
-    const path = pathOf('tokenizer.json');
+    const path = locate('tokenizer.json');
     writeFileSync(path, Buffer.alloc(2 ** 20, 'x'));
-    mkdirSync(pathOf('model'), { recursive: true });
-    writeFileSync(pathOf('model/weights'), Buffer.alloc(2 ** 20, 'x'));
+    mkdirSync(locate('model'), { recursive: true });
+    writeFileSync(locate('model/weights'), Buffer.alloc(2 ** 20, 'x'));
     const resolved = {
       'tokenizer-model': path,
       'vocab-file': path,
       'merge-file': path,
       'chat-template': path,
-      'validation-data': [path, pathOf('model')],
+      'validation-data': [path, locate('model')],
       'pipeline-schedule': path,
-      'load-hf': pathOf('model'),
-      'load-lora': pathOf('model'),
+      'load-hf': locate('model'),
+      'load-lora': locate('model'),
     };
     const files = Object.keys(resolved);
     const before = { ...contentsOfFlags(resolved), resolved, flags: resolved };
-    for (const changed of [path, pathOf('model/weights')]) change(changed, 10_000);
+    for (const changed of [path, locate('model/weights')]) change(changed, 10_000);
     const now = { ...contentsOfFlags(resolved), resolved };
     expect(now.contents).toEqual(before.contents);
     expect(changedFiles(files, before, now)).toEqual(
@@ -215,7 +215,7 @@ describe('fingerprints', () => {
   });
 
   it('notice one token of small datasets, and do not read large ones whole', () => {
-    const prefix = pathOf('small');
+    const prefix = locate('small');
     writeFileSync(`${prefix}.idx`, 'an index');
     writeFileSync(`${prefix}.bin`, Buffer.alloc(2 ** 20, 1));
     const before = datasetFingerprints([prefix]);
@@ -231,8 +231,8 @@ describe('fingerprints', () => {
 
   it('tell which files of several changed, came, went, and moved', () => {
     const datasets = ['a', 'b', 'c'].map((name) => {
-      writeFileSync(pathOf(name), name);
-      return taskDataFingerprint(pathOf(name), { isWhole: true });
+      writeFileSync(locate(name), name);
+      return taskDataFingerprint(locate(name), { isWhole: true });
     });
     const [a, b, c] = datasets as [(typeof datasets)[0], (typeof datasets)[0], (typeof datasets)[0]];
     const before = { datasets, workingDirectory };
@@ -242,10 +242,10 @@ describe('fingerprints', () => {
       dataChanges({ datasets: [{ ...a, path: 'a' }], workingDirectory }, [
         { ...a, sha256: 'other', bytes: 5 },
       ]),
-    ).toEqual([`${pathOf('a')}: 1 -> 5 bytes`]);
-    expect(dataChanges(before, [a, c])).toEqual([`${pathOf('b')}: no longer among the data`]);
+    ).toEqual([`${locate('a')}: 1 -> 5 bytes`]);
+    expect(dataChanges(before, [a, c])).toEqual([`${locate('b')}: no longer among the data`]);
     expect(dataChanges({ datasets: [a, b], workingDirectory }, datasets)).toEqual([
-      `${pathOf('c')}: not among the data before`,
+      `${locate('c')}: not among the data before`,
     ]);
     expect(dataChanges(before, [b, a, c])).toEqual([
       `the files are read in another order: ${[b, a, c].map(({ path }) => path).join(', ')}`,

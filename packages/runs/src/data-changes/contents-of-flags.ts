@@ -30,7 +30,7 @@ export function contentsOfFlags(flags: Readonly<Record<string, unknown>>): FileC
   const contentsSha256: Record<string, string> = {};
   for (const name of [...flagsOfFiles, ...flagsOfModels]) {
     const isWhole = flagsOfFiles.includes(name);
-    const found = fingerprintsOf([flags[name] ?? []].flat() as readonly unknown[], { isWhole });
+    const found = computeFingerprints([flags[name] ?? []].flat() as readonly unknown[], { isWhole });
     if (found === undefined) continue;
     contents[name] = found.map(({ sampledSha256 }) => sampledSha256).join(' ');
     // a pipe has no checksum
@@ -40,7 +40,7 @@ export function contentsOfFlags(flags: Readonly<Record<string, unknown>>): FileC
   return { contents, contentsSha256 };
 }
 
-function fingerprintsOf(paths: readonly unknown[], how: { readonly isWhole: boolean }) {
+function computeFingerprints(paths: readonly unknown[], how: { readonly isWhole: boolean }) {
   if (paths.length === 0 || !paths.every((path) => typeof path === 'string')) return undefined;
   try {
     return paths.map((path) => taskDataFingerprint(path, how));

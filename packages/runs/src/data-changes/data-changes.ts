@@ -20,7 +20,7 @@ type DataBefore =
  */
 export function startOfCheckpoint({ path, manifest }: Pick<Checkpoint, 'path' | 'manifest'>): DataBefore {
   const directory = dirname(path);
-  const { record, why } = recordOf(directory);
+  const { record, why } = readRecord(directory);
   if (why !== undefined) return { why };
   if (record === undefined) return { why: `${directory} has no run.json` };
   const { starts } = record;
@@ -33,14 +33,14 @@ export function startOfCheckpoint({ path, manifest }: Pick<Checkpoint, 'path' | 
  * Returns the last start in a run folder, in the form of `startOfCheckpoint`; neither field is set without a
  * record.
  */
-export function lastStartOf(directory: string): DataBefore | undefined {
-  const { record, why } = recordOf(directory);
+export function readLastStart(directory: string): DataBefore | undefined {
+  const { record, why } = readRecord(directory);
   if (why !== undefined) return { why };
   return record && { start: record.starts.at(-1)! };
 }
 
 /** Returns the record in a run folder, if there is one, or the reason why it cannot be read. */
-function recordOf(directory: string): { readonly record?: RunRecord | undefined; readonly why?: string } {
+function readRecord(directory: string): { readonly record?: RunRecord | undefined; readonly why?: string } {
   try {
     return { record: readRunRecord(directory) };
   } catch (error) {
@@ -58,7 +58,7 @@ export function dataChanges(
   now: Datasets,
 ): readonly string[] {
   if (isSameOrder(before.datasets, now)) return [];
-  const pathBefore = (dataset: Dataset): string => resolve(before.workingDirectory, nameOf(dataset));
+  const pathBefore = (dataset: Dataset): string => resolve(before.workingDirectory, nameDataset(dataset));
   const left = [...before.datasets];
   /** Removes and returns a matching dataset of the previous start, if there is one. */
   const take = (isWanted: (dataset: Dataset) => boolean): Dataset | undefined => {
@@ -66,18 +66,20 @@ export function dataChanges(
     return index < 0 ? undefined : left.splice(index, 1)[0];
   };
   const pairs = now
-    .map((dataset) => ({ dataset, old: take((old) => pathBefore(old) === resolve(nameOf(dataset))) }))
+    .map((dataset) => ({ dataset, old: take((old) => pathBefore(old) === resolve(nameDataset(dataset))) }))
     // another path with the same content is no change
     .map(({ dataset, old }) => ({ dataset, old: old ?? take((other) => isSame(other, dataset)) }));
   const changes = [
     ...pairs.flatMap(({ dataset, old }) =>
-      old === undefined ? [`${nameOf(dataset)}: not among the data before`] : changeOf(old, dataset),
+      old === undefined
+        ? [`${nameDataset(dataset)}: not among the data before`]
+        : describeChange(old, dataset),
     ),
-    ...left.map((old) => `${nameOf(old)}: no longer among the data`),
+    ...left.map((old) => `${nameDataset(old)}: no longer among the data`),
   ];
   return changes.length > 0
     ? changes
-    : [`the files are read in another order: ${now.map(nameOf).join(', ')}`];
+    : [`the files are read in another order: ${now.map(nameDataset).join(', ')}`];
 }
 
 /** Names files of flags that have other contents at the same path. */
@@ -134,21 +136,21 @@ function isSame(before: Dataset, now: Dataset): boolean {
   return isUnknown || before.sampledSha256 === now.sampledSha256;
 }
 
-const nameOf = (dataset: Dataset): string => ('prefix' in dataset ? dataset.prefix : dataset.path);
+const nameDataset = (dataset: Dataset): string => ('prefix' in dataset ? dataset.prefix : dataset.path);
 
-function changeOf(before: Dataset, now: Dataset): string[] {
+function describeChange(before: Dataset, now: Dataset): string[] {
   if (isSame(before, now)) return [];
-  const sizesBefore = sizesOf(before);
-  const sizes = sizesOf(now);
+  const sizesBefore = listSizes(before);
+  const sizes = listSizes(now);
   const changes = sizes.flatMap(([name, bytes], index) => {
     const old = sizesBefore[index]?.[1];
     return old === bytes || old === undefined ? [] : [`${name}: ${counted(old)} -> ${counted(bytes)} bytes`];
   });
-  return changes.length > 0 ? changes : [`${nameOf(now)}: other content of the same size`];
+  return changes.length > 0 ? changes : [`${nameDataset(now)}: other content of the same size`];
 }
 
 /** Returns the files of a dataset with their bytes. */
-function sizesOf(dataset: Dataset): readonly (readonly [name: string, bytes: number])[] {
+function listSizes(dataset: Dataset): readonly (readonly [name: string, bytes: number])[] {
   if (!('prefix' in dataset)) return [[dataset.path, dataset.bytes]];
   const { prefix, idxBytes, binBytes } = dataset;
   return [

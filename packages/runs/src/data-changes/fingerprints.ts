@@ -50,10 +50,10 @@ const pathsOfDataset = (prefix: string): string[] =>
   ['.idx', '.bin'].map((extension) => `${prefix}${extension}`);
 
 /** Returns a checksum of the sizes and all bytes of files, one after the other. */
-function wholeSha256(paths: readonly string[], nameOf: (path: string) => string = () => ''): string {
+function wholeSha256(paths: readonly string[], nameFile: (path: string) => string = () => ''): string {
   const hash = createHash('sha256');
   const chunk = Buffer.allocUnsafe(2 ** 20);
-  for (const path of paths) hashWhole(hash, { path, name: nameOf(path), chunk });
+  for (const path of paths) hashWhole(hash, { path, name: nameFile(path), chunk });
   return hash.digest('hex');
 }
 

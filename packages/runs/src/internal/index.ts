@@ -6,12 +6,12 @@ export {
   type OpenedConversations,
   openConversations,
 } from '../parts/conversations/open-conversations.js';
-export { stopTokensOf } from '../parts/conversations/turn-tokens.js';
+export { listStopTokens } from '../parts/conversations/turn-tokens.js';
 export { defaultCorpusFiles } from '../parts/corpus/default-corpus.js';
 export {
-  microBatchesOf,
   type OpenTrainingDataOptions,
   openTrainingData,
+  planMicroBatches,
   type TrainingData,
 } from '../parts/data/training-data.js';
 export { bertTokenizerSettings } from '../parts/models/bert-recipe.js';
@@ -28,11 +28,11 @@ export { blocksOfProgram, loadModelBlocks } from '../parts/models/load-model-blo
 export {
   type AssumedRouting,
   type ModelChunk,
-  type ModelPart,
   modelPart,
+  type RankModel,
 } from '../parts/models/model-part.js';
 export type { HuggingFaceModel } from '../parts/models/model-recipe.js';
-export { flopsShapeOf, recipeOf, upcyclingOf } from '../parts/models/recipe-of.js';
+export { describeFlopsShape, findRecipe, findUpcycling } from '../parts/models/recipe-of.js';
 export type { StageBatches } from '../parts/models/stage-batches.js';
 export { checkTokenizerFits, openHuggingFace, trainingModel } from '../parts/models/training-model.js';
 export { type NewTrainerOptions, newTrainer } from '../parts/new-trainer.js';

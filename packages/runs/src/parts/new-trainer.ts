@@ -9,7 +9,7 @@ import {
   type TrainerOptions,
   type TrainingProgress,
 } from '@mtl/trainer';
-import { microBatchesOf } from './data/training-data.js';
+import { planMicroBatches } from './data/training-data.js';
 import type { RankStages } from './models/build-stages.js';
 
 export interface NewTrainerOptions {
@@ -41,8 +41,8 @@ export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
     losses,
     lossesOfAbsentRanks,
     batches,
-    ...learningRatesOf(configuration),
-    microBatches: microBatchesOf(configuration),
+    ...makeLearningRates(configuration),
+    microBatches: planMicroBatches(configuration),
     device: parallel.device,
     sequenceLength: model.sequenceLength,
     flopsPerSample: parts.flopsPerSample,
@@ -53,17 +53,17 @@ export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
   });
 }
 
-function learningRatesOf({
+function makeLearningRates({
   optimizer: { learningRate, decoupledLearningRate },
 }: PretrainingConfiguration): Pick<TrainerOptions<NumberedBatch>, 'learningRate' | 'decoupledLearningRate'> {
   const { unit, ...options } = learningRate;
-  const rateOf = (extremes: typeof decoupledLearningRate): LearningRate => {
+  const makeRate = (extremes: typeof decoupledLearningRate): LearningRate => {
     const schedule = new LearningRateSchedule({ ...options, ...extremes });
     return ({ numUpdates, consumedSamples }) =>
       schedule.at(unit === 'samples' ? consumedSamples : numUpdates);
   };
   return {
-    learningRate: rateOf(undefined),
-    decoupledLearningRate: decoupledLearningRate && rateOf(decoupledLearningRate),
+    learningRate: makeRate(undefined),
+    decoupledLearningRate: decoupledLearningRate && makeRate(decoupledLearningRate),
   };
 }

@@ -6,10 +6,10 @@ import {
   checkpointFlags,
   flagsOfHuggingFace,
   isFlagName,
+  listTokenizerFlags,
   loggingFlags,
   parallelFlagNames,
   tokenizerFlagNames,
-  tokenizerFlagsOf,
 } from '@mtl/configuration/internal';
 import { MtlError } from '@mtl/errors';
 import { readHuggingFaceBert, readHuggingFaceGpt } from '@mtl/formats';
@@ -108,18 +108,18 @@ function fromCheckpoint(
       ...(goesOn && bundled ? { 'data-path': [bundledCorpus] } : {}),
       ...architectureFlags({ kind, model }),
       'seq-length': training?.resolved.model.sequenceLength ?? model.maxPositionEmbeddings,
-      ...(withTokenizer ? tokenizerFlagsOf(tokenizer) : {}),
+      ...(withTokenizer ? listTokenizerFlags(tokenizer) : {}),
     },
     // loading compares the models
     fixed: [],
     ...(withTokenizer ? { tokenizer } : {}),
     vocabularySize: model.vocabularySize,
-    ...(values.finetune === true ? {} : { start: startOf(checkpoint) }),
+    ...(values.finetune === true ? {} : { start: readProgress(checkpoint) }),
   };
 }
 
 /** Returns the progress of the training run. */
-function startOf({ state, path }: SavedCheckpoint['checkpoint']): BatchPosition {
+function readProgress({ state, path }: SavedCheckpoint['checkpoint']): BatchPosition {
   const { iteration, consumedSamples } = readTrainingState(state, path).progress;
   return { iteration, consumedSamples };
 }

@@ -1,5 +1,5 @@
 import type { PretrainingConfiguration, SavedConfiguration } from '@mtl/configuration';
-import { architectureFlags, tokenizerFlagsOf } from '@mtl/configuration/internal';
+import { architectureFlags, listTokenizerFlags } from '@mtl/configuration/internal';
 import { hostInformation } from '@mtl/kernels';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { Tokenizer } from '@mtl/tokenizers';
@@ -15,7 +15,7 @@ import {
 } from '../data-changes/data-changes.js';
 import { once } from '../once.js';
 import { descriptionOfRun } from '../parts/models/description-of-run.js';
-import { flopsShapeOf, recipeOf } from '../parts/models/recipe-of.js';
+import { describeFlopsShape, findRecipe } from '../parts/models/recipe-of.js';
 import { type ThreadChoice, threadsOfTraining } from '../parts/threads/threads-of-run.js';
 import { fasterPrecision } from './faster-precision.js';
 import type { StartOfRun } from './load-start.js';
@@ -51,9 +51,9 @@ export async function beginReports(
   const { processes, saveDirectory, local, stream, onMessage } = run;
   const { start, model, data } = parts;
   const { configuration, progress } = start;
-  const recipe = recipeOf(configuration);
+  const recipe = findRecipe(configuration);
   const numParameters = recipe.numParameters(model);
-  const flopsShape = flopsShapeOf(configuration, model);
+  const flopsShape = describeFlopsShape(configuration, model);
   const numAdapted = recipe.adapters.numParameters(configuration, model);
   // weights in float32, and for the trained ones both moments of AdamW, or at least the momentum of Muon
   const numTrained = numAdapted ?? numParameters;
@@ -153,7 +153,7 @@ export function resolvedFlags(options: ResolvedFlagsOptions): Readonly<Record<st
   return {
     ...flagsWithSchedule(flags, optimizer),
     ...architectureFlags({ kind, model }),
-    ...(tokenizer.options === undefined ? {} : tokenizerFlagsOf(tokenizer.options)),
+    ...(tokenizer.options === undefined ? {} : listTokenizerFlags(tokenizer.options)),
     'seq-length': configuration.model.sequenceLength,
     'global-batch-size': training.globalBatchSize,
     'train-iters': training.trainIterations,

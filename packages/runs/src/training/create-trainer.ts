@@ -4,11 +4,11 @@ import type { StepListener } from '@mtl/pipeline';
 import { EarlyStopping, modelFlops, StepRerun, stepRecording, type Trainer } from '@mtl/trainer';
 import { nameOfTotal } from '@mtl/trainer/internal';
 import type { RankStages } from '../parts/models/build-stages.js';
-import { flopsShapeOf, recipeOf } from '../parts/models/recipe-of.js';
+import { describeFlopsShape, findRecipe } from '../parts/models/recipe-of.js';
 import { type NewTrainerOptions, newTrainer } from '../parts/new-trainer.js';
 import type { StartOfRun } from './load-start.js';
-import { expertBalanceOf, hostNames, rankWatchOf, spikeGuardOf } from './loop-extensions.js';
-import { type OpenedData, trainingSamplerOf } from './open-data.js';
+import { createExpertBalance, createRankWatch, createSpikeGuard, hostNames } from './loop-extensions.js';
+import { describeTrainingSampler, type OpenedData } from './open-data.js';
 import type { OpenedRun } from './open-run.js';
 
 /** The parts of a run's loop. */
@@ -31,7 +31,7 @@ export function createTrainer(run: OpenedRun, parts: CreateTrainerOptions): Trai
   const { processes, world } = run;
   const { start, data, model, profiler } = parts;
   const { configuration, progress, resumed } = start;
-  const losses = recipeOf(configuration).losses(model);
+  const losses = findRecipe(configuration).losses(model);
   const hosts = hostNames(processes.groups.world);
   const { rerunMode } = configuration.spikes;
   const { patience } = configuration.data.conversations ?? {};
@@ -41,19 +41,19 @@ export function createTrainer(run: OpenedRun, parts: CreateTrainerOptions): Trai
     configuration,
     progress,
     losses,
-    flopsPerSample: modelFlops(flopsShapeOf(configuration, model)),
+    flopsPerSample: modelFlops(describeFlopsShape(configuration, model)),
     // in the order of their states in checkpoints
     extensions: [
       patience === undefined ? undefined : new EarlyStopping({ patience }),
-      spikeGuardOf(configuration, {
+      createSpikeGuard(configuration, {
         losses,
         dataset: data.train,
-        sampler: trainingSamplerOf(run.configuration, { processes, consumedSamples }),
+        sampler: describeTrainingSampler(run.configuration, { processes, consumedSamples }),
         reports: processes.isFirst,
       }),
       rerunMode && new StepRerun({ mode: rerunMode, hosts, nameOfTotal: nameOfTotal(losses) }),
-      expertBalanceOf(configuration, { model, part: parts.part, processes }),
-      rankWatchOf(configuration, { processes, hosts, world, times: run.rankWatchTimes }),
+      createExpertBalance(configuration, { model, part: parts.part, processes }),
+      createRankWatch(configuration, { processes, hosts, world, times: run.rankWatchTimes }),
       profiler && stepRecording(profiler),
       ...(run.extensions ?? []),
     ],

@@ -1,5 +1,5 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { presetsOf } from '@mtl/configuration/internal';
+import { findPresets } from '@mtl/configuration/internal';
 import type { HostInformation } from '@mtl/kernels';
 
 /**
@@ -17,7 +17,7 @@ export function fasterPrecision(
   { hasAmx, instructionSet }: Pick<HostInformation, 'hasAmx' | 'instructionSet'>,
 ): string | undefined {
   const { kind, preset, training, parallel } = configuration;
-  const wasMeasured = kind === 'gpt' && preset === presetsOf(kind).whenNothingIsAsked;
+  const wasMeasured = kind === 'gpt' && preset === findPresets(kind).whenNothingIsAsked;
   const isFloat32OnCpu = training.precision === 'fp32' && parallel.device === 'cpu';
   if (!wasMeasured || !isFloat32OnCpu || !hasAmx || instructionSet !== 'avx512') return undefined;
   return '  note: this processor has AMX: --bf16 takes half of the time a step, with the same curve (measured)';

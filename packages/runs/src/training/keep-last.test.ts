@@ -46,14 +46,14 @@ it('leaves checkpoints of other runs, converted ones, and those of a branch that
   await job(4, { save, load: save });
   await saveCheckpoint({ directory: save, ...converted, iteration: 50 });
   await saveCheckpoint({ directory: save, ...converted, iteration: 51, run: 'another' });
-  const runOf = async (iteration: number) =>
+  const describeRun = async (iteration: number) =>
     await runOfCheckpoint(await Checkpoint.open(join(save, `iter_${String(iteration).padStart(7, '0')}`)));
   // goes back: from now on, 3 and 4 are of another branch
   await job(10, { ...kept, checkpointStep: 2, saveInterval: 5 });
   expect(iterations(save)).toEqual([1, 2, 3, 4, 10, 50, 51]);
-  expect(await runOf(10)).not.toBe(await runOf(4));
+  expect(await describeRun(10)).not.toBe(await describeRun(4));
   // from the newest checkpoint it is the same run
   await job(12, { ...kept, checkpointStep: 10, saveInterval: 6 });
   expect(iterations(save)).toEqual([1, 2, 3, 4, 10, 12, 50, 51]);
-  expect(await runOf(12)).toBe(await runOf(10));
+  expect(await describeRun(12)).toBe(await describeRun(10));
 });

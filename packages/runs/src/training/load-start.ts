@@ -6,8 +6,8 @@ import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import type { RunStart } from '@mtl/run-records';
 import type { TrainingProgress } from '@mtl/trainer';
 import { dataChanges, startOfCheckpoint } from '../data-changes/data-changes.js';
-import { microBatchesOf } from '../parts/data/training-data.js';
-import { recipeOf } from '../parts/models/recipe-of.js';
+import { planMicroBatches } from '../parts/data/training-data.js';
+import { findRecipe } from '../parts/models/recipe-of.js';
 import { findStart } from '../saved/checkpoints/find-start.js';
 import type { OpenedRun } from './open-run.js';
 import { resumedConfiguration } from './resumed-configuration.js';
@@ -48,7 +48,7 @@ export async function loadStart(
   const { kind, checkpoint } = configuration;
   const { save } = checkpoint;
   const { model, optimizer, lossScaler } = parts;
-  const recipe = recipeOf(configuration);
+  const recipe = findRecipe(configuration);
   const found = await findStart({
     checkpoint,
     huggingFace,
@@ -58,7 +58,7 @@ export async function loadStart(
     processes,
     model: { kind, model },
     adapters: await recipe.adapters.open(configuration, model),
-    parameterNames: recipe.parameterNames(model, recipe.adapters.layersOf(configuration, model)),
+    parameterNames: recipe.parameterNames(model, recipe.adapters.makeLayerOptions(configuration, model)),
     restartFrom: job.restartCount > 0 && save !== undefined ? { directory: save, job } : undefined,
   });
   const resumed = found.isResumed ? found.checkpoint : undefined;
@@ -85,12 +85,12 @@ export async function loadStart(
     progress,
     resumed,
     resumedFrom: found.withOptimizer ? resumed?.path : undefined,
-    origin: found.checkpoint === undefined ? huggingFace?.origin : originOf(found.checkpoint),
+    origin: found.checkpoint === undefined ? huggingFace?.origin : readOrigin(found.checkpoint),
   };
 }
 
 /** Returns the fields that the model of a checkpoint came with from a Hugging Face directory. */
-const originOf = ({ state }: Checkpoint): HuggingFaceOrigin | undefined =>
+const readOrigin = ({ state }: Checkpoint): HuggingFaceOrigin | undefined =>
   ((state.configuration ?? {}) as Partial<SavedConfiguration>).huggingFace;
 
 /**
@@ -107,6 +107,6 @@ function goingOnFrom(
   const start = { iteration, consumedSamples };
   const training = { ...configuration.training, start };
   const begun = { ...configuration, training };
-  const trainIterations = microBatchesOf(begun).iterationsFor(trainSamples, start);
+  const trainIterations = planMicroBatches(begun).iterationsFor(trainSamples, start);
   return { ...begun, training: { ...training, trainIterations } };
 }

@@ -28,7 +28,7 @@ export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs' | 'leastRe
  * Returns the watch that finds slow ranks. Returns undefined for a single process, and for GPUs that
  * communicate through host memory: there, the waits of hosts include more than communication.
  */
-export function rankWatchOf(
+export function createRankWatch(
   { logging, parallel }: Pick<PretrainingConfiguration, 'logging' | 'parallel'>,
   {
     processes,
@@ -75,19 +75,19 @@ interface SpikeGuardOfOptions {
 }
 
 /** Returns the guard that notices spikes, as the flags ask; undefined if the flags disable it. */
-export function spikeGuardOf(
+export function createSpikeGuard(
   { spikes }: Pick<PretrainingConfiguration, 'spikes'>,
   { losses, dataset, sampler, reports }: SpikeGuardOfOptions,
 ): SpikeGuard | undefined {
   const { policy, gradientNormSkipThreshold, rerunMode } = spikes;
   const isUsed = policy !== 'ignore' || gradientNormSkipThreshold !== undefined || rerunMode !== undefined;
   if (!isUsed) return undefined;
-  const sourcesOf: SpikeGuardOptions['sourcesOf'] = (step) =>
+  const listSources: SpikeGuardOptions['listSources'] = (step) =>
     documentsOfSamples(dataset, samplesOfStep({ ...sampler, totalSamples: dataset.length }, step));
   return new SpikeGuard({
     ...spikes,
     nameOfTotal: nameOfTotal(losses),
-    ...(reports ? { sourcesOf } : {}),
+    ...(reports ? { listSources } : {}),
   });
 }
 
@@ -113,7 +113,7 @@ export function samplesOfStep(
  * Returns the extension that counts the loads of experts and moves their biases; undefined for a model
  * without experts.
  */
-export function expertBalanceOf(
+export function createExpertBalance(
   { logging }: Pick<PretrainingConfiguration, 'logging'>,
   {
     model,

@@ -17,13 +17,13 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(cache, { recursive: true }));
 
-const fileOf = (more: Partial<MatmulPlatform> = {}): MatmulChoiceFile =>
+const makeChoiceFile = (more: Partial<MatmulPlatform> = {}): MatmulChoiceFile =>
   new MatmulChoiceFile({ ...platform, ...more }, { variables: { XDG_CACHE_HOME: cache } });
 const choices = { '1,2,3': 'aa', '4,5,6': 'bb' };
 
 describe('the file of choices of matmuls', () => {
   it("is in the user's cache directory and named after the platform", () => {
-    expect(fileOf().path).toMatch(
+    expect(makeChoiceFile().path).toMatch(
       new RegExp(`^${cache}/mtl/matmuls/NVIDIA-H100-80GB-HBM3-CUDA-13.0-580.65.06-13.1.0-[0-9a-f]{8}.jsonl$`),
     );
     for (const XDG_CACHE_HOME of [undefined, '']) {
@@ -36,28 +36,28 @@ describe('the file of choices of matmuls', () => {
       { cublasLt: '13.2.0' },
       { numMultiprocessors: 114 },
     ];
-    expect(new Set([{}, ...others].map((more) => fileOf(more).path)).size).toBe(5);
+    expect(new Set([{}, ...others].map((more) => makeChoiceFile(more).path)).size).toBe(5);
   });
 
   it('has what was added, for every later run', () => {
-    expect(fileOf().read()).toEqual({});
-    expect(fileOf().add({})).toEqual({});
-    expect(fileOf().add(choices)).toEqual(choices);
-    expect(fileOf().read()).toEqual(choices);
-    expect(fileOf({ cublasLt: '13.2.0' }).read()).toEqual({});
+    expect(makeChoiceFile().read()).toEqual({});
+    expect(makeChoiceFile().add({})).toEqual({});
+    expect(makeChoiceFile().add(choices)).toEqual(choices);
+    expect(makeChoiceFile().read()).toEqual(choices);
+    expect(makeChoiceFile({ cublasLt: '13.2.0' }).read()).toEqual({});
   });
 
   it('keeps the first choice for a problem, and tells it to who has made another', () => {
-    fileOf().add({ '1,2,3': 'aa' });
-    expect(fileOf().add({ '1,2,3': 'other', '4,5,6': 'bb' })).toEqual(choices);
+    makeChoiceFile().add({ '1,2,3': 'aa' });
+    expect(makeChoiceFile().add({ '1,2,3': 'other', '4,5,6': 'bb' })).toEqual(choices);
     // both processes have found no file
-    const path = fileOf({ gpu: 'another' }).path;
-    fileOf({ gpu: 'another' }).add({ '1,2,3': 'later' });
+    const path = makeChoiceFile({ gpu: 'another' }).path;
+    makeChoiceFile({ gpu: 'another' }).add({ '1,2,3': 'later' });
     const later = readFileSync(path, 'utf8');
     rmSync(path);
-    fileOf({ gpu: 'another' }).add({ '1,2,3': 'aa' });
+    makeChoiceFile({ gpu: 'another' }).add({ '1,2,3': 'aa' });
     appendFileSync(path, later);
-    expect(fileOf({ gpu: 'another' }).read()).toEqual({ '1,2,3': 'aa' });
+    expect(makeChoiceFile({ gpu: 'another' }).read()).toEqual({ '1,2,3': 'aa' });
   });
 
   const damages: [string, (text: string) => string, string][] = [
@@ -70,8 +70,8 @@ describe('the file of choices of matmuls', () => {
     ['a torn last line, shorter', (text) => text.slice(0, -9), 'line 2 ends early'],
   ];
   it.each(damages)('is refused with %s', (_, damage, expected) => {
-    fileOf().add(choices);
-    const { path } = fileOf();
+    makeChoiceFile().add(choices);
+    const { path } = makeChoiceFile();
     writeFileSync(path, damage(readFileSync(path, 'utf8')));
     const refused = expect.objectContaining({
       code: 'MTL_MATMUL_CHOICES',
@@ -79,16 +79,16 @@ describe('the file of choices of matmuls', () => {
       message: expect.stringContaining(expected),
       remedy: expect.stringContaining(`rm ${path}`),
     });
-    expect(() => fileOf().read()).toThrow(refused);
-    expect(() => fileOf().add({ '7,8,9': 'cc' })).toThrow(refused);
+    expect(() => makeChoiceFile().read()).toThrow(refused);
+    expect(() => makeChoiceFile().add({ '7,8,9': 'cc' })).toThrow(refused);
   });
 
   it('of another platform is refused, also under the name of this one', () => {
-    fileOf({ gpu: 'NVIDIA H200' }).add(choices);
-    const text = readFileSync(fileOf({ gpu: 'NVIDIA H200' }).path, 'utf8');
-    fileOf().add(choices);
-    writeFileSync(fileOf().path, text);
-    expect(() => fileOf().read()).toThrow(/line 1 is damaged, or of another GPU/);
+    makeChoiceFile({ gpu: 'NVIDIA H200' }).add(choices);
+    const text = readFileSync(makeChoiceFile({ gpu: 'NVIDIA H200' }).path, 'utf8');
+    makeChoiceFile().add(choices);
+    writeFileSync(makeChoiceFile().path, text);
+    expect(() => makeChoiceFile().read()).toThrow(/line 1 is damaged, or of another GPU/);
   });
 
   it('that cannot be written is an error, unless there is nothing to write', () => {

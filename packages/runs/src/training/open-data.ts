@@ -9,7 +9,7 @@ import { once } from '../once.js';
 import { dataOfConversations } from '../parts/conversations/open-conversations.js';
 import { openTrainingData } from '../parts/data/training-data.js';
 import type { RankStages } from '../parts/models/build-stages.js';
-import { recipeOf } from '../parts/models/recipe-of.js';
+import { findRecipe } from '../parts/models/recipe-of.js';
 import type { StageBatches } from '../parts/models/stage-batches.js';
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 import type { StartOfRun } from './load-start.js';
@@ -42,8 +42,8 @@ export async function openData(run: OpenedRun): Promise<OpenedData> {
   const data = dataOfConversations(configuration, conversations);
   for (const line of conversations?.lines ?? []) onMessage(line);
   // they have been read whole, and tokenized
-  const fingerprintOf = (path: string) => taskDataFingerprint(path, { isWhole: true });
-  return { ...data, fingerprints: once(() => files.trainData.map(fingerprintOf)) };
+  const computeFingerprint = (path: string) => taskDataFingerprint(path, { isWhole: true });
+  return { ...data, fingerprints: once(() => files.trainData.map(computeFingerprint)) };
 }
 
 /** Closes the files of the datasets of a run. */
@@ -91,15 +91,15 @@ export function openBatches(
   },
 ): StageBatches<NumberedBatch> {
   const consumedSamples = progress?.consumedSamples ?? 0;
-  return recipeOf(configuration).batches({
+  return findRecipe(configuration).batches({
     dataset: data.train,
     needsTokens: pipeline.isFirst || pipeline.isLast,
-    sampler: trainingSamplerOf(configuration, { processes, consumedSamples }),
+    sampler: describeTrainingSampler(configuration, { processes, consumedSamples }),
   });
 }
 
 /** Returns the sampler of this rank's micro-batches. */
-export function samplerOf(
+export function describeSampler(
   { training }: PretrainingConfiguration,
   of: { readonly processes: TrainingProcesses; readonly consumedSamples?: number },
 ): Omit<MicroBatchSamplerOptions, 'totalSamples'> {
@@ -112,11 +112,11 @@ export function samplerOf(
 }
 
 /** Returns the order of samples: documents have one order, conversations have a new order for every epoch. */
-export function trainingSamplerOf(
+export function describeTrainingSampler(
   configuration: PretrainingConfiguration,
   of: { readonly processes: TrainingProcesses; readonly consumedSamples: number },
 ): Omit<MicroBatchSamplerOptions, 'totalSamples'> {
-  const sampler = samplerOf(configuration, of);
+  const sampler = describeSampler(configuration, of);
   if (configuration.data.conversations === undefined) return sampler;
   const { seed, globalBatchSize: epochMultiple } = configuration.training;
   return { ...sampler, kind: 'cyclic', seed, epochMultiple };

@@ -23,7 +23,7 @@ import { closeAfterError } from '../close-all.js';
 import { extensionsOption, streamOption } from '../option-checks.js';
 import { buildStages, createOptimizer, type RankStages } from '../parts/models/build-stages.js';
 import { exportsOfRun } from '../parts/models/hugging-face-targets.js';
-import { recipeOf } from '../parts/models/recipe-of.js';
+import { findRecipe } from '../parts/models/recipe-of.js';
 import type { StageBatches } from '../parts/models/stage-batches.js';
 import { trainingModel } from '../parts/models/training-model.js';
 import { jobOption, localOption, worldOption } from '../parts/ranks/option-checks.js';
@@ -34,7 +34,7 @@ import { exportedTokenizerFiles } from '../saved/tokenizers/hugging-face-tokeniz
 import { type BegunReports, beginReports } from './begin-reports.js';
 import { createTrainer } from './create-trainer.js';
 import { loadStart, type StartOfRun } from './load-start.js';
-import { closeDatasets, type OpenedData, openBatches, openData, samplerOf } from './open-data.js';
+import { closeDatasets, describeSampler, type OpenedData, openBatches, openData } from './open-data.js';
 import { type OpenedRun, type OpenTrainingOptions, openRun } from './open-run.js';
 import type { RunLog } from './run-log.js';
 import { planningOption } from './run-planning.js';
@@ -47,7 +47,7 @@ import type { TrainingReporters } from './training-reporters.js';
 export type Pretraining = Training<NumberedBatch, PretrainingConfiguration, TrainingReporters>;
 
 /** The parts of a run on documents or conversations. */
-interface PretrainingParts {
+interface PretrainingComponents {
   readonly data: OpenedData;
   readonly model: TransformerConfiguration;
   /** This rank's part of the model. */
@@ -125,7 +125,7 @@ export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
  */
 export async function openLoop(
   run: OpenedRun,
-  parts: Pick<PretrainingParts, 'data' | 'model' | 'part' | 'optimizer'> & {
+  parts: Pick<PretrainingComponents, 'data' | 'model' | 'part' | 'optimizer'> & {
     readonly profiler: StepListener | undefined;
   },
 ): Promise<Pretraining> {
@@ -147,7 +147,7 @@ export async function openLoop(
 }
 
 /** Returns the run with its evaluations, checkpoints, samples and exports, ready for its steps. */
-function pretraining(run: OpenedRun, parts: PretrainingParts): Pretraining {
+function pretraining(run: OpenedRun, parts: PretrainingComponents): Pretraining {
   const { processes, saveDirectory, world, closesWorld } = run;
   const { data, model, part, optimizer, start, reports, trainer } = parts;
   const { configuration, resumed, resumedFrom, origin } = start;
@@ -162,7 +162,7 @@ function pretraining(run: OpenedRun, parts: PretrainingParts): Pretraining {
   // that other ranks hold
   const show = async ({ isBrief }: { readonly isBrief: boolean }): Promise<ModelSample | undefined> => {
     if (!isFirstReplica && !isCopySpreadOverShares(processes.mesh)) return undefined;
-    const sample = await recipeOf(configuration).show({
+    const sample = await findRecipe(configuration).show({
       configuration,
       part,
       tokenizer,
@@ -211,7 +211,7 @@ function pretraining(run: OpenedRun, parts: PretrainingParts): Pretraining {
           huggingFace: origin,
         }),
     },
-    evaluation: evaluationOf(run, { ...parts, afterwards }),
+    evaluation: openEvaluation(run, { ...parts, afterwards }),
     onEnd: async ({ checkpointPath, isUnchanged }) =>
       await processes.together(async () => {
         if (!processes.isFirst || isUnchanged === true) return;
@@ -231,24 +231,24 @@ function pretraining(run: OpenedRun, parts: PretrainingParts): Pretraining {
 }
 
 /** Returns the evaluation of the run; undefined without held-out data. */
-function evaluationOf(
+function openEvaluation(
   { processes }: OpenedRun,
   {
     start: { configuration },
     data,
     part: { pipeline },
     afterwards,
-  }: Pick<PretrainingParts, 'start' | 'data' | 'part'> & { readonly afterwards: () => Promise<void> },
+  }: Pick<PretrainingComponents, 'start' | 'data' | 'part'> & { readonly afterwards: () => Promise<void> },
 ) {
   const dataset = data.datasets.valid;
   if (dataset === undefined) return undefined;
   const { evalInterval, evalIterations, globalBatchSize, microBatchSize } = configuration.training;
   const needsTokens = pipeline.isFirst || pipeline.isLast;
-  const sampler = samplerOf(configuration, { processes });
+  const sampler = describeSampler(configuration, { processes });
   return {
     interval: evalInterval,
     numMicroBatches: (evalIterations * globalBatchSize) / (microBatchSize * processes.shareOfBatch.count),
-    open: () => recipeOf(configuration).batches({ dataset, sampler, needsTokens, thread: 'main' }),
+    open: () => findRecipe(configuration).batches({ dataset, sampler, needsTokens, thread: 'main' }),
     ...(configuration.logging.samplesAtEvaluations ? { afterwards } : {}),
   };
 }
@@ -325,7 +325,7 @@ async function writeExports(options: WriteExportsOptions): Promise<void> {
     checkpointPath === undefined
       ? options.heldWeights()
       : savedWeights(await Checkpoint.open(checkpointPath));
-  const recipe = recipeOf(configuration);
+  const recipe = findRecipe(configuration);
   const ofAdapters = await recipe.adapters.save(configuration, { model, tensors });
   if (ofAdapters !== undefined) onMessage(`wrote ${ofAdapters}`);
   if (directory === undefined) return;

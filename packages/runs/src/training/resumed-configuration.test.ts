@@ -19,7 +19,7 @@ function line(flags: string): string {
 }
 
 /** Returns a checkpoint as a training run with these flags saves it. */
-function checkpointOf(flags: string): ResumedConfigurationOptions['checkpoint'] {
+function makeCheckpoint(flags: string): ResumedConfigurationOptions['checkpoint'] {
   const saved = { ...configurationJson(configure(line(flags))), trainedOn: { dataPath: [], split: '1' } };
   const configuration = JSON.parse(JSON.stringify(saved)) as JsonObject;
   return { path: 'x/iter_0000050', state: { configuration } };
@@ -29,13 +29,13 @@ function resume(flags: string, { before = '', ...more }: { before?: string; comm
   const configuration = configure(line(flags));
   return resumedConfiguration({
     configuration,
-    checkpoint: checkpointOf(before),
+    checkpoint: makeCheckpoint(before),
     withOptimizer: true,
     ...more,
   });
 }
 
-function refusalOf(...parameters: Parameters<typeof resume>): MtlError {
+function catchRefusal(...parameters: Parameters<typeof resume>): MtlError {
   try {
     resume(...parameters);
   } catch (error) {
@@ -68,7 +68,7 @@ describe('a resumed run', () => {
       'has --lr-decay-style WSD --lr-wsd-decay-iters 5 --lr-wsd-decay-style exponential',
     ],
   ])('is refused with another schedule: %s', (flags, text) => {
-    const error = refusalOf(flags);
+    const error = catchRefusal(flags);
     expect(error.message).toContain(text);
     expect(error.remedy).toContain(
       "to keep the checkpoint's schedule: add --use-checkpoint-opt_param-scheduler",
@@ -81,7 +81,7 @@ describe('a resumed run', () => {
   it('is refused with a schedule in samples, which only --override makes the one in force', () => {
     const samples =
       '--preset none --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --data-path bundled --micro-batch-size 2 --train-samples 200 --lr 1e-3 --load x';
-    const other = { checkpoint: checkpointOf(''), withOptimizer: true };
+    const other = { checkpoint: makeCheckpoint(''), withOptimizer: true };
     const inSamples = (flags: string) =>
       resumedConfiguration({ ...other, configuration: configure(`${samples} ${flags}`) });
     expect(() => inSamples('')).toThrow(/--lr-decay-iters 100, and this run has .*--lr-decay-samples 200/);
@@ -90,7 +90,7 @@ describe('a resumed run', () => {
   });
 
   it('is refused with more steps that stretch the decay, and both command lines are printed', () => {
-    const error = refusalOf('--train-iters 200', { commandLine: 'gpt-train --train-iters 200' });
+    const error = catchRefusal('--train-iters 200', { commandLine: 'gpt-train --train-iters 200' });
     expect(formatError(error)).toBe(
       'error[MTL_CHECKPOINT_SCHEDULE]: x/iter_0000050 was trained with --lr-warmup-iters 10.5 --lr-decay-iters 100, and this run has ' +
         '--lr-warmup-iters 21 --lr-decay-iters 200; the decay lasts as long as training (no --lr-decay-iters); ' +
@@ -172,7 +172,7 @@ describe('a resumed run', () => {
     const configuration = configure(line('--lr 2e-3 --seed 7 --no-load-optim'));
     const { notes } = resumedConfiguration({
       configuration,
-      checkpoint: checkpointOf(''),
+      checkpoint: makeCheckpoint(''),
       withOptimizer: false,
     });
     expect(notes.slice(1)).toEqual(['    --seed 1234 -> 7']);
@@ -199,7 +199,7 @@ describe('a resumed run', () => {
   });
 
   it('goes on from checkpoints that record no settings, as older versions and mtl convert write them', () => {
-    const { path, state } = checkpointOf('');
+    const { path, state } = makeCheckpoint('');
     const { trainedOn: _trainedOn, ...converted } = state.configuration as JsonObject;
     const { resolved: _resolved, ...old } = state.configuration as JsonObject;
     for (const configuration of [converted, old, {}]) {

@@ -118,12 +118,12 @@ function differences(
   now: readonly ScheduleSetting[],
 ): readonly Difference[] {
   const flags = [...new Set([...before, ...now].map(({ flag }) => flag))];
-  const textOf = (settings: readonly ScheduleSetting[], name: FlagName): string => {
+  const formatSetting = (settings: readonly ScheduleSetting[], name: FlagName): string => {
     const value = settings.find(({ flag }) => flag === name)?.value;
     return value === undefined ? 'none' : shown(value);
   };
   return flags.flatMap((flag) => {
-    const change = { flag, before: textOf(before, flag), now: textOf(now, flag) };
+    const change = { flag, before: formatSetting(before, flag), now: formatSetting(now, flag) };
     return change.before === change.now ? [] : [change];
   });
 }
@@ -144,7 +144,7 @@ function refusal(
       .filter((change) => change[which] !== 'none')
       .map((change) => `--${change.flag} ${change[which]}`)
       .join(' ');
-  const decay = decayFlagOf(before);
+  const decay = chooseDecayFlag(before);
   const isLength = changes.some(({ flag }) => flag === decay) && configuration.flags[decay] === undefined;
   const isSameUnit = before.learningRate.unit === configuration.optimizer.learningRate.unit;
   const keeping = isSameUnit ? remedyOfKeeping({ changes, decay, isLength }) : undefined;
@@ -229,7 +229,7 @@ const stepFlags = {
 } as const;
 
 /** Returns the flag for the length of the decay. */
-const decayFlagOf = ({ learningRate }: Schedule): FlagName => stepFlags[learningRate.unit].decay;
+const chooseDecayFlag = ({ learningRate }: Schedule): FlagName => stepFlags[learningRate.unit].decay;
 
 /** Returns the values of a schedule without values that have no effect. */
 function scheduleSettings(schedule: Schedule): readonly ScheduleSetting[] {

@@ -11,11 +11,16 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { OwnedDirectory } from '@mtl/checkpoint';
-import { configure, gptModelOf, type RunOptions } from '@mtl/configuration';
+import { configure, describeGptModel, type RunOptions } from '@mtl/configuration';
 import { mergeOptions, smallRun } from '@mtl/configuration/testing';
 import { TrainingError } from '@mtl/errors';
 import { compareRuns, listRuns, type RunStart, readRun, removeRun, runRecordPath } from '@mtl/run-records';
-import { compareExpertLoads, readRunRecord, runDirectoryOf, writeRunRecord } from '@mtl/run-records/internal';
+import {
+  compareExpertLoads,
+  findRunDirectory,
+  readRunRecord,
+  writeRunRecord,
+} from '@mtl/run-records/internal';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { datasetFingerprint } from '../data-changes/fingerprints.js';
 import { resolvedFlags } from './begin-reports.js';
@@ -33,12 +38,12 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true }));
 
-const pathOf = (name: string): string => join(directory, 'runs', name);
+const locate = (name: string): string => join(directory, 'runs', name);
 
 function start(name: string, options: Partial<StartRunOptions> & { readonly run?: RunOptions } = {}): RunLog {
   const { run = {}, ...others } = options;
   return RunLog.start({
-    directory: pathOf(name),
+    directory: locate(name),
     configuration: configure(mergeOptions(smallRun, run)),
     datasets: () => [datasetFingerprint(prefix)],
     threads: { count: 2, reason: 'as --threads says' },
@@ -49,10 +54,10 @@ function start(name: string, options: Partial<StartRunOptions> & { readonly run?
 }
 
 const metrics = (name: string, losses: readonly (number | null)[]): void => {
-  mkdirSync(pathOf(name), { recursive: true });
+  mkdirSync(locate(name), { recursive: true });
   for (const [index, loss] of losses.entries()) {
     const line = JSON.stringify({ iteration: index + 1, lm_loss: loss });
-    appendFileSync(join(pathOf(name), 'metrics.jsonl'), `${line}\n`);
+    appendFileSync(join(locate(name), 'metrics.jsonl'), `${line}\n`);
   }
 };
 
@@ -67,7 +72,7 @@ describe('the record of a run', () => {
         prompt: 'To be',
         completion: '\nor',
       });
-    const lines = readFileSync(join(pathOf('a'), 'samples.jsonl'), 'utf8')
+    const lines = readFileSync(join(locate('a'), 'samples.jsonl'), 'utf8')
       .trimEnd()
       .split('\n');
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
@@ -90,7 +95,7 @@ describe('the record of a run', () => {
       { iteration: 7 },
     );
     start('a', { iteration: 5 });
-    const { starts } = readRunRecord(pathOf('a'))!;
+    const { starts } = readRunRecord(locate('a'))!;
     expect(starts.map(({ iteration, end }) => [iteration, end?.reason, end?.iteration, end?.error])).toEqual([
       [0, 'exit-interval', 5, undefined],
       [5, 'failed', 7, 'MTL_NO_DATA: no token'],
@@ -110,7 +115,7 @@ describe('the record of a run', () => {
       layout: { worldSize: 1, tensor: 1, pipeline: 1, data: 1 },
       datasets: [{ prefix, idxBytes: 8, binBytes: 1 << 20 }],
     });
-    expect(readdirSync(pathOf('a'))).toEqual(['run.json']);
+    expect(readdirSync(locate('a'))).toEqual(['run.json']);
   });
 
   it('has the commit of the code that the process runs: git is asked once', () => {
@@ -122,7 +127,7 @@ describe('the record of a run', () => {
     } finally {
       process.env.PATH = path;
     }
-    const [first, second] = readRunRecord(pathOf('a'))!.starts;
+    const [first, second] = readRunRecord(locate('a'))!.starts;
     expect(first!.commit).toMatch(/^[0-9a-f]{40}(-dirty)?$/);
     expect(second!.commit).toBe(first!.commit);
   });
@@ -130,45 +135,45 @@ describe('the record of a run', () => {
   it('has over how many processes experts are spread, where there are some', () => {
     const layout = { worldSize: 1, tensor: 1, pipeline: 1, data: 1, expert: 1, expertTensor: 1 };
     start('a', { run: { model: { disableBiasLinear: true, numExperts: 4 } } });
-    expect(readRunRecord(pathOf('a'))!.starts[0]!.layout).toEqual(layout);
+    expect(readRunRecord(locate('a'))!.starts[0]!.layout).toEqual(layout);
   });
 
   it.each([
     ['torn', '{"format":"mtl-run"'],
     ['of another version', '{"format":"mtl-run","version":2,"starts":[]}'],
   ])('that is %s is refused, and moved aside by the next start', async (_, text) => {
-    const path = runRecordPath(pathOf('a'));
-    mkdirSync(pathOf('a'), { recursive: true });
+    const path = runRecordPath(locate('a'));
+    mkdirSync(locate('a'), { recursive: true });
     writeFileSync(path, text);
-    await expect(readRun(pathOf('a'))).rejects.toMatchObject({ code: 'MTL_RUN_RECORD', exitCode: 2 });
+    await expect(readRun(locate('a'))).rejects.toMatchObject({ code: 'MTL_RUN_RECORD', exitCode: 2 });
     start('a');
-    expect(readRunRecord(pathOf('a'))!.starts).toHaveLength(1);
+    expect(readRunRecord(locate('a'))!.starts).toHaveLength(1);
     expect(readFileSync(`${path}.1`, 'utf8')).toBe(text);
     expect(printed).toEqual([expect.stringContaining(`moved to ${path}.1`)]);
   });
 
   it('is left alone at the end by a run whose folder another one has taken over', () => {
     const first = start('a');
-    rmSync(runRecordPath(pathOf('a')));
+    rmSync(runRecordPath(locate('a')));
     start('a', { run: { training: { seed: 9 } } });
-    const text = readFileSync(runRecordPath(pathOf('a')), 'utf8');
+    const text = readFileSync(runRecordPath(locate('a')), 'utf8');
     // the time of a start tells starts of one process apart
     const other = JSON.parse(text);
     other.starts[0].time = '2026-11-22T00:00:00.000Z';
-    writeFileSync(runRecordPath(pathOf('a')), JSON.stringify(other));
+    writeFileSync(runRecordPath(locate('a')), JSON.stringify(other));
     first.end({ reason: 'done', iteration: 1 });
-    expect(JSON.parse(readFileSync(runRecordPath(pathOf('a')), 'utf8'))).toEqual(other);
+    expect(JSON.parse(readFileSync(runRecordPath(locate('a')), 'utf8'))).toEqual(other);
   });
 
   it('is made again where the folder vanished', () => {
     const log = start('a');
-    rmSync(pathOf('a'), { recursive: true });
+    rmSync(locate('a'), { recursive: true });
     log.end({ reason: 'done', iteration: 1 });
-    expect(readRunRecord(pathOf('a'))!.starts[0]!.end).toMatchObject({ reason: 'done' });
+    expect(readRunRecord(locate('a'))!.starts[0]!.end).toMatchObject({ reason: 'done' });
   });
 
   it('that cannot be written is a coded error', () => {
-    mkdirSync(join(pathOf('a'), 'run.json.new'), { recursive: true });
+    mkdirSync(join(locate('a'), 'run.json.new'), { recursive: true });
     expect(() => start('a')).toThrow(expect.objectContaining({ code: 'MTL_RUN_RECORD', exitCode: 1 }));
   });
 });
@@ -185,7 +190,7 @@ it('tells datasets of the same size apart by samples of them', () => {
 });
 
 describe('the state of a run', () => {
-  const stateOf = async (name: string): Promise<string> => (await readRun(pathOf(name))).state;
+  const readState = async (name: string): Promise<string> => (await readRun(locate(name))).state;
 
   it.each([
     ['done', 'finished'],
@@ -195,24 +200,24 @@ describe('the state of a run', () => {
   ])('whose last start ended with %s is %s', async (reason, state) => {
     start('a').end({ reason: 'done', iteration: 1 });
     start('a').end({ reason, iteration: 2 });
-    expect(await stateOf('a')).toBe(state);
+    expect(await readState('a')).toBe(state);
   });
 
   it('is running while a process owns the folder, and failed once that is killed', async () => {
     start('a');
-    const owned = await OwnedDirectory.own({ directory: pathOf('a') });
-    expect(await stateOf('a')).toBe('running');
+    const owned = await OwnedDirectory.own({ directory: locate('a') });
+    expect(await readState('a')).toBe('running');
     // as kill -9 leaves it: the record of an owner that no longer runs, without an end
-    const record = join(pathOf('a'), 'run_owner.1', 'owner.json');
+    const record = join(locate('a'), 'run_owner.1', 'owner.json');
     const owner = JSON.parse(readFileSync(record, 'utf8'));
     writeFileSync(record, JSON.stringify({ ...owner, processStart: '1' }));
-    expect(await stateOf('a')).toBe('failed');
+    expect(await readState('a')).toBe('failed');
     await owned.release();
   });
 
   it('is unknown without a record', async () => {
     metrics('a', [2]);
-    expect(await stateOf('a')).toBe('unknown');
+    expect(await readState('a')).toBe('unknown');
   });
 });
 
@@ -221,11 +226,11 @@ describe('listRuns', () => {
     start('b').end({ reason: 'done', iteration: 2 });
     metrics('b', [3, 2.5]);
     appendFileSync(
-      join(pathOf('b'), 'metrics.jsonl'),
+      join(locate('b'), 'metrics.jsonl'),
       '{"type":"validation","iteration":2,"lm_loss":4}\n{"iter',
     );
-    mkdirSync(join(pathOf('a'), 'iter_0000005'), { recursive: true });
-    mkdirSync(pathOf('no-run'));
+    mkdirSync(join(locate('a'), 'iter_0000005'), { recursive: true });
+    mkdirSync(locate('no-run'));
     const runs = await listRuns(join(directory, 'runs'));
     expect(
       runs.map(({ name, state, step, validation }) => [name, state, step?.lm_loss, validation?.lm_loss]),
@@ -234,35 +239,35 @@ describe('listRuns', () => {
       ['b', 'finished', 2.5, 4],
     ]);
     expect(runs[1]!.bytes).toBeGreaterThan(4096);
-    expect((await listRuns(pathOf('b'))).map(({ name }) => name)).toEqual(['b']);
+    expect((await listRuns(locate('b'))).map(({ name }) => name)).toEqual(['b']);
   });
 
   it('finds the last evaluation before many steps', async () => {
-    mkdirSync(pathOf('a'), { recursive: true });
+    mkdirSync(locate('a'), { recursive: true });
     const step = `${JSON.stringify({ iteration: 7, lm_loss: 1, padding: 'x'.repeat(1000) })}\n`;
     const text = `{"type":"validation","iteration":1,"lm_loss":4}\n${step.repeat(3000)}`;
-    writeFileSync(join(pathOf('a'), 'metrics.jsonl'), text);
-    expect(await readRun(pathOf('a'))).toMatchObject({ validation: { lm_loss: 4 }, step: { iteration: 7 } });
+    writeFileSync(join(locate('a'), 'metrics.jsonl'), text);
+    expect(await readRun(locate('a'))).toMatchObject({ validation: { lm_loss: 4 }, step: { iteration: 7 } });
   });
 
   it("has BERT's masked loss of a run of an older version, whose lm_loss was the total", async () => {
-    mkdirSync(pathOf('a'), { recursive: true });
+    mkdirSync(locate('a'), { recursive: true });
     const losses = { iteration: 1, lm_loss: 7.5, mlm_loss: 7, sop_loss: 0.5 };
     const lines = [losses, { ...losses, type: 'validation' }].map((line) => JSON.stringify(line));
-    writeFileSync(join(pathOf('a'), 'metrics.jsonl'), `${lines.join('\n')}\n`);
+    writeFileSync(join(locate('a'), 'metrics.jsonl'), `${lines.join('\n')}\n`);
     const expected = { lm_loss: 7, sop_loss: 0.5, total_loss: 7.5 };
-    expect(await readRun(pathOf('a'))).toMatchObject({ validation: expected, step: expected });
+    expect(await readRun(locate('a'))).toMatchObject({ validation: expected, step: expected });
   });
 
   it('refuses what is not there, and what is no run', async () => {
     const none = { code: 'MTL_RUN_NONE', exitCode: 2 };
     await expect(listRuns(join(directory, 'nowhere'))).rejects.toMatchObject(none);
-    expect(() => runDirectoryOf(directory)).toThrow(expect.objectContaining(none));
+    expect(() => findRunDirectory(directory)).toThrow(expect.objectContaining(none));
   });
 });
 
 describe('compareRuns', () => {
-  const compare = async () => compareRuns([await readRun(pathOf('a')), await readRun(pathOf('b'))]);
+  const compare = async () => compareRuns([await readRun(locate('a')), await readRun(locate('b'))]);
 
   it('names flags and conditions that differ, and where losses part', async () => {
     start('a', { run: { training: { seed: 1 } } });
@@ -305,13 +310,13 @@ describe('compareRuns of mixtures of experts', () => {
       return [{ iteration, lm_loss }, ...(iteration % steps === 0 ? [report] : [])];
     });
     writeFileSync(
-      join(pathOf(name), 'metrics.jsonl'),
+      join(locate(name), 'metrics.jsonl'),
       lines.map((line) => `${JSON.stringify(line)}\n`).join(''),
     );
   }
 
   const compare = async () =>
-    (await compareRuns([await readRun(pathOf('a')), await readRun(pathOf('b'))])).experts;
+    (await compareRuns([await readRun(locate('a')), await readRun(locate('b'))])).experts;
   const even = [
     [4, 4, 4],
     [6, 3, 3],
@@ -371,12 +376,12 @@ describe('compareRuns of mixtures of experts', () => {
 });
 
 describe('compareRuns of a resumed run', () => {
-  const compare = async () => compareRuns([await readRun(pathOf('a')), await readRun(pathOf('b'))]);
+  const compare = async () => compareRuns([await readRun(locate('a')), await readRun(locate('b'))]);
 
   /** A start with the flags in force, as training runs record it. */
   function startResolved(name: string, run: RunOptions, iteration = 0): void {
     const configuration = configure(mergeOptions(smallRun, run));
-    const model = gptModelOf(configuration.model, 257);
+    const model = describeGptModel(configuration.model, 257);
     const path = run.data?.tokenizerModel;
     const options =
       path === undefined ? undefined : ({ type: 'HuggingFaceTokenizer', tokenizerModel: path } as const);
@@ -437,9 +442,9 @@ describe('compareRuns of a resumed run', () => {
   it('compares with a run of an older version what both tell', async () => {
     start('a', { run: { model: { headSize: 16 }, training: { seed: 2 } } });
     startResolved('b', {});
-    const record = readRunRecord(pathOf('a'))!;
+    const record = readRunRecord(locate('a'))!;
     const [{ resolved: _, contents: __, ...old }] = record.starts as [RunStart];
-    writeRunRecord(pathOf('a'), { ...record, starts: [old] });
+    writeRunRecord(locate('a'), { ...record, starts: [old] });
     expect((await compare()).flags).toEqual([{ name: 'seed', values: [2, 1234] }]);
   });
 });
@@ -448,24 +453,24 @@ describe('removeRun', () => {
   it('deletes what the run wrote, and the folder', async () => {
     start('a').sample({ iteration: 1, label: '', text: 'To be' });
     metrics('a', [1]);
-    mkdirSync(join(pathOf('a'), 'iter_0000001'));
-    writeFileSync(join(pathOf('a'), 'latest_checkpointed_iteration.txt'), '1');
-    expect(await removeRun(pathOf('a'))).toEqual({ left: [] });
-    expect(existsSync(pathOf('a'))).toBe(false);
+    mkdirSync(join(locate('a'), 'iter_0000001'));
+    writeFileSync(join(locate('a'), 'latest_checkpointed_iteration.txt'), '1');
+    expect(await removeRun(locate('a'))).toEqual({ left: [] });
+    expect(existsSync(locate('a'))).toBe(false);
   });
 
   it('leaves what no run wrote', async () => {
     start('a');
-    writeFileSync(join(pathOf('a'), 'notes.txt'), 'mine');
-    expect(await removeRun(pathOf('a'))).toEqual({ left: ['notes.txt'] });
-    expect(readdirSync(pathOf('a'))).toEqual(['notes.txt']);
+    writeFileSync(join(locate('a'), 'notes.txt'), 'mine');
+    expect(await removeRun(locate('a'))).toEqual({ left: ['notes.txt'] });
+    expect(readdirSync(locate('a'))).toEqual(['notes.txt']);
   });
 
   it('refuses a run under way, and deletes nothing', async () => {
     start('a');
-    const owned = await OwnedDirectory.own({ directory: pathOf('a') });
-    await expect(removeRun(pathOf('a'))).rejects.toMatchObject({ code: 'MTL_RUN_RUNNING', exitCode: 2 });
-    expect(existsSync(runRecordPath(pathOf('a')))).toBe(true);
+    const owned = await OwnedDirectory.own({ directory: locate('a') });
+    await expect(removeRun(locate('a'))).rejects.toMatchObject({ code: 'MTL_RUN_RUNNING', exitCode: 2 });
+    expect(existsSync(runRecordPath(locate('a')))).toBe(true);
     await owned.release();
   });
 });

@@ -65,7 +65,7 @@ export class RunLog {
     const { directory, onMessage } = options;
     if (directory === undefined) return undefined;
     mkdirSync(directory, { recursive: true });
-    const starts = [...earlierStarts(directory, onMessage), startOf(options)];
+    const starts = [...earlierStarts(directory, onMessage), describeStart(options)];
     const log = new RunLog(directory, { format: 'mtl-run', version: 1, starts });
     writeRunRecord(directory, log.#record);
     return log;
@@ -147,7 +147,7 @@ function earlierStarts(directory: string, onMessage: (text: string) => void): Ru
   }
 }
 
-function startOf(options: StartRunOptions): RunStart {
+function describeStart(options: StartRunOptions): RunStart {
   const { configuration, datasets, threads, iteration } = options;
   const { parallel, training, kind, preset, flags, resolved = flags, task } = configuration;
   const { contents = () => contentsOfFlags(resolved) } = options;

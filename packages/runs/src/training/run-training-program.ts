@@ -10,7 +10,7 @@ import {
   printConfiguration,
 } from '@mtl/configuration';
 import { flagValuesOption, foldNotices, modelKindOption, processesText } from '@mtl/configuration/internal';
-import { exitCodeOf, formatError } from '@mtl/errors';
+import { chooseExitCode, formatError } from '@mtl/errors';
 import {
   checkArgument,
   checkOptions,
@@ -92,7 +92,7 @@ export async function runTrainingProgram(
     await trainInJob(flags, { commandLine, body, planning });
   } catch (error) {
     console.error(formatError(error, { debug: argv.includes('--debug') }));
-    process.exit(exitCodeOf(error));
+    process.exit(chooseExitCode(error));
   }
 }
 

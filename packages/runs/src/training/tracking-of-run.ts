@@ -1,7 +1,7 @@
 import { basename, resolve } from 'node:path';
 import { serviceUrl, type TrackingConfiguration } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
-import { proxiesOf } from '@mtl/hub/internal';
+import { readProxies } from '@mtl/hub/internal';
 import { metricsPath } from '@mtl/run-records';
 import { type TrackingSettings, TrackingSink, type WandbSettings } from '@mtl/tracking';
 import { trackingCredentials } from '@mtl/tracking/internal';
@@ -43,7 +43,7 @@ export function trackingOfRun(
   // metrics are sent from the run folder
   if (save === undefined) return undefined;
   const nameOfFolder = basename(resolve(save));
-  const mode = logging.wandb === undefined ? 'disabled' : modeOf(environment);
+  const mode = logging.wandb === undefined ? 'disabled' : readMode(environment);
   const wandb: WandbSettings | undefined =
     logging.wandb === undefined || mode === 'disabled'
       ? undefined
@@ -51,7 +51,7 @@ export function trackingOfRun(
   const { mlflow } = logging;
   if (wandb === undefined && mlflow === undefined) return undefined;
   const isWandbOffline = mode === 'offline';
-  if (mlflow !== undefined || !isWandbOffline) proxiesOf(environment);
+  if (mlflow !== undefined || !isWandbOffline) readProxies(environment);
   if (wandb !== undefined && !isWandbOffline && trackingCredentials(environment).wandbKey === undefined)
     throw missingWandbKey();
   return {
@@ -68,7 +68,7 @@ function missingWandbKey(): ConfigurationError {
   });
 }
 
-function modeOf({ WANDB_MODE: given }: Environment): (typeof modes)[number] {
+function readMode({ WANDB_MODE: given }: Environment): (typeof modes)[number] {
   if (given === undefined || given === '') return 'online';
   // the older name, which the client of wandb still accepts
   const mode = given === 'dryrun' ? 'offline' : modes.find((name) => name === given);

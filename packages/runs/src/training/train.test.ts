@@ -26,7 +26,7 @@ const tinyLine =
   '--micro-batch-size 2 --global-batch-size 2 --train-iters 6 --eval-iters 0 --threads 1 --no-eval-samples';
 
 /** Returns the losses of the remaining steps, by their numbers. */
-async function lossesOf(training: Pretraining): Promise<Readonly<Record<number, number>>> {
+async function collectLosses(training: Pretraining): Promise<Readonly<Record<number, number>>> {
   const losses: Record<number, number> = {};
   for await (const { iteration, loss } of training) losses[iteration] = loss;
   return losses;
@@ -39,13 +39,13 @@ async function lossesOfLine(): Promise<Readonly<Record<number, number>>> {
     corpusDirectory: join('.cache', 'mtl'),
     stream: { write: () => true },
   });
-  return await lossesOf(training);
+  return await collectLosses(training);
 }
 
 it('trains as the same flags do, and prints nothing unless it is asked to', async () => {
   const printed = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
   await using training = await train(tiny);
-  const losses = await lossesOf(training);
+  const losses = await collectLosses(training);
   expect(printed).not.toHaveBeenCalled();
   printed.mockRestore();
   expect(Object.keys(losses)).toHaveLength(6);
@@ -83,7 +83,7 @@ it('goes on from what it saved with the same losses', async () => {
   }
   numSteps = 0;
   await using training = await train({ ...tiny, checkpoint: { save, load: save }, extensions });
-  const losses = await lossesOf(training);
+  const losses = await collectLosses(training);
   expect(losses).toEqual({ 4: expected[4], 5: expected[5], 6: expected[6] });
   expect(numSteps).toBe(6);
 });
@@ -98,7 +98,7 @@ it('can be left, which its folder says; the steps are run once', async () => {
   expect(await readRun(save)).toMatchObject({ state: 'stopped' });
   // the folder is free again, and has the checkpoint of the second step
   await using training = await train({ ...tiny, checkpoint: { save, load: save } });
-  expect(Object.keys(await lossesOf(training))).toEqual(['3', '4', '5', '6']);
+  expect(Object.keys(await collectLosses(training))).toEqual(['3', '4', '5', '6']);
 });
 
 it('lists the checkpoints of a run that goes back while all ranks wait', async () => {

@@ -21,7 +21,7 @@ export function trainingProfiler({
     ...profile,
     group: world?.group ?? new SingleProcessGroup('world'),
     pipeline: processes.groups.pp,
-    takeOperations: () => operationsOf(world),
+    takeOperations: () => takeOperations(world),
   });
   if (parallel.device !== 'cpu') return trace;
   if (planning === undefined) {
@@ -66,7 +66,7 @@ class BothListeners implements StepListener {
  * Returns the operations of a process's groups since the last call; worlds of one process or of threads keep
  * no record.
  */
-function operationsOf(
+function takeOperations(
   world: (World & { takeTrace?(): TakenTrace }) | undefined,
 ): readonly TraceEntry[] & { readonly numDropped?: number } {
   return world?.takeTrace?.() ?? [];

@@ -29,7 +29,7 @@ const step = (iteration: number) => ({
 });
 
 /** Runs a training run that is evaluated after each step; returns its output and its summary. */
-async function outputOf(
+async function collectOutput(
   losses: readonly number[],
   {
     resumeIteration = 0,
@@ -66,14 +66,14 @@ async function outputOf(
   return { printed, summary: summary.text({ rows: await close('finished') }) };
 }
 
-const summaryOf = async (...run: Parameters<typeof outputOf>): Promise<string> =>
-  (await outputOf(...run)).summary;
+const summarizeRun = async (...run: Parameters<typeof collectOutput>): Promise<string> =>
+  (await collectOutput(...run)).summary;
 
 describe('the lines of a run', () => {
   it('are short for the default preset, and those of Megatron-LM for others', async () => {
-    const short = (await outputOf([3], { preset: 'default' })).printed;
+    const short = (await collectOutput([3], { preset: 'default' })).printed;
     expect(short).toContain('iteration   1/100 | lm loss 3.0000 | ');
-    const { printed } = await outputOf([3], { preset: 'gpt2-124m' });
+    const { printed } = await collectOutput([3], { preset: 'gpt2-124m' });
     expect(printed).toContain(' iteration        1/     100 | consumed samples:            4 | ');
   });
 });
@@ -100,15 +100,15 @@ describe('the sinks of a run', () => {
 
 describe('the summary of a run that was resumed', () => {
   it('names the best evaluation of the whole run, but of no step that was trained again', async () => {
-    await summaryOf([3, 2, 2.5, 1]);
-    expect(await summaryOf([2.25], { resumeIteration: 3 })).toMatch(
+    await summarizeRun([3, 2, 2.5, 1]);
+    expect(await summarizeRun([2.25], { resumeIteration: 3 })).toMatch(
       /^ {2}validation loss +2\.2500 \(perplexity .*; best 2\.0000 at step 2\)$/m,
     );
   });
 
   it('says once that the validation loss has been rising, also since before the resume', async () => {
-    await summaryOf([3, 2, 2.1, 2.2]);
-    const text = await summaryOf([2.3, 2.4, 2.5], { resumeIteration: 4 });
+    await summarizeRun([3, 2, 2.1, 2.2]);
+    const text = await summarizeRun([2.3, 2.4, 2.5], { resumeIteration: 4 });
     expect(text.match(/rising/g)).toHaveLength(1);
     expect(text).toMatch(
       /^ {2}note +the validation loss has been rising since step 2, from 2\.0000 to 2\.5000/m,

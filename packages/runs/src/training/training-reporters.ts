@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { presetsOf } from '@mtl/configuration/internal';
+import { findPresets } from '@mtl/configuration/internal';
 import { metricsPath, risingValidation } from '@mtl/run-records';
 import { TensorboardWriter } from '@mtl/tracking';
 import {
@@ -71,7 +71,7 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
     logInterval,
     isVerbose,
     // a run of the default preset has a reader; scripts read the output of custom runs
-    areLinesShort: configuration.preset === presetsOf(configuration.kind).whenNothingIsAsked,
+    areLinesShort: configuration.preset === findPresets(configuration.kind).whenNothingIsAsked,
   });
   const metrics = await openMetricsFiles({
     directory: save,

@@ -17,10 +17,10 @@ import {
   type TrainingResult,
   weightTensors,
 } from '@mtl/trainer';
-import { rememberStopSignal, resultOf, StopSignals, trainingSteps } from '@mtl/trainer/internal';
+import { finishSteps, rememberStopSignal, StopSignals, trainingSteps } from '@mtl/trainer/internal';
 import { closeAll } from '../close-all.js';
 import { reportersOption } from '../option-checks.js';
-import type { ModelChunk, ModelPart } from '../parts/models/model-part.js';
+import type { ModelChunk, RankModel } from '../parts/models/model-part.js';
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 import type { ModelSample } from '../parts/samples/sample-continuation.js';
 import type { ThreadChoice } from '../parts/threads/threads-of-run.js';
@@ -43,7 +43,7 @@ interface TrainingSaveOptions extends Pick<SaveSettings, 'interval' | 'keepLast'
 }
 
 /** The parts of a training run, once everything is open. */
-interface TrainingParts<Batch, Configuration, Reporters extends RunReporters>
+interface TrainingComponents<Batch, Configuration, Reporters extends RunReporters>
   extends Pick<RunTrainingOptions<Batch>, 'evaluation' | 'resumedFrom' | 'exitInterval' | 'deadlineMs'> {
   readonly configuration: Configuration;
   readonly processes: TrainingProcesses;
@@ -53,7 +53,7 @@ interface TrainingParts<Batch, Configuration, Reporters extends RunReporters>
   /** The threads of this rank's kernels, the same from its first step to its last. */
   readonly threads: ThreadChoice;
   /** This rank's part of the model. */
-  readonly part: ModelPart<Batch, ModelChunk<Batch>>;
+  readonly part: RankModel<Batch, ModelChunk<Batch>>;
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly trainer: Trainer<Batch>;
@@ -101,12 +101,12 @@ const checks: OptionChecks<RunTrainingReporters> = { reporters: reportersOption 
 export class Training<Batch, Configuration, Reporters extends RunReporters = RunReporters>
   implements AsyncIterable<StepMetrics>, AsyncDisposable
 {
-  readonly #parts: TrainingParts<Batch, Configuration, Reporters>;
+  readonly #parts: TrainingComponents<Batch, Configuration, Reporters>;
   #result: TrainingResult | undefined;
   #hasBegun = false;
 
   /** Takes ownership of the parts: the run closes them. */
-  constructor(parts: TrainingParts<Batch, Configuration, Reporters>) {
+  constructor(parts: TrainingComponents<Batch, Configuration, Reporters>) {
     this.#parts = parts;
   }
 
@@ -140,7 +140,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   }
 
   /** This rank's part of the model. */
-  get part(): ModelPart<Batch, ModelChunk<Batch>> {
+  get part(): RankModel<Batch, ModelChunk<Batch>> {
     return this.#parts.part;
   }
 
@@ -200,7 +200,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
 
   /** Goes through all `steps`, and returns how the run ended. */
   async run(options: RunTrainingReporters = {}): Promise<TrainingResult> {
-    return await resultOf(this.steps(options));
+    return await finishSteps(this.steps(options));
   }
 
   /**
@@ -218,7 +218,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
    * Ends reports, and waits a few seconds for services. Returns the facts that reports add to the summary.
    */
   async endReports(): Promise<readonly SummaryRow[]> {
-    const outcome: RunOutcome = this.#result === undefined ? 'failed' : outcomeOf(this.#result.reason);
+    const outcome: RunOutcome = this.#result === undefined ? 'failed' : describeOutcome(this.#result.reason);
     return await this.reporters.close(outcome);
   }
 
@@ -278,6 +278,6 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
 }
 
 /** Returns the information about the end of a run for tracking services. */
-function outcomeOf(reason: TrainingResult['reason']): RunOutcome {
+function describeOutcome(reason: TrainingResult['reason']): RunOutcome {
   return reason === 'done' || reason === 'early-stopping' ? 'finished' : 'stopped';
 }

@@ -142,11 +142,11 @@ describe.skipIf(problem !== undefined)(`a training run whose passes are recorded
   it('records the shapes that come again, and launches one by one what comes once', async () => {
     // lengths of micro-batches: 16 in every step, 8 in every second step, and one length of 9 to 13 in each
     // step
-    const lengthOf = (microBatch: number): number => {
+    const countPositions = (microBatch: number): number => {
       const step = Math.floor(microBatch / numMicroBatches);
       return [16, step % 2 === 0 ? 16 : 8, 9 + step][microBatch % numMicroBatches]!;
     };
-    const options = { ...cuda, lengthOf, steps: 5 };
+    const options = { ...cuda, countPositions, steps: 5 };
     const [plain, graphed] = [await tinyTraining(options), await withGraphs(options)];
     expect(graphed.losses).toEqual(plain.losses);
     expect(graphed.norms).toEqual(plain.norms);
@@ -157,7 +157,7 @@ describe.skipIf(problem !== undefined)(`a training run whose passes are recorded
     if (hasEmulationCounts) expect(launches).toEqual([2, 2, 4, 4, 4]);
   });
 
-  async function expectSameOf<Batch, Chunk extends Stage<Batch>>(
+  async function expectSameResults<Batch, Chunk extends Stage<Batch>>(
     model: TinyModel<Batch, Chunk>,
     dtype: 'float32' | 'bfloat16',
   ): Promise<void> {
@@ -169,15 +169,16 @@ describe.skipIf(problem !== undefined)(`a training run whose passes are recorded
   }
 
   it('without dropout has the same losses and norms to the bit', () =>
-    expectSameOf(tinyGptWithoutDropout, 'bfloat16'));
+    expectSameResults(tinyGptWithoutDropout, 'bfloat16'));
 
   it('of a BERT has the same losses and norms to the bit, however long its samples are', () =>
-    expectSameOf(tinyBert, 'bfloat16'));
+    expectSameResults(tinyBert, 'bfloat16'));
 
-  it('of a fine-tuning has the same losses and norms to the bit', () => expectSameOf(tinyTask, 'float32'));
+  it('of a fine-tuning has the same losses and norms to the bit', () =>
+    expectSameResults(tinyTask, 'float32'));
 
   it('of adapters of a Llama has the same losses and norms to the bit', () =>
-    expectSameOf(tinyAdapters, 'bfloat16'));
+    expectSameResults(tinyAdapters, 'bfloat16'));
 
   it.each(['together', 'apart', 'in turn'] as const)(
     'in chunks, two and three micro-batches in flight, the halves of backward %s, has the same losses to the bit',

@@ -17,7 +17,7 @@ const cuda = { model, device: 'cuda', numMicroBatches: 2, steps: 6 } as const;
 const never = () => false;
 
 /** Events in the order in which they happen: all work of a step is enqueued, a step is yielded. */
-async function eventsOf(options: Partial<Parameters<typeof tinyTraining>[0]>) {
+async function recordEvents(options: Partial<Parameters<typeof tinyTraining>[0]>) {
   const events: { readonly what: string; readonly waits: number; readonly copies: number }[] = [];
   const note = (what: string): void => {
     const { synchronizations, copiesToHost } = emulationCounts();
@@ -45,7 +45,7 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
     ],
   ])('of a model %s wait for nothing until the next step is enqueued, and then once', async (_, how) => {
     // the fifth step waits for its metrics, since a decision follows it
-    const events = await eventsOf({ ...how, steps: 7, waitsAfter: (iteration) => iteration === 5 });
+    const events = await recordEvents({ ...how, steps: 7, waitsAfter: (iteration) => iteration === 5 });
     expect(events.map(({ what }) => what)).toEqual([
       'enqueued 1',
       'enqueued 2',
@@ -127,7 +127,7 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
       await tinyTraining({
         ...cuda,
         waitsAfter: never,
-        lengthOf: () => {
+        countPositions: () => {
           start = Math.min(start, performance.now());
           return model.sequenceLength;
         },
@@ -163,9 +163,9 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
     const yielded: number[] = [];
     const failing = {
       ...model,
-      batchOf: (number: number, length: number): StageBatch => {
+      makeBatch: (number: number, length: number): StageBatch => {
         if (number === 7) throw new Error('of the data');
-        return model.batchOf(number, length);
+        return model.makeBatch(number, length);
       },
     };
     const training = tinyTraining({

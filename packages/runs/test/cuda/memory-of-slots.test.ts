@@ -31,7 +31,7 @@ const cases: readonly Case[] = [
 ];
 
 /** Returns the peak memory of each rank, in bytes. */
-function peaksOf(
+function measurePeaks(
   each: Case,
   { device, isGraphed }: Pick<PeakOfRankOptions, 'device' | 'isGraphed'>,
 ): number[] {
@@ -55,7 +55,7 @@ describe.skipIf(problem !== undefined)(`what passes keep and need on device cuda
   it.each([false, true])('is what device meta-cuda counts; recorded: %s', (isGraphed) => {
     for (const each of cases) {
       const [measured, counted] = (['cuda', 'meta-cuda'] as const).map((device) =>
-        peaksOf(each, { device, isGraphed }),
+        measurePeaks(each, { device, isGraphed }),
       );
       expect(counted, JSON.stringify(each)).toEqual(measured);
     }

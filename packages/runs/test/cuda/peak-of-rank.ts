@@ -59,12 +59,12 @@ export function peakOfRank(options: PeakOfRankOptions): {
   const storage = allocateParameters(parameters, { device, dtype, mainGradients: true });
   const said: string[] = [];
   const graphed: GraphedStage<TokenBatch>[] = [];
-  const stageOf = (stage: Stage<TokenBatch>): Stage<TokenBatch> => {
+  const wrapStage = (stage: Stage<TokenBatch>): Stage<TokenBatch> => {
     if (!options.isGraphed) return stage;
     graphed.push(new GraphedStage({ stage, device, onMessage: (text) => said.push(text) }));
     return graphed.at(-1)!;
   };
-  const pieces = new Map([...stages].map(([chunk, stage]) => [chunk, stageOf(stage)]));
+  const pieces = new Map([...stages].map(([chunk, stage]) => [chunk, wrapStage(stage)]));
   const empty = (): Tensor =>
     Tensor.empty({ shape: [...pieces.values()][0]!.boundaryShape(batch), dtype, device });
   const before = memoryStatistics(device).bytesInUse;

@@ -45,7 +45,7 @@ export interface TinyModel<Batch, Chunk extends Stage<Batch>> {
    * Returns a micro-batch by its number. `length`: number of positions, including padding, at most the
    * model's.
    */
-  batchOf(number: number, length: number): Batch;
+  makeBatch(number: number, length: number): Batch;
 }
 
 const shape = {
@@ -83,7 +83,7 @@ export const tinyGpt: TinyModel<StageBatch, GptStage> = {
   sequenceLength: lengthOfGpt,
   losses: [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
   build: (options) => buildGptStages({ ...cut(options), model: gpt }),
-  batchOf: (number, length) => {
+  makeBatch: (number, length) => {
     const size = microBatchSize * length;
     return {
       batchSize: microBatchSize,
@@ -203,7 +203,7 @@ export const tinyBert: TinyModel<MaskedStageBatch, BertStage> = {
     { name: 'sop_loss', per: 'sample', count: ({ batchSize }) => batchSize },
   ],
   build: (options) => buildBertStages({ ...cut(options), model: bert(lengthOfBert) }),
-  batchOf: maskedBatch,
+  makeBatch: maskedBatch,
 };
 
 /** A classification of samples; the padding of each sample differs. */
@@ -218,7 +218,7 @@ export const tinyTask: TinyModel<TaskTokenBatch, BertTaskStage> = {
       model: bert(lengthOfGpt),
       task: { kind: 'classification', numClasses: 3 },
     }),
-  batchOf: (number, length) => {
+  makeBatch: (number, length) => {
     const { batchSize, sequenceLength, tokens, tokenTypes } = maskedBatch(number, length);
     return {
       batchSize,

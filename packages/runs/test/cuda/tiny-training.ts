@@ -16,7 +16,7 @@ export interface TinyTrainingOptions<Batch, Chunk extends Stage<Batch>> {
   /** If given, passes are recorded as graphs, and it is called with the messages of a `GraphedStage`. */
   readonly onGraphMessage?: ((text: string) => void) | undefined;
   /** Returns the number of positions of a micro-batch. Default: always the model's. */
-  readonly lengthOf?: (microBatch: number) => number;
+  readonly countPositions?: (microBatch: number) => number;
   /** Stages that replace the model's stages. */
   readonly wrap?: (stage: Chunk) => Stage<Batch>;
   /**
@@ -55,7 +55,11 @@ export interface TinyTraining {
 export function tinyTrainer<Batch, Chunk extends Stage<Batch>>(options: TinyTrainingOptions<Batch, Chunk>) {
   const { model, device, numMicroBatches, dtype = 'float32', steps = 4 } = options;
   const { sequenceLength, microBatchSize, losses: trained } = model;
-  const { lengthOf = () => sequenceLength, wrap = (stage: Chunk) => stage, schedule = oneStage } = options;
+  const {
+    countPositions = () => sequenceLength,
+    wrap = (stage: Chunk) => stage,
+    schedule = oneStage,
+  } = options;
   const { onGraphMessage: onMessage, learningRate = () => 0.01 } = options;
   const numChunks = schedule(1).placement.length;
   const { stages: pieces, parameters } = model.build({ device, dtype, numChunks });
@@ -70,14 +74,14 @@ export function tinyTrainer<Batch, Chunk extends Stage<Batch>>(options: TinyTrai
     writesFirstGradients: device === 'cuda' && onMessage === undefined,
   });
   const graphed: GraphedStage<Batch>[] = [];
-  const stageOf = (piece: Chunk): Stage<Batch> => {
+  const wrapStage = (piece: Chunk): Stage<Batch> => {
     if (onMessage === undefined) return wrap(piece);
     graphed.push(new GraphedStage({ stage: wrap(piece), device, onMessage }));
     return graphed.at(-1)!;
   };
-  const stages = new Map([...pieces].map(([chunk, piece]) => [chunk, stageOf(piece)]));
+  const stages = new Map([...pieces].map(([chunk, piece]) => [chunk, wrapStage(piece)]));
   async function* batches(): AsyncGenerator<Batch> {
-    for (let number = 0; ; number++) yield model.batchOf(number, lengthOf(number));
+    for (let number = 0; ; number++) yield model.makeBatch(number, countPositions(number));
   }
   const lossScaler = new LossScaler(
     dtype === 'float16' ? { kind: 'dynamic', initialScale: 256 } : { kind: 'constant' },

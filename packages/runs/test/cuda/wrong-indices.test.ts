@@ -10,8 +10,8 @@ const { problem, title } = findGpu();
 function withWrong(what: 'tokens' | 'labels' | 'positionIds', value: number) {
   return {
     ...tinyGpt,
-    batchOf: (number: number, length: number): StageBatch => {
-      const batch = tinyGpt.batchOf(number, length);
+    makeBatch: (number: number, length: number): StageBatch => {
+      const batch = tinyGpt.makeBatch(number, length);
       if (number !== 5) return batch;
       const values = Int32Array.from(batch[what]!);
       values[3] = value;

@@ -7,7 +7,7 @@ import type { ModelOptimizer } from '@mtl/optimizer';
 import { openTraining, type Pretraining } from '../../src/index.js';
 import { openConversations } from '../../src/parts/conversations/open-conversations.js';
 import { loadModelBlocks } from '../../src/parts/models/load-model-blocks.js';
-import { recipeOf } from '../../src/parts/models/recipe-of.js';
+import { findRecipe } from '../../src/parts/models/recipe-of.js';
 import { readLoadedFlags } from '../../src/saved/read-loaded-flags.js';
 
 export interface TrainGptArgument {
@@ -51,7 +51,7 @@ export default (world: World, all: readonly TrainGptArgument[]): Promise<TrainGp
 // `train` and the commands keep the thread.
 if (!isMainThread) {
   for (const kind of ['gpt', 'bert'] as const) {
-    const recipe = recipeOf({ kind });
+    const recipe = findRecipe({ kind });
     const { batches } = recipe;
     Object.assign(recipe, {
       batches: (options: Parameters<typeof batches>[0]) => batches({ thread: 'main', ...options }),

@@ -33,7 +33,7 @@ export function spreadExpertsOver(group: ProcessGroup | undefined): void {
  * Returns the expert of a row, from its position in the sample, so that experts get different numbers of
  * rows.
  */
-const expertOf = (position: number, sample: number): number =>
+const chooseExpert = (position: number, sample: number): number =>
   ((position * position + 3 * sample) % 7) % numExperts;
 
 /** The number of rows [N, 1, H] that a process sends to, and receives from, each process. */
@@ -82,18 +82,18 @@ interface Run {
 function expertLinear(tape: Tape, input: Variable, weight: Parameter, runs: readonly Run[]): Variable {
   const [, outputs, inputs] = weight.shape as [number, number, number];
   const { dtype, device } = input.tensor;
-  const rowsOf = (tensor: Tensor, { start, length }: Run) =>
+  const viewRows = (tensor: Tensor, { start, length }: Run) =>
     tensor.view({ offset: start * inputs, shape: [length, inputs] });
-  const matrixOf = (tensor: Tensor, { expert }: Run) =>
+  const viewMatrix = (tensor: Tensor, { expert }: Run) =>
     tensor.view({ offset: expert * outputs * inputs, shape: [outputs, inputs] });
   const forRuns = (body: (run: Run) => void): void => {
     for (const run of runs) if (run.length > 0) body(run);
   };
   const made = Tensor.zeros({ shape: input.tensor.shape, dtype, device });
   forRuns((run) => {
-    using output = rowsOf(made, run);
-    using left = rowsOf(input.tensor, run);
-    using right = matrixOf(weight.data, run);
+    using output = viewRows(made, run);
+    using left = viewRows(input.tensor, run);
+    using right = viewMatrix(weight.data, run);
     matmul({ output, left, right, transposeRight: true });
   });
   const result = tape.result(made, { requiresGradient: true });
@@ -107,18 +107,18 @@ function expertLinear(tape: Tape, input: Variable, weight: Parameter, runs: read
       backward: ({ parts, outputGradient }) => {
         if (parts.weight) {
           forRuns((run) => {
-            using output = matrixOf(weight.mainGradient, run);
-            using left = rowsOf(outputGradient!, run);
-            using right = rowsOf(saved.tensor, run);
+            using output = viewMatrix(weight.mainGradient, run);
+            using left = viewRows(outputGradient!, run);
+            using right = viewRows(saved.tensor, run);
             matmul({ output, left, right, transposeLeft: true, accumulate: true });
           });
         }
         if (!parts.input) return [];
         const gradient = Tensor.zeros({ shape: saved.tensor.shape, dtype, device });
         forRuns((run) => {
-          using output = rowsOf(gradient, run);
-          using left = rowsOf(outputGradient!, run);
-          using right = matrixOf(weight.data, run);
+          using output = viewRows(gradient, run);
+          using left = viewRows(outputGradient!, run);
+          using right = viewMatrix(weight.data, run);
           matmul({ output, left, right });
         });
         return [gradient];
@@ -158,7 +158,7 @@ class RoutedExperts implements Sublayer {
     const { shape } = input.tensor;
     const positions = rows.of('positions').tensor.toArray();
     const samples = rows.of('samples').tensor.toArray();
-    const experts = positions.map((position, row) => expertOf(position, samples[row]!));
+    const experts = positions.map((position, row) => chooseExpert(position, samples[row]!));
     const order = [...experts.keys()].sort((one, other) => experts[one]! - experts[other]!);
     const counts = Array.from(
       { length: numExperts },

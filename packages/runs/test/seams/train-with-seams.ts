@@ -34,7 +34,7 @@ export interface TrainWithSeams {
 }
 
 /** Returns a sample. Its values depend only on the global sample number, so that any rank can make it. */
-function sampleOf(sample: number): TokenBatch {
+function makeSample(sample: number): TokenBatch {
   const token = (index: number): number => (index * 37 + sample * 11 + (index % 3)) % model.vocabularySize;
   return {
     batchSize: 1,
@@ -107,7 +107,7 @@ export function trainWithSeams({
     overlapGradientReduction: true,
     overlapParameterGather: true,
   });
-  const batches = Array.from({ length: numSamples }, (_, sample) => sampleOf(sample));
+  const batches = Array.from({ length: numSamples }, (_, sample) => makeSample(sample));
   const lossFactors = { lm_loss: 1 / batches.map(numLossTokens).reduce((total, count) => total + count) };
   const own = batches.filter((_, sample) => sample % (dp?.size ?? 1) === (dp?.rank ?? 0));
   const norms: number[] = [];

@@ -76,7 +76,7 @@ export type Line = {
   readonly total_loss?: number;
 };
 
-export const numbersOf = (lines: readonly Line[]): number[][] =>
+export const listNumbers = (lines: readonly Line[]): number[][] =>
   lines.map(({ lm_loss, grad_norm }) => [lm_loss, grad_norm]);
 
 // the bounds of parity between layouts (packages/runs/parity/layouts.mjs)
@@ -119,13 +119,13 @@ export class TrainingRuns {
     return new TrainingRuns(directory, mergeOptions(recipes[model], options, corpus));
   }
 
-  pathOf(name: string): string {
+  locate(name: string): string {
     return join(this.#directory, name);
   }
 
   /** Trains one after the other on the same ranks; returns results by training run, then by rank. */
   async run(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
-    const results = await ranks.run(worldSize, this.#argumentsOf(trainings));
+    const results = await ranks.run(worldSize, this.#makeArguments(trainings));
     return trainings.map((_, index) => results.map((ofRank) => ofRank[index]!));
   }
 
@@ -134,22 +134,22 @@ export class TrainingRuns {
     const results = await runProcesses<TrainGptResult[]>({
       worldSize,
       module: rankProgram,
-      argument: this.#argumentsOf(trainings),
+      argument: this.#makeArguments(trainings),
     });
     return trainings.map((_, index) => results.map((ofRank) => ofRank[index]!));
   }
 
   /** Returns all records of a run's metrics. */
-  recordsOf(name: string): (Line & { readonly type?: string; readonly [key: string]: unknown })[] {
-    const text = readFileSync(`${this.pathOf(name)}.jsonl`, 'utf8');
+  readRecords(name: string): (Line & { readonly type?: string; readonly [key: string]: unknown })[] {
+    const text = readFileSync(`${this.locate(name)}.jsonl`, 'utf8');
     return text
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line) as Line);
   }
 
-  metricsOf(name: string): Line[] {
-    return this.recordsOf(name).filter(({ type }) => type === undefined);
+  readMetrics(name: string): Line[] {
+    return this.readRecords(name).filter(({ type }) => type === undefined);
   }
 
   /**
@@ -161,7 +161,7 @@ export class TrainingRuns {
     expected: string,
     { stopped = false } = {},
   ): { readonly loss: number; readonly norm: number } {
-    const [actual, whole] = [this.metricsOf(name), this.metricsOf(expected)];
+    const [actual, whole] = [this.readMetrics(name), this.readMetrics(expected)];
     const reference = stopped ? whole.slice(0, actual.length) : whole;
     expect(actual.map(({ iteration }) => iteration)).toEqual(reference.map(({ iteration }) => iteration));
     const largest = (key: 'lm_loss' | 'grad_norm'): number =>
@@ -173,7 +173,7 @@ export class TrainingRuns {
     rmSync(this.#directory, { recursive: true, force: true });
   }
 
-  #argumentsOf(trainings: readonly Training[]): TrainGptArgument[] {
+  #makeArguments(trainings: readonly Training[]): TrainGptArgument[] {
     return trainings.map(({ name, options = {}, optionsOfRank = {}, isRestart = false, ...others }) => ({
       isRestart,
       optionsOfRank,
@@ -184,8 +184,8 @@ export class TrainingRuns {
       options: mergeOptions(
         this.#recipe,
         {
-          checkpoint: { save: this.pathOf(name) },
-          logging: { metricsJsonl: `${this.pathOf(name)}.jsonl` },
+          checkpoint: { save: this.locate(name) },
+          logging: { metricsJsonl: `${this.locate(name)}.jsonl` },
         },
         options,
       ),

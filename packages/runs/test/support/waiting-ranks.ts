@@ -30,7 +30,7 @@ export class WaitingRanks<Argument, Result> {
       throw error;
     });
     return replies.map(({ result, failure }) => {
-      if (failure !== undefined) throw errorOf(failure);
+      if (failure !== undefined) throw restoreError(failure);
       return result as Result;
     });
   }
@@ -41,7 +41,7 @@ export class WaitingRanks<Argument, Result> {
   }
 }
 
-function errorOf({ error, known }: RankFailure): unknown {
+function restoreError({ error, known }: RankFailure): unknown {
   if (known === undefined) return error;
   return new MtlError(known.code, (error as Error).message, { details: known.details, cause: error });
 }

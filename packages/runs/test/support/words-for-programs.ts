@@ -5,15 +5,15 @@ import { preparedSentences } from './prepared-sentences.js';
 
 /** Writes a small corpus with the bytes as tokens into a directory; returns the flags that name it. */
 export const prepareCorpus = async (directory: string): Promise<readonly string[]> =>
-  wordsOf(await preparedCorpus(directory));
+  listWords(await preparedCorpus(directory));
 
 /**
  * Writes a small corpus of sentences and its vocabulary into a directory; returns the flags that name them.
  */
 export const prepareSentences = async (directory: string): Promise<readonly string[]> =>
-  wordsOf(await preparedSentences(directory));
+  listWords(await preparedSentences(directory));
 
-function wordsOf({ data }: RunOptions): readonly string[] {
+function listWords({ data }: RunOptions): readonly string[] {
   const { dataPath, tokenizerType, vocabFile } = data!;
   const vocabulary = vocabFile === undefined ? [] : ['--vocab-file', vocabFile];
   return ['--data-path', ...dataPath!, '--tokenizer-type', tokenizerType!, ...vocabulary];

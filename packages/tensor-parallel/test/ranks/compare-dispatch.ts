@@ -36,7 +36,7 @@ export const numRows = 12;
 const value = (index: number): number => Math.sin(1 + index * 0.7);
 
 /** Returns the experts of a row; the third row drops one, the sixth row both. */
-function expertsOf(row: number, choice: DispatchLayout['choice']): readonly [number, number] {
+function chooseExperts(row: number, choice: DispatchLayout['choice']): readonly [number, number] {
   if (row === 5) return [-1, -1];
   const first = choice === 'one expert' ? 3 : choice === 'first half' ? row % 2 : (row * row + row) % 4;
   const second = choice === 'first half' ? 1 - first : (first + 1 + (row % 3)) % 4;
@@ -44,7 +44,7 @@ function expertsOf(row: number, choice: DispatchLayout['choice']): readonly [num
 }
 
 /** Makes the weights of two layers: this process's experts, and its shard of their features. */
-function weightsOf(expertParallel: ExpertParallel | undefined): readonly [Parameter, Parameter] {
+function makeWeights(expertParallel: ExpertParallel | undefined): readonly [Parameter, Parameter] {
   const { rank: place, size: numPlaces } = expertParallel?.spread ?? { rank: 0, size: 1 };
   const { rank: share, size: numShares } = expertParallel?.sharing ?? { rank: 0, size: 1 };
   const part = (size: number, index: number, of: number) => ({
@@ -79,7 +79,7 @@ function compute(
   { first, last, choice }: { readonly first: number; readonly last: number } & Pick<DispatchLayout, 'choice'>,
   expertParallel: ExpertParallel | undefined,
 ): DispatchedResult {
-  const [up, down] = weightsOf(expertParallel);
+  const [up, down] = makeWeights(expertParallel);
   const weights = [up, down];
   const storage = allocateParameters(weights, { device: 'cpu', dtype: 'float32', mainGradients: true });
   for (const weight of weights) initializeParameter(weight, weight.data, 3);
@@ -111,7 +111,7 @@ function compute(
       input,
       experts: tape.input(
         Tensor.from(
-          rows.flatMap((row) => expertsOf(row, choice)),
+          rows.flatMap((row) => chooseExperts(row, choice)),
           { shape: [rows.length, topK], dtype: 'int32' },
         ),
       ),

@@ -21,11 +21,11 @@ export function bytePairModel(
 ): (word: string) => readonly (number | undefined)[] {
   const { ignore_merges: ignoresMerges } = model;
   const merges = readMerges(model, ids, fail);
-  const symbolsOf = firstSymbols(model, ids);
+  const splitSymbols = firstSymbols(model, ids);
   return (word) => {
     const whole = ignoresMerges === true ? ids.get(word) : undefined;
     if (whole !== undefined) return [whole];
-    const symbols = symbolsOf(word);
+    const symbols = splitSymbols(word);
     return symbols.includes(undefined) ? symbols : mergeAll(symbols as number[], merges);
   };
 }
@@ -98,7 +98,7 @@ function mergeAll(symbols: number[], merges: Merges): readonly number[] {
   const nexts = new Int32Array(size);
   const previous = new Int32Array(size);
   const look = (position: number): void => {
-    const rank = merges.rankOf(symbols[position]!, symbols[nexts[position]!]!);
+    const rank = merges.findRank(symbols[position]!, symbols[nexts[position]!]!);
     if (rank >= 0) push(heap, rank * rankRadix + position);
   };
   for (let position = 0; position < size; position++) {
@@ -112,7 +112,7 @@ function mergeAll(symbols: number[], merges: Merges): readonly number[] {
     const next = nexts[position]!;
     if (symbols[position] === -1 || next >= size) continue;
     // Later merges may have changed the pair, but another pair that makes the same token is equally good.
-    const rank = merges.rankOf(symbols[position]!, symbols[next]!);
+    const rank = merges.findRank(symbols[position]!, symbols[next]!);
     if (rank < 0 || merges.made[rank] !== id) continue;
     const after = nexts[next]!;
     symbols[position] = id;

@@ -132,7 +132,7 @@ export class Component {
 }
 
 /** Returns a component of a tokenizer.json; undefined if the value is null or missing. */
-export function componentOf(
+export function readComponent(
   json: Readonly<Record<string, unknown>>,
   field: string,
   file: string,

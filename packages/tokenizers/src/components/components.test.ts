@@ -31,12 +31,12 @@ const open = (json: object): Tokenizer =>
     name: 'HuggingFaceTokenizer',
     path: 'tokenizer.json',
     json: { ...json },
-    eodToken: eodOf(json as Case['json']),
+    eodToken: chooseEod(json as Case['json']),
     options: undefined,
   });
 
 /** Returns a token that may end a document: in these cases any token will do. */
-function eodOf({ model }: Case['json']): string {
+function chooseEod({ model }: Case['json']): string {
   const { vocab } = (model ?? {}) as { vocab?: Record<string, number> | [string, number][] };
   return String(Array.isArray(vocab) ? vocab[0]?.[0] : Object.keys(vocab ?? {})[0]);
 }

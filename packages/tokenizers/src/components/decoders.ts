@@ -68,7 +68,7 @@ function replaceText(text: string, searched: string, content: string): string {
   return searched === '' ? text.replace(/(?:)/gu, () => content) : text.replaceAll(searched, () => content);
 }
 
-const byteOf = new Map(byteAlphabet.map((character, byte) => [character, byte]));
+const byteByCharacter = new Map(byteAlphabet.map((character, byte) => [character, byte]));
 // A byte order mark is a character like any other.
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -77,7 +77,7 @@ const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 function decodeByteLevel(tokens: readonly string[]): string {
   const bytes: number[] = [];
   for (const token of tokens) {
-    const own = Array.from(token, (character) => byteOf.get(character));
+    const own = Array.from(token, (character) => byteByCharacter.get(character));
     if (own.every((byte) => byte !== undefined)) for (const byte of own) bytes.push(byte);
     else for (const byte of Buffer.from(token, 'utf8')) bytes.push(byte);
   }

@@ -16,7 +16,7 @@ describe('Merges', () => {
         }
         for (let left = 0; left <= 12; left++) {
           for (let right = 0; right <= 12; right++) {
-            const rank = merges.rankOf(left, right);
+            const rank = merges.findRank(left, right);
             expect(rank).toBe(expected.get(`${left} ${right}`) ?? -1);
             if (rank >= 0) expect(merges.made[rank]).toBe(100 + rank);
           }
@@ -29,8 +29,8 @@ describe('Merges', () => {
     const merges = new Merges(2);
     merges.add(2 ** 24 - 1, 0, { rank: 0, made: 1 });
     merges.add(0, 2 ** 24 - 1, { rank: 1, made: 2 });
-    expect([merges.rankOf(2 ** 24 - 1, 0), merges.rankOf(0, 2 ** 24 - 1), merges.rankOf(0, 0)]).toEqual([
-      0, 1, -1,
-    ]);
+    expect([merges.findRank(2 ** 24 - 1, 0), merges.findRank(0, 2 ** 24 - 1), merges.findRank(0, 0)]).toEqual(
+      [0, 1, -1],
+    );
   });
 });

@@ -28,7 +28,7 @@ export class Merges {
 
   /** Adds a pair of ids; of equal pairs the last one counts. */
   add(left: number, right: number, { rank, made }: { readonly rank: number; readonly made: number }): void {
-    const place = this.#placeOf(left, right);
+    const place = this.#findPlace(left, right);
     this.#lefts[place] = left;
     this.#rights[place] = right;
     this.#ranks[place] = rank;
@@ -36,12 +36,12 @@ export class Merges {
   }
 
   /** Returns the rank of a pair of ids; -1 where they are not merged. */
-  rankOf(left: number, right: number): number {
-    return this.#ranks[this.#placeOf(left, right)]!;
+  findRank(left: number, right: number): number {
+    return this.#ranks[this.#findPlace(left, right)]!;
   }
 
   /** Returns the index of a pair, or the index where it would be inserted. */
-  #placeOf(left: number, right: number): number {
+  #findPlace(left: number, right: number): number {
     const last = this.#ranks.length - 1;
     let place = (Math.imul(left, 0x9e3779b1) ^ Math.imul(right, 0x85ebca6b)) >>> this.#shift;
     while (this.#ranks[place] !== none && (this.#lefts[place] !== left || this.#rights[place] !== right)) {
@@ -66,7 +66,7 @@ export function readMerges(
   const start = (prefix ?? '').length;
   for (let rank = 0; rank < list.length; rank++) {
     const merge: unknown = list[rank];
-    const [left, right] = partsOf(merge) ?? malformed(rank, merge, fail);
+    const [left, right] = readMerge(merge) ?? malformed(rank, merge, fail);
     if (start > 0 && !right.startsWith(prefix!)) {
       const expected = `one that begins with the model.continuing_subword_prefix ${JSON.stringify(prefix)}`;
       fail(`merge number ${rank} has the right token ${JSON.stringify(right)}`, expected);
@@ -83,7 +83,7 @@ export function readMerges(
 }
 
 /** Returns the two tokens of a merge, given as a text with a space between them, or as a pair. */
-function partsOf(merge: unknown): readonly [string, string] | undefined {
+function readMerge(merge: unknown): readonly [string, string] | undefined {
   if (typeof merge === 'string') {
     const space = merge.indexOf(' ');
     if (space < 0 || merge.indexOf(' ', space + 1) >= 0) return undefined;

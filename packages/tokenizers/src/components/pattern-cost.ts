@@ -61,7 +61,7 @@ function sequence(elements: readonly AlternativeElementNode[], around: Surroundi
   let total = free;
   let { canFail } = around;
   for (const element of elements.toReversed()) {
-    total = both(total, costOf(element, { ...around, canFail }));
+    total = both(total, estimateCost(element, { ...around, canFail }));
     canFail ||= !(element.type === 'Quantifier' && element.min === 0);
   }
   return total;
@@ -79,7 +79,7 @@ const both = (a: Cost, b: Cost): Cost => ({
   loops: [...a.loops, ...b.loops],
 });
 
-function costOf(node: AlternativeElementNode, around: Surroundings): Cost {
+function estimateCost(node: AlternativeElementNode, around: Surroundings): Cost {
   switch (node.type) {
     case 'Character':
     case 'CharacterClass':
@@ -114,12 +114,12 @@ function quantified(node: QuantifierNode, around: Surroundings): Cost {
     const staysShort = node.kind === 'possessive' && !isEndless;
     if (staysShort || max === min || !around.canFail) return free;
     return isEndless
-      ? { ways: 1, depth: 1, loops: [charactersOf(body, around)] }
+      ? { ways: 1, depth: 1, loops: [describeCharacters(body, around)] }
       : { ways: max - min + 1, depth: 0, loops: [] };
   }
   // a loop ends where its body fails; there is no backtracking if the part after it cannot fail
-  if (!around.canFail && min <= 1) return costOf(body, around);
-  const cost = costOf(body, { ...around, canFail: around.canFail || max > 1 });
+  if (!around.canFail && min <= 1) return estimateCost(body, around);
+  const cost = estimateCost(body, { ...around, canFail: around.canFail || max > 1 });
   if (isEndless) {
     const isPlain = cost.ways === 1 && cost.depth === 0 && hasOneLength(body);
     return isPlain ? { ways: 1, depth: 1, loops: [anyCharacter] } : unbounded;
@@ -150,7 +150,7 @@ function isDigitLike(element: AlternativeElementNode): boolean {
 }
 
 /** Returns an expression for the characters that a loop matches; for any character if flags decide it. */
-function charactersOf(node: QuantifierNode['body'], { ignoresCase }: Surroundings): string {
+function describeCharacters(node: QuantifierNode['body'], { ignoresCase }: Surroundings): string {
   if (ignoresCase || (node.type === 'CharacterSet' && (node.kind === 'dot' || node.kind === 'any')))
     return anyCharacter;
   const ast = {

@@ -13,7 +13,7 @@ type PostProcessor = (encodings: readonly Encoding[]) => readonly Encoding[];
  *
  * @throws DataError MTL_DATA_TOKENIZER for one that cannot be used
  */
-export function startIdsOf(component: Component | undefined): readonly number[] | undefined {
+export function listStartIds(component: Component | undefined): readonly number[] | undefined {
   if (component === undefined) return undefined;
   const processed = makePostProcessor(component)([[theText]]).flat();
   const end = processed.indexOf(theText);

@@ -84,9 +84,9 @@ export function refuseUnknownFront(
   normalizer: Component | undefined,
   preTokenizer: Component | undefined,
 ): void {
-  const normalizers = new Set(typesOf(normalizer, 'normalizers').map(({ type }) => type));
+  const normalizers = new Set(listComponents(normalizer, 'normalizers').map(({ type }) => type));
   if (!normalizers.has('Precompiled') || !normalizers.has('ByteLevel')) return;
-  const [, ...later] = typesOf(preTokenizer, 'pretokenizers');
+  const [, ...later] = listComponents(preTokenizer, 'pretokenizers');
   for (const component of later) {
     if (component.type !== 'Metaspace' || component.value('prepend_scheme') !== 'first') continue;
     component.refuse('prepend_scheme', 'always or never, after a Precompiled and a ByteLevel normalizer');
@@ -96,9 +96,9 @@ export function refuseUnknownFront(
 /**
  * Lists the components of a sequence, and of sequences inside it; returns a component of another type alone.
  */
-function typesOf(component: Component | undefined, field: string): Component[] {
+function listComponents(component: Component | undefined, field: string): Component[] {
   if (component?.type !== 'Sequence') return component === undefined ? [] : [component];
-  return component.parts(field).flatMap((part) => typesOf(part, field));
+  return component.parts(field).flatMap((part) => listComponents(part, field));
 }
 
 function sequence(preTokenizers: readonly PreTokenizer[]): PreTokenizer {

@@ -19,7 +19,7 @@ export function precompiledNormalizer(component: Component): Normalizer {
     for (const [piece] of text.matchAll(pieces)) normalized += normalizePiece(piece);
     return normalized;
   };
-  return tracedNormalizer(normalize, ({ text, front }) => frontOf(text, front, replacement));
+  return tracedNormalizer(normalize, ({ text, front }) => measureFront(text, front, replacement));
 }
 
 type Replacement = (part: string) => string | undefined;
@@ -56,7 +56,7 @@ function* replacements(
  * Returns the front as the tokenizers library counts it, character by character: longer or empty replacements
  * shift the originals of all later characters.
  */
-function frontOf(text: string, count: number, replacement: Replacement): number {
+function measureFront(text: string, count: number, replacement: Replacement): number {
   let front = 0;
   // Number of characters of the text that the replacements so far cover.
   let used = 0;
@@ -102,14 +102,14 @@ function readCharsmap(component: Component): Replacement {
   const corrupt = (): never => component.refuse(field, `${expected}; this one points outside of itself`);
   const unitAt = (node: number): number => (node < size ? units[node]! : corrupt());
   return (part) => {
-    let node = offsetOf(unitAt(0));
+    let node = computeOffset(unitAt(0));
     for (const byte of Buffer.from(part, 'utf8')) {
       if (byte === 0) return undefined;
       node = (node ^ byte) >>> 0;
       const unit = unitAt(node);
       // the label of a unit, and the bit that marks it as a value
       if ((unit & 0x800000ff) >>> 0 !== byte) return undefined;
-      node = (node ^ offsetOf(unit)) >>> 0;
+      node = (node ^ computeOffset(unit)) >>> 0;
       if (((unit >>> 8) & 1) === 0) continue;
       const start = unitAt(node) & 0x7fffffff;
       if (start > texts.length) corrupt();
@@ -121,6 +121,6 @@ function readCharsmap(component: Component): Replacement {
 }
 
 /** Returns the distance from a unit to its children. */
-function offsetOf(unit: number): number {
+function computeOffset(unit: number): number {
   return ((unit >>> 10) << ((unit & (1 << 9)) >>> 6)) >>> 0;
 }

@@ -23,7 +23,7 @@ export const splitBehaviors = [
 export type SplitBehavior = (typeof splitBehaviors)[number];
 
 /** A part of a text that a pattern matches, or one between its matches. */
-interface Part {
+interface Segment {
   start: number;
   end: number;
   readonly isMatch: boolean;
@@ -108,15 +108,15 @@ export function splitText(
   text: string,
   { pattern, behavior, invert = false }: { pattern: TextPattern; behavior: SplitBehavior; invert?: boolean },
 ): number[] {
-  const parts = partsOf(text, pattern(text), invert);
+  const parts = splitParts(text, pattern(text), invert);
   const split: number[] = [];
   for (const { start, end } of joinMatches(parts, behavior)) if (end > start) split.push(start, end);
   return split;
 }
 
 /** Returns the matches and the gaps between them. */
-function partsOf(text: string, found: readonly number[], invert: boolean): Part[] {
-  const parts: Part[] = [];
+function splitParts(text: string, found: readonly number[], invert: boolean): Segment[] {
+  const parts: Segment[] = [];
   let done = 0;
   for (let i = 0; i < found.length; i += 2) {
     const start = found[i]!;
@@ -128,11 +128,11 @@ function partsOf(text: string, found: readonly number[], invert: boolean): Part[
   return parts;
 }
 
-function joinMatches(parts: readonly Part[], behavior: SplitBehavior): readonly Part[] {
+function joinMatches(parts: readonly Segment[], behavior: SplitBehavior): readonly Segment[] {
   if (behavior === 'Isolated') return parts;
   if (behavior === 'Removed') return parts.filter(({ isMatch }) => !isMatch);
   const isBackwards = behavior === 'MergedWithNext';
-  const joined: Part[] = [];
+  const joined: Segment[] = [];
   let wasMatch = false;
   for (const part of isBackwards ? parts.toReversed() : parts) {
     const { isMatch } = part;

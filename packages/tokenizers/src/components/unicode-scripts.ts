@@ -37,7 +37,7 @@ const newer = new RegExp(`[${newerThanUnicode9} ]`, 'u');
 const patterns: RegExp[] = [];
 const known = new Map<string, number>(exceptions);
 
-function scriptOf(character: string): number {
+function findScript(character: string): number {
   let script = known.get(character);
   if (script === undefined) {
     if (patterns.length === 0)
@@ -60,7 +60,7 @@ export function splitAtScripts(text: string): number[] {
   let last = anyScript;
   let at = 0;
   for (const character of text) {
-    const script = scriptOf(character);
+    const script = findScript(character);
     if (script !== anyScript && script !== last) {
       if (split.length > 0) split.push(at);
       split.push(at);

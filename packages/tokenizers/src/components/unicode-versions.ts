@@ -43,7 +43,7 @@ const newerThan16 = `
 `;
 
 /** Returns the inside of a character class for the flag `v` (or `u`). */
-function classOf(ranges: string): string {
+function writeClass(ranges: string): string {
   return ranges
     .trim()
     .split(/\s+/)
@@ -52,9 +52,9 @@ function classOf(ranges: string): string {
 }
 
 /** Characters newer than Unicode 9, the version of normalization and scripts in the tokenizers library. */
-export const newerThanUnicode9 = classOf(newerThan9);
+export const newerThanUnicode9 = writeClass(newerThan9);
 /** Characters newer than Unicode 16, the version of regular expressions in the tokenizers library. */
-export const newerThanUnicode16 = classOf(newerThan16);
+export const newerThanUnicode16 = writeClass(newerThan16);
 
 /** White space as Unicode defines it: with U+0085 and without U+FEFF. */
 export const whiteSpace = '\\p{White_Space}';

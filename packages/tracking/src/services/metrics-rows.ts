@@ -51,7 +51,7 @@ export class MetricsRows {
     try {
       for (let size = this.#blockBytes; ; size *= 2) {
         const block = await readBlock(file, { position: this.#position, size });
-        const { rows, numBytes } = rowsOf(block, { limit, isOver });
+        const { rows, numBytes } = parseRows(block, { limit, isOver });
         if (rows.length === 0 && !block.isEnd) continue; // a row that is longer than the block
         this.#position += numBytes;
         this.#count += rows.length;
@@ -84,7 +84,7 @@ async function readBlock(
 }
 
 /** Returns the complete rows of a block, and the number of bytes that they take. */
-function rowsOf({ bytes, isEnd }: Block, { limit, isOver }: ReadRowsOptions) {
+function parseRows({ bytes, isEnd }: Block, { limit, isOver }: ReadRowsOptions) {
   const rows: MetricsRow[] = [];
   let last: MetricsRow | undefined;
   let numBytes = 0;

@@ -12,7 +12,7 @@ const mostMetrics = 1000;
 const mostParameters = 100;
 const mostValueBytes = 6000;
 
-const statusOf = { finished: 'FINISHED', stopped: 'KILLED', failed: 'FAILED' } as const;
+const statuses = { finished: 'FINISHED', stopped: 'KILLED', failed: 'FAILED' } as const;
 
 /**
  * The authorization of requests to MLflow, and the texts that errors about these requests must not contain.
@@ -76,7 +76,7 @@ export class MlflowService implements TrackingService {
 
   async end(outcome: RunOutcome): Promise<void> {
     const { runId } = this.#state;
-    await this.#request('runs/update', { run_id: runId, status: statusOf[outcome], end_time: Date.now() });
+    await this.#request('runs/update', { run_id: runId, status: statuses[outcome], end_time: Date.now() });
   }
 
   /** Creates the run. It counts as created once its parameters are set, which is possible only once. */
@@ -93,7 +93,7 @@ export class MlflowService implements TrackingService {
       throw new ServiceError('the answer to runs/create names no run', { status: 400 });
     const params = Object.entries(flags)
       .filter(([, value]) => value !== undefined)
-      .map(([key, value]) => ({ key, value: textOf(value) }));
+      .map(([key, value]) => ({ key, value: formatValue(value) }));
     for (let start = 0; start < params.length; start += mostParameters) {
       const some = params.slice(start, start + mostParameters);
       await this.#request('runs/log-batch', { run_id: runId, params: some });
@@ -140,7 +140,7 @@ export class MlflowService implements TrackingService {
 }
 
 /** Returns a value as text, truncated if it is longer than MLflow allows. */
-function textOf(value: unknown): string {
+function formatValue(value: unknown): string {
   const text = Array.isArray(value) ? value.join(' ') : String(value);
   // truncated between two characters
   return new TextDecoder().decode(Buffer.from(text).subarray(0, mostValueBytes)).replace(/\uFFFD$/, '');

@@ -33,7 +33,7 @@ export function openDeliveries(
   const { wandbKey } = credentials;
   const controller = new AbortController();
   const { signal } = controller;
-  const deliveryOf = (service: TrackingService, sent: DeliveryState): Delivery =>
+  const makeDelivery = (service: TrackingService, sent: DeliveryState): Delivery =>
     new Delivery({
       service,
       run,
@@ -46,10 +46,10 @@ export function openDeliveries(
   const deliveries = [
     ...(wandb === undefined || wandbKey === undefined
       ? []
-      : [deliveryOf(new WandbService(wandb, { key: wandbKey, signal }), wandb)]),
+      : [makeDelivery(new WandbService(wandb, { key: wandbKey, signal }), wandb)]),
     ...(mlflow === undefined
       ? []
-      : [deliveryOf(new MlflowService(mlflow, { ...credentials.mlflow, signal }), mlflow)]),
+      : [makeDelivery(new MlflowService(mlflow, { ...credentials.mlflow, signal }), mlflow)]),
   ];
   return {
     deliveries,

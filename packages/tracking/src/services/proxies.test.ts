@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { proxiesOf } from '@mtl/hub/internal';
+import { readProxies } from '@mtl/hub/internal';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RecordingServer } from '../../test/support/recording-server.js';
 import { requestJson } from './request-json.js';
@@ -113,11 +113,11 @@ describe('the error of a request', () => {
   });
 });
 
-describe('proxiesOf', () => {
+describe('readProxies', () => {
   it('refuses what is no address, and prints no password', () => {
-    const of = (value: string) => () => proxiesOf({ HTTPS_PROXY: value });
-    expect(proxiesOf({ HTTPS_PROXY: '', http_proxy: ' ' })).toBeUndefined();
-    expect(proxiesOf({ HTTP_PROXY: 'a:1', NO_PROXY: '*' })).toMatchObject({
+    const of = (value: string) => () => readProxies({ HTTPS_PROXY: value });
+    expect(readProxies({ HTTPS_PROXY: '', http_proxy: ' ' })).toBeUndefined();
+    expect(readProxies({ HTTP_PROXY: 'a:1', NO_PROXY: '*' })).toMatchObject({
       httpProxy: 'http://a:1',
       noProxy: '*',
     });

@@ -41,12 +41,12 @@ export async function requestJson(request: JsonRequest): Promise<unknown> {
   } catch (error) {
     // the proxy is not the cause: the end of the run aborted the request
     const note = (error as Error).name === 'AbortError' ? '' : proxyNote(url);
-    throw new ServiceError(without(`${reasonOf(error)}${note}`, request.secrets));
+    throw new ServiceError(without(`${describeReason(error)}${note}`, request.secrets));
   }
   const parsed = parseJson(text);
   if (response.ok && parsed !== undefined) return parsed;
   const seconds = Number(response.headers.get('retry-after') ?? Number.NaN);
-  const said = messageOf(parsed) ?? text;
+  const said = readMessage(parsed) ?? text;
   const message = `HTTP ${response.status} ${response.statusText} ${said}`.replaceAll(/\s+/g, ' ').trim();
   throw new ServiceError(without(message, request.secrets).slice(0, mostCharacters), {
     // an answer that is not JSON comes from an intermediary, such as a proxy
@@ -64,7 +64,7 @@ function parseJson(text: string): unknown {
 }
 
 /** Returns the text of an error from the fields that Weights & Biases, GraphQL servers and MLflow use. */
-function messageOf(answer: unknown): string | undefined {
+function readMessage(answer: unknown): string | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined;
   const { error, errors, message } = answer as Record<string, unknown>;
   const first = Array.isArray(errors) ? (errors[0] as { message?: unknown } | undefined)?.message : undefined;
@@ -77,7 +77,7 @@ interface ErrorCause {
   readonly cause?: ErrorCause;
 }
 
-function reasonOf(error: unknown): string {
+function describeReason(error: unknown): string {
   const { name, message } = error as Error;
   if (name === 'AbortError') return 'no answer before the run ended';
   if (name === 'TimeoutError') return `no answer within ${timeoutMs / 1000} s`;

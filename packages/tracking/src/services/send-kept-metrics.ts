@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import { proxiesOf } from '@mtl/hub/internal';
+import { readProxies } from '@mtl/hub/internal';
 import type { RunOutcome } from '@mtl/trainer';
 import type { DeliveryResult, DeliveryTimes } from './delivery.js';
 import { MetricsRows } from './metrics-rows.js';
@@ -29,7 +29,7 @@ export interface SendKeptMetricsOptions {
  */
 export async function sendKeptMetrics(options: SendKeptMetricsOptions): Promise<readonly DeliveryResult[]> {
   const { directory, outcome, credentials, graceMs = 60_000 } = options;
-  proxiesOf(process.env);
+  readProxies(process.env);
   const state = readTrackingState(directory);
   if (state === undefined) {
     throw new ConfigurationError('MTL_TRACKING_NONE', `${directory} has no ${trackingPath('')}`, {

@@ -77,7 +77,7 @@ const sendKept = (outcome: RunOutcome = 'finished') =>
   sendKeptMetrics({ directory, metricsPath, run, outcome, credentials, times, onMessage });
 
 /** Returns the lines of wandb-history.jsonl in requests, with the offset that each line is written to. */
-const historyOf = (requests: readonly RecordedRequest[]) =>
+const readHistory = (requests: readonly RecordedRequest[]) =>
   requests.flatMap(({ body }) => {
     const { offset, content = [] } = body?.files?.['wandb-history.jsonl'] ?? {};
     return content.map((line: string, index: number) => ({ ...JSON.parse(line), offset: offset + index }));
@@ -104,7 +104,7 @@ describe('TrackingSink', () => {
     const sink = await open({ isWandbOffline: false });
     for (const iteration of [1, 2]) writer.step(exampleStep(iteration));
     // the last step is not sent yet, since an evaluation may follow it
-    await until(() => historyOf(server.requests).length === 1);
+    await until(() => readHistory(server.requests).length === 1);
     writer.step(exampleStep(3));
     writer.validation({ iteration: 3, loss: 2 });
     const isEmpty = ({ body }: RecordedRequest): boolean => JSON.stringify(body) === '{}';
@@ -121,7 +121,7 @@ describe('TrackingSink', () => {
       lr: { value: 0.01 },
       'data-path': { value: ['a', 'b'] },
     });
-    const history = historyOf(server.requests);
+    const history = readHistory(server.requests);
     expect(history.map(({ _step, offset }) => [_step, offset])).toEqual([
       [1, 0],
       [2, 1],
@@ -181,7 +181,7 @@ describe('TrackingSink', () => {
     server.answer = (request) => (request.body?.complete === true ? { hangs: true } : wandbAnswer(request));
     await writeSteps([1, 2]);
     const sink = await open({ isWandbOffline: false });
-    await until(() => historyOf(server.requests).length >= 1);
+    await until(() => readHistory(server.requests).length >= 1);
     const [[, text]] = (await sink.close('finished')) as [[string, string]];
     expect(text).toMatch(/^2 steps sent, not that the run ended \(.+\): mtl runs send /);
     server.answer = wandbAnswer;
@@ -189,18 +189,18 @@ describe('TrackingSink', () => {
   });
 
   it('is a new run in another project, and refuses a tracking.json that it did not write', async () => {
-    const stateOf = async (settings: TrackingSettings) => {
+    const readState = async (settings: TrackingSettings) => {
       await (await open({ isWandbOffline: true, settings })).close('finished');
       return readTrackingState(directory)!.wandb!;
     };
-    const { id } = await stateOf({ wandb: wandb() });
-    expect((await stateOf({ wandb: wandb() })).id).toBe(id);
-    const other = await stateOf({ wandb: { ...wandb(), project: 'other' } });
+    const { id } = await readState({ wandb: wandb() });
+    expect((await readState({ wandb: wandb() })).id).toBe(id);
+    const other = await readState({ wandb: { ...wandb(), project: 'other' } });
     expect(other).toMatchObject({ project: 'other', rows: 0 });
     expect(other.id).not.toBe(id);
     for (const content of ['{', '{"format":"mtl-tracking","version":1,"wandb":{"id":3}}']) {
       writeFileSync(join(directory, 'tracking.json'), content);
-      await expect(stateOf({})).rejects.toMatchObject({ code: 'MTL_TRACKING_STATE' });
+      await expect(readState({})).rejects.toMatchObject({ code: 'MTL_TRACKING_STATE' });
     }
   });
 });
@@ -217,7 +217,7 @@ describe('openDeliveries', () => {
     await finish('failed');
     const after = server.requests.slice(numBefore);
     expect(after[0]!.body.variables.name).toBe(server.requests[0]!.body.variables.name);
-    expect(historyOf(after).map(({ _step, offset }) => [_step, offset])).toEqual([
+    expect(readHistory(after).map(({ _step, offset }) => [_step, offset])).toEqual([
       [3, 2],
       [4, 3],
     ]);
@@ -302,7 +302,7 @@ describe('openDeliveries', () => {
     );
     server.answer = wandbAnswer;
     expect(await sendKept()).toMatchObject([{ title: 'wandb', sent: 2, kept: 0, problem: undefined }]);
-    expect(historyOf(server.requests).map(({ _step }) => _step)).toEqual([1, 2]);
+    expect(readHistory(server.requests).map(({ _step }) => _step)).toEqual([1, 2]);
     const { length } = server.requests;
     expect(await sendKept()).toMatchObject([{ sent: 2, kept: 0 }]);
     expect(server.requests).toHaveLength(length);
@@ -311,7 +311,7 @@ describe('openDeliveries', () => {
     writer.step(exampleStep(3));
     writer.close();
     expect(await sendKept()).toMatchObject([{ sent: 3, kept: 0 }]);
-    expect(historyOf(server.requests).at(-1)).toMatchObject({ _step: 3, offset: 2 });
+    expect(readHistory(server.requests).at(-1)).toMatchObject({ _step: 3, offset: 2 });
     expect(readFileSync(join(directory, 'tracking.json'), 'utf8')).not.toContain(key);
   });
 });

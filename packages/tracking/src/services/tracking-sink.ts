@@ -48,7 +48,7 @@ export class TrackingSink implements MetricsSink {
   private constructor(options: OpenTrackingOptions, worker: Worker | undefined) {
     this.#options = options;
     this.#worker = worker;
-    this.#results = worker === undefined ? Promise.resolve([]) : this.#resultsOf(worker);
+    this.#results = worker === undefined ? Promise.resolve([]) : this.#awaitResults(worker);
   }
 
   /**
@@ -89,7 +89,7 @@ export class TrackingSink implements MetricsSink {
     return all.map((result) => [result.title, deliveryText(result, directory)] as const);
   }
 
-  async #resultsOf(worker: Worker): Promise<readonly DeliveryResult[]> {
+  async #awaitResults(worker: Worker): Promise<readonly DeliveryResult[]> {
     worker.unref();
     return await new Promise((resolve) => {
       worker.on('message', (reply: TrackingReply) => {

@@ -67,7 +67,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(directory, { recursive: true }));
 
-const typeOf = (value: unknown): string =>
+const nameType = (value: unknown): string =>
   value === null ? 'null' : typeof value === 'string' ? 'text' : typeof value;
 
 it('creates a run as the client of wandb does', () => {
@@ -84,7 +84,7 @@ it('creates a run as the client of wandb does', () => {
   expect(theirs!.input).toMatchObject(input);
   expect(Object.values(input).sort()).toEqual(Object.keys(body.variables).sort());
   for (const [name, value] of Object.entries(body.variables))
-    expect([name, typeOf(value)]).toEqual([name, theirs!.variables![name]]);
+    expect([name, nameType(value)]).toEqual([name, theirs!.variables![name]]);
   expect(JSON.parse(body.variables.config)).toEqual(theirs!.config);
 });
 
@@ -118,7 +118,7 @@ it('streams history and summary as the client of wandb does', () => {
       Object.entries(body.files ?? {}).map(([name, file]) => {
         const { offset, content } = file as { offset: number; content: readonly string[] };
         const lines = content.map((line) =>
-          JSON.parse(line, (key, value) => (dependsOnTime.includes(key) ? typeOf(value) : value)),
+          JSON.parse(line, (key, value) => (dependsOnTime.includes(key) ? nameType(value) : value)),
         );
         return [name, { offset, content: lines }];
       }),

@@ -114,7 +114,7 @@ interface Field {
   readonly value: number | Buffer;
 }
 
-function* fieldsOf(message: Buffer): Generator<Field> {
+function* readFields(message: Buffer): Generator<Field> {
   let offset = 0;
   const readVarint = (): number => {
     let value = 0;
@@ -146,14 +146,14 @@ function decodeEvent(data: Buffer): TensorboardEvent {
     wallTime: 0,
     step: 0,
   };
-  for (const { number, value } of fieldsOf(data)) {
+  for (const { number, value } of readFields(data)) {
     if (number === 1) event.wallTime = (value as Buffer).readDoubleLE();
     if (number === 2) event.step = value as number;
     if (number === 3) event.fileVersion = String(value);
-    if (number === 5) event.scalars = [...fieldsOf(value as Buffer)].map((field) => decodeScalar(field));
-    if (number === 7 && [...fieldsOf(value as Buffer)][0]?.value === sessionStart)
+    if (number === 5) event.scalars = [...readFields(value as Buffer)].map((field) => decodeScalar(field));
+    if (number === 7 && [...readFields(value as Buffer)][0]?.value === sessionStart)
       event.isSessionStart = true;
-    if (number === 10) event.writer = String([...fieldsOf(value as Buffer)][0]?.value ?? '');
+    if (number === 10) event.writer = String([...readFields(value as Buffer)][0]?.value ?? '');
   }
   return event;
 }
@@ -161,7 +161,7 @@ function decodeEvent(data: Buffer): TensorboardEvent {
 function decodeScalar({ value: message }: Field): { tag: string; value: number } {
   let tag = '';
   let scalar = Number.NaN;
-  for (const { number, value } of fieldsOf(message as Buffer)) {
+  for (const { number, value } of readFields(message as Buffer)) {
     if (number === 1) tag = String(value);
     if (number === 2) scalar = (value as Buffer).readFloatLE();
   }

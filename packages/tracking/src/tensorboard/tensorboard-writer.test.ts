@@ -15,7 +15,7 @@ afterEach(() => rmSync(directory, { recursive: true }));
 
 const clock = { now: () => 1_700_000_000.5, host: 'host' };
 
-function metricsOf(iteration: number): StepMetrics {
+function makeMetrics(iteration: number): StepMetrics {
   return {
     iteration,
     consumedSamples: iteration * 4,
@@ -38,7 +38,7 @@ function train(
   resume?: { iteration: number; consumedSamples: number },
 ): string {
   const writer = new TensorboardWriter({ directory, ...clock, ...(resume === undefined ? {} : { resume }) });
-  for (const iteration of iterations) writer.step(metricsOf(iteration));
+  for (const iteration of iterations) writer.step(makeMetrics(iteration));
   writer.close();
   return writer.path;
 }
@@ -113,8 +113,8 @@ describe('TensorboardWriter', () => {
 
   it('has the second learning rate where there is one', () => {
     const writer = new TensorboardWriter({ directory, ...clock });
-    writer.step({ ...metricsOf(1), decoupledLearningRate: 0.5 });
-    writer.step(metricsOf(2));
+    writer.step({ ...makeMetrics(1), decoupledLearningRate: 0.5 });
+    writer.step(makeMetrics(2));
     writer.close();
     const all = points();
     expect(all.get('learning-rate@1')).toBe(0.25);
@@ -125,7 +125,7 @@ describe('TensorboardWriter', () => {
 
   it("has BERT's losses and the losses on held-out data", () => {
     const writer = new TensorboardWriter({ directory, ...clock });
-    writer.step({ ...metricsOf(1), otherLosses: { sop_loss: 0.5 } });
+    writer.step({ ...makeMetrics(1), otherLosses: { sop_loss: 0.5 } });
     writer.validation({ iteration: 1, consumedSamples: 4, loss: 0 });
     writer.validation({ iteration: 2, consumedSamples: 8, loss: 30 });
     const otherLosses = { sop_loss: 2, total_loss: 5 };
@@ -190,7 +190,7 @@ describe('TensorboardWriter', () => {
 
   it('leaves files of another run in the same folder alone', () => {
     const other = new TensorboardWriter({ directory, ...clock, run: 'other' });
-    other.step(metricsOf(9));
+    other.step(makeMetrics(9));
     other.close();
     const file = readFileSync(other.path);
     train([1]);

@@ -218,16 +218,20 @@ function olderFiles(directory: string, { resume, writer }: OlderFilesOptions): O
   for (const name of readdirSync(directory).sort()) {
     if (!name.startsWith('events.out.tfevents.')) continue;
     const file = readFileSync(join(directory, name));
-    const kept = keptOf(file, { resume, writer, move: (event) => void moved.set(keyOf(event), event) });
+    const kept = selectKept(file, {
+      resume,
+      writer,
+      move: (event) => void moved.set(formatKey(event), event),
+    });
     if (kept !== undefined && kept.length !== file.length) changed.push({ name, kept });
   }
   return { changed, moved: [...moved.values()].sort((one, other) => one.step - other.step) };
 }
 
-const keyOf = ({ step, scalars = [] }: TensorboardEvent): string => `${step} ${scalars[0]?.tag}`;
+const formatKey = ({ step, scalars = [] }: TensorboardEvent): string => `${step} ${scalars[0]?.tag}`;
 
 /** Returns the events that are kept in a file; undefined for a file of another run. */
-function keptOf(
+function selectKept(
   file: Buffer,
   options: OlderFilesOptions & { readonly move: (event: TensorboardEvent) => void },
 ): Buffer | undefined {

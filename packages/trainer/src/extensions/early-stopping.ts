@@ -1,5 +1,5 @@
 import type { EvaluatedStep } from '../metrics/training-reports.js';
-import { isCount, noStateOf, type TrainerExtension } from './trainer-extension.js';
+import { isCount, makeStateError, type TrainerExtension } from './trainer-extension.js';
 
 /** The state of early stopping between evaluations; checkpoints keep it. */
 type EarlyStoppingState = {
@@ -28,7 +28,7 @@ export class EarlyStopping implements TrainerExtension {
   }
 
   restore(state: unknown, path: string): void {
-    if (!isState(state)) throw noStateOf(this.name, path);
+    if (!isState(state)) throw makeStateError(this.name, path);
     this.#state = state;
   }
 

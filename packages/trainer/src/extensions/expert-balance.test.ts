@@ -10,7 +10,7 @@ afterEach(() => {
   for (const tensor of opened.splice(0)) tensor.dispose();
 });
 
-function biasOf(values: readonly number[]): Parameter {
+function makeBias(values: readonly number[]): Parameter {
   const bias = new Parameter({
     name: 'expert_bias',
     globalShape: [values.length],
@@ -24,7 +24,7 @@ function biasOf(values: readonly number[]): Parameter {
 }
 
 /** A layer's load that reports the rows in `next` for the next pass. */
-function loadOf(layer: string, options: Partial<LoadOfExperts> = {}) {
+function makeLoad(layer: string, options: Partial<LoadOfExperts> = {}) {
   const next: number[] = [0, 0, 0, 0];
   const load: LoadOfExperts = {
     layer,
@@ -46,8 +46,8 @@ const alone = { sum: (values: readonly number[]) => values };
 
 describe('ExpertBalance', () => {
   it('moves biases up where experts got fewer rows than the mean, down where more, and not at the mean', () => {
-    const expertBias = biasOf([0, 0.5, 0, 0]);
-    const { load, gets } = loadOf(layers[0]!, { expertBias, updateRate: 0.001 });
+    const expertBias = makeBias([0, 0.5, 0, 0]);
+    const { load, gets } = makeLoad(layers[0]!, { expertBias, updateRate: 0.001 });
     const balance = new ExpertBalance({ loads: [load], layers, numExperts: 4, ranks: alone, interval: 1 });
     balance.aroundPasses(1, () => gets(1, 2, 2, 3));
     balance.afterStep(step(1));
@@ -56,8 +56,8 @@ describe('ExpertBalance', () => {
   });
 
   it('compares whole numbers: counts that bfloat16 has no values of, one row from the mean', () => {
-    const expertBias = biasOf([0, 0, 0, 0]);
-    const { load, gets } = loadOf(layers[0]!, { expertBias, updateRate: 1 });
+    const expertBias = makeBias([0, 0, 0, 0]);
+    const { load, gets } = makeLoad(layers[0]!, { expertBias, updateRate: 1 });
     const balance = new ExpertBalance({ loads: [load], layers, numExperts: 4, ranks: alone, interval: 1 });
     balance.aroundPasses(1, () => gets(40_840, 40_839, 40_841, 40_840));
     balance.afterStep(step(1));
@@ -65,7 +65,7 @@ describe('ExpertBalance', () => {
   });
 
   it('counts the rows of all ranks, by layer, wherever these layers are', () => {
-    const { load, gets } = loadOf(layers[1]!);
+    const { load, gets } = makeLoad(layers[1]!);
     const asked: number[][] = [];
     const ranks = {
       sum: (values: readonly number[]) => {
@@ -89,9 +89,9 @@ describe('ExpertBalance', () => {
   });
 
   it('counts passes that are computed again once, and moves nothing in a step that is skipped', () => {
-    const expertBias = biasOf([0, 0, 0, 0]);
+    const expertBias = makeBias([0, 0, 0, 0]);
     const scored: (readonly number[])[] = [];
-    const { load, gets } = loadOf(layers[0]!, {
+    const { load, gets } = makeLoad(layers[0]!, {
       expertBias,
       updateRate: 1,
       scored: { take: () => [1, 0, 0, 0], set: (...counts) => void scored.push(...counts) },
@@ -114,8 +114,8 @@ describe('ExpertBalance', () => {
   });
 
   it('reports the rows of an interval, names idle experts once, and goes on where a checkpoint was', () => {
-    const { load, gets } = loadOf(layers[0]!);
-    const other = loadOf(layers[1]!);
+    const { load, gets } = makeLoad(layers[0]!);
+    const other = makeLoad(layers[1]!);
     const options = { loads: [load, other.load], layers, numExperts: 4, ranks: alone, interval: 2 };
     const balance = new ExpertBalance(options);
     const pass = (of: ExpertBalance, iteration: number) => {
@@ -148,7 +148,7 @@ describe('ExpertBalance', () => {
   });
 
   it('has nothing to say of a step that is left out', () => {
-    const { load } = loadOf(layers[0]!);
+    const { load } = makeLoad(layers[0]!);
     const ranks = {
       sum: () => {
         throw new Error('other ranks are not there');

@@ -3,7 +3,7 @@ import type { JsonObject } from '@mtl/checkpoint';
 import { Tensor, updateExpertBias } from '@mtl/kernels';
 import type { StepMetrics, TrainingEvent } from '../metrics/training-reports.js';
 import type { Ranks } from '../steps/ranks.js';
-import { isCount, noStateOf, type TrainerExtension } from './trainer-extension.js';
+import { isCount, makeStateError, type TrainerExtension } from './trainer-extension.js';
 
 /** The rows that the experts of a layer got on this rank. */
 export interface LoadOfExperts {
@@ -61,7 +61,7 @@ export class ExpertBalance implements TrainerExtension {
   constructor(options: ExpertBalanceOptions) {
     this.#options = options;
     this.#reported = this.#zeros();
-    this.#choices = zerosOf(options.layers);
+    this.#choices = makeZeros(options.layers);
   }
 
   get state(): JsonObject {
@@ -71,7 +71,7 @@ export class ExpertBalance implements TrainerExtension {
   restore(state: unknown, path: string): void {
     const { reported, choices, steps } = (state ?? {}) as Readonly<Record<string, unknown>>;
     const isKnown = areCounts(reported, this.#reported) && areCounts(choices, this.#choices);
-    if (!isKnown || !isCount(steps)) throw noStateOf(this.name, path);
+    if (!isKnown || !isCount(steps)) throw makeStateError(this.name, path);
     this.#reported = [...reported];
     this.#choices = [...choices];
     this.#numSteps = steps;
@@ -98,16 +98,16 @@ export class ExpertBalance implements TrainerExtension {
       this.#moveBiases(counts);
       this.#setScored(scored);
     }
-    this.#reported = sumOf(this.#reported, counts);
-    this.#choices = sumOf(this.#choices, choices);
+    this.#reported = addSums(this.#reported, counts);
+    this.#choices = addSums(this.#choices, choices);
     this.#numSteps += 1;
     if (!isReported) return [];
-    const event = this.#eventOf(
+    const event = this.#makeEvent(
       iteration,
       entropies.map((entropy, layer) => (rows[layer] === 0 ? null : entropy / rows[layer]!)),
     );
     this.#reported = this.#zeros();
-    this.#choices = zerosOf(this.#options.layers);
+    this.#choices = makeZeros(this.#options.layers);
     this.#numSteps = 0;
     return [event];
   }
@@ -124,7 +124,7 @@ export class ExpertBalance implements TrainerExtension {
   #sumsOfAll({ isReported }: { readonly isReported: boolean }) {
     const { loads, layers, numExperts, ranks } = this.#options;
     const [counts, scored] = [this.#zeros(), this.#zeros()];
-    const [choices, entropies, rows] = [zerosOf(layers), zerosOf(layers), zerosOf(layers)];
+    const [choices, entropies, rows] = [makeZeros(layers), makeZeros(layers), makeZeros(layers)];
     for (const load of loads) {
       const layer = layers.indexOf(load.layer);
       const start = layer * numExperts;
@@ -140,7 +140,7 @@ export class ExpertBalance implements TrainerExtension {
       [entropies[layer], rows[layer]] = [sum, numRows];
     }
     const parts = { counts, scored, choices, entropies, rows };
-    return partsOf(ranks.sum(Object.values(parts).flat()), parts);
+    return splitNumbers(ranks.sum(Object.values(parts).flat()), parts);
   }
 
   #setScored(counts: readonly number[]): void {
@@ -163,7 +163,7 @@ export class ExpertBalance implements TrainerExtension {
     }
   }
 
-  #eventOf(iteration: number, entropy: ReadonlyArray<number | null>): TrainingEvent {
+  #makeEvent(iteration: number, entropy: ReadonlyArray<number | null>): TrainingEvent {
     const { layers, numExperts } = this.#options;
     const loads = layers.map((_, index) =>
       this.#reported.slice(index * numExperts, (index + 1) * numExperts),
@@ -191,9 +191,9 @@ export class ExpertBalance implements TrainerExtension {
   }
 }
 
-const zerosOf = (layers: readonly string[]): number[] => new Array<number>(layers.length).fill(0);
+const makeZeros = (layers: readonly string[]): number[] => new Array<number>(layers.length).fill(0);
 
-const sumOf = (sums: readonly number[], more: readonly number[]): number[] =>
+const addSums = (sums: readonly number[], more: readonly number[]): number[] =>
   sums.map((sum, index) => sum + more[index]!);
 
 /** Tells whether a value is a list of counts with the same length as another list. */
@@ -201,7 +201,7 @@ const areCounts = (value: unknown, { length }: readonly number[]): value is read
   Array.isArray(value) && value.length === length && value.every(isCount);
 
 /** Splits consecutive numbers into lists with the lengths of `parts`. */
-function partsOf<Name extends string>(
+function splitNumbers<Name extends string>(
   numbers: readonly number[],
   parts: Readonly<Record<Name, readonly number[]>>,
 ): Record<Name, readonly number[]> {

@@ -59,7 +59,7 @@ const layers = ['decoder.layers.0.mlp', 'decoder.layers.1.mlp'];
  * Builds the balance of two layers; this rank has one or both. A sum over ranks is this rank's value times
  * `numRanks`.
  */
-function balanceOf(loads: readonly FakeLoad[], { interval = 2, numRanks = 1 } = {}): ExpertBalance {
+function makeBalance(loads: readonly FakeLoad[], { interval = 2, numRanks = 1 } = {}): ExpertBalance {
   const sum = (values: readonly number[]) => values.map((value) => value * numRanks);
   return new ExpertBalance({ loads, layers, numExperts: 2, ranks: { sum }, interval });
 }
@@ -67,7 +67,7 @@ function balanceOf(loads: readonly FakeLoad[], { interval = 2, numRanks = 1 } = 
 describe('what ExpertBalance reports', () => {
   it('reports loads and dropped choices of an interval over all ranks, and the entropy of its last step', () => {
     const loads = layers.map((layer) => new FakeLoad(layer));
-    const balance = balanceOf(loads, { numRanks: 2 });
+    const balance = makeBalance(loads, { numRanks: 2 });
     const first = step(balance, 1, () => {
       loads[0]!.pass([3, 1], { numChoices: 6, entropy: 9 });
       loads[1]!.pass([2, 4]);
@@ -94,7 +94,7 @@ describe('what ExpertBalance reports', () => {
 
   it('has no entropy for a layer without rows, and counts passes that are computed again once', () => {
     const load = new FakeLoad(layers[1]!);
-    const balance = balanceOf([load], { interval: 1 });
+    const balance = makeBalance([load], { interval: 1 });
     const passes = () => load.pass([1, 3], { numChoices: 5, entropy: 0.5 });
     balance.aroundPasses(1, passes);
     const [event] = step(balance, 1, passes);
@@ -110,26 +110,30 @@ describe('what ExpertBalance reports', () => {
 
   it('names experts that got no tokens, again only when they are others', () => {
     const loads = layers.map((layer) => new FakeLoad(layer));
-    const balance = balanceOf(loads, { interval: 1 });
-    const textOf = (iteration: number, counts: readonly [number, number]) => {
+    const balance = makeBalance(loads, { interval: 1 });
+    const describeReport = (iteration: number, counts: readonly [number, number]) => {
       const [event] = step(balance, iteration, () => {
         loads[0]!.pass(counts);
         loads[1]!.pass([1, 1]);
       });
       return event!.text;
     };
-    expect(textOf(1, [4, 0])).toBe('experts that got no tokens in this step: decoder.layers.0.mlp: 1');
-    expect(textOf(2, [4, 0])).toBeUndefined();
-    expect(textOf(3, [0, 4])).toBe('experts that got no tokens in this step: decoder.layers.0.mlp: 0');
-    expect(textOf(4, [2, 2])).toBeUndefined();
+    expect(describeReport(1, [4, 0])).toBe(
+      'experts that got no tokens in this step: decoder.layers.0.mlp: 1',
+    );
+    expect(describeReport(2, [4, 0])).toBeUndefined();
+    expect(describeReport(3, [0, 4])).toBe(
+      'experts that got no tokens in this step: decoder.layers.0.mlp: 0',
+    );
+    expect(describeReport(4, [2, 2])).toBeUndefined();
   });
 
   it('goes on with the counts of a checkpoint, and refuses those of another model', () => {
     const [load, resumed] = [new FakeLoad(layers[0]!), new FakeLoad(layers[0]!)];
-    const balance = balanceOf([load]);
+    const balance = makeBalance([load]);
     step(balance, 1, () => load.pass([3, 1], { numChoices: 8 }));
     const state = JSON.parse(JSON.stringify(balance.state)) as object;
-    const other = balanceOf([resumed]);
+    const other = makeBalance([resumed]);
     other.restore(state, 'a checkpoint');
     const [event] = step(other, 2, () => resumed.pass([3, 1], { numChoices: 8 }));
     expect(event!.fields).toMatchObject({

@@ -108,7 +108,7 @@ export class RankWatch implements TrainerExtension {
       Array.from({ length: this.#options.world.size }, (_, rank) => numbers[rank * numNumbers + which]!);
     const { iteration, numSteps } = gathered;
     const [computeMs, waitedMs, peakBytes] = [of(0), of(1), of(2)];
-    this.#stepsOfReport = this.#stepsOf(Math.max(...computeMs.map((ms, rank) => ms + waitedMs[rank]!)));
+    this.#stepsOfReport = this.#countSteps(Math.max(...computeMs.map((ms, rank) => ms + waitedMs[rank]!)));
     const record: TrainingEvent = {
       type: 'ranks',
       iteration,
@@ -127,7 +127,7 @@ export class RankWatch implements TrainerExtension {
    * Returns the first multiple of the interval that takes long enough, computed from numbers that all ranks
    * have.
    */
-  #stepsOf(stepMs: number): number {
+  #countSteps(stepMs: number): number {
     const { interval } = this.#options;
     const leastMs = this.#options.leastReportMs ?? leastReportMs;
     return interval * Math.max(1, Math.ceil(leastMs / (stepMs * interval)));

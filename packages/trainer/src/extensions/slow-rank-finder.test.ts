@@ -9,7 +9,7 @@ const peers = [
 ];
 const usual = [100, 102, 98, 101, 150, 151, 149, 152];
 
-const eventsOf = (
+const collectEvents = (
   intervals: ReadonlyArray<readonly number[]>,
   { groups = peers, leastIntervalMs = 0 }: { groups?: number[][]; leastIntervalMs?: number | undefined } = {},
 ) => {
@@ -21,7 +21,7 @@ const eventsOf = (
 
 it('names a rank that is slower than its peers for three intervals, once, and says when that is over', () => {
   const slow = usual.with(2, 115);
-  const events = eventsOf([usual, slow, slow, slow, slow, usual, usual]);
+  const events = collectEvents([usual, slow, slow, slow, slow, usual, usual]);
   expect(
     events.map(({ iteration, fields }) => [iteration, fields.rank, fields.host, fields.is_slow]),
   ).toEqual([
@@ -34,14 +34,14 @@ it('names a rank that is slower than its peers for three intervals, once, and sa
 });
 
 it('is silent about less than 10 %, about shorter times, and about stages that differ', () => {
-  expect(eventsOf(Array.from({ length: 9 }, () => usual.with(2, 109)))).toEqual([]);
+  expect(collectEvents(Array.from({ length: 9 }, () => usual.with(2, 109)))).toEqual([]);
   const slow = usual.with(5, 300);
-  expect(eventsOf([slow, slow, usual, slow, slow, usual])).toEqual([]);
+  expect(collectEvents([slow, slow, usual, slow, slow, usual])).toEqual([]);
 });
 
 it('compares two ranks', () => {
   const slow = usual.with(1, 200);
-  const [event] = eventsOf([slow, slow, slow], { groups: [[0, 1]] });
+  const [event] = collectEvents([slow, slow, slow], { groups: [[0, 1]] });
   expect(event?.fields.rank).toBe(1);
 });
 
@@ -54,7 +54,7 @@ describe('ranks that are pipeline stages of their own', () => {
   it('are compared with their first intervals, and with how the others have changed', () => {
     // everything takes twice as long, as with larger batches, and rank 2 is slower in addition
     const slow = all(2).with(2, 300);
-    const events = eventsOf([...first, all(2), slow, slow, slow, slow, all(2)], { groups });
+    const events = collectEvents([...first, all(2), slow, slow, slow, slow, all(2)], { groups });
     expect(events.map(({ iteration, fields }) => [iteration, fields.rank, fields.is_slow])).toEqual([
       [7, 2, true],
       [9, 2, false],
@@ -66,15 +66,15 @@ describe('ranks that are pipeline stages of their own', () => {
       [100, 150],
       [130, 150],
     ].flatMap((interval) => [interval, interval, interval]);
-    expect(eventsOf(pair, { groups: [[0], [1]] }).map(({ fields }) => fields.rank)).toEqual([0]);
+    expect(collectEvents(pair, { groups: [[0], [1]] }).map(({ fields }) => fields.rank)).toEqual([0]);
   });
 
   it('are not slow by being others than the other stages, nor all together, nor by one odd first interval', () => {
-    expect(eventsOf([...first, ...first, ...first], { groups })).toEqual([]);
-    expect(eventsOf([...first, all(3), all(3), all(3), all(3)], { groups })).toEqual([]);
+    expect(collectEvents([...first, ...first, ...first], { groups })).toEqual([]);
+    expect(collectEvents([...first, all(3), all(3), all(3), all(3)], { groups })).toEqual([]);
     const odd = [all(1).with(0, 40), stages, stages, stages, stages, stages, stages];
-    expect(eventsOf(odd, { groups })).toEqual([]);
-    expect(eventsOf([[100], [100], [100], [300], [300], [300]], { groups: [[0]] })).toEqual([]);
+    expect(collectEvents(odd, { groups })).toEqual([]);
+    expect(collectEvents([[100], [100], [100], [300], [300], [300]], { groups: [[0]] })).toEqual([]);
   });
 });
 
@@ -82,8 +82,8 @@ it('joins short intervals, in which a rank may be slow by chance', () => {
   // 2 steps of 152 ms of the slowest rank: four intervals are a second and more
   const slow = usual.with(2, 130);
   const often = Array.from({ length: 24 }, (_, n) => (n % 4 === 0 ? slow : usual));
-  expect(eventsOf(often, { leastIntervalMs: 1000 })).toEqual([]);
+  expect(collectEvents(often, { leastIntervalMs: 1000 })).toEqual([]);
   const always = Array.from({ length: 24 }, () => slow);
-  const events = eventsOf(always, { leastIntervalMs: 1000 });
+  const events = collectEvents(always, { leastIntervalMs: 1000 });
   expect(events.map(({ iteration, fields }) => [iteration, fields.rank])).toEqual([[12, 2]]);
 });

@@ -4,7 +4,7 @@ import type { MeasuredStep } from './trainer-extension.js';
 
 const window = 8;
 
-const guardOf = (change: Partial<SpikeGuardOptions> = {}): SpikeGuard =>
+const makeGuard = (change: Partial<SpikeGuardOptions> = {}): SpikeGuard =>
   new SpikeGuard({ policy: 'skip', window, factor: 10, limit: 2, ...change });
 
 const step = (iteration: number, change: Partial<MeasuredStep> = {}): MeasuredStep => ({
@@ -19,7 +19,7 @@ const step = (iteration: number, change: Partial<MeasuredStep> = {}): MeasuredSt
 
 /** Returns a guard that has seen this number of ordinary steps. */
 function guardAfter(numSteps: number, change: Partial<SpikeGuardOptions> = {}): SpikeGuard {
-  const guard = guardOf(change);
+  const guard = makeGuard(change);
   for (let iteration = 1; iteration <= numSteps; iteration++) {
     expect(guard.judge(step(iteration))).toEqual({ action: 'update', events: [] });
   }
@@ -52,23 +52,23 @@ describe('SpikeGuard', () => {
   });
 
   it('names the documents of the samples, and the limits', () => {
-    const sourcesOf = () => [{ source: 'corpus', documents: Array.from({ length: 11 }, (_, n) => n + 3) }];
-    const [event] = guardAfter(20, { sourcesOf }).judge(step(21, { loss: 9 })).events;
+    const listSources = () => [{ source: 'corpus', documents: Array.from({ length: 11 }, (_, n) => n + 3) }];
+    const [event] = guardAfter(20, { listSources }).judge(step(21, { loss: 9 })).events;
     expect(event!.text).toMatch(
       /loss 9 \(median of the 8 steps before 3\.\d+, limit 4\.\d+\); skipped; its samples 80 to 83 are of corpus: documents 3, 4, 5, 6, 7, 8, 9, 10 and 3 more$/,
     );
     expect(event).toMatchObject({
       type: 'spike',
       iteration: 21,
-      fields: { action: 'skip', lm_loss: 9, first_sample: 80, num_samples: 4, sources: sourcesOf() },
+      fields: { action: 'skip', lm_loss: 9, first_sample: 80, num_samples: 4, sources: listSources() },
     });
   });
 
   it('calls the loss a total where there is another one of the language model', () => {
-    const fieldsOf = (options: Parameters<typeof guardAfter>[1]) =>
+    const judgeStep = (options: Parameters<typeof guardAfter>[1]) =>
       guardAfter(20, options).judge(step(21, { loss: 9 })).events[0]!.fields!;
-    const { lm_loss_limit: limit, lm_loss_median: median } = fieldsOf({});
-    const fields = fieldsOf({ nameOfTotal: 'total_loss' });
+    const { lm_loss_limit: limit, lm_loss_median: median } = judgeStep({});
+    const fields = judgeStep({ nameOfTotal: 'total_loss' });
     expect(limit).toBeGreaterThan(median as number);
     expect(fields).toMatchObject({ total_loss: 9, total_loss_limit: limit, total_loss_median: median });
     expect(Object.keys(fields).join()).not.toContain('lm_loss');
@@ -105,7 +105,7 @@ describe('SpikeGuard', () => {
 
   it('skips what is above a threshold, from the first step on and without a limit', () => {
     for (const policy of ['ignore', 'report', 'skip'] as const) {
-      const guard = guardOf({ policy, gradientNormSkipThreshold: 3 });
+      const guard = makeGuard({ policy, gradientNormSkipThreshold: 3 });
       const verdicts = [3, 3.01, 3.01, 3.01, 3.01, 2].map((gradientNorm, n) =>
         guard.judge(step(n + 1, { gradientNorm })),
       );
@@ -123,24 +123,24 @@ describe('SpikeGuard', () => {
 
   it('makes the steps of a guard wait only where it may refuse them', () => {
     const waiting = [
-      guardOf({ policy: 'report' }),
-      guardOf({ policy: 'report', gradientNormSkipThreshold: 1 }),
-      guardOf({ policy: 'skip' }),
-      guardOf({ policy: 'roll-back' }),
+      makeGuard({ policy: 'report' }),
+      makeGuard({ policy: 'report', gradientNormSkipThreshold: 1 }),
+      makeGuard({ policy: 'skip' }),
+      makeGuard({ policy: 'roll-back' }),
     ].map(({ decides }) => decides);
     expect(waiting).toEqual([false, true, true, true]);
   });
 
   it('decides the same after its state was saved as JSON and loaded', () => {
     const sequence = Array.from({ length: 60 }, (_, n) => step(n + 1, n % 11 === 10 ? { loss: 7 } : {}));
-    const straight = guardOf({ limit: 100 });
+    const straight = makeGuard({ limit: 100 });
     const expected = sequence.map((each) => straight.judge(each).action);
     expect(new Set(expected)).toEqual(new Set(['update', 'skip']));
-    let resumed = guardOf({ limit: 100 });
+    let resumed = makeGuard({ limit: 100 });
     const actions = sequence.map((each, index) => {
       if (index % 7 === 0) {
         const state = JSON.parse(JSON.stringify(resumed.state)) as unknown;
-        resumed = guardOf({ limit: 100 });
+        resumed = makeGuard({ limit: 100 });
         resumed.restore(state, 'a checkpoint');
       }
       return resumed.judge(each).action;

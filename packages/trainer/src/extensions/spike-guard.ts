@@ -5,7 +5,7 @@ import type { NameOfTotal } from '../steps/loss-kinds.js';
 import {
   isCount,
   type MeasuredStep,
-  noStateOf,
+  makeStateError,
   type StepVerdict,
   type TrainerExtension,
 } from './trainer-extension.js';
@@ -64,7 +64,7 @@ export interface SpikeGuardOptions {
   /** The name of the total loss in records. Default: `lm_loss`. */
   readonly nameOfTotal?: NameOfTotal | undefined;
   /** Returns the documents that the samples of a step were read from. Default: reports do not name them. */
-  readonly sourcesOf?: ((step: MeasuredStep) => readonly SampleSource[]) | undefined;
+  readonly listSources?: ((step: MeasuredStep) => readonly SampleSource[]) | undefined;
 }
 
 /** A quantity of a step that is far above its values in recent steps, or not finite. */
@@ -84,14 +84,14 @@ interface Excess {
  * distribution. A gradient norm has rare values that are many times larger than usual and leave no trace in
  * the loss.
  */
-const leastSpreadOf = { loss: 0.005, 'gradient norm': 0.1 } as const;
+const leastSpreads = { loss: 0.005, 'gradient norm': 0.1 } as const;
 const shareOfFactor = { loss: 1, 'gradient norm': 4 } as const;
 
 /** Number of high steps in a row after which a lower limit applies: rare samples affect single steps only. */
 const numLasting = 3;
 const lessIfLasting = 4;
 
-const wordsOf = { update: 'reported', skip: 'skipped', 'roll-back': 'not taken' } as const;
+const decisionWords = { update: 'reported', skip: 'skipped', 'roll-back': 'not taken' } as const;
 
 /**
  * Notices steps whose loss or gradient norm is far above its recent values, and refuses their updates if the
@@ -128,7 +128,7 @@ export class SpikeGuard implements TrainerExtension {
   }
 
   restore(state: unknown, path: string): void {
-    if (!isState(state)) throw noStateOf(this.name, path);
+    if (!isState(state)) throw makeStateError(this.name, path);
     this.#losses = this.#recent(state.losses, 'loss');
     this.#gradientNorms = this.#recent(state.gradientNorms, 'gradient norm');
     this.#numRefused = state.numRefused;
@@ -139,7 +139,7 @@ export class SpikeGuard implements TrainerExtension {
     return new RecentValues({
       window: this.#options.window,
       values,
-      leastSpread: leastSpreadOf[quantity],
+      leastSpread: leastSpreads[quantity],
     });
   }
 
@@ -210,12 +210,12 @@ export class SpikeGuard implements TrainerExtension {
     { excesses, action }: { readonly excesses: readonly Excess[]; readonly action: StepVerdict['action'] },
   ): TrainingEvent {
     const { iteration, loss, gradientNorm, consumedSamples, globalBatchSize } = step;
-    const { gradientNormSkipThreshold: threshold, sourcesOf, nameOfTotal = 'lm_loss' } = this.#options;
-    const keyOf = { loss: nameOfTotal, 'gradient norm': 'grad_norm' } as const;
-    const sources = sourcesOf?.(step) ?? [];
+    const { gradientNormSkipThreshold: threshold, listSources, nameOfTotal = 'lm_loss' } = this.#options;
+    const metricNames = { loss: nameOfTotal, 'gradient norm': 'grad_norm' } as const;
+    const sources = listSources?.(step) ?? [];
     const why =
       excesses.length > 0
-        ? excesses.map((excess) => this.#textOf(excess)).join(', ')
+        ? excesses.map((excess) => this.#formatExcess(excess)).join(', ')
         : `gradient norm ${shown(gradientNorm)} above --grad-norm-skip-threshold ${threshold}`;
     const samples = `samples ${consumedSamples} to ${consumedSamples + globalBatchSize - 1}`;
     const from = sources.length === 0 ? '' : ` are of ${sourcesText(sources)}`;
@@ -223,14 +223,14 @@ export class SpikeGuard implements TrainerExtension {
       limit === undefined
         ? []
         : [
-            [`${keyOf[quantity]}_median`, median],
-            [`${keyOf[quantity]}_limit`, limit],
+            [`${metricNames[quantity]}_median`, median],
+            [`${metricNames[quantity]}_limit`, limit],
           ],
     );
     return {
       type: 'spike',
       iteration,
-      text: `spike at iteration ${iteration}: ${why}; ${wordsOf[action]}; its ${samples}${from}`,
+      text: `spike at iteration ${iteration}: ${why}; ${decisionWords[action]}; its ${samples}${from}`,
       fields: {
         action,
         [nameOfTotal]: loss,
@@ -244,7 +244,7 @@ export class SpikeGuard implements TrainerExtension {
     };
   }
 
-  #textOf({ quantity, value, median, limit }: Excess): string {
+  #formatExcess({ quantity, value, median, limit }: Excess): string {
     if (limit === undefined) return `${quantity} ${value}`;
     const { window } = this.#options;
     return `${quantity} ${shown(value)} (median of the ${window} steps before ${shown(median!)}, limit ${shown(limit)})`;
@@ -253,7 +253,7 @@ export class SpikeGuard implements TrainerExtension {
   #tooMany(step: MeasuredStep, excesses: readonly Excess[]): TrainingError {
     const { policy, window, limit } = this.#options;
     const { iteration, loss, gradientNorm } = step;
-    const why = excesses.map((excess) => this.#textOf(excess)).join(', ');
+    const why = excesses.map((excess) => this.#formatExcess(excess)).join(', ');
     return new TrainingError(
       'MTL_LOSS_SPIKE',
       `iteration ${iteration}: spike number ${limit + 1} with less than ${window} steps between two: ${why}`,

@@ -118,7 +118,7 @@ export interface TrainerExtension {
 }
 
 /** Returns the error of an extension whose stored state is not valid. */
-export function noStateOf(name: string, path: string): CheckpointError {
+export function makeStateError(name: string, path: string): CheckpointError {
   return new CheckpointError(
     'MTL_CHECKPOINT_STATE',
     `${path} does not contain the state of a training run: ${name} is wrong`,

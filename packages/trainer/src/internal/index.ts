@@ -1,7 +1,7 @@
 export { formatBytes, formatDuration } from '../metrics/format-quantities.js';
 export { modelFlopsText } from '../metrics/model-flops.js';
 export { validationMetrics } from '../metrics/training-reports.js';
-export { resultOf, trainingSteps } from '../run-training.js';
+export { finishSteps, trainingSteps } from '../run-training.js';
 export { type NameOfTotal, nameOfTotal } from '../steps/loss-kinds.js';
 export { Ranks } from '../steps/ranks.js';
 export {
@@ -12,4 +12,4 @@ export {
   stopSignal,
   stopSignalNames,
 } from '../stop-signals.js';
-export { gradientTensors, isOptimizerTensor, parameterNameOf } from '../training-state.js';
+export { gradientTensors, isOptimizerTensor, readParameterName } from '../training-state.js';

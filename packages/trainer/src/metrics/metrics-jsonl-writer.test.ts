@@ -16,7 +16,7 @@ afterEach(() => rmSync(directory, { recursive: true }));
 const now = () => new Date('2026-11-22T15:30:00.125Z');
 const time = now().toISOString();
 
-function metricsOf(iteration: number): StepMetrics {
+function makeMetrics(iteration: number): StepMetrics {
   return {
     iteration,
     consumedSamples: iteration * 4,
@@ -36,7 +36,7 @@ function metricsOf(iteration: number): StepMetrics {
 
 async function writeSteps(iterations: readonly number[], resumeIteration = 0): Promise<MetricsJsonlWriter> {
   const writer = await MetricsJsonlWriter.open({ path, resumeIteration, now });
-  for (const iteration of iterations) writer.step(metricsOf(iteration));
+  for (const iteration of iterations) writer.step(makeMetrics(iteration));
   return writer;
 }
 
@@ -66,7 +66,7 @@ describe('MetricsJsonlWriter', () => {
   it('writes null for what is not finite, and further losses by their names', async () => {
     const writer = await MetricsJsonlWriter.open({ path });
     const otherLosses = { sop_loss: 0.7, total_loss: 2.7 };
-    writer.step({ ...metricsOf(1), gradNorm: Infinity, skipped: true, otherLosses });
+    writer.step({ ...makeMetrics(1), gradNorm: Infinity, skipped: true, otherLosses });
     writer.close();
     const line = JSON.parse(readFileSync(path, 'utf8'));
     expect(line).toMatchObject({ grad_norm: null, skipped: true, sop_loss: 0.7, total_loss: 2.7 });
@@ -74,7 +74,7 @@ describe('MetricsJsonlWriter', () => {
 
   it('writes the second learning rate where there is one', async () => {
     const writer = await MetricsJsonlWriter.open({ path });
-    writer.step({ ...metricsOf(1), decoupledLearningRate: 5e-4 });
+    writer.step({ ...makeMetrics(1), decoupledLearningRate: 5e-4 });
     writer.close();
     expect(recordsIn(path)[0]).toMatchObject({ learning_rate: 1.5e-4, decoupled_learning_rate: 5e-4 });
   });
@@ -112,7 +112,7 @@ describe('MetricsJsonlWriter', () => {
     });
     const first = await writeSteps([1]);
     for (const iteration of [1, 1]) first.event(event(iteration));
-    first.step(metricsOf(2));
+    first.step(makeMetrics(2));
     first.event(event(2));
     first.close();
     expect(recordsIn(path)[1]).toEqual({ type: 'spike', time, iteration: 1, action: 'skip', lm_loss: 7 });
@@ -124,7 +124,7 @@ describe('MetricsJsonlWriter', () => {
   it('keeps the evaluations up to the checkpoint on a resume, and drops later ones', async () => {
     const first = await writeSteps([1, 2]);
     first.validation({ iteration: 2, loss: 5 });
-    for (const iteration of [3, 4]) first.step(metricsOf(iteration));
+    for (const iteration of [3, 4]) first.step(makeMetrics(iteration));
     first.validation({ iteration: 4, loss: 4 });
     first.close();
     const resumed = await writeSteps([4], 3);
@@ -155,7 +155,7 @@ describe('MetricsJsonlWriter', () => {
     expect(iterationsIn(readFileSync(path, 'utf8'))).toEqual([1, 2]);
     writer.close();
     writer.close();
-    expect(() => writer.step(metricsOf(3))).toThrow(/is closed/);
+    expect(() => writer.step(makeMetrics(3))).toThrow(/is closed/);
   });
 
   it('drops the lines that a resumed run writes again', async () => {
@@ -205,7 +205,7 @@ describe('MetricsJsonlWriter', () => {
     await expect(writeSteps([], 3)).rejects.toMatchObject(error);
     const writer = await MetricsJsonlWriter.open({ path: '/dev/full' });
     const full = { code: 'MTL_METRICS_FILE', exitCode: 1, message: expect.stringContaining('/dev/full') };
-    expect(() => writer.step(metricsOf(1))).toThrow(expect.objectContaining(full));
+    expect(() => writer.step(makeMetrics(1))).toThrow(expect.objectContaining(full));
     expect(() => writer.validation({ iteration: 1, loss: 1 })).toThrow(expect.objectContaining(full));
   });
 

@@ -226,7 +226,7 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
       // a killed run can leave an incomplete last line; an invalid line before others means another kind
       // of file
       if (torn !== undefined) throw notOurs(path, torn);
-      const record = recordOf(line);
+      const record = parseRecord(line);
       if (record === undefined) torn = lineNumber;
       if (
         record === undefined ||
@@ -265,7 +265,7 @@ interface RecordKey {
 const isOncePerIteration = (type: string): boolean => type === 'step' || type === 'validation';
 
 /** Reads the type, iteration and loss of a record; records of steps have no `type`. */
-function recordOf(line: string): RecordKey | undefined {
+function parseRecord(line: string): RecordKey | undefined {
   try {
     const record = renamedLosses(JSON.parse(line) as Record<string, unknown>);
     const { type = 'step', iteration, lm_loss: loss } = record;

@@ -12,7 +12,7 @@ const sizes = fc.record({
 });
 
 /** The papers' GPT, whose feed-forward layer is 4 H wide. */
-const gptOf = ({
+const makeGpt = ({
   numLayers: L,
   hiddenSize: H,
   vocabSize: V,
@@ -32,7 +32,7 @@ describe('modelFlops', () => {
         const { batchSize: B, sequenceLength: S, numLayers: L, hiddenSize: H, vocabSize: V } = shape;
         const paper = 72 * B * S * L * H ** 2 * (1 + S / (6 * H) + V / (12 * L * H));
         // Our value is exact below 2^53; the quotients of the paper's form round about ten times.
-        expect(Math.abs(modelFlops(gptOf(shape)) / paper - 1)).toBeLessThan(1e-14);
+        expect(Math.abs(modelFlops(makeGpt(shape)) / paper - 1)).toBeLessThan(1e-14);
       }),
     );
   });
@@ -45,7 +45,7 @@ describe('modelFlops', () => {
   ])('gives the model FLOPs utilisation that Korthikanti 2022 reports for %s', (...row) => {
     const [, hiddenSize, numLayers, batchSize, gpus, seconds, utilisation] = row;
     const flops = modelFlops(
-      gptOf({ batchSize, sequenceLength: 2048, numLayers, hiddenSize, vocabSize: 51_200 }),
+      makeGpt({ batchSize, sequenceLength: 2048, numLayers, hiddenSize, vocabSize: 51_200 }),
     );
     // Table 5: an A100 has 312 TFLOP/s; times are printed with three digits and per cents with one decimal.
     expect(Math.abs((100 * flops) / (seconds * gpus * 312e12) - utilisation)).toBeLessThan(0.25);
@@ -55,7 +55,7 @@ describe('modelFlops', () => {
     fc.assert(
       fc.property(sizes, (shape) => {
         const [full, causal] = (['full', 'causal'] as const).map((attention) =>
-          modelFlops({ ...gptOf(shape), attention }),
+          modelFlops({ ...makeGpt(shape), attention }),
         ) as [number, number];
         const { batchSize: B, sequenceLength: S, numLayers: L, hiddenSize: H } = shape;
         const half = 6 * B * S * L * S * H;

@@ -44,10 +44,10 @@ describe('TrainingSummary', () => {
 
   it('has every loss and their total', () => {
     const summary = new TrainingSummary({ flopsFormula: 'f' });
-    const stepOf = (iteration: number, masked: number) =>
+    const makeStep = (iteration: number, masked: number) =>
       step(iteration, { loss: masked, otherLosses: { sop_loss: 0.5, total_loss: masked + 0.5 } });
-    summary.step(stepOf(1, 8));
-    summary.step(stepOf(2, 6));
+    summary.step(makeStep(1, 8));
+    summary.step(makeStep(2, 6));
     summary.validation({ iteration: 2, loss: 6.25, otherLosses: { sop_loss: 0.5, total_loss: 6.75 } });
     const text = summary.text();
     expect(text).toMatch(/^ {2}lm loss +6\.0000 \(first step of this run 8\.0000\)$/m);

@@ -46,7 +46,7 @@ async function measure<Batch>(
   passes: StepPasses<Batch>,
 ): Promise<StepResults & ComputedStep> {
   const { optimizer, device } = passes.options;
-  using losses = passes.lossesOf(step.batches);
+  using losses = passes.makeLosses(step.batches);
   using own = Tensor.zeros({ shape: [1], dtype: 'float64', device });
   if (passes.extensions.repeat) optimizer.recordOwnGradients(own);
   await passes.run(step, losses);

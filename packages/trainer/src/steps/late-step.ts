@@ -12,7 +12,7 @@ export class LateStep implements EnqueuedStep {
   readonly #begin: { readonly hostMs: number; readonly mark: DeviceMark } | undefined;
   #earlier: LateStep | undefined;
   #reads: readonly PendingRead<'float64'>[] = [];
-  #outcomeOf: (() => StepOutcome) | undefined;
+  #readOutcome: (() => StepOutcome) | undefined;
   /** Number of holders: this step, and the next one, which uses the end of this step as its start. */
   #numHolders = 1;
   #isDisposed = false;
@@ -42,22 +42,22 @@ export class LateStep implements EnqueuedStep {
 
   async #enqueue<Batch>(step: RunningStep<Batch>, passes: StepPasses<Batch>): Promise<void> {
     const { optimizer, device } = passes.options;
-    using losses = passes.lossesOf(step.batches);
+    using losses = passes.makeLosses(step.batches);
     await passes.run(step, losses);
     passes.launch(step, losses);
     // a step without an update ends the run
     optimizer.assumeUpdate();
     this.#reads = losses.startRead();
     const { peakBytes } = memoryStatistics(device);
-    this.#outcomeOf = () => {
+    this.#readOutcome = () => {
       const read = findingWrongIndices(() => this.#reads.flatMap((one) => [...one.read()]));
-      return passes.outcomeOf(step, losses, { read, peakBytes });
+      return passes.readOutcome(step, losses, { read, peakBytes });
     };
   }
 
   /** Waits for this step, but not for the next one. */
   outcome(): StepOutcome {
-    return this.#outcomeOf!();
+    return this.#readOutcome!();
   }
 
   milliseconds(): number {

@@ -8,7 +8,7 @@ import {
   totalLoss,
 } from './loss-kinds.js';
 import type { Ranks } from './ranks.js';
-import { ownCounts, partsOf, sumsOfParts } from './step-losses.js';
+import { collectParts, ownCounts, sumsOfParts } from './step-losses.js';
 
 const kind = (name: string, more: Partial<LossKind<number>> = {}): LossKind<number> => ({
   name,
@@ -101,7 +101,9 @@ describe('the losses of a training run', () => {
       [2, 3],
       [3, 0],
     ].map((parts) => [parts, [0.5, 0.25]]);
-    const parts = ranks.map((each, rank) => partsOf(own[rank]!, { losses, ranks: each, numMicroBatches: 2 }));
+    const parts = ranks.map((each, rank) =>
+      collectParts(own[rank]!, { losses, ranks: each, numMicroBatches: 2 }),
+    );
     expect(sumsOfParts(summed(parts), { losses })).toEqual([8, 0.75]);
   });
 });

@@ -41,7 +41,7 @@ export interface LossKinds<Batch> {
  */
 export function checkLossKinds(losses: ReadonlyArray<LossKind<never>>): void {
   const names = losses.map(({ name }) => name);
-  const wrong = losses.find((kind) => !Number.isFinite(weightOf(kind)) || weightOf(kind) === 0);
+  const wrong = losses.find((kind) => !Number.isFinite(chooseWeight(kind)) || chooseWeight(kind) === 0);
   if (wrong !== undefined) {
     throw new UsageError('MTL_LOSS_KINDS', `the loss ${wrong.name} has the weight ${wrong.weight}`, {
       expected: 'a finite number other than 0',
@@ -56,7 +56,7 @@ export function checkLossKinds(losses: ReadonlyArray<LossKind<never>>): void {
 }
 
 /** Returns the weight of a kind of loss in the gradient. */
-export const weightOf = ({ weight = 1 }: Pick<LossKind<never>, 'weight'>): number => weight;
+export const chooseWeight = ({ weight = 1 }: Pick<LossKind<never>, 'weight'>): number => weight;
 
 /**
  * Returns the number of counted units of each kind of loss in a global batch, checked.
@@ -81,7 +81,10 @@ export function checkedCounts<Batch>(
  * Returns the loss whose gradients are computed: the weighted sum of the means of all non-auxiliary losses.
  */
 export function totalLoss(losses: ReadonlyArray<LossKind<never>>, means: readonly number[]): number {
-  return losses.reduce((sum, kind, index) => sum + (isPart(kind) ? weightOf(kind) * means[index]! : 0), 0);
+  return losses.reduce(
+    (sum, kind, index) => sum + (isPart(kind) ? chooseWeight(kind) * means[index]! : 0),
+    0,
+  );
 }
 
 /**

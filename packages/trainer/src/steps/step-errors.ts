@@ -6,7 +6,7 @@ function isWrongIndex(error: unknown): error is MtlError {
   return MtlError.isInstance(error) && error.code === 'MTL_INDEX';
 }
 
-function optionsOf(cause: MtlError, details: MtlErrorOptions['details'] = {}): MtlErrorOptions {
+function makeOptions(cause: MtlError, details: MtlErrorOptions['details'] = {}): MtlErrorOptions {
   const { remedy } = cause;
   return { ...(remedy === undefined ? {} : { remedy }), details, cause };
 }
@@ -17,7 +17,7 @@ export function namingWrongIndices<T>(where: string, body: () => T): T {
     return body();
   } catch (error) {
     if (!isWrongIndex(error)) throw error;
-    throw new KernelError(error.code, `${where}: ${error.message}`, optionsOf(error));
+    throw new KernelError(error.code, `${where}: ${error.message}`, makeOptions(error));
   }
 }
 
@@ -49,7 +49,7 @@ export function wrongIndexOfStep(iteration: number, wrong: MtlError | undefined)
     );
   }
   const message = `iteration ${iteration}: ${wrong.message}`;
-  return new TrainingError('MTL_INDEX', message, optionsOf(wrong, { iteration }));
+  return new TrainingError('MTL_INDEX', message, makeOptions(wrong, { iteration }));
 }
 
 /**

@@ -15,7 +15,7 @@ interface StepLossesOptions<Batch> extends LossKinds<Batch> {
  * The losses that the stages of this rank compute for micro-batches, and further numbers of a step. Each loss
  * is a sum of loss times weight, in double. The numbers stay on the device until one read fetches them all,
  * with one wait. On devices without values all numbers are 0, so that a step runs as if everything were
- * finite. `partsOf` returns the numbers that ranks exchange, and `sumsOfParts` the resulting sums.
+ * finite. `collectParts` returns the numbers that ranks exchange, and `sumsOfParts` the resulting sums.
  */
 export class StepLosses<Batch> {
   readonly #options: StepLossesOptions<Batch>;
@@ -138,7 +138,7 @@ export function ownCounts<Batch>(
  *
  * @param own for each kind the sums of this rank's micro-batches; empty for a kind that it does not compute
  */
-export function partsOf(
+export function collectParts(
   own: ReadonlyArray<readonly number[]>,
   options: {
     readonly losses: ReadonlyArray<LossKind<never>>;
@@ -165,7 +165,7 @@ export function partsOf(
  * The sums are added in sample order, so that the result does not depend on how micro-batches are assigned to
  * ranks.
  *
- * @param summed the sums of `partsOf` over all ranks
+ * @param summed the sums of `collectParts` over all ranks
  * @throws UsageError `MTL_LOSS_KINDS` for a kind that no stage makes
  */
 export function sumsOfParts<Batch>(

@@ -4,7 +4,7 @@ import type { LossFactors } from '@mtl/pipeline';
 import type { Extensions } from '../extensions/extensions.js';
 import type { StepVerdict } from '../extensions/trainer-extension.js';
 import type { CompleteTrainerOptions } from '../trainer-options.js';
-import { checkedCounts, totalLoss, weightOf } from './loss-kinds.js';
+import { checkedCounts, chooseWeight, totalLoss } from './loss-kinds.js';
 import type { Ranks } from './ranks.js';
 import {
   computedStep,
@@ -14,7 +14,7 @@ import {
   type StepResults,
 } from './running-step.js';
 import { findingWrongIndices, namingWrongIndices, wrongIndexOfStep } from './step-errors.js';
-import { partsOf, StepLosses, sumsOfParts } from './step-losses.js';
+import { collectParts, StepLosses, sumsOfParts } from './step-losses.js';
 
 /** The verdict of a step that no extension refuses. */
 const accepted: StepVerdict = { action: 'update', events: [] };
@@ -43,7 +43,7 @@ export class StepPasses<Batch> {
   }
 
   /** Returns buffers for the losses of some micro-batches and a gradient norm. */
-  lossesOf(batches: readonly Batch[]): StepLosses<Batch> {
+  makeLosses(batches: readonly Batch[]): StepLosses<Batch> {
     return new StepLosses({ ...this.options, numMicroBatches: batches.length });
   }
 
@@ -56,7 +56,7 @@ export class StepPasses<Batch> {
 
   /** Updates, and waits for the device once. The update detects overflow on the device. */
   async updateAtOnce(step: RunningStep<Batch>): Promise<EnqueuedStep> {
-    using losses = this.lossesOf(step.batches);
+    using losses = this.makeLosses(step.batches);
     await this.run(step, losses);
     const { read, ...found } = this.read(step, losses, () => {
       this.launch(step, losses);
@@ -71,7 +71,7 @@ export class StepPasses<Batch> {
   }
 
   /** Returns the outcome of an update that `launch` has enqueued, from the numbers that it wrote. */
-  outcomeOf(
+  readOutcome(
     step: RunningStep<Batch>,
     losses: StepLosses<Batch>,
     own: { readonly read: ReadNumbers; readonly peakBytes: number },
@@ -123,13 +123,13 @@ export class StepPasses<Batch> {
     // sums are NaN if nothing could be read: the step ends below, on all ranks
     const sums = losses.sumsOfMicroBatches(read ?? []);
     const peaks = Array.from({ length: ranks.size }, (_, rank) => (rank === ranks.rank ? own.peakBytes : 0));
-    const parts = partsOf(sums, { ...options, ranks, numMicroBatches: batches.length });
+    const parts = collectParts(sums, { ...options, ranks, numMicroBatches: batches.length });
     const [numWrong, ...agreed] = ranks.sum([read === undefined ? 1 : 0, ...peaks, ...parts]);
     if (read === undefined || numWrong! > 0) {
       throw wrongIndexOfStep(iteration, 'wrong' in own.read ? own.read.wrong : undefined);
     }
     const means = sumsOfParts(agreed.slice(peaks.length), options).map(
-      (sum, kind) => sum / (lossScale * weightOf(options.losses[kind]!)),
+      (sum, kind) => sum / (lossScale * chooseWeight(options.losses[kind]!)),
     );
     const peakBytes = Math.max(...agreed.slice(0, peaks.length));
     return { read, means, loss: totalLoss(options.losses, means), peakBytes };
@@ -140,7 +140,10 @@ export class StepPasses<Batch> {
     const { pipeline, optimizer, losses } = this.options;
     const { iteration, batches, lossScale } = step;
     const counts = checkedCounts(step.counts, { ...this.options, who: 'a global batch holds' });
-    const factors = losses.map((kind, index) => [kind.name, (lossScale * weightOf(kind)) / counts[index]!]);
+    const factors = losses.map((kind, index) => [
+      kind.name,
+      (lossScale * chooseWeight(kind)) / counts[index]!,
+    ]);
     const passes = (): void =>
       pipeline.run({
         batches,

@@ -62,7 +62,7 @@ const size = 24;
 const globalBatchSize = 8;
 
 /** Returns sample n: one to three tokens and their successors, so that micro-batches weigh differently. */
-function batchOf(sample: number): BigramBatch {
+function makeBatch(sample: number): BigramBatch {
   const tokens = Array.from({ length: 1 + (sample % 3) }, (_, index) => (sample * 5 + index * 7) % size);
   return { tokens, labels: tokens.map((token) => (token * 5 + 2) % size) };
 }
@@ -76,7 +76,7 @@ interface Share {
 
 /** Yields the micro-batches (of one sample) of a rank: every chunk of dp samples has one for each rank. */
 async function* batches({ rank, dp, from = 0, count = Number.POSITIVE_INFINITY }: Share) {
-  for (let chunk = 0; chunk < count; chunk++) yield batchOf(from + chunk * dp + rank);
+  for (let chunk = 0; chunk < count; chunk++) yield makeBatch(from + chunk * dp + rank);
 }
 
 /** Yields the micro-batches of a rank; hidden states of one iteration are multiplied. */

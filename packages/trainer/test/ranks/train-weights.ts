@@ -93,12 +93,15 @@ export default async function trainWeights(
     trainIterations: numSteps,
   });
   const evaluated = await trainer.evaluate(samples(coordinates.dp, dp), globalBatchSize / dp);
-  const before = collectivesOf(groups);
+  const before = countCollectives(groups);
   const steps = [];
   for await (const { loss, otherLosses, gradNorm } of trainer)
     steps.push({ loss, gradNorm, ...(otherLosses && { otherLosses }) });
   const collectives = Object.fromEntries(
-    Object.entries(collectivesOf(groups)).map(([name, calls]) => [name, (calls - before[name]!) / numSteps]),
+    Object.entries(countCollectives(groups)).map(([name, calls]) => [
+      name,
+      (calls - before[name]!) / numSteps,
+    ]),
   );
   optimizer.dispose();
   return { steps, evaluated, collectives };
@@ -108,7 +111,7 @@ export default async function trainWeights(
  * Returns the number of collectives of all ranks of each group so far; messages between two ranks do not
  * count.
  */
-function collectivesOf(groups: Readonly<Record<string, ProcessGroup>>): Record<string, number> {
+function countCollectives(groups: Readonly<Record<string, ProcessGroup>>): Record<string, number> {
   return Object.fromEntries(
     Object.entries(groups).map(([name, group]) => {
       const { send, receive, ...collectives } = group.statistics();

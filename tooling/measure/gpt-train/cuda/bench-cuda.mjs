@@ -25,7 +25,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { openProfile } from '@mtl/cost-model';
 import { benchmarkPresets, llamaWidths } from '../benchmark-presets.mjs';
-import { yardstickOf } from '../yardstick-of.mjs';
+import { findYardstick } from '../yardstick-of.mjs';
 import { formatTable } from './format-table.mjs';
 import { gpuDataSheet } from './gpu-data-sheets.mjs';
 import { judge } from './judge.mjs';
@@ -72,7 +72,7 @@ const hasProfile = values.profile !== undefined && existsSync(values.profile);
 if (values.profile !== undefined && !hasProfile)
   console.log(`no step is predicted: there is no profile ${values.profile}`);
 const profile = hasProfile ? openProfile({ name: values.profile, variables: {} }) : undefined;
-const yardstick = yardstickOf(process.env);
+const yardstick = findYardstick(process.env);
 const directory = resolve(values.out);
 mkdirSync(directory, { recursive: true });
 const python = process.env.MTL_PEER_PYTHON ?? 'python3';

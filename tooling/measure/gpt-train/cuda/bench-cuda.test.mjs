@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { gptModelOf, parseFlags, validateConfiguration } from '@mtl/configuration';
+import { describeGptModel, parseFlags, validateConfiguration } from '@mtl/configuration';
 import { paddedVocabularySize } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { benchmarkPresets, llamaWidths } from '../benchmark-presets.mjs';
@@ -77,10 +77,10 @@ describe('the goals', () => {
   const preset = 'gpt2-1.3b';
   const peakTflops = 989;
   // tokens/s that are a share of the peak, attention in full
-  const rateOf = (share) => (share * 989e12) / flopsPerToken(preset).full;
+  const computeRate = (share) => (share * 989e12) / flopsPerToken(preset).full;
   const run = (more) => ({
     micro_batch: 4,
-    tokens_per_s: rateOf(0.56),
+    tokens_per_s: computeRate(0.56),
     peak_bytes: 79,
     step_ms: 100,
     host_ms: 30,
@@ -88,7 +88,7 @@ describe('the goals', () => {
     ...more,
   });
   const side = (more) => ({ results: [run(more)], best: run(more) });
-  const theirs = side({ tokens_per_s: rateOf(0.4), peak_bytes: 100 });
+  const theirs = side({ tokens_per_s: computeRate(0.4), peak_bytes: 100 });
   const missed = (more, peer = theirs) =>
     judge({ preset, ours: side(more), theirs: peer ?? undefined, peakTflops })
       .checks.filter(({ reached }) => !reached)
@@ -96,8 +96,8 @@ describe('the goals', () => {
 
   it('are reached by a run that reaches them, and each is missed by one that does not', () => {
     expect(missed({})).toEqual([]);
-    expect(missed({ tokens_per_s: rateOf(0.54) })).toEqual(['share of peak']);
-    expect(missed({ tokens_per_s: rateOf(0.45) })).toEqual(['speed', 'share of peak']);
+    expect(missed({ tokens_per_s: computeRate(0.54) })).toEqual(['share of peak']);
+    expect(missed({ tokens_per_s: computeRate(0.45) })).toEqual(['speed', 'share of peak']);
     expect(missed({ peak_bytes: 81 })).toEqual(['memory']);
     expect(missed({ host_ms: 97 })).toEqual(['host']);
     expect(missed({ losses: [10.8] })).toEqual(['first loss']);
@@ -118,11 +118,12 @@ describe('the goals', () => {
   });
 
   it('ask for a planner that is at most a tenth off, where there is a profile', () => {
-    const rowOf = (step_ms) => judge({ preset, ours: side({}), theirs, predicted: { step_ms }, peakTflops });
-    const isMissed = (step_ms) => rowOf(step_ms).checks.some(({ reached }) => !reached);
+    const formatRow = (step_ms) =>
+      judge({ preset, ours: side({}), theirs, predicted: { step_ms }, peakTflops });
+    const isMissed = (step_ms) => formatRow(step_ms).checks.some(({ reached }) => !reached);
     expect([89, 91, 109, 111].map(isMissed)).toEqual([true, false, false, true]);
-    expect(formatTable([rowOf(91)], peakTflops)).toContain('| 0.91 |');
-    expect(formatTable([rowOf(89)], peakTflops)).toContain('| 0.89 (missed) |');
+    expect(formatTable([formatRow(91)], peakTflops)).toContain('| 0.91 |');
+    expect(formatTable([formatRow(89)], peakTflops)).toContain('| 0.89 (missed) |');
   });
 
   it('have no share of a peak that is not known', () => {
@@ -202,7 +203,7 @@ describe('predicted-memory.mjs', () => {
   it.each(named)('plans the model that is timed: %s', (preset) => {
     const configuration = validateConfiguration(parseFlags(['--preset', preset]));
     const { numLayers, hiddenSize, numAttentionHeads, sequenceLength } = configuration.model;
-    const vocabSize = paddedVocabularySize(gptModelOf(configuration.model, 50_257));
+    const vocabSize = paddedVocabularySize(describeGptModel(configuration.model, 50_257));
     const [layers, hidden, heads, sequence, vocabulary] = benchmarkPresets[preset];
     expect({ numLayers, hiddenSize, numAttentionHeads, sequenceLength, vocabSize }).toEqual({
       numLayers: layers,

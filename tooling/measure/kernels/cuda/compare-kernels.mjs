@@ -2,7 +2,7 @@
 // rest a share of the GPU's copy rate. A kernel whose input fits the cache may exceed 1.
 export const goals = { attention: 1, matmul: 0.85, memory: 0.8 };
 
-const kindOf = ({ operation, flops }) =>
+const nameKind = ({ operation, flops }) =>
   operation.includes('attention_') ? 'attention' : flops === undefined ? 'memory' : 'matmul';
 
 /**
@@ -36,7 +36,7 @@ function rateOfPeer(kind, peer) {
  */
 export function compareKernels({ rows, peer }) {
   return rows.map((row) => {
-    const kind = kindOf(row);
+    const kind = nameKind(row);
     const common = { name: row.name, dtype: row.dtype, kind, seconds: row.bestSeconds, rate: row.rate };
     if (kind !== 'attention') {
       const isComparable = peer !== undefined && (kind === 'memory' || row.dtype === 'bfloat16');

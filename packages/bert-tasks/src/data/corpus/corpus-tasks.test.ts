@@ -90,8 +90,10 @@ describe('writeCorpusTasks', () => {
     for (const label of [0, 1, 2]) {
       expect(examples.filter((one) => one.label === label).length).toBeGreaterThan(12);
     }
-    const worksOf = (name: string) => new Set(read(name).map(({ first }) => place(first).work));
-    const [train, matched, mismatched] = ['train.tsv', 'dev_matched.tsv', 'dev_mismatched.tsv'].map(worksOf);
+    const listWorks = (name: string) => new Set(read(name).map(({ first }) => place(first).work));
+    const [train, matched, mismatched] = ['train.tsv', 'dev_matched.tsv', 'dev_mismatched.tsv'].map(
+      listWorks,
+    );
     expect([...matched!].filter((work) => train!.has(work) || mismatched!.has(work))).toEqual([]);
     expect(read('test_mismatched.tsv')[0]).toMatchObject({ label: undefined, genre: 'mismatched' });
   });

@@ -13,7 +13,7 @@ describe('CorpusWords', () => {
     const expected = ['and', 'sails', 'ships', 'bread', 'butter', 'oars', 'salt'];
     expect([...words.rankOf.keys()]).toEqual(expected);
     expect(words.rankOf.get('butter')).toBe(4);
-    expect(words.wordsOf(2, { first: 1, last: 5.5 })).toEqual(['sails', 'bread', 'butter']);
+    expect(words.listWords(2, { first: 1, last: 5.5 })).toEqual(['sails', 'bread', 'butter']);
   });
 
   it('knows what a work uses, whatever its case', () => {

@@ -71,7 +71,7 @@ export class CorpusSentences {
    * Returns the position of a run of `count` consecutive sentences of a work that all have an acceptable
    * length.
    */
-  runOf(work: number, count: number): CorpusPlace {
+  chooseRun(work: number, count: number): CorpusPlace {
     const sentences = this.works[work]!;
     for (;;) {
       const sentence = this.#random.randint(0, sentences.length - count + 1);
@@ -157,7 +157,7 @@ export class CorpusWords {
    * Returns the words of a work whose ranks are in an inclusive range, without repetition, the most common
    * first.
    */
-  wordsOf(work: number, range: { readonly first: number; readonly last: number }): string[] {
+  listWords(work: number, range: { readonly first: number; readonly last: number }): string[] {
     let words = this.#sorted.get(work);
     if (words === undefined) {
       words = [...this.#counts[work]!.keys()].sort((a, b) => this.#rank(a) - this.#rank(b));
@@ -313,7 +313,7 @@ function strangersFor(options: {
   const first = Math.max(ranks.first, (equallyCommon.least * rank) / 10);
   const last = Math.min(ranks.behind - 1, (equallyCommon.most * rank) / 10);
   return words
-    .wordsOf(other, { first, last })
+    .listWords(other, { first, last })
     .filter((one) => one.length >= 4 && !words.has(place.work, one));
 }
 

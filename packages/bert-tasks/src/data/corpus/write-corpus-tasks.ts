@@ -35,7 +35,7 @@ export function writeCorpusTasks(options: WriteCorpusTasksOptions): void {
   new RandomState(seed).shuffle(order);
   const works = Array.from(order, (work) => split[work]!);
   const eighth = Math.floor(works.length / 8);
-  const worksOf: Record<Part, string[][]> = {
+  const worksByPart: Record<Part, string[][]> = {
     dev: works.slice(0, eighth),
     test: works.slice(eighth, 2 * eighth),
     train: works.slice(2 * eighth),
@@ -51,10 +51,10 @@ export function writeCorpusTasks(options: WriteCorpusTasksOptions): void {
   for (const part of parts) {
     const count = part === 'train' ? numTraining : numEvaluation;
     const withLabels = part !== 'test';
-    write(['QQP', `${part}.tsv`], corpusQqp({ ...draw(worksOf[part]), count, withLabels }));
-    writeMnli({ part, works: worksOf[part], count, draw, write });
+    write(['QQP', `${part}.tsv`], corpusQqp({ ...draw(worksByPart[part]), count, withLabels }));
+    writeMnli({ part, works: worksByPart[part], count, draw, write });
     for (const level of ['high', 'middle'] as const) {
-      const drawn = draw(worksOf[part]);
+      const drawn = draw(worksByPart[part]);
       // A passage has two questions, and there are two levels.
       for (let number = 0; number < Math.ceil(count / 4); number++) {
         write(['RACE', part, level, `${number}.txt`], corpusPassage({ ...drawn, level, number }));
@@ -63,7 +63,7 @@ export function writeCorpusTasks(options: WriteCorpusTasksOptions): void {
     if (part === 'test') continue;
     for (const version of ['1.1', '2.0'] as const) {
       const name = `${part}-v${version}.json`;
-      write(['SQuAD', name], corpusSquad({ ...draw(worksOf[part]), count, version }));
+      write(['SQuAD', name], corpusSquad({ ...draw(worksByPart[part]), count, version }));
     }
   }
 }
@@ -168,7 +168,7 @@ function drawPair(options: {
   const place = sentences.run({ before: 0, after: 2 * sentencesOfText - 1 });
   const first = sentences.textAt(place, sentencesOfText);
   if (label === 'neutral') {
-    const other = sentences.runOf(sentences.unlikeWork(place), sentencesOfText);
+    const other = sentences.chooseRun(sentences.unlikeWork(place), sentencesOfText);
     return [first, sentences.textAt(other, sentencesOfText)];
   }
   let text = sentences.textAt({ ...place, sentence: place.sentence + sentencesOfText }, sentencesOfText);

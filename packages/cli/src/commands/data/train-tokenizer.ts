@@ -77,7 +77,7 @@ async function trainTokenizer(flags: TrainTokenizerFlags): Promise<void> {
   const bar = new ProgressBar();
   try {
     const options = {
-      texts: textsOf(files, { ...flags, bad }),
+      texts: readTexts(files, { ...flags, bad }),
       vocabularySize: flags.vocabSize,
       minFrequency: flags.minFrequency,
       onProgress: (progress: TrainingProgress) => showProgress(bar, progress),
@@ -102,7 +102,7 @@ async function trainTokenizer(flags: TrainTokenizerFlags): Promise<void> {
   }
 }
 
-async function* textsOf(
+async function* readTexts(
   files: readonly string[],
   { jsonKey, textDocuments, bad }: TrainTokenizerFlags & { readonly bad: BadLines },
 ): AsyncGenerator<string> {

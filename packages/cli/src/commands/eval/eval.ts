@@ -22,7 +22,7 @@ import {
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { formatTable } from '../../terminal/report-text.js';
 import { summaries } from '../summaries.js';
-import { type DatasetPart, type EvaluationText, readDatasets, readTextFiles } from './read-texts.js';
+import { type DatasetSelection, type EvaluationText, readDatasets, readTextFiles } from './read-texts.js';
 import { choiceTasks } from './tasks/choice-task.js';
 import type { EvaluationTask, EvaluationWindows, TaskResult } from './tasks/evaluation-task.js';
 import { lambadaTask } from './tasks/lambada-task.js';
@@ -39,7 +39,7 @@ type EvalFlags = ModelFlagValues &
     readonly jsonKey?: string;
     readonly skipBadLines?: true;
     readonly split?: string;
-    readonly part?: DatasetPart['part'];
+    readonly part?: DatasetSelection['part'];
     readonly seqLength?: number;
     readonly overlappingEval?: number;
     readonly microBatchSize: number;
@@ -135,7 +135,7 @@ async function runEval(flags: EvalFlags): Promise<void> {
     const loaded = await loadModelOfFlags(flags, sharing);
     const bar = new ProgressBar(sharing.isFirst ? process.stderr : silent);
     try {
-      const windows = windowsOf(flags, { loaded, defaultStride: task?.defaultStride });
+      const windows = chooseWindows(flags, { loaded, defaultStride: task?.defaultStride });
       const bad = new BadLines({ skip: flags.skipBadLines === true });
       const call = { flags, loaded, windows, bar, bad };
       const { report, table } = task === undefined ? await scoreTexts(call) : await runTask(task, call);
@@ -229,7 +229,7 @@ async function runTask(
 
 async function scoreTexts({ flags, loaded, windows, bar, bad }: EvaluationCall): Promise<TaskResult> {
   const results: EvaluationResult[] = [];
-  for (const { name, tokens, given, bytes } of await textsOf(flags, { loaded, bad })) {
+  for (const { name, tokens, given, bytes } of await openTexts(flags, { loaded, bad })) {
     const result = await perplexity({
       model: loaded.model,
       tokens,
@@ -241,11 +241,11 @@ async function scoreTexts({ flags, loaded, windows, bar, bad }: EvaluationCall):
     });
     results.push({ name, ...result, ...(bytes === undefined ? {} : { bytes }) });
   }
-  const report = { model: loaded.path, ...windows, results, total: totalOf(results) };
+  const report = { model: loaded.path, ...windows, results, total: sumResults(results) };
   return { report, table: formatEvaluation(report) };
 }
 
-function windowsOf(
+function chooseWindows(
   flags: EvalFlags,
   { loaded, defaultStride }: { loaded: LoadedGpt; defaultStride: number | undefined },
 ): EvaluationWindows {
@@ -267,7 +267,7 @@ function windowsOf(
   });
 }
 
-async function textsOf(
+async function openTexts(
   flags: EvalFlags,
   { loaded, bad }: Pick<EvaluationCall, 'loaded' | 'bad'>,
 ): Promise<EvaluationText[]> {
@@ -314,7 +314,7 @@ export interface EvaluationReport extends EvaluationWindows {
 }
 
 /** Adds up all texts, every token counting once. */
-function totalOf(results: readonly Perplexity[]): Perplexity {
+function sumResults(results: readonly Perplexity[]): Perplexity {
   const sum = (of: (result: Perplexity) => number): number =>
     results.reduce((total, one) => total + of(one), 0);
   const numScored = sum((one) => one.numScored);
@@ -332,12 +332,12 @@ function formatWindows(windows: Partial<EvaluationWindows>): string {
 
 /** Formats the report as a table. */
 function formatEvaluation({ model, results, total, ...windows }: EvaluationReport): string {
-  const blocks = results.map((result) => `${result.name}\n${formatTable(rowsOf(result))}`);
-  if (results.length > 1) blocks.push(`all ${results.length}\n${formatTable(rowsOf(total))}`);
+  const blocks = results.map((result) => `${result.name}\n${formatTable(formatRows(result))}`);
+  if (results.length > 1) blocks.push(`all ${results.length}\n${formatTable(formatRows(total))}`);
   return `${model}${formatWindows(windows)}\n${blocks.join('')}`;
 }
 
-function rowsOf({ bytes, ...result }: Perplexity & { readonly bytes?: number }) {
+function formatRows({ bytes, ...result }: Perplexity & { readonly bytes?: number }) {
   const rows: Array<readonly [string, string | number]> = [
     ['tokens scored', result.numScored],
     ['loss', `${result.loss.toFixed(4)} nats a token`],

@@ -24,7 +24,7 @@ export interface EvaluationText {
 }
 
 /** A selection of a dataset's documents: a part of a split, or all documents. */
-export interface DatasetPart {
+export interface DatasetSelection {
   readonly split: string;
   readonly part: SplitName | 'all';
 }
@@ -32,13 +32,13 @@ export interface DatasetPart {
 /** Reads the tokens of datasets, documents one after the other, each dataset at most `maxTokens`. */
 export function readDatasets(
   dataPath: readonly string[],
-  { split, part, maxTokens }: DatasetPart & { readonly maxTokens: number },
+  { split, part, maxTokens }: DatasetSelection & { readonly maxTokens: number },
 ): EvaluationText[] {
   const blend = parseDataPath(dataPath);
   checkNoWeightAmongPrefixes(blend);
   return blend.prefixes.map((prefix) => {
     using dataset = IndexedDataset.open(prefix);
-    const { first, end } = sequencesOf(dataset, { split, part });
+    const { first, end } = selectSequences(dataset, { split, part });
     let numTokens = 0;
     for (let index = first; index < end; index++) numTokens += dataset.sequenceLengths[index]!;
     const tokens = new Int32Array(Math.min(numTokens, maxTokens));
@@ -52,7 +52,10 @@ export function readDatasets(
   });
 }
 
-function sequencesOf(dataset: IndexedDataset, { split, part }: DatasetPart): { first: number; end: number } {
+function selectSequences(
+  dataset: IndexedDataset,
+  { split, part }: DatasetSelection,
+): { first: number; end: number } {
   if (part === 'all') return { first: 0, end: dataset.numSequences };
   const { first, end } = splitSequences({ split: part, splitWeights: split, count: dataset.numSequences });
   if (first < end) return { first, end };

@@ -37,7 +37,7 @@ export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
     title(plan, options),
     formatTable([
       ['memory', `${fits} ${formatBytes(plan.capacityBytes)}: at most ${formatBytes(wholeMemory(fullest))}`],
-      ['  by kind', kindsOf(fullest)],
+      ['  by kind', formatKinds(fullest)],
       ...memoryLines(plan.ranks),
       ...(plan.unevenMemoryBytes === undefined
         ? []
@@ -52,7 +52,7 @@ export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
         'utilisation',
         `${percent(utilization.full)} with attention in full, ${percent(utilization.causal)} with its causal half`,
       ],
-      ...partsOf(plan),
+      ...listParts(plan),
       ...(options.isTrainingKnown
         ? ([
             [
@@ -103,7 +103,7 @@ function formatCount(count: number): string {
   return `${count}`;
 }
 
-function kindsOf({ memoryByKind, memoryOfLibraries }: PlannedRanks): string {
+function formatKinds({ memoryByKind, memoryOfLibraries }: PlannedRanks): string {
   return [...Object.entries(memoryByKind), ...libraryKinds(memoryOfLibraries)]
     .map(([kind, bytes]) => `${kind} ${formatBytes(bytes)}`)
     .join(', ');
@@ -135,7 +135,7 @@ function memoryLines(ranks: readonly PlannedRanks[]): [string, string][] {
   }
   if (memory.size === 1) return [];
   const stages = [...memory].sort(([a], [b]) => a - b);
-  const lines = runsOf(stages, ([, a], [, b]) => formatBytes(a) === formatBytes(b));
+  const lines = groupAlike(stages, ([, a], [, b]) => formatBytes(a) === formatBytes(b));
   const shown =
     lines.length <= mostLines ? lines : [stages.slice(0, 1), stages.slice(1, -1), stages.slice(-1)];
   return shown.map((run) => {
@@ -150,7 +150,7 @@ function memoryLines(ranks: readonly PlannedRanks[]): [string, string][] {
 }
 
 /** Groups neighbours that are alike. */
-function runsOf<Each>(values: readonly Each[], isAlike: (a: Each, b: Each) => boolean): Each[][] {
+function groupAlike<Each>(values: readonly Each[], isAlike: (a: Each, b: Each) => boolean): Each[][] {
   const runs: Each[][] = [];
   for (const value of values) {
     const last = runs.at(-1);
@@ -161,7 +161,7 @@ function runsOf<Each>(values: readonly Each[], isAlike: (a: Each, b: Each) => bo
 }
 
 /** Lists where the time goes, the largest part first; parts below a thousandth are left out. */
-function partsOf({ breakdown, iterationSeconds }: RunPlan): [string, string][] {
+function listParts({ breakdown, iterationSeconds }: RunPlan): [string, string][] {
   return Object.entries(breakdown)
     .map(([part, seconds]: [string, number]) => [nameOfPart[part as keyof StepBreakdown], seconds] as const)
     .filter(([, seconds]) => seconds >= iterationSeconds / 1000)

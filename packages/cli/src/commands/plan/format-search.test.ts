@@ -1,6 +1,6 @@
 import type { FoundLayout } from '@mtl/planning';
 import { expect, it } from 'vitest';
-import { formatSearch, launchWords, numNodesOf, recordedLayout } from './format-search.js';
+import { chooseNumNodes, formatSearch, launchWords, recordedLayout } from './format-search.js';
 
 /** Settings that no heading names. */
 const usual = { recomputation: 'none', dataParallelShardingStrategy: 'no_shard', sequenceParallel: false };
@@ -14,7 +14,7 @@ it('starts a program on one node or on several, as many processes on each', () =
   const nodes = 'mtl run --nnodes 2 --node-rank 0 --master-addr HOST';
   expect(launched(16)).toBe(`${nodes} --nproc-per-node 8 gpt-train -- --bf16`);
   expect(launched(12)).toBe(`${nodes} --nproc-per-node 6 gpt-train -- --bf16`);
-  expect(numNodesOf(15, 8)).toBe(3);
+  expect(chooseNumNodes(15, 8)).toBe(3);
 });
 
 it('prints commands as a shell reads them, and what they lack', () => {
@@ -37,7 +37,7 @@ it('prints commands as a shell reads them, and what they lack', () => {
 
 it('names all axes of a layout in its heading', () => {
   const plan = { iterationSeconds: 1, teraflopsPerGpu: 1, ranks: [{ memoryBytes: 1 }] };
-  const headingOf = (sizes: object): string | undefined => {
+  const formatHeading = (sizes: object): string | undefined => {
     const candidate = { pipeline: 2, data: 4, microBatch: 1, schedule: '1f1b', chunks: 1, ...sizes };
     const layouts = [{ candidate, plan, words: [] } as unknown as FoundLayout];
     return formatSearch(
@@ -47,15 +47,17 @@ it('names all axes of a layout in its heading', () => {
       .split('\n')
       .find((line) => line.startsWith('1. '));
   };
-  expect(headingOf({ tensor: 2, ...usual })).toBe('1. tensor 2 x pipeline 2 x data 4, 1f1b, micro-batch 1');
-  expect(headingOf({ tensor: 2, context: 4, expert: 8, expertTensor: 1, ...usual })).toBe(
+  expect(formatHeading({ tensor: 2, ...usual })).toBe(
+    '1. tensor 2 x pipeline 2 x data 4, 1f1b, micro-batch 1',
+  );
+  expect(formatHeading({ tensor: 2, context: 4, expert: 8, expertTensor: 1, ...usual })).toBe(
     '1. tensor 2 x context 4 x pipeline 2 x data 4, expert 8, 1f1b, micro-batch 1',
   );
-  expect(headingOf({ tensor: 2, expert: 1, expertTensor: 2, ...usual })).toBe(
+  expect(formatHeading({ tensor: 2, expert: 1, expertTensor: 2, ...usual })).toBe(
     '1. tensor 2 x pipeline 2 x data 4, 1f1b, micro-batch 1, each expert shared by 2',
   );
   expect(
-    headingOf({ tensor: 2, ...usual, sequenceParallel: true, dataParallelShardingStrategy: 'optim' }),
+    formatHeading({ tensor: 2, ...usual, sequenceParallel: true, dataParallelShardingStrategy: 'optim' }),
   ).toBe(
     '1. tensor 2 x pipeline 2 x data 4, 1f1b, micro-batch 1, sequence parallelism, distributed optimizer',
   );

@@ -32,7 +32,7 @@ export function formatSearch(search: LayoutSearch, options: FormatSearchOptions)
   const { numCandidates, numFitting, layouts } = search;
   const { commandWith, accuracy, numNodes, missing } = options;
   const [best] = layouts;
-  const flags = layouts.map(({ words }) => flagsOf(words));
+  const flags = layouts.map(({ words }) => groupFlags(words));
   const common = flags[0]!.filter((flag) => flags.every((others) => others.includes(flag)));
   const all = [...commandWith([]).map(shellWord), ...common].join(' ');
   return [
@@ -44,7 +44,7 @@ export function formatSearch(search: LayoutSearch, options: FormatSearchOptions)
     ...layouts.map((layout, index) =>
       [
         `${wrapText(`${index + 1}. ${describe(layout)}`, { indent })}\n`,
-        `${indent}${costsOf(layout)}\n`,
+        `${indent}${formatCosts(layout)}\n`,
         ...(index === 0
           ? []
           : [`${indent}${wrapText(reason(layout, best!), { indent, taken: indent.length })}\n`]),
@@ -63,7 +63,7 @@ export function formatSearch(search: LayoutSearch, options: FormatSearchOptions)
 }
 
 /** Returns flags with their values, quoted for a shell. */
-function flagsOf(words: readonly string[]): string[] {
+function groupFlags(words: readonly string[]): string[] {
   const flags: string[] = [];
   for (const word of words.map(shellWord)) {
     if (word.startsWith('--')) flags.push(word);
@@ -108,7 +108,7 @@ export const recordedLayout = ({ candidate }: FoundLayout): Readonly<Record<stri
     }),
   );
 
-function costsOf({ plan }: FoundLayout): string {
+function formatCosts({ plan }: FoundLayout): string {
   const memory = Math.max(...plan.ranks.map(wholeMemory));
   return `${formatSeconds(plan.iterationSeconds)}, ${plan.teraflopsPerGpu.toFixed(1)} TFLOP/s per GPU, ${formatBytes(memory)}`;
 }
@@ -140,7 +140,7 @@ export interface LaunchWordsOptions {
 }
 
 /** Returns the number of nodes for `numProcesses` processes, with the same number on each node. */
-export function numNodesOf(numProcesses: number, gpusPerNode: number): number {
+export function chooseNumNodes(numProcesses: number, gpusPerNode: number): number {
   let numNodes = Math.ceil(numProcesses / gpusPerNode);
   while (numProcesses % numNodes !== 0) numNodes++;
   return numNodes;
@@ -149,7 +149,7 @@ export function numNodesOf(numProcesses: number, gpusPerNode: number): number {
 /** Returns the words that start a training program; on several nodes, the words of the first node. */
 export function launchWords({ program, flags, numProcesses, gpusPerNode }: LaunchWordsOptions): string[] {
   if (numProcesses === 1) return [program, ...flags];
-  const numNodes = numNodesOf(numProcesses, gpusPerNode);
+  const numNodes = chooseNumNodes(numProcesses, gpusPerNode);
   const nodes =
     numNodes === 1 ? [] : ['--nnodes', `${numNodes}`, '--node-rank', '0', '--master-addr', 'HOST'];
   const perNode = `${numProcesses / numNodes}`;

@@ -22,7 +22,7 @@ import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption, suggestValues } from '../../command-line/option-values.js';
 import { summaries } from '../summaries.js';
 import { formatPlan } from './format-plan.js';
-import { accuracy, formatSearch, launchWords, numNodesOf, recordedLayout } from './format-search.js';
+import { accuracy, chooseNumNodes, formatSearch, launchWords, recordedLayout } from './format-search.js';
 import { SearchReport } from './search-report.js';
 
 interface PlanFlags {
@@ -101,7 +101,7 @@ async function plan(argv: readonly string[], flags: PlanFlags, command: Command)
   await loadModelBlocks(parsed);
   const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
   refuseMissing(loaded, flags);
-  const profile = profileOf(flags);
+  const profile = chooseProfile(flags);
   const onDevice = withDeviceOfProfile(loaded, profile);
   const configuration = validateConfiguration(onDevice, { worldSize: numProcesses });
   const planned = await planRun(configuration, { profile, memoryBytes: memory });
@@ -109,7 +109,7 @@ async function plan(argv: readonly string[], flags: PlanFlags, command: Command)
   if (flags.check === true && !planned.fits) process.exitCode = 1;
   const isTrainingKnown = isLengthKnown(configuration);
   if (json === true) {
-    process.stdout.write(`${JSON.stringify(jsonOf(planned, isTrainingKnown))}\n`);
+    process.stdout.write(`${JSON.stringify(describePlan(planned, isTrainingKnown))}\n`);
     return;
   }
   const { notices, logging } = configuration;
@@ -132,7 +132,7 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
     parseFlags(argv, { model, unused: { ...unused, 'micro-batch-size': 1 } }),
   );
   refuseMissing(withLoadedFlags(parsed, await readLoadedFlags(parsed)), flags);
-  const profile = profileOf(flags);
+  const profile = chooseProfile(flags);
   const progress = new SearchReport();
   const onProgress = (each: SearchProgress): void => progress.update(each);
   const options = { flags: parsed, numProcesses, profile, memoryBytes, onProgress };
@@ -151,12 +151,12 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
     const layouts = found.layouts.map((layout) => ({
       layout: recordedLayout(layout),
       command: commandWith(layout.words),
-      ...jsonOf(layout.plan, isLengthKnown(layout.configuration)),
+      ...describePlan(layout.plan, isLengthKnown(layout.configuration)),
     }));
     process.stdout.write(`${JSON.stringify({ ...found, layouts })}\n`);
     return;
   }
-  const numNodes = numNodesOf(numProcesses, gpusPerNode);
+  const numNodes = chooseNumNodes(numProcesses, gpusPerNode);
   process.stdout.write(
     formatSearch(found, {
       commandWith,
@@ -182,7 +182,7 @@ function refuseMissing(run: ParsedFlags, { profile, search: isSearch }: PlanFlag
   });
 }
 
-function profileOf({ profile: name, gpusPerNode }: PlanFlags): Profile {
+function chooseProfile({ profile: name, gpusPerNode }: PlanFlags): Profile {
   const profile = openProfile({ name, variables: process.env });
   if (gpusPerNode === undefined) return profile;
   const { hardware } = profile;
@@ -226,7 +226,7 @@ function write(flag: string, file: string, content: string): void {
   }
 }
 
-function jsonOf(planned: RunPlan, isTrainingKnown: boolean): Readonly<Record<string, unknown>> {
+function describePlan(planned: RunPlan, isTrainingKnown: boolean): Readonly<Record<string, unknown>> {
   const { simulation: _, trainingSeconds, ...rest } = planned;
   return isTrainingKnown ? { ...rest, trainingSeconds } : rest;
 }

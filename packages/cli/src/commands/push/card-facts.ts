@@ -6,7 +6,7 @@ import { isJsonObject } from '@mtl/errors/files';
 import { parseRepository, repositoryOfSnapshot } from '@mtl/hub';
 import type { PushedFolder, TrainingFacts } from '@mtl/hub/push';
 import { isRun, metricsPath, type RunStart } from '@mtl/run-records';
-import { readMetricsRecords, readRunRecord, runDirectoryOf } from '@mtl/run-records/internal';
+import { findRunDirectory, readMetricsRecords, readRunRecord } from '@mtl/run-records/internal';
 
 /**
  * Fields of config.json that a model card shows, of GPT-2, Llama and BERT; their names are those of
@@ -25,13 +25,13 @@ const architectureFields = [
  * @throws ConfigurationError MTL_RUN_NONE for a name that is no run
  */
 export function runOfFolder(directory: string, named: string | undefined): string | undefined {
-  if (named !== undefined) return runDirectoryOf(named);
+  if (named !== undefined) return findRunDirectory(named);
   const above = dirname(resolve(directory));
   return isRun(above) ? above : undefined;
 }
 
 /** Returns the sizes of a model from its config.json, as far as they are numbers or words. */
-export function architectureOf({
+export function describeArchitecture({
   directory,
 }: PushedFolder): Readonly<Record<string, string | number>> | undefined {
   const fields = fieldsIn(join(directory, 'config.json'));
@@ -46,7 +46,7 @@ export function architectureOf({
 }
 
 /** Returns the model of the Hub that adapters name as theirs; undefined for other models. */
-export function baseModelOf({ directory }: PushedFolder): string | undefined {
+export function readBaseModel({ directory }: PushedFolder): string | undefined {
   return nameOfModel(fieldsIn(join(directory, 'adapter_config.json'))?.base_model_name_or_path);
 }
 
@@ -71,7 +71,7 @@ function fieldsIn(path: string): Readonly<Record<string, unknown>> | undefined {
  *
  * @throws ConfigurationError MTL_RUN_RECORD
  */
-export function trainingOf(
+export function describeTraining(
   run: string,
 ): { readonly training: TrainingFacts; readonly baseModel: string | undefined } | undefined {
   const record = readRunRecord(run);
@@ -87,7 +87,7 @@ export function trainingOf(
     training: {
       program: `mtl ${last.versions.mtl}`,
       iterations: last.end?.iteration ?? last.trainIterations,
-      flags: flagsOf(last),
+      flags: listFlags(last),
       data: last.datasets.map((each) => ({
         name: basename('prefix' in each ? each.prefix : each.path),
         bytes: 'prefix' in each ? each.binBytes + each.idxBytes : each.bytes,
@@ -99,7 +99,7 @@ export function trainingOf(
   };
 }
 
-function flagsOf({ resolved, flags }: RunStart): Readonly<Record<string, string | number | boolean>> {
+function listFlags({ resolved, flags }: RunStart): Readonly<Record<string, string | number | boolean>> {
   const stated = Object.entries(resolved ?? flags).flatMap(([name, value]) => {
     const isShown =
       typeof value === 'number' || value === true || (typeof value === 'string' && isWord(value));

@@ -5,7 +5,7 @@ import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { summaries } from '../summaries.js';
-import { architectureOf, baseModelOf, runOfFolder, trainingOf } from './card-facts.js';
+import { describeArchitecture, describeTraining, readBaseModel, runOfFolder } from './card-facts.js';
 import { confirm } from './confirm.js';
 
 interface PushFlags {
@@ -51,7 +51,7 @@ async function push(directory: string, name: string, flags: PushFlags): Promise<
   const run = runOfFolder(directory, flags.run);
   const prepared = await preparePush({ directory, name, isPublic: flags.public === true, onMessage: say });
   const { folder, url, existing } = prepared;
-  const found = run === undefined ? undefined : trainingOf(run);
+  const found = run === undefined ? undefined : describeTraining(run);
   const readme =
     folder.readme ??
     modelCard({
@@ -59,8 +59,8 @@ async function push(directory: string, name: string, flags: PushFlags): Promise<
       format: folder.format,
       files: folder.files,
       license,
-      baseModel: flags.baseModel ?? baseModelOf(folder) ?? found?.baseModel,
-      architecture: architectureOf(folder),
+      baseModel: flags.baseModel ?? readBaseModel(folder) ?? found?.baseModel,
+      architecture: describeArchitecture(folder),
       training: found?.training,
     });
   say(readme);

@@ -120,7 +120,7 @@ function launchOptions(program: string, args: readonly string[], flags: RunFlags
     heartbeatLimitMs: flags.heartbeatLimit * 1000,
     joinTimeoutMs: flags.joinTimeout === undefined ? readJoinTimeout(process.env) : flags.joinTimeout * 1000,
     gracePeriodMs: flags.gracePeriod * 1000,
-    secret: secretOf(nnodes),
+    secret: chooseSecret(nnodes),
     jobId: randomUUID(),
     startedMs: Date.now(),
     script: resolveProgram(program),
@@ -132,7 +132,7 @@ function launchOptions(program: string, args: readonly string[], flags: RunFlags
  * Returns the secret of the job: on one host a new one for every job; several hosts must use the same secret,
  * so the user sets it.
  */
-function secretOf(numNodes: number): string {
+function chooseSecret(numNodes: number): string {
   const { MTL_JOB_SECRET: secret, MTL_JOB_SECRET_FILE: file } = process.env;
   return numNodes === 1 && !secret && !file ? randomBytes(32).toString('hex') : readJobSecret(process.env);
 }

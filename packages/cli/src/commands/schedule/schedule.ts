@@ -118,7 +118,7 @@ export function scheduleCommand(): Command {
 function missingFlags(flags: ScheduleFlags): readonly MissingWord[] {
   const { pipelineSchedule: name, compare, stages, microBatches } = flags;
   if (compare !== undefined) return [];
-  chunksOf(flags);
+  countChunks(flags);
   const sizes = [
     { name: '--stages', usage: '--stages P', value: stages },
     { name: '--micro-batches', usage: '--micro-batches M', value: microBatches },
@@ -143,10 +143,10 @@ function runSchedule(flags: ScheduleFlags, command: Command): void {
 }
 
 function runSimulation(flags: ScheduleFlags): void {
-  const schedule = scheduleOf(flags);
+  const schedule = openSchedule(flags);
   const simulation = simulateSchedule({
     schedule,
-    times: passTimesOf(flags, schedule),
+    times: choosePassTimes(flags, schedule),
     activations: { untilInput: 1, untilWeight: flags.keptUntilWeight },
     barrier: flags.barrier,
   });
@@ -196,10 +196,10 @@ function runComparison(name: string, flags: ScheduleFlags, command: Command): vo
 }
 
 /** Returns the schedule with the given name, or from the given file. */
-function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
+function openSchedule(flags: ScheduleFlags): PipelineSchedule {
   const { stages, microBatches, microBatchGroupSize } = flags;
   const name = flags.pipelineSchedule!;
-  const chunks = chunksOf(flags);
+  const chunks = countChunks(flags);
   if (!name.endsWith('.csv')) {
     const size = {
       numStages: stages!,
@@ -220,7 +220,7 @@ function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
   return parseScheduleCsv(readText('--pipeline-schedule', name), { name });
 }
 
-function chunksOf({ chunks, numVirtualStagesPerPipelineRank: same }: ScheduleFlags): number | undefined {
+function countChunks({ chunks, numVirtualStagesPerPipelineRank: same }: ScheduleFlags): number | undefined {
   if (chunks === undefined || same === undefined || chunks === same) return chunks ?? same;
   throw new ConfigurationError(
     'MTL_FLAG_CONFLICT',
@@ -278,7 +278,7 @@ function timesOption(flags: string, description: string): Option {
  * Returns the times of each chunk.
  * @throws ConfigurationError `MTL_FLAG_VALUE` for a list of another length
  */
-function passTimesOf(flags: TimeFlags, schedule: PipelineSchedule): PassTimes {
+function choosePassTimes(flags: TimeFlags, schedule: PipelineSchedule): PassTimes {
   const { placement, actions } = schedule;
   const numHeld = actions.map((_, rank) => placement.filter((other) => other === rank).length);
   const perChunk = (flag: string, values: readonly number[]): readonly number[] => {

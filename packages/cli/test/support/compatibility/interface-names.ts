@@ -21,16 +21,16 @@ export function interfaceNames(): InterfaceNames {
   const { properties } = configFileJsonSchema() as { readonly properties: Readonly<Record<string, unknown>> };
   return {
     trainingFlags: Object.keys(properties).sort(),
-    commandFlags: flagsOf(createProgram()).sort(),
+    commandFlags: listFlags(createProgram()).sort(),
     codes: documentedCodes(),
   };
 }
 
-function flagsOf(command: Command, words: readonly string[] = []): string[] {
+function listFlags(command: Command, words: readonly string[] = []): string[] {
   const own = [...words, command.name()];
   return [
     ...command.options.map(({ long, short }) => [...own, long ?? short].join(' ')),
-    ...command.commands.flatMap((subcommand) => flagsOf(subcommand, own)),
+    ...command.commands.flatMap((subcommand) => listFlags(subcommand, own)),
   ];
 }
 

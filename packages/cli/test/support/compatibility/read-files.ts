@@ -67,11 +67,11 @@ export async function readFiles(): Promise<ReadFiles> {
   const { configuration: configurationFile, run, indexCache } = fixtureFiles;
   const { record, step, validation } = await readRun(run);
   const indexMessages: string[] = [];
-  const ofCache = configurationOf(['--config', configurationFile]);
-  const withoutCache = configurationOf(['--config', configurationFile, '--data-cache-path', 'new-cache']);
+  const ofCache = parseConfiguration(['--config', configurationFile]);
+  const withoutCache = parseConfiguration(['--config', configurationFile, '--data-cache-path', 'new-cache']);
   const samples = {
-    cached: await samplesOf(ofCache, (text) => indexMessages.push(text)),
-    built: await samplesOf(withoutCache, () => {}),
+    cached: await readSamples(ofCache, (text) => indexMessages.push(text)),
+    built: await readSamples(withoutCache, () => {}),
   };
   if (ofCache.data.dataCachePath !== indexCache) throw new Error(`${configurationFile} names another cache`);
   return {
@@ -86,7 +86,7 @@ export async function readFiles(): Promise<ReadFiles> {
   };
 }
 
-function configurationOf(flags: readonly string[]): PretrainingConfiguration {
+function parseConfiguration(flags: readonly string[]): PretrainingConfiguration {
   return validateConfiguration(parseFlags([...flags]));
 }
 
@@ -109,7 +109,7 @@ function savedFlags(configuration: PretrainingConfiguration): Record<string, unk
   return asJson(read);
 }
 
-async function samplesOf(
+async function readSamples(
   configuration: PretrainingConfiguration,
   onMessage: (text: string) => void,
 ): Promise<string> {
@@ -128,13 +128,13 @@ async function resume(
   flags: readonly string[],
 ): Promise<Pick<ReadFiles, 'tensors' | 'progress' | 'resumed' | 'keys'>> {
   const training = await openTraining({
-    configuration: configurationOf(flags),
+    configuration: parseConfiguration(flags),
     corpusDirectory: 'unused',
     stream: { write: () => true },
   });
   try {
     const { optimizer, trainer } = training;
-    const tensors = await digestsOf([...weightTensors(optimizer), ...optimizerTensors(optimizer)]);
+    const tensors = await computeDigests([...weightTensors(optimizer), ...optimizerTensors(optimizer)]);
     const progress = asJson(trainer.progress);
     await training.run();
     const lines = readFileSync('resumed/metrics.jsonl', 'utf8').trim().split('\n');
@@ -145,9 +145,9 @@ async function resume(
       progress,
       resumed: records.map(resumedRecord),
       keys: {
-        step: keysOf(records.find(({ type }) => type === undefined)),
-        validation: keysOf(records.find(({ type }) => type === 'validation')),
-        start: keysOf(record!.starts[0]),
+        step: listKeys(records.find(({ type }) => type === undefined)),
+        validation: listKeys(records.find(({ type }) => type === 'validation')),
+        start: listKeys(record!.starts[0]),
       },
     };
   } finally {
@@ -166,15 +166,15 @@ function resumedRecord(record: MetricsRecord): ResumedRecord {
   };
 }
 
-function keysOf(value: unknown, prefix = ''): string[] {
+function listKeys(value: unknown, prefix = ''): string[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
   return Object.entries(value).flatMap(([key, inner]) => [
     `${prefix}${key}`,
-    ...keysOf(inner, `${prefix}${key}.`),
+    ...listKeys(inner, `${prefix}${key}.`),
   ]);
 }
 
-async function digestsOf(tensors: readonly LogicalTensor[]): Promise<Record<string, string>> {
+async function computeDigests(tensors: readonly LogicalTensor[]): Promise<Record<string, string>> {
   const digests: Record<string, string> = {};
   for (const tensor of tensors) {
     const digest = createHash('sha256')

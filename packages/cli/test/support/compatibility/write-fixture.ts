@@ -12,10 +12,10 @@ import { compatibleVersion } from './compatible-version.js';
 import { interfaceNames } from './interface-names.js';
 import { fixtureFiles, readFiles } from './read-files.js';
 
-const pathOf = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
-const target = pathOf(`fixtures/compatibility/${compatibleVersion}`);
-const mtl = [pathOf('bin/mtl.mjs')];
-const gptTrain = pathOf('../../apps/gpt-train/dist/main.js');
+const locate = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
+const target = locate(`fixtures/compatibility/${compatibleVersion}`);
+const mtl = [locate('bin/mtl.mjs')];
+const gptTrain = locate('../../apps/gpt-train/dist/main.js');
 
 // the shape of a GPT, and every kind of value that a configuration file has: text, number, switch, list
 const configuration = `# written by ${compatibleVersion}

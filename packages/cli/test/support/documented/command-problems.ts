@@ -39,7 +39,7 @@ const models = ['gpt', 'bert'] as const;
  */
 export function commandProblems(words: readonly string[], options: CommandProblemsOptions): string[] {
   const key = JSON.stringify([words, options]);
-  const problems = checked.get(key) ?? problemsOf(words, options);
+  const problems = checked.get(key) ?? listProblems(words, options);
   checked.set(key, problems);
   return problems;
 }
@@ -47,7 +47,7 @@ export function commandProblems(words: readonly string[], options: CommandProble
 /** Problems by command: documents repeat commands. */
 const checked = new Map<string, string[]>();
 
-function problemsOf(words: readonly string[], options: CommandProblemsOptions): string[] {
+function listProblems(words: readonly string[], options: CommandProblemsOptions): string[] {
   const [program, ...argv] = words;
   try {
     if (program === 'mtl') checkMtl(argv, options);
@@ -71,7 +71,7 @@ function commandAt(path: readonly string[]): Command | undefined {
 }
 
 /** Returns the subcommands of `mtl` or of one of its commands; undefined for an unknown one. */
-export const subcommandsOf = (path: readonly string[]): readonly string[] | undefined =>
+export const listSubcommands = (path: readonly string[]): readonly string[] | undefined =>
   commandAt(path)?.commands.map((each) => each.name());
 
 const allOptions = (command: Command): readonly string[] => [

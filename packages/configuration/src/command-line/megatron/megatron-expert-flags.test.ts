@@ -1,6 +1,6 @@
 import { formatError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
-import { errorOf, small } from '../../../test/support/configure.js';
+import { catchError, small } from '../../../test/support/configure.js';
 import { type FlagName, flagNames } from '../../schema/flag-schema.js';
 import { validateConfiguration } from '../../validation/validate-configuration.js';
 import { parseFlags } from '../parse-flags.js';
@@ -82,7 +82,7 @@ describe("Megatron-LM's flags of mixtures of experts", () => {
     ['--moe-router-topk-limited-devices 4', /use --moe-router-num-groups and --moe-router-group-topk/],
     ['--moe-router-padding-for-fp8', /use --bf16/],
   ])('are refused with their reason where it is another: %s', (line, text) => {
-    expect(formatError(errorOf(`${experts} ${line}`))).toMatch(text);
+    expect(formatError(catchError(`${experts} ${line}`))).toMatch(text);
   });
 
   it('reads the lines of published models', () => {

@@ -41,7 +41,7 @@ function written(pages: readonly Page[]): Buffer {
   return Buffer.concat(parts);
 }
 
-function textsOf(
+function readTexts(
   pages: readonly Page[],
   isOptional = false,
   codec: 'UNCOMPRESSED' | 'LZ4_RAW' = 'UNCOMPRESSED',
@@ -75,22 +75,19 @@ const zeroAndOne = [128, 1, 4, 2, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0];
 
 describe('readColumnPages', () => {
   it('decodes every encoding of texts', () => {
-    expect(textsOf([{ encoding: 'plain', numValues: 1, bytes: a }])).toEqual(['a']);
-    expect(textsOf([dictionary, { encoding: 'dictionary', numValues: 3, bytes: [1, 4, 1, 3, 0] }])).toEqual([
-      'b',
-      'b',
-      'a',
-    ]);
-    expect(textsOf([{ encoding: 'deltaLength', numValues: 2, bytes: [...ones, 97, 98] }])).toEqual([
+    expect(readTexts([{ encoding: 'plain', numValues: 1, bytes: a }])).toEqual(['a']);
+    expect(readTexts([dictionary, { encoding: 'dictionary', numValues: 3, bytes: [1, 4, 1, 3, 0] }])).toEqual(
+      ['b', 'b', 'a'],
+    );
+    expect(readTexts([{ encoding: 'deltaLength', numValues: 2, bytes: [...ones, 97, 98] }])).toEqual([
       'a',
       'b',
     ]);
-    expect(textsOf([{ encoding: 'delta', numValues: 2, bytes: [...zeroAndOne, ...ones, 97, 98] }])).toEqual([
-      'a',
-      'ab',
-    ]);
+    expect(readTexts([{ encoding: 'delta', numValues: 2, bytes: [...zeroAndOne, ...ones, 97, 98] }])).toEqual(
+      ['a', 'ab'],
+    );
     const levels = [2, 0, 0, 0, 3, 0b101];
-    expect(textsOf([{ encoding: 'plain', numValues: 3, bytes: [...levels, ...a, ...a] }], true)).toEqual([
+    expect(readTexts([{ encoding: 'plain', numValues: 3, bytes: [...levels, ...a, ...a] }], true)).toEqual([
       'a',
       undefined,
       'a',
@@ -188,7 +185,7 @@ describe('readColumnPages', () => {
     ],
     ['an encoding', /encoding RLE, which is not supported/, [{ encoding: 'rle', numValues: 1, bytes: a }]],
   ])('refuses %s', (_, message, pages, isOptional) => {
-    expect(() => textsOf(pages, isOptional)).toThrow(message);
+    expect(() => readTexts(pages, isOptional)).toThrow(message);
   });
 
   // Each sequence of a block has literals and a copy of at least 4 earlier bytes; the last sequence has
@@ -197,7 +194,7 @@ describe('readColumnPages', () => {
     const page = (bytes: readonly number[], length: number): Page[] => [
       { encoding: 'plain', numValues: 1, bytes, length },
     ];
-    const read = (pages: readonly Page[]) => textsOf(pages, false, 'LZ4_RAW');
+    const read = (pages: readonly Page[]) => readTexts(pages, false, 'LZ4_RAW');
     expect(read(page([0x50, ...a], 5))).toEqual(['a']);
     expect(read(page([0x50, 8, 0, 0, 0, 97, 1, 0, 0x30, 97, 97, 97], 12))).toEqual(['aaaaaaaa']);
     expect(() => read(page([0x50, ...a.slice(0, 4)], 5))).toThrow(/compressed bytes end early/);

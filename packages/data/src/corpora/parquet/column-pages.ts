@@ -79,7 +79,7 @@ export function* readColumnPages(
     if (type === 'DICTIONARY_PAGE') {
       if (dictionary !== undefined || numValues > 0) throw new Error('it has a dictionary in its middle');
       const count = pageValues(dictionary_page_header);
-      dictionary = readPlainTexts(readerOf(decompress(bytes, length, chunk.codec)), count);
+      dictionary = readPlainTexts(makeReader(decompress(bytes, length, chunk.codec)), count);
       continue;
     }
     if (type !== 'DATA_PAGE' && type !== 'DATA_PAGE_V2') {
@@ -108,7 +108,7 @@ function readPageHeader(options: { descriptor: number; position: number; end: nu
   const { descriptor, position, end } = options;
   for (let room = headerBytes; ; room *= 8) {
     const length = Math.min(room, end - position);
-    const reader = readerOf(readBytes({ descriptor, position, length }));
+    const reader = makeReader(readBytes({ descriptor, position, length }));
     try {
       const header = parquetHeader(reader);
       if (reader.offset <= length) return { header, headerLength: reader.offset };
@@ -124,8 +124,8 @@ function pageSizes(
   { uncompressed_page_size, compressed_page_size }: PageHeader,
   available: number,
 ): { length: number; compressedLength: number } {
-  const length = countOf(uncompressed_page_size, 'page size');
-  const compressedLength = countOf(compressed_page_size, 'compressed page size');
+  const length = checkCount(uncompressed_page_size, 'page size');
+  const compressedLength = checkCount(compressed_page_size, 'compressed page size');
   if (compressedLength > available) {
     throw new Error(`it has a page of ${compressedLength} bytes where ${available} are left`);
   }
@@ -136,13 +136,13 @@ function pageSizes(
 }
 
 function pageValues(header: { readonly num_values: number } | undefined): number {
-  const count = countOf(header?.num_values, 'number of values in a page');
+  const count = checkCount(header?.num_values, 'number of values in a page');
   if (count <= maximumPageValues) return count;
   throw new Error(`it has a page of ${count} values; at most ${maximumPageValues} can be read`);
 }
 
 /** Checks that a number of a header or footer is an integer of 0 or more, and below 2^53. */
-export function countOf(value: unknown, name: string): number {
+export function checkCount(value: unknown, name: string): number {
   const count = typeof value === 'bigint' ? Number(value) : value;
   if (Number.isSafeInteger(count) && (count as number) >= 0) return count as number;
   throw new Error(`its ${name} is ${value === undefined ? 'missing' : String(value)}`);
@@ -156,7 +156,7 @@ function readBytes(options: { descriptor: number; position: number; length: numb
   throw new Error('it became shorter while it was read');
 }
 
-function readerOf(bytes: Uint8Array): Reader {
+function makeReader(bytes: Uint8Array): Reader {
   return { view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), offset: 0 };
 }
 
@@ -180,7 +180,7 @@ interface OpenPage {
 /** Opens a page of version 1, in which levels and values are compressed together. */
 function openPage({ header, bytes, length, numValues, chunk }: DataPage): OpenPage {
   const page = decompress(bytes, length, chunk.codec);
-  const reader = readerOf(page);
+  const reader = makeReader(page);
   if (!chunk.isOptional) return { levels: undefined, reader };
   const encoding = header.data_page_header!.definition_level_encoding;
   if (encoding !== 'RLE') {
@@ -195,9 +195,9 @@ function openPage({ header, bytes, length, numValues, chunk }: DataPage): OpenPa
 /** Opens a page of version 2: levels come first and are not compressed; the header counts nulls and rows. */
 function openPageV2({ header, bytes, length, numValues, chunk }: DataPage): OpenPage {
   const settings = header.data_page_header_v2!;
-  const numNulls = countOf(settings.num_nulls, 'number of nulls');
-  const numRows = countOf(settings.num_rows, 'number of rows');
-  const levelBytes = countOf(settings.definition_levels_byte_length, 'length of levels');
+  const numNulls = checkCount(settings.num_nulls, 'number of nulls');
+  const numRows = checkCount(settings.num_rows, 'number of rows');
+  const levelBytes = checkCount(settings.definition_levels_byte_length, 'length of levels');
   if (numRows !== numValues) throw new Error(`it has a page of ${numValues} values for ${numRows} rows`);
   if (settings.repetition_levels_byte_length !== 0) throw new Error('it has repetition levels');
   if (levelBytes > bytes.length || levelBytes > length) {
@@ -208,14 +208,14 @@ function openPageV2({ header, bytes, length, numValues, chunk }: DataPage): Open
   if (nullLevels !== numNulls) throw new Error(`it has ${nullLevels} nulls, its header gives ${numNulls}`);
   const rest = bytes.subarray(levelBytes);
   // A page that has only nulls may lack the compressed empty block of values.
-  if (rest.length === 0 && length === levelBytes) return { levels, reader: readerOf(rest) };
+  if (rest.length === 0 && length === levelBytes) return { levels, reader: makeReader(rest) };
   const codec = settings.is_compressed === false ? 'UNCOMPRESSED' : chunk.codec;
-  return { levels, reader: readerOf(decompress(rest, length - levelBytes, codec)) };
+  return { levels, reader: makeReader(decompress(rest, length - levelBytes, codec)) };
 }
 
 function readLevels(bytes: Uint8Array, numValues: number): Uint8Array {
   const levels = new Uint8Array(numValues);
-  readIntegers(readerOf(bytes), 1, levels);
+  readIntegers(makeReader(bytes), 1, levels);
   return levels;
 }
 
@@ -427,7 +427,7 @@ function lengthOfLz4Block(bytes: Uint8Array): number {
  * decompressor trusts it.
  */
 function snappy(bytes: Uint8Array, length: number): Uint8Array {
-  const announced = readVarInt(readerOf(bytes));
+  const announced = readVarInt(makeReader(bytes));
   if (announced !== length) {
     throw new Error(`it decompresses to ${announced} bytes, its header gives ${length}`);
   }

@@ -14,13 +14,13 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const fixtures = new URL('../../../fixtures/parquet/', import.meta.url);
 const expected = JSON.parse(readFileSync(new URL('texts.json', fixtures), 'utf8')) as string[];
 
-const textsOf = async (path: string, key = 'text'): Promise<string[]> =>
+const readTexts = async (path: string, key = 'text'): Promise<string[]> =>
   Array.from(await readTextColumn({ path, key }), ({ text }) => text);
 
 async function readBytes(bytes: Uint8Array, key?: string): Promise<string[]> {
   const path = join(directory, 'a.parquet');
   writeFileSync(path, bytes);
-  return textsOf(path, key);
+  return readTexts(path, key);
 }
 
 const corpusError = (message: RegExp) =>
@@ -30,28 +30,28 @@ describe('readTextColumn', () => {
   const names = readdirSync(fixtures).filter((name) => name.endsWith('.parquet'));
 
   it.each(names.filter((name) => !/nulls|empty/.test(name)))('reads %s as pyarrow wrote it', async (name) => {
-    expect(await textsOf(fileURLToPath(new URL(name, fixtures)))).toEqual(expected);
+    expect(await readTexts(fileURLToPath(new URL(name, fixtures)))).toEqual(expected);
   });
 
   it.each(names.filter((name) => name.includes('nulls')))('names the row of a null in %s', async (name) => {
     const path = fileURLToPath(new URL(name, fixtures));
-    await expect(textsOf(path)).rejects.toThrow(corpusError(/row 1 of column "text" is null/));
+    await expect(readTexts(path)).rejects.toThrow(corpusError(/row 1 of column "text" is null/));
   });
 
   it.each([
     ['empty', []],
     ['empty-group', ['a', 'b', 'c']],
   ] as const)('reads the row groups without rows of %s.parquet as no texts', async (name, texts) => {
-    expect(await textsOf(fileURLToPath(new URL(`${name}.parquet`, fixtures)))).toEqual(texts);
+    expect(await readTexts(fileURLToPath(new URL(`${name}.parquet`, fixtures)))).toEqual(texts);
   });
 
   it('reports the type of a column that is not one of texts, and which there are', async () => {
     const path = fileURLToPath(new URL('plain.parquet', fixtures));
-    await expect(textsOf(path, 'id')).rejects.toThrow(corpusError(/column "id" is INT32/));
-    await expect(textsOf(path, 'nested')).rejects.toThrow(corpusError(/column "nested" is a struct/));
-    await expect(textsOf(path, 'tags')).rejects.toThrow(corpusError(/column "tags" is a struct, list/));
+    await expect(readTexts(path, 'id')).rejects.toThrow(corpusError(/column "id" is INT32/));
+    await expect(readTexts(path, 'nested')).rejects.toThrow(corpusError(/column "nested" is a struct/));
+    await expect(readTexts(path, 'tags')).rejects.toThrow(corpusError(/column "tags" is a struct, list/));
     // a column inside a struct does not have one row for each document
-    await expect(textsOf(path, 'x')).rejects.toThrow(corpusError(/has no column "x"/));
+    await expect(readTexts(path, 'x')).rejects.toThrow(corpusError(/has no column "x"/));
   });
 
   it('names the row whose bytes are not UTF-8', async () => {

@@ -10,7 +10,7 @@ import {
   type SchemaElement,
 } from 'hyparquet';
 import { corpusError, type OnBadLine, reportBadLine } from '../corpus-error.js';
-import { type ColumnChunk, countOf, readColumnPages } from './column-pages.js';
+import { type ColumnChunk, checkCount, readColumnPages } from './column-pages.js';
 import { loadZstd } from './zstd.js';
 
 const magic = 'PAR1';
@@ -46,14 +46,14 @@ export async function readTextColumn(
   try {
     const chunks = attempt(path, () => openTextColumn({ descriptor, size, ...options }), damage);
     if (chunks.some(({ codec }) => codec === 'ZSTD')) await loadZstd();
-    return textsOf({ ...options, descriptor, chunks });
+    return readTexts({ ...options, descriptor, chunks });
   } catch (error) {
     closeSync(descriptor);
     throw error;
   }
 }
 
-function* textsOf(
+function* readTexts(
   options: ReadTextColumnOptions & { readonly descriptor: number; readonly chunks: readonly ColumnChunk[] },
 ): Generator<ColumnText, void, undefined> {
   const { path, key, onBadRow, descriptor, chunks } = options;
@@ -62,13 +62,13 @@ function* textsOf(
     let row = 0;
     for (const [number, chunk] of chunks.entries()) {
       const pages = readColumnPages(descriptor, chunk);
-      const ofGroup = (error: unknown) => damage(`row group ${number}: ${messageOf(error)}`);
+      const ofGroup = (error: unknown) => damage(`row group ${number}: ${readMessage(error)}`);
       for (;;) {
         const next = attempt(path, () => pages.next(), ofGroup);
         if (next.done) break;
         const { values, end } = next.value;
         for (const value of values) {
-          const text = textOf({ value, decode, row: row++, path, key });
+          const text = decodeRow({ value, decode, row: row++, path, key });
           if (typeof text === 'string') yield { text, bytes: end };
           else reportBadLine(text, onBadRow);
         }
@@ -80,7 +80,7 @@ function* textsOf(
 }
 
 /** Returns the text of a row, or the problem with it. */
-function textOf(options: {
+function decodeRow(options: {
   value: Uint8Array | undefined;
   decode: (text: Uint8Array) => string;
   row: number;
@@ -122,8 +122,8 @@ function utf8Decoder(): (text: Uint8Array) => string {
   };
 }
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-const damage = (error: unknown): string => `is not a readable Parquet file (${messageOf(error)})`;
+const readMessage = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const damage = (error: unknown): string => `is not a readable Parquet file (${readMessage(error)})`;
 
 /** Runs a step; an error without a code is replaced by one with the message of `what`. */
 function attempt<T>(path: string, step: () => T, what: (error: unknown) => string): T {
@@ -162,7 +162,7 @@ function openTextColumn(options: TextColumnOptions): readonly ColumnChunk[] {
     throw new Error(`its schema has ${metadata.schema.length - count} elements too many`);
   }
   const kindOfColumn = ({ children: inside, element }: (typeof children)[number]): string | undefined =>
-    inside.length > 0 ? 'a struct, list or map' : kindOf(element);
+    inside.length > 0 ? 'a struct, list or map' : nameKind(element);
   const wrong = (what: string): Error => {
     const texts = children.filter((each) => kindOfColumn(each) === undefined);
     return wrongColumn(options, { what, texts: texts.map(({ element }) => element.name) });
@@ -177,10 +177,10 @@ function openTextColumn(options: TextColumnOptions): readonly ColumnChunk[] {
     try {
       return columnChunk({ group, key, isOptional, footerStart });
     } catch (cause) {
-      throw new Error(`row group ${i}: ${messageOf(cause)}`, { cause });
+      throw new Error(`row group ${i}: ${readMessage(cause)}`, { cause });
     }
   });
-  const numRows = countOf(metadata.num_rows, 'number of rows');
+  const numRows = checkCount(metadata.num_rows, 'number of rows');
   const total = chunks.reduce((sum, { numValues }) => sum + numValues, 0);
   if (total !== numRows) throw new Error(`its footer gives ${numRows} rows, its row groups have ${total}`);
   checkDisjoint(chunks);
@@ -209,7 +209,12 @@ function readFooter({ descriptor, size }: TextColumnOptions): {
  * Returns the kind of values of a column that does not hold texts; undefined for a column of texts. The
  * column must not have children.
  */
-function kindOf({ type, repetition_type, converted_type, logical_type }: SchemaElement): string | undefined {
+function nameKind({
+  type,
+  repetition_type,
+  converted_type,
+  logical_type,
+}: SchemaElement): string | undefined {
   if (repetition_type === 'REPEATED') return 'a list';
   if (repetition_type !== 'REQUIRED' && repetition_type !== 'OPTIONAL') {
     throw new Error(`it has the repetition ${String(repetition_type)}`);
@@ -254,12 +259,12 @@ function columnChunk(options: {
   if (file_path !== undefined) throw new Error('its columns are in another file');
   const { type, codec, num_values, data_page_offset, dictionary_page_offset } = meta_data!;
   if (type !== 'BYTE_ARRAY') throw new Error('its type differs from the schema');
-  const numRows = countOf(group.num_rows, 'number of rows');
-  const numValues = countOf(num_values, 'number of values');
+  const numRows = checkCount(group.num_rows, 'number of rows');
+  const numValues = checkCount(num_values, 'number of values');
   if (numValues !== numRows) throw new Error(`its column has ${numValues} values for ${numRows} rows`);
-  const dataStart = countOf(data_page_offset, 'data page offset');
-  const start = countOf(dictionary_page_offset ?? 0, 'dictionary page offset') || dataStart;
-  const length = countOf(meta_data!.total_compressed_size, 'compressed size');
+  const dataStart = checkCount(data_page_offset, 'data page offset');
+  const start = checkCount(dictionary_page_offset ?? 0, 'dictionary page offset') || dataStart;
+  const length = checkCount(meta_data!.total_compressed_size, 'compressed size');
   // if there are no rows, pyarrow writes only a dictionary page, and 0 as the offset of the missing data page
   const isBeforeData = start <= dataStart || numValues === 0;
   const isInFile = start >= magic.length && start + length <= footerStart;

@@ -1,5 +1,5 @@
 import { type GptModelConfiguration, gptBlock, type LoraTarget } from '@mtl/models';
-import { headSizeOf } from '@mtl/models/internal';
+import { computeHeadSize } from '@mtl/models/internal';
 import { qkvColumns } from '../../huggingface/gpt-weight-names.js';
 import type { WeightNames } from '../../huggingface/mapped-weights.js';
 import type { GptTypeName } from '../../huggingface/model-types.js';
@@ -34,7 +34,8 @@ const matrices: Readonly<Record<LoraTarget, readonly string[]>> = {
   expertsFc2: ['ffn_down_exps'],
 };
 
-const productOf = (sizes: readonly number[]): number => sizes.reduce((product, size) => product * size, 1);
+const computeProduct = (sizes: readonly number[]): number =>
+  sizes.reduce((product, size) => product * size, 1);
 
 /** Maps a factor that files have once for each of several matrices. */
 const repeated = (
@@ -73,19 +74,19 @@ function upMapping(
   if (!rotatesNeighbours(modelType) || (target !== 'query' && target !== 'key')) return same;
   const { numGroups = model.numAttentionHeads } = gptBlock(model).attention;
   const numHeads = target === 'query' ? model.numAttentionHeads : numGroups;
-  return pairedRows(copied(same), { heads: [numHeads], headSize: headSizeOf(model) });
+  return pairedRows(copied(same), { heads: [numHeads], headSize: computeHeadSize(model) });
 }
 
 /** Returns the mappings of the factors of all experts of a layer: A [E, r, I] and B [E, O, r]. */
 function expertMappings(
   { down, up }: AdaptedWeight,
-  sourcesOf: (factor: 'a' | 'b', shape: readonly number[]) => readonly HuggingFaceTensor[],
+  makeSources: (factor: 'a' | 'b', shape: readonly number[]) => readonly HuggingFaceTensor[],
 ): WeightMapping[] {
   const [numExperts] = down.globalShape as readonly number[];
   const outputs = up.globalShape.at(-2)!;
-  const ups = sourcesOf('b', [numExperts!, outputs, up.globalShape.at(-1)!]);
+  const ups = makeSources('b', [numExperts!, outputs, up.globalShape.at(-1)!]);
   return [
-    repeated(down.name, sourcesOf('a', down.globalShape), down.globalShape),
+    repeated(down.name, makeSources('a', down.globalShape), down.globalShape),
     ups.length === 1
       ? sameLayout(up.name, ups[0]!, up.globalShape)
       : sideBySide(up.name, ups, { numGroups: numExperts!, globalShape: up.globalShape }),
@@ -106,13 +107,13 @@ export function ggufLoraNames(
 ): WeightNames {
   const mappings = adaptedWeights(model, lora).flatMap((adapted): WeightMapping[] => {
     const { layer, target, isOfExperts, down, up } = adapted;
-    const sourcesOf = (factor: 'a' | 'b', shape: readonly number[]) =>
+    const makeSources = (factor: 'a' | 'b', shape: readonly number[]) =>
       matrices[target].map((matrix) => ({ name: `blk.${layer}.${matrix}.weight.lora_${factor}`, shape }));
-    if (isOfExperts) return expertMappings(adapted, sourcesOf);
-    const outputs = productOf(up.globalShape.slice(0, -1));
-    const [source] = sourcesOf('b', [outputs, up.globalShape.at(-1)!]);
+    if (isOfExperts) return expertMappings(adapted, makeSources);
+    const outputs = computeProduct(up.globalShape.slice(0, -1));
+    const [source] = makeSources('b', [outputs, up.globalShape.at(-1)!]);
     return [
-      sameLayout(down.name, sourcesOf('a', down.globalShape)[0]!),
+      sameLayout(down.name, makeSources('a', down.globalShape)[0]!),
       upMapping(adapted, source!, { modelType, model }),
     ];
   });

@@ -4,10 +4,10 @@ import type { GptModelConfiguration } from '@mtl/models';
 import type { HuggingFaceOrigin } from '../../huggingface/huggingface-origin.js';
 import { mappedWeightSources } from '../../huggingface/mapped-weights.js';
 import { isAdapter, type LoraConfiguration } from '../../lora/lora-configuration.js';
-import { loraSpecificationOf } from '../../lora/lora-modules.js';
-import { architectureOf, checkArchitecture, modelTypeFor } from '../architectures.js';
+import { specifyLora } from '../../lora/lora-modules.js';
+import { checkArchitecture, findArchitecture, modelTypeFor } from '../architectures.js';
 import { float32, text, uint32 } from '../metadata.js';
-import { tensorOf } from '../tensor-of.js';
+import { makeGgufTensor } from '../tensor-of.js';
 import { writeGgufFile } from '../write-gguf-file.js';
 import { ggufLoraNames } from './lora-weight-names.js';
 
@@ -46,7 +46,7 @@ export async function writeGgufLora(options: WriteGgufLoraOptions): Promise<void
       },
     );
   }
-  const { scale } = loraSpecificationOf(lora, model);
+  const { scale } = specifyLora(lora, model);
   const sources = mappedWeightSources({
     names: ggufLoraNames(modelType, model, lora),
     tensors: tensors.filter((tensor) => isAdapter(tensor.name)),
@@ -56,7 +56,7 @@ export async function writeGgufLora(options: WriteGgufLoraOptions): Promise<void
   await writeGgufFile({
     path,
     metadata: {
-      'general.architecture': text(architectureOf(modelType).name),
+      'general.architecture': text(findArchitecture(modelType).name),
       'general.type': text('adapter'),
       ...(name === undefined ? {} : { 'general.name': text(name) }),
       'general.file_type': uint32(0),
@@ -64,6 +64,6 @@ export async function writeGgufLora(options: WriteGgufLoraOptions): Promise<void
       // llama.cpp scales by alpha / rank
       'adapter.lora.alpha': float32(scale * lora.rank),
     },
-    tensors: sources.map((source) => tensorOf(source, 'F32')),
+    tensors: sources.map((source) => makeGgufTensor(source, 'F32')),
   });
 }

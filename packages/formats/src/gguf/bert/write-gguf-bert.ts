@@ -5,7 +5,7 @@ import { mappedWeightSources } from '../../huggingface/mapped-weights.js';
 import { generalMetadata } from '../general-metadata.js';
 import { bool, float32, type Metadata, uint32 } from '../metadata.js';
 import { type GgufDtype, replacedTypesNotice, storedType } from '../stored-dtypes.js';
-import { tensorOf } from '../tensor-of.js';
+import { makeGgufTensor } from '../tensor-of.js';
 import type { TokenizerFiles } from '../tokenizer/tokenizer-files.js';
 import { wordPieceMetadata } from '../tokenizer/word-piece-metadata.js';
 import { writeGgufFile } from '../write-gguf-file.js';
@@ -91,7 +91,7 @@ export async function writeGgufBert(options: WriteGgufBertOptions): Promise<read
     dtype: 'F32',
     fileName: (name) => name,
   });
-  const written = sources.map((source) => tensorOf(source, storedType(source, dtype, typed)));
+  const written = sources.map((source) => makeGgufTensor(source, storedType(source, dtype, typed)));
   const notice = replacedTypesNotice(written, dtype, typed);
   await writeGgufFile({
     path,

@@ -25,7 +25,7 @@ interface Sums {
 }
 
 /** Returns the weights of values in the error: their magnitudes plus the root of their mean square. */
-function weightsOf(values: Float32Array): Float32Array {
+function computeWeights(values: Float32Array): Float32Array {
   let squares = 0;
   for (const value of values) squares = fround(squares + fround(value * value));
   const mean = fround(sqrt(fround(squares / values.length)));
@@ -58,7 +58,7 @@ function leastSquares(
 }
 
 /** Returns the weighted squared error of values as `scale * level + minimum`. */
-function errorOf(
+function computeError(
   levels: Uint8Array,
   {
     values,
@@ -85,7 +85,7 @@ function errorOf(
  */
 export function searchAffineLevels(values: Float32Array, search: LevelSearch): AffineLevels {
   const { maxLevel, firstStep, numSteps } = search;
-  const weights = weightsOf(values);
+  const weights = computeWeights(values);
   let [least, most] = [values[0]!, values[0]!];
   let sums: Sums = { weights: weights[0]!, values: fround(weights[0]! * values[0]!) };
   for (let index = 1; index < values.length; index++) {
@@ -107,14 +107,14 @@ export function searchAffineLevels(values: Float32Array, search: LevelSearch): A
   const first = fround(maxLevel / range());
   round(first);
   let best = { scale: fround(1 / first), minimum: least, levels: levels.slice() };
-  let bestError = errorOf(levels, { values, weights, scale: best.scale, minimum: least });
+  let bestError = computeError(levels, { values, weights, scale: best.scale, minimum: least });
   const stepSize = fround(0.1);
   for (let step = 0; step <= numSteps; step++) {
     const wider = fround(fround(firstStep + fround(stepSize * step)) + maxLevel);
     round(fround(wider / range()));
     const found = leastSquares(levels, { values, weights, sums });
     if (found === undefined) continue;
-    const error = errorOf(levels, { values, weights, ...found });
+    const error = computeError(levels, { values, weights, ...found });
     if (error >= bestError) continue;
     best = { ...found, levels: levels.slice() };
     bestError = error;

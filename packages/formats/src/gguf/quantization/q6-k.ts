@@ -14,7 +14,7 @@ const unitStart = 208;
 // the bounds below which ggml takes all values of a block as zeros
 const least = fround(1e-15);
 
-const levelOf = (value: number, inverse: number): number =>
+const computeLevel = (value: number, inverse: number): number =>
   clamp(roundEven(fround(inverse * value)), -32, 31);
 
 /** The scale of 16 values and the factor that gives their levels; without factor the levels are 0. */
@@ -27,14 +27,14 @@ interface Scale {
  * Returns the scale of 16 values: of candidates that map the value of largest magnitude to about -32, the
  * one whose levels fit best, with the squares of the values as weights.
  */
-function scaleOf(values: Float32Array): Scale {
+function chooseScale(values: Float32Array): Scale {
   const largest = valueOfLargestMagnitude(values, 0, values.length);
   if (abs(largest) < least) return { scale: 0, inverse: undefined };
   const fitted = (inverse: number): { readonly products: number; readonly squares: number } => {
     let [products, squares] = [0, 0];
     for (let index = 0; index < values.length; index++) {
       const value = values[index]!;
-      const level = levelOf(value, inverse);
+      const level = computeLevel(value, inverse);
       const weight = fround(value * value);
       products = fround(products + fround(fround(weight * value) * level));
       squares = fround(squares + fround(fround(weight * level) * level));
@@ -60,9 +60,9 @@ function scaleOf(values: Float32Array): Scale {
 }
 
 /** Returns the scales of the sub-blocks of a block. */
-const scalesOf = (block: Float32Array): readonly Scale[] =>
+const chooseScales = (block: Float32Array): readonly Scale[] =>
   Array.from({ length: superBlockValues / subBlockValues }, (_, index) =>
-    scaleOf(block.subarray(index * subBlockValues, (index + 1) * subBlockValues)),
+    chooseScale(block.subarray(index * subBlockValues, (index + 1) * subBlockValues)),
   );
 
 /** Writes the scales of a block; returns false if all its values count as zeros. */
@@ -79,7 +79,7 @@ function encodeScales(found: readonly Scale[], view: DataView, at: number): bool
 }
 
 /** Returns the levels 0 to 63 of a block whose scales are written at `at`. */
-function levelsOf(
+function computeLevels(
   block: Float32Array,
   { found, view, at }: { readonly found: readonly Scale[]; readonly view: DataView; readonly at: number },
 ): Uint8Array {
@@ -90,7 +90,7 @@ function levelsOf(
     if (scale !== 0) return 32 + clamp(roundEven(fround(value / scale)), -32, 31);
     // every value of the sub-block is 0 then, and the reference keeps the levels it found
     const { inverse } = found[sub]!;
-    return inverse === undefined ? 0 : 32 + levelOf(value, inverse);
+    return inverse === undefined ? 0 : 32 + computeLevel(value, inverse);
   });
 }
 
@@ -105,9 +105,9 @@ export const q6K: Codec = {
     const view = new DataView(bytes.buffer);
     for (let start = 0, at = 0; start < values.length; start += superBlockValues, at += blockBytes) {
       const block = values.subarray(start, start + superBlockValues);
-      const found = scalesOf(block);
+      const found = chooseScales(block);
       if (!encodeScales(found, view, at)) continue;
-      const levels = levelsOf(block, { found, view, at });
+      const levels = computeLevels(block, { found, view, at });
       for (let index = 0; index < superBlockValues / 2; index++) {
         // 64 bytes hold 128 levels: two rows of 32 in the low bits, the next two in the high bits
         const first = 128 * Math.floor(index / 64) + (index % 64);

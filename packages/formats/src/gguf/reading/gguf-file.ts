@@ -7,10 +7,10 @@ import type { WeightFiles, WeightTerms } from '../../huggingface/weight-files.js
 import { codecs } from '../quantization/codecs.js';
 import {
   bytesOfValues,
+  findTensorType,
   fitsRows,
   rowLength,
   type TensorType,
-  tensorTypeOf,
   tensorTypes,
 } from '../tensor-types.js';
 import { type GgufHeader, HeaderCutOff, HeaderDefect, parseHeader, type ReadValue } from './parse-header.js';
@@ -72,11 +72,11 @@ async function readHeader(handle: FileHandle, path: string, fileBytes: number): 
 }
 
 /** Returns the tensors by name, after checks that each is within the file and none overlap. */
-function entriesOf({ tensors, dataStart, alignment }: GgufHeader, path: string, fileBytes: number) {
+function indexEntries({ tensors, dataStart, alignment }: GgufHeader, path: string, fileBytes: number) {
   const entries = new Map<string, GgufEntry>();
   let end = 0;
   for (const { name, shape, typeId, offset } of tensors.toSorted((a, b) => a.offset - b.offset)) {
-    const type = tensorTypeOf(typeId);
+    const type = findTensorType(typeId);
     const dtype = type && dtypes[type];
     if (type === undefined || dtype === undefined) {
       throw new CheckpointError(
@@ -117,7 +117,7 @@ export class GgufFile implements WeightFiles {
   private constructor(path: string, handle: FileHandle, header: GgufHeader, fileBytes: number) {
     this.path = path;
     this.metadata = header.metadata;
-    this.tensors = entriesOf(header, path, fileBytes);
+    this.tensors = indexEntries(header, path, fileBytes);
     this.#handle = handle;
   }
 

@@ -162,7 +162,7 @@ function readTensor(cursor: Cursor): TensorInfo {
   return { name, shape: sizes.map(Number).reverse(), typeId, offset: Number(offset) };
 }
 
-function alignmentOf(metadata: ReadonlyMap<string, ReadValue>): number {
+function readAlignment(metadata: ReadonlyMap<string, ReadValue>): number {
   const alignment = metadata.get('general.alignment') ?? defaultAlignment;
   const isValid =
     typeof alignment === 'number' &&
@@ -204,7 +204,7 @@ export function parseHeader(bytes: Uint8Array, fileBytes: number): GgufHeader {
     names.add(tensor.name);
     tensors.push(tensor);
   }
-  const alignment = alignmentOf(metadata);
+  const alignment = readAlignment(metadata);
   const dataStart = Math.ceil(cursor.position / alignment) * alignment;
   return { metadata, tensors, dataStart, alignment };
 }

@@ -1,6 +1,6 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { GptModelConfiguration } from '@mtl/models';
-import { headSizeOf } from '@mtl/models/internal';
+import { computeHeadSize } from '@mtl/models/internal';
 import { checkWeightSizes } from '../../huggingface/check-weight-sizes.js';
 import { parseGptConfiguration } from '../../huggingface/gpt-configuration.js';
 import type { HuggingFaceOrigin } from '../../huggingface/huggingface-origin.js';
@@ -59,11 +59,11 @@ async function withScaling(stated: Fields, file: GgufFile, fields: MetadataField
   }
   const bytes = await file.read({ name, requireFinite: true });
   const factors = new Float32Array(bytes.slice().buffer);
-  const candidates = [null, ...scalingsOf(factors, Number(stated.rope_theta))];
+  const candidates = [null, ...listScalings(factors, Number(stated.rope_theta))];
   for (const rope_scaling of candidates) {
     const config = { ...stated, rope_scaling };
     const { configuration } = parseGptConfiguration(new JsonFields(file.path, config), padding);
-    if (headSizeOf(configuration) !== 2 * factors.length) break;
+    if (computeHeadSize(configuration) !== 2 * factors.length) break;
     const expected = frequencyDivisors(configuration) ?? new Float32Array(factors.length).fill(1);
     const isEqual = expected.every((factor, index) => Math.abs(factor - factors[index]!) <= 1e-6 * factor);
     if (isEqual) return config;
@@ -79,7 +79,7 @@ async function withScaling(stated: Fields, file: GgufFile, fields: MetadataField
  * wavelengths, and a wavelength between the bounds gives the original number of positions. Without one there,
  * the usual numbers are tried, of which any one that fits is right.
  */
-function scalingsOf(factors: Float32Array, base: number): readonly Fields['rope_scaling'][] {
+function listScalings(factors: Float32Array, base: number): readonly Fields['rope_scaling'][] {
   const factor = shortestDecimal(Math.max(...factors));
   const positions = [...factors].flatMap((own, pair) => {
     if (own <= 1 || own >= factor) return [];

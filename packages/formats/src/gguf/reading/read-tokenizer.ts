@@ -1,4 +1,4 @@
-import { preTokenizerOf } from '../tokenizer/pre-tokenizers.js';
+import { makePreTokenizer } from '../tokenizer/pre-tokenizers.js';
 import { tokenKinds } from '../tokenizer/token-list.js';
 import { ggufInvalid } from './gguf-file.js';
 import type { MetadataFields } from './metadata-fields.js';
@@ -102,7 +102,7 @@ function tokensAround(
 export function readTokenizer(fields: MetadataFields, vocabularySize: number): ReadTokenizer {
   const model = fields.text('tokenizer.ggml.model');
   const pre = fields.text('tokenizer.ggml.pre') ?? 'default';
-  const splitting = preTokenizerOf(pre);
+  const splitting = makePreTokenizer(pre);
   if (model !== 'gpt2' || splitting === undefined) {
     const kind = model === 'gpt2' ? `the pre-tokenizer ${pre}` : `the kind ${model ?? 'none'}`;
     return none(

@@ -17,7 +17,7 @@ const remedy = 'write the model with --save-hf DIR, which takes any tokenizer';
 const refused = (problem: string, expected: string) => tokenizerRefused(problem, expected, remedy);
 
 /** Returns the parts of a component that may be a Sequence. */
-function partsOf(component: unknown, field: string): readonly JsonObject[] {
+function listComponents(component: unknown, field: string): readonly JsonObject[] {
   if (!isJsonObject(component)) return [];
   const parts = component.type === 'Sequence' ? component[field] : [component];
   return Array.isArray(parts) ? parts.filter(isJsonObject) : [];
@@ -42,7 +42,7 @@ function checkParts({ model, normalizer }: JsonObject): readonly string[] {
       'a tokenizer.json without dropout, continuing_subword_prefix and end_of_word_suffix',
     );
   }
-  const normalizers = partsOf(normalizer, 'normalizers').map((part) => String(part.type));
+  const normalizers = listComponents(normalizer, 'normalizers').map((part) => String(part.type));
   const unknown = normalizers.find((name) => name !== 'NFC');
   if (unknown !== undefined) {
     throw refused(`llama.cpp has no normalizer ${unknown} for byte-level BPE`, 'no normalizer, or NFC');
@@ -58,7 +58,7 @@ function tokensAround({ post_processor }: JsonObject): {
   readonly after: string[];
 } {
   const [before, after]: [string[], string[]] = [[], []];
-  for (const part of partsOf(post_processor, 'processors')) {
+  for (const part of listComponents(post_processor, 'processors')) {
     if (part.type === 'ByteLevel') continue;
     if (part.type !== 'TemplateProcessing' || !Array.isArray(part.single)) {
       throw refused(
@@ -76,13 +76,13 @@ function tokensAround({ post_processor }: JsonObject): {
 }
 
 /** Returns the tokens by id, and the ids by token. */
-function tokensOf(json: JsonObject): { byId: Map<number, ListedToken>; idOf: Map<string, number> } {
+function listTokens(json: JsonObject): { byId: Map<number, ListedToken>; idByToken: Map<string, number> } {
   const { vocab } = json.model as { readonly vocab: Readonly<Record<string, number>> };
   const byId = new Map<number, ListedToken>();
-  const idOf = new Map<string, number>();
+  const idByToken = new Map<string, number>();
   for (const [token, id] of Object.entries(vocab)) {
     byId.set(id, { text: token, kind: tokenKinds.normal });
-    idOf.set(token, id);
+    idByToken.set(token, id);
   }
   for (const added of Array.isArray(json.added_tokens) ? json.added_tokens.filter(isJsonObject) : []) {
     const { id, content, special, single_word, lstrip, rstrip } = added as Record<string, unknown>;
@@ -96,19 +96,19 @@ function tokensOf(json: JsonObject): { byId: Map<number, ListedToken>; idOf: Map
       text: content as string,
       kind: special === true ? tokenKinds.control : tokenKinds.userDefined,
     });
-    idOf.set(content as string, id as number);
+    idByToken.set(content as string, id as number);
   }
-  return { byId, idOf };
+  return { byId, idByToken };
 }
 
 /** Returns the merges as texts of two tokens with a space between them. */
-function mergesOf(json: JsonObject): readonly string[] {
+function readMerges(json: JsonObject): readonly string[] {
   const { merges } = json.model as { readonly merges?: unknown };
   const listed = Array.isArray(merges) ? merges : [];
   return listed.map((merge) => (Array.isArray(merge) ? merge.join(' ') : String(merge)));
 }
 
-function nameOf(found: FoundPreTokenizer): string {
+function namePreTokenizer(found: FoundPreTokenizer): string {
   if ('name' in found) return found.name;
   throw refused(
     `llama.cpp has no pre-tokenizer with the pattern ${found.unknown}`,
@@ -119,19 +119,19 @@ function nameOf(found: FoundPreTokenizer): string {
 /** Returns the special tokens, and whether texts begin and end with some. */
 function specialTokens(
   { json, settings, endTokens }: ByteLevelTokenizerJson,
-  idOf: ReadonlyMap<string, number>,
+  idByToken: ReadonlyMap<string, number>,
 ): Metadata {
   const around = tokensAround(json);
   const idNamed = (name: string): number | undefined => {
     const token = tokenText(settings[name]);
-    return token === undefined ? undefined : idOf.get(token);
+    return token === undefined ? undefined : idByToken.get(token);
   };
-  const begin = around.before.length > 0 ? idOf.get(around.before[0]!) : idNamed('bos_token');
+  const begin = around.before.length > 0 ? idByToken.get(around.before[0]!) : idNamed('bos_token');
   const [end = idNamed('eos_token'), endOfTurn] = endTokens;
   const isKnown =
     around.before.length <= 1 &&
     around.after.length <= 1 &&
-    (around.after.length === 0 || idOf.get(around.after[0]!) === end);
+    (around.after.length === 0 || idByToken.get(around.after[0]!) === end);
   if (!isKnown) {
     throw refused(
       `llama.cpp does not put ${[...around.before, ...around.after].join(' ')} around texts`,
@@ -167,20 +167,20 @@ export function bytePairMetadata(tokenizer: ByteLevelTokenizerJson): {
 } {
   const { json, vocabularySize } = tokenizer;
   const notices = checkParts(json);
-  const merges = mergesOf(json);
+  const merges = readMerges(json);
   const found = findPreTokenizer({
     preTokenizer: json.pre_tokenizer,
     ignoresMerges: (json.model as JsonObject).ignore_merges === true,
     hasMerges: merges.length > 0,
   });
-  const { byId, idOf } = tokensOf(json);
+  const { byId, idByToken } = listTokens(json);
   return {
     metadata: {
       'tokenizer.ggml.model': text('gpt2'),
-      'tokenizer.ggml.pre': text(nameOf(found)),
+      'tokenizer.ggml.pre': text(namePreTokenizer(found)),
       ...tokenListMetadata(byId, vocabularySize),
       'tokenizer.ggml.merges': texts(merges),
-      ...specialTokens(tokenizer, idOf),
+      ...specialTokens(tokenizer, idByToken),
     },
     notices,
   };

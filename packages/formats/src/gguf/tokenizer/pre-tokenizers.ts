@@ -51,7 +51,7 @@ const isObject = (value: unknown): value is Component =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Returns the pattern of a pre-tokenizer, or undefined where it has a component that cannot be described. */
-function patternOf(preTokenizer: unknown): string | undefined {
+function findPattern(preTokenizer: unknown): string | undefined {
   if (!isObject(preTokenizer)) return undefined;
   const parts = preTokenizer.type === 'Sequence' ? preTokenizer.pretokenizers : [preTokenizer];
   if (!Array.isArray(parts)) return undefined;
@@ -83,7 +83,7 @@ export type FoundPreTokenizer = { readonly name: string } | { readonly unknown: 
 
 /** Returns the name of a way of splitting in llama.cpp. */
 export function findPreTokenizer({ preTokenizer, ignoresMerges, hasMerges }: Splitting): FoundPreTokenizer {
-  const pattern = patternOf(preTokenizer);
+  const pattern = findPattern(preTokenizer);
   if (pattern !== undefined && !hasMerges) return { name: anySplitting };
   const found = known.find(
     (one) => one.pattern === pattern && (one.ignoresMerges ?? false) === ignoresMerges,
@@ -97,7 +97,9 @@ export function findPreTokenizer({ preTokenizer, ignoresMerges, hasMerges }: Spl
 export const preTokenizerNames: readonly string[] = known.map(({ name }) => name);
 
 /** Returns the tokenizer.json components of a way of splitting; undefined for an unknown name. */
-export function preTokenizerOf(name: string): { preTokenizer: unknown; ignoresMerges: boolean } | undefined {
+export function makePreTokenizer(
+  name: string,
+): { preTokenizer: unknown; ignoresMerges: boolean } | undefined {
   const found = known.find((one) => one.name === name);
   if (found === undefined) return undefined;
   const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true };

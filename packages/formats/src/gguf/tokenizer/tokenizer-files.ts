@@ -18,7 +18,7 @@ export const tokenizerRefused = (problem: string, expected: string, remedy: stri
  *
  * @throws CheckpointError MTL_GGUF_TOKENIZER where it cannot be read
  */
-export function textOf(files: TokenizerFiles, name: string): string | undefined {
+export function readText(files: TokenizerFiles, name: string): string | undefined {
   const source = files[name];
   if (source === undefined) return undefined;
   if (typeof source !== 'string') return source.contents;
@@ -38,8 +38,8 @@ export function textOf(files: TokenizerFiles, name: string): string | undefined 
  *
  * @throws CheckpointError MTL_GGUF_TOKENIZER where it cannot be read, or holds no JSON object
  */
-export function objectOf(files: TokenizerFiles, name: string): JsonObject | undefined {
-  const contents = textOf(files, name);
+export function readObject(files: TokenizerFiles, name: string): JsonObject | undefined {
+  const contents = readText(files, name);
   if (contents === undefined) return undefined;
   let value: unknown;
   try {
@@ -65,12 +65,12 @@ export function tokenText(value: unknown): string | undefined {
  * Returns the chat template of the tokenizer's files: chat_template.jinja, or `chat_template` of
  * tokenizer_config.json or chat_template.json, where a list has it under the name `default`.
  */
-export function chatTemplateOf(files: TokenizerFiles): string | undefined {
-  const separate = textOf(files, 'chat_template.jinja');
+export function readTemplate(files: TokenizerFiles): string | undefined {
+  const separate = readText(files, 'chat_template.jinja');
   if (separate !== undefined) return separate;
   const stated =
-    objectOf(files, 'tokenizer_config.json')?.chat_template ??
-    objectOf(files, 'chat_template.json')?.chat_template;
+    readObject(files, 'tokenizer_config.json')?.chat_template ??
+    readObject(files, 'chat_template.json')?.chat_template;
   if (!Array.isArray(stated)) return typeof stated === 'string' ? stated : undefined;
   const listed = stated.filter(isJsonObject);
   const found =

@@ -1,7 +1,7 @@
 import { isJsonObject } from '@mtl/errors/files';
 import { type Metadata, text } from '../metadata.js';
 import { bytePairMetadata } from './byte-pair-metadata.js';
-import { chatTemplateOf, objectOf, type TokenizerFiles, tokenizerRefused } from './tokenizer-files.js';
+import { readObject, readTemplate, type TokenizerFiles, tokenizerRefused } from './tokenizer-files.js';
 
 /** Metadata, and notices for the user. */
 interface DescribedTokenizer {
@@ -25,7 +25,7 @@ export function tokenizerMetadata({
   readonly vocabularySize: number;
   readonly endTokens: readonly number[];
 }): DescribedTokenizer {
-  const json = objectOf(files, 'tokenizer.json');
+  const json = readObject(files, 'tokenizer.json');
   if (Object.keys(files).length === 0) {
     throw tokenizerRefused(
       'the model has no tokenizer, and llama.cpp ends programs that load it without one',
@@ -40,9 +40,9 @@ export function tokenizerMetadata({
       'save the tokenizer with AutoTokenizer of the transformers library (save_pretrained)',
     );
   }
-  const settings = objectOf(files, 'tokenizer_config.json') ?? {};
+  const settings = readObject(files, 'tokenizer_config.json') ?? {};
   const { metadata, notices } = bytePairMetadata({ json, settings, vocabularySize, endTokens });
-  const template = chatTemplateOf(files);
+  const template = readTemplate(files);
   return {
     metadata: {
       ...metadata,

@@ -3,15 +3,15 @@ import { bool, type Metadata, text, uint32 } from '../metadata.js';
 import { type ListedToken, tokenKinds, tokenListMetadata } from './token-list.js';
 import {
   type JsonObject,
-  objectOf,
+  readObject,
+  readText,
   type TokenizerFiles,
-  textOf,
   tokenizerRefused,
 } from './tokenizer-files.js';
 
 /** A WordPiece vocabulary: ids by token, and how texts are normalised before they are split. */
 interface WordPiece {
-  readonly idOf: ReadonlyMap<string, number>;
+  readonly idByToken: ReadonlyMap<string, number>;
   readonly lowersCase: boolean;
   readonly stripsAccents: boolean;
 }
@@ -52,13 +52,13 @@ function ofJson(json: JsonObject): WordPiece {
     );
   }
   const { lowercase, strip_accents: strips } = normalizer as JsonObject;
-  const idOf = new Map(Object.entries(vocab as Readonly<Record<string, number>>));
+  const idByToken = new Map(Object.entries(vocab as Readonly<Record<string, number>>));
   for (const added of Array.isArray(json.added_tokens) ? json.added_tokens.filter(isJsonObject) : []) {
-    idOf.set(String(added.content), Number(added.id));
+    idByToken.set(String(added.content), Number(added.id));
   }
   const lowersCase = lowercase !== false;
   // null means: as letter case
-  return { idOf, lowersCase, stripsAccents: typeof strips === 'boolean' ? strips : lowersCase };
+  return { idByToken, lowersCase, stripsAccents: typeof strips === 'boolean' ? strips : lowersCase };
 }
 
 function ofVocabulary(contents: string, lowersCase: boolean | undefined): WordPiece {
@@ -70,24 +70,28 @@ function ofVocabulary(contents: string, lowersCase: boolean | undefined): WordPi
   }
   const tokens = contents.split(/\r?\n/);
   while (tokens.at(-1) === '') tokens.pop();
-  return { idOf: new Map(tokens.map((token, id) => [token, id])), lowersCase, stripsAccents: lowersCase };
+  return {
+    idByToken: new Map(tokens.map((token, id) => [token, id])),
+    lowersCase,
+    stripsAccents: lowersCase,
+  };
 }
 
-function wordPieceOf(files: TokenizerFiles, lowersCase: boolean | undefined): WordPiece {
-  const json = objectOf(files, 'tokenizer.json');
+function readWordPiece(files: TokenizerFiles, lowersCase: boolean | undefined): WordPiece {
+  const json = readObject(files, 'tokenizer.json');
   if (json !== undefined) {
     const kind = isJsonObject(json.model) ? String(json.model.type) : 'no type';
     if (kind === 'WordPiece') return ofJson(json);
     throw refused(`a BERT with a tokenizer of the type ${kind} is not written`, 'WordPiece');
   }
-  const vocabulary = textOf(files, 'vocab.txt');
+  const vocabulary = readText(files, 'vocab.txt');
   if (vocabulary === undefined) {
     throw refused(
       'the model has no tokenizer, and llama.cpp needs one',
       'a tokenizer.json or a vocab.txt with WordPiece',
     );
   }
-  const { do_lower_case: stated } = objectOf(files, 'tokenizer_config.json') ?? {};
+  const { do_lower_case: stated } = readObject(files, 'tokenizer_config.json') ?? {};
   return ofVocabulary(vocabulary, lowersCase ?? (typeof stated === 'boolean' ? stated : undefined));
 }
 
@@ -113,17 +117,17 @@ export function wordPieceMetadata({
   readonly vocabularySize: number;
   readonly lowersCase?: boolean | undefined;
 }): { readonly metadata: Metadata; readonly notices: readonly string[] } {
-  const found = wordPieceOf(files, lowersCase);
+  const found = readWordPiece(files, lowersCase);
   const special = new Set(Object.values(specialTokens));
   const ids = Object.entries(specialTokens).map(([key, token]) => {
-    const id = found.idOf.get(token);
+    const id = found.idByToken.get(token);
     if (id === undefined) {
       throw refused(`the vocabulary has no ${token}, which llama.cpp needs`, [...special].join(', '));
     }
     return [`tokenizer.ggml.${key}_token_id`, uint32(id)] as const;
   });
   const byId = new Map<number, ListedToken>(
-    Array.from(found.idOf, ([token, id]) => [
+    Array.from(found.idByToken, ([token, id]) => [
       id,
       special.has(token)
         ? { text: token, kind: tokenKinds.control }

@@ -82,7 +82,7 @@ function reportsBelow(directory) {
     .map((file) => ({ file, text: readFileSync(join(directory, file), 'utf8') }));
 }
 
-function kernelsOf({ file, text }) {
+function listKernels({ file, text }) {
   const allowed = allowedBy(file);
   return parseResources(text).map((kernel) => ({ ...kernel, allowed }));
 }
@@ -99,19 +99,19 @@ ptxas info    : Compiling entry function 'kernel' for 'sm_90a'
     ${stack} bytes stack frame, ${stores} bytes spill stores, ${loads} bytes spill loads
 ptxas info    : Used 32 registers, used 1 barriers`),
     ).length;
-  const warningOf = (name) =>
+  const formatWarning = (name) =>
     `ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are serialized due to a reason in the function '${name}'`;
   const right =
     numSlow(0, 0) === 0 &&
     numSlow(4, 0) === 1 &&
     numSlow(0, 4) === 1 &&
     numSlow(0, 0, { stack: 8 }) === 1 &&
-    numSlow(0, 0, { message: warningOf('kernel') }) === 1 &&
-    numSlow(0, 0, { message: warningOf('another') }) === 0 &&
+    numSlow(0, 0, { message: formatWarning('kernel') }) === 1 &&
+    numSlow(0, 0, { message: formatWarning('another') }) === 0 &&
     ignoresRegisters(
       "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.",
     ) &&
-    !ignoresRegisters(warningOf('kernel'));
+    !ignoresRegisters(formatWarning('kernel'));
   console.log(
     right
       ? 'check-resources: spills, stack frames, serialized matmuls and ignored registers are found'
@@ -125,7 +125,7 @@ function main(args) {
   const at = args.indexOf('--build-dir');
   const directory = at < 0 ? fileURLToPath(new URL('../../../build/Cuda', import.meta.url)) : args[at + 1];
   const reports = reportsBelow(directory);
-  const kernels = demangled(reports.flatMap(kernelsOf));
+  const kernels = demangled(reports.flatMap(listKernels));
   if (kernels.length === 0) {
     console.error(
       `error[MTL_CUDA_RESOURCES]: no compiler's reports in ${directory}\n  remedy: npm run dev -- build:cuda`,

@@ -55,7 +55,7 @@ export const sizesOfExperts = (candidate: LayoutCandidate): readonly (number | u
 /** Returns all layouts whose sizes divide the model, the batch and the processes. */
 export function layoutCandidates(space: CandidateSpace): LayoutCandidate[] {
   return sizesAlong(axesOfMesh, { space, chosen: {}, rest: space.numProcesses }).flatMap((sizes) =>
-    ofMesh(space, recordOf(sizes) as Mesh),
+    ofMesh(space, recordSizes(sizes) as Mesh),
   );
 }
 
@@ -76,7 +76,7 @@ function sizesAlong(
 }
 
 /** Returns sizes by the keys of candidates; an optional axis of the mesh is left out if its size is 1. */
-function recordOf(sizes: Sizes): Partial<RecordedSizes> {
+function recordSizes(sizes: Sizes): Partial<RecordedSizes> {
   const isLeftOut = ({ axis, flag }: SearchedAxis): boolean =>
     sizes[axis] === undefined ||
     (axisFacts[axis].isSummed === true && flag !== undefined && sizes[axis] === 1);
@@ -92,7 +92,9 @@ function expertSizes(space: CandidateSpace, mesh: Mesh): readonly Partial<Record
   const { sizes, worldSize } = meshOfRun(layoutOfRecord(mesh));
   const chosen = Object.fromEntries(axesOfMesh.map(({ axis }) => [axis, sizes[axis]]));
   const own = sizesAlong(axesOfExperts, { space, chosen, rest: worldSize / sizes.pp });
-  return own.map((all) => recordOf(Object.fromEntries(axesOfExperts.map(({ axis }) => [axis, all[axis]]))));
+  return own.map((all) =>
+    recordSizes(Object.fromEntries(axesOfExperts.map(({ axis }) => [axis, all[axis]]))),
+  );
 }
 
 function ofMesh(space: CandidateSpace, mesh: Mesh): LayoutCandidate[] {
@@ -105,7 +107,7 @@ function ofMesh(space: CandidateSpace, mesh: Mesh): LayoutCandidate[] {
       const numMicroBatches = globalBatchSize / mesh.data / microBatch;
       if (!Number.isInteger(numMicroBatches)) continue;
       if (chunks > 1 && (numMicroBatches % mesh.pipeline !== 0 || mesh.pipeline === 1)) continue;
-      for (const schedule of schedulesOf(space, { ...mesh, chunks })) {
+      for (const schedule of listSchedules(space, { ...mesh, chunks })) {
         candidates.push(...withSettings(space, { ...mesh, chunks, microBatch, schedule }));
       }
     }
@@ -113,7 +115,7 @@ function ofMesh(space: CandidateSpace, mesh: Mesh): LayoutCandidate[] {
   return candidates;
 }
 
-function schedulesOf(
+function listSchedules(
   { fixed, schedules, leastInterleavedStages }: CandidateSpace,
   { pipeline, chunks }: Pick<LayoutCandidate, 'pipeline' | 'chunks'>,
 ): readonly LayoutCandidate['schedule'][] {
@@ -135,7 +137,7 @@ function withSettings(
 ): LayoutCandidate[] {
   const { fixed, recomputations: all } = space;
   const recomputations = options(fixed.recomputation, all);
-  const settings = settingsOf(space, meshOfRun(layoutOfRecord(layout)).sizes);
+  const settings = listSettings(space, meshOfRun(layoutOfRecord(layout)).sizes);
   const experts = expertSizes(space, layout);
   return recomputations.flatMap((recomputation) =>
     settings.flatMap((chosen) =>
@@ -145,7 +147,10 @@ function withSettings(
 }
 
 /** Returns all combinations of settings; the values of the first settings vary slowest. */
-function settingsOf({ fixed, offered }: CandidateSpace, sizes: MeshCoordinates): readonly SearchedSettings[] {
+function listSettings(
+  { fixed, offered }: CandidateSpace,
+  sizes: MeshCoordinates,
+): readonly SearchedSettings[] {
   return searchedSettings.reduce<readonly object[]>(
     (before, { key, choices }) => {
       const possible = choices(sizes);

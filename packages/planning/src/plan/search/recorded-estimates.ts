@@ -24,7 +24,7 @@ import {
   addParts,
   type LayerKind,
   type PartCost,
-  type RecordedParts,
+  type RecordedCosts,
   recordParts,
   scaledPart,
 } from './recorded-parts.js';
@@ -62,7 +62,7 @@ interface Composed {
  */
 export class RecordedEstimates {
   readonly #options: RecordedEstimatesOptions;
-  readonly #parts = new Map<string, RecordedParts | undefined>();
+  readonly #parts = new Map<string, RecordedCosts | undefined>();
   /** Kind of each layer; known once a run is configured. */
   #kinds: readonly LayerKind[] | undefined;
 
@@ -129,9 +129,9 @@ export class RecordedEstimates {
   }
 
   async #composed(candidate: LayoutCandidate, schedule: '1f1b' | 'zb-h1'): Promise<Composed | undefined> {
-    this.#kinds ??= kindsOf(this.#options.configure(candidate));
+    this.#kinds ??= listKinds(this.#options.configure(candidate));
     if (this.#kinds === undefined) return undefined;
-    const parts = new Map<LayerKind, RecordedParts>();
+    const parts = new Map<LayerKind, RecordedCosts>();
     for (const kind of new Set(this.#kinds)) {
       const recorded = await this.#recorded(candidate, { schedule, kind });
       if (recorded === undefined) return undefined;
@@ -143,7 +143,7 @@ export class RecordedEstimates {
   async #recorded(
     candidate: LayoutCandidate,
     { schedule, kind }: { readonly schedule: '1f1b' | 'zb-h1'; readonly kind: LayerKind },
-  ): Promise<RecordedParts | undefined> {
+  ): Promise<RecordedCosts | undefined> {
     const { microBatch, recomputation } = candidate;
     const settings = searchedSettings.filter(({ changesPasses }) => changesPasses);
     const numStages = candidate.pipeline === 1 ? 1 : 2;
@@ -163,14 +163,14 @@ export class RecordedEstimates {
     return this.#parts.get(key);
   }
 
-  #compose(candidate: LayoutCandidate, recorded: ReadonlyMap<LayerKind, RecordedParts>): Composed {
+  #compose(candidate: LayoutCandidate, recorded: ReadonlyMap<LayerKind, RecordedCosts>): Composed {
     const { profile, numLayers, globalBatchSize, overlaps } = this.#options;
     const { pipeline: p, chunks: v, data: d } = candidate;
     const numMicroBatches = globalBatchSize / d / candidate.microBatch;
     // both have the same embedding and head
     const parts = recorded.get('expert') ?? recorded.get('dense')!;
     const kinds = this.#kinds!;
-    const layersOf = (chunk: number): PartCost => {
+    const sumLayers = (chunk: number): PartCost => {
       const perChunk = numLayers / (p * v);
       const own = kinds.slice(chunk * perChunk, (chunk + 1) * perChunk);
       const scaled = [...recorded].map(([kind, { layer }]) =>
@@ -187,7 +187,7 @@ export class RecordedEstimates {
       [
         ...(chunk === 0 ? [keeping(parts.first, -boundary)] : []),
         ...(chunk === p * v - 1 ? [keeping(parts.last, boundary)] : []),
-      ].reduce(addParts, layersOf(chunk)),
+      ].reduce(addParts, sumLayers(chunk)),
     );
     const ranks = Array.from({ length: p }, (_, rank) => chunks.filter((__, chunk) => chunk % p === rank));
     const states = ranks.map((own) => own.reduce(addParts));
@@ -208,7 +208,7 @@ export class RecordedEstimates {
     return {
       chunks,
       numMicroBatches,
-      ...messageOf(mesh, { parts, profile }),
+      ...estimateMessage(mesh, { parts, profile }),
       end:
         ownPart(fullest, 'optimizer', fullest.end) +
         collectiveSeconds({ collective: 'all-reduce', ...embedding }, profile) +
@@ -239,7 +239,7 @@ function numReplicas(mesh: AxisSizes, view: MeshView): number {
 }
 
 /** Returns the kind of each layer. */
-function kindsOf(configuration: PretrainingConfiguration | undefined): LayerKind[] | undefined {
+function listKinds(configuration: PretrainingConfiguration | undefined): LayerKind[] | undefined {
   if (configuration === undefined) return undefined;
   const { model } = configuration;
   return Array.from({ length: model.numLayers }, (_, layer) =>
@@ -248,7 +248,7 @@ function kindsOf(configuration: PretrainingConfiguration | undefined): LayerKind
 }
 
 /** Returns the bytes of the tensor between two chunks. */
-function boundaryBytes({ message }: RecordedParts): number {
+function boundaryBytes({ message }: RecordedCosts): number {
   return message === undefined ? 0 : (message.gather?.bytes ?? message.bytes);
 }
 
@@ -258,9 +258,9 @@ function boundaryBytes({ message }: RecordedParts): number {
  */
 const keeping = (part: PartCost, bytes: number): PartCost => ({ ...part, kept: part.kept + bytes });
 
-function messageOf(
+function estimateMessage(
   mesh: AxisSizes,
-  { parts: { message }, profile }: { readonly parts: RecordedParts; readonly profile: Profile },
+  { parts: { message }, profile }: { readonly parts: RecordedCosts; readonly profile: Profile },
 ): Pick<Composed, 'message' | 'gather'> {
   if (message === undefined) return { message: 0, gather: 0 };
   const isInside = isPipelineInside(mesh, profile.hardware.gpusPerNode.value);

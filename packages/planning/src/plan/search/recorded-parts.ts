@@ -10,7 +10,7 @@ import {
 import type { Profile, RecordedMessage } from '@mtl/cost-model';
 import { operationsSeconds, passSeconds } from '@mtl/cost-model/internal';
 import { isFirstOfStage } from '@mtl/layout';
-import { recipeOf } from '@mtl/runs/internal';
+import { findRecipe } from '@mtl/runs/internal';
 import { recordRun, smallestBucket } from '../record-run.js';
 
 /** Time and memory of a part of the model on one rank. */
@@ -41,7 +41,7 @@ export interface PartCost {
 export type LayerKind = 'dense' | 'expert';
 
 /** Costs from which all layouts with the same passes are composed. */
-export interface RecordedParts {
+export interface RecordedCosts {
   readonly layer: PartCost;
   /** The first stage and the last stage, without layers. */
   readonly first: PartCost;
@@ -70,9 +70,9 @@ interface RecordPartsOptions {
 export async function recordParts(
   configuration: PretrainingConfiguration,
   options: RecordPartsOptions,
-): Promise<RecordedParts> {
-  const small = await costsOf(configuration, { ...options, layersOfStage: 1 });
-  const large = await costsOf(configuration, { ...options, layersOfStage: 2 });
+): Promise<RecordedCosts> {
+  const small = await measureEnds(configuration, { ...options, layersOfStage: 1 });
+  const large = await measureEnds(configuration, { ...options, layersOfStage: 2 });
   const layer = combined(large.first, small.first, (a, b) => a - b);
   return {
     layer,
@@ -92,11 +92,11 @@ interface ProxySizes extends Pick<RecordPartsOptions, 'numStages' | 'schedule' |
 }
 
 /** Returns the costs of the first stage and the last one. */
-async function costsOf(
+async function measureEnds(
   configuration: PretrainingConfiguration,
   { profile, ...sizes }: Pick<RecordPartsOptions, 'profile'> & ProxySizes,
 ) {
-  const proxy = proxyOf(configuration, sizes);
+  const proxy = makeProxy(configuration, sizes);
   const run = await recordRun(proxy, {
     gpusPerNode: profile.hardware.gpusPerNode.value,
     hasRowSumRates: profile.hardware.state === 'measured',
@@ -141,13 +141,13 @@ async function costsOf(
  * Returns the data-parallel size of a proxy: at least two, since the number of buckets does not depend on the
  * size, and large enough that each expert has two copies.
  */
-function dataSizeOf(copy: number, expert: number): number {
+function chooseDataSize(copy: number, expert: number): number {
   let size = 2;
   while ((copy * size) % (2 * expert) !== 0) size += 1;
   return size;
 }
 
-function proxyOf(
+function makeProxy(
   configuration: PretrainingConfiguration,
   { numStages, layersOfStage, schedule, kind }: ProxySizes,
 ): PretrainingConfiguration {
@@ -159,7 +159,7 @@ function proxyOf(
   const { size } = copyOfModel(parallel);
   const copy = size / parallel.pipelineModelParallelSize;
   const experts = meshOfRun(parallel).numShards('expert') / parallel.pipelineModelParallelSize;
-  const dataSize = kind === 'expert' ? dataSizeOf(copy, experts) : 2;
+  const dataSize = kind === 'expert' ? chooseDataSize(copy, experts) : 2;
   const ofKind = {
     ...model,
     numLayers: numStages * layersOfStage,
@@ -167,7 +167,7 @@ function proxyOf(
   };
   // the model of --load-hf has another number of layers; the vocabulary size is in the configuration already
   const { loadHuggingFace: __, ...checkpoint } = configuration.checkpoint;
-  const adapted = recipeOf(configuration).adapters.amongLayersOf({ ...configuration, model: ofKind });
+  const adapted = findRecipe(configuration).adapters.selectAmongLayers({ ...configuration, model: ofKind });
   return {
     ...configuration,
     checkpoint,

@@ -10,7 +10,7 @@ import type { LayoutCandidate } from './layout-candidates.js';
 import { RecordedEstimates } from './recorded-estimates.js';
 import { type FoundLayout, type SearchProgress, searchLayouts } from './search-layouts.js';
 
-const meshOf = ({ candidate: { tensor, pipeline, data } }: FoundLayout): readonly number[] => [
+const readMesh = ({ candidate: { tensor, pipeline, data } }: FoundLayout): readonly number[] => [
   tensor,
   pipeline,
   data,
@@ -45,7 +45,7 @@ describe('searchLayouts', () => {
     },
   );
 
-  const bestOf = async (options: RunOptions): Promise<LayoutCandidate> => {
+  const findBest = async (options: RunOptions): Promise<LayoutCandidate> => {
     const profile = loadProfile('a100-80gb-megatron-2021');
     const { layouts } = await searchLayouts({ flags: flagsOfOptions(options), numProcesses: 64, profile });
     return layouts[0]!.candidate;
@@ -73,7 +73,7 @@ describe('searchLayouts', () => {
   // the takeaways of Narayanan et al. 2021, sections 3.2 to 3.4, on the models of figures 13, 14 and 16
   it('divides 162 B by tensor parallelism within a node, then by a pipeline (takeaway 1)', async () => {
     for (const batch of [32, 128]) {
-      const best = await bestOf(
+      const best = await findBest(
         mergeOptions(gptOptions(32, 20_480, 128, batch), full, {
           layout: { pipelineSchedule: '1f1b' },
           training: { microBatchSize: 1 },
@@ -84,7 +84,7 @@ describe('searchLayouts', () => {
   });
 
   it('divides 5.9 B no further than it has to, and the batch as far as it can (takeaway 2)', async () => {
-    const best = await bestOf(mergeOptions(gptOptions(32, 3840, 32, 512), full));
+    const best = await findBest(mergeOptions(gptOptions(32, 3840, 32, 512), full));
     expect(best.tensor * best.pipeline).toBe(2);
     expect(best.data).toBe(32);
   });
@@ -93,7 +93,7 @@ describe('searchLayouts', () => {
     const layout = { tensorModelParallelSize: 8, pipelineModelParallelSize: 8, pipelineSchedule: '1f1b' };
     for (const batch of [128, 512]) {
       const options = mergeOptions(gptOptions(32, 15_360, 128, batch), full, { layout });
-      expect((await bestOf(options)).microBatch).toBe(2);
+      expect((await findBest(options)).microBatch).toBe(2);
     }
   });
 
@@ -126,7 +126,7 @@ describe('searchLayouts', () => {
     // p 1 and d 2, or p 2 and d 1 with 1F1B, its halves, and two chunks; with and without sequence
     // parallelism
     expect(numCandidates).toBe(2 * 2 + 3 * 2);
-    expect(layouts.map(meshOf).sort()).toEqual([
+    expect(layouts.map(readMesh).sort()).toEqual([
       [2, 1, 2],
       [2, 2, 1],
     ]);
@@ -149,11 +149,11 @@ describe('searchLayouts', () => {
       const profile = loadProfile('h100-80gb');
       return searchLayouts({ flags: flagsOfOptions(options), numProcesses: 8, profile });
     };
-    const contextsOf = ({ layouts }: { readonly layouts: readonly FoundLayout[] }) =>
+    const listContexts = ({ layouts }: { readonly layouts: readonly FoundLayout[] }) =>
       layouts.map(({ candidate: { context = 1 } }) => context);
-    expect(new Set(contextsOf(await found(2048)))).toEqual(new Set([1]));
+    expect(new Set(listContexts(await found(2048)))).toEqual(new Set([1]));
     const long = await found(1_048_576);
-    expect(Math.min(...contextsOf(long))).toBeGreaterThan(1);
+    expect(Math.min(...listContexts(long))).toBeGreaterThan(1);
     for (const { plan, words, estimatedSeconds, estimatedBytes } of long.layouts) {
       expect(words).toContain('--context-parallel-size');
       expect(plan.breakdown.contextCommunication).toBeGreaterThanOrEqual(0);
@@ -305,7 +305,7 @@ describe('searchLayouts', () => {
     // 1, 2, 4 and 8 of 8 processes
     expect(free.numCandidates).toBe(4);
     const [{ candidate }] = free.layouts as [(typeof free.layouts)[number]];
-    const bytesOf = async (size: number): Promise<number> => {
+    const countBytes = async (size: number): Promise<number> => {
       const own = flagsOfOptions(
         mergeOptions(options, { layout: { device: 'cuda', expertModelParallelSize: size } }),
       );
@@ -313,13 +313,13 @@ describe('searchLayouts', () => {
       return Math.max(...plan.ranks.map(wholeMemory));
     };
     // memory for at most two of the eight experts of a layer
-    const memoryBytes = await bytesOf(4);
-    expect(await bytesOf(2)).toBeGreaterThan(memoryBytes * 1.05);
+    const memoryBytes = await countBytes(4);
+    expect(await countBytes(2)).toBeGreaterThan(memoryBytes * 1.05);
     const narrow = await searchLayouts({ flags, numProcesses: 8, profile, memoryBytes });
     for (const { words, candidate: found, plan } of narrow.layouts) {
       expect(found.expert).toBeGreaterThanOrEqual(4);
       expect(words.join(' ')).toContain(`--expert-model-parallel-size ${found.expert}`);
-      expect(Math.max(...plan.ranks.map(wholeMemory))).toBe(await bytesOf(found.expert!));
+      expect(Math.max(...plan.ranks.map(wholeMemory))).toBe(await countBytes(found.expert!));
       expect(plan.breakdown.expertCommunication).toBeGreaterThan(0);
     }
     expect(candidate.expertTensor).toBe(1);

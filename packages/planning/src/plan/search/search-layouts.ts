@@ -105,15 +105,18 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
   checkOptions(options, { of: 'searchLayouts', checks });
   const { profile, numBest = 5, memoryBytes = profile.hardware.memoryBytes.value } = options;
   const { onProgress = () => {} } = options;
-  const context = await contextOf(options);
+  const context = await openContext(options);
   const { resolved } = context;
-  const candidates = layoutCandidates(spaceOf(resolved, options));
+  const candidates = layoutCandidates(describeSpace(resolved, options));
   if (candidates.length === 0) throw nothingDivides(resolved, options);
   const margin = profile.software.operations === 'recorded' ? recordedMargin : 1;
   const mostBytes = margin * memoryBytes;
   const numCandidates = candidates.length;
-  const { estimates, refine } = await estimatesOf(candidates, { ...context, mostBytes }, (numEstimated) =>
-    onProgress({ numEstimated, numCandidates, numPlanned: 0, numFound: 0, numWanted: numBest }),
+  const { estimates, refine } = await estimateCandidates(
+    candidates,
+    { ...context, mostBytes },
+    (numEstimated) =>
+      onProgress({ numEstimated, numCandidates, numPlanned: 0, numFound: 0, numWanted: numBest }),
   );
   if (estimates.length === 0) throw context.refused[0] ?? nothingDivides(resolved, options);
   const fitting = estimates
@@ -132,7 +135,7 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
   };
   for (const each of [...first, ...fitting.filter(({ candidate }) => !tried.has(candidate))]) {
     const { candidate, ...estimate } = each;
-    if (kinds.has(kindOf(candidate))) continue;
+    if (kinds.has(describeKind(candidate))) continue;
     if (layouts.length === numBest) break;
     onPlan();
     const run = configured(candidate, context);
@@ -144,7 +147,7 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
     }
     const { seconds: estimatedSeconds, memoryBytes: estimatedBytes } = estimate;
     layouts.push({ candidate, ...run, plan, estimatedSeconds, estimatedBytes });
-    kinds.add(kindOf(candidate));
+    kinds.add(describeKind(candidate));
   }
   if (layouts.length === 0) {
     // the memory of libraries is known only for full plans
@@ -159,7 +162,7 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
 /**
  * Returns the settings by which layouts count as similar: listing five similar layouts would be redundant.
  */
-const kindOf = (candidate: LayoutCandidate): string =>
+const describeKind = (candidate: LayoutCandidate): string =>
   `${sizesOfMesh(candidate).join(' ')} ${candidate.recomputation}`;
 
 type Estimated = LayoutEstimate & { readonly candidate: LayoutCandidate };
@@ -173,7 +176,7 @@ interface Context {
 }
 
 /** Checks the flags. @throws errors of flags that do not depend on the layout, and of `checkLayoutFlags` */
-async function contextOf(options: SearchLayoutsOptions): Promise<Context> {
+async function openContext(options: SearchLayoutsOptions): Promise<Context> {
   const loaded = await readLoadedFlags(withAdded(options, { added: {}, loaded: undefined }));
   const resolved = withAdded(options, { added: {}, loaded });
   try {
@@ -204,7 +207,10 @@ function withAdded(
   return withDeviceOfProfile({ ...flags, ...resolveFlags(request), request }, profile);
 }
 
-function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayoutsOptions): CandidateSpace {
+function describeSpace(
+  resolved: ResolvedFlags,
+  { numProcesses, profile }: SearchLayoutsOptions,
+): CandidateSpace {
   const { values, model } = resolved;
   const { fixed, ...offered } = offeredLayouts(profile);
   return {
@@ -220,7 +226,7 @@ function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayou
 }
 
 /** Formats flags as words of a command line. The flags of candidates are switches, or have a single value. */
-const wordsOf = (flags: Flags): string[] =>
+const formatWords = (flags: Flags): string[] =>
   Object.entries(flags).flatMap(([flag, value]) =>
     value === true ? [`--${flag}`] : [`--${flag}`, String(value)],
   );
@@ -238,7 +244,7 @@ function configured(
   try {
     const flags = withAdded(options, { added, loaded });
     const configuration = validateConfiguration(flags, { worldSize: options.numProcesses });
-    return { configuration, words: wordsOf(added) };
+    return { configuration, words: formatWords(added) };
   } catch (error) {
     if (!MtlError.isInstance(error)) throw error;
     refused.push(error);
@@ -250,7 +256,7 @@ function configured(
  * Returns estimates of all candidates, except candidates with a larger micro-batch than one with which
  * nothing fits: their passes need not be recorded.
  */
-async function estimatesOf(
+async function estimateCandidates(
   candidates: readonly LayoutCandidate[],
   { mostBytes, ...context }: Context & { readonly mostBytes: number },
   onEstimate: (numDone: number) => void,
@@ -292,7 +298,7 @@ const [perKind, numKinds] = [3, 12];
 async function nearest(sorted: readonly Estimated[], refine: Estimate): Promise<Estimated[]> {
   const kinds = new Map<string, Estimated[]>();
   for (const each of sorted) {
-    const key = kindOf(each.candidate);
+    const key = describeKind(each.candidate);
     const kind = kinds.get(key) ?? [];
     if (kind.length === 0 && kinds.size === numKinds) break;
     kinds.set(key, kind);
@@ -318,7 +324,7 @@ interface Estimates {
 
 function recordedEstimates(context: Context): Estimates {
   const { resolved, options } = context;
-  const { numLayers, globalBatchSize } = spaceOf(resolved, options);
+  const { numLayers, globalBatchSize } = describeSpace(resolved, options);
   const { profile, numProcesses } = options;
   const { 'overlap-grad-reduce': reduction = false, 'overlap-param-gather': gather = false } =
     resolved.values;

@@ -1,6 +1,6 @@
-import { gptModelOf } from '@mtl/configuration';
+import { describeGptModel } from '@mtl/configuration';
 import type { AdaptedConfiguration } from '@mtl/configuration/internal';
-import { loraSpecificationOf, mergedWeights, readLoraDirectory, writeLoraDirectory } from '@mtl/formats';
+import { mergedWeights, readLoraDirectory, specifyLora, writeLoraDirectory } from '@mtl/formats';
 import { isAdapter, loraModules } from '@mtl/formats/internal';
 import type { GptModelConfiguration } from '@mtl/models';
 import { gptParameters } from '@mtl/models/internal';
@@ -10,21 +10,21 @@ import type { ModelAdapters } from './model-adapters.js';
 
 /** Low-rank adapters of a GPT (LoRA, Hu et al. 2021), read and written as PEFT does. */
 export const gptAdapters: ModelAdapters<GptModelConfiguration> = {
-  layersOf,
+  makeLayerOptions,
   numParameters: (configuration, model) =>
-    parametersOf(configuration, model)?.reduce((sum, { size }) => sum + size, 0),
+    listParameters(configuration, model)?.reduce((sum, { size }) => sum + size, 0),
   numActiveParameters: (configuration, model) => {
     const { numExperts = 1, moeRouterTopk = 2 } = model;
-    return parametersOf(configuration, model)?.reduce(
+    return listParameters(configuration, model)?.reduce(
       (sum, { size, placement }) =>
         sum + (placement.view === 'expert' ? (size / numExperts) * moeRouterTopk : size),
       0,
     );
   },
-  amongLayersOf: ({ lora, model }) => {
+  selectAmongLayers: ({ lora, model }) => {
     if (lora === undefined) return {};
     // the size of the vocabulary does not matter here
-    const paths = loraModules(gptModelOf(model, 1)).map(({ path }) => path);
+    const paths = loraModules(describeGptModel(model, 1)).map(({ path }) => path);
     const isThere = (target: string): boolean =>
       target === 'all-linear' || paths.some((path) => path === target || path.endsWith(`.${target}`));
     const targets = lora.targets.filter(isThere);
@@ -46,11 +46,11 @@ export const gptAdapters: ModelAdapters<GptModelConfiguration> = {
     lora === undefined ? tensors : mergedWeights(tensors, { model, lora }),
 };
 
-function layersOf({ lora }: AdaptedConfiguration, model: GptModelConfiguration) {
-  return lora === undefined ? {} : { lora: loraSpecificationOf(lora, model) };
+function makeLayerOptions({ lora }: AdaptedConfiguration, model: GptModelConfiguration) {
+  return lora === undefined ? {} : { lora: specifyLora(lora, model) };
 }
 
-function parametersOf(configuration: AdaptedConfiguration, model: GptModelConfiguration) {
+function listParameters(configuration: AdaptedConfiguration, model: GptModelConfiguration) {
   if (configuration.lora === undefined) return undefined;
-  return gptParameters(model, layersOf(configuration, model)).filter(({ name }) => isAdapter(name));
+  return gptParameters(model, makeLayerOptions(configuration, model)).filter(({ name }) => isAdapter(name));
 }

@@ -18,7 +18,7 @@ export interface AdaptedRun extends AdaptedConfiguration {
 /** The adapters that a kind of model may have: small factors that are trained instead of the weights. */
 export interface ModelAdapters<Model extends TransformerConfiguration> {
   /** Returns the options that adapters add to the model's stages; no options without adapters. */
-  layersOf(configuration: AdaptedConfiguration, model: Model): LayerFactoryOptions;
+  makeLayerOptions(configuration: AdaptedConfiguration, model: Model): LayerFactoryOptions;
   /** Returns the number of parameters of the adapters; undefined if the model itself is trained. */
   numParameters(configuration: AdaptedConfiguration, model: Model): number | undefined;
   /**
@@ -30,7 +30,7 @@ export interface ModelAdapters<Model extends TransformerConfiguration> {
    * Returns the adapters of a run for layers of fewer kinds than its model has; targets that these layers do
    * not have are left out.
    */
-  amongLayersOf(configuration: Pick<PretrainingConfiguration, 'lora' | 'model'>): AdaptedConfiguration;
+  selectAmongLayers(configuration: Pick<PretrainingConfiguration, 'lora' | 'model'>): AdaptedConfiguration;
   /**
    * Opens the adapters that a run begins with, and checks before the run that its own adapters can be
    * written.
@@ -52,10 +52,10 @@ export interface ModelAdapters<Model extends TransformerConfiguration> {
 
 /** A kind of model that never has adapters. */
 export const noAdapters: ModelAdapters<TransformerConfiguration> = {
-  layersOf: () => ({}),
+  makeLayerOptions: () => ({}),
   numParameters: () => undefined,
   numActiveParameters: () => undefined,
-  amongLayersOf: () => ({}),
+  selectAmongLayers: () => ({}),
   open: async () => undefined,
   save: async () => undefined,
   merged: (_, { tensors }) => tensors,

@@ -6,17 +6,17 @@ import type {
 } from '@mtl/configuration';
 import {
   checkRequiredFlags,
+  chooseTokenizer,
   conversationConfiguration,
   FlagReader,
   tokenizerAdvice,
-  tokenizerOf,
 } from '@mtl/configuration/internal';
 import type { SplitDatasets } from '@mtl/data';
 import {
   type ConversationCounts,
   ConversationDataset,
   type ConversationDatasets,
-  type ConversationPart,
+  type ConversationSplit,
   conversationDatasets,
   readChatTemplate,
 } from '@mtl/data/conversations';
@@ -46,7 +46,7 @@ export async function openConversations(
   if (files === undefined) return undefined;
   // checked first: otherwise the error would name only the first missing flag
   checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
-  const options = tokenizerOf(flags);
+  const options = chooseTokenizer(flags);
   if (options === undefined) {
     throw new ConfigurationError('MTL_FLAG_REQUIRED', '--train-data is given without a tokenizer', {
       expected: 'the tokenizer of the model that is fine-tuned',
@@ -66,13 +66,13 @@ export async function openConversations(
       numTrain: numRows(train),
       numValidation: validation === undefined ? 0 : numRows(validation),
     },
-    lines: linesOf(files, { ...found, template: template.name }),
+    lines: describeConversations(files, { ...found, template: template.name }),
   };
 }
 
-const numRows = ({ packed }: ConversationPart): number => packed.rowOffsets.length - 1;
+const numRows = ({ packed }: ConversationSplit): number => packed.rowOffsets.length - 1;
 
-function linesOf(
+function describeConversations(
   { long }: ConversationConfiguration,
   found: ConversationDatasets & { readonly template: string },
 ): readonly string[] {
@@ -80,12 +80,12 @@ function linesOf(
   const held = validation === undefined ? '' : `, ${validation.numConversations} to evaluate on`;
   return [
     `conversations by ${template}: ${train.numConversations} to train on${held}`,
-    `  ${packingOf(train)}`,
-    ...[counts, validationCounts].flatMap((one) => (one === undefined ? [] : notesOf(one, long))),
+    `  ${describePacking(train)}`,
+    ...[counts, validationCounts].flatMap((one) => (one === undefined ? [] : listNotes(one, long))),
   ];
 }
 
-function packingOf(part: ConversationPart): string {
+function describePacking(part: ConversationSplit): string {
   const { tokens, isLearnt, sequenceLength } = part.packed;
   const learnt = isLearnt.reduce((sum, one) => sum + one, 0);
   const used = (tokens.length - part.numConversations) / (numRows(part) * sequenceLength);
@@ -97,7 +97,7 @@ function packingOf(part: ConversationPart): string {
 }
 
 /** Returns notes about shortened and omitted conversations. */
-function notesOf(counts: ConversationCounts, long: ConversationConfiguration['long']): readonly string[] {
+function listNotes(counts: ConversationCounts, long: ConversationConfiguration['long']): readonly string[] {
   const { read, truncated, dropped, withoutAnswer, splitTokens, withoutEnd } = counts;
   const numKept = read - dropped - withoutAnswer;
   const flag = `--long-conversations ${long}`;
@@ -143,14 +143,14 @@ export function dataOfConversations(
   }
   const { globalBatchSize, evalIterations } = training;
   const { tokenizer, validation } = conversations;
-  const train = samplesOf(conversations.train, globalBatchSize);
+  const train = makeDataset(conversations.train, globalBatchSize);
   const valid =
-    validation === undefined || evalIterations === 0 ? undefined : samplesOf(validation, globalBatchSize);
+    validation === undefined || evalIterations === 0 ? undefined : makeDataset(validation, globalBatchSize);
   const datasets: SplitDatasets<NumberedBatch> = { train, valid, test: undefined };
   return { datasets, train, tokenizer, dataPath: [] };
 }
 
-function samplesOf({ packed }: ConversationPart, batchSize: number): ConversationDataset {
+function makeDataset({ packed }: ConversationSplit, batchSize: number): ConversationDataset {
   const rows = packed.rowOffsets.length - 1;
   const numSamples = Math.ceil(rows / batchSize) * batchSize;
   return new ConversationDataset({ ...packed, kind: 'conversations', numSamples });

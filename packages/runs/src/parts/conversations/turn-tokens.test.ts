@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createTokenizer } from '@mtl/tokenizers';
 import { afterAll, expect, it } from 'vitest';
-import { endTokensOf } from './turn-tokens.js';
+import { listEndTokens } from './turn-tokens.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-turns-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
@@ -22,7 +22,7 @@ it('ends texts with the end of a document alone where generation_config.json can
   put('tokenizer_config.json', JSON.stringify({ additional_special_tokens: special, eos_token: '</s>' }));
   put('chat_template.jinja', "{% for m in messages %}{{ '<' + m.role + '>' + m.content }}{% endfor %}");
   const tokenizer = await createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel: directory });
-  expect(endTokensOf(tokenizer)).toEqual([0, 1]);
+  expect(listEndTokens(tokenizer)).toEqual([0, 1]);
   put('generation_config.json', '{"eos_token_id": ');
-  expect(endTokensOf(tokenizer)).toEqual([0]);
+  expect(listEndTokens(tokenizer)).toEqual([0]);
 });

@@ -7,24 +7,24 @@ import type { Tokenizer } from '@mtl/tokenizers';
  *
  * @param of.endTokens default: the end of a document
  */
-export function stopTokensOf(
+export function listStopTokens(
   template: ChatTemplate,
   of: { readonly tokenizer: Tokenizer; readonly endTokens?: readonly number[] },
 ): readonly number[] {
   const { tokenizer, endTokens = [tokenizer.eod] } = of;
   const turn = endOfTurn(template, tokenizer);
-  return [...new Set([...tokensOf(turn), ...endTokens])];
+  return [...new Set([...listTokens(turn), ...endTokens])];
 }
 
 /**
  * Returns the tokens that end texts of a model: the end of a document, and the end of a turn if its tokenizer
  * has one.
  */
-export function endTokensOf(tokenizer: Tokenizer): readonly number[] {
+export function listEndTokens(tokenizer: Tokenizer): readonly number[] {
   try {
     const template = findChatTemplate(tokenizer);
     const turn = template && endOfTurn(template, tokenizer);
-    return [...new Set([tokenizer.eod, ...tokensOf(turn)])];
+    return [...new Set([tokenizer.eod, ...listTokens(turn)])];
   } catch {
     // unusable files are reported when conversations are rendered with them
     return [tokenizer.eod];
@@ -32,7 +32,7 @@ export function endTokensOf(tokenizer: Tokenizer): readonly number[] {
 }
 
 /** Returns the end of a turn, and the tokens that begin a turn and so end the previous one. */
-function tokensOf(turn: EndOfTurn | undefined): readonly number[] {
+function listTokens(turn: EndOfTurn | undefined): readonly number[] {
   if (turn === undefined) return [];
   return [turn.token, ...(turn.unwritten?.markers ?? []).map(({ token }) => token)];
 }

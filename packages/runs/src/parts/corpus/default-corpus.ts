@@ -63,7 +63,7 @@ const ownTokenizers: Readonly<Record<ModelKind, OwnTokenizer>> = {
   },
 };
 
-async function* textsOf(files: readonly string[]): AsyncGenerator<string> {
+async function* readTexts(files: readonly string[]): AsyncGenerator<string> {
   for (const file of files) yield await readFile(file, 'utf8');
 }
 
@@ -82,7 +82,7 @@ export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promi
     if (!existsSync(path)) {
       await makeCorpusDirectory(directory);
       onMessage(`training ${own.what} of ${vocabularySize} tokens on ${files.length} addresses`);
-      await own.train(path, textsOf(files));
+      await own.train(path, readTexts(files));
     }
     tokenizer = own.options(path);
   }

@@ -5,7 +5,7 @@ import { ConfigurationError, DataError } from '@mtl/errors';
 import type { NumberedBatch } from '@mtl/layout';
 import { NumMicroBatches } from '@mtl/optimizer';
 import { createTokenizer, type Tokenizer } from '@mtl/tokenizers';
-import { recipeOf } from '../models/recipe-of.js';
+import { findRecipe } from '../models/recipe-of.js';
 
 export interface TrainingData {
   readonly datasets: SplitDatasets<NumberedBatch>;
@@ -30,7 +30,7 @@ export async function openTrainingData(
   { corpusDirectory, mustKeepIndices = false, onMessage }: OpenTrainingDataOptions,
 ): Promise<TrainingData> {
   const { data, training } = configuration;
-  const recipe = recipeOf(configuration);
+  const recipe = findRecipe(configuration);
   let { dataPath, tokenizer: tokenizerOptions } = data;
   const isMock = data.mockData === true;
   if (dataPath.length === 0 && !isMock) {
@@ -50,7 +50,7 @@ export async function openTrainingData(
   }
   const tokenizer = await createTokenizer(tokenizerOptions);
   const { trainIterations, globalBatchSize, evalIterations, trainSamples, start } = training;
-  const batches = microBatchesOf(configuration);
+  const batches = planMicroBatches(configuration);
   const datasets = recipe.openDatasets(configuration, {
     blend: isMock ? mockDataBlend : parseDataPath(dataPath),
     tokenizer,
@@ -76,7 +76,7 @@ export async function openTrainingData(
 }
 
 /** Returns the numbers of micro-batches into which the global batches of a training run are split. */
-export function microBatchesOf({ training, parallel }: PretrainingConfiguration): NumMicroBatches {
+export function planMicroBatches({ training, parallel }: PretrainingConfiguration): NumMicroBatches {
   const { globalBatchSize, microBatchSize, rampup, start } = training;
   return new NumMicroBatches({
     globalBatchSize,

@@ -1,4 +1,4 @@
-import { configure, gptModelOf, type RunOptions } from '@mtl/configuration';
+import { configure, describeGptModel, type RunOptions } from '@mtl/configuration';
 import { scheduleOfStep } from '@mtl/configuration/internal';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { gptEmbeddingAndHeadCost } from '@mtl/models';
@@ -6,14 +6,18 @@ import { describe, expect, it } from 'vitest';
 import { balanceAdvice } from './chunk-layers.js';
 
 /** Returns the advice for a training run of gpt2-124m with 8 micro-batches. */
-function adviceOf(numStages: number, options: RunOptions = {}, vocabularySize = 50_257): string | undefined {
+function giveAdvice(
+  numStages: number,
+  options: RunOptions = {},
+  vocabularySize = 50_257,
+): string | undefined {
   const run: RunOptions = {
     preset: 'gpt2-124m',
     training: { microBatchSize: 1, globalBatchSize: 8 },
     layout: { pipelineModelParallelSize: numStages },
   };
   const configuration = configure(mergeOptions(run, options), { worldSize: numStages });
-  const model = gptModelOf(configuration.model, vocabularySize);
+  const model = describeGptModel(configuration.model, vocabularySize);
   const schedule = scheduleOfStep(configuration.parallel, 8);
   const work = gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength);
   return balanceAdvice(configuration, { model, work, schedule });
@@ -24,7 +28,7 @@ describe('balanceAdvice', () => {
     // by hand: 1F1B of two stages waits for the slower, 3 (6 + 4.46) a micro-batch, and once for the other's
     // 3 * 6; balanced it is 3 (4 + 4.46) and once 3 * 8, but for 0.01 of an embedding:
     // (8 * 31.4 + 18) / (8 * 25.4 + 24)
-    expect(adviceOf(2)).toBe(
+    expect(giveAdvice(2)).toBe(
       'the head is as much work as 4.5 layers: with --pipeline-model-parallel-layout balanced (8, 4) a step would be about 18 % faster',
     );
   });
@@ -39,7 +43,7 @@ describe('balanceAdvice', () => {
         moeFfnHiddenSize: 3072,
       },
     };
-    const advice = adviceOf(2, experts, 1000);
+    const advice = giveAdvice(2, experts, 1000);
     // by hand: 24 H^2 and 4 S H a token, against 72 H^2 and 4 S H: 0.55 and 1.45
     expect(advice).toContain('layers are 0.6 to 1.4 times their mean');
     expect(advice).toContain('balanced (8, 4)');
@@ -50,10 +54,10 @@ describe('balanceAdvice', () => {
     ['given numbers', 2, { layout: { pipelineModelParallelLayout: 'Ettttttt|tttttL' } }],
     ['one stage', 1, {}],
   ])('says nothing of %s', (_, numStages, options) => {
-    expect(adviceOf(numStages, options)).toBeUndefined();
+    expect(giveAdvice(numStages, options)).toBeUndefined();
   });
 
   it('says nothing where it would gain little', () => {
-    expect(adviceOf(2, {}, 1000)).toBeUndefined();
+    expect(giveAdvice(2, {}, 1000)).toBeUndefined();
   });
 });

@@ -1,5 +1,5 @@
-import { bertModelOf } from '@mtl/configuration';
-import { bertOf } from '@mtl/configuration/internal';
+import { describeBertModel } from '@mtl/configuration';
+import { requireBert } from '@mtl/configuration/internal';
 import { buildBertDatasets, type SampleDataset } from '@mtl/data';
 import { maskingVocabulary, mostRoomForMasked } from '@mtl/data/internal';
 import { readHuggingFaceBert, type WriteHuggingFaceBertOptions, writeHuggingFaceBert } from '@mtl/formats';
@@ -31,7 +31,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
   prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'bert' }),
   openDatasets: (configuration, options) => {
     const { data, model, training } = configuration;
-    const { sentenceOrderHead, maskProbability, shortSequenceProbability } = bertOf(configuration);
+    const { sentenceOrderHead, maskProbability, shortSequenceProbability } = requireBert(configuration);
     return buildBertDatasets({
       ...options,
       sequenceLength: model.sequenceLength,
@@ -42,10 +42,10 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
       masking: { probability: maskProbability },
     });
   },
-  batches: (options) => stageBatches(options, outlineOf(options.dataset)),
+  batches: (options) => stageBatches(options, chooseOutline(options.dataset)),
   placeholderBatch: (configuration) => {
     const { model, training } = configuration;
-    const { sentenceOrderHead, maskProbability: probability } = bertOf(configuration);
+    const { sentenceOrderHead, maskProbability: probability } = requireBert(configuration);
     const { sequenceLength } = model;
     const batchSize = training.microBatchSize;
     const numMasked = mostRoomForMasked({ batchSize, sequenceLength, probability });
@@ -64,18 +64,18 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
       sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),
     };
   },
-  modelOf: bertModelOf,
+  describeModel: describeBertModel,
   numParameters: numBertParameters,
   numActiveParameters: () => undefined,
   parameterNames: bertParameterNames,
-  matmulsOf: (configuration, model) => ({
+  describeMatmuls: (configuration, model) => ({
     ...bertMatmuls(model),
-    headShare: bertOf(configuration).maskProbability,
+    headShare: requireBert(configuration).maskProbability,
   }),
   embeddingAndHeadCost: (configuration, model) =>
     bertEmbeddingAndHeadCost(model, {
       sequenceLength: configuration.model.sequenceLength,
-      maskedShare: bertOf(configuration).maskProbability,
+      maskedShare: requireBert(configuration).maskProbability,
     }),
   buildStages: buildBertStages,
   losses: ({ sentenceOrderHead }) => [
@@ -94,7 +94,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
       directory,
       makeVocabularySizeDivisibleBy: configuration.model.makeVocabSizeDivisibleBy,
       // the directory decides when the flags ask for the head
-      ...(bertOf(configuration).sentenceOrderHead ? {} : { sentenceOrderHead: false }),
+      ...(requireBert(configuration).sentenceOrderHead ? {} : { sentenceOrderHead: false }),
     }),
   saveHuggingFace: ({ tokenizer, ...options }) =>
     writeHuggingFaceBert({
@@ -105,15 +105,15 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
 };
 
 /** Returns the outline of a sample: every layer must know where the packed samples begin and end. */
-function outlineOf(
+function chooseOutline(
   dataset: SampleDataset<MaskedStageBatch>,
 ): ((samples: readonly number[]) => MaskedStageBatch) | undefined {
   const { sequenceLength } = dataset;
-  if (dataset.lengthOf === undefined) return undefined;
+  if (dataset.measureLength === undefined) return undefined;
   return (samples) => ({
     batchSize: samples.length,
     sequenceLength,
-    lengths: Int32Array.from(samples, (sample) => dataset.lengthOf!(sample)),
+    lengths: Int32Array.from(samples, (sample) => dataset.measureLength!(sample)),
     sampleNumbers: Float64Array.from(samples),
   });
 }
@@ -160,7 +160,7 @@ async function filledMasks(
     const logits = maskedLogits.subarray(index * vocabularySize, (index + 1) * vocabularySize);
     all.push({ batch, index, probabilities: softmax(logits) });
   }
-  const lines = mostTold(all, shown).map((filled) => lineOf(filled, tokenizer));
+  const lines = mostTold(all, shown).map((filled) => formatLine(filled, tokenizer));
   if (lines.length === 0) return undefined;
   const label = `Masks filled (of ${all.length}, those that the words around tell most about)`;
   return { label, text: `${label}:\n${lines.join('\n')}` };
@@ -176,12 +176,12 @@ function mostTold(all: readonly Filled[], count: number): readonly Filled[] {
   return all.toSorted((one, other) => told(other) - told(one)).slice(0, count);
 }
 
-function lineOf({ batch, index, probabilities }: Filled, tokenizer: Tokenizer): string {
+function formatLine({ batch, index, probabilities }: Filled, tokenizer: Tokenizer): string {
   const best = Array.from(probabilities.keys())
     .sort((a, b) => probabilities[b]! - probabilities[a]!)
     .slice(0, numWords)
-    .map((token) => `${wordOf(tokenizer, token)} ${(100 * probabilities[token]!).toFixed(1)} %`);
-  const truth = wordOf(tokenizer, batch.maskedLabels[index]!);
+    .map((token) => `${decodeWord(tokenizer, token)} ${(100 * probabilities[token]!).toFixed(1)} %`);
+  const truth = decodeWord(tokenizer, batch.maskedLabels[index]!);
   return `... ${textAround(batch, { index, tokenizer })} ...\n    ${best.join(', ')} (it was: ${truth})`;
 }
 
@@ -214,7 +214,7 @@ function textAround(
   return [text(start, at), '[____]', text(at + 1, end)].join(' ');
 }
 
-function wordOf(tokenizer: Tokenizer, token: number): string {
+function decodeWord(tokenizer: Tokenizer, token: number): string {
   return tokenizer.decode([token]);
 }
 

@@ -8,7 +8,7 @@ import type {
 } from '@mtl/configuration';
 import { type OptimizedLayout, optimizerSharing } from '@mtl/configuration/internal';
 import { type Device, type DType, hostInformation } from '@mtl/kernels';
-import { metaDeviceOf } from '@mtl/kernels/internal';
+import { chooseMetaDevice } from '@mtl/kernels/internal';
 import type { NumberedBatch } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import {
@@ -20,11 +20,11 @@ import {
   muonWith,
 } from '@mtl/optimizer';
 import type { TrainingProcesses } from '../ranks/training-processes.js';
-import { type ModelChunk, type ModelPart, type ModelPartOptions, modelPart } from './model-part.js';
-import { recipeOf } from './recipe-of.js';
+import { type ModelChunk, type ModelPartOptions, modelPart, type RankModel } from './model-part.js';
+import { findRecipe } from './recipe-of.js';
 
 /** A rank's part of the model of a run. */
-export type RankStages = ModelPart<NumberedBatch, ModelChunk<NumberedBatch>>;
+export type RankStages = RankModel<NumberedBatch, ModelChunk<NumberedBatch>>;
 
 /** A run with the properties that determine the parts of its model. */
 interface PartedRun extends Pick<ModelPartOptions<TransformerConfiguration, never>, 'onMessage'> {
@@ -40,13 +40,13 @@ export function buildStages(
   { configuration, processes, onMessage }: PartedRun,
   parts: Pick<ModelPartOptions<TransformerConfiguration, never>, 'model' | 'recorder' | 'assumedRouting'>,
 ): RankStages {
-  const { adapters, embeddingAndHeadCost, buildStages } = recipeOf(configuration);
+  const { adapters, embeddingAndHeadCost, buildStages } = findRecipe(configuration);
   return modelPart({
     configuration,
     processes,
     onMessage,
     buildStages,
-    layers: adapters.layersOf(configuration, parts.model),
+    layers: adapters.makeLayerOptions(configuration, parts.model),
     ...parts,
     dtype: dtypeOfPrecision[configuration.training.precision],
     work: embeddingAndHeadCost(configuration, parts.model),
@@ -91,7 +91,7 @@ interface TrainingOptimizerOptions {
 
 /** Returns `trainingOptimizer` for this rank's part of a model. */
 export function optimizerOfPart<Batch>(
-  part: Pick<ModelPart<Batch, ModelChunk<Batch>>, 'parameters' | 'units' | 'stages'>,
+  part: Pick<RankModel<Batch, ModelChunk<Batch>>, 'parameters' | 'units' | 'stages'>,
   options: Pick<TrainingOptimizerOptions, 'configuration' | 'processes' | 'device' | 'dtype'>,
 ): ModelOptimizer {
   const { parameters, units, stages } = part;
@@ -125,7 +125,7 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
     overlapParameterGather,
     // only on GPUs: on CPUs, a matmul that overwrites may sum in another order than a matmul that adds, so
     // all of these matmuls add
-    writesFirstGradients: metaDeviceOf(device) === 'meta-cuda' && !parallel.cudaGraphs,
+    writesFirstGradients: chooseMetaDevice(device) === 'meta-cuda' && !parallel.cudaGraphs,
   });
 }
 

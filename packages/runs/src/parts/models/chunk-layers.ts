@@ -31,7 +31,7 @@ export function balanceAdvice(
   const recomputes = configuration.training.recompute.granularity === 'full';
   const [now, then] = [even, balanced].map((layers) =>
     stepTime(
-      layers.map((slice) => costOf(slice, work)),
+      layers.map((slice) => computeCost(slice, work)),
       { schedule, work, recomputes },
     ),
   ) as [number, number];
@@ -56,7 +56,7 @@ interface StepOptions {
 }
 
 /** Returns the cost of a chunk, in layers. */
-const costOf = ({ start, end }: Slice, { layers }: EmbeddingAndHeadCost): number =>
+const computeCost = ({ start, end }: Slice, { layers }: EmbeddingAndHeadCost): number =>
   layers === undefined ? end - start : layers.slice(start, end).reduce((sum, cost) => sum + cost, 0);
 
 /** Returns the time of a step with these costs of chunks, in forward passes of a layer. */

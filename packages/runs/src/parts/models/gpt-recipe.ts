@@ -1,5 +1,5 @@
 import { broadcastJson } from '@mtl/comm/internal';
-import { gptModelOf } from '@mtl/configuration';
+import { describeGptModel } from '@mtl/configuration';
 import { buildGptDatasets, type SampleDataset } from '@mtl/data';
 import { readHuggingFaceGpt, writeHuggingFaceGpt } from '@mtl/formats';
 import type { NumberedBatch } from '@mtl/layout';
@@ -17,20 +17,20 @@ import {
 } from '@mtl/models';
 import {
   balancingLossNames,
-  denseModelOf,
-  denseNameOf,
-  expertsSpecificationOf,
-  expertVariantsOf,
+  findDenseName,
   gptMatmuls,
   gptParameterNames,
   hasExperts,
+  makeDenseModel,
   numActiveParameters,
   numLayerWeights,
+  pickExpertVariants,
+  specifyExperts,
   upcycledTensors,
 } from '@mtl/models/internal';
 import type { LossKind } from '@mtl/trainer';
 import { gptAdapters } from '../adapters/gpt-adapters.js';
-import { endTokensOf } from '../conversations/turn-tokens.js';
+import { listEndTokens } from '../conversations/turn-tokens.js';
 import { prepareDefaultCorpus } from '../corpus/default-corpus.js';
 import { type ModelSample, sampleContinuation } from '../samples/sample-continuation.js';
 import {
@@ -48,10 +48,10 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   kind: 'gpt',
   adapters: gptAdapters,
   upcycling: {
-    withExpertsOf: (mixture, dense) => ({ ...dense, ...expertVariantsOf(mixture) }),
-    denseOf: denseModelOf,
+    addExperts: (mixture, dense) => ({ ...dense, ...pickExpertVariants(mixture) }),
+    makeDense: makeDenseModel,
     isMixture: ({ numExperts }) => numExperts !== undefined,
-    denseNames: (names) => names.flatMap((name) => denseNameOf(name) ?? []),
+    denseNames: (names) => names.flatMap((name) => findDenseName(name) ?? []),
     tensors: upcycledTensors,
   },
   prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'gpt' }),
@@ -69,7 +69,7 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
       resetPositionIds: data.resetPositionIds,
       resetAttentionMask: data.resetAttentionMask,
     }),
-  batches: (options) => stageBatches(options, outlineOf(options.dataset)),
+  batches: (options) => stageBatches(options, chooseOutline(options.dataset)),
   placeholderBatch: ({ data, model, training }) => {
     const { sequenceLength } = model;
     const batchSize = training.microBatchSize;
@@ -85,11 +85,11 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
       sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),
     };
   },
-  modelOf: ({ model }, vocabularySize) => gptModelOf(model, vocabularySize),
+  describeModel: ({ model }, vocabularySize) => describeGptModel(model, vocabularySize),
   numParameters,
   numActiveParameters: (model) => (model.numExperts === undefined ? undefined : numActiveParameters(model)),
   parameterNames: gptParameterNames,
-  matmulsOf: (_, model) => ({
+  describeMatmuls: (_, model) => ({
     ...gptMatmuls(model),
     heldWeights: model.numExperts === undefined ? undefined : numLayerWeights(model),
   }),
@@ -100,7 +100,7 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   openHuggingFace: ({ model }, directory) =>
     readHuggingFaceGpt({ directory, makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy }),
   saveHuggingFace: ({ tokenizer, ...options }) =>
-    writeHuggingFaceGpt({ ...options, endTokens: tokenizer === undefined ? [] : endTokensOf(tokenizer) }),
+    writeHuggingFaceGpt({ ...options, endTokens: tokenizer === undefined ? [] : listEndTokens(tokenizer) }),
   show: gptSample,
 };
 
@@ -108,7 +108,7 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
  * Returns the outline of a sample: if attention stops at documents, every layer must know where documents
  * end.
  */
-function outlineOf(
+function chooseOutline(
   dataset: SampleDataset<StageBatch>,
 ): ((samples: readonly number[]) => StageBatch) | undefined {
   if (dataset.createBatch(1).keyStart !== undefined) return undefined;
@@ -140,7 +140,7 @@ async function gptSample(options: GptShowOptions): Promise<ModelSample | undefin
   if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;
   const { stages, placement, pipeline } = part;
   // stages in the middle read no data
-  const own = pipeline.isFirst ? await promptOf(options) : undefined;
+  const own = pipeline.isFirst ? await findPrompt(options) : undefined;
   const prompt =
     pipelineGroup === undefined ? own : broadcastJson(pipelineGroup, own, { root: placement[0]! });
   if (prompt === undefined) return undefined;
@@ -166,7 +166,11 @@ async function gptSample(options: GptShowOptions): Promise<ModelSample | undefin
   return { label, text: `${label}:\n${shown(tokens)}`, ...split };
 }
 
-async function promptOf({ configuration, tokenizer, datasets }: GptShowOptions): Promise<Prompt | undefined> {
+async function findPrompt({
+  configuration,
+  tokenizer,
+  datasets,
+}: GptShowOptions): Promise<Prompt | undefined> {
   const { conversations } = configuration.data;
   if (conversations !== undefined) {
     const { trainData, validationData } = conversations;
@@ -197,7 +201,7 @@ const meansOver = {
 export function expertLosses(model: GptModelConfiguration): readonly LossKind<Sized>[] {
   if (model.numExperts === undefined) return [];
   const numLayers = layersWithExperts(model).length;
-  const { balancingLosses, zLossCoefficient } = expertsSpecificationOf(model);
+  const { balancingLosses, zLossCoefficient } = specifyExperts(model);
   const kinds = balancingLosses.map(({ type, coefficient }) => ({
     ...meansOver[type],
     name: balancingLossNames[type],

@@ -54,7 +54,7 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
 }
 
 /** A rank's part of a model, and the pipeline that runs it with the parts of other ranks. */
-export interface ModelPart<Batch, Chunk> {
+export interface RankModel<Batch, Chunk> {
   readonly stages: ReadonlyMap<number, Chunk>;
   readonly parameters: readonly Parameter[];
   /** Parameters by the units that a stage uses together, see `Stages`. */
@@ -69,7 +69,7 @@ export interface ModelPart<Batch, Chunk> {
 /** Splits a model as the flags ask, and builds this rank's part. All ranks call it. */
 export function modelPart<Model extends TransformerConfiguration, Batch, Chunk extends ModelChunk<Batch>>(
   options: ModelPartOptions<Model, Chunk>,
-): ModelPart<Batch, Chunk> {
+): RankModel<Batch, Chunk> {
   const { configuration, model, work, processes, dtype, recorder, onMessage } = options;
   const { parallel, training } = configuration;
   const { device } = parallel;
@@ -111,7 +111,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     ? graphedStages(stages, {
         device,
         onMessage,
-        onRefusal: refusalOf(processes, onMessage),
+        onRefusal: listenForRefusal(processes, onMessage),
         ...(hasCopies ? amongReplicas(parameters, { overlaps: overlapGradientReduction }) : {}),
       })
     : undefined;
@@ -177,7 +177,7 @@ function onceEach(say: (text: string) => void): (text: string) => void {
  * Returns the listener for the reason why passes of this rank are not recorded. Other ranks do not know the
  * reason, but only rank 0 prints messages.
  */
-function refusalOf(
+function listenForRefusal(
   { groups, isFirst }: TrainingProcesses,
   onMessage: (text: string) => void,
 ): (text: string) => void {

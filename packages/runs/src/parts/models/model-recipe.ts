@@ -16,7 +16,7 @@ import type { LossKind, ModelFlopsShape } from '@mtl/trainer';
 import type { ModelAdapters } from '../adapters/model-adapters.js';
 import type { PreparedCorpus } from '../corpus/default-corpus.js';
 import type { ModelSample } from '../samples/sample-continuation.js';
-import type { ModelChunk, ModelPart } from './model-part.js';
+import type { ModelChunk, RankModel } from './model-part.js';
 import type { StageBatches, StageBatchesOptions } from './stage-batches.js';
 
 /** A Hugging Face directory that was opened. */
@@ -48,7 +48,7 @@ export interface SaveHuggingFaceOptions<Model> {
 /** Inputs of a sample, at evaluations and at the end of a run. */
 export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
   readonly configuration: PretrainingConfiguration;
-  readonly part: ModelPart<Batch, Chunk>;
+  readonly part: RankModel<Batch, Chunk>;
   readonly tokenizer: Tokenizer;
   /** Held-out data if there is any, else the training data. */
   readonly datasets: SplitDatasets<Batch>;
@@ -64,9 +64,9 @@ export type DatasetsOptions = Omit<SplitDatasetsOptions, 'splitWeights'>;
 /** The conversion of a dense model to a mixture of experts that are copies of its layers. */
 export interface ModelUpcycling<Model extends TransformerConfiguration> {
   /** Returns a dense model with the experts of another one. */
-  withExpertsOf(mixture: Model, dense: Model): Model;
+  addExperts(mixture: Model, dense: Model): Model;
   /** Returns the dense model that a mixture is made from. */
-  denseOf(mixture: Model): Model;
+  makeDense(mixture: Model): Model;
   isMixture(model: Model): boolean;
   /** Returns the names of parameters that the dense model has. */
   denseNames(names: readonly string[]): readonly string[];
@@ -101,14 +101,14 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   /** Returns a micro-batch of a dry run: arbitrary tokens that fill their sequences. */
   placeholderBatch(configuration: PretrainingConfiguration): Batch;
   /** Returns the architecture that flags and a vocabulary describe. */
-  modelOf(configuration: PretrainingConfiguration, vocabularySize: number): Model;
+  describeModel(configuration: PretrainingConfiguration, vocabularySize: number): Model;
   numParameters(model: Model): number;
   /** Returns the number of parameters that a token uses; undefined if it uses all. */
   numActiveParameters(model: Model): number | undefined;
   /** Returns the names of all parameters, adapters included. */
   parameterNames(model: Model, layers?: LayerFactoryOptions): readonly string[];
   /** Returns the sizes that the model's own part of the FLOPs depends on. */
-  matmulsOf(
+  describeMatmuls(
     configuration: PretrainingConfiguration,
     model: Model,
   ): Pick<ModelFlopsShape, 'weights' | 'heldWeights' | 'attentionFeatures' | 'headShare'>;

@@ -8,29 +8,29 @@ import type { AnyModelRecipe } from './model-recipe.js';
 const recipes: Readonly<Record<ModelKind, AnyModelRecipe>> = { gpt: gptRecipe, bert: bertRecipe };
 
 /** Returns the recipe by which the model of a configuration is trained. */
-export function recipeOf({ kind }: { readonly kind: ModelKind }): AnyModelRecipe {
+export function findRecipe({ kind }: { readonly kind: ModelKind }): AnyModelRecipe {
   return recipes[kind];
 }
 
 /** Returns the way in which a run makes experts from a dense model; undefined if it does not. */
-export const upcyclingOf = ({
+export const findUpcycling = ({
   kind,
   checkpoint,
 }: Pick<PretrainingConfiguration, 'kind'> & {
   readonly checkpoint: Pick<CheckpointConfiguration, 'upcycle'>;
-}): AnyModelRecipe['upcycling'] => (checkpoint.upcycle === true ? recipeOf({ kind }).upcycling : undefined);
+}): AnyModelRecipe['upcycling'] => (checkpoint.upcycle === true ? findRecipe({ kind }).upcycling : undefined);
 
 /** Returns the sizes that the model FLOPs of one sample depend on, with the vocabulary of `model`. */
-export function flopsShapeOf(
+export function describeFlopsShape(
   configuration: PretrainingConfiguration,
   model: TransformerConfiguration,
 ): ModelFlopsShape {
-  const recipe = recipeOf(configuration);
+  const recipe = findRecipe(configuration);
   return {
     batchSize: 1,
     sequenceLength: configuration.model.sequenceLength,
     headWeights: paddedVocabularySize(model) * model.hiddenSize,
     numAdapterParameters: recipe.adapters.numActiveParameters(configuration, model),
-    ...recipe.matmulsOf(configuration, model),
+    ...recipe.describeMatmuls(configuration, model),
   };
 }

@@ -10,7 +10,7 @@ import type { StageBatches } from './stage-batches.js';
 const sequenceLength = 4;
 
 /** Ten samples of four tokens; records the samples that are read. */
-function datasetOf(hasKeyStart: boolean): { dataset: SampleDataset; read: number[] } {
+function makeDataset(hasKeyStart: boolean): { dataset: SampleDataset; read: number[] } {
   const read: number[] = [];
   const dataset = {
     length: 10,
@@ -28,11 +28,11 @@ function datasetOf(hasKeyStart: boolean): { dataset: SampleDataset; read: number
 /** Ten samples of a BERT, of one to four tokens. */
 function maskedDataset(): { dataset: SampleDataset<MaskedStageBatch>; read: number[] } {
   const read: number[] = [];
-  const lengthOf = (sample: number): number => 1 + (sample % 4);
+  const measureLength = (sample: number): number => 1 + (sample % 4);
   const dataset: Partial<SampleDataset<MaskedStageBatch>> = {
     length: 10,
     sequenceLength,
-    lengthOf,
+    measureLength,
     finishBatch: (batch) => batch,
     createBatch: (batchSize) => ({
       batchSize,
@@ -44,7 +44,7 @@ function maskedDataset(): { dataset: SampleDataset<MaskedStageBatch>; read: numb
     }),
     fillRow: ({ sample, batch, row }) => {
       read.push(sample);
-      batch.lengths[row] = lengthOf(sample);
+      batch.lengths[row] = measureLength(sample);
       batch.sampleNumbers[row] = sample;
     },
   };
@@ -62,7 +62,7 @@ async function seenIn<Batch>(batches: StageBatches<Batch>): Promise<Batch[]> {
 }
 
 async function ofGpt(needsTokens: boolean, hasKeyStart: boolean) {
-  const { dataset, read } = datasetOf(hasKeyStart);
+  const { dataset, read } = makeDataset(hasKeyStart);
   return { seen: await seenIn(gptRecipe.batches({ dataset, sampler, needsTokens, thread: 'main' })), read };
 }
 

@@ -15,21 +15,21 @@ export interface StageBatchesOptions<Batch extends NumberedBatch> extends BatchL
  * Returns the micro-batches of a data-parallel rank in the form that a stage needs: stages between the first
  * and the last read no data.
  *
- * @param outlineOf returns the outline of some samples for stages in the middle; undefined if every layer
+ * @param makeOutline returns the outline of some samples for stages in the middle; undefined if every layer
  *   must know the data
  */
 export function stageBatches<Batch extends NumberedBatch>(
   { needsTokens, ...options }: StageBatchesOptions<Batch>,
-  outlineOf: ((samples: readonly number[]) => Batch) | undefined,
+  makeOutline: ((samples: readonly number[]) => Batch) | undefined,
 ): StageBatches<Batch> {
-  if (needsTokens || outlineOf === undefined) return createBatchLoader(options);
+  if (needsTokens || makeOutline === undefined) return createBatchLoader(options);
   const { dataset, sampler } = options;
   const micro = sampleMicroBatches({ totalSamples: dataset.length, ...sampler });
   const done = { done: true, value: undefined } as const;
   return {
     next: async () => {
       const next = micro.next();
-      return next.done === true ? done : { done: false, value: outlineOf(next.value) };
+      return next.done === true ? done : { done: false, value: makeOutline(next.value) };
     },
     return: async () => done,
     close: async () => {},

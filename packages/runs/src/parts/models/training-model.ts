@@ -5,7 +5,7 @@ import type { TransformerConfiguration } from '@mtl/models';
 import type { Tokenizer } from '@mtl/tokenizers';
 import { checkHuggingFaceTarget } from './hugging-face-targets.js';
 import type { HuggingFaceModel } from './model-recipe.js';
-import { recipeOf, upcyclingOf } from './recipe-of.js';
+import { findRecipe, findUpcycling } from './recipe-of.js';
 
 /** Opens the directory of --load-hf, and checks before the run that --save-hf can be written after it. */
 export async function openHuggingFace(
@@ -14,7 +14,7 @@ export async function openHuggingFace(
   const { loadHuggingFace, saveHuggingFace } = configuration.checkpoint;
   if (saveHuggingFace !== undefined) checkHuggingFaceTarget(saveHuggingFace);
   if (loadHuggingFace === undefined) return undefined;
-  return await recipeOf(configuration).openHuggingFace(configuration, loadHuggingFace);
+  return await findRecipe(configuration).openHuggingFace(configuration, loadHuggingFace);
 }
 
 /**
@@ -35,9 +35,9 @@ export function trainingModel(
   const from = huggingFace?.directory ?? run.checkpoint.load;
   const known = huggingFace?.configuration.vocabularySize ?? flags.vocabularySize;
   if (known !== undefined) checkTokenizerFits({ tokenizer, model: { vocabularySize: known }, from });
-  if (huggingFace === undefined) return recipeOf(run).modelOf(run, known ?? tokenizer.vocabularySize);
+  if (huggingFace === undefined) return findRecipe(run).describeModel(run, known ?? tokenizer.vocabularySize);
   const { directory } = huggingFace;
-  const asked = recipeOf(run).modelOf(run, huggingFace.configuration.vocabularySize);
+  const asked = findRecipe(run).describeModel(run, huggingFace.configuration.vocabularySize);
   const configuration = withAskedPositions(run, { model: huggingFace.configuration, asked });
   refuseOtherSizes(run, { configuration, directory });
   if (flags.sequenceLength > configuration.maxPositionEmbeddings) {
@@ -50,7 +50,7 @@ export function trainingModel(
       },
     );
   }
-  const model = upcyclingOf(run)?.withExpertsOf(asked, configuration) ?? configuration;
+  const model = findUpcycling(run)?.addExperts(asked, configuration) ?? configuration;
   return { ...model, ...pickFields(asked, ['learning']) };
 }
 
@@ -65,15 +65,15 @@ function refuseOtherSizes(
     directory,
   }: Pick<HuggingFaceModel<TransformerConfiguration>, 'configuration' | 'directory'>,
 ): void {
-  const upcycling = upcyclingOf(run);
+  const upcycling = findUpcycling(run);
   if (upcycling?.isMixture(configuration) === true) {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', `${directory} holds a mixture of experts already`, {
       expected: 'a dense model',
       remedy: 'leave --moe-use-upcycling out',
     });
   }
-  const whole = recipeOf(run).modelOf(run, configuration.vocabularySize);
-  const asked = upcycling?.denseOf(whole) ?? whole;
+  const whole = findRecipe(run).describeModel(run, configuration.vocabularySize);
+  const asked = upcycling?.makeDense(whole) ?? whole;
   const differing = differingFlags(run.kind, { one: configuration, other: asked });
   if (differing === undefined) return;
   throw new ConfigurationError('MTL_FLAG_CONFLICT', `${differing.other} with ${directory}`, {

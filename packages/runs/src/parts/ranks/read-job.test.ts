@@ -2,7 +2,7 @@ import { readProcessEnvironment, type Variables } from '@mtl/comm/internal';
 import { expect, it } from 'vitest';
 import { readJob } from './join-processes.js';
 
-const jobOf = (variables: Variables) => readJob(variables, readProcessEnvironment(variables));
+const parseJob = (variables: Variables) => readJob(variables, readProcessEnvironment(variables));
 const rank = {
   RANK: '0',
   WORLD_SIZE: '1',
@@ -25,5 +25,5 @@ it.each([
     { id: `torchrun none 29500 ${process.ppid}`, restartCount: 3 },
   ],
 ] as const)('knows a job of %s', (_, variables, expected) => {
-  expect(jobOf(variables)).toEqual(expected);
+  expect(parseJob(variables)).toEqual(expected);
 });

@@ -5,7 +5,7 @@ import { TrainingProcesses } from './training-processes.js';
 /**
  * Returns the communicators that one of 8 ranks opens, without the world communicator, by name and members.
  */
-function communicatorsOf(
+function listCommunicators(
   rank: number,
   sizes: Readonly<Record<'tensor' | 'pipeline' | 'data', number>>,
 ): string[] {
@@ -34,5 +34,5 @@ it.each([
   { sizes: { tensor: 1, pipeline: 4, data: 2 }, opened: ['pp 1,3,5,7', 'embedding 1,7', 'dp 6,7'] },
   { sizes: { tensor: 8, pipeline: 1, data: 1 }, opened: ['tp 0,1,2,3,4,5,6,7'] },
 ])('opens the communicators that a run with $sizes uses, and no more', ({ sizes, opened }) => {
-  expect(communicatorsOf(7, sizes)).toEqual(opened);
+  expect(listCommunicators(7, sizes)).toEqual(opened);
 });

@@ -121,10 +121,10 @@ function groupsAlong(
     readonly areApart: boolean;
   },
 ): GroupsByRole {
-  const axesOf = (declaration: GroupDeclaration): readonly MeshAxis[] =>
+  const listAxes = (declaration: GroupDeclaration): readonly MeshAxis[] =>
     'axes' in declaration ? declaration.axes : declaration;
   const declared = Object.entries(groupsOfRun(mesh, { ends, parallel })).filter(([, { declaration }]) =>
-    axesOf(declaration).some((axis) => mesh.sizes[axis] > 1),
+    listAxes(declaration).some((axis) => mesh.sizes[axis] > 1),
   );
   const parts = areApart ? [...new Set(declared.map(([, { countsAs }]) => countsAs))] : [undefined];
   const created = parts.map((part) => {

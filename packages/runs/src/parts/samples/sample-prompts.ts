@@ -3,7 +3,7 @@ import type { SampleDataset } from '@mtl/data';
 import { chatTokens, readChatTemplate, readConversations } from '@mtl/data/conversations';
 import type { StageBatch } from '@mtl/models';
 import type { Tokenizer } from '@mtl/tokenizers';
-import { stopTokensOf } from '../conversations/turn-tokens.js';
+import { listStopTokens } from '../conversations/turn-tokens.js';
 
 /** Number of tokens of a prompt. */
 const numTokens = 16;
@@ -58,10 +58,10 @@ function startInside(tokens: Int32Array, tokenizer: Tokenizer): number {
 
 /** Returns the tokens without incomplete characters, whose other bytes are in tokens outside. */
 function wholeCharacters(tokens: readonly number[], tokenizer: Tokenizer): number[] {
-  const textOf = (from: number, to: number): string => tokenizer.decode(tokens.slice(from, to));
+  const decodeText = (from: number, to: number): string => tokenizer.decode(tokens.slice(from, to));
   let [start, end] = [0, tokens.length];
-  while (start < end && textOf(start, end).startsWith('\ufffd')) start += 1;
-  while (start < end && textOf(start, end).endsWith('\ufffd')) end -= 1;
+  while (start < end && decodeText(start, end).startsWith('\ufffd')) start += 1;
+  while (start < end && decodeText(start, end).endsWith('\ufffd')) end -= 1;
   return tokens.slice(start, end);
 }
 
@@ -127,7 +127,7 @@ export async function sampleConversation(
     return {
       text: messages.map(({ role, content }) => `${role}: ${contentForPeople(content)}`).join('\n'),
       tokens: Array.from(chatTokens(tokenizer, text)),
-      stopTokens: stopTokensOf(template, { tokenizer }),
+      stopTokens: listStopTokens(template, { tokenizer }),
     };
   }
   return undefined;

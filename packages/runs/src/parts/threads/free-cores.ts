@@ -24,7 +24,7 @@ interface MeasureFreeCoresOptions {
 export async function measureFreeCores(options: MeasureFreeCoresOptions): Promise<number | undefined> {
   const { variables, cores, read = readText, windowMs = 300, now = () => performance.now() } = options;
   const given = variables.MTL_FREE_CORES;
-  if (given !== undefined && given !== '') return freeCoresOf(given, cores);
+  if (given !== undefined && given !== '') return parseFreeCores(given, cores);
   const before = sample(read, now);
   if (before === undefined) return undefined;
   await new Promise((resolve) => setTimeout(resolve, windowMs));
@@ -34,7 +34,7 @@ export async function measureFreeCores(options: MeasureFreeCoresOptions): Promis
   return Math.min(cores, (after.idle - before.idle + after.own - before.own) / seconds);
 }
 
-function freeCoresOf(given: string, cores: number): number {
+function parseFreeCores(given: string, cores: number): number {
   if (given === 'all') return cores;
   const free = Number(given);
   if (free > 0) return Math.min(cores, free);
@@ -83,12 +83,12 @@ function allowedCores(status: string | undefined): ReadonlySet<number> | undefin
  * Returns the cores that this process may use: its affinity and the quota of its control group, at least 1.
  */
 export function coresOfProcess(read: (path: string) => string | undefined = readText): number {
-  const quota = quotaOf(read);
+  const quota = readQuota(read);
   return Math.max(1, Math.min(availableParallelism(), Math.floor(quota ?? Number.POSITIVE_INFINITY)));
 }
 
 /** Returns the number of cores that the control group's quota allows; undefined without a limit. */
-function quotaOf(read: (path: string) => string | undefined): number | undefined {
+function readQuota(read: (path: string) => string | undefined): number | undefined {
   const root = '/sys/fs/cgroup';
   const [limit, period] = read(`${root}/cpu.max`)?.split(/\s+/) ?? [
     read(`${root}/cpu/cpu.cfs_quota_us`),

@@ -4,7 +4,7 @@ import { coresOfProcess, measureFreeCores } from './free-cores.js';
 /**
  * Returns a /proc/stat after `ticks` hundredths of a second, in which each core was idle for a given share.
  */
-const statOf = (ticks: number, idle: readonly number[]): string =>
+const writeStat = (ticks: number, idle: readonly number[]): string =>
   ['cpu  1 2 3 4 5', ...idle.map((part, core) => `cpu${core} 9 9 9 ${1000 + part * ticks} 7 0 0 0 0 0`)].join(
     '\n',
   );
@@ -16,7 +16,7 @@ describe('measureFreeCores', () => {
     const read = (path: string): string | undefined => {
       if (path === '/proc/self/status') return `Name:\tnode\nCpus_allowed_list:\t${allowed}\n`;
       ticks += 1000;
-      return statOf(ticks, idle);
+      return writeStat(ticks, idle);
     };
     return measureFreeCores({ variables: {}, cores, read, windowMs: 1, now: () => ticks * 10 });
   }

@@ -14,7 +14,7 @@ afterEach(() => {
 });
 
 /** A checkpoint of a run of one process. */
-const checkpointOf = (threads: unknown): Checkpoint =>
+const makeCheckpoint = (threads: unknown): Checkpoint =>
   ({ manifest: { worldSize: 1 }, state: { configuration: { threads } } }) as unknown as Checkpoint;
 
 async function choose(options: {
@@ -69,13 +69,13 @@ describe('threadsOfTraining', () => {
   });
 
   it('takes the threads of the checkpoint that training resumes from', async () => {
-    expect(await choose({ resumed: checkpointOf(1) })).toMatch('threads 1: as the checkpoint');
-    expect(await choose({ resumed: checkpointOf(1), layout: { threads: 2 } })).toMatch(
+    expect(await choose({ resumed: makeCheckpoint(1) })).toMatch('threads 1: as the checkpoint');
+    expect(await choose({ resumed: makeCheckpoint(1), layout: { threads: 2 } })).toMatch(
       'threads 2: as --threads',
     );
-    expect(await choose({ resumed: checkpointOf(1), worldSize: 2 })).not.toMatch('checkpoint');
+    expect(await choose({ resumed: makeCheckpoint(1), worldSize: 2 })).not.toMatch('checkpoint');
     for (const unknown of [undefined, 0, 'all', 1.5]) {
-      expect(await choose({ resumed: checkpointOf(unknown) })).not.toMatch('checkpoint');
+      expect(await choose({ resumed: makeCheckpoint(unknown) })).not.toMatch('checkpoint');
     }
   });
 });

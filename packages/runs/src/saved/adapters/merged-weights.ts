@@ -1,5 +1,5 @@
 import type { Checkpoint, LogicalTensor } from '@mtl/checkpoint';
-import { type LoraConfiguration, loraSpecificationOf, mergedWeights, readLoraDirectory } from '@mtl/formats';
+import { type LoraConfiguration, mergedWeights, readLoraDirectory, specifyLora } from '@mtl/formats';
 import { isAdapter } from '@mtl/formats/internal';
 import type { GptModelConfiguration } from '@mtl/models';
 import { gptParameters } from '@mtl/models/internal';
@@ -46,11 +46,10 @@ export async function weightsWithAdapters(
   const { model } = base;
   const adapters = await readLoraDirectory({ directory, model });
   const { configuration: lora } = adapters;
-  const tensors = gptParameters(model, { lora: loraSpecificationOf(lora, model) }).map(
-    ({ name, globalShape }) =>
-      readThrough({ name, dtype: 'F32', globalShape }, (wanted) =>
-        (isAdapter(name) ? adapters : base).load(wanted),
-      ),
+  const tensors = gptParameters(model, { lora: specifyLora(lora, model) }).map(({ name, globalShape }) =>
+    readThrough({ name, dtype: 'F32', globalShape }, (wanted) =>
+      (isAdapter(name) ? adapters : base).load(wanted),
+    ),
   );
   return mergedWeights(tensors, { model, lora });
 }

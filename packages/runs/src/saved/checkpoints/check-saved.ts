@@ -4,9 +4,9 @@ import { readSavedConfiguration, type SavedConfiguration } from '@mtl/configurat
 import {
   checkSameArchitecture,
   type KindOfModel,
+  listSavedSizes,
   modelKinds,
   savedModelKeys,
-  savedSizesOf,
 } from '@mtl/configuration/internal';
 import { CheckpointError } from '@mtl/errors';
 import type { GptModelConfiguration } from '@mtl/models';
@@ -14,7 +14,7 @@ import { modelParameters, numLayerWeights, numLearnedPositions } from '@mtl/mode
 import type { ModelOptimizer } from '@mtl/optimizer';
 import { optimizerTensors, readTrainingState } from '@mtl/trainer';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
-import { recipeOf } from '../../parts/models/recipe-of.js';
+import { findRecipe } from '../../parts/models/recipe-of.js';
 
 /**
  * Refuses a checkpoint of another model than the one to be trained, in the words of its flags. Loading its
@@ -38,11 +38,11 @@ export function checkSameModel(checkpoint: Checkpoint, { kind, model: built }: K
  *   than there are
  */
 export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
-  const configuration = recordOf(recordOf(state).configuration);
+  const configuration = readRecord(readRecord(state).configuration);
   for (const kind of modelKinds) {
     const key = savedModelKeys[kind];
     if (configuration[key] === undefined) continue;
-    const model = recordOf(configuration[key]);
+    const model = readRecord(configuration[key]);
     const fail = (problem: string, expected: string): never => {
       throw new CheckpointError('MTL_CHECKPOINT_STATE', `${path}: its manifest names ${problem}`, {
         expected,
@@ -50,7 +50,7 @@ export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
         exitCode: 2,
       });
     };
-    const { required, others } = savedSizesOf(kind);
+    const { required, others } = listSavedSizes(kind);
     for (const name of [...required, ...others.filter((other) => model[other] !== undefined)]) {
       const size = model[name];
       if (!Number.isSafeInteger(size) || (size as number) < 1) {
@@ -79,7 +79,7 @@ export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
   }
 }
 
-function recordOf(value: unknown): Readonly<Record<string, unknown>> {
+function readRecord(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
 }
 
@@ -94,7 +94,7 @@ export function checkSavedWeights(
   saved: Omit<SavedConfiguration, 'tokenizer'>,
 ): void {
   const { kind, model } = saved;
-  const layers = recipeOf({ kind }).adapters.layersOf(saved, model);
+  const layers = findRecipe({ kind }).adapters.makeLayerOptions(saved, model);
   for (const { name, globalShape } of modelParameters({ ...layers, kind, model })) {
     const found = tensors.get(name);
     if (found?.globalShape.join() === globalShape.join()) continue;

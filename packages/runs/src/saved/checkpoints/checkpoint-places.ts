@@ -28,9 +28,9 @@ export async function refuseCheckpoints(
 
 /** Tells if two paths name one directory, which need not exist yet. */
 export function isSamePlace(one: string | undefined, other: string | undefined): boolean {
-  return one !== undefined && other !== undefined && placeOf(one) === placeOf(other);
+  return one !== undefined && other !== undefined && describePlace(one) === describePlace(other);
 }
 
-function placeOf(directory: string): string {
+function describePlace(directory: string): string {
   return existsSync(directory) ? realpathSync(directory) : resolve(directory);
 }

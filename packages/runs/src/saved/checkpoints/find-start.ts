@@ -7,10 +7,10 @@ import { downloadAdvice, isAdapter } from '@mtl/formats/internal';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import { optimizerTensors, readTrainingState, type TrainingProgress, weightTensors } from '@mtl/trainer';
-import { isOptimizerTensor, parameterNameOf } from '@mtl/trainer/internal';
+import { isOptimizerTensor, readParameterName } from '@mtl/trainer/internal';
 import type { OpenedAdapters } from '../../parts/adapters/model-adapters.js';
 import type { HuggingFaceModel } from '../../parts/models/model-recipe.js';
-import { upcyclingOf } from '../../parts/models/recipe-of.js';
+import { findUpcycling } from '../../parts/models/recipe-of.js';
 import type { TrainingProcesses } from '../../parts/ranks/training-processes.js';
 import { checkSavedAdapters } from '../adapters/check-saved-adapters.js';
 import { checkSameModel, checkSavedOptimizer } from './check-saved.js';
@@ -122,7 +122,9 @@ async function loadHuggingFace(
 ): Promise<void> {
   const { checkpoint, optimizer, onMessage } = options;
   const weights = heldTensors(optimizer).filter(({ name }) => !isAdapter(name));
-  await huggingFace.load(upcyclingOf({ kind: kindOf(options), checkpoint })?.tensors(weights) ?? weights);
+  await huggingFace.load(
+    findUpcycling({ kind: chooseKind(options), checkpoint })?.tensors(weights) ?? weights,
+  );
   await loadAdapters(options);
   optimizer.refreshModel();
   onMessage(beginning(huggingFace.directory, checkpoint));
@@ -182,10 +184,10 @@ async function fromCheckpoint(
 ): Promise<FoundStart> {
   const { model, optimizer, processes } = options;
   const { finetune, loadOptimizer } = settings;
-  const upcycling = upcyclingOf({ kind: kindOf(options), checkpoint: settings });
+  const upcycling = findUpcycling({ kind: chooseKind(options), checkpoint: settings });
   if (upcycling !== undefined) checkDense(checkpoint);
   if (model !== undefined) {
-    checkSameModel(checkpoint, { ...model, model: upcycling?.denseOf(model.model) ?? model.model });
+    checkSameModel(checkpoint, { ...model, model: upcycling?.makeDense(model.model) ?? model.model });
   }
   const withOptimizer = loadOptimizer && !finetune;
   if (withOptimizer) await processes.together(async () => checkSavedOptimizer(checkpoint, optimizer));
@@ -204,7 +206,7 @@ async function loadFrom(
 ): Promise<TrainingProgress | undefined> {
   const { parameterNames: namesOfModel, optimizer, lossScaler, processes, onMessage } = options;
   const { finetune } = settings;
-  const upcycling = upcyclingOf({ kind: kindOf(options), checkpoint: settings });
+  const upcycling = findUpcycling({ kind: chooseKind(options), checkpoint: settings });
   const parameterNames = upcycling?.denseNames(namesOfModel) ?? namesOfModel;
   const held = weightTensors(optimizer);
   const weights = upcycling?.tensors(held) ?? held;
@@ -219,7 +221,7 @@ async function loadFrom(
         ...weights.filter(({ name }) => !finetune || !isAdapter(name) || checkpoint.tensors.has(name)),
         ...(withOptimizer ? optimizerTensors(optimizer) : []),
       ],
-      ignore: (name) => (!withOptimizer && isOptimizerTensor(name)) || elsewhere.has(parameterNameOf(name)),
+      ignore: (name) => (!withOptimizer && isOptimizerTensor(name)) || elsewhere.has(readParameterName(name)),
     }),
   );
   if (finetune) await loadAdapters(options);
@@ -248,4 +250,4 @@ function checkDense({ path, tensors }: Checkpoint): void {
 }
 
 /** Returns the kind of the model. Default: GPT, the only kind with experts. */
-const kindOf = ({ model }: Pick<FindStartOptions, 'model'>): ModelKind => model?.kind ?? 'gpt';
+const chooseKind = ({ model }: Pick<FindStartOptions, 'model'>): ModelKind => model?.kind ?? 'gpt';

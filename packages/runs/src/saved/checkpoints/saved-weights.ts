@@ -1,7 +1,7 @@
 import { type Checkpoint, hostTensor, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { copyBox, dtypeBytes } from '@mtl/checkpoint/internal';
 import { CheckpointError } from '@mtl/errors';
-import { sizeOf } from '@mtl/kernels';
+import { countElements } from '@mtl/kernels';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 
 /** Returns the whole weights in a checkpoint, saved in any layout; each is loaded when it is read. */
@@ -24,7 +24,7 @@ export function readThrough(
     await load([hostTensor({ ...tensor, memory })]);
   };
   const read = async (): Promise<Uint8Array> => {
-    const memory = new Uint8Array(sizeOf(tensor.globalShape) * dtypeBytes[tensor.dtype]);
+    const memory = new Uint8Array(countElements(tensor.globalShape) * dtypeBytes[tensor.dtype]);
     await readInto(memory);
     return memory;
   };

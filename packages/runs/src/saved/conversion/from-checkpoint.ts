@@ -5,7 +5,7 @@ import { type HuggingFaceOrigin, type WritableDtype, writeMegatron } from '@mtl/
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
 import { createTokenizer } from '@mtl/tokenizers';
 import { readTrainingState } from '@mtl/trainer';
-import { recipeOf } from '../../parts/models/recipe-of.js';
+import { findRecipe } from '../../parts/models/recipe-of.js';
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
@@ -62,7 +62,7 @@ export async function checkpointToHuggingFace(
   checkSavedWeights(checkpoint, saved);
   const { kind, model, tokenizer: tokenizerOptions, huggingFace: origin } = saved;
   const dtype = options.dtype ?? dtypeOfOrigin(origin);
-  const recipe = recipeOf({ kind });
+  const recipe = findRecipe({ kind });
   checkHuggingFaceArchitecture({ kind, model });
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
   const tokenizerFiles = await exportedTokenizerFiles(tokenizerOptions, model);
@@ -116,7 +116,7 @@ export async function checkpointToMegatron(options: {
     kind,
     dtype,
     model: model as GptModelConfiguration | BertModelConfiguration,
-    tensors: recipeOf({ kind }).adapters.merged(saved, { model, tensors: weights }),
+    tensors: findRecipe({ kind }).adapters.merged(saved, { model, tensors: weights }),
     iteration: progress.iteration,
     consumedSamples: progress.consumedSamples,
   });

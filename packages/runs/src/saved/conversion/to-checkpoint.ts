@@ -8,7 +8,7 @@ import {
   type PretrainingConfiguration,
   saveConfiguration,
 } from '@mtl/configuration';
-import { architectureFlags, pickFields, presetsOf } from '@mtl/configuration/internal';
+import { architectureFlags, findPresets, pickFields } from '@mtl/configuration/internal';
 import { CheckpointError } from '@mtl/errors';
 import {
   checkOptions,
@@ -26,7 +26,7 @@ import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { optimizerTensors, type TrainingProgress, trainingState, weightTensors } from '@mtl/trainer';
 import { trainingOptimizer } from '../../parts/models/build-stages.js';
 import { layersOfChunks } from '../../parts/models/chunk-layers.js';
-import { recipeOf } from '../../parts/models/recipe-of.js';
+import { findRecipe } from '../../parts/models/recipe-of.js';
 import { TrainingProcesses } from '../../parts/ranks/training-processes.js';
 import { refuseCheckpoints } from '../checkpoints/checkpoint-places.js';
 import { fetchFromHub } from '../hub/fetch-from-hub.js';
@@ -73,7 +73,7 @@ export async function huggingFaceToCheckpoint(
   const asked = { loadHuggingFace: options.loadHuggingFace };
   const { loadHuggingFace } = await fetchFromHub(asked, { onMessage: onNotice });
   const kind: ModelKind = await huggingFaceModelKind(loadHuggingFace);
-  const found = await recipeOf({ kind }).openHuggingFace(configurationOfWholeModel(kind), loadHuggingFace);
+  const found = await findRecipe({ kind }).openHuggingFace(configurationOfWholeModel(kind), loadHuggingFace);
   for (const notice of found.notices ?? []) onNotice(notice);
   const { configuration: model, origin, load } = found;
   const tokenizer = tokenizerOfHuggingFace(found.tokenizerFiles);
@@ -141,7 +141,7 @@ export async function megatronToCheckpoint(
       model,
       load,
       tokenizerOptions: undefined,
-      trained: trainedStateOf(found),
+      trained: describeTrainedState(found),
       refused: {
         code: 'MTL_MEGATRON_ARGUMENTS',
         remedy: 'convert a model that gpt-train or bert-train can express',
@@ -154,7 +154,7 @@ export async function megatronToCheckpoint(
   }
 }
 
-function trainedStateOf(found: MegatronModel): TrainedState | undefined {
+function describeTrainedState(found: MegatronModel): TrainedState | undefined {
   const { optimizer, iteration, consumedSamples, consumedTokens } = found;
   if (optimizer === undefined) return undefined;
   return {
@@ -193,13 +193,13 @@ interface ModelToBegin {
 /** Returns a configuration that reads the whole model: all its heads, even if the preset leaves some out. */
 const configurationOfWholeModel = (kind: ModelKind): PretrainingConfiguration => {
   const heads = kind === 'bert' ? { 'bert-no-binary-head': false } : {};
-  return configurationOf(kind, heads);
+  return makeConfiguration(kind, heads);
 };
 
 /** Makes a configuration from flags; the preset fills in the other required flags. */
-const configurationOf = (kind: ModelKind, flags: Flags): PretrainingConfiguration => {
+const makeConfiguration = (kind: ModelKind, flags: Flags): PretrainingConfiguration => {
   const { model, ...others } = optionsOfFlags(flags);
-  return configure({ preset: presetsOf(kind).whenNothingIsAsked, ...others, model: { ...model, kind } });
+  return configure({ preset: findPresets(kind).whenNothingIsAsked, ...others, model: { ...model, kind } });
 };
 
 /**
@@ -210,13 +210,13 @@ const configurationOf = (kind: ModelKind, flags: Flags): PretrainingConfiguratio
  */
 export async function beginCheckpoint(directory: string, begun: ModelToBegin): Promise<string> {
   const { kind, model, load, tokenizerOptions, origin, trained } = begun;
-  const recipe = recipeOf({ kind });
-  const configuration = configurationOf(kind, {
+  const recipe = findRecipe({ kind });
+  const configuration = makeConfiguration(kind, {
     // other programs save the state of AdamW, and a training run without --optimizer continues with AdamW
     optimizer: 'adam',
     ...ownFlags(kind, model),
   });
-  refuseOtherModel(recipe.modelOf(configuration, model.vocabularySize), begun);
+  refuseOtherModel(recipe.describeModel(configuration, model.vocabularySize), begun);
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
   const work = recipe.embeddingAndHeadCost(configuration, model);
   const { parameters, units } = recipe.buildStages({

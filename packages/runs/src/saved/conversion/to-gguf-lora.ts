@@ -1,6 +1,6 @@
 import { basename, resolve } from 'node:path';
 import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
-import { loraSpecificationOf, readHuggingFaceGpt, readLoraDirectory } from '@mtl/formats';
+import { readHuggingFaceGpt, readLoraDirectory, specifyLora } from '@mtl/formats';
 import { writeGgufLora } from '@mtl/formats/gguf';
 import { isAdapter } from '@mtl/formats/internal';
 import { gptParameters } from '@mtl/models/internal';
@@ -40,7 +40,7 @@ const checksOfLora: OptionChecks<LoraToGgufOptions> = {
   loadLora: required(textOption),
 };
 
-const nameOf = (directory: string): string => basename(resolve(directory));
+const nameModel = (directory: string): string => basename(resolve(directory));
 
 /**
  * Writes the low-rank adapters of a checkpoint, saved in any layout, as a GGUF file, which llama.cpp adds to
@@ -55,7 +55,14 @@ export async function checkpointToGgufLora(options: CheckpointToGgufLoraOptions)
   const { path, load } = options;
   const { checkpoint, saved, lora } = await openSavedAdapters(options);
   const { model, huggingFace: origin } = saved;
-  await writeGgufLora({ path, model, lora, tensors: savedWeights(checkpoint), origin, name: nameOf(load) });
+  await writeGgufLora({
+    path,
+    model,
+    lora,
+    tensors: savedWeights(checkpoint),
+    origin,
+    name: nameModel(load),
+  });
   return checkpoint.path;
 }
 
@@ -73,11 +80,11 @@ export async function loraToGguf(options: LoraToGgufOptions): Promise<string> {
   for (const notice of notices) onNotice(notice);
   const adapters = await readLoraDirectory({ directory: loadLora, model });
   const { configuration: lora } = adapters;
-  const tensors = gptParameters(model, { lora: loraSpecificationOf(lora, model) })
+  const tensors = gptParameters(model, { lora: specifyLora(lora, model) })
     .filter(({ name }) => isAdapter(name))
     .map(({ name, globalShape }) =>
       readThrough({ name, dtype: 'F32', globalShape }, (wanted) => adapters.load(wanted)),
     );
-  await writeGgufLora({ path, model, lora, tensors, origin, name: nameOf(loadLora) });
+  await writeGgufLora({ path, model, lora, tensors, origin, name: nameModel(loadLora) });
   return loadLora;
 }

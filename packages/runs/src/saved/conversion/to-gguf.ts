@@ -15,8 +15,8 @@ import { huggingFaceModelKind } from '@mtl/formats/internal';
 import type { BertModelConfiguration, GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import { modelParameters } from '@mtl/models/internal';
 import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
-import { endTokensOf } from '../../parts/conversations/turn-tokens.js';
-import { recipeOf } from '../../parts/models/recipe-of.js';
+import { listEndTokens } from '../../parts/conversations/turn-tokens.js';
+import { findRecipe } from '../../parts/models/recipe-of.js';
 import { weightsWithAdapters } from '../adapters/merged-weights.js';
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
@@ -69,7 +69,7 @@ const dtypeNames: Readonly<Record<WritableDtype, GgufDtype>> = {
   F16: 'float16',
 };
 
-const nameOf = (directory: string): string => basename(resolve(directory));
+const nameModel = (directory: string): string => basename(resolve(directory));
 
 /** A model of any kind, and the file to write. */
 interface ModelToWrite {
@@ -96,7 +96,7 @@ function lowersCase(options: TokenizerOptions | undefined): boolean | undefined 
 async function writeModel({ kind, model, onNotice, tokenizerOptions, ...file }: ModelToWrite): Promise<void> {
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
   const ends = file.endTokens ?? [];
-  const endTokens = ends.length > 0 || tokenizer === undefined ? ends : endTokensOf(tokenizer);
+  const endTokens = ends.length > 0 || tokenizer === undefined ? ends : listEndTokens(tokenizer);
   const notices =
     kind === 'bert'
       ? await writeGgufBert({
@@ -139,10 +139,10 @@ export async function checkpointToGguf(
     dtype,
     origin,
     onNotice,
-    tensors: recipeOf({ kind }).adapters.merged(saved, { model, tensors: savedWeights(checkpoint) }),
+    tensors: findRecipe({ kind }).adapters.merged(saved, { model, tensors: savedWeights(checkpoint) }),
     tokenizerFiles: await exportedTokenizerFiles(tokenizerOptions, model),
     tokenizerOptions,
-    name: nameOf(load),
+    name: nameModel(load),
   });
   return { source: checkpoint.path, dtype };
 }
@@ -210,7 +210,7 @@ export async function huggingFaceToGguf(
       ...(await exportedTokenizerFiles(tokenizerOptions, base.model)),
     },
     tokenizerOptions,
-    name: nameOf(loadHuggingFace),
+    name: nameModel(loadHuggingFace),
   });
   return { source: loadLora === undefined ? loadHuggingFace : `${loadHuggingFace} with ${loadLora}`, dtype };
 }

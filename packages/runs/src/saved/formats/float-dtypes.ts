@@ -8,7 +8,7 @@ export const floatDtypes: Readonly<Record<string, WritableDtype>> = {
 };
 
 /** Returns the dtype of a name; undefined without a name. */
-export const floatDtypeOf = (name: string | undefined): WritableDtype | undefined =>
+export const findFloatDtype = (name: string | undefined): WritableDtype | undefined =>
   name === undefined ? undefined : floatDtypes[name];
 
 /** Returns the name of a dtype. */

@@ -1,7 +1,7 @@
 import { mergeLora } from '../adapters/merge-lora.js';
 import { checkpointToHuggingFace } from '../conversion/from-checkpoint.js';
 import { huggingFaceToCheckpoint } from '../conversion/to-checkpoint.js';
-import { floatDtypeOf, floatDtypes, nameOfDtype } from './float-dtypes.js';
+import { findFloatDtype, floatDtypes, nameOfDtype } from './float-dtypes.js';
 import type { WeightFormat } from './weight-format.js';
 
 /** Directories of the transformers library. */
@@ -12,14 +12,14 @@ export const huggingFaceFormat: WeightFormat = {
   dtypes: Object.keys(floatDtypes),
   flags: { write: 'saveHf', read: 'loadHf' },
   fromCheckpoint: async ({ path: directory, dtype, ...others }) => {
-    const written = await checkpointToHuggingFace({ ...others, directory, dtype: floatDtypeOf(dtype) });
+    const written = await checkpointToHuggingFace({ ...others, directory, dtype: findFloatDtype(dtype) });
     return { source: written.path, dtype: nameOfDtype(written.dtype) };
   },
   fromHuggingFace: {
     adapters: 'required',
     write: async ({ path: directory, dtype, loadHuggingFace, loadLora, onNotice }) => {
       const model = { loadHuggingFace, loadLora: loadLora!, directory, onNotice };
-      const stored = await mergeLora({ ...model, dtype: floatDtypeOf(dtype) });
+      const stored = await mergeLora({ ...model, dtype: findFloatDtype(dtype) });
       return { source: `${loadHuggingFace} with ${loadLora}`, dtype: nameOfDtype(stored) };
     },
   },

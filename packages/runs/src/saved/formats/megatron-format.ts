@@ -1,6 +1,6 @@
 import { checkpointToMegatron } from '../conversion/from-checkpoint.js';
 import { megatronToCheckpoint } from '../conversion/to-checkpoint.js';
-import { floatDtypeOf, floatDtypes } from './float-dtypes.js';
+import { findFloatDtype, floatDtypes } from './float-dtypes.js';
 import type { WeightFormat } from './weight-format.js';
 
 /** Checkpoints of Megatron-LM. */
@@ -10,7 +10,7 @@ export const megatronFormat: WeightFormat = {
   path: 'DIR',
   dtypes: Object.keys(floatDtypes),
   fromCheckpoint: async ({ path: directory, dtype, ...others }) => {
-    const written = await checkpointToMegatron({ ...others, directory, dtype: floatDtypeOf(dtype) });
+    const written = await checkpointToMegatron({ ...others, directory, dtype: findFloatDtype(dtype) });
     return { source: written.path, target: written.written, dtype: dtype ?? 'float32' };
   },
   toCheckpoint: {

@@ -55,7 +55,7 @@ export async function fetchFromHub<Places extends ModelPlaces>(
   const own = await waitTogether(group, async () => {
     if (group !== undefined && group.rank !== 0) return {};
     const fetched = new Map<string, string>();
-    for (const each of named) fetched.set(each.name, await directoryOf(each, options));
+    for (const each of named) fetched.set(each.name, await chooseDirectory(each, options));
     return Object.fromEntries(fetched);
   });
   const found: Readonly<Record<string, string>> = group === undefined ? own : broadcastJson(group, own);
@@ -63,7 +63,7 @@ export async function fetchFromHub<Places extends ModelPlaces>(
   return { ...places, ...found };
 }
 
-async function directoryOf(
+async function chooseDirectory(
   { name, value }: { readonly name: keyof ModelPlaces; readonly value: string },
   { needs = 'all', onMessage }: FetchFromHubOptions,
 ): Promise<string> {

@@ -93,14 +93,14 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   checkOptions(options, { of: 'loadGptForInference', checks });
   const { device, dtype = 'float32' } = options;
   openDeviceOfRank(device, { localRank: 0 }); // already open if several processes share the model
-  const { places, tokenizer: chosen } = await placesOf(options);
+  const { places, tokenizer: chosen } = await findPlaces(options);
   const weights = await openGptWeights({ ...options, ...places });
   const { sizes } = options.processes?.mesh ?? {};
   if (sizes !== undefined) checkSharedModel(weights.model, { sizes, path: weights.path });
   const tokenizerOptions = chosen ?? weights.tokenizer();
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
   if (tokenizer !== undefined) checkTokenizerFits({ tokenizer, model: weights.model, from: weights.path });
-  const { whole, stages, parameters } = partOf(weights, { device, dtype, processes: options.processes });
+  const { whole, stages, parameters } = createPart(weights, { device, dtype, processes: options.processes });
   // the load fills every parameter: zeros would be a waste
   const storage = allocateParameters(parameters, { device, dtype, zeroed: false });
   const dispose = (): void => {
@@ -129,7 +129,7 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
 }
 
 /** Returns the directories of the model and the options of the tokenizer; models of the Hub are fetched. */
-async function placesOf(options: LoadGptForInferenceOptions): Promise<{
+async function findPlaces(options: LoadGptForInferenceOptions): Promise<{
   readonly places: Pick<OpenGptWeightsOptions, 'loadHuggingFace' | 'loadLora'>;
   readonly tokenizer: TokenizerOptions | undefined;
 }> {
@@ -144,7 +144,7 @@ async function placesOf(options: LoadGptForInferenceOptions): Promise<{
 }
 
 /** Returns this process's part: the whole model, or its stage of a pipeline with its shard of every layer. */
-function partOf(
+function createPart(
   { model, sequenceLength }: GptWeights,
   options: {
     readonly device: Device;

@@ -23,7 +23,7 @@ export async function exportedTokenizerNotice(
   tokenizer: Tokenizer | undefined,
 ): Promise<string | undefined> {
   if (tokenizer === undefined || !existsSync(join(directory, 'tokenizer.json'))) return undefined;
-  const problem = await differenceOf(directory, tokenizer);
+  const problem = await findDifference(directory, tokenizer);
   if (problem === undefined) return undefined;
   return (
     `AutoTokenizer of the transformers library ${problem}, with the tokenizer in ${directory}; ` +
@@ -31,12 +31,12 @@ export async function exportedTokenizerNotice(
   );
 }
 
-async function differenceOf(directory: string, tokenizer: Tokenizer): Promise<string | undefined> {
+async function findDifference(directory: string, tokenizer: Tokenizer): Promise<string | undefined> {
   try {
     const read = await createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel: directory });
     const differing = probes.find((text) => {
-      const own = idsOf(tokenizer, text);
-      return own !== undefined && own.join() !== idsOf(read, text)?.join();
+      const own = findIds(tokenizer, text);
+      return own !== undefined && own.join() !== findIds(read, text)?.join();
     });
     return differing === undefined
       ? undefined
@@ -48,7 +48,7 @@ async function differenceOf(directory: string, tokenizer: Tokenizer): Promise<st
 }
 
 /** Returns the ids of a text; undefined if the tokenizer has no ids for a part of it. */
-function idsOf(tokenizer: Tokenizer, text: string): readonly number[] | undefined {
+function findIds(tokenizer: Tokenizer, text: string): readonly number[] | undefined {
   try {
     return Array.from(tokenizer.encode(text));
   } catch (error) {

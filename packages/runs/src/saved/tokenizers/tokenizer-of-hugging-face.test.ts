@@ -30,7 +30,7 @@ describe('tokenizerOfHuggingFace', () => {
 
   let folders = 0;
   /** Returns the tokenizer of a folder with these files. */
-  const tokenizerOf = (contents: Readonly<Record<string, unknown>>) => {
+  const makeTokenizer = (contents: Readonly<Record<string, unknown>>) => {
     const folder = join(directory, String(++folders));
     mkdirSync(folder);
     const written = Object.entries(contents).map(([name, value]) => {
@@ -55,19 +55,19 @@ describe('tokenizerOfHuggingFace', () => {
     ['added_tokens.json', { 'added_tokens.json': { '<new>': 2 } }],
   ])('refuses a token of %s that is not in the vocabulary', (_name, files) => {
     const refused = { code: 'MTL_DATA_TOKENIZER', message: expect.stringContaining('has the token "<new>"') };
-    expect(() => tokenizerOf({ ...bytePairs, ...files })).toThrow(expect.objectContaining(refused));
+    expect(() => makeTokenizer({ ...bytePairs, ...files })).toThrow(expect.objectContaining(refused));
     const known = JSON.parse(JSON.stringify(files).replaceAll('<new>', '<end>')) as object;
-    expect(tokenizerOf({ ...bytePairs, ...known })).toMatchObject({ type: 'GPT2BPETokenizer' });
+    expect(makeTokenizer({ ...bytePairs, ...known })).toMatchObject({ type: 'GPT2BPETokenizer' });
   });
 
   it('leaves files alone that are next to no vocabulary', () => {
     const added = { 'added_tokens.json': { '<new>': 2 } };
-    expect(tokenizerOf({ 'vocab.json': bytePairs['vocab.json'], ...added })).toBeUndefined();
-    expect(tokenizerOf(added)).toBeUndefined();
+    expect(makeTokenizer({ 'vocab.json': bytePairs['vocab.json'], ...added })).toBeUndefined();
+    expect(makeTokenizer(added)).toBeUndefined();
   });
 
   it.each(['{"a": ', 'null', '[]'])('has a coded error for a vocabulary of %s', (text) => {
-    expect(() => tokenizerOf({ ...bytePairs, 'vocab.json': text })).toThrow(
+    expect(() => makeTokenizer({ ...bytePairs, 'vocab.json': text })).toThrow(
       expect.objectContaining({ code: 'MTL_DATA_TOKENIZER' }),
     );
   });
@@ -85,7 +85,7 @@ describe('tokenizerOfHuggingFace', () => {
     ['[]', 'MTL_DATA_TOKENIZER'],
     ['{"do_lower_case": 1}', 'MTL_FLAG_REQUIRED'],
   ])('has a coded error for settings of %s', (text, code) => {
-    expect(() => tokenizerOf({ 'vocab.txt': '[UNK]\n', 'tokenizer_config.json': text })).toThrow(
+    expect(() => makeTokenizer({ 'vocab.txt': '[UNK]\n', 'tokenizer_config.json': text })).toThrow(
       expect.objectContaining({ code }),
     );
   });

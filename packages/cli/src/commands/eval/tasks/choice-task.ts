@@ -22,14 +22,16 @@ export const choiceRows: Readonly<Record<string, (row: Row) => ChoiceQuestion>> 
     const [a, b] = [text(row, 'ctx_a'), text(row, 'ctx_b')];
     const context = cleaned(`${text(row, 'activity_label')}: ${a} ${capitalized(b)}`);
     return checked(
-      questionOf(context, texts(row.endings, 'endings').map(cleaned), index(row.label, 'label')),
+      makeQuestion(context, texts(row.endings, 'endings').map(cleaned), index(row.label, 'label')),
     );
   },
   'arc-easy': arc,
   'arc-challenge': arc,
   piqa: (row) => {
     const answers = [text(row, 'sol1'), text(row, 'sol2')];
-    return checked(questionOf(`Question: ${text(row, 'goal')}\nAnswer:`, answers, index(row.label, 'label')));
+    return checked(
+      makeQuestion(`Question: ${text(row, 'goal')}\nAnswer:`, answers, index(row.label, 'label')),
+    );
   },
   winogrande: (row) => {
     const sentence = text(row, 'sentence');
@@ -56,7 +58,7 @@ function arc(row: Row): ChoiceQuestion {
   };
   const stem = own === undefined ? text(row, 'question') : text(own, 'stem');
   const gold = texts(column('label'), 'labels of choices').indexOf(String(answerKey));
-  return checked(questionOf(`Question: ${stem}\nAnswer:`, texts(column('text'), 'texts of choices'), gold));
+  return checked(makeQuestion(`Question: ${stem}\nAnswer:`, texts(column('text'), 'texts of choices'), gold));
 }
 
 function checked(question: ChoiceQuestion): ChoiceQuestion {
@@ -114,7 +116,7 @@ interface ChoiceQuestion {
 class UnusableRowError extends Error {}
 
 /** Returns a question whose answers follow one text, after a space. */
-function questionOf(context: string, answers: readonly string[], gold: number): ChoiceQuestion {
+function makeQuestion(context: string, answers: readonly string[], gold: number): ChoiceQuestion {
   return {
     contexts: answers.map(() => context),
     continuations: answers.map((answer) => ` ${answer}`),
@@ -187,7 +189,7 @@ export function accuracies(questions: readonly ChoiceQuestion[], scores: Float64
 }
 
 function readQuestions(path: string, task: string): readonly ChoiceQuestion[] {
-  const lines = linesOf(path);
+  const lines = readLines(path);
   const labels = labelsNextTo(path, lines.length);
   const questions = lines.map((line, number) => {
     try {
@@ -210,14 +212,14 @@ function readQuestions(path: string, task: string): readonly ChoiceQuestion[] {
 function labelsNextTo(path: string, numQuestions: number): readonly string[] | undefined {
   const file = path.replace(/\.jsonl$/, '-labels.lst');
   if (file === path || !existsSync(file)) return undefined;
-  const labels = linesOf(file);
+  const labels = readLines(file);
   if (labels.length === numQuestions) return labels;
   throw new DataError('MTL_EVALUATION_DATA', `${file} has ${labels.length} labels`, {
     expected: `one for each of the ${numQuestions} questions of ${path}`,
   });
 }
 
-function linesOf(path: string): readonly string[] {
+function readLines(path: string): readonly string[] {
   try {
     return readRegularFile(path)
       .toString('utf8')

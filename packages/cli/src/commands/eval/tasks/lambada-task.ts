@@ -47,7 +47,7 @@ async function readPassages(path: string, tokenizer: Tokenizer): Promise<ClozeEx
   }
   const examples: ClozeExample[] = [];
   for await (const text of readDocuments({ path })) {
-    examples.push(clozeOf(text, { tokenizer, where: `${path}, passage ${examples.length + 1}` }));
+    examples.push(splitCloze(text, { tokenizer, where: `${path}, passage ${examples.length + 1}` }));
   }
   if (examples.length > 0) return examples;
   throw new DataError('MTL_EVALUATION_DATA', `${path} holds no passage`);
@@ -57,7 +57,10 @@ async function readPassages(path: string, tokenizer: Tokenizer): Promise<ClozeEx
  * Splits a text into context and last word. The space belongs to the last word, since tokens of GPT-2's
  * tokenizers begin with the space before a word.
  */
-function clozeOf(text: string, { tokenizer, where }: { tokenizer: Tokenizer; where: string }): ClozeExample {
+function splitCloze(
+  text: string,
+  { tokenizer, where }: { tokenizer: Tokenizer; where: string },
+): ClozeExample {
   const parts = /^(.*\S)\s+(\S+)\s*$/su.exec(text);
   if (parts === null) {
     throw new DataError('MTL_EVALUATION_DATA', `${where} has fewer than two words`, {

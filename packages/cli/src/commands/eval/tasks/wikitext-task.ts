@@ -38,7 +38,7 @@ export const wikitextTask: EvaluationTask = {
       batchSize,
       onProgress: ({ numScored, numTokens }) => onProgress(numScored / numTokens),
     });
-    const report = resultOf(scored, numOriginalTokens);
+    const report = computeResult(scored, numOriginalTokens);
     return { report, table: formatResult(report) };
   },
 };
@@ -75,7 +75,7 @@ function readText(path: string): string {
   }
 }
 
-function resultOf(
+function computeResult(
   { numScored, negativeLogLikelihood, perplexity: tokenPerplexity }: Perplexity,
   numOriginalTokens: number,
 ): WikitextResult {

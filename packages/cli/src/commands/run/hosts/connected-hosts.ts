@@ -121,12 +121,12 @@ export class ConnectedHosts implements JobHosts {
   }
 
   async settle(attempt: number, report: HostReport, judge: Judge): Promise<Verdict> {
-    const reportOf = (host: number): string => `attempt/${attempt}/report/${host}`;
-    this.#store.set(reportOf(this.#nodeRank), encode(shortenReport(report)));
+    const formatReportKey = (host: number): string => `attempt/${attempt}/report/${host}`;
+    this.#store.set(formatReportKey(this.#nodeRank), encode(shortenReport(report)));
     const verdict = `attempt/${attempt}/verdict`;
     if (this.#nodeRank === 0) {
       const reports: HostReport[] = [];
-      for (let host = 0; host < this.#numNodes; host++) reports.push(await this.#get(reportOf(host)));
+      for (let host = 0; host < this.#numNodes; host++) reports.push(await this.#get(formatReportKey(host)));
       const failed = this.#store.find(`attempt/${attempt}/failed`);
       this.#store.set(verdict, encode(judge(reports, failed && decode<ToldFailure>(failed).host)));
     }
@@ -217,7 +217,7 @@ export class ConnectedHosts implements JobHosts {
     this.#waits.add(wait);
     const forget = (): void => void this.#waits.delete(wait);
     wait.then(forget, forget);
-    return decode(await (signal === undefined ? wait : Promise.race([wait, rejectionOf(signal)])));
+    return decode(await (signal === undefined ? wait : Promise.race([wait, rejectOnAbort(signal)])));
   }
 }
 
@@ -290,7 +290,7 @@ function missingHost(cause: MtlError): CommunicationError {
   });
 }
 
-function rejectionOf(signal: AbortSignal): Promise<never> {
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (signal.aborted) reject(signal.reason as Error);
     signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });

@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import { FinalError, LinePrefixer } from '../reports/rank-output.js';
 import type { LaunchOptions } from './launch-options.js';
-import { loadersOf } from './resolve-program.js';
+import { listLoaders } from './resolve-program.js';
 
 /** The end of a rank, and its last output. */
 export interface RankExit {
@@ -53,13 +53,13 @@ export class RankProcess {
     const { launch, localRank, inheritsOutput } = options;
     this.rank = launch.nodeRank * launch.numProcessesPerNode + localRank;
     // the program ends with this launcher, even when that is killed
-    const preloads = [import.meta.resolve('@mtl/comm/launched'), ...loadersOf(launch.script)];
+    const preloads = [import.meta.resolve('@mtl/comm/launched'), ...listLoaders(launch.script)];
     const nodeOptions = preloads.flatMap((module) => ['--import', module]);
     this.#child = spawn(
       process.execPath,
       [...process.execArgv, ...nodeOptions, launch.script, ...launch.args],
       {
-        env: { ...process.env, ...variablesOf(this.rank, options) },
+        env: { ...process.env, ...makeVariables(this.rank, options) },
         stdio: ['ignore', inheritsOutput ? 'inherit' : 'pipe', 'pipe'],
         detached: true,
       },
@@ -151,7 +151,7 @@ export class RankProcess {
  * Returns the environment of a rank: torchrun's variables, the secret, and the number of threads, this
  * process's share of the host's cores.
  */
-function variablesOf(
+function makeVariables(
   rank: number,
   { launch, localRank, port, restartCount }: RankProcessOptions,
 ): Readonly<Record<string, string>> {

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { loadersOf, resolveProgram } from './resolve-program.js';
+import { listLoaders, resolveProgram } from './resolve-program.js';
 
 describe('resolveProgram', () => {
   it.each(['gpt', 'bert'])(
@@ -59,8 +59,8 @@ describe('resolveProgram', () => {
     for (const path of [loader, join(folder, 'train.mts'), join(folder, 'train.tsx')])
       writeFileSync(path, '');
     expect(resolveProgram(join(folder, 'train.mts'))).toBe(join(folder, 'train.mts'));
-    expect(loadersOf(join(folder, 'train.mts'))).toEqual([`file://${loader}`]);
-    expect(loadersOf(join(folder, 'train.mjs'))).toEqual([]);
+    expect(listLoaders(join(folder, 'train.mts'))).toEqual([`file://${loader}`]);
+    expect(listLoaders(join(folder, 'train.mjs'))).toEqual([]);
     expect(() => resolveProgram(join(folder, 'train.tsx'))).toThrowError(
       expect.objectContaining({
         code: 'MTL_PROGRAM',

@@ -30,11 +30,11 @@ export function resolveProgram(program: string): string {
     throw new ConfigurationError(notFound, `program ${program} not found`, {
       expected:
         'a .js, .mjs, .ts or .mts file, a directory with a package.json, a JavaScript command on the PATH, gpt, bert or mtl',
-      ...remedyOf(program),
+      ...chooseRemedy(program),
     });
   }
   const script = statSync(path).isDirectory() ? scriptOfPackage(path, program) : path;
-  if (isTypeScript(script)) loadersOf(script);
+  if (isTypeScript(script)) listLoaders(script);
   else if (!['', '.js', '.mjs', '.cjs'].includes(extname(script))) {
     throw new ConfigurationError(notFound, `${program} is a file that ranks cannot be started from`, {
       expected: 'a .js, .mjs, .ts or .mts file, or a directory with a package.json',
@@ -49,7 +49,7 @@ export function resolveProgram(program: string): string {
  *
  * @throws ConfigurationError MTL_PROGRAM where nothing here runs TypeScript
  */
-export function loadersOf(script: string): string[] {
+export function listLoaders(script: string): string[] {
   if (!isTypeScript(script)) return [];
   const loader = typescriptLoader(script);
   if (loader !== undefined) return [loader];
@@ -63,7 +63,7 @@ export function loadersOf(script: string): string[] {
 }
 
 /** Returns a remedy that names the command to run instead of a training program that is not on the PATH. */
-function remedyOf(program: string): { readonly remedy?: string } {
+function chooseRemedy(program: string): { readonly remedy?: string } {
   const model = /^(gpt|bert)-train$/.exec(program)?.[1];
   if (model === undefined) return {};
   return {
@@ -122,7 +122,7 @@ function scriptOfPackage(directory: string, program: string): string {
     });
   }
   const { name, bin, main } = readPackageFile(file);
-  const script = commandOf(bin, name) ?? main;
+  const script = findCommand(bin, name) ?? main;
   if (script === undefined) {
     throw new ConfigurationError(notFound, `the package.json of ${program} names no program`, {
       expected: '"bin" with one command, or one of the name of the package, or "main"',
@@ -146,7 +146,7 @@ function readPackageFile(file: string): PackageFile {
   }
 }
 
-function commandOf(bin: PackageFile['bin'], name: string | undefined): string | undefined {
+function findCommand(bin: PackageFile['bin'], name: string | undefined): string | undefined {
   if (bin === undefined || typeof bin === 'string') return bin;
   const commands = Object.values(bin);
   return commands.length === 1 ? commands[0] : bin[name?.split('/').at(-1) ?? ''];

@@ -145,7 +145,7 @@ const verdict: Verdict = {
   isRepeated: false,
   details: {},
 };
-const failureOf = (error: string, onlyRanks: readonly number[]): string =>
+const formatFailure = (error: string, onlyRanks: readonly number[]): string =>
   formatError(jobFailure({ ...verdict, input: { error, onlyRanks } }, 0));
 
 describe('jobFailure', () => {
@@ -154,15 +154,15 @@ describe('jobFailure', () => {
       'error[MTL_FLAG]: no flag --x; expected --y\n  remedy: --help',
       'error[MTL_FLAG]: two lines\n  of it',
     ]) {
-      expect(failureOf(error, [])).toBe(error);
+      expect(formatFailure(error, [])).toBe(error);
     }
     const error = jobFailure({ ...verdict, input: { error: 'error[MTL_FLAG]: x', onlyRanks: [] } }, 0);
     expect(error.exitCode).toBe(2);
   });
 
   it('names the ranks where others did not find it', () => {
-    expect(failureOf('error[MTL_FILE]: no file', [3])).toBe('error[MTL_FILE]: rank 3: no file');
-    expect(failureOf('error[MTL_FILE]: no file', [2, 3])).toBe('error[MTL_FILE]: ranks 2, 3: no file');
+    expect(formatFailure('error[MTL_FILE]: no file', [3])).toBe('error[MTL_FILE]: rank 3: no file');
+    expect(formatFailure('error[MTL_FILE]: no file', [2, 3])).toBe('error[MTL_FILE]: ranks 2, 3: no file');
   });
 
   it('names the rank that failed otherwise, and the restarts', () => {
@@ -174,17 +174,17 @@ describe('jobFailure', () => {
 });
 
 describe('the remedy of a rank that failed', () => {
-  const remedyOf = (words: string, change: Partial<Verdict> = {}): string | undefined =>
+  const readRemedy = (words: string, change: Partial<Verdict> = {}): string | undefined =>
     jobFailure({ ...verdict, exitCode: 1, ...change }, 0, words.split(' ')).remedy;
   const read = 'Read the messages of the rank above';
 
   it('names the newest checkpoint and restarts', () => {
     const restarts = '; mtl run --max-restarts 3 then restarts all ranks by itself';
     for (const words of ['--save runs/lr=1e-3', '--save=runs/lr=1e-3'])
-      expect(remedyOf(words)).toBe(
+      expect(readRemedy(words)).toBe(
         `${read}, then go on from the newest checkpoint in runs/lr=1e-3: the same command with --load runs/lr=1e-3${restarts}`,
       );
-    expect(remedyOf('--save a --load a')).toBe(
+    expect(readRemedy('--save a --load a')).toBe(
       `${read}, then go on from the newest checkpoint in a: the same command${restarts}`,
     );
   });
@@ -196,7 +196,7 @@ describe('the remedy of a rank that failed', () => {
     // no training run
     ['mtl -- generate --load a', {}],
   ] as const)('does not advise a restart that does not help: %s %j', (words, change) => {
-    expect(remedyOf(words, change)).toBe(read);
+    expect(readRemedy(words, change)).toBe(read);
   });
 
   it.each([
@@ -205,7 +205,7 @@ describe('the remedy of a rank that failed', () => {
     ['--load x --finetune', '--load and --finetune'],
     ['--load x', '--load'],
   ])('replaces the flags of the weights that a run began with: %s', (words, replaced) => {
-    expect(remedyOf(`--save a ${words}`)).toContain(
+    expect(readRemedy(`--save a ${words}`)).toContain(
       `the same command with --load a in place of ${replaced};`,
     );
   });
@@ -213,12 +213,12 @@ describe('the remedy of a rank that failed', () => {
   it('advises less memory to a training run that was killed', () => {
     const killed = { details: { signal: 'SIGKILL' } };
     const why = 'SIGKILL mostly means that the memory of the host ran out (dmesg tells)';
-    expect(remedyOf('--save a', killed)).toMatch(`${why}: take a smaller --micro-batch-size`);
-    expect(remedyOf('--steps 3', killed)).toBe(`${why}. ${read}`);
+    expect(readRemedy('--save a', killed)).toMatch(`${why}: take a smaller --micro-batch-size`);
+    expect(readRemedy('--steps 3', killed)).toBe(`${why}. ${read}`);
   });
 });
 
-function reportOf(numRanks: number, error: string): HostReport {
+function makeReport(numRanks: number, error: string): HostReport {
   const end = { status: 2, signal: null, lastMessage: error, error, wasSignalled: false } as const;
   const ends: RankExit[] = Array.from({ length: numRanks }, (_, rank) => ({ ...end, rank }));
   return { firstToFail: 0, ends, wasSignalled: false };
@@ -227,22 +227,22 @@ function reportOf(numRanks: number, error: string): HostReport {
 describe('shortenReport', () => {
   it('keeps a long error of a few ranks whole, so that it is printed once', () => {
     const error = `error[MTL_FLAG_REQUIRED]: ${'--a-flag, '.repeat(200)}`;
-    expect(shortenReport(reportOf(8, error)).ends.map((end) => end.error)).toEqual(Array(8).fill(error));
+    expect(shortenReport(makeReport(8, error)).ends.map((end) => end.error)).toEqual(Array(8).fill(error));
   });
 
   it('stays within a value of the store with very many ranks', () => {
     const limit = 1 << 20;
     for (const numRanks of [1, 8, 256, 800])
       for (const length of [499, 501, 5_000, 200_000]) {
-        const report = shortenReport(reportOf(numRanks, 'e'.repeat(length)));
+        const report = shortenReport(makeReport(numRanks, 'e'.repeat(length)));
         expect(JSON.stringify(report).length).toBeLessThan(limit);
       }
   });
 
   it('leaves out what the launcher does not print again', () => {
     const [end] = shortenReport({
-      ...reportOf(1, 'error[MTL_X]: x'),
-      ends: [{ ...reportOf(1, 'x').ends[0]!, status: 1 }],
+      ...makeReport(1, 'error[MTL_X]: x'),
+      ends: [{ ...makeReport(1, 'x').ends[0]!, status: 1 }],
     }).ends;
     expect(end).toMatchObject({ status: 1, error: '' });
   });

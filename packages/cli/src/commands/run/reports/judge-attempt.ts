@@ -110,16 +110,16 @@ export function judgeAttempt(judged: JudgedAttempt): Verdict {
   const why = isRefused ? '; not restarted, since the same steps would end there again' : '';
   return {
     next: isFinal || attempt === maxRestarts ? 'fail' : 'restart',
-    message: messageOf(end, judged.reported) + why,
+    message: writeMessage(end, judged.reported) + why,
     exitCode: end.status === wrongInputStatus ? 2 : 1,
     isRepeated,
     details: { rank: end.rank, status: end.status, signal: end.signal },
-    ...(end.status === wrongInputStatus && end.error !== '' ? { input: inputOf(end, ends) } : {}),
+    ...(end.status === wrongInputStatus && end.error !== '' ? { input: findWrongInput(end, ends) } : {}),
   };
 }
 
 /** A rank that the launcher ended before it could report the same error did not get further. */
-function inputOf({ error }: RankExit, ends: readonly RankExit[]): WrongInput {
+function findWrongInput({ error }: RankExit, ends: readonly RankExit[]): WrongInput {
   const others = ends.filter((end) => end.error !== error && !end.wasSignalled);
   const same = ends.filter((end) => end.error === error).map(({ rank }) => rank);
   return { error, onlyRanks: others.length === 0 ? [] : same };
@@ -147,7 +147,7 @@ function blamed(
   );
 }
 
-function messageOf(end: RankExit, reported: MtlError | undefined): string {
+function writeMessage(end: RankExit, reported: MtlError | undefined): string {
   const names = reported?.details.rank === end.rank;
   // ended by the launcher, or with status 0: the reports of the others are more precise
   const sawMore = names && (end.status === 0 || (end.wasSignalled && end.signal !== null));
@@ -167,7 +167,7 @@ export function jobFailure(verdict: Verdict, attempt: number, args: readonly str
     /^error\[(\w+)\]: (.*?)(?:\n {2}remedy: (.*))?$/s.exec(input?.error ?? '') ?? [];
   if (code === undefined) {
     const afterRestarts = attempt === 0 ? '' : ` (after ${attempt} restarts)`;
-    const remedy = remedyOf(verdict, attempt, args);
+    const remedy = chooseRemedy(verdict, attempt, args);
     return new CommunicationError('MTL_RANK_FAILED', `${message}${afterRestarts}`, {
       remedy,
       exitCode,
@@ -187,7 +187,7 @@ export function jobFailure(verdict: Verdict, attempt: number, args: readonly str
  * Returns the remedy: find out why the rank ended and, if a restart may help, start from the newest
  * checkpoint.
  */
-function remedyOf(
+function chooseRemedy(
   { details, exitCode, isRepeated }: Verdict,
   attempt: number,
   args: readonly string[],
@@ -201,11 +201,11 @@ function remedyOf(
   const messages = `${memory}Read the messages of the rank above`;
   if (save === undefined || isRepeated || exitCode !== 1) return messages;
   const more = attempt === 0 ? '; mtl run --max-restarts 3 then restarts all ranks by itself' : '';
-  return `${messages}, then go on from the newest checkpoint in ${save}: the same command${loadOf(save, args)}${more}`;
+  return `${messages}, then go on from the newest checkpoint in ${save}: the same command${changeLoad(save, args)}${more}`;
 }
 
 /** Returns the change of a command that loads `save`: a run begins with only one set of weights. */
-function loadOf(save: string, args: readonly string[]): string {
+function changeLoad(save: string, args: readonly string[]): string {
   const given = ['model', ...flagsOfStart].filter((name) =>
     args.some((word) => word.split('=', 1)[0]!.replaceAll('_', '-') === `--${name}`),
   );

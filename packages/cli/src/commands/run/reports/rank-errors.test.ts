@@ -12,7 +12,7 @@ const ended = (rank: number, status: number, error: string): RankExit => ({
 });
 const flag = 'error[MTL_FLAG]: no flag --x\n  remedy: --help';
 
-function shownOf(ends: readonly RankExit[], input?: string): string {
+function printErrors(ends: readonly RankExit[], input?: string): string {
   let shown = '';
   const errors = new RankErrors((lines) => {
     shown += lines.toString();
@@ -24,19 +24,19 @@ function shownOf(ends: readonly RankExit[], input?: string): string {
 
 describe('RankErrors', () => {
   it('leaves wrong input that all have found to the launcher', () => {
-    expect(shownOf([ended(0, 2, flag), ended(1, 2, flag)], flag)).toBe('');
+    expect(printErrors([ended(0, 2, flag), ended(1, 2, flag)], flag)).toBe('');
   });
 
   it('shows errors that differ, each with its rank, all lines of them', () => {
     const other = 'error[MTL_FILE]: no file\n  remedy: write it';
-    expect(shownOf([ended(0, 2, flag), ended(1, 2, other), ended(2, 1, 'error[MTL_LOSS]: NaN')], flag)).toBe(
-      '[2] error[MTL_LOSS]: NaN\n[1] error[MTL_FILE]: no file\n[1]   remedy: write it\n',
-    );
+    expect(
+      printErrors([ended(0, 2, flag), ended(1, 2, other), ended(2, 1, 'error[MTL_LOSS]: NaN')], flag),
+    ).toBe('[2] error[MTL_LOSS]: NaN\n[1] error[MTL_FILE]: no file\n[1]   remedy: write it\n');
   });
 
   it('shows the same failure once, and who had it', () => {
     const failure = 'error[MTL_CHECKPOINT]: torn';
-    expect(shownOf([ended(1, 1, failure), ended(0, 1, failure), ended(2, 1, failure)])).toBe(
+    expect(printErrors([ended(1, 1, failure), ended(0, 1, failure), ended(2, 1, failure)])).toBe(
       `[1] ${failure}\n[0] [2] the same error as rank 1\n`,
     );
   });
@@ -47,12 +47,12 @@ describe('RankErrors', () => {
     const wait =
       'error[MTL_FLAG]: group world [0, 1], allReduce (collective 5), rank 1 waited 0.050 s: rank 0 failed: no flag';
     for (const seen of [echo, wait]) {
-      expect(shownOf([ended(0, 2, flag), ended(1, 1, seen)], flag)).toBe('');
+      expect(printErrors([ended(0, 2, flag), ended(1, 1, seen)], flag)).toBe('');
     }
-    expect(shownOf([ended(0, 7, ''), ended(1, 1, echo)])).toBe(`[1] ${echo}\n`);
+    expect(printErrors([ended(0, 7, ''), ended(1, 1, echo)])).toBe(`[1] ${echo}\n`);
   });
 
   it('shows wrong input that the launcher does not say', () => {
-    expect(shownOf([ended(0, 2, flag)])).toBe('[0] error[MTL_FLAG]: no flag --x\n[0]   remedy: --help\n');
+    expect(printErrors([ended(0, 2, flag)])).toBe('[0] error[MTL_FLAG]: no flag --x\n[0]   remedy: --help\n');
   });
 });

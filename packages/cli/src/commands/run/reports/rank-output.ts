@@ -25,12 +25,12 @@ export class FinalError {
 
   /** The error that was held back to the end, without the line feed behind it; else empty. */
   get error(): string {
-    return textOf(this.#held).trimEnd();
+    return decodeText(this.#held).trimEnd();
   }
 
   /** The first line of its last coded error, else its last line; empty when it wrote nothing. */
   get lastMessage(): string {
-    return textOf(this.#lastError || this.#lastLine);
+    return decodeText(this.#lastError || this.#lastLine);
   }
 
   push(chunk: Buffer): void {
@@ -81,7 +81,7 @@ export class FinalError {
   }
 }
 
-function textOf(bytes: string): string {
+function decodeText(bytes: string): string {
   return Buffer.from(bytes, 'latin1').toString('utf8');
 }
 
