@@ -335,7 +335,7 @@ async function readAdapters(directory, name) {
   const base = join(root, 'packages/formats/fixtures', name.replace('lora', 'huggingface'));
   const { configuration: model } = await modelFiles.readHuggingFaceGpt({ directory: base });
   const adapters = await modelFiles.readLoraDirectory({ directory: join(directory, name), model });
-  const lora = modelFiles.loraSpecificationOf(adapters.configuration, model);
+  const lora = modelFiles.specifyLora(adapters.configuration, model);
   const parameters = gptParameters(model, { lora }).filter((each) => isAdapter(each.name));
   await adapters.load(float32Tensors(parameters));
 }

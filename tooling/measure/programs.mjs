@@ -104,6 +104,10 @@ export const programs = {
     file: 'checkpoint/save-and-load.mjs',
     inBench: true,
   },
+  'gguf-memory': {
+    about: 'Measures the memory of mtl convert to GGUF, at 8 B parameters.',
+    file: 'formats/gguf-memory.mjs',
+  },
   'data-throughput': {
     about: 'Times corpora, tokenizers, datasets and loaders.',
     file: 'data/data-throughput.mjs',

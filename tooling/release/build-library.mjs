@@ -7,11 +7,11 @@ import { runStep } from './run-step.mjs';
 /**
  * Builds a library of Debian statically with CMake, below `directory`, unless it is built: headers, archive
  * and CMake files are in `prefix`. `release` is the one of Debian whose sources are taken, see
- * `debianSource`. `optionsOf` is called with the version, `prepare` with the folder of the sources.
+ * `debianSource`. `listOptions` is called with the version, `prepare` with the folder of the sources.
  */
-export function buildLibrary({ name, directory, release, optionsOf, prepare }) {
+export function buildLibrary({ name, directory, release, listOptions, prepare }) {
   const { folder, version } = debianSource({ name, directory, release });
-  const options = optionsOf(version);
+  const options = listOptions(version);
   const [build, prefix] = ['build', 'prefix'].map((kind) => join(directory, `${name}-${kind}`));
   const done = join(prefix, 'done.json');
   if (!existsSync(done)) {

@@ -2,9 +2,9 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * Returns the platform packages of the checkout `root`: { name, directory, manifest, part, findPackage, isAddon
- * } of each. `part` is what it holds: kernels or comm for the addon of a package, or kernels-cuda.
- * `findPackage` is the folder of packages/ with its sources.
+ * Returns the platform packages of the checkout `root`: { name, directory, manifest, part, packageOf,
+ * isAddon } of each. `part` is what it holds: kernels or comm for the addon of a package, or kernels-cuda.
+ * `packageOf` is the folder of packages/ with its sources.
  */
 export function platformFolders(root) {
   const folder = join(root, 'platforms');

@@ -200,7 +200,7 @@ export class Tape {
   }
 
   /**
-   * Runs the input half of backward: afterwards `gradientOf` returns the gradients of inputs, and weight
+   * Runs the input half of backward: afterwards `takeGradient` returns the gradients of inputs, and weight
    * gradients are untouched.
    */
   backwardInput(output: Variable | readonly Variable[], outputGradient?: Tensor): void {

@@ -78,6 +78,50 @@ describe.each(models)('a %s of the transformers library', (kind) => {
   });
 });
 
+/** Returns the tensors of a file, with the alignment before them: they are behind the metadata. */
+const lastBytes = (path: string): Buffer => readFileSync(path).subarray(-20_000);
+
+describe('adapters', () => {
+  const adapters = fileURLToPath(new URL('../../formats/fixtures/lora-llama', import.meta.url));
+  const fromModel = () => ['convert', '--load-hf', inDirectory('llama'), '--load-lora', adapters];
+
+  it('of PEFT are merged into a GGUF file, as into a directory of the transformers library', async () => {
+    const file = inDirectory('merged.gguf');
+    await mtl(...fromModel(), '--to', 'gguf', file);
+    await mtl(...fromModel(), '--save-hf', inDirectory('merged-hf'));
+    const other = inDirectory('merged-of-hf.gguf');
+    await mtl('convert', '--load-hf', inDirectory('merged-hf'), '--to', 'gguf', other);
+    expect(lastBytes(file).equals(lastBytes(other))).toBe(true);
+    expect(lastBytes(file).equals(lastBytes(inDirectory('llama.gguf')))).toBe(false);
+  });
+
+  it('are trained on a model that was read from GGUF, and leave as GGUF, apart and merged', async () => {
+    const [run, lora] = [inDirectory('from-gguf'), inDirectory('lora-run')];
+    await mtl('convert', '--from', 'gguf', inDirectory('llama.gguf'), '--save', run);
+    const batch = ['--micro-batch-size', '1', '--global-batch-size', '1', '--seq-length', '16'];
+    await mtl(
+      ...['train', 'gpt', '--load', run, '--finetune', '--lora-rank', '2', '--lr', '1e-2', '--save', lora],
+      ...['--mock-data', ...batch, '--train-iters', '3', '--eval-iters', '0', '--log-interval', '1'],
+    );
+    await mtl('convert', '--load', lora, '--to', 'gguf-lora', inDirectory('apart.gguf'));
+    await mtl('convert', '--load', lora, '--save-lora', inDirectory('peft'));
+    await mtl(
+      ...['convert', '--load-hf', inDirectory('llama'), '--load-lora', inDirectory('peft')],
+      ...['--to', 'gguf-lora', inDirectory('apart-of-peft.gguf')],
+    );
+    const apart = ['apart.gguf', 'apart-of-peft.gguf'].map((name) => readFileSync(inDirectory(name)));
+    expect(apart[0]!.subarray(-2000).equals(apart[1]!.subarray(-2000))).toBe(true);
+    await mtl('convert', '--load', lora, '--to', 'gguf', inDirectory('tuned.gguf'));
+    expect(lastBytes(inDirectory('tuned.gguf')).equals(lastBytes(inDirectory('llama.gguf')))).toBe(false);
+    await mtl(
+      ...['convert', '--load-hf', inDirectory('llama'), '--load-lora', inDirectory('peft')],
+      ...['--to', 'gguf', inDirectory('tuned-of-peft.gguf')],
+    );
+    const tuned = ['tuned.gguf', 'tuned-of-peft.gguf'].map((name) => lastBytes(inDirectory(name)));
+    expect(tuned[0]!.equals(tuned[1]!)).toBe(true);
+  });
+});
+
 it('takes --outtype for --dtype, and says what rows that are not whole blocks become', async () => {
   const file = inDirectory('q8.gguf');
   const { stdout, stderr } = await mtl(

@@ -18,6 +18,26 @@ export function parseRepository(text: string): HubRepository | undefined {
   return { name: `${owner}/${model}`, revision };
 }
 
+/** A file of a model on the Hub. */
+export interface HubRepositoryFile {
+  /** `org/name`, or `org/name@revision` */
+  readonly model: string;
+  /** Its path in the repository. */
+  readonly file: string;
+}
+
+/**
+ * Returns the GGUF file of a model that a text names: `org/name/file.gguf` or `org/name/file.gguf@revision`;
+ * the file may be in folders. Undefined for a text that is no such name.
+ */
+export function parseGgufFile(text: string): HubRepositoryFile | undefined {
+  const [, name, file, revision] = /^([^/@]+\/[^/@]+)\/([^@]+\.gguf)(?:@(.+))?$/.exec(text) ?? [];
+  if (name === undefined || file === undefined) return undefined;
+  const model = revision === undefined ? name : `${name}@${revision}`;
+  const isFile = file.split('/').every((part) => /^[\w-][\w.-]*$/.test(part));
+  return isFile && parseRepository(model) !== undefined ? { model, file } : undefined;
+}
+
 const isPart = (text: string): boolean =>
   /^\w(?:[\w.-]{0,94}\w)?$/.test(text) && !text.includes('--') && !text.includes('..');
 

@@ -30,7 +30,7 @@ afterAll(() => {
 });
 
 /** Computes the highest score of each head over the keys that its queries see, in double. */
-function highestOf(one: AttentionCase, { query, key }: AttentionValues): number[] {
+function computeHighest(one: AttentionCase, { query, key }: AttentionValues): number[] {
   const { heads, headsPerGroup = 1, headSize, scale = 1 / Math.sqrt(headSize) } = one;
   const [queries, keys] = [listPlaces(one, 'queries'), listPlaces(one, 'keys')];
   return Array.from({ length: heads }, (_, head) => {
@@ -94,7 +94,7 @@ describe('the highest scores of attention', () => {
     const none = new Array<number>(one.heads).fill(Number.NEGATIVE_INFINITY);
     for (const dtype of ['float32', 'bfloat16'] as const) {
       const { inputs } = attend(one, attentionValues(one), { device: 'reference', dtype });
-      const expected = highestOf(one, inputs);
+      const expected = computeHighest(one, inputs);
       const check = (device: Device) => {
         for (const [head, score] of raised(one, none, { device, dtype }).entries()) {
           // float32 sums of 24 products of size 1

@@ -23,9 +23,6 @@ afterEach(() => {
 beforeAll(() => setMatmulLibrary('own'));
 afterAll(() => setMatmulLibrary('faster'));
 
-/** The number of rows of the output: not a multiple of the sizes of a tile or a block. */
-const numRows = 517;
-
 /** Returns small integers, which all data types represent exactly, like the sums below. */
 const valueAt = (index: number): number => (index % 251) - 125;
 const biasAt = (column: number): number => column % 97;
@@ -35,6 +32,8 @@ const outputBefore = 1000;
 const chosenRow = (row: number, inner: number): number => (row * 7919) % inner;
 
 interface Case {
+  /** Of the output. */
+  readonly numRows: number;
   readonly inner: number;
   readonly numColumns: number;
   readonly dtype: DType;
@@ -52,7 +51,7 @@ function makeTensor(values: Float32Array, shape: number[], dtype: DType): Tensor
 }
 
 /** Returns zeros with a one in each row at its `chosenRow`, stored transposed or not. */
-function choices({ inner, dtype, transposed }: Case): Tensor {
+function choices({ numRows, inner, dtype, transposed }: Case): Tensor {
   const values = new Float32Array(numRows * inner);
   for (let row = 0; row < numRows; row++) {
     const index = chosenRow(row, inner);
@@ -74,7 +73,7 @@ function makeMatrix({ inner, numColumns, dtype, transposed }: Case): Tensor {
 
 /** Computes output + left x right + bias, where each row of left is a one among zeros. */
 function chooseRows(sizes: Case): ArrayLike<number | bigint> {
-  const { numColumns, outputDtype, transposed, accumulate } = sizes;
+  const { numRows, numColumns, outputDtype, transposed, accumulate } = sizes;
   return tidy(() => {
     const before = new Float32Array(numRows * numColumns).fill(outputBefore);
     const output = makeTensor(before, [numRows, numColumns], outputDtype);
@@ -91,13 +90,16 @@ function chooseRows(sizes: Case): ArrayLike<number | bigint> {
   });
 }
 
-const usual = { outputDtype: 'float32', transposed: false, accumulate: true } as const;
+// 517 is not a multiple of the sizes of a tile or a block.
+const usual = { numRows: 517, outputDtype: 'float32', transposed: false, accumulate: true } as const;
 
 // Several blocks of the inner dimension, chunks of the columns and blocks of the rows, with and without
 // remainders; outputs of 16 bits whose sums wait for the next block in float32.
 const cases: Case[] = [
   { ...usual, inner: 4096, numColumns: 256, dtype: 'float32' },
   { ...usual, inner: 4096, numColumns: 256, dtype: 'bfloat16', accumulate: false },
+  // whole tiles of AMX, which reads such rows without a packed copy
+  { ...usual, numRows: 528, inner: 1664, numColumns: 770, dtype: 'bfloat16' },
   { ...usual, inner: 6145, numColumns: 770, dtype: 'float32', accumulate: false },
   { ...usual, inner: 1024, numColumns: 6144, dtype: 'float32', transposed: true },
   { ...usual, inner: 1101, numColumns: 515, dtype: 'bfloat16', outputDtype: 'bfloat16', accumulate: false },
@@ -119,7 +121,7 @@ describe.each(supported.flatMap((instructionSet) => cases.map((sizes) => ({ ...s
       setInstructionSet(sizes.instructionSet);
       const output = chooseRows(sizes);
       let numWrong = 0;
-      for (let row = 0; row < numRows; row++) {
+      for (let row = 0; row < sizes.numRows; row++) {
         const from = chosenRow(row, sizes.inner) * sizes.numColumns;
         for (let column = 0; column < sizes.numColumns; column++) {
           const expected = (sizes.accumulate ? outputBefore : 0) + valueAt(from + column) + biasAt(column);

@@ -68,7 +68,7 @@ const like = (tensor: Tensor): Tensor => Tensor.empty(tensor);
 const float32 = (shape: readonly number[]): Tensor => Tensor.empty({ shape, dtype: 'float32' });
 const zeros = (shape: readonly number[]): Tensor => Tensor.zeros({ shape, dtype: 'float32' });
 
-const softCapOf = ({ softCap }: FixtureCase['attributes']): number | undefined =>
+const readSoftCap = ({ softCap }: FixtureCase['attributes']): number | undefined =>
   softCap as number | undefined;
 
 const replays: Readonly<Record<string, Replay>> = {
@@ -200,7 +200,7 @@ const replays: Readonly<Record<string, Replay>> = {
       ...operands,
       logSumExp: float32([batch!, heads!, sequence!]),
       output: y,
-      softCap: softCapOf(attributes),
+      softCap: readSoftCap(attributes),
       visibility: {
         keyMask,
         keyStart,
@@ -254,7 +254,7 @@ const replays: Readonly<Record<string, Replay>> = {
     const [rowMaximum, rowSum, labelLogit, losses] = [1, 2, 3, 4].map(() => float32([rows!]));
     const dlogits = like(logits!);
     const statistics = { rowMaximum: rowMaximum!, rowSum: rowSum!, labelLogit: labelLogit! };
-    const softCap = softCapOf(attributes);
+    const softCap = readSoftCap(attributes);
     const inputs = { logits: logits!, labels: labels!, numColumns: numColumns!, softCap };
     crossEntropyStatistics({ ...statistics, ...inputs });
     crossEntropyBackward({

@@ -51,6 +51,12 @@ export interface LogicalTensor {
    * that `read` allocates waits for the garbage collector, and adds up.
    */
   readInto?(target: Uint8Array): void | Promise<void>;
+  /**
+   * Copies the values [start, end) of the row-major tensor into `target`, which has exactly their number of
+   * bytes and is aligned to 8 bytes: for a tensor that is larger than the memory of its reader. Absent: only
+   * all values can be read.
+   */
+  readRange?(range: Slice, target: Uint8Array): Promise<void>;
   /** Takes the loaded bytes. The loader reuses their memory once this call has returned or resolved. */
   write(bytes: Uint8Array): void | Promise<void>;
   /**

@@ -17,7 +17,7 @@ const model = {
 } as const satisfies Partial<GptModelConfiguration>;
 
 /** Returns the highest scores of the heads of the first layer in one step. */
-function highestOf(built: BuiltModel<GptStage>): readonly number[] {
+function computeHighest(built: BuiltModel<GptStage>): readonly number[] {
   const [scores] = built.stage.headScores;
   scores!.watch();
   computeStep(built, {});
@@ -33,17 +33,17 @@ describe('the highest scores of heads', () => {
     });
     computeStep(plain, {});
     expect(plain.stage.headScores.map(({ tensor }) => tensor)).toEqual([undefined, undefined]);
-    const highest = highestOf(plain);
+    const highest = computeHighest(plain);
     expect(highest).toHaveLength(4);
     expect(highest.every((score) => Number.isFinite(score))).toBe(true);
-    expect(highestOf(recomputed)).toEqual(highest);
+    expect(computeHighest(recomputed)).toEqual(highest);
     for (const { dispose } of [plain, recomputed]) dispose();
   });
 
   it.each([0, 0.5, 1])('become the threshold when the weights are scaled, alpha %d', (alpha) => {
     const built = buildGpt({ model });
     const { stage, dispose } = built;
-    const highest = highestOf(built);
+    const highest = computeHighest(built);
     const threshold = highest.toSorted((one, other) => one - other)[1]!;
     const factors = highest.map((score) => Math.min(1, threshold / score));
     const parts = stage.headScores[0]!.scaledBy(factors, alpha);
@@ -53,7 +53,7 @@ describe('the highest scores of heads', () => {
       const values = parameter.data.read<'float32'>();
       parameter.data.write(values.map((value, at) => (at >= start && at < end ? value * factor : value)));
     }
-    highestOf(built).forEach((score, head) => {
+    computeHighest(built).forEach((score, head) => {
       // float32 rounding of sums of 32 products
       expect(Math.abs(score - Math.min(highest[head]!, threshold))).toBeLessThan(1e-6);
     });

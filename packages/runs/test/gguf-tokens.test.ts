@@ -85,6 +85,13 @@ const contractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
 const rest = String.raw` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`;
 const words = String.raw`[^\r\n\p{L}\p{N}]?\p{L}+`;
 
+/** The pattern of o200k, which GPT-4o has. */
+const o200k = [
+  String.raw`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+${contractions}?`,
+  String.raw`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*${contractions}?`,
+  String.raw`\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
+].join('|');
+
 interface BpeJson {
   readonly pre_tokenizer: object;
   readonly model: object;
@@ -138,6 +145,7 @@ describe.skipIf(!hasLlamaCpp)(
         trained,
         'Llama 3': splitBy(trained, `${contractions}|${words}|\\p{N}{1,3}|${rest}`, { ignore_merges: true }),
         'Llama 3 that merges': splitBy(trained, `${contractions}|${words}|\\p{N}{1,3}|${rest}`),
+        'GPT-4o': splitBy(trained, o200k),
         Qwen: splitBy(trained, `${contractions}|${words}|\\p{N}|${rest}`),
         SmolLM: {
           ...trained,
@@ -151,7 +159,7 @@ describe.skipIf(!hasLlamaCpp)(
       }
     }, 60_000);
 
-    it.each(['GPT-2', 'bytes', 'trained', 'Llama 3', 'Llama 3 that merges', 'Qwen', 'SmolLM'])(
+    it.each(['GPT-2', 'bytes', 'trained', 'Llama 3', 'Llama 3 that merges', 'GPT-4o', 'Qwen', 'SmolLM'])(
       'has the tokens of 400 texts with the tokenizer %s',
       async (name) => {
         const tokenizer = await createTokenizer(options.get(name)!);

@@ -7,7 +7,9 @@ import { HubServer } from '@mtl/hub/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { nameOfBaseModel } from '../src/parts/models/name-of-base-model.js';
-import { refuseOtherHost } from '../src/saved/hub/fetch-from-hub.js';
+import { ggufToCheckpoint } from '../src/saved/conversion/gguf-to-checkpoint.js';
+import { huggingFaceToGguf } from '../src/saved/conversion/to-gguf.js';
+import { fetchGgufFromHub, refuseOtherHost } from '../src/saved/hub/fetch-from-hub.js';
 import { withHubModels } from '../src/saved/hub/with-hub-models.js';
 import type { FetchOnRanksArgument, FetchOnRanksResult } from './ranks/fetch-on-ranks.js';
 
@@ -74,6 +76,30 @@ describe('flags that name models of the Hub', () => {
     expect(existsSync(join(snapshot('org/small'), 'config.json'))).toBe(true);
     expect(existsSync(join(snapshot('org/small'), 'model.safetensors'))).toBe(false);
     expect(existsSync(join(snapshot('org/adapters'), 'adapter_model.safetensors'))).toBe(true);
+  });
+});
+
+describe('a GGUF file of the Hub', () => {
+  it('is fetched alone, unless its name is a path that exists', async () => {
+    server.repositories.set('org/gguf', { files: { 'small.gguf': 'GGUF', 'other.gguf': 'GGUF' } });
+    const path = await fetchGgufFromHub('org/gguf/small.gguf', { onMessage: ignore });
+    expect(path).toBe(join(snapshot('org/gguf'), 'small.gguf'));
+    expect(existsSync(path)).toBe(true);
+    expect(existsSync(join(snapshot('org/gguf'), 'other.gguf'))).toBe(false);
+    expect(await fetchGgufFromHub(path, { onMessage: ignore })).toBe(path);
+    expect(await fetchGgufFromHub('small.gguf', { onMessage: ignore })).toBe('small.gguf');
+  });
+
+  it.each(['--from', '--to'])('and models of the Hub are taken by conversions %s gguf', async (direction) => {
+    const files = { 'config.json': '{"model_type": "none"}', 'model.safetensors': '', 'x.gguf': 'none' };
+    server.repositories.set('org/broken', { files });
+    const directory = join(home, 'run');
+    // what was fetched is read, and refused
+    const done =
+      direction === '--from'
+        ? ggufToCheckpoint({ gguf: 'org/broken/x.gguf', directory, onNotice: ignore })
+        : huggingFaceToGguf({ path: directory, loadHuggingFace: 'org/broken', onNotice: ignore });
+    await expect(done).rejects.toMatchObject({ message: expect.stringContaining(snapshot('org/broken')) });
   });
 });
 

@@ -230,8 +230,8 @@ function listAgreedNumbers<Batch>(
 }
 
 /**
- * Returns the common decision of all ranks. Each argument is the number of ranks whose `listAgreedNumbers` has a 1 at
- * its position.
+ * Returns the common decision of all ranks. Each argument is the number of ranks whose `listAgreedNumbers`
+ * has a 1 at its position.
  */
 function agreedRest([numWriting, ...numAsking]: readonly number[]): {
   readonly stop: (typeof stopReasons)[number] | undefined;

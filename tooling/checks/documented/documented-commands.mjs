@@ -221,7 +221,7 @@ function sentenceProblems(sentence, checker) {
   if (program === 'mtl') {
     if (words.test(list[0]) || namesOfFormats.test(phrase) || list[0].includes('VALUE')) return [];
     while (list.length > 0) {
-      const known = checker.subcommandsOf(named.slice(1)) ?? [];
+      const known = checker.listSubcommands(named.slice(1)) ?? [];
       if (known.length === 0) break;
       if (!/^[a-z-]+$/.test(list[0]) || list[0].startsWith('-')) break;
       if (!known.includes(list[0])) {

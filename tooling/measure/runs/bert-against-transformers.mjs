@@ -90,11 +90,11 @@ function makeStepReader(dataset, { samples }) {
   };
 }
 
-async function checkLosses({ peer, dtype, sequenceLength, directory, stepOf, microBatch }) {
+async function checkLosses({ peer, dtype, sequenceLength, directory, readStep, microBatch }) {
   const side = new BertSide({ dtype, sequenceLength, dropout: 0 });
   await peer.ask({ do: 'build', directory, dtype, threads, dropout: 0 });
   for (let step = 0; step < 2; step++) {
-    const { batches, peerBatches } = stepOf(step, microBatch);
+    const { batches, peerBatches } = readStep(step, microBatch);
     const [ours, theirs] = [side.step(batches), await peer.ask({ do: 'step', batches: peerBatches })];
     for (const key of ['loss', 'norm']) {
       const difference = Math.abs(ours[key] / theirs[key] - 1);
@@ -131,13 +131,13 @@ function printProfile(before, steps) {
   }
 }
 
-async function compare({ peer, dtype, sequenceLength, dropout, directory, stepOf, plan }) {
+async function compare({ peer, dtype, sequenceLength, dropout, directory, readStep, plan }) {
   const side = new BertSide({ dtype, sequenceLength, dropout });
   await peer?.ask({ do: 'build', directory, dtype, threads, dropout });
   let step = 0;
-  const ours = (microBatch) => side.step(stepOf(step++, microBatch).batches);
+  const ours = (microBatch) => side.step(readStep(step++, microBatch).batches);
   const theirs = (microBatch, what = 'step') =>
-    peer.ask({ do: what, batches: stepOf(step, microBatch).peerBatches });
+    peer.ask({ do: what, batches: readStep(step, microBatch).peerBatches });
   const best = {
     ours: await bestMicroBatch(plan.microBatches, ours),
     theirs: peer && (await bestMicroBatch(plan.microBatches, theirs)),

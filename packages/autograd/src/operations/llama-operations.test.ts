@@ -196,7 +196,9 @@ function objective(options: LayerOptions, values: readonly number[] = start): nu
 const step = 1e-5;
 const difference = (of: (change: number) => number): number => (of(step) - of(-step)) / (2 * step);
 
-/** Computes the gradients of `computeGradients` by central differences; of parameters the first few elements. */
+/**
+ * Computes the gradients of `computeGradients` by central differences; of parameters the first few elements.
+ */
 function computeDifferences(options: LayerOptions): number[][] {
   const moved = (values: readonly number[], index: number, change: number): number[] =>
     values.map((value, at) => (at === index ? value + change : value));

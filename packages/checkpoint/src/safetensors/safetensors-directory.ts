@@ -141,10 +141,17 @@ export class SafetensorsDirectory {
     return this.#files.map((file) => basename(file.path));
   }
 
-  /** Reads a tensor or a box of it; options and errors as for {@link SafetensorsFile.read}. */
+  /** True: `read` takes a range of values. */
+  readonly readsRanges = true;
+
+  /**
+   * Reads a tensor, a box of it, or a range of its values; options and errors as for {@link
+   * SafetensorsFile.read}.
+   */
   async read(options: {
     readonly name: string;
     readonly slices?: readonly Slice[];
+    readonly range?: Slice;
     readonly target?: Uint8Array;
     readonly requireFinite?: boolean;
   }): Promise<Uint8Array> {

@@ -104,10 +104,11 @@ export class SafetensorsFile {
   }
 
   /**
-   * Reads a tensor or a box of it.
+   * Reads a tensor, a box of it, or a range of its values.
    *
    * @param options.slices one [start, end) per dimension; the whole tensor by default
-   * @param options.target memory for the row-major bytes of exactly that box; allocated by default
+   * @param options.range the values [start, end) in row-major order, in place of slices
+   * @param options.target memory for the row-major bytes of exactly that part; allocated by default
    * @param options.requireFinite refuse values that are NaN or infinite. Default: false
    * @returns `target`
    * @throws CheckpointError MTL_NOT_FINITE naming tensor and element (wrong input), with `requireFinite`
@@ -117,18 +118,21 @@ export class SafetensorsFile {
   async read(options: {
     readonly name: string;
     readonly slices?: readonly Slice[];
+    readonly range?: Slice;
     readonly target?: Uint8Array;
     readonly requireFinite?: boolean;
   }): Promise<Uint8Array> {
+    const { range } = options;
     const entry = this.entry(options.name);
-    const source = wholeSlices(entry.shape);
-    const slices = options.slices ?? source;
-    const defect = slicesDefect(slices, entry.shape);
+    const shape = range === undefined ? entry.shape : [volumeOfShape(entry.shape)];
+    const source = wholeSlices(shape);
+    const slices = range === undefined ? (options.slices ?? source) : [range];
+    const defect = slicesDefect(slices, shape);
     if (defect !== undefined) {
       throw new CheckpointError(
         'MTL_SAFETENSORS_SLICE',
         `${formatSlices(slices)} of tensor ${JSON.stringify(entry.name)} in ${this.path}: ${defect}`,
-        { expected: `slices inside the shape [${entry.shape.join(', ')}]` },
+        { expected: `slices inside the shape [${shape.join(', ')}]` },
       );
     }
     const elementBytes = dtypeBytes[entry.dtype];

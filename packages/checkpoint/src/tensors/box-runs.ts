@@ -74,6 +74,12 @@ export function planRuns(options: {
 }
 
 /**
+ * Plans the copy of the box `slices` out of a whole tensor. Runs and offsets count elements.
+ */
+export const runsOfBox = ({ globalShape, slices }: Pick<LogicalTensor, 'globalShape' | 'slices'>): RunPlan =>
+  planRuns({ source: wholeSlices(globalShape), target: slices, common: slices, elementBytes: 1 });
+
+/**
  * Copies the box `slices` out of a whole tensor, as row-major bytes.
  *
  * @param options.source the row-major bytes of the whole tensor

@@ -42,16 +42,18 @@ export function notFinite(
 /**
  * Checks the values of a tensor in memory.
  *
- * @param bytes of the box `check.slices`, row-major
+ * @param bytes of the box `check.slices`, row-major, or a part of it from element `first` on (default 0)
  * @throws CheckpointError MTL_NOT_FINITE
  */
 export function checkValues(
   bytes: Uint8Array,
-  { dtype, check }: { readonly dtype: Dtype; readonly check: ValueCheck },
+  { dtype, check, first = 0 }: { readonly dtype: Dtype; readonly check: ValueCheck; readonly first?: number },
 ): void {
   const scan = new ValueScan(dtype, check.limit?.magnitude);
   scan.update(bytes);
-  if (scan.found !== undefined) throw notFinite(check, scan.found);
+  if (scan.found === undefined) return;
+  const { index, value } = scan.found;
+  throw notFinite(check, { index: index + first, value });
 }
 
 /** Bytes that are scanned at a time, so that they are read from memory once and then from the cache. */

@@ -61,7 +61,7 @@ const read = weightFormats.filter(isRead);
 export function convertCommand(): Command {
   const command = newCommand('convert', summaries.convert).argument(
     '[path]',
-    'A directory or a file of the other program: with --from what to convert, with --to where to; new.',
+    'A directory or a file of the other program: with --from what to convert, with --to where to; new. With --from gguf also org/name/FILE.gguf[@revision] on the Hub.',
   );
   return addFlags(command, conversionFlags)
     .addOption(

@@ -22,7 +22,7 @@ export const adapterFlags = {
 /** The directories of adapters that a run begins with and leaves. */
 export const adapterPlaceFlags = {
   'load-lora': text(
-    'Folder of adapters that PEFT or --save-lora wrote (adapter_config.json, adapter_model.safetensors) to train on; needs --load-hf, or --load with --finetune.',
+    'Folder of adapters that PEFT or --save-lora wrote (adapter_config.json, adapter_model.safetensors) to train on, or org/name[@revision] on the Hub; needs --load-hf, or --load with --finetune.',
     { placeholder: 'DIR' },
   ),
   'save-lora': text('Folder to write the adapters to when training ends, as PEFT loads them.', {
@@ -53,7 +53,8 @@ export const adapterExportFlags = ['save-lora'] as const;
 /** The adapter flags of a conversion: the adapters to read and to write. */
 export const adapterFlagsOfConversion = {
   'load-lora': redescribed(adapterPlaceFlags['load-lora'], {
-    description: 'Adapters that PEFT or --save-lora wrote, to merge into the model of --load-hf.',
+    description:
+      'Adapters that PEFT or --save-lora wrote, or org/name[@revision] on the Hub, to merge into the model of --load-hf.',
   }),
   'save-lora': redescribed(adapterPlaceFlags['save-lora'], {
     description: 'The directory to write the adapters of a checkpoint to; new or empty.',
@@ -64,6 +65,6 @@ export const adapterFlagsOfConversion = {
 export const adapterFlagsOfInference = {
   'load-lora': redescribed(adapterPlaceFlags['load-lora'], {
     description:
-      'Low-rank adapters of that model, as PEFT or --save-lora wrote them; merged when it is loaded.',
+      'Low-rank adapters of that model, as PEFT or --save-lora wrote them, or org/name[@revision] on the Hub; merged when it is loaded.',
   }),
 };

@@ -33,7 +33,7 @@ export const checkpointFlags = {
     'Makes each expert a copy of the feed-forward layer of the dense model of --load-hf, or of --load with --finetune; routers are new.',
   ),
   'load-hf': text(
-    'Folder of a Hugging Face GPT-2, Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen2-MoE, Qwen3-MoE, OLMoE or BERT (config.json, model.safetensors) to take weights, model sizes and tokenizer from.',
+    'Folder of a Hugging Face GPT-2, Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen2-MoE, Qwen3-MoE, OLMoE or BERT (config.json, model.safetensors) to take weights, model sizes and tokenizer from, or org/name[@revision] on the Hub.',
     {
       placeholder: 'DIR',
     },

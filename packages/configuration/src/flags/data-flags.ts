@@ -33,9 +33,12 @@ export const dataFlags = {
     'How text became token ids. NullTokenizer: the dataset holds ids and --vocab-size is exact.',
     { placeholder: 'NAME' },
   ),
-  'tokenizer-model': text('The tokenizer.json of a HuggingFaceTokenizer, or the folder it is in.', {
-    placeholder: 'PATH',
-  }),
+  'tokenizer-model': text(
+    'The tokenizer.json of a HuggingFaceTokenizer, the folder it is in, or org/name[@revision] on the Hub.',
+    {
+      placeholder: 'PATH',
+    },
+  ),
   'vocab-file': text('The vocab.json of a GPT2BPETokenizer, vocab.txt of a BertWordPiece tokenizer.', {
     placeholder: 'FILE',
     defaultText: 'GPT-2: built in',

@@ -38,7 +38,7 @@ export const conversionFlags = {
   }),
   'load-hf': redescribed(checkpointFlags['load-hf'], {
     description:
-      'A directory of the transformers library: GPT-2, Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen2-MoE, Qwen3-MoE, OLMoE or BERT.',
+      'A directory of the transformers library: GPT-2, Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen2-MoE, Qwen3-MoE, OLMoE or BERT; or org/name[@revision] on the Hub.',
   }),
   'vocab-size': redescribed(dataFlags['vocab-size'], {
     description: 'Real tokens, with --from.',
@@ -55,7 +55,8 @@ export const conversionFlags = {
 export const inferenceFlags = {
   ...checkpointToRead,
   'load-hf': redescribed(checkpointFlags['load-hf'], {
-    description: 'A directory of the transformers library: GPT-2, Llama, Mistral, Qwen2 or Qwen3.',
+    description:
+      'A directory of the transformers library: GPT-2, Llama, Mistral, Qwen2 or Qwen3; or org/name[@revision] on the Hub.',
   }),
   ...adapterFlagsOfInference,
   device: redescribed(parallelFlags.device, { description: 'Where the model computes.' }),

@@ -174,11 +174,11 @@ function refuseIterations(flags: FlagReader, batches: NumMicroBatches): never {
     // the last phase of the schedule, with the full batch
     ['lr-wsd-decay-iters', 'lr-wsd-decay-samples', (steps: number) => steps * globalBatchSize],
   ] as const;
-  const inForce = counted.flatMap(([name, replacement, samplesOf]) => {
+  const inForce = counted.flatMap(([name, replacement, countSamples]) => {
     const steps = flags.get(name);
     return steps === undefined || steps === 0
       ? []
-      : [{ given: `--${name} ${steps}`, instead: `--${replacement} ${samplesOf(steps)}` }];
+      : [{ given: `--${name} ${steps}`, instead: `--${replacement} ${countSamples(steps)}` }];
   });
   const instead = inForce.map((one) => one.instead).join(' ');
   throw new ConfigurationError(

@@ -1,11 +1,12 @@
 import { CheckpointError } from '@mtl/errors';
 import { type GptModelConfiguration, gptBlock } from '@mtl/models';
-import { computeHeadSize, hasExperts } from '@mtl/models/internal';
+import { computeHeadSize, hasExperts, isRotatedLayer } from '@mtl/models/internal';
 import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
 import type { GptTypeName } from '../huggingface/model-types.js';
 import { chooseGptType, unstatedProperties } from '../huggingface/statable-models.js';
 import { float32, type Metadata, type MetadataValue, uint32 } from './metadata.js';
 import { ropeMetadata } from './rope-metadata.js';
+import type { TypedModel } from './stored-dtypes.js';
 
 /** A property of a model that an architecture of llama.cpp does not compute. */
 interface Difference {
@@ -42,15 +43,7 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
   llama: { name: 'llama', readsFrequencyFactors: true },
   mistral: { name: 'llama', readsFrequencyFactors: true },
   mixtral: { name: 'llama', readsFrequencyFactors: true, expertWeights: 'normalized' },
-  // a SmolLM3 whose layers are all alike is a Llama
-  smollm3: {
-    name: 'llama',
-    readsFrequencyFactors: true,
-    differences: ({ noRopeFreq }) =>
-      noRopeFreq === undefined
-        ? []
-        : [{ what: 'layers without rotation (no_rope_layers)', remedy: 'train with rotation in all layers' }],
-  },
+  smollm3: { name: 'llama', readsFrequencyFactors: true },
   stablelm: {
     name: 'stablelm',
     differences: () => [
@@ -75,6 +68,30 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
 };
 
 /**
+ * A SmolLM3 with layers that do not rotate queries and keys: each fourth in llama.cpp, which no file states.
+ * A SmolLM3 whose layers are all alike is a Llama.
+ */
+const smolLm3: Architecture = {
+  name: 'smollm3',
+  differences: (model) => {
+    const layers = Array.from({ length: model.numLayers }, (_, layer) => layer);
+    const isUsual = layers.every((layer) => isRotatedLayer(model, layer) === ((layer + 1) % 4 !== 0));
+    const { bias, qkvBias = bias } = gptBlock(model).attention;
+    return [
+      ...(isUsual
+        ? []
+        : [
+            {
+              what: 'other layers without rotation than each fourth (no_rope_layers)',
+              remedy: 'train with --no-rope-freq 4, or with rotation in all layers',
+            },
+          ]),
+      ...(bias || qkvBias ? [{ what: 'biases', remedy: 'train without biases' }] : []),
+    ];
+  },
+};
+
+/**
  * Returns the model type whose architecture a GPT is written for: that of its origin, if it can be.
  *
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE for blocks that no architecture here has
@@ -88,22 +105,34 @@ export function modelTypeFor(model: GptModelConfiguration, origin?: HuggingFaceO
     `GGUF: no architecture that is written here has these blocks: ${nearest.name} lacks ${properties.join(', ')}`,
     {
       expected:
-        "a GPT with a GPT-2's, Llama's, Mistral's, Qwen2's, Qwen3's, Mixtral's, Qwen3-MoE's, Qwen2-MoE's or OLMoE's blocks",
+        "a GPT with a GPT-2's, Llama's, Mistral's, SmolLM3's, Qwen2's, Qwen3's, Mixtral's, Qwen3-MoE's, Qwen2-MoE's or OLMoE's blocks",
       remedy: 'train a model with the blocks of one of them',
       exitCode: 2,
     },
   );
 }
 
-/** Returns the architecture of llama.cpp for a model type. */
-export const findArchitecture = (modelType: GptTypeName): Architecture => architectures[modelType];
+/** Returns the architecture of llama.cpp for a model of a type. */
+export const findArchitecture = (modelType: GptTypeName, model: GptModelConfiguration): Architecture =>
+  modelType === 'smollm3' && model.noRopeFreq !== undefined ? smolLm3 : architectures[modelType];
 
 const countGroups = (model: GptModelConfiguration): number =>
   gptBlock(model).attention.numGroups ?? model.numAttentionHeads;
 
+/**
+ * Returns the properties of a model on which the types of its tensors depend. llama.cpp takes a `llama` of 80
+ * layers with fewer keys than queries, and each `qwen2` of 80 layers, as a model of 70 billion parameters.
+ */
+export function describeTypedModel(modelType: GptTypeName, model: GptModelConfiguration): TypedModel {
+  const { numLayers, numExperts, tieEmbeddings, numAttentionHeads } = model;
+  const { name } = findArchitecture(modelType, model);
+  const isOfSize = name === 'qwen2' || (name === 'llama' && countGroups(model) < numAttentionHeads);
+  return { numLayers, numExperts, tieEmbeddings, isSeventyBillion: isOfSize && numLayers === 80 };
+}
+
 /** Returns the differences that any architecture may have. */
 function listDifferences(modelType: GptTypeName, model: GptModelConfiguration): readonly Difference[] {
-  const { expertWeights, readsFrequencyFactors, differences } = architectures[modelType];
+  const { expertWeights, readsFrequencyFactors, differences } = findArchitecture(modelType, model);
   const { windowSize, maxPositionEmbeddings, moeRouterPreSoftmax = false, useRopeScaling = false } = model;
   const window = windowSize === undefined ? undefined : Number.parseInt(windowSize, 10) + 1;
   const layers = Array.from({ length: model.numLayers }, (_, layer) => layer);
@@ -141,7 +170,7 @@ function listDifferences(modelType: GptTypeName, model: GptModelConfiguration): 
 export function checkArchitecture(modelType: GptTypeName, model: GptModelConfiguration): void {
   const [difference] = listDifferences(modelType, model);
   if (difference === undefined) return;
-  const { name } = architectures[modelType];
+  const { name } = findArchitecture(modelType, model);
   throw new CheckpointError(
     'MTL_GGUF_ARCHITECTURE',
     `GGUF: the architecture ${name} of llama.cpp does not compute ${difference.what}`,
@@ -164,7 +193,7 @@ function expertMetadata(key: (name: string) => string, model: GptModelConfigurat
 
 /** Returns the metadata that describe the architecture of a model. */
 export function architectureMetadata(modelType: GptTypeName, model: GptModelConfiguration): Metadata {
-  const { name, expertWeights } = architectures[modelType];
+  const { name, expertWeights } = findArchitecture(modelType, model);
   const key = (field: string): string => `${name}.${field}`;
   const headSize = computeHeadSize(model);
   const width =

@@ -1,4 +1,5 @@
-import type { WeightMapping } from '../huggingface/weight-mapping.js';
+import { composedRuns, type ValueRun } from '../huggingface/value-runs.js';
+import { mappingOfRuns, type WeightMapping } from '../huggingface/weight-mapping.js';
 
 interface Heads {
   readonly numHeads: number;
@@ -7,21 +8,17 @@ interface Heads {
 }
 
 /**
- * Reorders the rows of each head in place: rows i and i + D / 2, a pair of rotated features, become
- * neighbours, or the other way around.
+ * Returns the rows of all heads as runs: rows i and i + D / 2 of a head, a pair of rotated features, are
+ * neighbours where they are read.
  */
-function reorder(values: Float32Array, { numHeads, headSize }: Heads, direction: 'pair' | 'part'): void {
-  const length = values.length / (numHeads * headSize);
+function runsOfPairs({ numHeads, headSize }: Heads, numValues: number): readonly ValueRun[] {
+  const length = numValues / (numHeads * headSize);
   const half = headSize / 2;
-  const head = new Float32Array(headSize * length);
-  for (let start = 0; start < values.length; start += head.length) {
-    head.set(values.subarray(start, start + head.length));
-    for (let row = 0; row < headSize; row++) {
-      const paired = 2 * (row % half) + Math.floor(row / half);
-      const [from, to] = direction === 'pair' ? [row, paired] : [paired, row];
-      values.set(head.subarray(from * length, (from + 1) * length), start + to * length);
-    }
-  }
+  return Array.from({ length: numHeads * headSize }, (_, row) => {
+    const within = row % headSize;
+    const paired = 2 * (within % half) + Math.floor(within / half);
+    return { from: (row - within + paired) * length, to: row * length, length };
+  });
 }
 
 /**
@@ -29,24 +26,19 @@ function reorder(values: Float32Array, { numHeads, headSize }: Heads, direction:
  * neighbouring features 2i and 2i + 1 of a head, where our models and the transformers library rotate i and
  * i + D / 2. The rows of queries and keys are stored in another order, and the scores are the same.
  *
+ * @param mapping a mapping of runs
  * @param options.heads the number of heads of queries, and of keys
  */
 export function pairedRows(
   mapping: WeightMapping,
   { heads, headSize }: { readonly heads: readonly number[]; readonly headSize: number },
 ): WeightMapping {
-  return {
-    ...mapping,
-    toLogical: (sources, allocate) => {
-      for (const [index, numHeads] of heads.entries())
-        reorder(sources[index]!, { numHeads, headSize }, 'part');
-      return mapping.toLogical(sources, allocate);
-    },
-    toSources: (logical, allocate) => {
-      const sources = mapping.toSources(logical, allocate);
-      for (const [index, numHeads] of heads.entries())
-        reorder(sources[index]!, { numHeads, headSize }, 'pair');
-      return sources;
-    },
+  const runsOf = (source: number): readonly ValueRun[] => {
+    const runs = mapping.runsOf!(source);
+    const numHeads = heads[source];
+    if (numHeads === undefined) return runs;
+    const numValues = runs.reduce((sum, { length }) => sum + length, 0);
+    return composedRuns(runsOfPairs({ numHeads, headSize }, numValues), runs);
   };
+  return mappingOfRuns({ ...mapping, runsOf });
 }

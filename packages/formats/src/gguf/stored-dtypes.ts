@@ -25,6 +25,8 @@ export interface TypedModel {
   readonly numExperts?: number | undefined;
   /** True if the embedding is the output head as well. */
   readonly tieEmbeddings: boolean;
+  /** True for a model that llama.cpp takes as one of 70 billion parameters, by its layers. */
+  readonly isSeventyBillion?: boolean;
 }
 
 /** Types for rows that are not whole blocks of a type, as llama.cpp's quantisation chooses them. */
@@ -54,10 +56,11 @@ function quantizedType(name: string, dtype: GgufDtype, model: TypedModel): Tenso
   const hasEightExperts = model.numExperts === 8;
   if (hasEightExperts && (part === 'attn_v' || part === 'attn_k')) return 'Q8_0';
   if (dtype !== 'q4_k_m') return matrices;
-  if (part === 'attn_qkv') return 'Q5_K';
   if (part === 'attn_output' && hasEightExperts) return 'Q5_K';
-  const isWide = part === 'attn_v' || part.startsWith('ffn_down');
-  return isWide && hasMoreBits(Number(layer), model.numLayers) ? 'Q6_K' : matrices;
+  const hasValues = part === 'attn_v' || part === 'attn_qkv';
+  const isImportant = hasValues || part.startsWith('ffn_down');
+  if (isImportant && hasMoreBits(Number(layer), model.numLayers)) return 'Q6_K';
+  return hasValues && model.isSeventyBillion === true ? 'Q5_K' : matrices;
 }
 
 /**

@@ -6,7 +6,6 @@ import type { GptTypeName } from '../huggingface/model-types.js';
 import {
   type HuggingFaceTensor,
   paddedTable,
-  reorderedBias,
   reorderedRows,
   sameLayout,
   sideBySide,
@@ -98,7 +97,7 @@ function gpt2LayerMappings(layer: number, model: GptModelConfiguration): WeightM
   const { hiddenSize: h, ffnHiddenSize: f, numAttentionHeads: heads } = model;
   const ours = `decoder.layers.${layer}.`;
   const theirs = `blk.${layer}.`;
-  const columnOf = qkvColumns(h, heads);
+  const rowOf = qkvColumns(h, heads);
   const qkv = [heads, 3, h / heads];
   const both = (name: string, source: string, shape: readonly number[]): WeightMapping[] => [
     sameLayout(`${ours}${name}.weight`, { name: `${theirs}${source}.weight`, shape }),
@@ -109,12 +108,12 @@ function gpt2LayerMappings(layer: number, model: GptModelConfiguration): WeightM
     reorderedRows(
       `${ours}self_attention.linear_qkv.weight`,
       { name: `${theirs}attn_qkv.weight`, shape: [3 * h, h] },
-      { globalShape: [...qkv, h], rowOf: columnOf },
+      { globalShape: [...qkv, h], rowOf },
     ),
-    reorderedBias(
+    reorderedRows(
       `${ours}self_attention.linear_qkv.bias`,
       { name: `${theirs}attn_qkv.bias`, shape: [3 * h] },
-      { globalShape: qkv, columnOf },
+      { globalShape: qkv, rowOf },
     ),
     ...both('self_attention.linear_proj', 'attn_output', [h, h]),
     ...both('pre_mlp_layernorm', 'ffn_norm', [h]),

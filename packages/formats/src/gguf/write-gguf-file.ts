@@ -34,7 +34,8 @@ async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise<void> 
  */
 function checkLimit(values: Float32Array, { name, type }: GgufTensorSource): void {
   const { maxAbsolute } = codecs[type];
-  for (const value of values) {
+  for (let index = 0; index < values.length; index++) {
+    const value = values[index]!;
     if (Math.abs(value) <= maxAbsolute) continue;
     const isTooLarge = Number.isFinite(value);
     throw new CheckpointError('MTL_NOT_FINITE', `the model to save: ${name} has the value ${value}`, {

@@ -1,12 +1,17 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { GptModelConfiguration } from '@mtl/models';
 import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
-import { mappedWeightSources } from '../huggingface/mapped-weights.js';
-import { architectureMetadata, checkArchitecture, findArchitecture, modelTypeFor } from './architectures.js';
+import {
+  architectureMetadata,
+  checkArchitecture,
+  describeTypedModel,
+  findArchitecture,
+  modelTypeFor,
+} from './architectures.js';
 import { generalMetadata } from './general-metadata.js';
 import { frequencyDivisors } from './rope-metadata.js';
-import { type GgufDtype, replacedTypesNotice, storedType, type TypedModel } from './stored-dtypes.js';
-import { makeGgufTensor } from './tensor-of.js';
+import { type GgufDtype, replacedTypesNotice, storedType } from './stored-dtypes.js';
+import { tensorSources } from './tensor-sources.js';
 import type { TokenizerFiles } from './tokenizer/tokenizer-files.js';
 import { tokenizerMetadata } from './tokenizer/tokenizer-metadata.js';
 import { ggufWeightNames } from './weight-names.js';
@@ -47,19 +52,17 @@ export async function writeGguf(options: WriteGgufOptions): Promise<readonly str
   checkArchitecture(modelType, model);
   const { vocabularySize } = model;
   const tokenizer = tokenizerMetadata({ files: tokenizerFiles, vocabularySize, endTokens });
-  const typed: TypedModel = { ...model, tieEmbeddings: model.tieEmbeddings };
-  const sources = mappedWeightSources({
+  const typed = describeTypedModel(modelType, model);
+  const written = tensorSources({
     names: ggufWeightNames(modelType, model),
     tensors,
-    dtype: 'F32',
-    fileName: (name) => name,
+    typeOf: (tensor) => storedType(tensor, dtype, typed),
   });
-  const written = sources.map((source) => makeGgufTensor(source, storedType(source, dtype, typed)));
   const notice = replacedTypesNotice(written, dtype, typed);
   await writeGgufFile({
     path,
     metadata: {
-      ...generalMetadata(findArchitecture(modelType).name, options),
+      ...generalMetadata(findArchitecture(modelType, model).name, options),
       ...architectureMetadata(modelType, model),
       ...tokenizer.metadata,
     },

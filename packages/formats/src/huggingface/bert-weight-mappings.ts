@@ -2,7 +2,7 @@ import { type BertModelConfiguration, type BertTask, paddedVocabularySize } from
 import { numLearnedPositions } from '@mtl/models/internal';
 import { chooseBertType } from './bert-configuration.js';
 import type { WeightNames } from './mapped-weights.js';
-import { paddedTable, paddedVector, sameLayout, sideBySide, type WeightMapping } from './weight-mapping.js';
+import { paddedTable, sameLayout, sideBySide, type WeightMapping } from './weight-mapping.js';
 
 function layerMappings(layer: number, model: BertModelConfiguration): WeightMapping[] {
   const { hiddenSize: h, ffnHiddenSize: f, numAttentionHeads: heads } = model;
@@ -87,7 +87,7 @@ function bertWeightMappings(model: BertModelConfiguration): WeightMapping[] {
     ...encoderMappings(model),
     ...dense('lm_head.dense', 'cls.predictions.transform.dense', [h, h]),
     ...norm('lm_head.layer_norm', 'cls.predictions.transform.LayerNorm', h),
-    paddedVector(
+    paddedTable(
       'output_layer.bias',
       { name: 'cls.predictions.bias', shape: [vocabularySize] },
       paddedVocabularySize(model),

@@ -94,6 +94,11 @@ export class ScratchMemory {
     this.#buffer = new ArrayBuffer(bytes);
   }
 
+  /** The bytes that are reserved. */
+  get capacity(): number {
+    return this.#buffer.byteLength;
+  }
+
   /** Releases all memory that was taken: the next calls may overwrite it. */
   reset(): void {
     this.#used = 0;

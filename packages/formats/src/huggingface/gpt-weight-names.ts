@@ -9,7 +9,7 @@ import type { WeightNames } from './mapped-weights.js';
 import type { GptTypeName } from './model-types.js';
 import {
   paddedTable,
-  reorderedBias,
+  reorderedRows,
   sameLayout,
   transposedWeight,
   type WeightMapping,
@@ -92,10 +92,10 @@ function layerMappings(layer: number, model: GptModelConfiguration, columnOf: In
       { name: `${theirs}attn.c_attn.weight`, shape: [h, 3 * h] },
       { globalShape: [...qkv, h], columnOf },
     ),
-    reorderedBias(
+    reorderedRows(
       `${ours}self_attention.linear_qkv.bias`,
       { name: `${theirs}attn.c_attn.bias`, shape: [3 * h] },
-      { globalShape: qkv, columnOf },
+      { globalShape: qkv, rowOf: columnOf },
     ),
     weight('self_attention.linear_proj.weight', 'attn.c_proj.weight', h, h),
     vector('self_attention.linear_proj.bias', 'attn.c_proj.bias'),

@@ -4,7 +4,8 @@ import { type LogicalTensor, SafetensorsDirectory } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import { downloadAdvice } from './download-advice.js';
 import { JsonFields } from './json-fields.js';
-import { loadMappedWeights, type WeightNames } from './mapped-weights.js';
+import { MappedWeights } from './load-mapped-weights.js';
+import type { WeightNames } from './mapped-weights.js';
 import { findModelType, type HuggingFaceModelKind } from './model-types.js';
 import { tokenizerFilesIn } from './tokenizer-files-in.js';
 import { checkSupported } from './unsupported-features.js';
@@ -51,27 +52,50 @@ export async function openHuggingFaceDirectory(directory: string): Promise<Huggi
   };
 }
 
-/**
- * Fills tensors from the weights of a directory.
- * @throws CheckpointError MTL_HUGGING_FACE_*, MTL_SAFETENSORS_*
- */
-export async function loadHuggingFaceWeights(options: {
+/** The weights of a model whose files are open. The caller closes them. */
+export interface OpenedWeights {
+  /** Fills tensors; any tensors and slices of the model are valid. */
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+  close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+interface NamedWeights {
   readonly directory: string;
   /** Names, or a function that returns the names for the tensors of the files. */
   readonly names: WeightNames | ((tensors: Iterable<string>) => WeightNames);
-  readonly tensors: readonly LogicalTensor[];
-}): Promise<void> {
-  const { directory, names, tensors } = options;
-  const weights = await SafetensorsDirectory.open(directory);
+}
+
+/**
+ * Opens the weights of a directory, and checks their names, shapes and dtypes.
+ *
+ * @throws CheckpointError MTL_HUGGING_FACE_*, MTL_SAFETENSORS_*
+ */
+export async function openHuggingFaceWeights({ directory, names }: NamedWeights): Promise<OpenedWeights> {
+  const files = await SafetensorsDirectory.open(directory);
+  const close = () => files.close();
   try {
-    await loadMappedWeights({
-      weights,
-      tensors,
-      names: typeof names === 'function' ? names(weights.tensors.keys()) : names,
+    const weights = await MappedWeights.open({
+      weights: files,
+      names: typeof names === 'function' ? names(files.tensors.keys()) : names,
     });
-  } finally {
-    await weights.close();
+    return { load: (tensors) => weights.load(tensors), close, [Symbol.asyncDispose]: close };
+  } catch (error) {
+    await close();
+    throw error;
   }
+}
+
+/**
+ * Fills tensors from the weights of a directory.
+ *
+ * @throws CheckpointError MTL_HUGGING_FACE_*, MTL_SAFETENSORS_*
+ */
+export async function loadHuggingFaceWeights(
+  options: NamedWeights & { readonly tensors: readonly LogicalTensor[] },
+): Promise<void> {
+  await using weights = await openHuggingFaceWeights(options);
+  await weights.load(options.tensors);
 }
 
 /**

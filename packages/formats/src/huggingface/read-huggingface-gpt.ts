@@ -8,7 +8,12 @@ import { gptEmbedding, gptWeightNames } from './gpt-weight-names.js';
 import type { HuggingFaceOrigin } from './huggingface-origin.js';
 import { JsonFields } from './json-fields.js';
 import { type GptTypeName, modelTypes } from './model-types.js';
-import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
+import {
+  loadHuggingFaceWeights,
+  type OpenedWeights,
+  openHuggingFaceDirectory,
+  openHuggingFaceWeights,
+} from './open-huggingface-directory.js';
 
 /** An opened directory with a GPT-2, a Llama or a model derived from it. */
 export interface HuggingFaceGpt {
@@ -41,6 +46,12 @@ export interface HuggingFaceGpt {
    *   MTL_SAFETENSORS_*
    */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
+  /**
+   * Opens the weights, for tensors that are loaded one after another. The caller closes them.
+   *
+   * @throws as `load`
+   */
+  open(): Promise<OpenedWeights>;
 }
 
 /**
@@ -85,6 +96,7 @@ export async function readHuggingFaceGpt(options: {
     tokenizerFiles,
     notices: [...notices, ...unreadIndex(directory), ...unreadTokenizer(directory, tokenizerFiles)],
     load: (tensors) => loadHuggingFaceWeights({ directory, tensors, names }),
+    open: () => openHuggingFaceWeights({ directory, names }),
   };
 }
 

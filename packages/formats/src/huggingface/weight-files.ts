@@ -1,5 +1,6 @@
 import type { Dtype } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
+import type { ValueRange } from './value-runs.js';
 
 /** Files with the tensors of a model: a `SafetensorsDirectory`, or another format that is read like one. */
 export interface WeightFiles {
@@ -8,9 +9,15 @@ export interface WeightFiles {
     string,
     { readonly shape: readonly number[]; readonly dtype: Dtype; readonly bytes: number }
   >;
-  /** Returns the row-major, little-endian bytes of a tensor, in `target` if it is given. */
+  /** True if `read` takes a range. Absent: it returns whole tensors. */
+  readonly readsRanges?: boolean;
+  /**
+   * Returns the row-major, little-endian bytes of a tensor, or of a range of its values, in `target` if it is
+   * given.
+   */
   read(options: {
     readonly name: string;
+    readonly range?: ValueRange;
     readonly target?: Uint8Array;
     readonly requireFinite?: boolean;
   }): Promise<Uint8Array>;

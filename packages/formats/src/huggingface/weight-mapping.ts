@@ -1,5 +1,6 @@
 import { transpose } from '@mtl/kernels/internal';
 import type { AllocateFloats } from './float-bytes.js';
+import { copyRuns, reversedRuns, type ValueRun } from './value-runs.js';
 
 /** One tensor of a Hugging Face file, named without the model's prefix. */
 export interface HuggingFaceTensor {
@@ -17,15 +18,11 @@ export interface WeightMapping {
   readonly globalShape: readonly number[];
   readonly sources: readonly HuggingFaceTensor[];
   /**
-   * The number of consecutive sources that make up one entry of the first dimension without conversion, so
-   * that entries can be read separately. Absent: any part needs all sources.
+   * Returns the values of a source, by its position in the list, as runs: `from` in the source, `to` in the
+   * logical tensor, in the order of the logical tensor. Any part can then be read or written without the
+   * rest. Absent: the values of rows have another order in the file, or are others.
    */
-  readonly sourcesOfEntry?: number;
-  /**
-   * True if the only source is a prefix of the logical tensor. It can then be read directly into memory that
-   * `toLogical` allocates.
-   */
-  readonly startsWithSource?: boolean;
+  runsOf?(source: number): readonly ValueRun[];
   /**
    * The dtype in which the tensor is stored, whatever the dtype of the other tensors. Absent: the dtype of
    * the others.
@@ -41,129 +38,105 @@ export interface WeightMapping {
   toSources(logical: Float32Array, allocate: AllocateFloats): readonly Float32Array[];
 }
 
+const countValues = ({ shape }: HuggingFaceTensor): number =>
+  shape.reduce((product, size) => product * size, 1);
+
+/** Returns whether runs are a whole array, in its order. */
+const isWhole = ([run, ...others]: readonly ValueRun[], length: number): boolean =>
+  run?.length === length && others.length === 0;
+
+/**
+ * Returns the mapping of sources whose values are runs of the logical tensor. Values of the logical tensor
+ * that no run fills are zero; values in no run of a source do not exist.
+ */
+export function mappingOfRuns(
+  mapping: Pick<WeightMapping, 'name' | 'globalShape' | 'sources'> & Required<Pick<WeightMapping, 'runsOf'>>,
+): WeightMapping {
+  const { globalShape, sources, runsOf } = mapping;
+  const numValues = globalShape.reduce((product, size) => product * size, 1);
+  return {
+    ...mapping,
+    toLogical: (values, allocate) => {
+      if (sources.length === 1 && isWhole(runsOf(0), numValues)) return values[0]!;
+      const logical = allocate(numValues).fill(0);
+      for (const [position, source] of values.entries())
+        copyRuns(runsOf(position), { source, target: logical });
+      return logical;
+    },
+    toSources: (logical, allocate) =>
+      sources.map((source, position) => {
+        const runs = runsOf(position);
+        const length = countValues(source);
+        const [first] = runs;
+        if (isWhole(runs, length)) return logical.subarray(first!.to, first!.to + length);
+        const values = allocate(length);
+        copyRuns(reversedRuns(runs), { source: logical, target: values });
+        return values;
+      }),
+  };
+}
+
+/** Maps tensors that are stored as they are, one after another. Zeros follow where our tensor is larger. */
+function consecutive(
+  name: string,
+  sources: readonly HuggingFaceTensor[],
+  globalShape: readonly number[],
+): WeightMapping {
+  const lengths = sources.map(countValues);
+  const starts = listStarts(lengths);
+  const runsOf = (source: number) => [{ from: 0, to: starts[source]!, length: lengths[source]! }];
+  return mappingOfRuns({ name, globalShape, sources, runsOf });
+}
+
+/** Returns the start of each part, where the parts follow each other. */
+function listStarts(lengths: readonly number[]): readonly number[] {
+  let start = 0;
+  return lengths.map((length) => {
+    start += length;
+    return start - length;
+  });
+}
+
 /** Maps a tensor that is stored as it is. */
-export function sameLayout(
+export const sameLayout = (
   name: string,
   source: HuggingFaceTensor,
   globalShape = source.shape,
-): WeightMapping {
-  return {
-    name,
-    globalShape,
-    sources: [source],
-    startsWithSource: true,
-    toLogical: ([values]) => values!,
-    toSources: (logical) => [logical],
-  };
-}
+): WeightMapping => consecutive(name, [source], globalShape);
 
 /**
  * Maps a list of tensors to our single tensor, row-major: the tensors of the first entry, then of the next.
  */
-export function stacked(
+export const stacked = (
   name: string,
   entries: readonly (readonly HuggingFaceTensor[])[],
   globalShape: readonly number[],
-): WeightMapping {
-  const sources = entries.flat();
-  const sizes = sources.map(({ shape }) => shape.reduce((product, size) => product * size, 1));
-  return {
-    name,
-    globalShape,
-    sources,
-    sourcesOfEntry: sources.length / entries.length,
-    toLogical: (values, allocate) => {
-      const logical = allocate(values.reduce((sum, { length }) => sum + length, 0));
-      let start = 0;
-      for (const part of values) {
-        logical.set(part, start);
-        start += part.length;
-      }
-      return logical;
-    },
-    toSources: (logical) => {
-      let start = 0;
-      return sizes.map((size) => {
-        start += size;
-        return logical.subarray(start - size, start);
-      });
-    },
-  };
-}
+): WeightMapping => consecutive(name, entries.flat(), globalShape);
 
-/** Maps a table [V, H]. Our table has rows of zeros after it, `paddedRows` rows in all. */
-export function paddedTable(name: string, source: HuggingFaceTensor, paddedRows: number): WeightMapping {
-  const [rows, columns] = source.shape as [number, number];
-  return {
-    name,
-    globalShape: [paddedRows, columns],
-    sources: [source],
-    startsWithSource: true,
-    toLogical: ([values], allocate) => {
-      if (paddedRows === rows) return values!;
-      const padded = allocate(paddedRows * columns);
-      if (padded.buffer !== values!.buffer || padded.byteOffset !== values!.byteOffset) padded.set(values!);
-      return padded.fill(0, values!.length);
-    },
-    toSources: (logical) => [logical.subarray(0, rows * columns)],
-  };
-}
+/** Maps a table [V, H], or a vector [V]. Ours has rows of zeros after it, `paddedRows` rows in all. */
+export const paddedTable = (name: string, source: HuggingFaceTensor, paddedRows: number): WeightMapping =>
+  consecutive(name, [source], [paddedRows, ...source.shape.slice(1)]);
 
 /**
- * Maps a bias [O] whose outputs have another order in the file: our output `r` is the file's output
- * `columnOf[r]`.
- */
-export function reorderedBias(
-  name: string,
-  source: HuggingFaceTensor,
-  { globalShape, columnOf }: { globalShape: readonly number[]; columnOf: Int32Array },
-): WeightMapping {
-  return {
-    name,
-    globalShape,
-    sources: [source],
-    toLogical: ([values]) => Float32Array.from(columnOf, (column) => values![column]!),
-    toSources: (logical, allocate) => {
-      const values = allocate(logical.length);
-      columnOf.forEach((column, row) => {
-        values[column] = logical[row]!;
-      });
-      return [values];
-    },
-  };
-}
-
-/**
- * Maps a matrix [O, r] whose rows have another order in the file: our row `row` is the file's row
- * `rowOf[row]`.
+ * Maps a matrix [O, r], or a bias [O], whose rows have another order in the file: our row `row` is the file's
+ * row `rowOf[row]`.
  */
 export function reorderedRows(
   name: string,
   source: HuggingFaceTensor,
   { globalShape, rowOf }: { readonly globalShape: readonly number[]; readonly rowOf: Int32Array },
 ): WeightMapping {
-  const columns = source.shape[1]!;
-  const row = (values: Float32Array, at: number): Float32Array =>
-    values.subarray(at * columns, (at + 1) * columns);
-  return {
-    name,
-    globalShape,
-    sources: [source],
-    toLogical: ([values], allocate) => {
-      const logical = allocate(values!.length);
-      rowOf.forEach((theirs, ours) => {
-        logical.set(row(values!, theirs), ours * columns);
-      });
-      return logical;
-    },
-    toSources: (logical, allocate) => {
-      const values = allocate(logical.length);
-      rowOf.forEach((theirs, ours) => {
-        values.set(row(logical, ours), theirs * columns);
-      });
-      return [values];
-    },
+  const length = source.shape[1] ?? 1;
+  const runsOf = (): readonly ValueRun[] => {
+    const runs: { from: number; to: number; length: number }[] = [];
+    rowOf.forEach((theirs, ours) => {
+      const last = runs.at(-1);
+      if (last !== undefined && last.from + last.length === theirs * length) last.length += length;
+      else runs.push({ from: theirs * length, to: ours * length, length });
+    });
+    return runs;
   };
+  return mappingOfRuns({ name, globalShape, sources: [source], runsOf });
 }
 
 /**
@@ -203,13 +176,6 @@ function invertOrder(order: Int32Array): Int32Array {
   return inverse;
 }
 
-/** Maps a vector [V]. Our vector has zeros after it, `paddedSize` values in all. */
-export function paddedVector(name: string, source: HuggingFaceTensor, paddedSize: number): WeightMapping {
-  const [size] = source.shape as [number];
-  const table = paddedTable(name, { name: source.name, shape: [size, 1] }, paddedSize);
-  return { ...table, globalShape: [paddedSize], sources: [source] };
-}
-
 /**
  * Maps tensors [groups * size, ...], whose sizes may differ, to our single tensor: the parts of each group
  * follow each other, like query, key and value of a head.
@@ -219,32 +185,14 @@ export function sideBySide(
   sources: readonly HuggingFaceTensor[],
   { numGroups, globalShape }: { readonly numGroups: number; readonly globalShape: readonly number[] },
 ): WeightMapping {
-  const sizes = sources.map(({ shape }) => shape.reduce((product, size) => product * size, 1) / numGroups);
+  const sizes = sources.map((source) => countValues(source) / numGroups);
   const groupSize = sizes.reduce((sum, size) => sum + size, 0);
-  const starts = sizes.map((_, position) => sizes.slice(0, position).reduce((sum, size) => sum + size, 0));
-  const forGroups = (move: (part: { position: number; ours: number; theirs: number }) => void): void => {
-    for (let group = 0; group < numGroups; group++) {
-      for (const [position, start] of starts.entries())
-        move({ position, ours: group * groupSize + start, theirs: group * sizes[position]! });
-    }
-  };
-  return {
-    name,
-    globalShape,
-    sources,
-    toLogical: (values, allocate) => {
-      const logical = allocate(numGroups * groupSize);
-      forGroups(({ position, ours, theirs }) => {
-        logical.set(values[position]!.subarray(theirs, theirs + sizes[position]!), ours);
-      });
-      return logical;
-    },
-    toSources: (logical, allocate) => {
-      const values = sizes.map((size) => allocate(numGroups * size));
-      forGroups(({ position, ours, theirs }) => {
-        values[position]!.set(logical.subarray(ours, ours + sizes[position]!), theirs);
-      });
-      return values;
-    },
-  };
+  const starts = listStarts(sizes);
+  const runsOf = (source: number) =>
+    Array.from({ length: numGroups }, (_, group) => ({
+      from: group * sizes[source]!,
+      to: group * groupSize + starts[source]!,
+      length: sizes[source]!,
+    }));
+  return mappingOfRuns({ name, globalShape, sources, runsOf });
 }

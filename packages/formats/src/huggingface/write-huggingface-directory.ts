@@ -6,7 +6,8 @@ import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 import { ScratchMemory, type WritableDtype } from './float-bytes.js';
-import { mappedWeightSources, type WeightNames } from './mapped-weights.js';
+import { mappedWeightSources } from './mapped-weight-sources.js';
+import type { WeightNames } from './mapped-weights.js';
 import { publishDirectory } from './publish-directory.js';
 
 /** Names of dtypes in config.json. */

@@ -1,14 +1,16 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
+import { runsOfBox } from '@mtl/checkpoint/internal';
 import { countElements, matmul, scale, Tensor, tidy } from '@mtl/kernels';
 import type { GptModelConfiguration } from '@mtl/models';
+import { runsWithin, type ValueRange, type ValueRun } from '../huggingface/value-runs.js';
 import { isAdapter, type LoraConfiguration } from './lora-configuration.js';
 import { specifyLora } from './lora-modules.js';
 import { type AdaptedWeight, adaptedWeights } from './lora-weight-names.js';
 
 /**
  * Returns the weights of a model with its adapters merged into them: the model without adapters then computes
- * the same up to rounding. A weight is merged in float32 when it is read; weights without adapters are passed
- * through.
+ * the same up to rounding. A weight is merged in float32 when it is read, whole or in parts; weights without
+ * adapters are passed through.
  *
  * @param tensors the tensors of the whole model and its adapters, complete and in float32
  * @throws ConfigurationError MTL_LORA_TARGETS
@@ -20,27 +22,47 @@ export function mergedWeights(
   const { scale: factor } = specifyLora(lora, model);
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const all = adaptedWeights(model, lora);
+  // the factors of the weight that was read last: further parts of it may follow
+  let last: { readonly name: string; readonly additions: Promise<readonly Addition[]> } | undefined;
+  const findAdditions = (name: string, adapters: readonly AdaptedWeight[]): Promise<readonly Addition[]> => {
+    if (last?.name !== name) {
+      const read = async (of: string): Promise<Float32Array> => copyFloats(await byName.get(of)!.read());
+      const additions = adapters.map(async ({ weight, outputs, down, up, isOfExperts }) => {
+        const factors = { down: await read(down.name), up: await read(up.name) };
+        return { weight: weight.globalShape, outputs, isOfExperts, factor, ...factors };
+      });
+      last = { name, additions: Promise.all(additions) };
+    }
+    return last.additions;
+  };
   return tensors
     .filter(({ name }) => !isAdapter(name))
     .map((tensor) => {
-      const adapters = all.filter(({ weight }) => weight.name === tensor.name);
+      const { name, globalShape, readRange } = tensor;
+      const adapters = all.filter(({ weight }) => weight.name === name);
       if (adapters.length === 0) return tensor;
-      const read = async (): Promise<Uint8Array> => {
-        const factors = await Promise.all(
-          adapters.map(async (adapter) => ({
-            adapter,
-            down: copyFloats(await byName.get(adapter.down.name)!.read()),
-            up: copyFloats(await byName.get(adapter.up.name)!.read()),
-          })),
-        );
-        const values = copyFloats(await tensor.read());
-        for (const { adapter, ...each } of factors) {
-          const add = adapter.isOfExperts ? addToExperts : addTo;
-          add(values, { weight: adapter.weight.globalShape, outputs: adapter.outputs, ...each, factor });
-        }
-        return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+      const add = async (values: Float32Array, range: ValueRange): Promise<void> => {
+        for (const addition of await findAdditions(name, adapters)) addTo(values, range, addition);
       };
-      return { ...tensor, read, readInto: async (target: Uint8Array) => target.set(await read()) };
+      const read = async (): Promise<Uint8Array> => {
+        const values = copyFloats(await tensor.read());
+        await add(values, { start: 0, end: countElements(globalShape) });
+        return viewAsBytes(values);
+      };
+      const readMergedRange = async (range: ValueRange, target: Uint8Array): Promise<void> => {
+        const rows = wholeRows(range, globalShape.at(-1)!);
+        const values = new Float32Array(rows.end - rows.start);
+        await tensor.readRange!(rows, viewAsBytes(values));
+        await add(values, rows);
+        target.set(viewAsBytes(values.subarray(range.start - rows.start, range.end - rows.start)));
+      };
+      const { readRange: _, ...others } = tensor;
+      return {
+        ...others,
+        read,
+        readInto: async (target: Uint8Array) => target.set(await read()),
+        ...(readRange && { readRange: readMergedRange }),
+      };
     });
 }
 
@@ -49,46 +71,84 @@ function copyFloats(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
 
+const viewAsBytes = ({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength);
+
+/** Returns the range of the rows that contain a range of values. */
+const wholeRows = ({ start, end }: ValueRange, length: number): ValueRange => ({
+  start: Math.floor(start / length) * length,
+  end: Math.ceil(end / length) * length,
+});
+
 /** One adapter's addition to a weight. */
 interface Addition {
   /** The shape of the weight. */
   readonly weight: readonly number[];
   /** The range of the weight's outputs that the adapter changes. Default: all outputs. */
   readonly outputs: AdaptedWeight['outputs'];
+  /** True for factors of each expert, one after another. */
+  readonly isOfExperts: boolean;
   readonly down: Float32Array;
   readonly up: Float32Array;
   readonly factor: number;
 }
 
-/** Adds factor B A to the weight, separately for each expert. */
-function addToExperts(values: Float32Array, { weight, down, up, ...others }: Addition): void {
+/**
+ * Adds factor B A to rows of the weight that the adapter changes, separately for each expert.
+ *
+ * @param range the position of the rows in the weight, in values
+ */
+function addTo(values: Float32Array, { start, end }: ValueRange, addition: Addition): void {
+  const { weight, isOfExperts, down, up } = addition;
+  if (!isOfExperts) {
+    addRows(values, { start, end }, addition);
+    return;
+  }
   const [numExperts, ...shape] = weight as [number, ...number[]];
-  const selectPart = (all: Float32Array, expert: number): Float32Array => {
-    const size = all.length / numExperts;
-    return all.subarray(expert * size, (expert + 1) * size);
-  };
-  for (let expert = 0; expert < numExperts; expert++) {
+  const size = countElements(shape);
+  const selectPart = (all: Float32Array, expert: number): Float32Array =>
+    all.subarray((expert * all.length) / numExperts, ((expert + 1) * all.length) / numExperts);
+  for (let expert = Math.floor(start / size); expert * size < end; expert++) {
+    const first = Math.max(start, expert * size);
+    const own = { start: first - expert * size, end: Math.min(end, (expert + 1) * size) - expert * size };
+    const part = values.subarray(first - start, first - start + own.end - own.start);
     const factors = { down: selectPart(down, expert), up: selectPart(up, expert) };
-    addTo(selectPart(values, expert), { ...others, weight: shape, ...factors });
+    addRows(part, own, { ...addition, weight: shape, ...factors });
   }
 }
 
-/** Adds factor B A to the part of the weight that the adapter changes. */
-function addTo(values: Float32Array, { weight: shape, outputs, down, up, factor }: Addition): void {
-  const inputs = shape.at(-1)!;
+/** Returns the rows of B as runs: `from` in B, `to` among the rows of the weight. */
+function rowsOfUp({ weight, outputs }: Addition): readonly ValueRun[] {
+  const globalShape = weight.slice(0, -1);
+  const slices = outputs ?? globalShape.map((end) => ({ start: 0, end }));
+  const { runs, runBytes: length, sourceOffset } = runsOfBox({ globalShape, slices });
+  return Array.from({ length: runs }, (_, run) => ({ from: run * length, to: sourceOffset(run), length }));
+}
+
+function addRows(values: Float32Array, range: ValueRange, addition: Addition): void {
+  const { weight, down, up, factor } = addition;
+  const inputs = weight.at(-1)!;
   const rank = down.length / inputs;
+  const rows = { start: range.start / inputs, end: range.end / inputs };
+  const runs = runsWithin(rowsOfUp(addition), rows);
+  const [first, last] = [runs[0], runs.at(-1)];
+  if (first === undefined || last === undefined) return;
+  // the rows of B have the order of the rows of the weight
+  const [start, end] = [first.from, last.from + last.length];
   tidy(() => {
     const dtype = 'float32';
+    const shape = [rows.end - rows.start, inputs];
     const whole = Tensor.from(values, { shape, dtype });
-    const added = Tensor.empty({ shape: [up.length / rank, inputs], dtype });
-    const left = Tensor.from(up, { shape: [up.length / rank, rank], dtype });
+    const added = Tensor.empty({ shape: [end - start, inputs], dtype });
+    const left = Tensor.from(up.subarray(start * rank, end * rank), { shape: [end - start, rank], dtype });
     const right = Tensor.from(down, { shape: [rank, inputs], dtype });
     matmul({ output: added, left, right });
-    const strides = shape.map((_, dim) => countElements(shape.slice(dim + 1)));
-    const offset = (outputs ?? []).reduce((sum, { start }, dim) => sum + start * strides[dim]!, 0);
-    const box = [...(outputs?.map(({ start, end }) => end - start) ?? shape.slice(0, -1)), inputs];
-    const output = whole.strided({ offset, shape: box, strides });
-    scale({ output, input: added.reshape(box), factor, accumulate: true });
+    const selectRows = (tensor: Tensor, row: number, length: number): Tensor =>
+      tensor.strided({ offset: row * inputs, shape: [length, inputs], strides: [inputs, 1] });
+    for (const { from, to, length } of runs) {
+      const output = selectRows(whole, to - rows.start, length);
+      scale({ output, input: selectRows(added, from - start, length), factor, accumulate: true });
+    }
     whole.readInto(values);
   });
 }

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { type LogicalTensor, SafetensorsFile } from '@mtl/checkpoint';
 import type { GptModelConfiguration } from '@mtl/models';
-import { loadMappedWeights } from '../huggingface/mapped-weights.js';
+import { loadMappedWeights } from '../huggingface/load-mapped-weights.js';
 import type { WeightFiles } from '../huggingface/weight-files.js';
 import { type LoraConfiguration, loraWeightsName, loraWeightTerms } from './lora-configuration.js';
 import { loraWeightNames } from './lora-weight-names.js';
@@ -42,7 +42,13 @@ export async function readLoraDirectory(options: {
       const file = await SafetensorsFile.open(join(directory, loraWeightsName));
       const read: WeightFiles['read'] = (options) => file.read(options);
       try {
-        const weights = { path: file.path, tensors: file.tensors, read, terms: loraWeightTerms };
+        const weights = {
+          path: file.path,
+          tensors: file.tensors,
+          readsRanges: true,
+          read,
+          terms: loraWeightTerms,
+        };
         await loadMappedWeights({ weights, tensors, names });
       } finally {
         await file.close();

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { type LogicalTensor, writeSafetensorsFile } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import type { GptModelConfiguration } from '@mtl/models';
-import { mappedWeightSources } from '../huggingface/mapped-weights.js';
+import { mappedWeightSources } from '../huggingface/mapped-weight-sources.js';
 import { publishDirectory } from '../huggingface/publish-directory.js';
 import { chooseGptType, unstatedProperties } from '../huggingface/statable-models.js';
 import {

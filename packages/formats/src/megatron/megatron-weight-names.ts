@@ -3,7 +3,7 @@ import { countElements } from '@mtl/kernels';
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
 import { modelParameters } from '@mtl/models/internal';
 import type { WeightNames } from '../huggingface/mapped-weights.js';
-import { paddedTable, paddedVector, sameLayout, type WeightMapping } from '../huggingface/weight-mapping.js';
+import { paddedTable, sameLayout, type WeightMapping } from '../huggingface/weight-mapping.js';
 import type { MegatronModelKind } from './megatron-fields.js';
 
 /**
@@ -37,7 +37,7 @@ export function megatronWeightNames(options: {
 const isNormWeight = (name: string): boolean => /layer_?norm\.weight$/.test(name);
 
 /** Returns the mapping of weights that are stored minus 1. */
-const storedLessOne = (mapping: WeightMapping): WeightMapping => ({
+const storedLessOne = ({ runsOf: _, ...mapping }: WeightMapping): WeightMapping => ({
   ...mapping,
   toLogical: (sources, allocate) =>
     mapping.toLogical(
@@ -57,7 +57,7 @@ function describeMapping(
     return paddedTable(name, { name, shape: [vocabularySize, width] }, paddedRows);
   }
   if (name === 'output_layer.bias')
-    return paddedVector(name, { name, shape: [vocabularySize] }, globalShape[0]!);
+    return paddedTable(name, { name, shape: [vocabularySize] }, globalShape[0]!);
   const mapping = sameLayout(name, { name, shape: foldedRows(name, globalShape) }, globalShape);
   return isBuffer(name) ? { ...mapping, dtype: 'F32' } : mapping;
 }

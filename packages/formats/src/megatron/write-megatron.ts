@@ -15,7 +15,7 @@ import { type BertModelConfiguration, type GptModelConfiguration, paddedVocabula
 import { computeHeadSize, hasExperts } from '@mtl/models/internal';
 import { writeConfigFields } from '../huggingface/config-fields.js';
 import type { WritableDtype } from '../huggingface/float-bytes.js';
-import { mappedWeightSources } from '../huggingface/mapped-weights.js';
+import { mappedWeightSources } from '../huggingface/mapped-weight-sources.js';
 import { publishDirectory } from '../huggingface/publish-directory.js';
 import { layersWithExperts } from './megatron-expert-fields.js';
 import { type MegatronModelKind, megatronModelTypes, unwrittenProperties } from './megatron-fields.js';

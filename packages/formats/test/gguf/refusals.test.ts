@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { type TokenizerFiles, writeGguf } from '../../src/gguf/index.js';
+import { makePreTokenizer } from '../../src/gguf/tokenizer/pre-tokenizers.js';
 import {
   configurations,
   parseModel,
@@ -47,6 +48,10 @@ const models: ReadonlyArray<readonly [TinyModelName, Fields, string]> = [
   ['qwen2-moe', { decoder_sparse_step: 2 }, 'dense layers among layers with experts'],
   ['olmoe', { num_key_value_heads: 2 }, 'fewer heads of keys and values'],
   ['qwen2', { rope_scaling: configurations['llama-3'].rope_scaling }, "Llama 3's frequencies"],
+  ['smollm3', { no_rope_layer_interval: 2 }, 'other layers without rotation than each fourth'],
+  ['smollm3', { no_rope_layers: [1, 1, 1, 0, 0] }, 'other layers without rotation than each fourth'],
+  ['smollm3', { attention_bias: true, mlp_bias: true }, 'biases'],
+  ['smollm3', { rope_scaling: configurations['llama-3'].rope_scaling }, "Llama 3's frequencies"],
   [
     'llama-yarn',
     { rope_scaling: { ...(configurations['llama-yarn'].rope_scaling as object), truncate: false } },
@@ -88,6 +93,15 @@ const tokenizers: ReadonlyArray<readonly [string, TokenizerFiles, string]> = [
     'an unknown pattern',
     withJson({ pre_tokenizer: split('[a-z]+|.') }),
     'no pre-tokenizer with the pattern [a-z]+|.',
+  ],
+  [
+    'GPT-4o with marks',
+    withJson({
+      pre_tokenizer: makePreTokenizer('gpt-4o')!.preTokenizer,
+      // the letter e and a combining accent, as bytes
+      model: { ...tokenizerJson.model, vocab: { ...tokenizerJson.model.vocab, eÌģ: 250 } },
+    }),
+    'marks or capitals outside of ASCII',
   ],
   [
     'a prefix space',

@@ -74,6 +74,13 @@ const fieldsByName = {
   },
   'llama-yarn': { ...llama, model_type: 'llama', rope_scaling: { ...yarn, attention_factor: 1.2 } },
   mistral: { ...llama, model_type: 'mistral' },
+  smollm3: {
+    ...llama,
+    model_type: 'smollm3',
+    num_hidden_layers: 5,
+    tie_word_embeddings: true,
+    no_rope_layer_interval: 4,
+  },
   mixtral: { ...llama, model_type: 'mixtral', num_local_experts: 4, num_experts_per_tok: 2 },
   qwen2: { ...llama, model_type: 'qwen2', rope_scaling: yarn },
   qwen3: { ...llama, model_type: 'qwen3' },

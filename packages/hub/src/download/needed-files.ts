@@ -1,11 +1,13 @@
 import { CheckpointError } from '@mtl/errors';
 import { isJsonObject } from '@mtl/errors/files';
 
+type NamedPart = 'model' | 'configuration' | 'tokenizer' | 'adapter';
+
 /**
  * The parts of a model that can be fetched: all that training and inference read (`model`), the descriptions
- * without weights (`configuration`), the tokenizer, or adapters in the format of PEFT.
+ * without weights (`configuration`), the tokenizer, adapters in the format of PEFT, or one file by its path.
  */
-export type ModelPart = 'model' | 'configuration' | 'tokenizer' | 'adapter';
+export type ModelPart = NamedPart | { readonly file: string };
 
 const configurationFiles = ['config.json', 'generation_config.json'];
 /** All that tokenizers are read from, and what an export of the model passes on. */
@@ -25,7 +27,7 @@ const templatePattern = /^additional_chat_templates\/[\w-][\w.-]*\.jinja$/;
 const weightsPattern = /^[\w-][\w.-]*\.safetensors$/;
 
 /** The file without which a part is nothing. */
-const requiredFiles: Readonly<Record<ModelPart, readonly string[]>> = {
+const requiredFiles: Readonly<Record<NamedPart, readonly string[]>> = {
   model: ['config.json'],
   configuration: ['config.json'],
   tokenizer: [],
@@ -46,15 +48,19 @@ export function neededFiles(options: {
   readonly name: string;
 }): readonly string[] {
   const { part, files, name } = options;
+  if (typeof part === 'object') {
+    if (!files.has(part.file)) throw noSuchFile(part.file, options);
+    return [part.file];
+  }
   const missing = requiredFiles[part].filter((file) => !files.has(file));
-  if (missing.length > 0) throw noSuchPart(options, missing);
+  if (missing.length > 0) throw noSuchPart({ part, files, name }, missing);
   const templates = [...files].filter((file) => templatePattern.test(file)).sort();
   const ofTokenizer = [...tokenizerFiles.filter((file) => files.has(file)), ...templates];
   const ofConfiguration = configurationFiles.filter((file) => files.has(file));
   if (part === 'adapter') return adapterFiles;
   if (part === 'configuration') return [...ofConfiguration, ...ofTokenizer];
   if (part === 'tokenizer') {
-    if (ofTokenizer.length === 0) throw noSuchPart(options, ['tokenizer.json']);
+    if (ofTokenizer.length === 0) throw noSuchPart({ part, files, name }, ['tokenizer.json']);
     // special tokens may be in config.json
     return [...ofConfiguration, ...ofTokenizer];
   }
@@ -103,7 +109,7 @@ function noSuchPart(
     part,
     files,
     name,
-  }: { readonly part: ModelPart; readonly files: ReadonlySet<string>; readonly name: string },
+  }: { readonly part: NamedPart; readonly files: ReadonlySet<string>; readonly name: string },
   missing: readonly string[],
 ): CheckpointError {
   const isAdapter = part !== 'adapter' && files.has('adapter_config.json');
@@ -119,6 +125,19 @@ function noSuchPart(
   });
 }
 
+function noSuchFile(
+  file: string,
+  { files, name }: { readonly files: ReadonlySet<string>; readonly name: string },
+): CheckpointError {
+  const others = [...files].filter((other) => other.endsWith('.gguf')).sort();
+  return new CheckpointError('MTL_HUB_FILE', `${name} has no ${file}`, {
+    expected:
+      others.length === 0 ? 'a repository with GGUF files' : `one of ${others.slice(0, 8).join(', ')}`,
+    remedy: others.length === 0 ? 'choose a repository with GGUF files' : `pass ${name}/${others[0]}`,
+    exitCode: 2,
+  });
+}
+
 function onlyPickles(name: string, files: ReadonlySet<string>): CheckpointError {
   const pickles = [...files].filter((file) => /\.(?:bin|pt|pth|ckpt)$/.test(file));
   const gguf = [...files].filter((file) => file.endsWith('.gguf'));
@@ -127,7 +146,7 @@ function onlyPickles(name: string, files: ReadonlySet<string>): CheckpointError 
     expected: `${singleWeights}, or ${weightsIndex} with its files`,
     remedy:
       gguf.length > 0
-        ? 'choose the repository that the GGUF files were made from'
+        ? `choose the repository that the GGUF files were made from, or convert one with mtl convert --from gguf ${name}/${gguf[0]}`
         : pickles.length > 0
           ? 'choose a revision with safetensors (often refs/pr/1, by a bot of the Hub), or convert it with save_pretrained'
           : 'choose a repository in the format of the transformers library',

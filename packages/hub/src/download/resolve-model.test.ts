@@ -16,6 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { HubCache } from '../cache/hub-cache.js';
+import { parseGgufFile } from '../repository.js';
 import { HubServer, type ServedRepository, servedToken } from '../testing/index.js';
 import { claimPartialFile } from './partial-file.js';
 import { type ResolveModelOptions, resolveModel } from './resolve-model.js';
@@ -166,6 +167,34 @@ describe('a model that is fetched', () => {
       await expect(resolveModel('org/odd', options())).rejects.toMatchObject(error('MTL_HUB_FILE'));
     },
   );
+
+  it('may be one GGUF file, and no other is fetched', async () => {
+    const files = { 'small-Q8_0.gguf': 'eight bits', 'q4/small.gguf': 'four', 'config.json': '{}' };
+    server.repositories.set('org/gguf', { files });
+    const { model, file } = parseGgufFile('org/gguf/q4/small.gguf@main')!;
+    const found = await resolveModel(model, { ...options(), part: { file } });
+    expect(readFileSync(join(found.directory, file), 'utf8')).toBe('four');
+    expect(existsSync(join(found.directory, 'small-Q8_0.gguf'))).toBe(false);
+    const offline = options({ HF_HUB_OFFLINE: '1' });
+    expect((await resolveModel(model, { ...offline, part: { file } })).directory).toBe(found.directory);
+    await expect(resolveModel(model, { ...options(), part: { file: 'none.gguf' } })).rejects.toMatchObject({
+      ...error('MTL_HUB_FILE', /org\/gguf has no none\.gguf/),
+      expected: 'one of q4/small.gguf, small-Q8_0.gguf',
+    });
+  });
+
+  it.each([
+    ['org/small', undefined],
+    ['small.gguf', undefined],
+    ['org/small.gguf', undefined],
+    ['/org/small/model.gguf', undefined],
+    ['org/small/../model.gguf', undefined],
+    ['org/small/model.bin', undefined],
+    ['org/small/model.gguf', { model: 'org/small', file: 'model.gguf' }],
+    ['org/small/a/b.gguf@refs/pr/1', { model: 'org/small@refs/pr/1', file: 'a/b.gguf' }],
+  ])('%s names the GGUF file %j', (text, expected) => {
+    expect(parseGgufFile(text)).toEqual(expected);
+  });
 
   it('is refused where its weights are pickles alone', async () => {
     server.repositories.set('org/old', { files: { 'config.json': '{}', 'pytorch_model.bin': 'a pickle' } });

@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
+import { isJsonObject } from '@mtl/errors/files';
 import {
   checkArgument,
   checkOptions,
-  choiceOption,
   functionOption,
   type OptionChecks,
   objectOption,
@@ -36,8 +36,12 @@ export interface ResolveModelOptions {
   readonly patience?: Partial<Patience>;
 }
 
+const isModelPart = (value: unknown): value is ModelPart =>
+  (isJsonObject(value) && typeof value.file === 'string') ||
+  ['model', 'configuration', 'tokenizer', 'adapter'].includes(value as string);
+
 const checks: OptionChecks<ResolveModelOptions> = {
-  part: choiceOption(['model', 'configuration', 'tokenizer', 'adapter']),
+  part: optionThat('model, configuration, tokenizer, adapter, or { file }', isModelPart),
   environment: objectOption('environment variables'),
   onMessage: functionOption,
   signal: optionThat('an AbortSignal', (value) => value instanceof AbortSignal),

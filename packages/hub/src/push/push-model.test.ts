@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -102,6 +102,22 @@ describe('an upload', () => {
     [{ environment: { HF_HUB_OFFLINE: '1' } }, 'MTL_HUB_OFFLINE'],
   ])('%j is refused with %s', async (changed, code) => {
     await expect(prepare(changed)).rejects.toMatchObject({ code });
+    expect(server.requests).toEqual([]);
+  });
+
+  it.each([
+    ['model.gguf', 'in a smaller --dtype'],
+    ['model.safetensors', 'files of at most 5 GB'],
+  ])('with %s of 51 GB is refused with the remedy', async (file, remedy) => {
+    writeFileSync(join(directory, file), '');
+    // a hole, which takes no space
+    truncateSync(join(directory, file), 51e9);
+    await expect(prepare()).rejects.toMatchObject({
+      code: 'MTL_HUB_PUSH_FOLDER',
+      message: `${join(directory, file)} has 51.0 GB, which Git LFS of the Hub does not take`,
+      expected: 'files of at most 50.0 GB',
+      remedy: expect.stringContaining(remedy),
+    });
     expect(server.requests).toEqual([]);
   });
 

@@ -2,6 +2,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 import { isJsonObject } from '@mtl/errors/files';
+import { sizeText } from '../size-text.js';
 import { type PrivateWord, privateWordIn } from './private-words.js';
 
 /** A file to upload. */
@@ -45,7 +46,8 @@ const searched =
  * Reads which files of a folder make up a model, and refuses texts that would publish something of this
  * machine.
  *
- * @throws ConfigurationError MTL_HUB_PUSH_FOLDER for a folder without a model, MTL_HUB_PRIVATE
+ * @throws ConfigurationError MTL_HUB_PUSH_FOLDER for a folder without a model, or with a file that is too
+ *   large; MTL_HUB_PRIVATE
  */
 export async function pushedFolder(directory: string, words: readonly PrivateWord[]): Promise<PushedFolder> {
   const names = await namesIn(directory);
@@ -55,6 +57,7 @@ export async function pushedFolder(directory: string, words: readonly PrivateWor
   const files: PushedFile[] = [];
   for (const file of own) {
     const { size } = await stat(join(directory, file));
+    if (size > mostFileBytes) throw tooLarge(directory, file, size);
     files.push({ file, bytes: size });
     if (searched.test(file)) await refusePrivate(directory, { file, words });
   }
@@ -67,6 +70,20 @@ export async function pushedFolder(directory: string, words: readonly PrivateWor
     left: names.filter((name) => !own.includes(name) && name !== readmeName),
     readme: hasReadme ? await readFile(join(directory, readmeName), 'utf8') : undefined,
   };
+}
+
+/** The largest file that the Hub takes by Git LFS (https://huggingface.co/docs/hub/storage-limits). */
+const mostFileBytes = 50e9;
+
+function tooLarge(directory: string, file: string, bytes: number): ConfigurationError {
+  const remedy = file.endsWith('.gguf')
+    ? 'write it in a smaller --dtype, such as q8_0 or q4_k_m, or upload it by Xet with hf upload'
+    : 'write the model again: mtl convert --save-hf writes files of at most 5 GB';
+  return new ConfigurationError(
+    'MTL_HUB_PUSH_FOLDER',
+    `${join(directory, file)} has ${sizeText(bytes)}, which Git LFS of the Hub does not take`,
+    { expected: `files of at most ${sizeText(mostFileBytes)}`, remedy, details: { file, bytes } },
+  );
 }
 
 async function namesIn(directory: string): Promise<readonly string[]> {

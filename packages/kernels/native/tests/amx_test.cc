@@ -58,7 +58,9 @@ bool agrees_with_the_reference(const Sizes& sizes, DType output_dtype, bool tran
 
 MTL_AMX_TEST(matmuls_with_tiles_of_amx_are_exact) {
   const Sizes all[] = {{1, 1, 1, 1},     {1, 5, 17, 3},     {1, 16, 32, 32},    {1, 33, 100, 70},
-                       {1, 70, 31, 600}, {1, 200, 70, 1100}, {3, 20, 40, 33}};
+                       {1, 70, 31, 600}, {1, 200, 70, 1100}, {3, 20, 40, 33},
+                       // tiles read the left operand from the matrix: whole rows of tiles and steps
+                       {1, 48, 200, 64}, {2, 32, 130, 96},   {1, 272, 33, 1664}};
   for (const Sizes& sizes : all) {
     for (int flags = 0; flags < 16; ++flags) {
       const DType output_dtype = (flags & 8) != 0 ? DType::kFloat32 : DType::kBFloat16;

@@ -26,7 +26,7 @@ const widths: readonly Width[] = [
   { width: 300, numColumns: 300, softCap: 30, ...capped },
   { width: 64, numColumns: 0, softCap: 3, ...capped },
 ];
-const nameOf = ({ width, numColumns, softCap }: Width): string =>
+const describeCase = ({ width, numColumns, softCap }: Width): string =>
   `[${rows}, ${width}] ${numColumns} real${softCap === undefined ? '' : `, cap ${softCap}`}`;
 const float32 = 'float32' as const;
 // labels among, before and beyond the columns of this rank
@@ -37,7 +37,7 @@ const perRow = (output: boolean): TensorSpec => ({ shape: [rows], dtype: float32
 
 const statistics: OpCase[] = widths.map(({ width, numColumns, softCap, ...rest }) => ({
   ...rest,
-  name: `cross_entropy_statistics ${nameOf({ width, numColumns, softCap })}`,
+  name: `cross_entropy_statistics ${describeCase({ width, numColumns, softCap })}`,
   operation: 'cross_entropy_statistics',
   tensors: {
     rowMaximum: perRow(true),
@@ -61,7 +61,7 @@ const statistics: OpCase[] = widths.map(({ width, numColumns, softCap, ...rest }
 
 const backward: OpCase[] = widths.map(({ width, numColumns, softCap, ...rest }) => ({
   ...rest,
-  name: `cross_entropy_backward ${nameOf({ width, numColumns, softCap })}`,
+  name: `cross_entropy_backward ${describeCase({ width, numColumns, softCap })}`,
   operation: 'cross_entropy_backward',
   tensors: {
     logitGradient: { shape: [rows, width], output: true },
@@ -95,7 +95,7 @@ const forwardBackward: OpCase[] = widths
   .flatMap(({ width, numColumns, softCap, ...rest }) =>
     [true, false].map((withGradient) => ({
       ...rest,
-      name: `cross_entropy_forward_backward ${nameOf({ width, numColumns, softCap })}${withGradient ? '' : ', loss alone'}`,
+      name: `cross_entropy_forward_backward ${describeCase({ width, numColumns, softCap })}${withGradient ? '' : ', loss alone'}`,
       operation: 'cross_entropy_forward_backward',
       tensors: {
         ...(withGradient ? { logitGradient: { shape: [rows, width], output: true } } : {}),

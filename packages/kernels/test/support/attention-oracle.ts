@@ -10,7 +10,7 @@ import {
 } from './attention-case.js';
 import { philoxElement } from './philox.js';
 
-/** The inputs of a case, in the order of their shapes (`shapesOf`). */
+/** The inputs of a case, in the order of their shapes (`listShapes`). */
 export type AttentionValues = Readonly<Record<'query' | 'key' | 'value' | 'outputGradient', Float64Array>>;
 
 /** `query`, `key` and `value` are gradients. */

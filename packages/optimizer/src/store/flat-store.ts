@@ -123,7 +123,7 @@ export abstract class FlatStore implements ParameterStore {
         `elements ${range.start} to ${range.end} are not in one range that this rank owns`,
         {
           expected: this.owned.map(({ start, end }) => `${start} to ${end}`).join(', '),
-          remedy: 'ask for the parts that ownedPartsOf(store, range) gives',
+          remedy: 'ask for the parts that listOwnedParts(store, range) gives',
         },
       );
     }

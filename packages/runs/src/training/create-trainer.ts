@@ -8,7 +8,7 @@ import { describeFlopsShape, findRecipe } from '../parts/models/recipe-of.js';
 import { type NewTrainerOptions, newTrainer } from '../parts/new-trainer.js';
 import type { StartOfRun } from './load-start.js';
 import {
-  attentionScoresOf,
+  createAttentionScores,
   createExpertBalance,
   createRankWatch,
   createSpikeGuard,
@@ -59,7 +59,7 @@ export function createTrainer(run: OpenedRun, parts: CreateTrainerOptions): Trai
       }),
       rerunMode && new StepRerun({ mode: rerunMode, hosts, nameOfTotal: nameOfTotal(losses) }),
       createExpertBalance(configuration, { model, part, processes }),
-      attentionScoresOf(configuration, { part, optimizer, processes }),
+      createAttentionScores(configuration, { part, optimizer, processes }),
       createRankWatch(configuration, { processes, hosts, world, times: run.rankWatchTimes }),
       profiler && stepRecording(profiler),
       ...(run.extensions ?? []),

@@ -141,7 +141,7 @@ export function createExpertBalance(
  * Returns the extension that reports the highest attention scores and clips heads; undefined for a run that
  * does neither.
  */
-export function attentionScoresOf(
+export function createAttentionScores(
   { logging, optimizer: settings }: Pick<PretrainingConfiguration, 'logging' | 'optimizer'>,
   {
     part,

@@ -34,7 +34,7 @@ function fakeHeads(layer: number, [start, end]: readonly [number, number]) {
 const alone = { maximum: (values: readonly number[]) => values };
 
 /** Makes the extension of a model of two layers of two heads, and records how it scales weights. */
-function extensionOf(options: Partial<ConstructorParameters<typeof AttentionScores>[0]> = {}) {
+function makeExtension(options: Partial<ConstructorParameters<typeof AttentionScores>[0]> = {}) {
   const [first, second] = [fakeHeads(0, [0, 2]), fakeHeads(1, [0, 2])];
   const scaled: ScaledPart[][] = [];
   const scores = new AttentionScores({
@@ -57,7 +57,7 @@ function extensionOf(options: Partial<ConstructorParameters<typeof AttentionScor
 
 describe('AttentionScores', () => {
   it('scales the heads above the threshold by the threshold over their highest score', () => {
-    const { step, scaled, first, second } = extensionOf();
+    const { step, scaled, first, second } = makeExtension();
     const [event] = step([5, 20, 40, 10]);
     expect(first.factors).toEqual([[1, 0.5, 0.5]]);
     expect(second.factors).toEqual([[0.25, 1, 0.5]]);
@@ -70,12 +70,12 @@ describe('AttentionScores', () => {
   });
 
   it('leaves all weights as they are where no score is above, in skipped steps, and without clip', () => {
-    const { step, scaled } = extensionOf();
+    const { step, scaled } = makeExtension();
     step([5, 10, 9.9, -3]);
     step([5, 100, 9.9, -3], { skipped: true });
     step([5, 100, 9.9, -3], { isLeftOut: true });
     expect(scaled).toEqual([]);
-    const reporting = extensionOf({ clip: undefined });
+    const reporting = makeExtension({ clip: undefined });
     expect(reporting.step([5, 100, 9.9, -3])[0]!.fields).toEqual({
       max_attention_logit: 100,
       layers: [100, 9.9],
@@ -84,7 +84,7 @@ describe('AttentionScores', () => {
   });
 
   it('does not scale by scores that are not finite', () => {
-    const { step, scaled } = extensionOf();
+    const { step, scaled } = makeExtension();
     step([Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NaN, 1]);
     expect(scaled).toEqual([]);
   });
@@ -123,7 +123,7 @@ describe('AttentionScores', () => {
   });
 
   it('reports the highest scores of all steps since the last report', () => {
-    const { step } = extensionOf({ interval: 2 });
+    const { step } = makeExtension({ interval: 2 });
     expect(step([5, 20, 3, 1], { iteration: 1 })).toEqual([]);
     const [event] = step([6, 2, 30, 1], { iteration: 2 });
     expect(event!.fields).toEqual({ max_attention_logit: 30, layers: [20, 30], clipped: 2 });

@@ -5,6 +5,7 @@ import type { WeightNames } from '../../huggingface/mapped-weights.js';
 import type { GptTypeName } from '../../huggingface/model-types.js';
 import {
   type HuggingFaceTensor,
+  mappingOfRuns,
   reorderedRows,
   sameLayout,
   sideBySide,
@@ -42,23 +43,13 @@ const repeated = (
   name: string,
   sources: readonly HuggingFaceTensor[],
   globalShape: readonly number[],
-): WeightMapping => ({
-  name,
-  globalShape,
-  sources,
-  toLogical: ([values]) => values!,
-  toSources: (logical) => sources.map(() => logical),
-});
-
-/** Maps a factor whose rows are reordered: a copy, since the memory of the factor is its owner's. */
-const copied = (mapping: WeightMapping): WeightMapping => ({
-  ...mapping,
-  toSources: (logical, allocate) => {
-    const copy = allocate(logical.length);
-    copy.set(logical);
-    return [copy];
-  },
-});
+): WeightMapping =>
+  mappingOfRuns({
+    name,
+    globalShape,
+    sources,
+    runsOf: () => [{ from: 0, to: 0, length: computeProduct(globalShape) }],
+  });
 
 function upMapping(
   { target, up }: AdaptedWeight,
@@ -74,7 +65,7 @@ function upMapping(
   if (!rotatesNeighbours(modelType) || (target !== 'query' && target !== 'key')) return same;
   const { numGroups = model.numAttentionHeads } = gptBlock(model).attention;
   const numHeads = target === 'query' ? model.numAttentionHeads : numGroups;
-  return pairedRows(copied(same), { heads: [numHeads], headSize: computeHeadSize(model) });
+  return pairedRows(same, { heads: [numHeads], headSize: computeHeadSize(model) });
 }
 
 /** Returns the mappings of the factors of all experts of a layer: A [E, r, I] and B [E, O, r]. */

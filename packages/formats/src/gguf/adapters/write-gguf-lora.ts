@@ -2,12 +2,11 @@ import type { LogicalTensor } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import type { GptModelConfiguration } from '@mtl/models';
 import type { HuggingFaceOrigin } from '../../huggingface/huggingface-origin.js';
-import { mappedWeightSources } from '../../huggingface/mapped-weights.js';
 import { isAdapter, type LoraConfiguration } from '../../lora/lora-configuration.js';
 import { specifyLora } from '../../lora/lora-modules.js';
 import { checkArchitecture, findArchitecture, modelTypeFor } from '../architectures.js';
 import { float32, text, uint32 } from '../metadata.js';
-import { makeGgufTensor } from '../tensor-of.js';
+import { tensorSources } from '../tensor-sources.js';
 import { writeGgufFile } from '../write-gguf-file.js';
 import { ggufLoraNames } from './lora-weight-names.js';
 
@@ -47,16 +46,10 @@ export async function writeGgufLora(options: WriteGgufLoraOptions): Promise<void
     );
   }
   const { scale } = specifyLora(lora, model);
-  const sources = mappedWeightSources({
-    names: ggufLoraNames(modelType, model, lora),
-    tensors: tensors.filter((tensor) => isAdapter(tensor.name)),
-    dtype: 'F32',
-    fileName: (own) => own,
-  });
   await writeGgufFile({
     path,
     metadata: {
-      'general.architecture': text(findArchitecture(modelType).name),
+      'general.architecture': text(findArchitecture(modelType, model).name),
       'general.type': text('adapter'),
       ...(name === undefined ? {} : { 'general.name': text(name) }),
       'general.file_type': uint32(0),
@@ -64,6 +57,10 @@ export async function writeGgufLora(options: WriteGgufLoraOptions): Promise<void
       // llama.cpp scales by alpha / rank
       'adapter.lora.alpha': float32(scale * lora.rank),
     },
-    tensors: sources.map((source) => makeGgufTensor(source, 'F32')),
+    tensors: tensorSources({
+      names: ggufLoraNames(modelType, model, lora),
+      tensors: tensors.filter((tensor) => isAdapter(tensor.name)),
+      typeOf: () => 'F32',
+    }),
   });
 }

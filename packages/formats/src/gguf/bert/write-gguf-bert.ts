@@ -1,11 +1,10 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import type { BertModelConfiguration } from '@mtl/models';
-import { mappedWeightSources } from '../../huggingface/mapped-weights.js';
 import { generalMetadata } from '../general-metadata.js';
 import { bool, float32, type Metadata, uint32 } from '../metadata.js';
 import { type GgufDtype, replacedTypesNotice, storedType } from '../stored-dtypes.js';
-import { makeGgufTensor } from '../tensor-of.js';
+import { tensorSources } from '../tensor-sources.js';
 import type { TokenizerFiles } from '../tokenizer/tokenizer-files.js';
 import { wordPieceMetadata } from '../tokenizer/word-piece-metadata.js';
 import { writeGgufFile } from '../write-gguf-file.js';
@@ -85,13 +84,11 @@ export async function writeGgufBert(options: WriteGgufBertOptions): Promise<read
   const tokenizer = wordPieceMetadata({ files: tokenizerFiles, vocabularySize, lowersCase });
   // without an output head, the embedding is stored as one would be
   const typed = { numLayers, tieEmbeddings: true };
-  const sources = mappedWeightSources({
+  const written = tensorSources({
     names: ggufBertNames(model),
     tensors: tensors.filter(({ name }) => !isOfHead(name)),
-    dtype: 'F32',
-    fileName: (name) => name,
+    typeOf: (tensor) => storedType(tensor, dtype, typed),
   });
-  const written = sources.map((source) => makeGgufTensor(source, storedType(source, dtype, typed)));
   const notice = replacedTypesNotice(written, dtype, typed);
   await writeGgufFile({
     path,

@@ -3,6 +3,7 @@ import type { Dtype } from '@mtl/checkpoint';
 import { checkValues } from '@mtl/checkpoint/internal';
 import { CheckpointError, MtlError } from '@mtl/errors';
 import { IrregularFileError, openRegularHandle, readHandleFully } from '@mtl/errors/files';
+import type { ValueRange } from '../../huggingface/value-runs.js';
 import type { WeightFiles, WeightTerms } from '../../huggingface/weight-files.js';
 import { codecs } from '../quantization/codecs.js';
 import {
@@ -51,6 +52,8 @@ const dtypes: Partial<Readonly<Record<TensorType, Dtype>>> = {
 };
 const readableTypes = Object.keys(dtypes).join(', ');
 
+// values of blocks that are decoded at a time
+const valuesAtOnce = 2 ** 18;
 const firstBytes = 2 ** 20;
 // larger than the tokens and merges of any vocabulary
 const mostHeaderBytes = 2 ** 28;
@@ -112,6 +115,7 @@ export class GgufFile implements WeightFiles {
   readonly metadata: ReadonlyMap<string, ReadValue>;
   readonly tensors: ReadonlyMap<string, GgufEntry>;
   readonly terms = terms;
+  readonly readsRanges = true;
   readonly #handle: FileHandle;
 
   private constructor(path: string, handle: FileHandle, header: GgufHeader, fileBytes: number) {
@@ -147,40 +151,49 @@ export class GgufFile implements WeightFiles {
   }
 
   /**
-   * Returns the row-major, little-endian bytes of a tensor.
+   * Returns the row-major, little-endian bytes of a tensor, or of a range of its values.
    *
    * @throws CheckpointError MTL_GGUF_INVALID for a file that was cut off since it was opened, MTL_NOT_FINITE
    *   with `requireFinite`
    */
   async read(options: {
     readonly name: string;
+    readonly range?: ValueRange;
     readonly target?: Uint8Array;
     readonly requireFinite?: boolean;
   }): Promise<Uint8Array> {
     const { name, requireFinite } = options;
     const entry = this.tensors.get(name)!;
-    const { dtype, shape, type } = entry;
-    const target = options.target ?? new Uint8Array(entry.bytes);
-    if (tensorTypes[type].blockValues === 1) await this.#readFully(entry.start, target);
-    else await this.#decode(entry, target);
+    const { dtype, shape, type, numValues } = entry;
+    const range = options.range ?? { start: 0, end: numValues };
+    const first = range.start;
+    const target = options.target ?? new Uint8Array((entry.bytes / numValues) * (range.end - range.start));
+    const isPlain = tensorTypes[type].blockValues === 1;
+    if (isPlain) await this.#readFully(entry.start + bytesOfValues(type, first), target);
+    else await this.#decode(entry, range, target);
     if (requireFinite === true) {
       const slices = shape.map((size) => ({ start: 0, end: size }));
       const remedy = 'copy or download the file again, or take other weights: these are not finite';
-      checkValues(target, { dtype, check: { place: this.path, name, slices, remedy, exitCode: 2 } });
+      checkValues(target, { dtype, first, check: { place: this.path, name, slices, remedy, exitCode: 2 } });
     }
     return target;
   }
 
-  /** Reads blocks, a part at a time, as float32. */
-  async #decode({ type, numValues, start }: GgufEntry, target: Uint8Array): Promise<void> {
-    const values = new Float32Array(target.buffer, target.byteOffset, numValues);
-    const valuesAtOnce = 2 ** 18;
-    const part = new Uint8Array(bytesOfValues(type, Math.min(valuesAtOnce, numValues)));
-    for (let first = 0; first < numValues; first += valuesAtOnce) {
-      const own = values.subarray(first, first + valuesAtOnce);
-      const bytes = part.subarray(0, bytesOfValues(type, own.length));
+  /** Reads the blocks around a range of values, a part at a time, as float32. */
+  async #decode({ type, start }: GgufEntry, range: ValueRange, target: Uint8Array): Promise<void> {
+    const { blockValues } = tensorTypes[type];
+    const values = new Float32Array(target.buffer, target.byteOffset, range.end - range.start);
+    const firstOfBlock = Math.floor(range.start / blockValues) * blockValues;
+    const decoded = new Float32Array(Math.min(valuesAtOnce, range.end - firstOfBlock + blockValues));
+    for (let first = firstOfBlock; first < range.end; first += valuesAtOnce) {
+      const blocks = Math.ceil(Math.min(valuesAtOnce, range.end - first) / blockValues);
+      const own = decoded.subarray(0, blocks * blockValues);
+      const bytes = new Uint8Array(bytesOfValues(type, own.length));
       await this.#readFully(start + bytesOfValues(type, first), bytes);
       codecs[type].decode!(bytes, own);
+      const begin = Math.max(range.start - first, 0);
+      const stop = Math.min(range.end - first, own.length);
+      values.set(own.subarray(begin, stop), first + begin - range.start);
     }
   }
 

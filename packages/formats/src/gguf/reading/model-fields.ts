@@ -8,6 +8,7 @@ type Fields = Readonly<Record<string, unknown>>;
 const modelTypes: Readonly<Record<string, readonly GptTypeName[]>> = {
   gpt2: ['gpt2'],
   llama: ['llama', 'mixtral'],
+  smollm3: ['smollm3'],
   qwen2: ['qwen2'],
   qwen3: ['qwen3'],
   qwen2moe: ['qwen2_moe'],
@@ -154,6 +155,8 @@ function llamaFields(
     ...(modelType === 'llama' ? { attention_bias: hasBias, mlp_bias: has('blk.0.ffn_gate.bias') } : {}),
     ...(modelType === 'qwen2_moe' ? { qkv_bias: hasBias } : {}),
     ...(modelType === 'mixtral' ? { sliding_window: null } : {}),
+    // llama.cpp has the number as a constant
+    ...(modelType === 'smollm3' ? { no_rope_layer_interval: 4 } : {}),
     ...expertFields(fields, key, modelType),
   };
 }

@@ -5,7 +5,7 @@ import { checkWeightSizes } from '../../huggingface/check-weight-sizes.js';
 import { parseGptConfiguration } from '../../huggingface/gpt-configuration.js';
 import type { HuggingFaceOrigin } from '../../huggingface/huggingface-origin.js';
 import { JsonFields } from '../../huggingface/json-fields.js';
-import { loadMappedWeights } from '../../huggingface/mapped-weights.js';
+import { MappedWeights } from '../../huggingface/load-mapped-weights.js';
 import { type GptTypeName, modelTypes } from '../../huggingface/model-types.js';
 import { weightsRefused } from '../../huggingface/weight-files.js';
 import { frequencyDivisors } from '../rope-metadata.js';
@@ -144,6 +144,7 @@ export async function readGguf(path: string): Promise<GgufGpt> {
       naming: { prefix: '' },
       names,
     });
+    let weights: MappedWeights | undefined;
     const tokenizer = readTokenizer(fields, configuration.vocabularySize);
     return {
       path,
@@ -153,7 +154,10 @@ export async function readGguf(path: string): Promise<GgufGpt> {
       origin: { config: { ...config, eos_token_id: tokenizer.endTokens[0] ?? null } },
       tokenizerFiles: tokenizer.files,
       notices: tokenizer.notices,
-      load: async (tensors) => await loadMappedWeights({ weights: file, names: names(), tensors }),
+      load: async (tensors) => {
+        weights ??= await MappedWeights.open({ weights: file, names: names() });
+        await weights.load(tensors);
+      },
       close: async () => await file.close(),
       [Symbol.asyncDispose]: async () => await file.close(),
     };

@@ -1,5 +1,6 @@
 import { isJsonObject } from '@mtl/errors/files';
 import { bool, type Metadata, text, texts, uint32 } from '../metadata.js';
+import { tokenWithOtherMerges } from './letters-of-gpt4o.js';
 import { type FoundPreTokenizer, findPreTokenizer, preTokenizerNames } from './pre-tokenizers.js';
 import { type ListedToken, tokenKinds, tokenListMetadata } from './token-list.js';
 import { type JsonObject, tokenizerRefused, tokenText } from './tokenizer-files.js';
@@ -116,6 +117,21 @@ function namePreTokenizer(found: FoundPreTokenizer): string {
   );
 }
 
+/**
+ * Refuses a vocabulary with the pattern of GPT-4o that llama.cpp merges in another way.
+ *
+ * @throws CheckpointError MTL_GGUF_TOKENIZER
+ */
+function checkLetters(tokens: ReadonlyMap<number, ListedToken>): void {
+  const merged = [...tokens.values()].filter(({ kind }) => kind === tokenKinds.normal);
+  const token = tokenWithOtherMerges(merged.map((one) => one.text));
+  if (token === undefined) return;
+  throw refused(
+    `llama.cpp splits texts with marks or capitals outside of ASCII in another way than the pattern of GPT-4o, as in the token ${JSON.stringify(token)}`,
+    'a vocabulary without such tokens, or another pattern',
+  );
+}
+
 /** Returns the special tokens, and whether texts begin and end with some. */
 function specialTokens(
   { json, settings, endTokens }: ByteLevelTokenizerJson,
@@ -174,10 +190,12 @@ export function bytePairMetadata(tokenizer: ByteLevelTokenizerJson): {
     hasMerges: merges.length > 0,
   });
   const { byId, idByToken } = listTokens(json);
+  const pre = namePreTokenizer(found);
+  if (pre === 'gpt-4o') checkLetters(byId);
   return {
     metadata: {
       'tokenizer.ggml.model': text('gpt2'),
-      'tokenizer.ggml.pre': text(namePreTokenizer(found)),
+      'tokenizer.ggml.pre': text(pre),
       ...tokenListMetadata(byId, vocabularySize),
       'tokenizer.ggml.merges': texts(merges),
       ...specialTokens(tokenizer, idByToken),

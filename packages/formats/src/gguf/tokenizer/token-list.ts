@@ -20,7 +20,9 @@ export function tokenListMetadata(
   tokens: ReadonlyMap<number, ListedToken>,
   vocabularySize: number,
 ): Metadata {
-  const last = Math.max(-1, ...tokens.keys());
+  // Math.max(...ids) would overflow the stack with a large vocabulary
+  let last = -1;
+  for (const id of tokens.keys()) last = Math.max(last, id);
   if (last >= vocabularySize) {
     throw tokenizerRefused(
       `the tokenizer has the id ${last}, and the model has ${vocabularySize} tokens`,

@@ -1,4 +1,10 @@
-import { type Checkpoint, hostTensor, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
+import {
+  type Checkpoint,
+  hostTensor,
+  type LogicalTensor,
+  loadCheckpoint,
+  slicesOfFlatRange,
+} from '@mtl/checkpoint';
 import { copyBox, dtypeBytes } from '@mtl/checkpoint/internal';
 import { CheckpointError } from '@mtl/errors';
 import { countElements } from '@mtl/kernels';
@@ -15,7 +21,7 @@ export function savedWeights(checkpoint: Checkpoint): LogicalTensor[] {
     );
 }
 
-/** Returns a whole tensor that is loaded when it is read. */
+/** Returns a whole tensor that is loaded when it is read, whole or in parts. */
 export function readThrough(
   tensor: Pick<LogicalTensor, 'name' | 'dtype' | 'globalShape'>,
   load: (tensors: readonly LogicalTensor[]) => Promise<unknown>,
@@ -29,7 +35,17 @@ export function readThrough(
     return memory;
   };
   const slices = tensor.globalShape.map((end) => ({ start: 0, end }));
-  return { ...tensor, slices, read, readInto, write: () => {} };
+  const size = dtypeBytes[tensor.dtype];
+  const readRange: LogicalTensor['readRange'] = async (range, target) => {
+    const parts = slicesOfFlatRange({ slices, ...range });
+    await load(
+      parts.map(({ slices, offset, length }) => {
+        const memory = target.subarray(offset * size, (offset + length) * size);
+        return hostTensor({ ...tensor, slices, memory });
+      }),
+    );
+  };
+  return { ...tensor, slices, read, readInto, readRange, write: () => {} };
 }
 
 /**

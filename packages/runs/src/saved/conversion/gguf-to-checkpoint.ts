@@ -6,11 +6,12 @@ import { checkOptions, type OptionChecks, required, textOption } from '@mtl/erro
 import { type GgufGpt, readGguf } from '@mtl/formats/gguf';
 import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { refuseCheckpoints } from '../checkpoints/checkpoint-places.js';
+import { fetchGgufFromHub } from '../hub/fetch-from-hub.js';
 import { noticesOption } from '../option-checks.js';
 import { type BegunCheckpoint, beginCheckpoint } from './to-checkpoint.js';
 
 interface GgufToCheckpointOptions {
-  /** A GGUF file with a GPT. */
+  /** A GGUF file with a GPT, or `org/name/file.gguf` on the Hub. */
   readonly gguf: string;
   readonly directory: string;
   readonly onNotice: (notice: string) => void;
@@ -35,7 +36,7 @@ export async function ggufToCheckpoint(
   checkOptions(options, { of: 'ggufToCheckpoint', checks });
   const { gguf, directory, onNotice } = options;
   await refuseCheckpoints(directory, { remedy: 'choose another name' });
-  const found = await readGguf(gguf);
+  const found = await readGguf(await fetchGgufFromHub(gguf, { onMessage: onNotice }));
   const scratch = await mkdtemp(join(tmpdir(), 'mtl-gguf-'));
   try {
     for (const notice of found.notices) onNotice(notice);

@@ -6,6 +6,7 @@ import { isAdapter } from '@mtl/formats/internal';
 import { gptParameters } from '@mtl/models/internal';
 import { openSavedAdapters } from '../adapters/checkpoint-to-lora.js';
 import { readThrough, savedWeights } from '../checkpoints/saved-weights.js';
+import { fetchFromHub } from '../hub/fetch-from-hub.js';
 import { iterationOption, noticesOption } from '../option-checks.js';
 
 interface ToGgufLora {
@@ -75,7 +76,9 @@ export async function checkpointToGgufLora(options: CheckpointToGgufLoraOptions)
  */
 export async function loraToGguf(options: LoraToGgufOptions): Promise<string> {
   checkOptions(options, { of: 'loraToGguf', checks: checksOfLora });
-  const { path, loadHuggingFace, loadLora, onNotice } = options;
+  const { path, onNotice } = options;
+  const asked = { loadHuggingFace: options.loadHuggingFace, loadLora: options.loadLora };
+  const { loadHuggingFace, loadLora } = await fetchFromHub(asked, { onMessage: onNotice });
   const { configuration: model, origin, notices } = await readHuggingFaceGpt({ directory: loadHuggingFace });
   for (const notice of notices) onNotice(notice);
   const adapters = await readLoraDirectory({ directory: loadLora, model });
@@ -85,6 +88,7 @@ export async function loraToGguf(options: LoraToGgufOptions): Promise<string> {
     .map(({ name, globalShape }) =>
       readThrough({ name, dtype: 'F32', globalShape }, (wanted) => adapters.load(wanted)),
     );
-  await writeGgufLora({ path, model, lora, tensors, origin, name: nameModel(loadLora) });
-  return loadLora;
+  const name = nameModel(loadLora === asked.loadLora ? loadLora : asked.loadLora.split('@')[0]!);
+  await writeGgufLora({ path, model, lora, tensors, origin, name });
+  return asked.loadLora;
 }

@@ -21,6 +21,7 @@ import { weightsWithAdapters } from '../adapters/merged-weights.js';
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { readThrough, savedWeights } from '../checkpoints/saved-weights.js';
+import { fetchFromHub } from '../hub/fetch-from-hub.js';
 import { iterationOption, noticesOption } from '../option-checks.js';
 import { exportedTokenizerFiles, tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
 import { dtypeOfOrigin } from './from-checkpoint.js';
@@ -41,7 +42,10 @@ interface CheckpointToGgufOptions extends ToGguf {
 }
 
 interface HuggingFaceToGgufOptions extends ToGguf {
-  /** A directory of the transformers library with a GPT-2, a Llama or a model derived from it, or a BERT. */
+  /**
+   * A directory of the transformers library with a GPT-2, a Llama or a model derived from it, or a BERT; or
+   * `org/name` on the Hub.
+   */
   readonly loadHuggingFace: string;
   /** Adapters of the model, in the format of PEFT, which are merged. Default: none. */
   readonly loadLora?: string | undefined;
@@ -110,7 +114,7 @@ async function writeModel({ kind, model, onNotice, tokenizerOptions, ...file }: 
 
 /**
  * Writes the weights of a checkpoint of a GPT or a BERT, saved in any layout, as a GGUF file with the
- * tokenizer. Low-rank adapters are merged into the weights. Tensors are read one by one.
+ * tokenizer. Low-rank adapters are merged into the weights. Memory as for `huggingFaceToGguf`.
  *
  * @returns the path of the checkpoint, and the dtype of the stored matrices
  * @throws ConfigurationError MTL_OPTION, MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*,
@@ -162,17 +166,24 @@ async function openDirectory({ loadHuggingFace: directory, loadLora, onNotice }:
     }
     const { configuration: model, load, tokenizerFiles, dtype } = await readHuggingFaceBert({ directory });
     const origin = { config: dtype === undefined ? {} : { dtype } };
-    return { kind, model, tokenizerFiles, origin, endTokens: [], tensors: wholeTensors(kind, model, load) };
+    const tensors = wholeTensors(kind, model, load);
+    return { kind, model, tokenizerFiles, origin, endTokens: [], tensors, close: async () => {} };
   }
   const { notices, configuration: model, ...base } = await readHuggingFaceGpt({ directory });
   for (const notice of notices) onNotice(notice);
   const { tokenizerFiles, origin, endTokens } = base;
-  const load = (wanted: readonly LogicalTensor[]) => base.load(wanted);
+  // opened for the first tensor, so that what is wrong with other files is said before
+  let weights: ReturnType<typeof base.open> | undefined;
+  const load = async (wanted: readonly LogicalTensor[]): Promise<void> => {
+    weights ??= base.open();
+    await (await weights).load(wanted);
+  };
+  const close = async (): Promise<void> => (await weights)?.close();
   const tensors =
     loadLora === undefined
       ? wholeTensors(kind, model, load)
       : await weightsWithAdapters({ model, load }, loadLora);
-  return { kind, model, tokenizerFiles, origin, endTokens, tensors };
+  return { kind, model, tokenizerFiles, origin, endTokens, tensors, close };
 }
 
 const wholeTensors = (
@@ -186,7 +197,8 @@ const wholeTensors = (
 
 /**
  * Writes a directory of the transformers library with a GPT or a BERT as a GGUF file, with low-rank adapters
- * merged into the weights if a directory of adapters is given. Tensors are read one by one.
+ * merged into the weights if a directory of adapters is given. Weights are read and converted by blocks of
+ * rows: memory does not depend on the size of the model.
  *
  * @returns what was converted, and the dtype of the stored matrices
  * @throws ConfigurationError MTL_OPTION, MTL_GGUF_ARCHITECTURE; CheckpointError MTL_HUGGING_FACE_*,
@@ -197,20 +209,29 @@ export async function huggingFaceToGguf(
 ): Promise<{ readonly source: string; readonly dtype: GgufDtype }> {
   checkOptions(options, { of: 'huggingFaceToGguf', checks: checksOfHuggingFace });
   const { path, loadHuggingFace, loadLora, onNotice } = options;
-  const base = await openDirectory(options);
+  const places = await fetchFromHub({ loadHuggingFace, loadLora }, { onMessage: onNotice });
+  const base = await openDirectory({ ...options, ...places });
   const tokenizerOptions = tokenizerOfHuggingFace(base.tokenizerFiles);
   const dtype = options.dtype ?? dtypeNames[dtypeOfOrigin(base.origin)];
-  await writeModel({
-    ...base,
-    path,
-    dtype,
-    onNotice,
-    tokenizerFiles: {
-      ...base.tokenizerFiles,
-      ...(await exportedTokenizerFiles(tokenizerOptions, base.model)),
-    },
-    tokenizerOptions,
-    name: nameModel(loadHuggingFace),
-  });
+  const { close, ...model } = base;
+  try {
+    await writeModel({
+      ...model,
+      path,
+      dtype,
+      onNotice,
+      tokenizerFiles: {
+        ...base.tokenizerFiles,
+        ...(await exportedTokenizerFiles(tokenizerOptions, base.model)),
+      },
+      tokenizerOptions,
+      // the cache's directory of a model has the name of its commit
+      name: nameModel(
+        places.loadHuggingFace === loadHuggingFace ? loadHuggingFace : loadHuggingFace.split('@')[0]!,
+      ),
+    });
+  } finally {
+    await close();
+  }
   return { source: loadLora === undefined ? loadHuggingFace : `${loadHuggingFace} with ${loadLora}`, dtype };
 }

@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import type { ProcessGroup } from '@mtl/comm';
 import { broadcastJson } from '@mtl/comm/internal';
 import { ConfigurationError } from '@mtl/errors';
-import { type ModelPart, parseRepository, resolveModel } from '@mtl/hub';
+import { type ModelPart, parseGgufFile, parseRepository, resolveModel } from '@mtl/hub';
 import { waitTogether } from '../../parts/ranks/wait-together.js';
 
 /** Options that name directories. Each may be a path, or the name of a model on the Hub. */
@@ -70,6 +71,22 @@ async function chooseDirectory(
   if (existsSync(value)) return value;
   const part = needs === 'configuration' && parts[name] === 'model' ? 'configuration' : parts[name];
   return (await resolveModel(value, { part, onMessage })).directory;
+}
+
+/**
+ * Returns the path of a GGUF file: the path itself where it exists or is no name of the Hub, else the path
+ * in the cache for `org/name/file.gguf` or `org/name/file.gguf@revision`.
+ *
+ * @throws errors of `resolveModel` of @mtl/hub
+ */
+export async function fetchGgufFromHub(
+  path: string,
+  { onMessage }: Pick<FetchFromHubOptions, 'onMessage'>,
+): Promise<string> {
+  const named = existsSync(path) ? undefined : parseGgufFile(path);
+  if (named === undefined) return path;
+  const { model, file } = named;
+  return join((await resolveModel(model, { part: { file }, onMessage })).directory, file);
 }
 
 /**

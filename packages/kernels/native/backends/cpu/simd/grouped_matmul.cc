@@ -28,7 +28,7 @@ Blocks blocks_of_task(const MatmulProblem& p) {
   b.part_steps = b.block_steps;
   b.chunk_panels = b.column_panels;
   b.panel_length = b.part_steps + 1;
-  b.row_blocks = divide_up(b.row_panels, kRowsOfBlock / kLanes);
+  b.row_blocks = divide_up(b.row_panels, Lanes::kRowsOfBlock / kLanes);
   b.block_panels = divide_up(b.row_panels, b.row_blocks);
   b.column_parts = 1;
   b.sums = p.output_dtype == DType::kFloat32 ? Sums::kInOutput
@@ -55,7 +55,7 @@ int64_t vectors_of_task(const GroupedProblem& all) {
   // a group with a shorter inner dimension may have more steps per block
   b.block_steps = smaller(round_up(b.steps, kLanes), kStepsOfBlock);
   b.panel_length = b.block_steps + 1;
-  b.block_panels = smaller(b.row_panels, kRowsOfBlock / kLanes);
+  b.block_panels = smaller(b.row_panels, Lanes::kRowsOfBlock / kLanes);
   return b.vectors();
 }
 

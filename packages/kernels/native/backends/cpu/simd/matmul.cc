@@ -6,18 +6,44 @@
 namespace mtl {
 namespace {
 
-// Tells whether oneDNN is faster. By measurements on Zen 4 and Zen 5 (docs/benchmarks), it is faster for
-// small and for narrow matrices, for weight gradients in float32, and for float32 without AVX-512. It is
-// assumed to be faster for bfloat16 on processors with AMX, where our kernels have not been measured. oneDNN
-// never computes float16, nor bfloat16 without AVX-512, even if it is the selected library.
+// The smallest matmuls that our kernels compute faster than oneDNN. They need all four sizes.
+struct OwnFrom {
+  int64_t rows, columns, inner, products;
+
+  bool contains(const MatmulProblem& p) const {
+    return p.rows >= rows && p.columns >= columns && p.inner >= inner &&
+           p.batch * p.rows * p.columns * p.inner >= products;
+  }
+};
+
+constexpr OwnFrom kNone = {INT64_MAX, 0, 0, 0};
+constexpr OwnFrom kLarge = {128, 64, 64, int64_t{1} << 28};
+
+// The same for one kind of processor and one dtype: weight gradients, whose left operand is transposed, and
+// all other matmuls.
+struct OwnMatmuls {
+  OwnFrom plain_left, transposed_left;
+};
+
+// Returns our share of the matmuls that both libraries can compute, by measurements (docs/benchmarks) on Zen
+// 4 and Zen 5 (AVX-512) and Sapphire Rapids (AMX); oneDNN is 2.6.3. With AMX the right operand's packing
+// costs more than tiles gain for few rows.
+OwnMatmuls own_matmuls(DType dtype) {
+  if (MTL_ISA_LEVEL < 2) return {kNone, kNone};
+  if (dtype == DType::kFloat32) return {kLarge, kNone};
+  if (has_amx()) return {{512, 1, 1, 1}, {512, 64, 1, 1}};
+  return {kLarge, kLarge};
+}
+
+// Tells whether oneDNN computes a matmul. It never computes float16, nor bfloat16 without AVX-512, even if it
+// is the selected library.
 bool onednn_is_chosen(const MatmulProblem& p) {
-  constexpr int64_t kFewestRows = 128, kFewestColumns = 64, kFewestInner = 64, kFewestProducts = int64_t{1} << 28;
   const bool is_float32 = p.input_dtype == DType::kFloat32;
   if (!onednn_is_built()) return false;
   if (!is_float32 && (p.input_dtype == DType::kFloat16 || MTL_ISA_LEVEL < 2)) return false;
   if (matmul_library() != MatmulLibrary::kFaster) return matmul_library() == MatmulLibrary::kOneDnn;
-  return (is_float32 ? MTL_ISA_LEVEL < 2 || p.transpose_left : has_amx()) || p.rows < kFewestRows || p.columns < kFewestColumns || p.inner < kFewestInner ||
-         p.batch * p.rows * p.columns * p.inner < kFewestProducts;
+  const OwnMatmuls own = own_matmuls(p.input_dtype);
+  return !(p.transpose_left ? own.transposed_left : own.plain_left).contains(p);
 }
 
 // The code that computes a matmul.

@@ -17,7 +17,6 @@ namespace {
 // costs more than a shorter block would save by fitting a smaller cache (measured on Zen 5: 256 steps were up
 // to 15 % slower, 1,536 no faster).
 constexpr int64_t kStepsOfBlock = 768;
-constexpr int64_t kRowsOfBlock = 128;               // 384 KiB of the left operand: a share of the L2 cache
 constexpr int64_t kPackedBytes = int64_t{8} << 20;  // of the right operand
 constexpr int64_t kNearBytes = int64_t{1} << 18;    // of the right operand, read again for each tile of rows: as few
                                                     // streams of output as possible
@@ -92,7 +91,7 @@ Blocks blocks_of(const MatmulProblem& p, int threads) {
   while (b.column_parts < b.threads && b.row_panels * b.column_parts < 4 * b.threads) b.column_parts *= 2;
   b.column_parts = smaller(b.column_parts, divide_up(b.chunk_panels, Lanes::kTileVectors));
   const int64_t multiple = divide_up(b.threads, b.column_parts);  // all threads get the same number
-  b.row_blocks = smaller(b.row_panels, round_up(divide_up(b.row_panels, kRowsOfBlock / kLanes), multiple));
+  b.row_blocks = smaller(b.row_panels, round_up(divide_up(b.row_panels, Lanes::kRowsOfBlock / kLanes), multiple));
   b.block_panels = divide_up(b.row_panels, b.row_blocks);
   return b;
 }

@@ -64,11 +64,13 @@ struct StoredOperand {
   const T* at(int64_t lane, int64_t index) const { return data + lane * lane_stride + index * inner_stride; }
 };
 
-// Tells whether memory holds the steps of a lane in the layout of panels, 32 bits per step.
+// Tells whether tiles can read an operand in memory, without packing: memory holds the steps of a lane in the
+// layout of panels, 32 bits per step, and tiles that read rows (kLeftByRow) are full.
 template <typename Lanes, typename T>
 MTL_INLINE bool holds_steps(const StoredOperand<T>& operand) {
-  return sizeof(T) * Lanes::kElements == 4 && !Lanes::kLeftByRow && operand.inner_stride == 1 &&
-         operand.lane_stride % Lanes::kElements == 0 && operand.inner % Lanes::kElements == 0;
+  return sizeof(T) * Lanes::kElements == 4 && operand.inner_stride == 1 && operand.lane_stride % Lanes::kElements == 0 &&
+         operand.inner % (Lanes::kElements * Lanes::kStepMultiple) == 0 &&
+         (!Lanes::kLeftByRow || operand.lanes % kLanes == 0);
 }
 
 template <typename Lanes>

@@ -90,7 +90,8 @@ template <typename Products>
 struct VectorTiles {
   static constexpr int kTileRows = MTL_ISA_LEVEL == 2 ? 8 : 4;
   static constexpr int kTileVectors = 3;
-  static constexpr int kStepMultiple = 1;  // of a panel's steps
+  static constexpr int kRowsOfBlock = 128;  // 384 KiB of the left operand: a share of the L2 cache
+  static constexpr int kStepMultiple = 1;   // of a panel's steps
   static constexpr bool kLeftByRow = false;
   static_assert(kLanes % kTileRows == 0, "a tile reads rows of one panel");
 

@@ -1,0 +1,76 @@
+import type { LogicalTensor } from '@mtl/checkpoint';
+import { dtypeBytes } from '@mtl/checkpoint/internal';
+import { decodeFloats, ScratchMemory } from '../huggingface/float-bytes.js';
+import { type MappedTensor, mappedTensors, WholeTensors } from '../huggingface/mapped-weight-sources.js';
+import { type WeightNames, writableDtype } from '../huggingface/mapped-weights.js';
+import { fillRuns, reversedRuns, runsWithin } from '../huggingface/value-runs.js';
+import type { HuggingFaceTensor } from '../huggingface/weight-mapping.js';
+import { rowLength, type TensorType } from './tensor-types.js';
+import type { GgufTensorSource } from './write-gguf-file.js';
+
+/** The number of values that are converted at a time. */
+const usualValuesAtOnce = 2 ** 22;
+
+/**
+ * Returns the tensors of a GGUF file. A tensor that can be read in parts is converted by blocks of rows, so
+ * that memory does not depend on its size; another tensor is read whole.
+ *
+ * @param options.typeOf returns the type of a tensor, given its name in GGUF and its shape
+ * @param options.valuesAtOnce the number of values that are converted at a time; a row at least
+ * @throws UsageError MTL_HUGGING_FACE_TENSOR for a tensor that is missing, unknown or only a slice
+ */
+export function tensorSources(options: {
+  readonly names: WeightNames;
+  readonly tensors: readonly LogicalTensor[];
+  readonly typeOf: (tensor: HuggingFaceTensor) => TensorType;
+  readonly valuesAtOnce?: number;
+}): GgufTensorSource[] {
+  const { names, tensors, typeOf, valuesAtOnce = usualValuesAtOnce } = options;
+  const isInParts = ({ tensor, mapping }: MappedTensor): boolean =>
+    tensor.readRange !== undefined &&
+    mapping.runsOf !== undefined &&
+    tensor.globalShape.reduce((product, size) => product * size, 1) > valuesAtOnce;
+  const mapped = mappedTensors(names, tensors);
+  const whole = new WholeTensors(mapped.filter((one) => !isInParts(one)).map(({ tensor }) => tensor));
+  // a block, its bytes, and the rows around a block whose rows are in another order
+  const scratch = new ScratchMemory(4 * valuesAtOnce * Float32Array.BYTES_PER_ELEMENT);
+  return mapped.flatMap((one) =>
+    one.mapping.sources.map((source, position) => ({
+      ...source,
+      type: typeOf(source),
+      read: async function* () {
+        if (isInParts(one)) yield* blocksOf(one, { position, valuesAtOnce, scratch });
+        else yield await whole.read(one, position);
+      },
+    })),
+  );
+}
+
+/** Returns the values of a source of a tensor, a block of rows at a time. */
+async function* blocksOf(
+  { tensor, mapping }: MappedTensor,
+  options: { readonly position: number; readonly valuesAtOnce: number; readonly scratch: ScratchMemory },
+): AsyncGenerator<Float32Array> {
+  const { position, valuesAtOnce, scratch } = options;
+  const runs = reversedRuns(mapping.runsOf!(position));
+  const { shape } = mapping.sources[position]!;
+  const [length, numValues] = [rowLength(shape), shape.reduce((product, size) => product * size, 1)];
+  const step = Math.max(1, Math.floor(valuesAtOnce / length)) * length;
+  const dtype = writableDtype(tensor);
+  const read = async (range: { readonly start: number; readonly end: number }, values: Float32Array) => {
+    const bytes =
+      dtype === 'F32'
+        ? new Uint8Array(values.buffer, values.byteOffset, values.byteLength)
+        : scratch.bytes(values.length * dtypeBytes[dtype]);
+    await tensor.readRange!(range, bytes);
+    if (dtype !== 'F32') decodeFloats(bytes, dtype, () => values);
+  };
+  for (let start = 0; start < numValues; start += step) {
+    scratch.reset();
+    const end = Math.min(start + step, numValues);
+    const target = scratch.floats(end - start);
+    const own = runsWithin(runs, { start, end }).map((run) => ({ ...run, to: run.to - start }));
+    await fillRuns({ runs: own, target, read, spare: scratch.floats });
+    yield target;
+  }
+}
