@@ -32,7 +32,7 @@ const outputBefore = 1000;
 const chosenRow = (row: number, inner: number): number => (row * 7919) % inner;
 
 interface Case {
-  /** Of the output. */
+  /** Rows of the output. */
   readonly numRows: number;
   readonly inner: number;
   readonly numColumns: number;
