@@ -65,7 +65,7 @@ function checkComments(path, text) {
   );
 }
 
-/** Returns the problems of object literals of one file that are spread without need. */
+/** Returns a problem for each line of a file that spreads an object literal instead of writing its fields. */
 function checkSpreads(path, text) {
   if (!/\.(ts|mts|mjs|md)$/.test(path)) return [];
   return text

@@ -26,10 +26,11 @@ export interface MatmulCollectives {
   readonly gatherInput?: Collective | undefined;
   /** Starts the collective from the matmul's input gradient to the gradient of the input on the tape. */
   readonly reduceInputGradient?: Collective | undefined;
-  /** Starts the collective from the matmul's output to the output on the tape. */
+  /** Starts the collective that turns the matmul's output into the output on the tape. */
   readonly reduceOutput?: Collective | undefined;
   /**
-   * Starts the collective from the output gradient on the tape to the output gradient that backward reads.
+   * Starts the collective that turns the gradient of the output on the tape into the gradient of the matmul's
+   * output, which the matmul's backward reads.
    */
   readonly gatherOutputGradient?: Collective | undefined;
 }

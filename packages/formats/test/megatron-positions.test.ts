@@ -48,6 +48,8 @@ it.each([
   { ...llama3, ropeScalingOriginalMaxPositionEmbeddings: 16 },
   { ...llama3, ropeScalingLowFreqFactor: 2 },
   { ...llama3, ropeScalingHighFreqFactor: 2 },
+  { attnLogitSoftcapping: 50 },
+  { finalLogitSoftcapping: 30 },
 ])('is refused, as Megatron-LM has no such number: a GPT with %j', async (positions) => {
   const [key, value] = Object.entries(positions).at(-1)!;
   await expect(written({ ...smallGpt, ...positions })).rejects.toMatchObject({

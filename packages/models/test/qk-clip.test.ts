@@ -11,7 +11,6 @@ const model = {
   numAttentionHeads: 4,
   positionEmbeddingType: 'rope',
   rotaryPercent: 0.5,
-  addBiasLinear: false,
   attentionDropout: 0,
   hiddenDropout: 0,
 } as const satisfies Partial<GptModelConfiguration>;
@@ -43,12 +42,16 @@ describe('the highest scores of heads', () => {
   it.each([0, 0.5, 1])('become the threshold when the weights are scaled, alpha %d', (alpha) => {
     const built = buildGpt({ model });
     const { stage, dispose } = built;
+    const biases = stage.parameters.find(({ name }) => name.endsWith('0.self_attention.linear_qkv.bias'))!;
+    biases.data.write(Float32Array.from({ length: biases.size }, (_, index) => 0.2 * Math.sin(index)));
     const highest = computeHighest(built);
     const threshold = highest.toSorted((one, other) => one - other)[1]!;
     const factors = highest.map((score) => Math.min(1, threshold / score));
     const parts = stage.headScores[0]!.scaledBy(factors, alpha);
     // two heads are above the threshold
-    expect(parts).toHaveLength(alpha === 0.5 ? 4 : 2);
+    expect(parts.map(({ parameter }) => parameter.name.split('.').at(-1))).toEqual(
+      Array.from({ length: alpha === 0.5 ? 4 : 2 }, () => ['weight', 'bias']).flat(),
+    );
     for (const { parameter, start, end, factor } of parts) {
       const values = parameter.data.read<'float32'>();
       parameter.data.write(values.map((value, at) => (at >= start && at < end ? value * factor : value)));
@@ -62,7 +65,7 @@ describe('the highest scores of heads', () => {
 
   it('of heads that share a key: the key takes the smallest factor of its group', () => {
     const { stage, dispose } = buildGpt({
-      model: { ...model, groupQueryAttention: true, numQueryGroups: 2 },
+      model: { ...model, addBiasLinear: false, groupQueryAttention: true, numQueryGroups: 2 },
     });
     const [scores] = stage.headScores;
     const [{ parameter }] = scores!.scaledBy([0.5, 1, 1, 1], 0.5) as [ScaledPart];

@@ -163,6 +163,8 @@ export class ModelOptimizer {
    * with the parts of its shards.
    */
   scaleParts(parts: readonly ScaledPart[]): void {
+    // gathers under way may still write the values that are scaled
+    for (const store of this.stores) store.waitForValues();
     for (const { parameter, start, end, factor } of parts) {
       for (const store of this.stores) {
         const range = store.ranges.find((each) => each.parameter === parameter);

@@ -185,7 +185,10 @@ function endUnchanged<Batch>(
 const isMultiple = (iteration: number, interval: number | undefined): boolean =>
   interval !== undefined && iteration % interval === 0;
 
-/** Restores the newest checkpoint; the numbers of steps and samples keep counting. */
+/**
+ * Restores the newest checkpoint, but not the counts of steps and samples: training continues with the
+ * samples that follow.
+ */
 async function rollBack<Batch>(
   { trainer, optimizer, lossScaler, resumedFrom }: RunTrainingOptions<Batch>,
   saves: TrainingSaves | undefined,

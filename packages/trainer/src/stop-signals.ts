@@ -13,8 +13,8 @@ const streams = [process.stdout, process.stderr];
 let signalOfProcess: NodeJS.Signals | undefined;
 
 /**
- * Returns the signal that ended a training run in this process, or came while a run ended; no further run
- * starts. Undefined without such a signal.
+ * Returns the signal that ended a training run in this process or arrived while one was ending; undefined if
+ * there was none. After such a signal, `refuseAfterStopSignal` throws.
  */
 export const stopSignal = (): NodeJS.Signals | undefined => signalOfProcess;
 

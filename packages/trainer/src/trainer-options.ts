@@ -23,8 +23,8 @@ export interface TrainerOptions<Batch> {
    */
   readonly learningRate: number | LearningRate;
   /**
-   * The learning rate of the optimizer's decoupled parameters. Default: `learningRate`, and it is not
-   * reported.
+   * The learning rate of the parameters to which --decoupled-lr applies. Default: `learningRate`; metrics
+   * then contain no decoupled learning rate.
    */
   readonly decoupledLearningRate?: LearningRate | undefined;
   /** The loss scaler. Default: losses are not scaled. */

@@ -42,7 +42,10 @@ export function isWritten(tensor: LogicalTensor): boolean {
   return bytesOfSlices(tensor.dtype, tensor.slices) > 0 || volumeOfShape(tensor.globalShape) === 0;
 }
 
-/** Gives every box a name of its own within a file: the logical one, then `name#1` and so on. */
+/**
+ * Gives each box (a rank's slice of a tensor) a unique name within the file: the tensor's name for the first,
+ * then `name#1`, `name#2` and so on.
+ */
 function withKeys(tensors: readonly LogicalTensor[]): { key: string; tensor: LogicalTensor }[] {
   const taken = new Set(tensors.map(({ name }) => name));
   const seen = new Set<string>();

@@ -186,7 +186,10 @@ function formatUsage(name: string, { name: format, path }: WeightFormat): string
   return usages[name]!;
 }
 
-/** Returns whether a conversion is of the formats that --to and --from name. */
+/**
+ * Returns whether a format is the one that --to and --from name; a flag that is not given matches every
+ * format.
+ */
 const isOfFormat = ({ format }: Conversion, { to, from }: ConvertFlags): boolean =>
   [to, from].every((name) => name === undefined || name === format.name);
 

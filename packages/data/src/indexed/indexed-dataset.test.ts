@@ -132,7 +132,7 @@ describe('IndexedDataset', () => {
         const first = Math.min(one % sizes.length, other % sizes.length);
         const end = Math.max(one % sizes.length, other % sizes.length) + 1;
         const expected = sequences.slice(first, end).flat();
-        expect(dataset.tokensOfSequences({ first, end })).toBe(expected.length);
+        expect(dataset.countTokens({ first, end })).toBe(expected.length);
         const target = new Int32Array(expected.length + 1).fill(-1);
         expect(dataset.copySequences({ first, end, target })).toBe(expected.length);
         expect([...target]).toEqual([...expected, -1]);
@@ -145,7 +145,7 @@ describe('IndexedDataset', () => {
           { first: -1, end },
           { first, end: sizes.length + 1 },
         ]) {
-          expect(() => dataset.tokensOfSequences(range)).toThrow(
+          expect(() => dataset.countTokens(range)).toThrow(
             expect.objectContaining({ code: 'MTL_DATA_OUT_OF_RANGE' }),
           );
         }

@@ -109,8 +109,8 @@ export class IndexedDataset {
     return length;
   }
 
-  /** Returns tokens of the sequences [first, end) together. */
-  tokensOfSequences({ first, end }: { readonly first: number; readonly end: number }): number {
+  /** Returns the total number of tokens in the sequences [first, end). */
+  countTokens({ first, end }: { readonly first: number; readonly end: number }): number {
     if (!Number.isInteger(first) || first < 0 || first >= end) {
       throw outOfRange('sequence', first, this.numSequences);
     }
@@ -131,7 +131,7 @@ export class IndexedDataset {
     readonly target: Int32Array;
   }): number {
     const { first, target } = options;
-    const length = this.tokensOfSequences(options);
+    const length = this.countTokens(options);
     if (length > target.length) throw targetTooSmall(length, target.length);
     const position = this.#index.sequencePointers[first]!;
     this.#copy({ position, length, target, targetOffset: 0, slice: { sequence: first } });

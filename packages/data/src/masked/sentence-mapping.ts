@@ -316,7 +316,7 @@ export class SentenceReader {
 
   /** Returns tokens of the sentences [first, end). */
   countTokens(sentences: { readonly first: number; readonly end: number }): number {
-    return this.#indexed.tokensOfSequences(sentences);
+    return this.#indexed.countTokens(sentences);
   }
 
   /** Returns the range of a sample's sentences, from the index alone. Throws `MTL_DATA_OUT_OF_RANGE`. */
@@ -352,7 +352,7 @@ export class SentenceReader {
   read(sample: number): SampleSentences {
     const range = this.findRange(sample);
     const { firstSentence: first, endSentence: end } = range;
-    const length = this.#indexed.tokensOfSequences({ first, end });
+    const length = this.#indexed.countTokens({ first, end });
     if (length > this.#tokens.length) this.#tokens = new Int32Array(2 * length);
     this.#indexed.copySequences({ first, end, target: this.#tokens });
     const tokens = this.#tokens.subarray(0, length);

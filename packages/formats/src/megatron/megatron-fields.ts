@@ -301,6 +301,8 @@ export const unwrittenProperties: readonly string[] = [
   'ropeScalingLowFreqFactor',
   'ropeScalingHighFreqFactor',
   'yarnAttentionFactor',
+  'attnLogitSoftcapping',
+  'finalLogitSoftcapping',
 ];
 
 const bertFields: readonly ConfigField[] = [

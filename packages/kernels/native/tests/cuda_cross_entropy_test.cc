@@ -80,15 +80,16 @@ struct Tensors {
 Tensors reference_of(const Case& one, DType dtype) {
   Tensors tensors(one, dtype);
   tensors.gradient = HostTensor(DType::kFloat32, {one.num_rows, one.width});
-  const double attributes[] = {static_cast<double>(one.first_column), static_cast<double>(one.num_columns), 1 << 21,
-                               std::nan(""), 0};
+  const double first_column = static_cast<double>(one.first_column), num_columns = static_cast<double>(one.num_columns),
+               of_statistics[] = {first_column, num_columns, 0},
+               of_backward[] = {first_column, num_columns, 1 << 21, std::nan(""), 0, 0};
   run_reference("cross_entropy_statistics",
                 {tensors.maximum.view(), tensors.sum.view(), tensors.label_logit.view(), tensors.logits_of(one), tensors.labels.view()},
-                attributes);
+                of_statistics);
   run_reference("cross_entropy_backward",
                 {tensors.gradient.view(), tensors.loss.view(), tensors.logits_of(one), tensors.labels.view(),
                  tensors.maximum.view(), tensors.sum.view(), tensors.label_logit.view(), tensors.weights.view()},
-                attributes);
+                of_backward);
   return tensors;
 }
 

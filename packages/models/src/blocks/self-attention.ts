@@ -143,7 +143,8 @@ export class SelfAttention implements Sublayer {
       bias: qkvBias,
       adapters: { qkv: 'all', query: query!, key: key!, value: value! },
     });
-    this.scores = new HeadScores({ layer: options.layer, groups: this.#groups, weight: this.#qkv.weight });
+    const { weight, bias: itsBias } = this.#qkv;
+    this.scores = new HeadScores({ layer: options.layer, groups: this.#groups, weight, bias: itsBias });
     this.#projection = factory.row({
       name: `${name}.linear_proj`,
       inputs: { numGroups, groupSize: headsPerGroup * headSize },

@@ -129,4 +129,13 @@ describe('AttentionScores', () => {
     expect(event!.fields).toEqual({ max_attention_logit: 30, layers: [20, 30], clipped: 2 });
     expect(step([6, 2, 3, 1], { iteration: 4 })[0]!.fields).toMatchObject({ layers: [6, 3], clipped: 0 });
   });
+
+  it('reports no score of a step that is left out', () => {
+    const { step } = makeExtension({ interval: 2 });
+    const leftOut = { isLeftOut: true, skipped: true } as const;
+    expect(step([50, 50, 50, 50], { ...leftOut, iteration: 2 })).toEqual([]);
+    expect(step([6, 2, 3, 1], { iteration: 3 })).toEqual([]);
+    const [event] = step([50, 50, 50, 50], { ...leftOut, iteration: 4 });
+    expect(event!.fields).toEqual({ max_attention_logit: 6, layers: [6, 3], clipped: 0 });
+  });
 });

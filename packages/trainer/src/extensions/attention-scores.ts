@@ -15,7 +15,10 @@ export interface WatchedHeads {
   readonly heads: Slice;
   /** Watches the highest scores of the following passes. */
   watch(): void;
-  /** Returns the highest score of each head since `watch`; -infinity of a head without a score. */
+  /**
+   * Ends the watch. Returns the highest score of each head since `watch`; -infinity of a head without a
+   * score.
+   */
   take(): readonly number[];
   /**
    * Returns the parts of the weights to scale so that the scores of each head are multiplied by its factor.
@@ -45,7 +48,7 @@ interface AttentionScoresOptions {
 /**
  * Finds the highest score of every attention head in each step, over all micro-batches and ranks, and with
  * `clip` multiplies the weights of heads above the threshold after the update: the scores of a head with the
- * highest score m become threshold / m of what they were. Skipped steps clip nothing.
+ * highest score m become at most threshold / m of what they were. Skipped steps clip nothing.
  *
  * A report covers the steps of an interval: the highest score of all, and of each layer, and the number of
  * heads that were clipped, counted once a step.
@@ -72,16 +75,13 @@ export class AttentionScores implements TrainerExtension {
 
   afterStep({ iteration, skipped, isLeftOut }: StepMetrics): readonly TrainingEvent[] {
     const { interval, clip } = this.#options;
-    const highest = this.#highestOfAll();
-    const { layerCount, numHeads } = this.#sizesOfAll();
-    if (clip !== undefined && !skipped && isLeftOut !== true) this.#clip(highest, clip);
-    this.#reported = Array.from({ length: layerCount }, (_, layer) =>
-      Math.max(
-        this.#reported[layer] ?? Number.NEGATIVE_INFINITY,
-        ...highest.slice(layer * numHeads, (layer + 1) * numHeads),
-      ),
-    );
-    if (iteration % interval !== 0) return [];
+    // a step that is left out computes no score, on any rank
+    if (isLeftOut !== true) {
+      const highest = this.#highestOfAll();
+      if (clip !== undefined && !skipped) this.#clip(highest, clip);
+      this.#addToReport(highest);
+    }
+    if (iteration % interval !== 0 || this.#reported.length === 0) return [];
     const layers = this.#reported;
     const [numClipped, all] = [this.#numClipped, Math.max(...layers)];
     this.#reported = [];
@@ -96,6 +96,16 @@ export class AttentionScores implements TrainerExtension {
         fields: { max_attention_logit: all, layers, ...(clip !== undefined && { clipped: numClipped }) },
       },
     ];
+  }
+
+  #addToReport(highest: readonly number[]): void {
+    const { layerCount, numHeads } = this.#sizesOfAll();
+    this.#reported = Array.from({ length: layerCount }, (_, layer) =>
+      Math.max(
+        this.#reported[layer] ?? Number.NEGATIVE_INFINITY,
+        ...highest.slice(layer * numHeads, (layer + 1) * numHeads),
+      ),
+    );
   }
 
   /** Returns the numbers of layers and heads, which the ranks of a stage know in part. */

@@ -220,6 +220,7 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
 __attribute__((noinline)) void raise_highest(float* highest, const float* maxima, int64_t count) {
   float greatest = maxima[0];
   for (int64_t row = 1; row < count; ++row) greatest = maxima[row] > greatest ? maxima[row] : greatest;
+  if (!(greatest > kNoMaximum)) return;  // no query saw a key
   greatest *= kLn2;
   float before;
   __atomic_load(highest, &before, __ATOMIC_RELAXED);
