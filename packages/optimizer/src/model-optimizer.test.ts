@@ -1,7 +1,7 @@
 import { Parameter } from '@mtl/autograd';
 import { type ProcessGroup, SingleProcessGroup } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { AdamwOptimizer } from './adamw.js';
 import { ModelOptimizer } from './model-optimizer.js';
 import type { Optimizer, OptimizerRange } from './optimizer.js';
@@ -161,11 +161,14 @@ it.each([
   });
   store.initialize(1);
   const [first, second] = parameters as [Parameter, Parameter];
+  const [wait, readMaster] = [vi.spyOn(store, 'waitForValues'), vi.spyOn(store, 'master')];
   // a factor that bfloat16 does not have: the master keeps it
   optimizer.scaleParts([
     { parameter: first, start: 40, end: 96, factor: 1.001 },
     { parameter: second, start: 0, end: 32, factor: 0.5 },
   ]);
+  // a gather under way may write over values that are scaled before it has ended
+  expect(wait.mock.invocationCallOrder[0]).toBeLessThan(readMaster.mock.invocationCallOrder[0]!);
   const masters = store.owned.flatMap((range) => {
     using master = store.master(range);
     return master.toArray();

@@ -1,6 +1,7 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import { dtypeBytes } from '@mtl/checkpoint/internal';
-import { decodeFloats, ScratchMemory } from '../huggingface/float-bytes.js';
+import { countElements } from '@mtl/kernels';
+import { decodeFloats, ScratchMemory, viewAsBytes } from '../huggingface/float-bytes.js';
 import { type MappedTensor, mappedTensors, WholeTensors } from '../huggingface/mapped-weight-sources.js';
 import { type WeightNames, writableDtype } from '../huggingface/mapped-weights.js';
 import { fillRuns, reversedRuns, runsWithin } from '../huggingface/value-runs.js';
@@ -29,7 +30,7 @@ export function tensorSources(options: {
   const isInParts = ({ tensor, mapping }: MappedTensor): boolean =>
     tensor.readRange !== undefined &&
     mapping.runsOf !== undefined &&
-    tensor.globalShape.reduce((product, size) => product * size, 1) > valuesAtOnce;
+    countElements(tensor.globalShape) > valuesAtOnce;
   const mapped = mappedTensors(names, tensors);
   const whole = new WholeTensors(mapped.filter((one) => !isInParts(one)).map(({ tensor }) => tensor));
   // a block, its bytes, and the rows around a block whose rows are in another order
@@ -39,7 +40,7 @@ export function tensorSources(options: {
       ...source,
       type: typeOf(source),
       read: async function* () {
-        if (isInParts(one)) yield* blocksOf(one, { position, valuesAtOnce, scratch });
+        if (isInParts(one)) yield* readBlocks(one, { position, valuesAtOnce, scratch });
         else yield await whole.read(one, position);
       },
     })),
@@ -47,21 +48,18 @@ export function tensorSources(options: {
 }
 
 /** Returns the values of a source of a tensor, a block of rows at a time. */
-async function* blocksOf(
+async function* readBlocks(
   { tensor, mapping }: MappedTensor,
   options: { readonly position: number; readonly valuesAtOnce: number; readonly scratch: ScratchMemory },
 ): AsyncGenerator<Float32Array> {
   const { position, valuesAtOnce, scratch } = options;
   const runs = reversedRuns(mapping.runsOf!(position));
   const { shape } = mapping.sources[position]!;
-  const [length, numValues] = [rowLength(shape), shape.reduce((product, size) => product * size, 1)];
+  const [length, numValues] = [rowLength(shape), countElements(shape)];
   const step = Math.max(1, Math.floor(valuesAtOnce / length)) * length;
   const dtype = writableDtype(tensor);
   const read = async (range: { readonly start: number; readonly end: number }, values: Float32Array) => {
-    const bytes =
-      dtype === 'F32'
-        ? new Uint8Array(values.buffer, values.byteOffset, values.byteLength)
-        : scratch.bytes(values.length * dtypeBytes[dtype]);
+    const bytes = dtype === 'F32' ? viewAsBytes(values) : scratch.bytes(values.length * dtypeBytes[dtype]);
     await tensor.readRange!(range, bytes);
     if (dtype !== 'F32') decodeFloats(bytes, dtype, () => values);
   };

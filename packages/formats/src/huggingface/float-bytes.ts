@@ -63,12 +63,16 @@ export function decodeFloats(
   return values;
 }
 
+/** Returns the memory of float32 values as bytes. */
+export const viewAsBytes = ({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength);
+
 /**
  * Returns float32 values rounded to a dtype (to nearest, ties to even), as little-endian bytes; may share
  * memory.
  */
 export function encodeFloats(values: Float32Array, dtype: WritableDtype): Uint8Array {
-  if (dtype === 'F32') return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  if (dtype === 'F32') return viewAsBytes(values);
   const round = dtype === 'BF16' ? bfloat16Bits : float16Bits;
   const bits = new Uint16Array(values.length);
   for (let index = 0; index < values.length; index++) bits[index] = round(values[index]!);

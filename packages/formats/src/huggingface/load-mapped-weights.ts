@@ -13,6 +13,7 @@ import {
   encodeFloats,
   isReadableDtype,
   ScratchMemory,
+  viewAsBytes,
   type WritableDtype,
 } from './float-bytes.js';
 import { findMapping, resolveNames, type WeightNames, writableDtype } from './mapped-weights.js';
@@ -74,9 +75,6 @@ function extractBox(
   copyBox({ source: viewAsBytes(values), target: viewAsBytes(box), dtype, globalShape, slices });
   return box;
 }
-
-const viewAsBytes = ({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array =>
-  new Uint8Array(buffer, byteOffset, byteLength);
 
 /** Returns whether a finite number of dtype `from` may become infinite in dtype `to`. */
 function overflows(from: string, to: WritableDtype): boolean {

@@ -67,7 +67,7 @@ export class WholeTensors {
     if (this.#last?.mapping !== mapping || source === 0) {
       this.#scratch.reset();
       const logical = decodeFloats(
-        await this.#countBytes(tensor),
+        await this.#readBytes(tensor),
         writableDtype(tensor),
         this.#scratch.floats,
       );
@@ -76,7 +76,7 @@ export class WholeTensors {
     return this.#last.values[source]!;
   }
 
-  async #countBytes(tensor: LogicalTensor): Promise<Uint8Array> {
+  async #readBytes(tensor: LogicalTensor): Promise<Uint8Array> {
     if (tensor.readInto === undefined) return await tensor.read();
     const whole = this.#scratch.bytes(countBytes(tensor));
     await tensor.readInto(whole);

@@ -1,3 +1,4 @@
+import { countElements } from '@mtl/kernels';
 import { transpose } from '@mtl/kernels/internal';
 import type { AllocateFloats } from './float-bytes.js';
 import { copyRuns, reversedRuns, type ValueRun } from './value-runs.js';
@@ -38,9 +39,6 @@ export interface WeightMapping {
   toSources(logical: Float32Array, allocate: AllocateFloats): readonly Float32Array[];
 }
 
-const countValues = ({ shape }: HuggingFaceTensor): number =>
-  shape.reduce((product, size) => product * size, 1);
-
 /** Returns whether runs are a whole array, in its order. */
 const isWhole = ([run, ...others]: readonly ValueRun[], length: number): boolean =>
   run?.length === length && others.length === 0;
@@ -66,7 +64,7 @@ export function mappingOfRuns(
     toSources: (logical, allocate) =>
       sources.map((source, position) => {
         const runs = runsOf(position);
-        const length = countValues(source);
+        const length = countElements(source.shape);
         const [first] = runs;
         if (isWhole(runs, length)) return logical.subarray(first!.to, first!.to + length);
         const values = allocate(length);
@@ -82,7 +80,7 @@ function consecutive(
   sources: readonly HuggingFaceTensor[],
   globalShape: readonly number[],
 ): WeightMapping {
-  const lengths = sources.map(countValues);
+  const lengths = sources.map(({ shape }) => countElements(shape));
   const starts = listStarts(lengths);
   const runsOf = (source: number) => [{ from: 0, to: starts[source]!, length: lengths[source]! }];
   return mappingOfRuns({ name, globalShape, sources, runsOf });
@@ -185,7 +183,7 @@ export function sideBySide(
   sources: readonly HuggingFaceTensor[],
   { numGroups, globalShape }: { readonly numGroups: number; readonly globalShape: readonly number[] },
 ): WeightMapping {
-  const sizes = sources.map((source) => countValues(source) / numGroups);
+  const sizes = sources.map((source) => countElements(source.shape) / numGroups);
   const groupSize = sizes.reduce((sum, size) => sum + size, 0);
   const starts = listStarts(sizes);
   const runsOf = (source: number) =>

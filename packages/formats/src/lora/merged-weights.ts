@@ -2,6 +2,7 @@ import type { LogicalTensor } from '@mtl/checkpoint';
 import { runsOfBox } from '@mtl/checkpoint/internal';
 import { countElements, matmul, scale, Tensor, tidy } from '@mtl/kernels';
 import type { GptModelConfiguration } from '@mtl/models';
+import { viewAsBytes } from '../huggingface/float-bytes.js';
 import { runsWithin, type ValueRange, type ValueRun } from '../huggingface/value-runs.js';
 import { isAdapter, type LoraConfiguration } from './lora-configuration.js';
 import { specifyLora } from './lora-modules.js';
@@ -70,9 +71,6 @@ export function mergedWeights(
 function copyFloats(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
-
-const viewAsBytes = ({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array =>
-  new Uint8Array(buffer, byteOffset, byteLength);
 
 /** Returns the range of the rows that contain a range of values. */
 const wholeRows = ({ start, end }: ValueRange, length: number): ValueRange => ({

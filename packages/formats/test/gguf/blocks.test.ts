@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hostTensor, type LogicalTensor, SafetensorsDirectory } from '@mtl/checkpoint';
+import { countElements } from '@mtl/kernels';
 import { afterAll, describe, expect, it } from 'vitest';
 import { writeGguf } from '../../src/gguf/index.js';
 import { GgufFile } from '../../src/gguf/reading/gguf-file.js';
@@ -36,8 +37,6 @@ const valuesAtOnce = 700;
 const mostOfPart = 10_000;
 const chooseTypeName = (name: TinyModelName): GptTypeName => configurations[name].model_type as GptTypeName;
 
-const countValues = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
-
 /** Returns tensors that can be read in parts; `lengths` gets the number of values of each part. */
 async function inParts(
   tensors: readonly LogicalTensor[],
@@ -68,7 +67,7 @@ const differences = (one: Values, other: Values): string[] =>
 async function readValues(sources: ReturnType<typeof tensorSources>): Promise<Values> {
   const found: Record<string, Float32Array> = {};
   for (const { name, shape, read } of sources) {
-    const values = new Float32Array(countValues(shape));
+    const values = new Float32Array(countElements(shape));
     let start = 0;
     for await (const part of read()) {
       expect(part.length % shape.at(-1)!).toBe(0);
@@ -103,7 +102,7 @@ describe.each(tinyModelNames)('blocks of rows of %s', (name) => {
     for (const [index, { globalShape, readRange, read }] of parts.entries()) {
       const expected = await whole[index]!.read();
       expect(Buffer.compare(await read(), expected)).toBe(0);
-      const found = new Float32Array(countValues(globalShape));
+      const found = new Float32Array(countElements(globalShape));
       for (let start = 0; start < found.length; start += valuesAtOnce) {
         const part = found.subarray(start, start + valuesAtOnce);
         const bytes = new Uint8Array(part.buffer, part.byteOffset, part.byteLength);
@@ -132,7 +131,7 @@ async function expectSameBoxes(
     );
     const load = async (from: MappedWeights, before: number): Promise<readonly Uint8Array[]> => {
       const memories = boxes.map(
-        (slices) => new Uint8Array(4 * countValues(slices.map(({ start, end }) => end - start))),
+        (slices) => new Uint8Array(4 * countElements(slices.map(({ start, end }) => end - start))),
       );
       await from.load(
         boxes.map((slices, index) => {
