@@ -27,6 +27,7 @@ export { printConfiguration } from './print-configuration.js';
 export {
   type ConfigurationJson,
   configurationJson,
+  type RecordedMatmuls,
   readSavedConfiguration,
   type SaveConfigurationOptions,
   type SavedConfiguration,

@@ -7,6 +7,7 @@ static Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   mtl::bindings::register_op_functions(env, exports, call_numbers);
   mtl::bindings::register_device_functions(env, exports);
   mtl::bindings::register_host_functions(env, exports);
+  mtl::bindings::register_matmul_functions(env, exports);
   mtl::bindings::register_cuda_functions(env, exports);
   mtl::bindings::register_graph_functions(env, exports);
   mtl::bindings::register_mark_functions(env, exports);

@@ -65,6 +65,8 @@ const startSchema = z.object({
   device: text,
   /** CPU threads of rank 0, and the reason for the number. */
   threads: z.object({ count, reason: text }),
+  /** The algorithms that were chosen for matmuls, and the platform; absent if none were chosen. */
+  matmuls: z.object({ platform: text, choices: z.record(text, text) }).optional(),
   layout: z.object({
     worldSize: count,
     tensor: count,

@@ -8,6 +8,7 @@ import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels/internal';
 import {
   calibratedProfile,
   chooseCollectiveBytes,
+  keepMatmulChoices,
   measureRates,
   referenceRuns,
 } from '@mtl/planning/internal';
@@ -34,6 +35,9 @@ const notes = `
 Trains small models with known sizes, without data and without communication, and times their matmuls, attention, other
 kernels and optimizer: on one process with one thread, on one with all cores, and on several at once, which share caches
 and memory. Then times collectives and messages between them. Takes about two minutes; run nothing else meanwhile.
+
+On CPUs it also times our kernels and oneDNN for each of these matmuls. The choices are kept in the cache directory of the
+user, where runs with --time-matmuls find them.
 
 With --device cuda models of one layer are trained in bfloat16, on one GPU and on all of this machine at once. Times are
 those of the GPU; what the host takes to start an operation is measured apart.
@@ -137,15 +141,19 @@ async function measureAsRank(file: string, { threads = 1, quick, device }: Calib
   const { world } = await joinProcesses({ variables: process.env, timeoutMinutes: undefined, device });
   const isEmulated = device === 'cuda' && findGpu().isEmulated;
   const extent = isEmulated ? 'smallest' : quick === true ? 'quick' : 'all';
+  const runs = referenceRuns({ device, extent });
   const rates = await measureRates({
     world,
     numThreads: threads,
-    runs: referenceRuns({ device, extent }),
+    runs,
     collectiveBytes: chooseCollectiveBytes({ device, extent }),
     device,
   });
   if (world === undefined || world.rank === 0) writeFileSync(file, JSON.stringify(rates));
   world?.close();
+  if (world !== undefined || device === 'cuda') return;
+  const { path, numNew } = await keepMatmulChoices({ runs, variables: process.env });
+  process.stderr.write(`algorithms of matmuls: ${numNew} chosen by time, kept in ${path}\n`);
 }
 
 /** Writes a file atomically. */

@@ -5,6 +5,7 @@ import { glooProblem, type NcclInformation, ncclInformation } from '@mtl/comm';
 import { MtlError } from '@mtl/errors';
 import { type HostInformation, hostInformation } from '@mtl/kernels';
 import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels/internal';
+import { MatmulChoiceFile, matmulPlatform } from '@mtl/runs/internal';
 import { platformProblem } from '@mtl/tooling/platform-problem';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
@@ -118,12 +119,28 @@ function kernels(): readonly Finding[] {
       { name: 'native kernels', status: 'ok', value: host.addonPath },
       instructionSetFinding(host),
       { name: 'oneDNN', status: 'ok', value: host.onednnVersion },
+      matmulFinding(host),
       { name: 'threads', status: 'ok', value: `${host.numThreads}` },
     ];
   } catch (error) {
     if (!MtlError.isInstance(error)) throw error;
     const { message, remedy = 'build or install the native kernels' } = error;
     return [{ name: 'native kernels', status: 'missing', value: message, remedy }];
+  }
+}
+
+/** Reports which code computes matmuls on this machine. */
+function matmulFinding({ onednnVersion, numThreads }: HostInformation): Finding {
+  const name = 'matmuls';
+  const usual =
+    onednnVersion === 'none' ? 'by our kernels' : 'by our kernels or oneDNN, as a table of measurements says';
+  try {
+    const file = new MatmulChoiceFile(matmulPlatform('cpu'), { variables: process.env });
+    const numChoices = Object.keys(file.read()).length;
+    const timed = numChoices === 0 ? 'none yet' : `${numChoices} with ${numThreads} threads, in ${file.path}`;
+    return { name, status: 'ok', value: `${usual}; chosen by time for --time-matmuls: ${timed}` };
+  } catch (error) {
+    return note(name, error);
   }
 }
 

@@ -78,6 +78,14 @@ export interface TrainedOn {
   readonly split: string;
 }
 
+/** The algorithms that a run with --time-matmuls chose for its matmuls. */
+export interface RecordedMatmuls {
+  /** The platform that they were timed on: a run on another platform does not use them. */
+  readonly platform: string;
+  /** The algorithm of each problem, both as the kernels name them. */
+  readonly choices: Readonly<Record<string, string>>;
+}
+
 /** The saved configuration of the run that wrote a checkpoint, the same for pretraining and fine-tuning. */
 interface SavedRun extends AdaptedConfiguration {
   /** The flags of the run; absent in checkpoints of fine-tuning. */
@@ -88,6 +96,8 @@ interface SavedRun extends AdaptedConfiguration {
    * checkpoints.
    */
   readonly threads?: number;
+  /** The algorithms that were chosen for matmuls; absent if none were. A resumed run uses them again. */
+  readonly matmuls?: RecordedMatmuls;
   /** The data of the run; absent if no training run has written the checkpoint. */
   readonly trainedOn?: TrainedOn;
   /** The origin of a model that came from a Hugging Face directory. */
@@ -107,6 +117,7 @@ const savedRun = z.looseObject({
   flags: z.record(z.string(), z.unknown()).optional(),
   resolved: z.looseObject({}).optional(),
   tokenizer: z.looseObject({ type: z.string() }).optional(),
+  matmuls: z.looseObject({ platform: z.string(), choices: z.record(z.string(), z.string()) }).optional(),
   trainedOn: z.looseObject({ dataPath: z.array(z.string()), split: z.string() }).optional(),
   huggingFace: z
     .looseObject({ config: z.looseObject({}), generation: z.looseObject({}).optional() })
@@ -124,6 +135,8 @@ export interface SaveConfigurationOptions {
   readonly tokenizer: Pick<Tokenizer, 'options'> | undefined;
   /** CPU threads of the run; undefined if nothing was trained. */
   readonly threads?: number | undefined;
+  /** The algorithms that were chosen for matmuls. Default: none. */
+  readonly matmuls?: RecordedMatmuls | undefined;
   /** The data of the run; undefined if nothing was trained. */
   readonly data: TrainedOn | undefined;
   /** The origin of a model that came from a Hugging Face directory. */
@@ -136,12 +149,13 @@ export interface SaveConfigurationOptions {
  * @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be copied
  */
 export async function saveConfiguration(options: SaveConfigurationOptions): Promise<JsonObject> {
-  const { directory, configuration, model, threads, data, huggingFace } = options;
+  const { directory, configuration, model, threads, matmuls, data, huggingFace } = options;
   const saved = {
     ...configurationJson(configuration),
     [savedModelKeys[configuration.kind]]: model,
     ...(await saveTokenizer(directory, options.tokenizer)),
     ...(threads === undefined ? {} : { threads }),
+    ...(matmuls === undefined ? {} : { matmuls }),
     ...(data === undefined ? {} : { trainedOn: data }),
     ...(huggingFace === undefined ? {} : { huggingFace }),
     ...pickAdapters(configuration),
@@ -174,7 +188,7 @@ export function readSavedConfiguration<Kind extends ModelKind>(
   const run = parse(savedRun, { value: configuration, name: 'configuration', place }) as SavedRun &
     SavedTokenizer;
   const model = parse(savedModelSchema(kind), { value: configuration[key], name: key, place });
-  const { flags, resolved, threads, trainedOn, huggingFace } = run;
+  const { flags, resolved, threads, matmuls, trainedOn, huggingFace } = run;
   return {
     kind,
     model: model as ModelOfKind[Kind],
@@ -182,6 +196,7 @@ export function readSavedConfiguration<Kind extends ModelKind>(
     ...(flags === undefined ? {} : { flags }),
     ...(resolved === undefined ? {} : { resolved }),
     ...(threads === undefined ? {} : { threads }),
+    ...(matmuls === undefined ? {} : { matmuls }),
     ...(trainedOn === undefined ? {} : { trainedOn }),
     ...(huggingFace === undefined ? {} : { huggingFace }),
     ...pickAdapters(run),

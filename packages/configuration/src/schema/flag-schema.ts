@@ -36,7 +36,7 @@ export const deviceFlags = {
     'With --device cuda: records the passes over a micro-batch once, then launches them as a whole. Not with tensor parallelism.',
   ),
   'time-matmuls': toggle(
-    'With --device cuda: times several algorithms for every matmul before the first step and uses the fastest. What was chosen is kept in the cache directory of the user, and used by all later runs with this flag.',
+    'Times the algorithms of every matmul before the first step and uses the fastest: several of cuBLASLt, or on CPUs our kernels and oneDNN. Choices are kept in the cache directory of the user for later runs with this flag, and in checkpoints for resumed runs.',
   ),
   'distributed-backend': choice(['nccl', 'gloo', 'local'], 'What processes communicate over.', {
     defaultText:

@@ -35,16 +35,13 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
     flags.needs('num-processes', '--dry-run', 'describes processes that are not started');
   const cudaGraphs = readCudaGraphs(flags, notices);
   const device = flags.required('device');
-  for (const name of ['allow-tf32', 'time-matmuls'] as const) {
-    if (flags.required(name) && device !== 'cuda')
-      notices.push(`--${name} has no effect with --device ${device}`);
-  }
+  if (flags.required('allow-tf32') && device !== 'cuda')
+    notices.push(`--allow-tf32 has no effect with --device ${device}`);
   const values = flags.values(deviceFlags);
   return {
     ...values,
     allowTf32: values.allowTf32 && device === 'cuda',
     cudaGraphs,
-    timesMatmuls: values.timesMatmuls && device === 'cuda',
     worldSize,
     ...strategies,
     ...flags.values(communicationFlags),

@@ -38,6 +38,7 @@ void register_tensor_functions(Napi::Env env, Napi::Object exports, double* call
 void register_op_functions(Napi::Env env, Napi::Object exports, double* call_numbers);
 void register_device_functions(Napi::Env env, Napi::Object exports);
 void register_host_functions(Napi::Env env, Napi::Object exports);
+void register_matmul_functions(Napi::Env env, Napi::Object exports);
 void register_cuda_functions(Napi::Env env, Napi::Object exports);
 void register_graph_functions(Napi::Env env, Napi::Object exports);
 void register_mark_functions(Napi::Env env, Napi::Object exports);

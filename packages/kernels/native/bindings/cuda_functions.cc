@@ -1,4 +1,4 @@
-// Exports probeCuda, openCuda, cudaStreams, setMatmulChoices, matmulChoices and alignmentOf.
+// Exports probeCuda, openCuda, cudaStreams and alignmentOf.
 #include <string>
 
 #include "backends/cuda/loader/cuda_loader.h"
@@ -101,26 +101,6 @@ Napi::Value streams(const Napi::CallbackInfo& info) {
   return result;
 }
 
-// Arguments: (one choice per line, whether problems without a choice are timed)
-Napi::Value set_choices(const Napi::CallbackInfo& info) {
-  const CudaLibrary* const library = opened_cuda_library();
-  if (library == nullptr) return not_open(info.Env());
-  if (info.Length() < 2 || !info[0].IsString() || !info[1].IsBoolean()) {
-    throw_status(info.Env(), error_status("MTL_ARGUMENT", "choices of matmuls are a string and a boolean"));
-    return {};
-  }
-  const std::string lines = info[0].As<Napi::String>().Utf8Value();
-  const Status status = library->set_matmul_choices(lines.c_str(), info[1].As<Napi::Boolean>().Value());
-  if (!status.ok()) throw_status(info.Env(), status);
-  return {};
-}
-
-Napi::Value get_choices(const Napi::CallbackInfo& info) {
-  const CudaLibrary* const library = opened_cuda_library();
-  if (library == nullptr) return not_open(info.Env());
-  return Napi::String::New(info.Env(), library->matmul_choices());
-}
-
 // Arguments: (tensor). Returns the largest power of two, up to 256, that divides the tensor's address, also
 // on devices without memory.
 Napi::Value alignment_of(const Napi::CallbackInfo& info) {
@@ -139,8 +119,6 @@ void register_cuda_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("probeCuda", Napi::Function::New(env, probe));
   exports.Set("openCuda", Napi::Function::New(env, open));
   exports.Set("cudaStreams", Napi::Function::New(env, streams));
-  exports.Set("setMatmulChoices", Napi::Function::New(env, set_choices));
-  exports.Set("matmulChoices", Napi::Function::New(env, get_choices));
   exports.Set("alignmentOf", Napi::Function::New(env, alignment_of));
 }
 

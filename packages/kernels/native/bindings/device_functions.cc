@@ -90,17 +90,6 @@ void choose_instruction_set(const Napi::CallbackInfo& info) {
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
-void choose_matmul_library(const Napi::CallbackInfo& info) {
-  double library;
-  if (!read_number(info, 0, &library)) return;
-  const auto chosen = static_cast<MatmulLibrary>(static_cast<int>(library));
-  if (chosen == MatmulLibrary::kOneDnn && !onednn_is_built()) {
-    throw_status(info.Env(), error_status("MTL_UNSUPPORTED", "this build contains no oneDNN, expected the library faster or own"));
-    return;
-  }
-  set_matmul_library(chosen);
-}
-
 Napi::Value host(const Napi::CallbackInfo& info) {
   Napi::Object result = Napi::Object::New(info.Env());
   Napi::Array compiled = Napi::Array::New(info.Env());
@@ -130,7 +119,6 @@ void register_device_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("isAvailable", Napi::Function::New(env, is_available));
   exports.Set("setNumThreads", Napi::Function::New(env, set_threads));
   exports.Set("setInstructionSet", Napi::Function::New(env, choose_instruction_set));
-  exports.Set("setMatmulLibrary", Napi::Function::New(env, choose_matmul_library));
   exports.Set("host", Napi::Function::New(env, host));
 }
 

@@ -10,8 +10,11 @@ export { chooseMetaDevice, deviceOfValues, hasValues } from '../device.js';
 export { refuseInGraph } from '../graph-memory.js';
 export { tensorApi } from '../native/addon.js';
 export {
+  type ChoosingDevice,
+  lastMatmulKernel,
   MatmulCalls,
   type MatmulChoices,
+  matmulChoicesInUse,
   timeMatmuls,
   useMatmulChoices,
 } from '../operations/matmul-choices.js';

@@ -27,7 +27,7 @@ const remedies: Readonly<Record<string, string>> = {
     'hostInformation() has the instruction sets of this machine and of the build; in a checkout npm run build:native compiles for all',
   MTL_META: 'compute on device cpu or cuda, or leave the values unread: device meta only counts',
   MTL_MATMUL_CHOICES:
-    'the choices were made for another GPU, driver or cuBLASLt: remove their file, or leave --time-matmuls out',
+    'the choices were made on another machine or for another build: remove their file, or leave --time-matmuls out',
   MTL_OUT_OF_MEMORY: outOfMemoryRemedy,
 };
 

@@ -118,11 +118,12 @@ export interface KernelsAddon {
   millisecondsBetween(device: number, mark: NativePointer, earlier: NativePointer): number;
   destroyMark(device: number, mark: NativePointer): void;
   /**
-   * Sets the choices, one per line: problem, space, algorithm. With `timesOthers`, problems without a choice
-   * are timed.
+   * Sets the choices of a device, one per line: problem, space, algorithm. With `timesOthers`, problems
+   * without a choice are timed.
    */
-  setMatmulChoices(lines: string, timesOthers: boolean): void;
-  matmulChoices(): string;
+  setMatmulChoices(device: number, lines: string, timesOthers: boolean): void;
+  matmulChoices(device: number): string;
+  lastMatmulKernel(): MatmulKernel | undefined;
   /** Returns the largest power of two, up to 256, that divides a tensor's address. */
   alignmentOf(handle: number): number;
   cudaStreams(): { deviceIndex: number; compute: bigint; copy: bigint; communication: bigint };
@@ -138,6 +139,12 @@ export interface KernelsAddon {
     onednnVersion: string;
   };
 }
+
+/**
+ * The code that computes a matmul on device `cpu`: our kernels with packed operands (`blocks`) or for few
+ * rows, or oneDNN.
+ */
+export type MatmulKernel = 'blocks' | 'few-rows' | 'oneDNN';
 
 /** Bytes as the caching allocator of a device counts them. */
 export interface MemoryStatistics {

@@ -1,6 +1,7 @@
-import { trimMemory } from '../device.js';
+import { type Device, deviceNumber, trimMemory } from '../device.js';
 import { bytesPerElement, type DType } from '../dtype.js';
 import { addon, callNative } from '../native/addon.js';
+import type { MatmulKernel } from '../native/kernels-addon.js';
 import { type Operands, type OperationObserver, runOperation } from '../run-operation.js';
 import { Tensor } from '../tensor.js';
 import { tidy } from '../tensor-lifetimes.js';
@@ -14,16 +15,20 @@ interface MatmulOperand {
   readonly alignment: number;
 }
 
-/**
- * An operation that cuBLASLt computes on device `cuda`, with all properties that its algorithm depends on.
- */
+/** An operation that multiplies matrices, with all properties that its algorithm depends on. */
 interface MatmulCall {
   readonly name: string;
   readonly tensors: Readonly<Record<string, MatmulOperand>>;
   readonly attributes: Readonly<Record<string, number | boolean>>;
 }
 
-/** The operations that cuBLASLt computes, completely or in part; no other operation calls it. */
+/** The devices whose matmuls have choices. */
+export type ChoosingDevice = Extract<Device, 'cpu' | 'cuda'>;
+
+/**
+ * The operations that have choices: on device `cuda` the operations that cuBLASLt computes, completely or in
+ * part. On device `cpu` only `matmul` runs; TypeScript composes the others.
+ */
 const matmulOperations: readonly string[] = [
   'matmul',
   'linear_gelu_forward',
@@ -33,8 +38,8 @@ const matmulOperations: readonly string[] = [
 ];
 
 /**
- * Listens to operations (`observeOperations`) and keeps each matmul once, also on device `meta-cuda`: for
- * `timeMatmuls`.
+ * Listens to operations (`observeOperations`) and keeps each matmul once, also on the devices `meta` and
+ * `meta-cuda`: for `timeMatmuls`.
  */
 export class MatmulCalls implements Iterable<MatmulCall> {
   readonly #calls = new Map<string, MatmulCall>();
@@ -61,8 +66,10 @@ export class MatmulCalls implements Iterable<MatmulCall> {
 }
 
 /**
- * The algorithms of cuBLASLt for matmuls: maps the name of a problem (sizes, types, alignments, fusion) to
- * the algorithm, both as text. They are valid for one GPU, driver and version of cuBLASLt.
+ * The algorithms for matmuls: maps the name of a problem to the algorithm, both as text. On device `cuda` a
+ * problem is sizes, types, alignments and fusion, and the algorithm one of cuBLASLt's, valid for one GPU,
+ * driver and version of cuBLASLt. On device `cpu` a problem is types, sizes and transposed operands, and the
+ * algorithm a `MatmulKernel`.
  */
 export type MatmulChoices = Readonly<Record<string, string>>;
 
@@ -76,38 +83,56 @@ function parseChoices(lines: string): MatmulChoices {
   return Object.fromEntries(pairs.map((line) => line.split(' ') as [string, string]));
 }
 
-/**
- * Makes matmuls on device `cuda` use these algorithms from here on, and cuBLASLt's first algorithm for every
- * other problem. A matmul reports `MTL_MATMUL_CHOICES` if cuBLASLt does not offer its choice.
- *
- * @throws KernelError `MTL_MATMUL_CHOICES` for text that is not a choice; `MTL_DEVICE` unless `cuda` is open;
- *   `MTL_CAPTURE` while a graph is recorded
- */
-export function useMatmulChoices(choices: MatmulChoices): void {
-  callNative(() => addon().setMatmulChoices(formatChoices(choices), false));
+interface MatmulChoiceOptions {
+  /** The device whose matmuls are chosen; on `cpu` only the matmuls of the calling thread. */
+  readonly device: ChoosingDevice;
 }
 
 /**
- * Runs matmuls on device `cuda`, each with its own memory that is returned afterwards, and times cuBLASLt's
- * candidates for each problem that is missing in `known`.
+ * Makes matmuls of a device use these algorithms from here on. Every other problem uses cuBLASLt's first
+ * algorithm on `cuda`, and the table of measurements on `cpu`. A matmul reports `MTL_MATMUL_CHOICES` if its
+ * choice cannot compute it.
+ *
+ * @throws KernelError `MTL_MATMUL_CHOICES` for text that is not a choice; `MTL_DEVICE` unless the device is
+ *   open; `MTL_CAPTURE` while a graph is recorded
+ */
+export function useMatmulChoices(choices: MatmulChoices, { device }: MatmulChoiceOptions): void {
+  callNative(() => addon().setMatmulChoices(deviceNumber(device), formatChoices(choices), false));
+}
+
+/**
+ * Returns the choices that matmuls of a device use.
+ *
+ * @throws KernelError `MTL_DEVICE` unless the device is open
+ */
+export function matmulChoicesInUse({ device }: MatmulChoiceOptions): MatmulChoices {
+  return parseChoices(callNative(() => addon().matmulChoices(deviceNumber(device))));
+}
+
+/**
+ * Runs matmuls on a device, each with its own memory that is returned afterwards, and times the candidates
+ * for each problem that is missing in `known`.
  *
  * @returns `known` and the new choices, which are in use from then on
  * @throws KernelError as `useMatmulChoices`, and `MTL_OUT_OF_MEMORY`; after an error no choices are in use
  */
 export function timeMatmuls(
   calls: Iterable<MatmulCall>,
-  { known = {} }: { readonly known?: MatmulChoices } = {},
+  { device, known = {} }: MatmulChoiceOptions & { readonly known?: MatmulChoices },
 ): MatmulChoices {
-  callNative(() => addon().setMatmulChoices(formatChoices(known), true));
+  callNative(() => addon().setMatmulChoices(deviceNumber(device), formatChoices(known), true));
   let chosen: MatmulChoices = {};
   try {
-    for (const call of calls) repeat(call);
-    chosen = parseChoices(addon().matmulChoices());
+    for (const call of calls) repeat(call, device);
+    chosen = matmulChoicesInUse({ device });
   } finally {
-    useMatmulChoices(chosen);
+    useMatmulChoices(chosen, { device });
   }
   return chosen;
 }
+
+/** Returns the code that computed the last matmul on device `cpu`; undefined before the first. */
+export const lastMatmulKernel = (): MatmulKernel | undefined => addon().lastMatmulKernel();
 
 /**
  * The alignment in bytes of a tensor with its own memory, the widest alignment that an algorithm depends on.
@@ -120,26 +145,27 @@ const widestAlignment = 256;
  */
 const blockSize = 2 ** 20;
 
-function randomBlock(size: number): Tensor {
+function randomBlock(size: number, device: ChoosingDevice): Tensor {
   let state = 1;
   const values = Float32Array.from({ length: Math.min(size, blockSize) }, () => {
     state = (Math.imul(state, 1664525) + 1013904223) | 0; // Numerical Recipes
     return state / 2 ** 31;
   });
-  return Tensor.from(values, { shape: [values.length], dtype: 'float32', device: 'cuda' });
+  return Tensor.from(values, { shape: [values.length], dtype: 'float32', device });
 }
 
 /** Runs a call with random tensors that are aligned like the tensors of the call. */
-function repeat({ name, tensors, attributes }: MatmulCall): void {
+function repeat({ name, tensors, attributes }: MatmulCall, device: ChoosingDevice): void {
   tidy(() => {
     const operands: Record<string, Operands[string]> = { ...attributes };
     const countElements = (shape: readonly number[]): number =>
       shape.reduce((product, each) => product * each, 1);
-    const block = randomBlock(Math.max(...Object.values(tensors).map(({ shape }) => countElements(shape))));
+    const largest = Math.max(...Object.values(tensors).map(({ shape }) => countElements(shape)));
+    const block = randomBlock(largest, device);
     for (const [operand, { shape, dtype, alignment }] of Object.entries(tensors)) {
       const offset = alignment === widestAlignment ? 0 : alignment / bytesPerElement(dtype);
       const size = countElements(shape);
-      const all = Tensor.empty({ shape: [offset + size], dtype, device: 'cuda' });
+      const all = Tensor.empty({ shape: [offset + size], dtype, device });
       for (let start = 0; start < size; start += block.size) {
         const length = [Math.min(block.size, size - start)];
         cast({
@@ -151,5 +177,5 @@ function repeat({ name, tensors, attributes }: MatmulCall): void {
     }
     runOperation(name, operands);
   });
-  trimMemory('cuda');
+  trimMemory(device);
 }

@@ -25,6 +25,7 @@ import { catchError } from '../support/refusals.js';
 process.env.MTL_EMULATION_MATMUL_MS = '3,1,2';
 
 const [rows, inner, columns] = [3, 200, 5];
+const device = { device: 'cuda' } as const;
 
 /** Returns numbers whose sums differ in their last bits between the candidates. */
 const values = (size: number): number[] => Array.from({ length: size }, (_, i) => Math.sin(i * i + 1));
@@ -65,11 +66,11 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
   beforeAll(() => {
     openCuda();
     first = multiply();
-    chosen = timeMatmuls(countCalls(onMeta));
-    useMatmulChoices({});
+    chosen = timeMatmuls(countCalls(onMeta), device);
+    useMatmulChoices({}, device);
   });
   afterEach(() => {
-    useMatmulChoices({});
+    useMatmulChoices({}, device);
     expect(numLiveTensors()).toBe(0);
   });
 
@@ -79,12 +80,12 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
   });
 
   it('are used from then on, without waiting for the device, and others when they are set', () => {
-    timeMatmuls(countCalls(onMeta));
+    timeMatmuls(countCalls(onMeta), device);
     const timed = multiply();
     expect(timed).not.toEqual(first);
-    useMatmulChoices({});
+    useMatmulChoices({}, device);
     expect(multiply()).toEqual(first);
-    useMatmulChoices(chosen);
+    useMatmulChoices(chosen, device);
     // the only synchronization reads the result
     let again: number[] = [];
     const { synchronizations } = countEmulated(() => {
@@ -95,7 +96,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
   });
 
   it('are not timed again where they are known', () => {
-    const timing = countEmulated(() => timeMatmuls(countCalls(onMeta)));
+    const timing = countEmulated(() => timeMatmuls(countCalls(onMeta), device));
     expect(timing.synchronizations).toBeGreaterThan(0);
     // the slowest one: the choice is used without timing
     const slow = Object.fromEntries(
@@ -106,7 +107,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
     );
     let known: MatmulChoices = {};
     const repeated = countEmulated(() => {
-      known = timeMatmuls(countCalls(onMeta), { known: slow });
+      known = timeMatmuls(countCalls(onMeta), { ...device, known: slow });
     });
     expect(known).toEqual(slow);
     expect(repeated.synchronizations).toBe(0);
@@ -114,13 +115,16 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
 
   it('are those of the alignment of the operands', () => {
     const offset = 4; // 16 bytes
-    const aligned = timeMatmuls(countCalls(() => multiply({ device: 'meta-cuda', offset })));
+    const aligned = timeMatmuls(
+      countCalls(() => multiply({ device: 'meta-cuda', offset })),
+      device,
+    );
     expect(Object.keys(aligned)).toHaveLength(1);
     expect(aligned).not.toHaveProperty(Object.keys(chosen)[0]!);
     const timed = multiply({ offset });
-    useMatmulChoices(chosen);
+    useMatmulChoices(chosen, device);
     expect(multiply({ offset })).not.toEqual(timed);
-    useMatmulChoices(aligned);
+    useMatmulChoices(aligned, device);
     expect(multiply({ offset })).toEqual(timed);
   });
 
@@ -134,12 +138,12 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
       }),
     );
     expect([...calls].map(({ name }) => name)).toEqual(['linear_weight_gradient']);
-    expect(Object.keys(timeMatmuls(calls))).toHaveLength(1);
+    expect(Object.keys(timeMatmuls(calls, device))).toHaveLength(1);
   });
 
   it('leave the memory of the device as it was', () => {
     const { bytesInUse, bytesReserved } = memoryStatistics('cuda');
-    timeMatmuls(countCalls(onMeta));
+    timeMatmuls(countCalls(onMeta), device);
     const after = memoryStatistics('cuda');
     expect(after.bytesInUse).toBe(bytesInUse);
     expect(after.bytesReserved).toBeLessThanOrEqual(bytesReserved);
@@ -147,14 +151,16 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
 
   it('are refused where cuBLASLt does not offer them', () => {
     const [[problem, algorithm]] = Object.entries(chosen) as [[string, string]];
-    useMatmulChoices({ [problem]: `${'f'.repeat(16)}${algorithm.slice(16)}` });
+    useMatmulChoices({ [problem]: `${'f'.repeat(16)}${algorithm.slice(16)}` }, device);
     const error = catchError(multiply);
     expect(error.code).toBe('MTL_MATMUL_CHOICES');
     expect(error.message).toContain('none of the 3');
     expect(error.remedy).toContain('remove their file');
     // invalid known choices are rejected before anything is timed; no choice is in use afterwards
     const known = { [problem]: `${'f'.repeat(16)}${algorithm.slice(16)}` };
-    expect(catchError(() => timeMatmuls(countCalls(onMeta), { known })).code).toBe('MTL_MATMUL_CHOICES');
+    expect(catchError(() => timeMatmuls(countCalls(onMeta), { ...device, known })).code).toBe(
+      'MTL_MATMUL_CHOICES',
+    );
     expect(multiply()).toEqual(first);
   });
 
@@ -164,9 +170,11 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
     ['too long a one', '0'.repeat(129)],
     ['capital letters', 'F'.repeat(128)],
   ])('are refused with %s, and those before stay', (_, algorithm) => {
-    useMatmulChoices(chosen);
+    useMatmulChoices(chosen, device);
     const timed = multiply();
-    expect(catchError(() => useMatmulChoices({ problem: algorithm })).code).toBe('MTL_MATMUL_CHOICES');
+    expect(catchError(() => useMatmulChoices({ problem: algorithm }, device)).code).toBe(
+      'MTL_MATMUL_CHOICES',
+    );
     expect(multiply()).toEqual(timed);
   });
 
@@ -174,7 +182,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
     const memory = new GraphMemory('cuda');
     try {
       const calls = countCalls(onMeta);
-      const error = catchError(() => memory.capture(() => void timeMatmuls(calls)));
+      const error = catchError(() => memory.capture(() => void timeMatmuls(calls, device)));
       expect(error.code).toBe('MTL_CAPTURE');
       expect(error.message).toContain('timing matmuls');
     } finally {

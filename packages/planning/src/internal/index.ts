@@ -1,4 +1,5 @@
 export { type CalibratedProfileOptions, calibratedProfile } from '../calibration/calibrated-profile.js';
+export { keepMatmulChoices } from '../calibration/keep-matmul-choices.js';
 export { type MeasureRatesOptions, measureRates } from '../calibration/measure-rates.js';
 export { chooseCollectiveBytes, type ReferenceRun, referenceRuns } from '../calibration/reference-runs.js';
 export { dryRunModel, enoughMicroBatches } from '../dry-run/dry-run.js';

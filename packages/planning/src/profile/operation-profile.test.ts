@@ -1,4 +1,5 @@
 import { add, matmul, numLiveTensors, Tensor, tidy } from '@mtl/kernels';
+import { lastMatmulKernel } from '@mtl/kernels/internal';
 import { afterEach, expect, it } from 'vitest';
 import { OperationProfile, type StepProfile } from './operation-profile.js';
 
@@ -48,7 +49,7 @@ it('counts calls, FLOPs and bytes of the operations of the steps that were asked
   expect(byName.matmul).toMatchObject({
     calls: 2,
     dtype: 'fp32',
-    sizes: '4 x 6 x 8, right transposed',
+    sizes: `4 x 6 x 8, right transposed, ${lastMatmulKernel()}`,
     flops: 2 * product.flops,
     bytes: 2 * product.bytes,
   });

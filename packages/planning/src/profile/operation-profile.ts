@@ -1,7 +1,7 @@
 import type { ComputeDtype, MatmulOperation } from '@mtl/cost-model';
 import { matmulBytes } from '@mtl/cost-model/internal';
 import type { Operands } from '@mtl/kernels';
-import { observeOperations } from '@mtl/kernels/internal';
+import { lastMatmulKernel, observeOperations } from '@mtl/kernels/internal';
 import type { RecordedActivity, StepListener } from '@mtl/pipeline';
 import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
 
@@ -10,7 +10,10 @@ export interface ProfiledOperation {
   /** The name of the native operation, with its variant. */
   readonly name: string;
   readonly dtype: ComputeDtype;
-  /** Sizes of a matmul, `rows x columns x depth`, and the operand that is read transposed. */
+  /**
+   * Sizes of a matmul, `rows x columns x depth`, the operand that is read transposed, and the code that
+   * computed it.
+   */
   readonly sizes: string | undefined;
   calls: number;
   seconds: number;
@@ -97,7 +100,11 @@ export class OperationProfile implements StepListener {
     { operands, seconds }: { readonly operands: Operands; readonly seconds: number },
   ): void {
     const { name, variant, dtype = 'fp32' } = operation;
-    const sizes = operation.kind === 'matmul' ? formatSizes(operation, operands) : undefined;
+    const kernel = name === 'matmul' ? lastMatmulKernel() : undefined;
+    const sizes =
+      operation.kind === 'matmul'
+        ? formatSizes(operation, operands) + (kernel === undefined ? '' : `, ${kernel}`)
+        : undefined;
     const key = `${name} ${variant} ${dtype} ${sizes}`;
     const known = this.#operations.get(key);
     const entry = known ?? {

@@ -65,6 +65,8 @@ export {
   tokenizerOfHuggingFace,
 } from '../saved/tokenizers/hugging-face-tokenizers.js';
 export { waitedSeconds } from '../training/loop-extensions.js';
+export { timeMatmulsOfRun } from '../training/matmuls/choose-matmuls.js';
+export { MatmulChoiceFile } from '../training/matmuls/matmul-choice-file.js';
+export { matmulPlatform } from '../training/matmuls/matmul-platform.js';
 export { shellWord } from '../training/run-training-program.js';
-export { timeMatmulsOfRun } from '../training/time-matmuls.js';
 export { Training } from '../training/training.js';

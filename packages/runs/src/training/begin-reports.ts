@@ -1,4 +1,4 @@
-import type { PretrainingConfiguration, SavedConfiguration } from '@mtl/configuration';
+import type { PretrainingConfiguration, RecordedMatmuls, SavedConfiguration } from '@mtl/configuration';
 import { architectureFlags, listTokenizerFlags } from '@mtl/configuration/internal';
 import { hostInformation } from '@mtl/kernels';
 import type { TransformerConfiguration } from '@mtl/models';
@@ -19,6 +19,7 @@ import { describeFlopsShape, findRecipe } from '../parts/models/recipe-of.js';
 import { type ThreadChoice, threadsOfTraining } from '../parts/threads/threads-of-run.js';
 import { fasterPrecision } from './faster-precision.js';
 import type { StartOfRun } from './load-start.js';
+import { chooseMatmuls } from './matmuls/choose-matmuls.js';
 import type { OpenedData } from './open-data.js';
 import type { OpenedRun } from './open-run.js';
 import { flagsWithSchedule } from './resumed-configuration.js';
@@ -32,13 +33,16 @@ export interface BegunReports {
   readonly reporters: TrainingReporters;
   /** The threads that were chosen for the run and are in use. */
   readonly threads: ThreadChoice;
+  /** The algorithms that were chosen for the matmuls of the run; undefined if none were. */
+  readonly matmuls: RecordedMatmuls | undefined;
 }
 
 /**
- * Prepares the directory of --save, reports the training, chooses the threads, and opens run.json, metrics
- * and services. All ranks call it.
+ * Prepares the directory of --save, reports the training, chooses the threads and the algorithms of matmuls,
+ * and opens run.json, metrics and services. All ranks call it.
  *
- * @throws errors of `SaveDirectory.prepare`, `threadsOfTraining`, `RunLog.start` and `openTrainingReporters`
+ * @throws errors of `SaveDirectory.prepare`, `threadsOfTraining`, `chooseMatmuls`, `RunLog.start` and
+ *   `openTrainingReporters`
  */
 export async function beginReports(
   run: OpenedRun,
@@ -72,6 +76,14 @@ export async function beginReports(
     resumed: start.resumed,
     onMessage,
   });
+  const matmuls = await chooseMatmuls(configuration, {
+    model,
+    processes,
+    planning: run.planning,
+    resumed: start.resumed,
+    onMessage,
+    variables: process.env,
+  });
   const resolved = resolvedFlags({ configuration, model, tokenizer: data.tokenizer });
   const flopsFormula = modelFlopsText(flopsShape);
   // the first rank reads files for their checksums
@@ -89,6 +101,7 @@ export async function beginReports(
       contents,
       datasets: data.fingerprints,
       threads,
+      matmuls,
       iteration,
       onMessage,
     });
@@ -99,7 +112,7 @@ export async function beginReports(
     });
     return { log, reporters: run.openComparison === undefined ? reporters : withComparison(reporters, run) };
   });
-  return { ...begun, threads };
+  return { ...begun, threads, matmuls };
 }
 
 /** Returns messages about data that differs from the training data of a resumed checkpoint. */

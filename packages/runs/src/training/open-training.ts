@@ -34,11 +34,11 @@ import { exportedTokenizerFiles } from '../saved/tokenizers/hugging-face-tokeniz
 import { type BegunReports, beginReports } from './begin-reports.js';
 import { createTrainer } from './create-trainer.js';
 import { loadStart, type StartOfRun } from './load-start.js';
+import { timeMatmulsOfRun } from './matmuls/choose-matmuls.js';
 import { closeDatasets, describeSampler, type OpenedData, openBatches, openData } from './open-data.js';
 import { type OpenedRun, type OpenTrainingOptions, openRun } from './open-run.js';
 import type { RunLog } from './run-log.js';
 import { planningOption } from './run-planning.js';
-import { timeMatmulsOfRun } from './time-matmuls.js';
 import { Training } from './training.js';
 import { trainingProfiler } from './training-profiler.js';
 import type { TrainingReporters } from './training-reporters.js';
@@ -153,7 +153,7 @@ function pretraining(run: OpenedRun, parts: PretrainingComponents): Pretraining 
   const { configuration, resumed, resumedFrom, origin } = start;
   const { checkpoint, training } = configuration;
   const { tokenizer, datasets, dataPath } = data;
-  const { log, reporters, threads } = reports;
+  const { log, reporters, threads, matmuls } = reports;
   const onMessage = (text: string): void => {
     for (const reporter of reporters.all) reporter.message?.(text);
   };
@@ -207,6 +207,7 @@ function pretraining(run: OpenedRun, parts: PretrainingComponents): Pretraining 
           model,
           tokenizer,
           threads: threads.count,
+          matmuls,
           data: { dataPath, split: configuration.data.split },
           huggingFace: origin,
         }),
@@ -255,7 +256,7 @@ function openEvaluation(
 
 /**
  * Returns the architecture that a run trains, after checks that the requested export formats support it. With
- * --time-matmuls it also times its matmuls. All ranks call it.
+ * --time-matmuls on device `cuda` it also times its matmuls. All ranks call it.
  *
  * @throws errors of `trainingModel` and `timeMatmulsOfRun`; ConfigurationError MTL_HUGGING_FACE_*
  */
@@ -266,7 +267,8 @@ export async function describeModel(
   const model = trainingModel(configuration, { tokenizer, huggingFace });
   if (configuration.checkpoint.saveHuggingFace !== undefined)
     checkHuggingFaceArchitecture({ kind: configuration.kind, model });
-  await timeMatmulsOfRun(configuration, { model, processes, planning, onMessage, variables: process.env });
+  if (configuration.parallel.device === 'cuda')
+    await timeMatmulsOfRun(configuration, { model, processes, planning, onMessage, variables: process.env });
   return model;
 }
 

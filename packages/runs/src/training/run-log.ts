@@ -3,7 +3,7 @@ import { appendFileSync, existsSync, mkdirSync, renameSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { PretrainingConfiguration } from '@mtl/configuration';
+import type { PretrainingConfiguration, RecordedMatmuls } from '@mtl/configuration';
 import { recordedSizes } from '@mtl/configuration/internal';
 import { ConfigurationError, formatError, MtlError } from '@mtl/errors';
 import { hostInformation } from '@mtl/kernels';
@@ -37,6 +37,8 @@ export interface StartRunOptions {
    */
   readonly contents?: () => FileContents;
   readonly threads: ThreadChoice;
+  /** The algorithms that were chosen for matmuls. Default: none. */
+  readonly matmuls?: RecordedMatmuls | undefined;
   /** The iteration that training continues from. */
   readonly iteration: number;
   readonly onMessage: (text: string) => void;
@@ -148,7 +150,7 @@ function earlierStarts(directory: string, onMessage: (text: string) => void): Ru
 }
 
 function describeStart(options: StartRunOptions): RunStart {
-  const { configuration, datasets, threads, iteration } = options;
+  const { configuration, datasets, threads, matmuls, iteration } = options;
   const { parallel, training, kind, preset, flags, resolved = flags, task } = configuration;
   const { contents = () => contentsOfFlags(resolved) } = options;
   const { instructionSet, onednnVersion } = hostInformation();
@@ -171,6 +173,7 @@ function describeStart(options: StartRunOptions): RunStart {
     instructionSet,
     device: parallel.device,
     threads,
+    ...(matmuls === undefined ? {} : { matmuls }),
     layout: {
       worldSize: parallel.worldSize,
       ...recordedSizes(parallel),

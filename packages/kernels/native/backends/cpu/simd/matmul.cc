@@ -1,4 +1,5 @@
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/matmul_choices.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/simd/matmul_few_rows.h"
 #include "backends/cpu/simd/matmul_lanes.h"
@@ -35,52 +36,83 @@ OwnMatmuls own_matmuls(DType dtype) {
   return {kLarge, kLarge};
 }
 
-// Tells whether oneDNN computes a matmul. It never computes float16, nor bfloat16 without AVX-512, even if it
-// is the selected library.
-bool onednn_is_chosen(const MatmulProblem& p) {
-  const bool is_float32 = p.input_dtype == DType::kFloat32;
-  if (!onednn_is_built()) return false;
-  if (!is_float32 && (p.input_dtype == DType::kFloat16 || MTL_ISA_LEVEL < 2)) return false;
+// Tells whether oneDNN can compute a matmul: never in float16, nor in bfloat16 without AVX-512.
+bool can_use_onednn(const MatmulProblem& p) {
+  return onednn_is_built() && p.input_dtype != DType::kFloat16 && (p.input_dtype == DType::kFloat32 || MTL_ISA_LEVEL == 2);
+}
+
+// Tells whether oneDNN computes a matmul that has no choice.
+bool onednn_is_usual(const MatmulProblem& p) {
+  if (!can_use_onednn(p)) return false;
   if (matmul_library() != MatmulLibrary::kFaster) return matmul_library() == MatmulLibrary::kOneDnn;
   const OwnMatmuls own = own_matmuls(p.input_dtype);
   return !(p.transpose_left ? own.transposed_left : own.plain_left).contains(p);
 }
 
-// The code that computes a matmul.
-enum class Way { kReference, kFewRows, kOneDnn, kBlocks };
-
-Status choose_way(const MatmulProblem& p, Way* way) {
-  if (p.input_dtype == DType::kFloat64) {
-    return error_status("MTL_DTYPE", "matmul: float64 is computed on the reference device only");
-  }
-  const bool is_empty = p.batch * p.rows * p.columns * p.inner == 0;
-  *way = is_empty ? Way::kReference
-                  : has_few_rows(p) ? Way::kFewRows : onednn_is_chosen(p) ? Way::kOneDnn : Way::kBlocks;
-  return ok_status();
+// Returns the code that computes a matmul that has no choice.
+MatmulWay usual_way(const MatmulProblem& p) {
+  if (has_few_rows(p)) return MatmulWay::kFewRows;
+  return onednn_is_usual(p) ? MatmulWay::kOneDnn : MatmulWay::kBlocks;
 }
 
-Status matmul(const OpCall& call) {
-  const MatmulProblem p = matmul_problem_of(call);
-  Way way;
-  MTL_RETURN_IF_ERROR(choose_way(p, &way));
+bool can_compute(const MatmulProblem& p, MatmulWay way) {
   switch (way) {
-    case Way::kReference:
-      return find_op("matmul")->reference(call);
-    case Way::kFewRows:
+    case MatmulWay::kFewRows:
+      return can_have_few_rows(p);
+    case MatmulWay::kOneDnn:
+      return can_use_onednn(p);
+    default:
+      return true;
+  }
+}
+
+Status compute(const MatmulProblem& p, MatmulWay way) {
+  switch (way) {
+    case MatmulWay::kFewRows:
       return for_vector_lanes(p.input_dtype, [&](auto* lanes) { return multiply_few_rows<__typeof__(*lanes)>(p); });
-    case Way::kOneDnn:
+    case MatmulWay::kOneDnn:
       return onednn_matmul(p);
     default:
       return for_lanes(p.input_dtype, [&](auto* lanes) { return multiply_blocked<__typeof__(*lanes)>(p); });
   }
 }
 
+bool is_empty(const MatmulProblem& p) { return p.batch * p.rows * p.columns * p.inner == 0; }
+
+// Finds the code that computes a matmul: its choice, or the usual code.
+Status find_way(const MatmulProblem& p, MatmulWay* way, bool* is_chosen) {
+  if (p.input_dtype == DType::kFloat64) {
+    return error_status("MTL_DTYPE", "matmul: float64 is computed on the reference device only");
+  }
+  *is_chosen = find_cpu_matmul_choice(p, way);
+  if (!*is_chosen) *way = usual_way(p);
+  if (can_compute(p, *way)) return ok_status();
+  return error_status("MTL_MATMUL_CHOICES", "matmul %s: its choice, %s, cannot compute it in this build",
+                      name_of_problem(p).c_str(), kMatmulWayNames[static_cast<int>(*way)]);
+}
+
+Status matmul(const OpCall& call) {
+  const MatmulProblem p = matmul_problem_of(call);
+  MatmulWay way;
+  bool is_chosen;
+  MTL_RETURN_IF_ERROR(find_way(p, &way, &is_chosen));
+  if (is_empty(p)) return find_op("matmul")->reference(call);
+  if (times_cpu_matmuls() && !is_chosen) {
+    bool ways[kNumMatmulWays];
+    for (int i = 0; i < kNumMatmulWays; ++i) ways[i] = can_compute(p, static_cast<MatmulWay>(i));
+    MTL_RETURN_IF_ERROR(choose_cpu_matmul(p, way, ways, compute, &way));
+  }
+  set_last_cpu_matmul_way(way);
+  return compute(p, way);
+}
+
 Status matmul_scratch(const OpCall& call, ScratchBlocks* blocks) {
   const MatmulProblem p = matmul_problem_of(call);
-  Way way;
-  MTL_RETURN_IF_ERROR(choose_way(p, &way));
-  if (way == Way::kReference || way == Way::kFewRows) return ok_status();
-  if (way == Way::kOneDnn) return add_onednn_scratch(p, blocks);
+  MatmulWay way;
+  bool is_chosen;
+  MTL_RETURN_IF_ERROR(find_way(p, &way, &is_chosen));
+  if (is_empty(p) || way == MatmulWay::kFewRows) return ok_status();
+  if (way == MatmulWay::kOneDnn) return add_onednn_scratch(p, blocks);
   return for_lanes(p.input_dtype, [&](auto* lanes) { return blocked_scratch<__typeof__(*lanes)>(p, blocks); });
 }
 

@@ -2,39 +2,46 @@ import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { MatmulChoiceFile, type MatmulPlatform } from './time-matmuls.js';
+import { MatmulChoiceFile } from './matmul-choice-file.js';
+import type { MatmulPlatform } from './matmul-platform.js';
 
-const platform: MatmulPlatform = {
-  gpu: 'NVIDIA H100 80GB HBM3',
-  computeCapability: '9.0',
-  numMultiprocessors: 132,
+const gpu: MatmulPlatform['properties'] = {
+  GPU: 'NVIDIA H100 80GB HBM3',
   driver: 'CUDA 13.0, 580.65.06',
-  cublasLt: '13.1.0',
+  cuBLASLt: '13.1.0',
+  'compute capability': '9.0',
+  multiprocessors: 132,
 };
+const platform: MatmulPlatform = { device: 'cuda', properties: gpu };
 let cache: string;
 beforeEach(() => {
   cache = mkdtempSync(join(tmpdir(), 'mtl-matmul-choices-'));
 });
 afterEach(() => rmSync(cache, { recursive: true }));
 
-const makeChoiceFile = (more: Partial<MatmulPlatform> = {}): MatmulChoiceFile =>
-  new MatmulChoiceFile({ ...platform, ...more }, { variables: { XDG_CACHE_HOME: cache } });
+const makeChoiceFile = (more: MatmulPlatform['properties'] = {}): MatmulChoiceFile =>
+  new MatmulChoiceFile(
+    { ...platform, properties: { ...gpu, ...more } },
+    { variables: { XDG_CACHE_HOME: cache } },
+  );
 const choices = { '1,2,3': 'aa', '4,5,6': 'bb' };
 
 describe('the file of choices of matmuls', () => {
   it("is in the user's cache directory and named after the platform", () => {
     expect(makeChoiceFile().path).toMatch(
-      new RegExp(`^${cache}/mtl/matmuls/NVIDIA-H100-80GB-HBM3-CUDA-13.0-580.65.06-13.1.0-[0-9a-f]{8}.jsonl$`),
+      new RegExp(
+        `^${cache}/mtl/matmuls/NVIDIA-H100-80GB-HBM3-CUDA-13.0-580.65.06-13.1.0-9.0-132-[0-9a-f]{8}.jsonl$`,
+      ),
     );
     for (const XDG_CACHE_HOME of [undefined, '']) {
       const { path } = new MatmulChoiceFile(platform, { variables: { XDG_CACHE_HOME } });
       expect(path.startsWith(join(homedir(), '.cache/mtl/matmuls/'))).toBe(true);
     }
-    const others: Partial<MatmulPlatform>[] = [
-      { gpu: 'NVIDIA H200' },
+    const others: MatmulPlatform['properties'][] = [
+      { GPU: 'NVIDIA H200' },
       { driver: 'CUDA 13.0, 580.82.07' },
-      { cublasLt: '13.2.0' },
-      { numMultiprocessors: 114 },
+      { cuBLASLt: '13.2.0' },
+      { multiprocessors: 114 },
     ];
     expect(new Set([{}, ...others].map((more) => makeChoiceFile(more).path)).size).toBe(5);
   });
@@ -44,20 +51,20 @@ describe('the file of choices of matmuls', () => {
     expect(makeChoiceFile().add({})).toEqual({});
     expect(makeChoiceFile().add(choices)).toEqual(choices);
     expect(makeChoiceFile().read()).toEqual(choices);
-    expect(makeChoiceFile({ cublasLt: '13.2.0' }).read()).toEqual({});
+    expect(makeChoiceFile({ cuBLASLt: '13.2.0' }).read()).toEqual({});
   });
 
   it('keeps the first choice for a problem, and tells it to who has made another', () => {
     makeChoiceFile().add({ '1,2,3': 'aa' });
     expect(makeChoiceFile().add({ '1,2,3': 'other', '4,5,6': 'bb' })).toEqual(choices);
     // both processes have found no file
-    const path = makeChoiceFile({ gpu: 'another' }).path;
-    makeChoiceFile({ gpu: 'another' }).add({ '1,2,3': 'later' });
+    const path = makeChoiceFile({ GPU: 'another' }).path;
+    makeChoiceFile({ GPU: 'another' }).add({ '1,2,3': 'later' });
     const later = readFileSync(path, 'utf8');
     rmSync(path);
-    makeChoiceFile({ gpu: 'another' }).add({ '1,2,3': 'aa' });
+    makeChoiceFile({ GPU: 'another' }).add({ '1,2,3': 'aa' });
     appendFileSync(path, later);
-    expect(makeChoiceFile({ gpu: 'another' }).read()).toEqual({ '1,2,3': 'aa' });
+    expect(makeChoiceFile({ GPU: 'another' }).read()).toEqual({ '1,2,3': 'aa' });
   });
 
   const damages: [string, (text: string) => string, string][] = [
@@ -84,11 +91,11 @@ describe('the file of choices of matmuls', () => {
   });
 
   it('of another platform is refused, also under the name of this one', () => {
-    makeChoiceFile({ gpu: 'NVIDIA H200' }).add(choices);
-    const text = readFileSync(makeChoiceFile({ gpu: 'NVIDIA H200' }).path, 'utf8');
+    makeChoiceFile({ GPU: 'NVIDIA H200' }).add(choices);
+    const text = readFileSync(makeChoiceFile({ GPU: 'NVIDIA H200' }).path, 'utf8');
     makeChoiceFile().add(choices);
     writeFileSync(makeChoiceFile().path, text);
-    expect(() => makeChoiceFile().read()).toThrow(/line 1 is damaged, or of another GPU/);
+    expect(() => makeChoiceFile().read()).toThrow(/line 1 is damaged, or of another platform/);
   });
 
   it('that cannot be written is an error, unless there is nothing to write', () => {

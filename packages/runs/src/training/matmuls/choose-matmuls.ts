@@ -1,0 +1,124 @@
+import type { Checkpoint } from '@mtl/checkpoint';
+import type { PretrainingConfiguration, RecordedMatmuls, SavedConfiguration } from '@mtl/configuration';
+import { ConfigurationError } from '@mtl/errors';
+import { resetPeakMemory } from '@mtl/kernels';
+import {
+  type ChoosingDevice,
+  type MatmulChoices,
+  matmulChoicesInUse,
+  timeMatmuls,
+  useMatmulChoices,
+} from '@mtl/kernels/internal';
+import type { TransformerConfiguration } from '@mtl/models';
+import type { TrainingProcesses } from '../../parts/ranks/training-processes.js';
+import { planningFor, type RunPlanning } from '../run-planning.js';
+import { MatmulChoiceFile } from './matmul-choice-file.js';
+import { formatPlatform, type MatmulPlatform, matmulPlatform } from './matmul-platform.js';
+
+export interface TimeMatmulsOptions {
+  readonly model: TransformerConfiguration;
+  readonly processes: TrainingProcesses;
+  /** The planner, which finds the matmuls of the run. */
+  readonly planning: RunPlanning | undefined;
+  /** Choices that are not timed again, and that count before the choices in the file. Default: none. */
+  readonly known?: MatmulChoices;
+  readonly onMessage: (text: string) => void;
+  /** The environment, which may name the cache directory. */
+  readonly variables: Readonly<Record<string, string | undefined>>;
+}
+
+/**
+ * With --time-matmuls, makes all ranks use the same algorithms for the matmuls of the run. The first rank
+ * finds the matmuls of every kind of rank in a dry run, and times the matmuls that have no choice in the
+ * file. All ranks call it: on device `cuda` before the run allocates anything, so that the first rank is
+ * alone on its GPU and no graph is recorded yet; on device `cpu` with the threads of the run. It releases the
+ * memory that it used.
+ *
+ * @throws ConfigurationError `MTL_MATMUL_CHOICES` for ranks on several platforms, and as `MatmulChoiceFile`;
+ *   KernelError as `timeMatmuls`
+ */
+export async function timeMatmulsOfRun(
+  configuration: PretrainingConfiguration,
+  options: TimeMatmulsOptions,
+): Promise<void> {
+  if (!configuration.parallel.timesMatmuls) return;
+  const { processes } = options;
+  const device = choosingDevice(configuration);
+  const platform = matmulPlatform(device);
+  checkSame(platform, processes);
+  const chosen = await processes.together(async () =>
+    processes.isFirst ? await choose(configuration, { ...options, platform }) : {},
+  );
+  useMatmulChoices(processes.agree(chosen), { device });
+}
+
+/** Returns the device of a run that trains, which is not a dry run on device `meta`. */
+const choosingDevice = ({ parallel }: PretrainingConfiguration): ChoosingDevice =>
+  parallel.device === 'cuda' ? 'cuda' : 'cpu';
+
+function checkSame(own: MatmulPlatform, processes: TrainingProcesses): void {
+  const [text, first] = [formatPlatform(own), processes.agree(formatPlatform(own))];
+  if (first === text) return;
+  throw new ConfigurationError('MTL_MATMUL_CHOICES', `--time-matmuls: a rank has ${text}`, {
+    expected: `what the first rank has, which chooses for all: ${first}`,
+    remedy: 'leave --time-matmuls out',
+  });
+}
+
+async function choose(
+  configuration: PretrainingConfiguration,
+  {
+    model,
+    platform,
+    planning,
+    known: given = {},
+    onMessage,
+    variables,
+  }: TimeMatmulsOptions & { readonly platform: MatmulPlatform },
+): Promise<MatmulChoices> {
+  const { device } = platform;
+  const file = new MatmulChoiceFile(platform, { variables });
+  const known = { ...file.read(), ...given };
+  const calls = await planningFor('--time-matmuls', planning).matmulsOfRun(configuration, model);
+  const timed = timeMatmuls(calls, { device, known });
+  resetPeakMemory(device);
+  const numNew = Object.keys(timed).filter((problem) => known[problem] === undefined).length;
+  const kept = file.add(timed);
+  onMessage(
+    numNew === 0
+      ? `algorithms of matmuls: as chosen before, ${file.path}`
+      : `algorithms of matmuls: ${numNew} chosen by time, kept in ${file.path}`,
+  );
+  const choices = Object.keys(timed).map((problem) => [problem, given[problem] ?? kept[problem]!] as const);
+  return Object.fromEntries(choices);
+}
+
+/**
+ * Makes matmuls use the choices of the checkpoint that training resumes from, so that results repeat, and on
+ * device `cpu` times the matmuls of a run with --time-matmuls. All ranks call it, after their threads are set
+ * and before their first step. On another platform than the checkpoint's, a message says that its choices are
+ * not used.
+ *
+ * @returns the choices in use, for run.json and checkpoints; undefined for a run without choices
+ * @throws errors of `timeMatmulsOfRun`
+ */
+export async function chooseMatmuls(
+  configuration: PretrainingConfiguration,
+  { resumed, ...options }: TimeMatmulsOptions & { readonly resumed: Checkpoint | undefined },
+): Promise<RecordedMatmuls | undefined> {
+  const { timesMatmuls } = configuration.parallel;
+  const recorded = (resumed?.state.configuration as Partial<SavedConfiguration> | undefined)?.matmuls;
+  if (!timesMatmuls && recorded === undefined) return undefined;
+  const device = choosingDevice(configuration);
+  const platform = formatPlatform(matmulPlatform(device));
+  const isSame = options.processes.agree(recorded?.platform === platform);
+  if (recorded !== undefined && !isSame)
+    options.onMessage(
+      `  note: the algorithms of matmuls in ${resumed!.path} were chosen for ${recorded.platform}; they are not used, and results differ by rounding`,
+    );
+  const known = isSame ? recorded!.choices : {};
+  if (timesMatmuls && device === 'cpu') await timeMatmulsOfRun(configuration, { ...options, known });
+  else useMatmulChoices({ ...matmulChoicesInUse({ device }), ...known }, { device });
+  const choices = matmulChoicesInUse({ device });
+  return Object.keys(choices).length === 0 ? undefined : { platform, choices };
+}

@@ -1,0 +1,58 @@
+import { readFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { hostInformation } from '@mtl/kernels';
+import { type ChoosingDevice, cudaStreams, openCuda } from '@mtl/kernels/internal';
+import { libraryVersion } from '../../library-version.js';
+
+/** The platform that determines the algorithms of matmuls and their times. */
+export interface MatmulPlatform {
+  readonly device: ChoosingDevice;
+  /** Names and values of its properties. Choices are valid only where all of them are equal. */
+  readonly properties: Readonly<Record<string, string | number>>;
+}
+
+/** Returns the platform of a device of this process, which has the device open. */
+export const matmulPlatform = (device: ChoosingDevice): MatmulPlatform => ({
+  device,
+  properties: device === 'cuda' ? gpuProperties() : cpuProperties(),
+});
+
+/** Formats a platform as messages and checkpoints name it. */
+export const formatPlatform = ({ properties }: MatmulPlatform): string =>
+  Object.entries(properties)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(', ');
+
+/** Our kernels change with the version of @mtl, and a thread more changes which code is the fastest. */
+function cpuProperties(): MatmulPlatform['properties'] {
+  const { instructionSet, hasAmx, onednnVersion, numThreads } = hostInformation();
+  return {
+    processor: cpus()[0]?.model.trim() ?? 'unknown',
+    'instruction set': hasAmx && instructionSet === 'avx512' ? `${instructionSet} with AMX` : instructionSet,
+    threads: numThreads,
+    oneDNN: onednnVersion,
+    '@mtl': libraryVersion,
+  };
+}
+
+function gpuProperties(): MatmulPlatform['properties'] {
+  const { deviceIndex } = cudaStreams();
+  const { devices, driverVersion, cublasLtVersion } = openCuda({ deviceIndex });
+  const { name, computeCapability, numMultiprocessors } = devices[deviceIndex]!;
+  return {
+    GPU: name,
+    driver: [`CUDA ${driverVersion}`, kernelModuleVersion()].filter((part) => part !== undefined).join(', '),
+    cuBLASLt: cublasLtVersion,
+    'compute capability': computeCapability,
+    multiprocessors: numMultiprocessors,
+  };
+}
+
+/** Returns the version of NVIDIA's kernel module, 580.65.06; undefined if this process cannot see it. */
+function kernelModuleVersion(): string | undefined {
+  try {
+    return /(\d+\.\d+(?:\.\d+)?)/.exec(readFileSync('/proc/driver/nvidia/version', 'utf8'))?.[1];
+  } catch {
+    return undefined;
+  }
+}
