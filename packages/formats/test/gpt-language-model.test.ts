@@ -247,6 +247,21 @@ describe('a layer with a window', () => {
     expect(cache.bytes).toBe(2 * 4 * 3 * 2 * headSize * (300 + windowSize + 64));
   });
 
+  it.each([5, 68, 200])('is copied to another slot, which goes on alike, after %i tokens', (promptLength) => {
+    using cache = languageModel.newCache({ batchSize: 3, capacity: 300 });
+    const forward = (slot: number, from: number, to: number): Float32Array =>
+      languageModel.forward({
+        cache,
+        sequences: [{ slot, tokens: Int32Array.from(tokens.slice(from, to)) }],
+      });
+    forward(0, 0, 90); // of another text, which the copy replaces
+    forward(2, 0, promptLength);
+    cache.copySequence({ from: 2, to: 0 });
+    expect(cache.lengths).toEqual([promptLength, 0, promptLength]);
+    for (let at = promptLength; at < promptLength + 80; at++)
+      expect(forward(0, at, at + 1)).toEqual(forward(2, at, at + 1));
+  });
+
   it('refuses to go back to positions whose window it no longer has', () => {
     using cache = languageModel.newCache({ batchSize: 1, capacity: 300 });
     const append = (from: number, to: number) =>

@@ -8,6 +8,11 @@ export interface KeyValueCache {
    * the slot.
    */
   readonly lengths: number[];
+  /**
+   * Copies all positions of the sequence in slot `from` to slot `to`, whose length is then the same.
+   * `generate` computes equal prompts once.
+   */
+  copySequence(slots: { readonly from: number; readonly to: number }): void;
   dispose(): void;
 }
 

@@ -118,9 +118,9 @@ export function checkTokens(
 
 /**
  * Continues prompts token by token, all unfinished prompts in each step; yields every token as soon as it is
- * chosen. The result of a sequence does not depend on the others (except for rounding in matmuls they share).
- * Random numbers are Philox 4x32-10 with key (seed, `generation.sampling`) and counter (sample number,
- * position).
+ * chosen. Equal prompts are computed once. The result of a sequence does not depend on the others (except for
+ * rounding in matmuls they share). Random numbers are Philox 4x32-10 with key (seed, `generation.sampling`)
+ * and counter (sample number, position).
  *
  * @throws ConfigurationError MTL_GENERATE, MTL_SAMPLING; DataError MTL_CONTEXT, MTL_TOKENS; MtlError
  *   MTL_LOGITS_NOT_FINITE; the signal's reason when aborted
@@ -134,7 +134,7 @@ export async function* generate<Cache extends KeyValueCache>(
   const stopTokens = new Set(options.stopTokens);
   const key = siteKey(seed, 'generation.sampling');
   const slides = options.whenContextIsFull === 'slide';
-  let running = prompts.map((prompt, sequence): Running => {
+  let running: readonly Running[] = prompts.map((prompt, sequence): Running => {
     const tokens = Array.from(prompt);
     const tooLong = tokens.length > model.maximumContext;
     return {
@@ -151,12 +151,19 @@ export async function* generate<Cache extends KeyValueCache>(
     capacity: Math.min(longest, model.maximumContext),
   });
   try {
+    let computed = firstOfEqualTexts(running);
     while (running.length > 0) {
       signal?.throwIfAborted();
-      const sequences = running.map(({ sequence, pending }) => ({ slot: sequence, tokens: pending }));
+      const rows = [...new Set(computed)];
+      const sequences = rows.map(({ sequence, pending }) => ({ slot: sequence, tokens: pending }));
       const logits = model.forward({ cache, sequences });
       const next: Running[] = [];
-      for (const [row, one] of running.entries()) {
+      for (const [index, one] of running.entries()) {
+        const { sequence: from } = computed[index]!;
+        if (from !== one.sequence) cache.copySequence({ from, to: one.sequence });
+      }
+      for (const [index, one] of running.entries()) {
+        const row = rows.indexOf(computed[index]!);
         const own = logits.subarray(row * model.vocabularySize, (row + 1) * model.vocabularySize);
         const token = sampleToken(own, sampling, drawUniform(key, one));
         one.tokens.push(token);
@@ -166,6 +173,7 @@ export async function* generate<Cache extends KeyValueCache>(
         yield { sequence: one.sequence, token, logProbability: logProbability(own, token), finishReason };
       }
       running = next;
+      computed = next;
       // lets signals, timers and metrics run
       await setImmediate();
     }
@@ -182,6 +190,16 @@ export async function* generate<Cache extends KeyValueCache>(
     one.pending = Int32Array.from(lastHalf(model, one.tokens));
     return undefined;
   }
+}
+
+/** Returns, for each sequence, the first one that has the same tokens. */
+function firstOfEqualTexts(sequences: readonly Running[]): readonly Running[] {
+  const first = new Map<string, Running>();
+  return sequences.map((one) => {
+    const text = one.pending.join();
+    if (!first.has(text)) first.set(text, one);
+    return first.get(text)!;
+  });
 }
 
 /**

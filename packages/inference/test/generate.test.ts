@@ -60,6 +60,32 @@ describe('generate', () => {
     model.dispose();
   });
 
+  it('computes equal prompts once, and continues each as if it were alone', async () => {
+    const model = new AttentionModel();
+    const options = { model, maxNewTokens: 9, seed: 4, sampling: { temperature: 1 } };
+    const equal = [
+      [1, 2, 3, 4, 5],
+      [6, 7],
+      [1, 2, 3, 4, 5],
+      [1, 2, 3, 4, 5],
+      [6, 7],
+    ];
+    const sequences: number[] = [];
+    const { forward } = model;
+    model.forward = (call) => {
+      sequences.push(call.sequences.length);
+      return forward.call(model, call);
+    };
+    const together = await generateAll({ ...options, prompts: equal });
+    expect(sequences).toEqual([2, ...new Array<number>(8).fill(5)]);
+    model.forward = forward;
+    for (const [index, prompt] of equal.entries()) {
+      const [alone] = await generateAll({ ...options, prompts: [prompt], sampleNumbers: [index] });
+      expect(together[index]).toEqual(alone);
+    }
+    model.dispose();
+  });
+
   it('draws independent tokens of the right frequencies', async () => {
     const probabilities = [0.4, 0.3, 0.2, 0.1];
     const logits = Float32Array.from(probabilities, Math.log);
@@ -67,7 +93,13 @@ describe('generate', () => {
     const model: CausalLanguageModel = {
       vocabularySize: 4,
       maximumContext: numTokens + 1,
-      newCache: ({ batchSize, capacity }) => ({ batchSize, capacity, lengths: [0], dispose: () => {} }),
+      newCache: ({ batchSize, capacity }) => ({
+        batchSize,
+        capacity,
+        lengths: [0],
+        copySequence: () => {},
+        dispose: () => {},
+      }),
       forward: () => logits,
       tokenLosses: () => new Float32Array(),
     };

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { checkGeneration } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
-import { generate, numTokensKept, TextStream } from '@mtl/inference';
+import { type FinishReason, generate, numTokensKept, TextStream } from '@mtl/inference';
 import type { LoadedGpt } from '@mtl/runs';
 import { defaultSampling } from '@mtl/runs/internal';
 import type { Command } from 'commander';
@@ -49,7 +49,12 @@ export function generateCommand(): Command {
     .argument(...modelOperand)
     .option('--prompt <text>', 'The text to continue. [a new text]')
     .option('--prompt-file <file>', 'A file that holds it, without its last line break.')
-    .addOption(countOption('--num-samples <n>', 'Continuations, one after the other.').default(1))
+    .addOption(
+      countOption(
+        '--num-samples <n>',
+        'Continuations, computed together and written one after the other.',
+      ).default(1),
+    )
     .addOption(countOption('--max-new-tokens <n>', 'Maximum number of tokens to add.').default(100));
   return addSamplingFlags(command, defaultSampling)
     .option('--json', 'Prints JSON, one object per sample.')
@@ -82,13 +87,7 @@ async function continueTexts(options: {
   try {
     if (sharing.isFirst) warnOfLongPrompt(encodedPrompt(prompt, loaded).length, loaded);
     const started = performance.now();
-    let numTokens = 0;
-    for (let sample = 0; sample < flags.numSamples; sample++) {
-      if (flags.json !== true && flags.numSamples > 1) {
-        write(`${sample === 0 ? '' : '\n'}--- sample ${sample + 1} of ${flags.numSamples}\n`);
-      }
-      numTokens += await continueText({ flags, prompt, loaded, sample, write });
-    }
+    const numTokens = await writeSamples({ flags, prompt, loaded, write });
     if (!sharing.isFirst || process.stderr.isTTY !== true || flags.json === true) return;
     const seconds = (performance.now() - started) / 1000;
     process.stderr.write(`\n${numTokens} tokens, ${(numTokens / seconds).toFixed(1)} a second\n`);
@@ -135,49 +134,101 @@ function warnOfLongPrompt(numTokens: number, { model }: LoadedGpt): void {
   );
 }
 
-/** Writes one continuation; returns the number of its tokens. */
-async function continueText(options: {
+/** The most samples that are computed together: each has keys and values of its own in memory. */
+const mostSamplesAtOnce = 16;
+
+interface WriteSamplesOptions {
   readonly flags: GenerateFlags;
   readonly prompt: string;
   readonly loaded: LoadedGpt;
-  readonly sample: number;
   readonly write: (text: string) => void;
-}): Promise<number> {
-  const { flags, prompt, loaded, sample, write } = options;
+}
+
+/**
+ * Writes the samples in order, and computes them together: the first unfinished sample is written as its
+ * tokens come, the others when it is their turn. Returns the number of tokens.
+ */
+async function writeSamples(options: WriteSamplesOptions): Promise<number> {
+  const { flags, prompt, loaded } = options;
   const tokenizer = requiredTokenizer(loaded);
   const encoded = encodedPrompt(prompt, loaded);
-  const ends = new Set(loaded.endTokens);
-  const text = new TextStream((tokens) => tokenizer.decode(tokens));
-  const chunks: string[] = [];
-  const tokens: number[] = [];
-  const emit = (chunk: string): void => {
-    if (flags.json === true) chunks.push(chunk);
-    else write(chunk);
-  };
-  if (flags.json !== true) write(prompt);
-  let reason: string | undefined;
-  const { seed, maxNewTokens } = flags;
-  for await (const { token, finishReason } of generate({
-    model: loaded.model,
-    // an empty prompt is the end of another text, after which a new text begins
-    prompts: [encoded.length === 0 ? [loaded.endTokens[0] ?? tokenizer.eod] : encoded],
-    maxNewTokens,
-    sampling: chooseSampling(flags),
-    seed,
-    sampleNumbers: [sample],
-    stopTokens: loaded.endTokens,
-    whenContextIsFull: 'slide',
-  })) {
-    tokens.push(token);
-    reason = finishReason;
-    if (!ends.has(token)) emit(text.push(token));
+  // an empty prompt is the end of another text, after which a new text begins
+  const tokens = encoded.length === 0 ? [loaded.endTokens[0] ?? tokenizer.eod] : encoded;
+  let numTokens = 0;
+  for (let first = 0; first < flags.numSamples; first += mostSamplesAtOnce) {
+    const length = Math.min(mostSamplesAtOnce, flags.numSamples - first);
+    const sampleNumbers = Array.from({ length }, (_, index) => first + index);
+    const samples = sampleNumbers.map((number) => new WrittenSample(number, options));
+    let turn = 0;
+    samples[0]!.begin();
+    for await (const { sequence, token, finishReason } of generate({
+      model: loaded.model,
+      prompts: sampleNumbers.map(() => tokens),
+      maxNewTokens: flags.maxNewTokens,
+      sampling: chooseSampling(flags),
+      seed: flags.seed,
+      sampleNumbers,
+      stopTokens: loaded.endTokens,
+      whenContextIsFull: 'slide',
+    })) {
+      numTokens += 1;
+      samples[sequence]!.add(token, finishReason);
+      while (samples[turn]?.isFinished === true) samples[++turn]?.begin();
+    }
   }
-  emit(text.end());
-  if (flags.json === true) {
-    const result = { sample, prompt, text: chunks.join(''), tokens, finishReason: reason };
-    write(`${JSON.stringify(result)}\n`);
-  } else {
-    write('\n');
+  return numTokens;
+}
+
+/** One of the samples of a prompt: it keeps its text until it begins, and then writes it as it comes. */
+class WrittenSample {
+  readonly #number: number;
+  readonly #options: WriteSamplesOptions;
+  readonly #text: TextStream;
+  readonly #tokens: number[] = [];
+  #completion = '';
+  /** The part of the completion that is written. */
+  #numWritten = 0;
+  #hasBegun = false;
+  #finishReason: FinishReason | undefined;
+
+  constructor(number: number, options: WriteSamplesOptions) {
+    this.#number = number;
+    this.#options = options;
+    const tokenizer = requiredTokenizer(options.loaded);
+    this.#text = new TextStream((tokens) => tokenizer.decode(tokens));
   }
-  return tokens.length;
+
+  get isFinished(): boolean {
+    return this.#finishReason !== undefined;
+  }
+
+  /** Writes what the sample has so far; from here on it writes each token. */
+  begin(): void {
+    const { flags, prompt, write } = this.#options;
+    this.#hasBegun = true;
+    if (flags.json !== true && flags.numSamples > 1)
+      write(`${this.#number === 0 ? '' : '\n'}--- sample ${this.#number + 1} of ${flags.numSamples}\n`);
+    if (flags.json !== true) write(prompt);
+    this.#write();
+  }
+
+  add(token: number, finishReason: FinishReason | undefined): void {
+    this.#tokens.push(token);
+    if (!this.#options.loaded.endTokens.includes(token)) this.#completion += this.#text.push(token);
+    if (finishReason !== undefined) this.#completion += this.#text.end();
+    this.#finishReason = finishReason;
+    if (this.#hasBegun) this.#write();
+  }
+
+  #write(): void {
+    const { flags, prompt, write } = this.#options;
+    if (flags.json !== true) {
+      write(this.#completion.slice(this.#numWritten));
+      this.#numWritten = this.#completion.length;
+      if (this.isFinished) write('\n');
+    } else if (this.isFinished) {
+      const [sample, tokens, finishReason] = [this.#number, this.#tokens, this.#finishReason];
+      write(`${JSON.stringify({ sample, prompt, text: this.#completion, tokens, finishReason })}\n`);
+    }
+  }
 }

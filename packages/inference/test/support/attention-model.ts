@@ -2,6 +2,7 @@ import { siteKey } from '@mtl/autograd';
 import {
   attentionCachedForward,
   attentionForward,
+  cast,
   type DType,
   embeddingForward,
   matmul,
@@ -59,13 +60,21 @@ export class AttentionModel implements CausalLanguageModel<Slots> {
     const shape = [batchSize, heads, capacity, headSize];
     const keys = Tensor.empty({ shape, dtype: this.#dtype });
     const values = Tensor.empty({ shape, dtype: this.#dtype });
+    const lengths = new Array<number>(batchSize).fill(0);
+    const texts: number[][] = Array.from({ length: batchSize }, () => []);
     return {
       batchSize,
       capacity,
-      lengths: new Array<number>(batchSize).fill(0),
+      lengths,
       keys,
       values,
-      texts: Array.from({ length: batchSize }, () => []),
+      texts,
+      copySequence: ({ from, to }) => {
+        for (const cache of [keys, values])
+          cast({ output: cache.rows(to, to + 1), input: cache.rows(from, from + 1) });
+        lengths[to] = lengths[from]!;
+        texts[to] = [...texts[from]!];
+      },
       dispose: () => {
         keys.dispose();
         values.dispose();

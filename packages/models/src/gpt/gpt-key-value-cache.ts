@@ -108,6 +108,27 @@ export class GptKeyValueCache {
     });
   }
 
+  /**
+   * Copies the keys and values of the sequence in slot `from` to slot `to`, and its length. Rows that layers
+   * with a window no longer have are missing in both.
+   */
+  copySequence({ from, to }: { readonly from: number; readonly to: number }): void {
+    const length = this.lengths[from]!;
+    tidy(() => {
+      for (const layer of this.#layers) {
+        const numRows = length - layer.firsts[from]!;
+        for (const tensor of [this.#keys, this.#values]) {
+          const [input, output] = [from, to].map((slot) =>
+            firstRows(this.#slot(tensor, layer, slot), numRows),
+          );
+          if (numRows > 0) cast({ input: input!, output: output! });
+        }
+        layer.firsts[to] = layer.firsts[from]!;
+      }
+    });
+    this.lengths[to] = length;
+  }
+
   #slot(tensor: Tensor, { start, slotShape }: LayerSlots, slot: number): Tensor {
     return tensor.view({ offset: start + slot * countElements(slotShape), shape: slotShape });
   }
@@ -140,6 +161,12 @@ interface LayerSlots {
   readonly windowSize: number;
   /** For each sequence: the position of its first row. */
   readonly firsts: number[];
+}
+
+/** Returns the first rows of a cache [1, G, rows, D] as [G, numRows, D]. */
+function firstRows(cache: Tensor, numRows: number): Tensor {
+  const [, numGroups, rows, headSize] = cache.shape as readonly [number, number, number, number];
+  return cache.strided({ shape: [numGroups, numRows, headSize], strides: [rows * headSize, headSize, 1] });
 }
 
 /** Moves the last rows of a full cache [1, G, rows, D] to its front. They are at most half of it. */
