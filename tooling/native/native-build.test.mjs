@@ -104,7 +104,7 @@ exec c++ "$@"
       return /^MTL_INSTRUCTION_SETS:[A-Z]+=(.*)$/m.exec(cache)?.[1];
     };
     const machine = buildSets('machine');
-    expect(['plain', 'avx2', 'avx512']).toContain(machine);
+    expect(['amx', 'avx512', 'avx2', 'sse4', 'plain']).toContain(machine);
     expect(buildSets('machine')).toBe(machine);
     expect(buildSets('')).toBe('all');
     expect(buildSets('machine')).toBe('all');

@@ -11,13 +11,14 @@
 #include <immintrin.h>
 #endif
 
+#include "backends/cpu/instruction_sets.h"
 #include "backends/cpu/threads.h"
 #include "core/op_registry.h"
 
 // MTL_REGISTER_CPU(op, kernel) or, for a kernel with scratch memory, MTL_REGISTER_CPU(op, kernel, scratch).
 #define MTL_REGISTER_CPU(op, ...)                                                                           \
   static const ::mtl::CpuKernelRegistration MTL_CONCATENATE(cpu_registration_, __LINE__)(                   \
-      op, static_cast<::mtl::InstructionSet>(MTL_ISA_LEVEL), __VA_ARGS__)
+      op, ::mtl::find_instruction_set(MTL_STRINGIFY(MTL_ISA)), __VA_ARGS__)
 
 namespace mtl {
 namespace {

@@ -1,0 +1,26 @@
+# The instruction sets that CPU kernels are compiled for, the preferred one first: the first set that a machine
+# supports computes there. CMake compiles by this list, instruction_sets.cc chooses by it, and
+# tooling/native/instruction-sets.mjs finds the set of the machine that compiles.
+#
+#   instruction_set(name [PROCESSOR regex] [EXTENDS set] [NEEDS features] [PERMISSION function] [OPTIONS options]
+#                   [KERNELS files])
+#
+#   name        isa/<name>.h has its vectors
+#   PROCESSOR   CMAKE_SYSTEM_PROCESSOR of the machines that may have it; by default all
+#   EXTENDS     a later set of this list: its features and options are added, and its kernels compute what this set
+#               has no kernel for
+#   NEEDS       features of the processor, as __builtin_cpu_supports names them
+#   PERMISSION  a function of instruction_sets.cc: whether the operating system lets the process use the set
+#   OPTIONS     of the compiler
+#   KERNELS     the files of simd/ that are compiled for it, without .cc; by default all
+
+instruction_set(avx512 PROCESSOR x86_64|AMD64
+                NEEDS avx512f avx512bw avx512vl avx512dq avx512bf16
+                OPTIONS -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mfma -mf16c -mprefer-vector-width=512
+                -DMTL_ISA_LEVEL=2)
+
+instruction_set(avx2 PROCESSOR x86_64|AMD64
+                NEEDS avx2 fma
+                OPTIONS -mavx2 -mfma -mf16c -DMTL_ISA_LEVEL=1)
+
+instruction_set(plain OPTIONS -DMTL_ISA_LEVEL=0)
