@@ -54,6 +54,11 @@ export function instructionSetsToCompile({ asked, configured, cpuinfo = readCpui
   return names.join(';');
 }
 
+/** Returns the names of all instruction sets, the preferred one first. */
+export function instructionSetNames() {
+  return readList().map(({ name }) => name);
+}
+
 /** Reads the list; undefined for an installed package without CPU kernels. */
 function readList() {
   const path = lists.find((each) => existsSync(each));

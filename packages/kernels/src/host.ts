@@ -22,10 +22,10 @@ export interface HostInformation {
    */
   readonly instructionSet: InstructionSet;
   /**
-   * True if the processor multiplies matrices of bfloat16 in tiles (AMX); the kernels of `avx512` then use
-   * tiles.
+   * True if the kernels of `instructionSet` multiply bfloat16 with instructions of the processor, faster than
+   * float32.
    */
-  readonly hasAmx: boolean;
+  readonly multipliesBfloat16: boolean;
   /** The version of oneDNN; `none` in builds without oneDNN. */
   readonly onednnVersion: string;
   /** The file that the native addon was loaded from. */

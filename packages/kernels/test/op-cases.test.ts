@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { reportInstructionSet } from '@mtl/tooling/report-instruction-set';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -31,7 +30,6 @@ afterAll(() => {
   expect(numLiveTensors()).toBe(0);
 });
 
-const hasAmx = / amx_bf16( |$)/m.test(readFileSync('/proc/cpuinfo', 'utf8'));
 const available = hostInformation().usableInstructionSets;
 
 const useKernels = (level: InstructionSet): WayToCompute => ({
@@ -76,8 +74,6 @@ function dtypesOfRun(opCase: OpCase): readonly DType[] {
 describe(`kernels of ${available.join(', ')} agree with the reference`, () => {
   beforeAll(() => {
     for (const level of available) reportInstructionSet(level);
-    // the matmuls with AMX are part of the kernels for AVX-512
-    if (available.includes('avx512') && hasAmx) reportInstructionSet('amx');
   });
   afterAll(() => setMatmulLibrary('faster'));
   for (const opCase of parityCases) {

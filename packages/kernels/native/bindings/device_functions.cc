@@ -111,7 +111,7 @@ Napi::Value host(const Napi::CallbackInfo& info) {
   result.Set("usableInstructionSets", usable);
   result.Set("detectedInstructionSet", detected_instruction_set().name);
   result.Set("instructionSet", active_instruction_set().name);
-  result.Set("hasAmx", has_amx());
+  result.Set("multipliesBfloat16", multiplies_bfloat16(active_instruction_set()));
   result.Set("onednnVersion", onednn_version());
   return result;
 }

@@ -135,7 +135,7 @@ export interface KernelsAddon {
     usableInstructionSets: string[];
     detectedInstructionSet: string;
     instructionSet: string;
-    hasAmx: boolean;
+    multipliesBfloat16: boolean;
     onednnVersion: string;
   };
 }

@@ -33,7 +33,7 @@ describe('loadAddon', () => {
 });
 
 describe('requireInstructionSet', () => {
-  const host = { numThreads: 1, hasAmx: false, onednnVersion: '3.7.2' } as const;
+  const host = { numThreads: 1, multipliesBfloat16: false, onednnVersion: '3.7.2' } as const;
 
   it('accepts kernels that run here, also of a set that is not the preferred one', () => {
     const compiled = { ...host, compiledInstructionSets: ['avx2'], usableInstructionSets: ['avx2'] };

@@ -1,8 +1,5 @@
 #include "backends/cpu/cpu_backend.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <cstring>
 
 #include "backends/cpu/instruction_sets.h"
@@ -68,17 +65,6 @@ ScratchFunction cpu_scratch_of(const char* op) { return cpu_kernel_of(op).scratc
 const Backend* reference_backend() {
   static const Backend backend = host_backend(DeviceKind::kReference, "reference", find_reference_kernel);
   return &backend;
-}
-
-bool has_amx() {
-#if defined(__x86_64__)
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA
-  static const bool usable = __builtin_cpu_supports("amx-bf16") &&
-                             syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  return usable;
-#else
-  return false;
-#endif
 }
 
 MatmulLibrary matmul_library() { return chosen_library; }

@@ -14,10 +14,6 @@ const Backend* reference_backend();
 // none.
 ScratchFunction cpu_scratch_of(const char* op);
 
-// Tells whether the processor has tiles of Intel's Advanced Matrix Extensions for bfloat16, and the system
-// lets this process use them.
-bool has_amx();
-
 // Selects the library for matmuls that both our kernels and oneDNN support.
 enum class MatmulLibrary : int { kFaster = 0, kOwn = 1, kOneDnn = 2 };
 MatmulLibrary matmul_library();

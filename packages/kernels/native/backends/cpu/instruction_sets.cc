@@ -27,6 +27,8 @@ constexpr InstructionSet kSets[] = {
 #include "instruction_set_rows.inc"
 };
 
+bool has_bfloat16_pairs[sizeof kSets / sizeof *kSets];
+
 template <typename Accepts>
 const InstructionSet& preferred(const Accepts& accepts) {
   const InstructionSet* set = instruction_sets().begin();
@@ -61,6 +63,12 @@ const InstructionSet* find_instruction_set(const char* name) {
 const InstructionSet& detected_instruction_set() {
   return preferred([](const InstructionSet& each) { return each.is_supported(); });
 }
+
+InstructionSetFacts::InstructionSetFacts(const char* name, bool has_pairs) {
+  has_bfloat16_pairs[find_instruction_set(name) - kSets] = has_pairs;
+}
+
+bool multiplies_bfloat16(const InstructionSet& set) { return has_bfloat16_pairs[&set - kSets]; }
 
 const InstructionSet& active_instruction_set() { return *chosen(); }
 

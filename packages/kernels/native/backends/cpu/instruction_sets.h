@@ -36,6 +36,14 @@ const InstructionSet& detected_instruction_set();
 // then.
 const InstructionSet& active_instruction_set();
 
+// Tells whether the kernels of a set multiply bfloat16 with instructions of the processor, faster than float32.
+bool multiplies_bfloat16(const InstructionSet& set);
+
+// What the kernels of a set say about it.
+struct InstructionSetFacts {
+  InstructionSetFacts(const char* name, bool has_bfloat16_pairs);
+};
+
 // Selects another set; rejects a set that is unknown, or that the machine or the build does not have.
 Status set_instruction_set(const char* name);
 

@@ -14,13 +14,17 @@
 #   OPTIONS     of the compiler
 #   KERNELS     the files of simd/ that are compiled for it, without .cc; by default all
 
+instruction_set(amx PROCESSOR x86_64|AMD64 EXTENDS avx512
+                NEEDS amx-tile amx-bf16
+                PERMISSION may_use_tiles
+                KERNELS attention_backward attention_forward facts grouped_matmul matmul)
+
 instruction_set(avx512 PROCESSOR x86_64|AMD64
                 NEEDS avx512f avx512bw avx512vl avx512dq avx512bf16
-                OPTIONS -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mfma -mf16c -mprefer-vector-width=512
-                -DMTL_ISA_LEVEL=2)
+                OPTIONS -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mfma -mf16c -mprefer-vector-width=512)
 
 instruction_set(avx2 PROCESSOR x86_64|AMD64
                 NEEDS avx2 fma
-                OPTIONS -mavx2 -mfma -mf16c -DMTL_ISA_LEVEL=1)
+                OPTIONS -mavx2 -mfma -mf16c)
 
-instruction_set(plain OPTIONS -DMTL_ISA_LEVEL=0)
+instruction_set(plain)

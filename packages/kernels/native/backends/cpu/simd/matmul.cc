@@ -29,18 +29,18 @@ struct OwnMatmuls {
 // 4 and Zen 5 (AVX-512) and Sapphire Rapids (AMX); oneDNN is 2.6.3. With AMX the right operand's packing
 // costs more than tiles gain for few rows.
 OwnMatmuls own_matmuls(DType dtype) {
-  if (MTL_ISA_LEVEL < 2) return {kNone, kNone};
+  if (!kHasBfloat16Pairs) return {kNone, kNone};
   if (dtype == DType::kFloat32) return {kLarge, kNone};
-  if (has_amx()) return {{512, 1, 1, 1}, {512, 64, 1, 1}};
+  if (kHasTiles) return {{512, 1, 1, 1}, {512, 64, 1, 1}};
   return {kLarge, kLarge};
 }
 
-// Tells whether oneDNN computes a matmul. It never computes float16, nor bfloat16 without AVX-512, even if it
-// is the selected library.
+// Tells whether oneDNN computes a matmul. It never computes float16, nor bfloat16 where the instruction set has
+// no products of its pairs, even if it is the selected library.
 bool onednn_is_chosen(const MatmulProblem& p) {
   const bool is_float32 = p.input_dtype == DType::kFloat32;
   if (!onednn_is_built()) return false;
-  if (!is_float32 && (p.input_dtype == DType::kFloat16 || MTL_ISA_LEVEL < 2)) return false;
+  if (!is_float32 && (p.input_dtype == DType::kFloat16 || !kHasBfloat16Pairs)) return false;
   if (matmul_library() != MatmulLibrary::kFaster) return matmul_library() == MatmulLibrary::kOneDnn;
   const OwnMatmuls own = own_matmuls(p.input_dtype);
   return !(p.transpose_left ? own.transposed_left : own.plain_left).contains(p);
