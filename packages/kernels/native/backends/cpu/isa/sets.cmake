@@ -27,4 +27,8 @@ instruction_set(avx2 PROCESSOR x86_64|AMD64
                 NEEDS avx2 fma
                 OPTIONS -mavx2 -mfma -mf16c)
 
+instruction_set(sse4 PROCESSOR x86_64|AMD64
+                NEEDS sse4.1
+                OPTIONS -msse4.1)
+
 instruction_set(plain)
