@@ -9,7 +9,8 @@ import { parseInstructionSets } from '../native/instruction-sets.mjs';
 const cpu = fileURLToPath(new URL('../../packages/kernels/native/backends/cpu/', import.meta.url));
 
 /** Macros, headers, types and functions by which the compiler names an instruction set. */
-const names = /MTL_ISA_LEVEL|__(?:AVX|AMX|SSE|FMA|F16C|ARM|aarch64|wasm)|\w+mmintrin\.h|arm_\w+\.h|\b_mm\w*_|\b__m\d+|__asm__/;
+const names =
+  /MTL_ISA_LEVEL|__(?:AVX|AMX|SSE|FMA|F16C|ARM|aarch64|wasm)|\w+mmintrin\.h|arm_\w+\.h|\b_mm\w*_|\b__m\d+|__asm__/;
 
 const linesWith = (text) => text.split('\n').filter((line) => names.test(line));
 

@@ -9,16 +9,20 @@ const lists = [
 const processors = { x64: 'x86_64', arm64: 'aarch64' };
 
 /**
- * Returns the instruction sets of the list that CMake compiles by, the preferred one first: the names, the set
- * that each extends (`base`), and the processor and the features that each needs.
+ * Returns the instruction sets of the list that CMake compiles by, the preferred one first: the names, the
+ * set that each extends (`base`), and the processor and the features that each needs.
  */
 export function parseInstructionSets(text) {
   return [...text.matchAll(/^instruction_set\((\w+)([^)]*)\)/gm)].map(([, name, row]) => {
     const values = {};
     let key;
     for (const word of row.split(/\s+/).filter((each) => each !== '')) {
-      if (/^[A-Z]+$/.test(word)) values[(key = word)] = [];
-      else values[key].push(word);
+      if (/^[A-Z]+$/.test(word)) {
+        key = word;
+        values[key] = [];
+      } else {
+        values[key].push(word);
+      }
     }
     const { PROCESSOR: [processor] = ['.*'], EXTENDS: [base] = [], NEEDS: needs = [] } = values;
     return { name, base, processor, needs };
@@ -29,7 +33,10 @@ export function parseInstructionSets(text) {
 const withoutSigns = (feature) => feature.replace(/[-_.]/g, '');
 
 /** Returns the preferred instruction set of the machine that a /proc/cpuinfo describes. */
-export function chooseInstructionSet(cpuinfo, { sets = readList(), processor = processors[process.arch] } = {}) {
+export function chooseInstructionSet(
+  cpuinfo,
+  { sets = readList(), processor = processors[process.arch] } = {},
+) {
   const flags = /^(?:flags|Features)\s*:(.*)$/m.exec(cpuinfo)?.[1].trim().split(/\s+/) ?? [];
   const has = new Set(flags.map(withoutSigns));
   const find = (name) => sets.find((set) => set.name === name);

@@ -56,7 +56,6 @@ function wordOfColumn({ key, row, sample }: Site, column: number): number {
   return philox([counter, row, sample % 2 ** 32, high], key)[Math.floor(column / 16) % 4]!;
 }
 
-
 afterAll(() => {
   setInstructionSet(hostInformation().detectedInstructionSet);
   expect(numLiveTensors()).toBe(0);

@@ -372,7 +372,6 @@ afterAll(() => {
   expect(numLiveTensors()).toBe(0);
 });
 
-
 describe.each(hostInformation().usableInstructionSets)('%s kernels give what PyTorch gives', (level) => {
   beforeAll(() => setInstructionSet(level));
   it.each(cases.map((fixture) => [`${fixture.name} ${fixture.dtype}`, fixture] as const))(

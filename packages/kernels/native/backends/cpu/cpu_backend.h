@@ -1,5 +1,5 @@
-// The two backends on host memory: `cpu` uses the kernels of the active instruction set (instruction_sets.h); `reference` is the
-// oracle that tests compare with.
+// The two backends on host memory: `cpu` uses the kernels of the active instruction set (instruction_sets.h);
+// `reference` is the oracle that tests compare with.
 #pragma once
 
 #include "core/backend.h"

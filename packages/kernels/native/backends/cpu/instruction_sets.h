@@ -36,10 +36,11 @@ const InstructionSet& detected_instruction_set();
 // then.
 const InstructionSet& active_instruction_set();
 
-// Tells whether the kernels of a set multiply bfloat16 with instructions of the processor, faster than float32.
+// Tells whether the kernels of a set multiply bfloat16 with instructions of the processor, faster than
+// float32.
 bool multiplies_bfloat16(const InstructionSet& set);
 
-// What the kernels of a set say about it.
+// The facts of a set that its kernels report.
 struct InstructionSetFacts {
   InstructionSetFacts(const char* name, bool has_bfloat16_pairs);
 };

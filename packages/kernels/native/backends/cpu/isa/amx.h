@@ -1,5 +1,5 @@
-// AVX-512 and the tiles of Intel's Advanced Matrix Extensions: eight registers of 16 rows of 64 bytes, and the
-// product of two bfloat16 tiles in float32.
+// AVX-512 and the tiles of Intel's Advanced Matrix Extensions: eight registers of 16 rows of 64 bytes, and
+// the product of two bfloat16 tiles in float32.
 #pragma once
 
 #include "backends/cpu/isa/avx512_vectors.h"

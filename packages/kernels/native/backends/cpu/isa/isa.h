@@ -59,14 +59,14 @@ MTL_REQUIRE(VFloat, minimum(VFloat{}, VFloat{}));
 // Returns the square root, correctly rounded.
 MTL_REQUIRE(VFloat, square_root(VFloat{}));
 
-// Rounds x, at most 127, to the nearest integer n (`value` of the Power), and multiplies by 2^n. x is at least
-// -160 if kScalesGradually, otherwise -126.
+// Rounds x, at most 127, to the nearest integer n (`value` of the Power), and multiplies by 2^n. x is at
+// least -160 if kScalesGradually, otherwise -126.
 MTL_REQUIRE(Power, nearest_power(VFloat{}));
 MTL_REQUIRE(VFloat, nearest_power(VFloat{}).value);
 MTL_REQUIRE(VFloat, times_power(VFloat{}, Power{}));
 
-// Returns the sum of all lanes, in this order: the upper half of the lanes is added to the lower half until one
-// lane is left.
+// Returns the sum of all lanes, in this order: the upper half of the lanes is added to the lower half until
+// one lane is left.
 MTL_REQUIRE(float, sum(VFloat{}));
 
 // Returns the largest lane; any number, or NaN, if a lane is NaN.

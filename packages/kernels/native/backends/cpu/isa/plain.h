@@ -1,5 +1,5 @@
-// Any processor: 128-bit vectors of the compiler. The set to start from for a processor whose vectors have 128
-// bits: replace the using-declarations of functions for which it has instructions.
+// Vectors of 128 bits for any processor, by the compiler. A set for another processor with such vectors starts
+// as a copy: instructions replace the using-declarations.
 #pragma once
 
 namespace mtl {

@@ -1,5 +1,5 @@
-// The functions of an instruction set (isa.h), on the compiler's vector extensions: for any number of lanes and
-// any processor. An instruction set takes a function from here, with a using-declaration, where it has no
+// The functions of an instruction set (isa.h), on the compiler's vector extensions: for any number of lanes
+// and any processor. An instruction set takes a function from here, with a using-declaration, where it has no
 // faster instructions.
 #pragma once
 

@@ -94,8 +94,8 @@ void pack_columns_as_rows(Word* packed, Matrix<T> matrix) {
   }
 }
 
-// Calls `body` with two null pointers whose types are the fastest arithmetic of the instruction set and the C++
-// type of `dtype`.
+// Calls `body` with two null pointers whose types are the fastest arithmetic of the instruction set and the
+// C++ type of `dtype`.
 template <typename Body>
 MTL_INLINE Status for_gemm(DType dtype, const Body& body) {
   if constexpr (kHasTiles) {

@@ -1,8 +1,9 @@
 // Small matmuls for attention on packed tiles that stay in a core's cache.
 //
 // Operands are arrays of 32-bit words. With float32 arithmetic a word is one float; with bfloat16 arithmetic
-// (where the instruction set multiplies pairs) it is a pair of neighbours along the summed dimension, which one instruction multiplies and adds.
-// The strides are parameters, so that one matmul kernel serves both arithmetics and transposed left operands:
+// (where the instruction set multiplies pairs) it is a pair of neighbours along the summed dimension, which
+// one instruction multiplies and adds. The strides are parameters, so that one matmul kernel serves both
+// arithmetics and transposed left operands:
 //
 //   sum[row, column] += for all steps:
 //                       left[row * left_row + step * left_step] * right[step * right_stride + column]

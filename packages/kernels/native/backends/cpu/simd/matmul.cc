@@ -35,8 +35,8 @@ OwnMatmuls own_matmuls(DType dtype) {
   return {kLarge, kLarge};
 }
 
-// Tells whether oneDNN computes a matmul. It never computes float16, nor bfloat16 where the instruction set has
-// no products of its pairs, even if it is the selected library.
+// Tells whether oneDNN computes a matmul. It never computes float16, nor bfloat16 where the instruction set
+// has no products of its pairs, even if it is the selected library.
 bool onednn_is_chosen(const MatmulProblem& p) {
   const bool is_float32 = p.input_dtype == DType::kFloat32;
   if (!onednn_is_built()) return false;

@@ -1,4 +1,4 @@
-// What all CPU kernels share: loads and stores of every dtype, and functions of vectors, from the facts and
+// Loads and stores of every dtype and functions of vectors, which all CPU kernels share: from the facts and
 // functions of an instruction set (isa/isa.h).
 #pragma once
 
