@@ -1,5 +1,5 @@
-// Vectors of 128 bits for any processor, by the compiler. A set for another processor with such vectors starts
-// as a copy: instructions replace the using-declarations.
+// Vectors of 128 bits for any processor, by the compiler. A set for another processor with such vectors
+// starts as a copy: instructions replace the using-declarations.
 #pragma once
 
 namespace mtl {
