@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { missingEngines } from '../checks/required-engines.mjs';
 import { readSkipReasons, skipsByReason, textOfSkips } from '../checks/skip-reasons.mjs';
+import { instructionSetNames } from '../native/instruction-sets.mjs';
 import { numSuitesLeft } from '../vitest/slow-suites.mjs';
 import { answerHelp } from './answer-help.mjs';
 import { bootstrap, ensurePackages, root, toolEnvironment } from './bootstrap.mjs';
@@ -96,7 +97,7 @@ writeFileSync(join(root, skipList), `${skipped.join('\n')}\n`);
 console.log(`\nengines used: ${numByEngine.join(', ') || 'none'}`);
 const [haveRun, neverRan] = [true, false].map(
   (isWanted) =>
-    ['plain', 'avx2', 'avx512', 'amx']
+    instructionSetNames()
       .filter((name) => instructionSets.includes(name) === isWanted)
       .join(', ') || 'none',
 );

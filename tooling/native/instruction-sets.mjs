@@ -1,31 +1,75 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/** The list in the package that is built, and in a checkout. */
+const lists = [
+  'native/backends/cpu/isa/sets.cmake',
+  fileURLToPath(new URL('../../packages/kernels/native/backends/cpu/isa/sets.cmake', import.meta.url)),
+];
+const processors = { x64: 'x86_64', arm64: 'aarch64' };
 
 /**
- * Worst first, with the flags of /proc/cpuinfo that the kernels of each need (backends/cpu/cpu_backend.cc).
+ * Returns the instruction sets of the list that CMake compiles by, the preferred one first: the names, the
+ * set that each extends (`base`), and the processor and the features that each needs.
  */
-const instructionSets = {
-  plain: [],
-  avx2: ['avx2', 'fma'],
-  avx512: ['avx512f', 'avx512bw', 'avx512vl', 'avx512dq', 'avx512_bf16'],
-};
-const names = Object.keys(instructionSets);
+export function parseInstructionSets(text) {
+  return [...text.matchAll(/^instruction_set\((\w+)([^)]*)\)/gm)].map(([, name, row]) => {
+    const values = {};
+    let key;
+    for (const word of row.split(/\s+/).filter((each) => each !== '')) {
+      if (/^[A-Z]+$/.test(word)) {
+        key = word;
+        values[key] = [];
+      } else {
+        values[key].push(word);
+      }
+    }
+    const { PROCESSOR: [processor] = ['.*'], EXTENDS: [base] = [], NEEDS: needs = [] } = values;
+    return { name, base, processor, needs };
+  });
+}
 
-/** Returns the best instruction set of the machine that a /proc/cpuinfo describes. */
-export function chooseInstructionSet(cpuinfo) {
-  const flags = new Set(/^flags\s*:(.*)$/m.exec(cpuinfo)?.[1].trim().split(/\s+/));
-  return names.findLast((name) => instructionSets[name].every((flag) => flags.has(flag)));
+/** Removes what GCC and Linux write differently in a feature's name: avx512bf16 and avx512_bf16. */
+const withoutSigns = (feature) => feature.replace(/[-_.]/g, '');
+
+/** Returns the preferred instruction set of the machine that a /proc/cpuinfo describes. */
+export function chooseInstructionSet(
+  cpuinfo,
+  { sets = readList(), processor = processors[process.arch] } = {},
+) {
+  const flags = /^(?:flags|Features)\s*:(.*)$/m.exec(cpuinfo)?.[1].trim().split(/\s+/) ?? [];
+  const has = new Set(flags.map(withoutSigns));
+  const find = (name) => sets.find((set) => set.name === name);
+  const isSupported = (set) =>
+    new RegExp(`^(${set.processor})$`).test(processor) &&
+    set.needs.every((feature) => has.has(withoutSigns(feature))) &&
+    (set.base === undefined || isSupported(find(set.base)));
+  return sets.find(isSupported).name;
 }
 
 /**
  * Returns what to compile kernels for, as CMake's MTL_INSTRUCTION_SETS. `asked` is `machine` where a training
  * run waits: only what this machine runs, next to what the build folder was configured for before
- * (`configured`;
- * undefined: it is new). Else all. A build that contains all keeps all.
+ * (`configured`; undefined: it is new). Else all. A build that contains all keeps all.
  */
 export function instructionSetsToCompile({ asked, configured, cpuinfo = readCpuinfo() }) {
   if (asked !== 'machine' || configured === 'all') return 'all';
-  const wanted = new Set([...(configured ?? '').split(';'), chooseInstructionSet(cpuinfo)]);
-  return names.filter((name) => wanted.has(name)).join(';');
+  const sets = readList();
+  if (sets === undefined) return 'all';
+  const wanted = new Set([...(configured ?? '').split(';'), chooseInstructionSet(cpuinfo, { sets })]);
+  const names = sets.map(({ name }) => name).filter((name) => wanted.has(name));
+  return names.join(';');
+}
+
+/** Returns the names of all instruction sets, the preferred one first. */
+export function instructionSetNames() {
+  return readList().map(({ name }) => name);
+}
+
+/** Reads the list; undefined for an installed package without CPU kernels. */
+function readList() {
+  const path = lists.find((each) => existsSync(each));
+  return path === undefined ? undefined : parseInstructionSets(readFileSync(path, 'utf8'));
 }
 
 function readCpuinfo() {

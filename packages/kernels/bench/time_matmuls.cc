@@ -2,7 +2,7 @@
 //   batch rows columns inner transpose_left transpose_right accumulate float32|bfloat16
 // Prints the seconds of one call of each. Operands have the layout and the memory that they have in training.
 // Consecutive calls use different operands, enough to exceed the caches.
-//   time_matmuls [plain|avx2|avx512] [all|library]   the kernels' instructions; oneDNN alone
+//   time_matmuls [best|NAME] [all|library]   the kernels' instruction set; oneDNN alone
 #include <chrono>
 #include <cstring>
 #include <iostream>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/instruction_sets.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/threads.h"
 #include "core/caching_allocator.h"
@@ -137,21 +138,18 @@ int serve(bool with_ours) {
   return 0;
 }
 
-const char* const kInstructionSets[] = {"plain", "avx2", "avx512"};
-
-// Returns the instruction set `name`, by default the best that the processor has.
-const char* choose_instruction_set(const std::string& name) {
-  for (int level = 0; level < 3; ++level) {
-    if (name == kInstructionSets[level]) discard(set_instruction_set(static_cast<InstructionSet>(level)));
-  }
-  return kInstructionSets[static_cast<int>(active_instruction_set())];
-}
-
 }  // namespace
 }  // namespace mtl
 
 int main(int count, char** arguments) {
-  const char* const instructions = mtl::choose_instruction_set(count > 1 ? arguments[1] : "");
+  if (count > 1 && std::string(arguments[1]) != "best") {
+    const mtl::Status status = mtl::set_instruction_set(arguments[1]);
+    if (!status.ok()) {
+      std::cerr << status.message << std::endl;
+      return 2;
+    }
+  }
+  const char* const instructions = mtl::active_instruction_set().name;
   const bool with_ours = count < 3 || std::string(arguments[2]) != "library";
   std::cout << (with_ours ? std::string("kernels of ") + instructions + ", " : "") << "oneDNN " << mtl::onednn_version()
             << ", " << mtl::num_threads() << " threads" << std::endl;

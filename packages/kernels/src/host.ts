@@ -1,33 +1,31 @@
 import { UsageError } from '@mtl/errors';
 import { addon, addonPath, callNative } from './native/addon.js';
 
-/**
- * Instruction sets that the CPU kernels are compiled for, worst first. `avx512` includes bf16 dot products.
- */
-export const instructionSets = ['plain', 'avx2', 'avx512'] as const;
-
-export type InstructionSet = (typeof instructionSets)[number];
+/** The name of an instruction set that CPU kernels exist for: `plain`, `avx2`, ... (`hostInformation`). */
+export type InstructionSet = string;
 
 /** The processor, threads and libraries of the CPU backend. */
 export interface HostInformation {
   readonly numThreads: number;
-  /** The best instruction set of this machine. */
+  /** The preferred one of the instruction sets that this machine has. */
   readonly detectedInstructionSet: InstructionSet;
   /**
-   * The instruction sets that the kernels were compiled for. In a checkout, `npm run gpt-train` compiles for
-   * the machine's own instruction set.
+   * The instruction sets that the kernels were compiled for, the preferred one first. In a checkout, `npm run
+   * gpt-train` compiles for the machine's own instruction set.
    */
   readonly compiledInstructionSets: readonly InstructionSet[];
+  /** The compiled instruction sets that this machine has, the preferred one first. */
+  readonly usableInstructionSets: readonly InstructionSet[];
   /**
-   * The instruction set that kernels are selected for: the best that is detected and compiled, unless
-   * `setInstructionSet` lowered it.
+   * The instruction set that kernels are selected for: the first of the usable ones, unless
+   * `setInstructionSet` chose another.
    */
   readonly instructionSet: InstructionSet;
   /**
-   * True if the processor multiplies matrices of bfloat16 in tiles (AMX); the kernels of `avx512` then use
-   * tiles.
+   * True if the kernels of `instructionSet` multiply bfloat16 with instructions of the processor, faster than
+   * float32.
    */
-  readonly hasAmx: boolean;
+  readonly multipliesBfloat16: boolean;
   /** The version of oneDNN; `none` in builds without oneDNN. */
   readonly onednnVersion: string;
   /** The file that the native addon was loaded from. */
@@ -47,12 +45,12 @@ export function setNumThreads(count: number, { pin = false }: { pin?: boolean } 
 }
 
 /**
- * Lowers the instruction set of our own CPU kernels (oneDNN chooses for itself), for tests and comparisons.
+ * Selects the instruction set of our own CPU kernels (oneDNN chooses for itself), for tests and comparisons.
+ *
+ * @throws KernelError MTL_INSTRUCTION_SET if it is not among `usableInstructionSets`
  */
 export function setInstructionSet(name: InstructionSet): void {
-  const level = instructionSets.indexOf(name);
-  if (level < 0) throw new UsageError('MTL_ARGUMENT', `unknown instruction set ${name}`);
-  callNative(() => addon().setInstructionSet(level));
+  callNative(() => addon().setInstructionSet(name));
 }
 
 /** The libraries for matmuls on CPUs: our kernels, oneDNN, or the faster one by measurement. */

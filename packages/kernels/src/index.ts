@@ -23,7 +23,7 @@ export { DeviceGraph, GraphMemory, supportsGraphs } from './graph-memory.js';
 export {
   type HostInformation,
   hostInformation,
-  instructionSets,
+  type InstructionSet,
   setInstructionSet,
   setMatmulLibrary,
   setNumThreads,

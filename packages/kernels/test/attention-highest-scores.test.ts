@@ -4,7 +4,6 @@ import {
   type Device,
   type DType,
   hostInformation,
-  instructionSets,
   setInstructionSet,
   setNumThreads,
   Tensor,
@@ -23,7 +22,7 @@ import { type AttentionValues, sees } from './support/attention-oracle.js';
 import { attend, attentionValues, inputSpecs, resultSpecs } from './support/attention-run.js';
 
 const { detectedInstructionSet, numThreads } = hostInformation();
-const levels = instructionSets.slice(0, instructionSets.indexOf(detectedInstructionSet) + 1);
+const levels = hostInformation().usableInstructionSets;
 afterAll(() => {
   setInstructionSet(detectedInstructionSet);
   setNumThreads(numThreads);

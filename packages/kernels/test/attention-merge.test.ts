@@ -4,7 +4,6 @@ import {
   type Device,
   type DType,
   hostInformation,
-  instructionSets,
   mergeAttention,
   setInstructionSet,
   Tensor,
@@ -156,10 +155,7 @@ const variants = [
   ),
 ];
 
-const levels = instructionSets.slice(
-  0,
-  instructionSets.indexOf(hostInformation().detectedInstructionSet) + 1,
-);
+const levels = hostInformation().usableInstructionSets;
 const sizes = { name: '', heads: 4, headSize: 8, valueSize: 5, isExact: true };
 
 describe.each([2, 4])('the chunks of %i ranks are together the whole samples', (numRanks) => {

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { type Device, hostInformation, instructionSets, setInstructionSet } from '../src/index.js';
+import { type Device, hostInformation, setInstructionSet } from '../src/index.js';
 import { type AttentionCase, packed, packedParts, padded, part } from './support/attention-case.js';
 import { type AttentionResults, attentionOracle } from './support/attention-oracle.js';
 import { attend, attentionValues } from './support/attention-run.js';
@@ -7,7 +7,7 @@ import { attend, attentionValues } from './support/attention-run.js';
 // Numbers that attention must not lose or let through, with padded and with packed samples.
 
 const detected = hostInformation().detectedInstructionSet;
-const levels = instructionSets.slice(0, instructionSets.indexOf(detected) + 1);
+const levels = hostInformation().usableInstructionSets;
 afterEach(() => setInstructionSet(detected));
 
 const largestDifference = (left: Float64Array, right: Float64Array): number =>

@@ -2,7 +2,6 @@ import { afterAll, describe, expect, it } from 'vitest';
 import {
   type DType,
   hostInformation,
-  instructionSets,
   numLiveTensors,
   setInstructionSet,
   setNumThreads,
@@ -16,7 +15,7 @@ import { attend, attentionValues } from './support/attention-run.js';
 // reference, and on the CPU with each of its instruction sets, in one part per group and in several.
 
 const { numThreads, detectedInstructionSet } = hostInformation();
-const levels = instructionSets.slice(0, instructionSets.indexOf(detectedInstructionSet) + 1);
+const levels = hostInformation().usableInstructionSets;
 afterAll(() => {
   setInstructionSet(detectedInstructionSet);
   setNumThreads(numThreads);

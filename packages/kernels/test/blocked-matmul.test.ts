@@ -3,7 +3,6 @@ import {
   cast,
   type DType,
   hostInformation,
-  instructionSets,
   matmul,
   setInstructionSet,
   setMatmulLibrary,
@@ -14,7 +13,7 @@ import {
 } from '../src/index.js';
 
 const { numThreads, detectedInstructionSet } = hostInformation();
-const supported = instructionSets.slice(0, instructionSets.indexOf(detectedInstructionSet) + 1);
+const supported = hostInformation().usableInstructionSets;
 afterEach(() => {
   setInstructionSet(detectedInstructionSet);
   setNumThreads(numThreads);

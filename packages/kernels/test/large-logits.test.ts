@@ -6,17 +6,16 @@ import {
   crossEntropyStatistics,
   type Device,
   hostInformation,
-  instructionSets,
+  type InstructionSet,
   setInstructionSet,
   Tensor,
   tidy,
 } from '../src/index.js';
 
 const numColumns = 4;
-const detected = instructionSets.indexOf(hostInformation().detectedInstructionSet);
-const places: Array<readonly [Device, (typeof instructionSets)[number]]> = [
+const places: Array<readonly [Device, InstructionSet]> = [
   ['reference', 'plain'],
-  ...instructionSets.slice(0, detected + 1).map((level) => ['cpu', level] as const),
+  ...hostInformation().usableInstructionSets.map((level) => ['cpu', level] as const),
 ];
 
 afterAll(() => setInstructionSet(hostInformation().detectedInstructionSet));

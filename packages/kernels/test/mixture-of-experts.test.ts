@@ -11,7 +11,6 @@ import {
   groupedMatmul,
   groupedWeightGradient,
   hostInformation,
-  instructionSets,
   permuteRows,
   type RouterForwardOptions,
   routerForward,
@@ -32,7 +31,7 @@ afterAll(() => {
   setInstructionSet(detectedInstructionSet);
 });
 
-const sets = instructionSets.slice(0, instructionSets.indexOf(detectedInstructionSet) + 1);
+const sets = hostInformation().usableInstructionSets;
 const places = [
   { device: 'reference', level: detectedInstructionSet } as const,
   ...sets.map((level) => ({ device: 'cpu', level }) as const),

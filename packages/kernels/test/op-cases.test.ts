@@ -1,13 +1,11 @@
-import { readFileSync } from 'node:fs';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { reportInstructionSet } from '@mtl/tooling/report-instruction-set';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { InstructionSet } from '../src/host.js';
 import {
   countElements,
   type DType,
   hostInformation,
-  instructionSets,
+  type InstructionSet,
   listOperations,
   numLiveTensors,
   setInstructionSet,
@@ -32,9 +30,7 @@ afterAll(() => {
   expect(numLiveTensors()).toBe(0);
 });
 
-const hasAmx = / amx_bf16( |$)/m.test(readFileSync('/proc/cpuinfo', 'utf8'));
-const detected = instructionSets.indexOf(hostInformation().detectedInstructionSet);
-const available = instructionSets.slice(0, detected + 1);
+const available = hostInformation().usableInstructionSets;
 
 const useKernels = (level: InstructionSet): WayToCompute => ({
   name: level,
@@ -78,8 +74,6 @@ function dtypesOfRun(opCase: OpCase): readonly DType[] {
 describe(`kernels of ${available.join(', ')} agree with the reference`, () => {
   beforeAll(() => {
     for (const level of available) reportInstructionSet(level);
-    // the matmuls with AMX are part of the kernels for AVX-512
-    if (available.includes('avx512') && hasAmx) reportInstructionSet('amx');
   });
   afterAll(() => setMatmulLibrary('faster'));
   for (const opCase of parityCases) {

@@ -2,7 +2,6 @@ import { afterAll, describe, expect, it } from 'vitest';
 import {
   biasDropoutResidualForward,
   hostInformation,
-  instructionSets,
   numLiveTensors,
   philoxNormal,
   setInstructionSet,
@@ -57,8 +56,6 @@ function wordOfColumn({ key, row, sample }: Site, column: number): number {
   return philox([counter, row, sample % 2 ** 32, high], key)[Math.floor(column / 16) % 4]!;
 }
 
-const detected = instructionSets.indexOf(hostInformation().detectedInstructionSet);
-
 afterAll(() => {
   setInstructionSet(hostInformation().detectedInstructionSet);
   expect(numLiveTensors()).toBe(0);
@@ -70,7 +67,7 @@ describe('Philox 4x32-10', () => {
   });
 });
 
-describe.each(instructionSets.slice(0, detected + 1))('dropout of the %s kernels', (level) => {
+describe.each(hostInformation().usableInstructionSets)('dropout of the %s kernels', (level) => {
   // An element is dropped when its 32 bits are below probability * 2^32: one step of 2^-32 on either side of
   // the word determines all its bits.
   it('takes the published words of the zero counter', () => {

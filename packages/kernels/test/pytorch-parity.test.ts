@@ -21,7 +21,6 @@ import {
   embeddingForward,
   type GeluKind,
   hostInformation,
-  instructionSets,
   layerNormBackward,
   layerNormForward,
   matmul,
@@ -373,9 +372,7 @@ afterAll(() => {
   expect(numLiveTensors()).toBe(0);
 });
 
-const detected = instructionSets.indexOf(hostInformation().detectedInstructionSet);
-
-describe.each(instructionSets.slice(0, detected + 1))('%s kernels give what PyTorch gives', (level) => {
+describe.each(hostInformation().usableInstructionSets)('%s kernels give what PyTorch gives', (level) => {
   beforeAll(() => setInstructionSet(level));
   it.each(cases.map((fixture) => [`${fixture.name} ${fixture.dtype}`, fixture] as const))(
     '%s',

@@ -1,19 +1,21 @@
 import { describe, expect, it } from 'vitest';
 import { instructionSetFinding } from './doctor.js';
 
-const all = ['plain', 'avx2', 'avx512'] as const;
+const all = ['amx', 'avx512', 'avx2', 'sse4', 'plain'];
 
 describe('instructionSetFinding', () => {
   it('names the instruction set that is used', () => {
-    const best = { detectedInstructionSet: 'avx512', compiledInstructionSets: all, hasAmx: false } as const;
+    const best = {
+      detectedInstructionSet: 'avx512',
+      compiledInstructionSets: all,
+      usableInstructionSets: all.slice(1),
+    };
     expect(instructionSetFinding({ ...best, instructionSet: 'avx512' })).toEqual({
       name: 'instruction set',
       status: 'ok',
       value: 'avx512',
     });
-    expect(instructionSetFinding({ ...best, instructionSet: 'avx2' }).value).toBe('avx512 (lowered to avx2)');
-    const withTiles = { ...best, hasAmx: true, instructionSet: 'avx512' } as const;
-    expect(instructionSetFinding(withTiles).value).toBe('avx512, with AMX');
+    expect(instructionSetFinding({ ...best, instructionSet: 'avx2' }).value).toBe('avx512 (avx2 was chosen)');
   });
 
   it('tells how to compile for a processor that has more than the build', () => {
@@ -21,8 +23,8 @@ describe('instructionSetFinding', () => {
       instructionSetFinding({
         detectedInstructionSet: 'avx512',
         compiledInstructionSets: ['avx2'],
+        usableInstructionSets: ['avx2'],
         instructionSet: 'avx2',
-        hasAmx: false,
       }),
     ).toEqual({
       name: 'instruction set',
@@ -33,10 +35,15 @@ describe('instructionSetFinding', () => {
   });
 
   it('tells that training is slow without AVX2', () => {
-    const plain = { detectedInstructionSet: 'plain', instructionSet: 'plain', hasAmx: false } as const;
-    expect(instructionSetFinding({ ...plain, compiledInstructionSets: all })).toMatchObject({
-      status: 'note',
-      remedy: expect.stringContaining('AVX2'),
-    });
+    for (const set of ['sse4', 'plain']) {
+      expect(
+        instructionSetFinding({
+          detectedInstructionSet: set,
+          compiledInstructionSets: all,
+          usableInstructionSets: all.slice(all.indexOf(set)),
+          instructionSet: set,
+        }),
+      ).toMatchObject({ status: 'note', value: set, remedy: expect.stringContaining('AVX2') });
+    }
   });
 });

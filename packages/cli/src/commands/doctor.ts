@@ -146,7 +146,7 @@ function matmulFinding({ onednnVersion, numThreads }: HostInformation): Finding 
 
 type Instructions = Pick<
   HostInformation,
-  'detectedInstructionSet' | 'compiledInstructionSets' | 'instructionSet' | 'hasAmx'
+  'detectedInstructionSet' | 'compiledInstructionSets' | 'usableInstructionSets' | 'instructionSet'
 >;
 
 /** Reports which kernels run here, and whether the machine could do better. */
@@ -162,9 +162,9 @@ export function instructionSetFinding(host: Instructions): Finding {
       remedy: 'compile them for this machine, too: npm run build:native',
     };
   }
-  const best = host.hasAmx && instructionSet === 'avx512' ? `${detected}, with AMX` : detected;
-  const value = instructionSet === detected ? best : `${detected} (lowered to ${instructionSet})`;
-  if (detected !== 'plain') return { name, status: 'ok', value };
+  const value = instructionSet === detected ? detected : `${detected} (${instructionSet} was chosen)`;
+  const lacksAvx2 = compiled.includes('avx2') && !host.usableInstructionSets.includes('avx2');
+  if (!lacksAvx2) return { name, status: 'ok', value };
   return { name, status: 'note', value, remedy: 'without AVX2 training works, but slowly' };
 }
 

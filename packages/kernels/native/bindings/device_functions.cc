@@ -1,13 +1,12 @@
 // Exports functions for the threads and instruction sets of the host, and for the memory of a device.
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/instruction_sets.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/threads.h"
 #include "bindings/convert.h"
 
 namespace mtl::bindings {
 namespace {
-
-const char* const kInstructionSetNames[] = {"plain", "avx2", "avx512"};
 
 const Backend* read_backend(const Napi::CallbackInfo& info) {
   double device;
@@ -82,26 +81,26 @@ void set_threads(const Napi::CallbackInfo& info) {
 }
 
 void choose_instruction_set(const Napi::CallbackInfo& info) {
-  double level;
-  if (!read_number(info, 0, &level)) return;
-  const Status status = level >= 0 && level <= 2
-                            ? set_instruction_set(static_cast<InstructionSet>(static_cast<int>(level)))
-                            : error_status("MTL_ARGUMENT", "instruction set %g, expected 0 to 2", level);
+  const Napi::Value name = info[0];
+  const Status status = name.IsString()
+                            ? set_instruction_set(name.As<Napi::String>().Utf8Value().c_str())
+                            : error_status("MTL_ARGUMENT", "the name of an instruction set is a string");
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
 Napi::Value host(const Napi::CallbackInfo& info) {
   Napi::Object result = Napi::Object::New(info.Env());
-  Napi::Array compiled = Napi::Array::New(info.Env());
-  for (int level = 0; level < 3; ++level) {
-    if (contains_instruction_set(static_cast<InstructionSet>(level)))
-      compiled.Set(compiled.Length(), kInstructionSetNames[level]);
+  Napi::Array compiled = Napi::Array::New(info.Env()), usable = Napi::Array::New(info.Env());
+  for (const InstructionSet& set : instruction_sets()) {
+    if (set.is_compiled) compiled.Set(compiled.Length(), set.name);
+    if (set.is_usable()) usable.Set(usable.Length(), set.name);
   }
-  result.Set("compiledInstructionSets", compiled);
   result.Set("numThreads", num_threads());
-  result.Set("detectedInstructionSet", kInstructionSetNames[static_cast<int>(detected_instruction_set())]);
-  result.Set("instructionSet", kInstructionSetNames[static_cast<int>(active_instruction_set())]);
-  result.Set("hasAmx", has_amx());
+  result.Set("compiledInstructionSets", compiled);
+  result.Set("usableInstructionSets", usable);
+  result.Set("detectedInstructionSet", detected_instruction_set().name);
+  result.Set("instructionSet", active_instruction_set().name);
+  result.Set("multipliesBfloat16", multiplies_bfloat16(active_instruction_set()));
   result.Set("onednnVersion", onednn_version());
   return result;
 }

@@ -54,9 +54,9 @@ const OpEntry* find_op(const char* name) {
 
 OpRegistration::OpRegistration(const OpSchema& schema) { entry_named(schema.name).schema = schema; }
 
-CpuKernelRegistration::CpuKernelRegistration(const char* op, InstructionSet level, KernelFunction kernel,
+CpuKernelRegistration::CpuKernelRegistration(const char* op, const InstructionSet* set, KernelFunction kernel,
                                              ScratchFunction scratch) {
-  entry_named(op).cpu[static_cast<int>(level)] = {kernel, scratch};
+  entry_named(op).cpu.push_back({set, kernel, scratch});
 }
 
 CudaScratchRegistration::CudaScratchRegistration(const char* op, CudaScratchFunction scratch) {

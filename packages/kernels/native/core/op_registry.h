@@ -2,6 +2,8 @@
 // kernels. There is no list and no switch to extend: a new op consists of new files only.
 #pragma once
 
+#include <vector>
+
 #include "core/op_call.h"
 #include "core/scratch_blocks.h"
 
@@ -29,18 +31,17 @@ constexpr uint32_t strided_tensors(Tensors... tensors) {
   return ((uint32_t{1} << tensors) | ...);
 }
 
-// Instruction sets of the CPU backend, in ascending order. A lower level's kernel is used if no higher one
-// exists.
-enum class InstructionSet : int { kPlain = 0, kAvx2 = 1, kAvx512 = 2 };
+struct InstructionSet;  // backends/cpu/instruction_sets.h
 
 struct CpuKernel {
+  const InstructionSet* set = nullptr;  // null: the kernel serves every instruction set
   KernelFunction run = nullptr;
   ScratchFunction scratch = nullptr;  // null: no scratch memory
 };
 
 struct OpEntry {
   OpSchema schema;
-  CpuKernel cpu[3] = {};  // indexed by InstructionSet
+  std::vector<CpuKernel> cpu;  // in no order; one for an instruction set at most
   KernelFunction reference = nullptr;
   CudaScratchFunction cuda_scratch = nullptr;  // null: no scratch memory
 };
@@ -53,7 +54,8 @@ struct OpRegistration {
   explicit OpRegistration(const OpSchema& schema);
 };
 struct CpuKernelRegistration {
-  CpuKernelRegistration(const char* op, InstructionSet level, KernelFunction kernel, ScratchFunction scratch = nullptr);
+  CpuKernelRegistration(const char* op, const InstructionSet* set, KernelFunction kernel,
+                        ScratchFunction scratch = nullptr);
 };
 struct CudaScratchRegistration {
   CudaScratchRegistration(const char* op, CudaScratchFunction scratch);
@@ -66,6 +68,8 @@ struct ReferenceKernelRegistration {
 
 #define MTL_CONCATENATE_(a, b) a##b
 #define MTL_CONCATENATE(a, b) MTL_CONCATENATE_(a, b)
+#define MTL_STRINGIFY_(a) #a
+#define MTL_STRINGIFY(a) MTL_STRINGIFY_(a)
 #define MTL_REGISTER_OP(...) \
   static const ::mtl::OpRegistration MTL_CONCATENATE(op_registration_, __LINE__)(__VA_ARGS__)
 #define MTL_REGISTER_CUDA_SCRATCH(op, scratch) \

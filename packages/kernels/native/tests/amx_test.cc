@@ -1,12 +1,12 @@
 // Matmuls with tiles of AMX, compiled twice: for any processor, with emulated instructions of AMX, in vectors
 // of 16 lanes that the compiler splits; and for AVX-512, with the instructions themselves, which are computed
 // where the processor lacks them (amx_traps.h).
-#ifndef MTL_ISA_LEVEL
+#ifndef MTL_ISA_HEADER
 #define MTL_EMULATE_AMX
-#define MTL_ISA_LEVEL 0
+#define MTL_ISA_HEADER "tests/emulated_amx.h"
 #endif
 
-#include "backends/cpu/simd/matmul_amx.h"
+#include "backends/cpu/simd/matmul_on_tiles.h"
 
 #include <vector>
 
@@ -50,7 +50,7 @@ bool agrees_with_the_reference(const Sizes& sizes, DType output_dtype, bool tran
   call.num_tensors = 4;
   call.attributes = attributes;
   call.num_attributes = 3;
-  return multiply_blocked<AmxPairs>(matmul_problem_of(call)).ok() && output.guards_stand() &&
+  return multiply_blocked<PairsOnTiles<Tiles>>(matmul_problem_of(call)).ok() && output.guards_stand() &&
          output.same_bits(expected);
 }
 

@@ -167,7 +167,7 @@ void handle_illegal_instruction(int, siginfo_t*, void* context_of_signal) {
 
 void trap_amx_instructions() {
 #if defined(__x86_64__)
-  if (has_amx()) return;
+  if (machine_has_amx()) return;
   struct sigaction action = {};
   action.sa_sigaction = handle_illegal_instruction;
   action.sa_flags = SA_SIGINFO;

@@ -1,9 +1,9 @@
 // Attention with tiles of AMX, compiled twice: for any processor, with emulated instructions of AMX, in
 // vectors of 16 lanes that the compiler splits; and for AVX-512, with the instructions themselves, which are
 // computed where the processor lacks them (amx_traps.h).
-#ifndef MTL_ISA_LEVEL
+#ifndef MTL_ISA_HEADER
 #define MTL_EMULATE_AMX
-#define MTL_ISA_LEVEL 0
+#define MTL_ISA_HEADER "tests/emulated_amx.h"
 #endif
 
 #include "backends/cpu/simd/attention_backward.h"
@@ -24,9 +24,9 @@ void check(const AttentionCase& one) {
   const AttentionTensors expected = reference_of(one, DType::kBFloat16), actual(one, DType::kBFloat16);
   const AttentionCall call = call_of(one, actual);
   const AttentionProblem problem = call.problem();
-  EXPECT(succeeded(forward_all<AmxGemm, bfloat16>(problem)));
+  EXPECT(succeeded(forward_all<TileGemm<Tiles>, bfloat16>(problem)));
   call.sum_rows();
-  EXPECT(succeeded(backward_all<AmxGemm, bfloat16>(problem)));
+  EXPECT(succeeded(backward_all<TileGemm<Tiles>, bfloat16>(problem)));
   EXPECT(actual.output.guards_stand() && actual.log_sum_exp.guards_stand() && actual.qkv_gradient.guards_stand());
   const std::string name = name_of_case(one, DType::kBFloat16) + " with AMX: ";
   EXPECT(rows_agree((name + "output").c_str(), actual.output, expected.output, one.size_of_values(), kRowTolerance));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/instruction_sets.h"
 #include "core/run_op.h"
 #include "emulation/block.h"
 #include "tests/cuda_for_tests.h"
@@ -383,10 +384,9 @@ void check(const Call& call, DeviceKind device = DeviceKind::kCpu) {
 
 template <typename Body>
 void for_each_instruction_set(const Body& body) {
-  const int best = static_cast<int>(detected_instruction_set());
-  for (int level = 0; level <= best; ++level) {
-    if (!contains_instruction_set(static_cast<InstructionSet>(level))) continue;  // not in this build
-    EXPECT(succeeded(set_instruction_set(static_cast<InstructionSet>(level))));
+  for (const InstructionSet& set : instruction_sets()) {
+    if (!set.is_usable()) continue;
+    EXPECT(succeeded(set_instruction_set(set.name)));
     body();
   }
 }

@@ -18,11 +18,11 @@ target_link_libraries(kernels_native_tests PRIVATE compile_options ${DNNL_LIBRAR
 set(AMX_TESTS native/tests/amx_test.cc native/tests/attention_amx_test.cc)
 set_source_files_properties(${AMX_TESTS} PROPERTIES COMPILE_OPTIONS "-Wno-psabi;-O2") # vectors in parts
 # The same as they are compiled for processors with AMX, whose instructions the tests compute where they are illegal.
-if(RUNS_AVX512)
+if(RUNS_avx512)
   add_library(amx_instruction_tests OBJECT EXCLUDE_FROM_ALL ${AMX_TESTS})
   target_link_libraries(amx_instruction_tests PRIVATE compile_options)
   target_include_directories(amx_instruction_tests PRIVATE ${TEST_HARNESS} ${CUDA_EMULATION})
-  target_compile_options(amx_instruction_tests PRIVATE ${AVX512_OPTIONS})
-  target_compile_definitions(amx_instruction_tests PRIVATE MTL_ISA_LEVEL=2)
+  target_compile_options(amx_instruction_tests PRIVATE ${amx_OPTIONS})
+  target_compile_definitions(amx_instruction_tests PRIVATE MTL_ISA_HEADER="backends/cpu/isa/amx.h")
   target_sources(kernels_native_tests PRIVATE $<TARGET_OBJECTS:amx_instruction_tests>)
 endif()

@@ -128,14 +128,15 @@ export interface KernelsAddon {
   alignmentOf(handle: number): number;
   cudaStreams(): { deviceIndex: number; compute: bigint; copy: bigint; communication: bigint };
   setNumThreads(count: number, pin: boolean): void;
-  setInstructionSet(level: number): void;
+  setInstructionSet(name: string): void;
   setMatmulLibrary(library: number): void;
   host(): {
     numThreads: number;
-    compiledInstructionSets: ('plain' | 'avx2' | 'avx512')[];
-    detectedInstructionSet: 'plain' | 'avx2' | 'avx512';
-    instructionSet: 'plain' | 'avx2' | 'avx512';
-    hasAmx: boolean;
+    compiledInstructionSets: string[];
+    usableInstructionSets: string[];
+    detectedInstructionSet: string;
+    instructionSet: string;
+    multipliesBfloat16: boolean;
     onednnVersion: string;
   };
 }

@@ -33,11 +33,11 @@ describe('loadAddon', () => {
 });
 
 describe('requireInstructionSet', () => {
-  const host = { numThreads: 1, hasAmx: false, onednnVersion: '3.7.2' } as const;
+  const host = { numThreads: 1, multipliesBfloat16: false, onednnVersion: '3.7.2' } as const;
 
-  it('accepts kernels that run here, also of a lower instruction set', () => {
-    const compiled = { ...host, compiledInstructionSets: ['avx2' as const] };
-    for (const detectedInstructionSet of ['avx2', 'avx512'] as const)
+  it('accepts kernels that run here, also of a set that is not the preferred one', () => {
+    const compiled = { ...host, compiledInstructionSets: ['avx2'], usableInstructionSets: ['avx2'] };
+    for (const detectedInstructionSet of ['avx2', 'avx512'])
       requireInstructionSet({
         host: () => ({ ...compiled, detectedInstructionSet, instructionSet: 'avx2' }),
       });
@@ -46,9 +46,10 @@ describe('requireInstructionSet', () => {
   it('refuses kernels that were compiled for a better processor alone', () => {
     const addon = {
       ...host,
-      compiledInstructionSets: ['avx512' as const],
-      detectedInstructionSet: 'avx2' as const,
-      instructionSet: 'plain' as const,
+      compiledInstructionSets: ['avx512'],
+      usableInstructionSets: [],
+      detectedInstructionSet: 'avx2',
+      instructionSet: 'plain',
     };
     expect(() => requireInstructionSet({ host: () => addon })).toThrow(
       'compiled for avx512, which this processor does not have (its best instruction set is avx2)',

@@ -1,20 +1,12 @@
 #include "backends/cpu/cpu_backend.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <cstring>
+
+#include "backends/cpu/instruction_sets.h"
 
 namespace mtl {
 namespace {
 
-InstructionSet best_level() {
-  int level = static_cast<int>(detected_instruction_set());
-  while (level > 0 && !contains_instruction_set(static_cast<InstructionSet>(level))) --level;
-  return static_cast<InstructionSet>(level);
-}
-
-InstructionSet chosen_level = best_level();
 MatmulLibrary chosen_library = MatmulLibrary::kFaster;
 
 Status allocate(size_t bytes, void** data) { return host_allocator().allocate(bytes, data); }
@@ -36,14 +28,16 @@ void trim_memory() { host_allocator().trim(); }
 void limit_memory(uint64_t bytes) { host_allocator().set_limit(bytes); }
 Status synchronize() { return ok_status(); }
 
-// Returns the op's kernel for the active instruction set, or for the best lower one that has a kernel.
+// Returns the op's kernel for the active instruction set, for a set that it extends, or for every set.
 CpuKernel cpu_kernel_of(const char* op) {
   const OpEntry* entry = find_op(op);
   if (entry == nullptr) return {};
-  for (int level = static_cast<int>(chosen_level); level >= 0; --level) {
-    if (entry->cpu[level].run != nullptr) return entry->cpu[level];
+  for (const InstructionSet* set = &active_instruction_set();; set = find_instruction_set(set->extends)) {
+    for (const CpuKernel& kernel : entry->cpu) {
+      if (kernel.set == set) return kernel;
+    }
+    if (set == nullptr) return {};
   }
-  return {};
 }
 
 KernelFunction find_cpu_kernel(const char* op) { return cpu_kernel_of(op).run; }
@@ -73,45 +67,7 @@ const Backend* reference_backend() {
   return &backend;
 }
 
-InstructionSet detected_instruction_set() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512bf16");
-  if (avx512) return InstructionSet::kAvx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::kAvx2;
-#endif
-  return InstructionSet::kPlain;
-}
-
-bool has_amx() {
-#if defined(__x86_64__)
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA
-  static const bool usable = __builtin_cpu_supports("amx-bf16") &&
-                             syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  return usable;
-#else
-  return false;
-#endif
-}
-
-bool contains_instruction_set(InstructionSet level) { return (MTL_COMPILED_LEVELS >> static_cast<int>(level) & 1) != 0; }
-
-InstructionSet active_instruction_set() { return chosen_level; }
-
 MatmulLibrary matmul_library() { return chosen_library; }
 void set_matmul_library(MatmulLibrary library) { chosen_library = library; }
-
-Status set_instruction_set(InstructionSet level) {
-  if (level > detected_instruction_set()) {
-    return error_status("MTL_INSTRUCTION_SET", "this processor does not have the instruction set asked for");
-  }
-  if (!contains_instruction_set(level)) {
-    return error_status("MTL_INSTRUCTION_SET", "the kernels were not compiled for the instruction set asked for");
-  }
-  chosen_level = level;
-  return ok_status();
-}
 
 }  // namespace mtl

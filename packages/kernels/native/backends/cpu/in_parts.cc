@@ -9,7 +9,7 @@ namespace {
 
 KernelFunction find(const char* op) { return cpu_backend()->find_kernel(op); }
 
-constexpr InstructionSet kAny = InstructionSet::kPlain;
+constexpr const InstructionSet* kAny = nullptr;
 const CpuKernelRegistration forward("linear_gelu_forward", kAny,
                                     [](const OpCall& call) { return linear_gelu_forward_in_parts(call, find); });
 const CpuKernelRegistration backward("linear_gelu_backward", kAny,

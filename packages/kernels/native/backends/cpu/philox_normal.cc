@@ -42,6 +42,6 @@ Status philox_normal_on_host(const OpCall& call) {
   return ok_status();
 }
 
-static const CpuKernelRegistration cpu_registration("philox_normal", InstructionSet::kPlain, philox_normal_on_host);
+static const CpuKernelRegistration cpu_registration("philox_normal", nullptr, philox_normal_on_host);
 
 }  // namespace mtl

@@ -146,7 +146,7 @@ function updateRule(
 function newtonSchulzDtype({ device, dtype }: { readonly device: Device; readonly dtype: DType }) {
   if (dtype === 'float32') return 'float32';
   const isGpu = device === 'cuda' || device === 'meta-cuda';
-  return isGpu || hostInformation().instructionSet === 'avx512' ? 'bfloat16' : 'float32';
+  return isGpu || hostInformation().multipliesBfloat16 ? 'bfloat16' : 'float32';
 }
 
 /** The dtype that a model computes in, by the name of its precision. */

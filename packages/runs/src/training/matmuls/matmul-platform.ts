@@ -25,10 +25,10 @@ export const formatPlatform = ({ properties }: MatmulPlatform): string =>
 
 /** Our kernels change with the version of @mtl, and a thread more changes which code is the fastest. */
 function cpuProperties(): MatmulPlatform['properties'] {
-  const { instructionSet, hasAmx, onednnVersion, numThreads } = hostInformation();
+  const { instructionSet, onednnVersion, numThreads } = hostInformation();
   return {
     processor: cpus()[0]?.model.trim() ?? 'unknown',
-    'instruction set': hasAmx && instructionSet === 'avx512' ? `${instructionSet} with AMX` : instructionSet,
+    'instruction set': instructionSet,
     threads: numThreads,
     oneDNN: onednnVersion,
     '@mtl': libraryVersion,

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "backends/cpu/simd/simd.h"
-#include "backends/cpu/simd/square_root.h"
 #include "ops/adamw.h"
 
 namespace mtl {

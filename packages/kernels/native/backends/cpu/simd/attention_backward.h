@@ -27,7 +27,7 @@ struct BackwardHead {
 enum class TileState : uint8_t { kUntouched, kPrepared, kWritten };
 
 // Per-thread memory. `rows` operands are summed along the head size, of values for output gradients,
-// `columns` operands along the sequence; with float32 arithmetic they are the same words. On tiles of AMX,
+// `columns` operands along the sequence; with float32 arithmetic they are the same words. On tiles,
 // `columns` operands of queries are transposed (pack_columns_as_rows), and so are the gradients of a tile of
 // keys.
 struct BackwardScratch {
@@ -107,8 +107,8 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
   Word* const output_gradient_columns =
       scratch.output_gradient_columns + first / Gemm::kDepth * padded_columns<Gemm>(value_size);
   if constexpr (Gemm::kOnTiles) {
-    pack_columns_as_rows(query_columns, rows_of(head.queries, first));
-    pack_columns_as_rows(output_gradient_columns, output_gradients);
+    pack_columns_as_rows<Gemm>(query_columns, rows_of(head.queries, first));
+    pack_columns_as_rows<Gemm>(output_gradient_columns, output_gradients);
   } else if constexpr (Gemm::kDepth > 1) {
     pack_columns<Gemm>(query_columns, rows_of(head.queries, first));
     pack_columns<Gemm>(output_gradient_columns, output_gradients);
@@ -167,7 +167,6 @@ MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int
     store_words(scratch.probabilities + at, float_to_bits(probability[0]));
     store_words(scratch.score_gradients + at, float_to_bits(gradient[0]));
   } else {
-#ifdef MTL_SIXTEEN_LANES
     const VUint gradients = to_bfloat16_words(gradient[0], gradient[1]);
     store_words(scratch.probabilities + at, interleave_halves(to_bfloat16_words(probability[0], probability[1])));
     store_words(scratch.score_gradients + at, interleave_halves(gradients));
@@ -175,7 +174,6 @@ MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int
     const VHalfU* halves = reinterpret_cast<const VHalfU*>(&gradients);
     *reinterpret_cast<VHalfU*>(rows) = halves[0];
     *reinterpret_cast<VHalfU*>(rows + kTile / 2) = halves[1];
-#endif
   }
 }
 
@@ -353,7 +351,7 @@ void write_gradients(const Results<T>& results, const float* sums, const Writing
   });
 }
 
-// Writes the gradients of a tile of keys, whose sums AMX computes transposed.
+// Writes the gradients of a tile of keys, whose sums are transposed on tiles.
 template <typename Gemm, typename T>
 void write_key_gradients(const Results<T>& results, const float* sums, const Writing& how) {
   if constexpr (!Gemm::kOnTiles) {

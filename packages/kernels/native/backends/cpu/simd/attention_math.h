@@ -14,17 +14,10 @@ constexpr float kLn2 = 0.69314718055994531f;
 // (Remez) with a relative error of 7.5e-8 for float32, or 2.6e-6 if the result is rounded to bfloat16.
 template <bool kToBfloat16>
 MTL_INLINE VFloat power_of_two(VFloat x) {
-#if MTL_ISA_LEVEL == 2
-  // 2^-160 rounds to 0. The limit keeps -infinity out of the subtraction, but propagates NaN.
-  const VFloat limited = select(x < -160.0f, splat(-160.0f), x);
-  const VFloat integer = (VFloat)_mm512_roundscale_ps((__m512)limited, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-#else
-  const VFloat limited = maximum(x, splat(-126.0f));  // NaN is handled at the end
-  const VFloat magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
-  const VFloat shifted = limited + magic;
-  const VFloat integer = shifted - magic;
-#endif
-  const VFloat r = limited - integer;
+  // 2^-160 rounds to 0. The limits keep -infinity out of the subtraction; the first propagates NaN.
+  const VFloat limited = kScalesGradually ? select(x < -160.0f, splat(-160.0f), x) : maximum(x, splat(-126.0f));
+  const Power integer = nearest_power(limited);
+  const VFloat r = limited - integer.value;
   VFloat power;
   if (kToBfloat16) {
     power = splat(0.009570102015f);
@@ -40,13 +33,9 @@ MTL_INLINE VFloat power_of_two(VFloat x) {
     power = power * r + 0.6931469671f;
     power = power * r + 1.000000072f;
   }
-#if MTL_ISA_LEVEL == 2
-  return (VFloat)_mm512_scalef_ps((__m512)power, (__m512)integer);
-#else
-  const VUint exponent = (float_to_bits(shifted) - float_to_bits(magic)) << 23;  // the integer, in the exponent field
-  const VFloat result = select(x < -126.0f, splat(0.0f), bits_to_float(float_to_bits(power) + exponent));
-  return select(x == x, result, x);
-#endif
+  const VFloat scaled = times_power(power, integer);
+  if constexpr (kScalesGradually) return scaled;
+  return select(x == x, select(x < -126.0f, splat(0.0f), scaled), x);
 }
 
 // Returns ln x for normal positive x (NaN stays NaN): x = 2^n m with m in [sqrt(1/2), sqrt(2)), ln m = 2

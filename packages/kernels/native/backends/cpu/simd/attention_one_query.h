@@ -34,7 +34,7 @@ MTL_INLINE float score_of(const float* query, const T* key, int64_t head_size) {
   for (int64_t column = 0; column < head_size; column += kLanes) {
     products += load(query + column) * load_up_to(key + column, head_size - column);
   }
-  return total_of(products);
+  return sum(products);
 }
 
 // Computes sums = factor * sums + weights^T values for `kVectors` vectors of columns, which stay in
@@ -97,7 +97,7 @@ void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
       add_values<1>(scratch.sums, factor, scratch.scores, values, head.values.stride, num_keys, value_size, column);
     }
   }
-  const float inverse = 1.0f / total_of(denominator);
+  const float inverse = 1.0f / sum(denominator);
   with_matrix(head.output, [&](const auto& output) {
     for (int64_t column = 0; column < value_size; column += kLanes) {
       store_up_to(output.data + column, load(scratch.sums + column) * inverse, value_size - column);

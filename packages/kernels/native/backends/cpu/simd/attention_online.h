@@ -2,7 +2,7 @@
 // and denominator ("online softmax"; Milakov and Gimelshein 2018, Dao et al. 2022).
 #pragma once
 
-#include "backends/cpu/simd/attention_amx.h"
+#include "backends/cpu/simd/attention_on_tiles.h"
 #include "backends/cpu/simd/attention_mask.h"
 #include "backends/cpu/simd/attention_math.h"
 #include "core/caching_allocator.h"
@@ -78,9 +78,7 @@ MTL_INLINE void store_probabilities(Word* words, const VFloat* values) {
   if constexpr (Gemm::kDepth == 1) {
     store_words(words, float_to_bits(values[0]));
   } else {
-#ifdef MTL_SIXTEEN_LANES
     store_words(words, to_bfloat16_words(values[0], values[1]));
-#endif
   }
 }
 
@@ -249,7 +247,7 @@ __attribute__((noinline)) void sum_seen_values(float* sums, const ForwardHead<T>
                   load_up_to(head.keys.data + key * head.keys.stride + d, size - d);
     }
     float score[kLanes];
-    store(score, splat(total_of(products)));
+    store(score, splat(sum(products)));
     if (head.scale.cap != 0.0f) cap_scores(score, 1, head.scale);
     VFloat weight = power_of_two<false>(load(score) * ScoreScale::to_base_two(head.scale) - highest);
     if (head.dropout.active) weight = keep(weight, kept[key % kTile / kLanes][key % kLanes] - VInt{});
@@ -269,7 +267,7 @@ void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, cons
   const int64_t columns = round_up(value_size, kLanes);
   float* factors = scratch.factors;
   for (int64_t index = 0; index < kTile; ++index) {
-    factors[index] = total_of(load(scratch.denominators + index * kLanes));
+    factors[index] = sum(load(scratch.denominators + index * kLanes));
   }
   for (int64_t index = 0; index < kTile; index += kLanes) {
     const VFloat denominator = load(factors + index);
@@ -289,7 +287,7 @@ void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, cons
           zeros += value * 0.0f;
           store_up_to(output + column, value, value_size - column);
         }
-        return total_of(zeros) == 0.0f;
+        return sum(zeros) == 0.0f;
       };
       if (write()) continue;
       const float statistic = scratch.statistics[index];

@@ -9,7 +9,7 @@ template <typename Output, typename T>
 MTL_INLINE float products(const Output* output, const T* gradient, int64_t size) {
   VFloat total = {};
   for (int64_t d = 0; d < size; d += kLanes) total += load_up_to(output + d, size - d) * load_up_to(gradient + d, size - d);
-  return total_of(total);
+  return sum(total);
 }
 
 template <typename Output, typename T>

@@ -1,71 +1,29 @@
 // Small matmuls for attention on packed tiles that stay in a core's cache.
 //
 // Operands are arrays of 32-bit words. With float32 arithmetic a word is one float; with bfloat16 arithmetic
-// (AVX-512) it is a pair of neighbours along the summed dimension, which one instruction multiplies and adds.
-// The strides are parameters, so that one matmul kernel serves both arithmetics and transposed left operands:
+// (where the instruction set multiplies pairs) it is a pair of neighbours along the summed dimension, which
+// one instruction multiplies and adds. The strides are parameters, so that one matmul kernel serves both
+// arithmetics and transposed left operands:
 //
 //   sum[row, column] += for all steps:
 //                       left[row * left_row + step * left_step] * right[step * right_stride + column]
 #pragma once
 
-#include "backends/cpu/simd/simd.h"
+#include <type_traits>
+
+#include "backends/cpu/simd/transpose.h"
 
 namespace mtl {
 namespace {
 
 constexpr int64_t kTile = 64;     // rows and keys of a tile; a multiple of the 64 columns of a Philox group
 constexpr int kVectorRows = 4;    // rows of a matmul that are in vector registers at the same time
-#if MTL_ISA_LEVEL == 2
-constexpr int kPanelVectors = 4;  // vectors of columns in registers at the same time: 16 of 32 registers hold sums
-#else
-constexpr int kPanelVectors = 2;  // 8 of 16 registers hold sums
-#endif
 constexpr int64_t kTileVectors = kTile / kLanes;
 
 typedef uint32_t Word __attribute__((may_alias));
 
 MTL_INLINE VUint load_words_whole(const Word* source) { return *reinterpret_cast<const VUintU*>(source); }
 MTL_INLINE void store_words(Word* destination, VUint words) { *reinterpret_cast<VUintU*>(destination) = words; }
-
-MTL_INLINE float largest(VFloat value) {
-#if MTL_ISA_LEVEL == 2
-  return _mm512_reduce_max_ps((__m512)value);
-#else
-  return maximum_of(value);
-#endif
-}
-
-// Returns the sum of the lanes, added in a fixed tree.
-MTL_INLINE float total_of(VFloat value) {
-#if MTL_ISA_LEVEL == 2
-  return _mm512_reduce_add_ps((__m512)value);
-#else
-  return sum(value);
-#endif
-}
-
-// Returns 32 numbers as bfloat16, two in a word: all numbers of `first`, then all of `second`; or
-// (interleaved) each word has one of each.
-#ifdef MTL_SIXTEEN_LANES
-MTL_INLINE VUint to_bfloat16_words(VFloat first, VFloat second) {
-#if MTL_ISA_LEVEL == 2
-  return (VUint)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
-#else
-  const VHalf halves[2] = {to_bfloat16(first), to_bfloat16(second)};
-  return *reinterpret_cast<const VUintU*>(halves);
-#endif
-}
-MTL_INLINE VUint interleave_halves(VUint words) {
-#if MTL_ISA_LEVEL == 2
-  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
-                                         5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  return (VUint)_mm512_permutexvar_epi16(order, (__m512i)words);
-#else
-  const VHalfU* halves = reinterpret_cast<const VHalfU*>(&words);
-  return widen(halves[0]) | widen(halves[1]) << 16;
-#endif
-}
-#endif
 
 // ---- the arithmetics ----
 
@@ -95,43 +53,26 @@ struct FloatGemm : OnVectors {
   }
 };
 
-#ifdef MTL_SIXTEEN_LANES
-// Multiplies bfloat16 factors and adds in float32.
+// Operands whose words are pairs of bfloat16.
 struct Bfloat16Words {
   static constexpr int kDepth = 2;
 
   MTL_INLINE VUint load_words(const bfloat16* source, int64_t count) {
     if (count >= 2 * kLanes) return *reinterpret_cast<const VUintU*>(source);  // pairs need not be aligned to words
-#if MTL_ISA_LEVEL == 2
-    return (VUint)_mm512_maskz_loadu_epi16((uint32_t{1} << (count < 0 ? 0 : count)) - 1, source);
-#else
-    VUint words = {};
-    for (int64_t i = 0; i < count; ++i) words[i / 2] |= static_cast<uint32_t>(source[i].bits) << (i % 2 * 16);
-    return words;
-#endif
+    return load_pairs(source, count);
   }
 };
-#endif
 
-#if MTL_ISA_LEVEL == 2
+// Multiplies bfloat16 factors and adds in float32.
 struct Bfloat16Gemm : Bfloat16Words, OnVectors {
   MTL_INLINE VFloat multiply_add(VFloat sum, Word left, VUint right) {
-    return (VFloat)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(static_cast<int>(left)), (__m512bh)right);
+    return add_pair_products(sum, left - VUint{}, right);
   }
 };
-#endif
 
 // The arithmetic for tensors of type T, on vectors.
 template <typename T>
-struct GemmOf {
-  using Type = FloatGemm;
-};
-#if MTL_ISA_LEVEL == 2
-template <>
-struct GemmOf<bfloat16> {
-  using Type = Bfloat16Gemm;
-};
-#endif
+using GemmOf = std::conditional_t<kHasBfloat16Pairs && std::is_same_v<T, bfloat16>, Bfloat16Gemm, FloatGemm>;
 
 // ---- matmuls ----
 
@@ -176,60 +117,37 @@ constexpr const float* kAdd = kOnes;
 constexpr const float* kOverwrite = nullptr;
 
 // Computes Gemm::kRowGroup rows of `vectors` vectors: sum = factors[row] * sum + left right, or left right if
-// factors is null.
+// factors is null. On tiles `left_step` is 1.
 template <typename Gemm>
 __attribute__((noinline)) void multiply_rows(float* sum, int64_t sum_stride, const Word* left, int64_t left_row,
                                              int64_t left_step, const Word* right, int64_t right_stride,
                                              int64_t vectors, int64_t steps, const float* factors) {
-  for (; vectors >= kPanelVectors; vectors -= kPanelVectors) {
-    multiply_panel<Gemm, kPanelVectors>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps,
-                                        factors);
-    sum += kPanelVectors * kLanes;
-    right += kPanelVectors * kLanes;
-  }
-#if MTL_ISA_LEVEL == 2
-  if (vectors == 3) {
-    multiply_panel<Gemm, 3>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
-  }
-  if (vectors == 2) {
-    multiply_panel<Gemm, 2>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
-  }
-#endif
-  if (vectors == 1) {
-    multiply_panel<Gemm, 1>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
+  if constexpr (Gemm::kOnTiles) {
+    return Gemm::multiply_rows(sum, sum_stride, left, left_row, right, right_stride, vectors, steps, factors);
+  } else {
+    for (; vectors >= kAttentionVectors; vectors -= kAttentionVectors) {
+      multiply_panel<Gemm, kAttentionVectors>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps,
+                                              factors);
+      sum += kAttentionVectors * kLanes;
+      right += kAttentionVectors * kLanes;
+    }
+    if constexpr (kAttentionVectors > 3) {
+      if (vectors == 3) {
+        multiply_panel<Gemm, 3>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
+      }
+    }
+    if constexpr (kAttentionVectors > 2) {
+      if (vectors == 2) {
+        multiply_panel<Gemm, 2>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
+      }
+    }
+    if (vectors == 1) {
+      multiply_panel<Gemm, 1>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
+    }
   }
 }
 
 // ---- packing ----
-
-#ifdef MTL_SIXTEEN_LANES
-#define MTL_INTERLEAVE_LOW(a, b) \
-  __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define MTL_INTERLEAVE_HIGH(a, b) \
-  __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#elif MTL_ISA_LEVEL == 1
-#define MTL_INTERLEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define MTL_INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#else
-#define MTL_INTERLEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define MTL_INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#endif
-
-// Transposes kLanes rows of kLanes words: interleaving rows i and i + kLanes / 2 rotates the bits of an
-// element's position by one, so log2(kLanes) rounds swap row and column.
-MTL_INLINE void transpose(VUint* rows) {
-#pragma GCC unroll 4
-  for (int round = 1; round < kLanes; round *= 2) {
-    VUint next[kLanes];
-#pragma GCC unroll 8
-    for (int row = 0; row < kLanes / 2; ++row) {
-      next[2 * row] = MTL_INTERLEAVE_LOW(rows[row], rows[row + kLanes / 2]);
-      next[2 * row + 1] = MTL_INTERLEAVE_HIGH(rows[row], rows[row + kLanes / 2]);
-    }
-#pragma GCC unroll 16
-    for (int row = 0; row < kLanes; ++row) rows[row] = next[row];
-  }
-}
 
 // A strided matrix in a tensor: `rows` rows of `columns` elements.
 template <typename T>

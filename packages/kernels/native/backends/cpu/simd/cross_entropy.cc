@@ -38,7 +38,7 @@ MTL_INLINE float row_maximum(const T* logits, int64_t columns) {
     for (int part = 0; part < 4; ++part) greatest[part] = maximum(greatest[part], load(logits + v + part * kLanes));
   }
   for (; v + kLanes <= columns; v += kLanes) greatest[0] = maximum(greatest[0], load(logits + v));
-  float result = maximum_of(maximum(maximum(greatest[0], greatest[1]), maximum(greatest[2], greatest[3])));
+  float result = largest(maximum(maximum(greatest[0], greatest[1]), maximum(greatest[2], greatest[3])));
   for (; v < columns; ++v) result = load_one(logits + v) > result ? load_one(logits + v) : result;
   return result;
 }

@@ -30,15 +30,16 @@ struct OwnMatmuls {
 // 4 and Zen 5 (AVX-512) and Sapphire Rapids (AMX); oneDNN is 2.6.3. With AMX the right operand's packing
 // costs more than tiles gain for few rows.
 OwnMatmuls own_matmuls(DType dtype) {
-  if (MTL_ISA_LEVEL < 2) return {kNone, kNone};
+  if (!kHasBfloat16Pairs) return {kNone, kNone};
   if (dtype == DType::kFloat32) return {kLarge, kNone};
-  if (has_amx()) return {{512, 1, 1, 1}, {512, 64, 1, 1}};
+  if (kHasTiles) return {{512, 1, 1, 1}, {512, 64, 1, 1}};
   return {kLarge, kLarge};
 }
 
-// Tells whether oneDNN can compute a matmul: never in float16, nor in bfloat16 without AVX-512.
+// Tells whether oneDNN can compute a matmul: never in float16, nor in bfloat16 where the instruction set has
+// no products of its pairs.
 bool can_use_onednn(const MatmulProblem& p) {
-  return onednn_is_built() && p.input_dtype != DType::kFloat16 && (p.input_dtype == DType::kFloat32 || MTL_ISA_LEVEL == 2);
+  return onednn_is_built() && p.input_dtype != DType::kFloat16 && (p.input_dtype == DType::kFloat32 || kHasBfloat16Pairs);
 }
 
 // Tells whether oneDNN computes a matmul that has no choice.

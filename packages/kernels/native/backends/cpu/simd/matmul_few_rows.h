@@ -8,9 +8,10 @@
 namespace mtl {
 namespace {
 
-constexpr int64_t kFewRows = 32;
+constexpr int64_t kFewRows = 32;  // rows of the sums of one block
 constexpr int64_t kLongInner = 256;  // from here on, adding the lanes is a small part of an element's work
 constexpr int kDotRows = 4;  // rows computed at once
+static_assert(kMostRowsInPlace <= kFewRows, "sums have room for the rows");
 
 // Returns the number of columns that `rows` rows are multiplied with at once. The sums stay in registers, and
 // there are enough sums that multiplications need not wait for each other: one for each lane of a vector,
@@ -20,7 +21,7 @@ constexpr int dot_columns(int rows) { return rows > 2 ? (kLanes > 8 ? 4 : 2) : k
 // Returns the most rows for which this file's kernels are used: with more rows, packing the columns or oneDNN
 // is faster (measured on Zen 4, docs/benchmarks).
 MTL_INLINE int64_t most_rows(DType dtype, int64_t inner) {
-  if (MTL_ISA_LEVEL == 2 && dtype != DType::kFloat16 && inner >= kLongInner) return kFewRows;
+  if (kMostRowsInPlace > 0 && dtype != DType::kFloat16 && inner >= kLongInner) return kMostRowsInPlace;
   return dtype == DType::kFloat32 ? 2 : kDotRows;
 }
 

@@ -1,9 +1,10 @@
 // Selects how the elements of each dtype are multiplied.
 #pragma once
 
-#include "backends/cpu/cpu_backend.h"
-#include "backends/cpu/simd/matmul_amx.h"
+#include <type_traits>
+
 #include "backends/cpu/simd/matmul_blocks.h"
+#include "backends/cpu/simd/matmul_on_tiles.h"
 
 namespace mtl {
 namespace {
@@ -13,14 +14,10 @@ struct FloatLanes : Singles<T>, VectorTiles<FloatProducts> {
   using Products = FloatProducts;
 };
 
-#if MTL_ISA_LEVEL == 2
 struct PairLanes : BFloat16Pairs, VectorTiles<BFloat16PairProducts> {
   using Products = BFloat16PairProducts;
 };
-using BFloat16Lanes = PairLanes;
-#else
-using BFloat16Lanes = FloatLanes<bfloat16>;
-#endif
+using BFloat16Lanes = std::conditional_t<kHasBfloat16Pairs, PairLanes, FloatLanes<bfloat16>>;
 
 // Calls `body` with a null pointer to the type of lanes with which vectors multiply float32, bfloat16 or
 // float16.
@@ -36,12 +33,12 @@ MTL_INLINE Status for_vector_lanes(DType dtype, const Body& body) {
   }
 }
 
-// Does the same, but selects tiles of AMX where the processor has AMX.
+// Does the same, but selects tiles for bfloat16 where the instruction set has tiles.
 template <typename Body>
 MTL_INLINE Status for_lanes(DType dtype, const Body& body) {
-#ifdef MTL_HAS_AMX_KERNELS
-  if (dtype == DType::kBFloat16 && has_amx()) return body(static_cast<AmxPairs*>(nullptr));
-#endif
+  if constexpr (kHasTiles) {
+    if (dtype == DType::kBFloat16) return body(static_cast<PairsOnTiles<Tiles>*>(nullptr));
+  }
   return for_vector_lanes(dtype, body);
 }
 

@@ -8,7 +8,7 @@
 // next.
 #pragma once
 
-#include "backends/cpu/simd/simd.h"
+#include "backends/cpu/simd/transpose.h"
 
 namespace mtl {
 namespace {
@@ -76,31 +76,6 @@ MTL_INLINE bool holds_steps(const StoredOperand<T>& operand) {
 template <typename Lanes>
 MTL_INLINE int64_t num_steps(int64_t inner) {
   return round_up(divide_up(inner, Lanes::kElements), Lanes::kStepMultiple);
-}
-
-// Exchanges lane `i + kHalf` of row `i` with lane `i` of row `i + kHalf`, of all 2 kHalf x 2 kHalf blocks.
-template <int kHalf>
-MTL_INLINE void exchange_halves(VUint* rows) {
-  VInt upper, lower;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    const bool is_high = (lane & kHalf) != 0;
-    upper[lane] = is_high ? kLanes + lane - kHalf : lane;
-    lower[lane] = is_high ? kLanes + lane : lane + kHalf;
-  }
-#pragma GCC unroll 16
-  for (int row = 0; row < kLanes; ++row) {
-    if ((row & kHalf) != 0) continue;
-    const VUint high = rows[row], low = rows[row + kHalf];
-    rows[row] = __builtin_shuffle(high, low, upper);
-    rows[row + kHalf] = __builtin_shuffle(high, low, lower);
-  }
-}
-
-MTL_INLINE void transpose(VUint rows[kLanes]) {
-  if constexpr (kLanes >= 16) exchange_halves<8>(rows);
-  if constexpr (kLanes >= 8) exchange_halves<4>(rows);
-  exchange_halves<2>(rows);
-  exchange_halves<1>(rows);
 }
 
 // Some steps of some panels of an operand, and the memory that they are packed into.

@@ -30,19 +30,14 @@ struct TileKernel {
 };
 
 // Adds products of numbers or, in bfloat16, products of pairs of neighbours along the inner dimension.
-// Products of bfloat16 are exact, and results below 2^-126 become zeros.
 struct FloatProducts {
   MTL_INLINE VFloat add(VFloat sums, VUint left, VUint right) {
     return sums + bits_to_float(left) * bits_to_float(right);
   }
 };
-#if MTL_ISA_LEVEL == 2
 struct BFloat16PairProducts {
-  MTL_INLINE VFloat add(VFloat sums, VUint left, VUint right) {
-    return (VFloat)_mm512_dpbf16_ps((__m512)sums, (__m512bh)left, (__m512bh)right);
-  }
+  MTL_INLINE VFloat add(VFloat sums, VUint left, VUint right) { return add_pair_products(sums, left, right); }
 };
-#endif
 
 // Computes one tile. kInMatrix: the left operand is not packed.
 template <typename Products, int kRows, int kVectors, bool kInMatrix>
@@ -56,19 +51,19 @@ void multiply_tile(const TileProduct& product) {
   VFloat tile[kRows][kVectors];
 #pragma GCC unroll 8
   for (int row = 0; row < kRows; ++row) {
-#pragma GCC unroll 3
+#pragma GCC unroll 4
     for (int vector = 0; vector < kVectors; ++vector) {
       tile[row][vector] = p.add ? load(p.sums + row * p.row_length + vector * kLanes) : VFloat{};
     }
   }
   for (int64_t step = 0; step < p.steps; ++step) {
     VUint of_step[kVectors];
-#pragma GCC unroll 3
+#pragma GCC unroll 4
     for (int vector = 0; vector < kVectors; ++vector) of_step[vector] = p.right[vector * p.right_panel_length + step];
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
       const VUint of_row = (kInMatrix ? rows[row][step] : p.left[step * kLanes + row]) - VUint{};
-#pragma GCC unroll 3
+#pragma GCC unroll 4
       for (int vector = 0; vector < kVectors; ++vector) {
         tile[row][vector] = Products::add(tile[row][vector], of_row, of_step[vector]);
       }
@@ -76,46 +71,45 @@ void multiply_tile(const TileProduct& product) {
   }
 #pragma GCC unroll 8
   for (int row = 0; row < kRows; ++row) {
-#pragma GCC unroll 3
+#pragma GCC unroll 4
     for (int vector = 0; vector < kVectors; ++vector) {
       store(p.sums + row * p.row_length + vector * kLanes, tile[row][vector]);
     }
   }
 }
 
-// A tile with 24 sums, 3 vectors of the right operand and one element of the left one fits the 32 registers
-// of AVX-512; a tile with 12 sums and the same operands fits the 16 of AVX2 and SSE. Either way one load of
-// the left operand serves three multiplications.
+// Tiles of at most kMatmulRows rows and kMatmulVectors vectors. Sums, the vectors of the right operand and
+// one element of the left one fit the registers (24 sums on AVX-512, which has 32; 12 on AVX2 and SSE, which
+// have 16), and one load of the left operand serves kMatmulVectors multiplications.
 template <typename Products>
 struct VectorTiles {
-  static constexpr int kTileRows = MTL_ISA_LEVEL == 2 ? 8 : 4;
-  static constexpr int kTileVectors = 3;
+  static constexpr int kTileRows = kMatmulRows;
+  static constexpr int kTileVectors = kMatmulVectors;
   static constexpr int kRowsOfBlock = 128;  // 384 KiB of the left operand: a share of the L2 cache
   static constexpr int kStepMultiple = 1;   // of a panel's steps
   static constexpr bool kLeftByRow = false;
-  static_assert(kLanes % kTileRows == 0, "a tile reads rows of one panel");
 
   // A thread calls these before and after it multiplies tiles.
   MTL_INLINE void begin() {}
   MTL_INLINE void end() {}
 
-  // Returns the kernel with the fewest rows, but at least `rows`. Kernels have 1, 2 or 4 rows, and 8 on
-  // AVX-512.
-  MTL_INLINE TileKernel kernel(int64_t rows, int vectors, bool in_matrix) {
-#if MTL_ISA_LEVEL == 2
-    if (rows > 4) return in_matrix ? of_rows<8, true>(vectors) : of_rows<8, false>(vectors);
-#endif
-    if (rows > 2) return in_matrix ? of_rows<4, true>(vectors) : of_rows<4, false>(vectors);
-    if (rows > 1) return in_matrix ? of_rows<2, true>(vectors) : of_rows<2, false>(vectors);
-    return in_matrix ? of_rows<1, true>(vectors) : of_rows<1, false>(vectors);
-  }
+  // Returns the kernel with the fewest rows, but at least `rows`. Kernels have 1, 2, 4 or 8 rows.
+  MTL_INLINE TileKernel kernel(int64_t rows, int vectors, bool in_matrix) { return of_rows(rows, vectors, in_matrix); }
 
  private:
-  template <int kRows, bool kInMatrix>
-  MTL_INLINE TileKernel of_rows(int vectors) {
-    if (vectors == 1) return {kRows, multiply_tile<Products, kRows, 1, kInMatrix>};
-    if (vectors == 2) return {kRows, multiply_tile<Products, kRows, 2, kInMatrix>};
-    return {kRows, multiply_tile<Products, kRows, 3, kInMatrix>};
+  template <int kRows = kTileRows>
+  MTL_INLINE TileKernel of_rows(int64_t rows, int vectors, bool in_matrix) {
+    if constexpr (kRows > 1) {
+      if (rows <= kRows / 2) return of_rows<kRows / 2>(rows, vectors, in_matrix);
+    }
+    return {kRows, in_matrix ? of_vectors<kRows, true>(vectors) : of_vectors<kRows, false>(vectors)};
+  }
+  template <int kRows, bool kInMatrix, int kVectors = kTileVectors>
+  MTL_INLINE MultiplyTile of_vectors(int vectors) {
+    if constexpr (kVectors > 1) {
+      if (vectors < kVectors) return of_vectors<kRows, kInMatrix, kVectors - 1>(vectors);
+    }
+    return multiply_tile<Products, kRows, kVectors, kInMatrix>;
   }
 };
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "backends/cpu/simd/attention_math.h"
-#include "backends/cpu/simd/square_root.h"
 #include "ops/router.h"
 
 namespace mtl {
@@ -57,24 +56,11 @@ struct Softmax {
 };
 
 MTL_INLINE Softmax softmax_of(const float* logits, int64_t experts) {
-  VFloat largest = -infinity(), total = {};
-  for (int64_t e = 0; e < experts; e += kLanes) largest = maximum(largest, load(logits + e));
-  const float most = maximum_of(largest);
-  for (int64_t e = 0; e < experts; e += kLanes) total += exponential(load(logits + e) - most);
-  return {most, sum(total)};
-}
-
-// Returns a bit for each lane of a mask.
-MTL_INLINE uint32_t bits_of_mask(VInt mask) {
-#if MTL_ISA_LEVEL == 2
-  return _mm512_movepi32_mask((__m512i)mask);
-#elif MTL_ISA_LEVEL == 1
-  return static_cast<uint32_t>(_mm256_movemask_ps((__m256)mask));
-#else
-  uint32_t bits = 0;
-  for (int lane = 0; lane < kLanes; ++lane) bits |= static_cast<uint32_t>(mask[lane] & 1) << lane;
-  return bits;
-#endif
+  VFloat most = -infinity(), total = {};
+  for (int64_t e = 0; e < experts; e += kLanes) most = maximum(most, load(logits + e));
+  const float highest = largest(most);
+  for (int64_t e = 0; e < experts; e += kLanes) total += exponential(load(logits + e) - highest);
+  return {highest, sum(total)};
 }
 
 // Finds the positions of the `num` largest of `count` values in descending order; among equal values the

@@ -8,31 +8,9 @@
 namespace mtl {
 namespace {
 
-typedef uint64_t VWide __attribute__((vector_size(kLanes * 8)));
-
 struct VPhiloxBlock {
   VUint words[4];
 };
-
-MTL_INLINE void multiply_wide(VUint a, uint32_t b, VUint* low, VUint* high) {
-#if MTL_ISA_LEVEL == 2
-  const __m512i factor = _mm512_set1_epi32(static_cast<int>(b));
-  const __m512i even = _mm512_mul_epu32((__m512i)a, factor);
-  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)a, 32), factor);
-  *high = (VUint)_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
-  *low = a * b;
-#elif MTL_ISA_LEVEL == 1
-  const __m256i factor = _mm256_set1_epi32(static_cast<int>(b));
-  const __m256i even = _mm256_mul_epu32((__m256i)a, factor);
-  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64((__m256i)a, 32), factor);
-  *high = (VUint)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
-  *low = a * b;
-#else
-  const VWide product = __builtin_convertvector(a, VWide) * b;
-  *low = __builtin_convertvector(product, VUint);
-  *high = __builtin_convertvector(product >> 32, VUint);
-#endif
-}
 
 // Computes Philox blocks: lane i has column counter `column_counter + i`; the other counter words are the
 // same for all lanes.

@@ -12,20 +12,8 @@
 namespace mtl {
 namespace {
 
-typedef uint64_t VLong __attribute__((vector_size(kLanes * 4)));
-
 constexpr int kLongLanes = kLanes / 2;
 constexpr int kLongVectors = 16 / kLongLanes;  // for the 16 counters of 64 columns; even and odd counters alternate
-
-MTL_INLINE VLong multiply_low_words(VLong a, uint32_t b) {
-#if MTL_ISA_LEVEL == 2
-  return (VLong)_mm512_mul_epu32((__m512i)a, _mm512_set1_epi64(b));
-#elif MTL_ISA_LEVEL == 1
-  return (VLong)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x(b));
-#else
-  return (a & 0xffffffffu) * b;
-#endif
-}
 
 // The key of each round and the sample of a call.
 struct PhiloxSite {

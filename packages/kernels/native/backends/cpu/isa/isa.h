@@ -1,0 +1,102 @@
+// The instruction set that a file is compiled for. CMake compiles the kernels of simd/ once for each set of
+// isa/sets.cmake, and MTL_ISA_HEADER names the file of the set: isa/plain.h, isa/avx2.h, ... Kernels see the
+// set through the facts and functions below and nowhere else; they choose with `if constexpr` where a fact
+// calls for another algorithm. docs/contributing/instruction-sets.md shows how to add a set.
+//
+// Everything is in an anonymous namespace, and nothing here may instantiate inline functions or templates of
+// the standard library: the linker would keep one copy for all instruction sets, and an old CPU would run the
+// AVX-512 copy (tooling/checks looks for such symbols).
+#pragma once
+
+#include MTL_ISA_HEADER
+
+// ---- facts ----
+//
+// kLanes              numbers of 32 bits in a vector: 4, 8 or 16
+// kHasBfloat16Pairs   an instruction adds the products of bfloat16 pairs to float32 numbers (add_pair_products);
+//                     matmuls of bfloat16 then use pairs, otherwise float32
+// kScalesGradually    times_power rounds results below 2^-126 correctly; otherwise they must be set to 0
+// Tiles               registers for tiles of matrices (tiles.h), or NoTiles
+//
+// Choices by measurement:
+//
+// kMatmulRows, kMatmulVectors   the largest tile of a matmul's output in registers, in rows (1, 2, 4 or 8) and
+//                               vectors (at most 4): rows * vectors sums, a vector of the left operand and
+//                               `vectors` of the right one are live at once
+// kAttentionVectors             the same for the matmuls of attention, which have 4 rows: 2 or 4 vectors
+// kMostRowsInPlace              the most rows for which products of rows in memory are faster than packing
+//                               (matmul_few_rows.h); 0: only for the very few rows of every set
+namespace mtl {
+namespace {
+
+constexpr bool kHasTiles = Tiles::kExist;
+static_assert(kLanes == 4 || kLanes == 8 || kLanes == 16, "vectors have 128, 256 or 512 bits");
+static_assert(kMatmulRows <= 8 && kLanes % kMatmulRows == 0, "a tile reads rows of one panel");
+static_assert(kMatmulVectors >= 1 && kMatmulVectors <= 4 && (kAttentionVectors == 2 || kAttentionVectors == 4));
+
+// ---- functions ----
+
+// Fails to compile where the instruction set lacks a function or has one of another type.
+#define MTL_REQUIRE(Result, call) static_assert(__is_same(decltype(call), Result), #call " of the instruction set")
+
+// Converts integers of 16 bits to 32 bits, and back: values below 2^16.
+MTL_REQUIRE(VUint, widen(VHalf{}));
+MTL_REQUIRE(VHalf, narrow(VUint{}));
+
+// Rounds to bfloat16, to nearest, ties to even. NaN stays NaN: its lowest mantissa bits are dropped, and the
+// quiet bit is set. Magnitudes below 2^-126 may become zero.
+MTL_REQUIRE(VHalf, to_bfloat16(VFloat{}));
+
+// Converts float16 numbers, rounding to nearest, ties to even.
+MTL_REQUIRE(VFloat, from_float16(VHalf{}));
+MTL_REQUIRE(VHalf, to_float16(VFloat{}));
+
+// Return the larger or smaller operand, or the second one if either is NaN. One instruction; for `?:` the
+// compiler emits a comparison and a blend.
+MTL_REQUIRE(VFloat, maximum(VFloat{}, VFloat{}));
+MTL_REQUIRE(VFloat, minimum(VFloat{}, VFloat{}));
+
+// Returns the square root, correctly rounded.
+MTL_REQUIRE(VFloat, square_root(VFloat{}));
+
+// Rounds x, at most 127, to the nearest integer n (`value` of the Power), and multiplies by 2^n. x is at
+// least -160 if kScalesGradually, otherwise -126.
+MTL_REQUIRE(Power, nearest_power(VFloat{}));
+MTL_REQUIRE(VFloat, nearest_power(VFloat{}).value);
+MTL_REQUIRE(VFloat, times_power(VFloat{}, Power{}));
+
+// Returns the sum of all lanes, in this order: the upper half of the lanes is added to the lower half until
+// one lane is left.
+MTL_REQUIRE(float, sum(VFloat{}));
+
+// Returns the largest lane; any number, or NaN, if a lane is NaN.
+MTL_REQUIRE(float, largest(VFloat{}));
+
+// Returns a bit for each lane of a mask.
+MTL_REQUIRE(uint32_t, bits_of_mask(VInt{}));
+
+// Multiplies all lanes by b to 64 bits: stores the lower and the upper halves of the products.
+MTL_REQUIRE(void, multiply_wide(VUint{}, uint32_t{}, static_cast<VUint*>(nullptr), static_cast<VUint*>(nullptr)));
+
+// Multiplies the lower halves of the 64-bit lanes by b, to 64 bits.
+MTL_REQUIRE(VLong, multiply_low_words(VLong{}, uint32_t{}));
+
+// Loads the first `count` bfloat16 numbers, less than 2 kLanes; the others are zero, and none is loaded if
+// `count` is below 0.
+MTL_REQUIRE(VUint, load_pairs(static_cast<const bfloat16*>(nullptr), int64_t{}));
+
+// Returns 2 kLanes numbers as bfloat16: all numbers of the first vector, then all of the second.
+MTL_REQUIRE(VUint, to_bfloat16_words(VFloat{}, VFloat{}));
+
+// Changes the order of such words: each word has one number of the first half, and one of the second half in
+// its upper bits.
+MTL_REQUIRE(VUint, interleave_halves(VUint{}));
+
+// Adds to each lane of `sums` the two products of the lane's bfloat16 pairs. Results below 2^-126 may become
+// zero.
+MTL_REQUIRE(VFloat, add_pair_products(VFloat{}, VUint{}, VUint{}));
+
+#undef MTL_REQUIRE
+
+}  // namespace
+}  // namespace mtl

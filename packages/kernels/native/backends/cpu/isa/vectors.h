@@ -1,0 +1,29 @@
+// Vectors of kLanes numbers, on the compiler's vector extensions: their arithmetic (+ - * / & | ^ << >> < ?:)
+// needs no function of an instruction set. An instruction set includes this file after kLanes is defined.
+#pragma once
+
+#include <stdint.h>
+
+#include "backends/cpu/threads.h"
+#include "mtl/dtype.h"
+
+namespace mtl {
+namespace {
+
+typedef float VFloat __attribute__((vector_size(kLanes * 4)));
+typedef int32_t VInt __attribute__((vector_size(kLanes * 4)));  // a mask, too: lanes are all ones or zero
+typedef uint32_t VUint __attribute__((vector_size(kLanes * 4)));
+typedef uint64_t VLong __attribute__((vector_size(kLanes * 4)));  // kLanes / 2 lanes
+typedef uint16_t VHalf __attribute__((vector_size(kLanes * 2)));  // numbers of 16 bits for as many lanes as VFloat
+// The same vector types without an alignment requirement, for loads and stores.
+typedef float VFloatU __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
+typedef uint32_t VUintU __attribute__((vector_size(kLanes * 4), aligned(2), may_alias));  // pairs of bfloat16, too
+typedef uint16_t VHalfU __attribute__((vector_size(kLanes * 2), aligned(2), may_alias));
+
+MTL_INLINE VFloat splat(float value) { return value - VFloat{}; }
+MTL_INLINE VFloat bits_to_float(VUint bits) { return (VFloat)bits; }
+MTL_INLINE VUint float_to_bits(VFloat value) { return (VUint)value; }
+MTL_INLINE VFloat select(VInt mask, VFloat yes, VFloat no) { return mask ? yes : no; }
+
+}  // namespace
+}  // namespace mtl
