@@ -1,12 +1,19 @@
 import type { Parameter, ParameterUnit, UnitKeeper } from '@mtl/autograd';
 import type { ProcessGroup, Work } from '@mtl/comm';
 import type { Device, DType, Tensor } from '@mtl/kernels';
+import type { KeptValues } from '../kept-values.js';
 import type { FlatRange, ParameterRange } from './flat-layout.js';
 
 export interface StoreOptions {
   readonly device: Device;
   /** Compute dtype of the model. */
   readonly dtype: DType;
+  /**
+   * Keep master values of a bfloat16 model as the model's values and the 16 bits that these lack (Transformer
+   * Engine's `store_param_remainders`): half of the memory, and the model's values are rounded to the larger
+   * magnitude where two are nearest. Other models are kept as without it. Default false.
+   */
+  readonly storesRemainders?: boolean | undefined;
   /** The processes over which gradients are summed. Default: this process alone. */
   readonly group?: ProcessGroup | undefined;
   /** Bytes of float32 gradients that are reduced together. Default 16 MiB. */
@@ -32,6 +39,8 @@ export interface ParameterStore extends UnitKeeper {
   readonly device: Device;
   /** Compute dtype of the model. */
   readonly dtype: DType;
+  /** True if master values are the model's values with remainders. */
+  readonly storesRemainders: boolean;
   /** The processes over which gradients are summed; undefined for this process alone. */
   readonly group: ProcessGroup | undefined;
   /** True if each rank of the group updates its own part; otherwise all ranks update everything. */
@@ -50,8 +59,17 @@ export interface ParameterStore extends UnitKeeper {
   /** Bytes of this rank: for predictions of memory. */
   readonly bytes: { readonly parameters: number; readonly gradients: number };
 
-  /** [end - start] float32: master values of elements in one owned range; in float32 the model's values. */
+  /**
+   * [end - start] float32: master values of elements in one owned range; in float32 the model's values.
+   *
+   * @throws UsageError MTL_OPTIMIZER_STATE if the store keeps remainders; `masterValues` returns the values
+   *   in any form
+   */
   master(range: FlatRange): Tensor;
+  /** [2 (end - start)] uint8: the remainders of elements in one owned range, if the store keeps them. */
+  remainder(range: FlatRange): Tensor;
+  /** The master values of elements in one owned range, in the form in which the store keeps them. */
+  masterValues(range: FlatRange): KeptValues;
   /**
    * [end - start] in the compute dtype: the destination of rounded master values of elements in one owned
    * range.

@@ -103,10 +103,10 @@ experts are made new; making them from dense layers is not built yet | leave it 
 
 # Precision
 
-master weights, gradients and optimizer state are fp32 | leave it out
-  main-grads-dtype=fp32 main-params-dtype=fp32 exp-avg-dtype=fp32 exp-avg-sq-dtype=fp32 | the precision of optimizer state
-  use-precision-aware-optimizer | optimizer state in lower precision
-  store-param-remainders | master weights as remainders
+gradients are summed in fp32 | leave it out
+  main-grads-dtype=fp32 | the precision of main gradients
+master weights are fp32, or bf16 with remainders, which are the same values | use --use-precision-aware-optimizer with --store-param-remainders
+  main-params-dtype=fp32 | the precision of master weights
 matmuls are computed in fp32, bf16 or fp16 | use --bf16
   fp8 fp8-format fp8-recipe fp8-hybrid fp8-e4m3 fp8-margin fp8-interval fp8-amax-history-len | training in FP8
   fp8-amax-compute-algo first-last-layers-bf16 num-layers-at-start-in-bf16 num-layers-at-end-in-bf16 | training in FP8
