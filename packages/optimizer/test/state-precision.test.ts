@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Parameter } from '@mtl/autograd';
-import { numLiveTensors, Tensor } from '@mtl/kernels';
+import { memoryStatistics, numLiveTensors, Tensor, trimMemory } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Adamw, AdamwOptimizer, createStores, ModelOptimizer, Muon, type StateDtype } from '../src/index.js';
 
@@ -217,4 +217,18 @@ describe('states in float16', () => {
       'float16',
     ]);
   });
+});
+
+it('leaves no memory of initial values behind', () => {
+  trimMemory('cpu');
+  const before = memoryStatistics('cpu');
+  const weight = new Parameter({
+    name: 'weight',
+    globalShape: [1024, 4096],
+    initialization: { kind: 'normal', standardDeviation: 1 },
+  });
+  const [store] = createStores([weight], { device: 'cpu', dtype: 'bfloat16', seed: 1 });
+  const after = memoryStatistics('cpu');
+  expect(after.bytesReserved - before.bytesReserved).toBe(after.bytesInUse - before.bytesInUse);
+  store!.dispose();
 });

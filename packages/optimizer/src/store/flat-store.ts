@@ -7,7 +7,7 @@ import {
 } from '@mtl/autograd';
 import type { ProcessGroup, Work } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import { cast, type Device, type DType, splitRemainder, Tensor } from '@mtl/kernels';
+import { cast, type Device, type DType, splitRemainder, Tensor, trimMemory } from '@mtl/kernels';
 import { type KeptValues, plainValues, splitValues } from '../kept-values.js';
 import {
   type Bucket,
@@ -182,6 +182,8 @@ export abstract class FlatStore implements ParameterStore {
       using model = this.model(range);
       this.#round(values, model);
     }
+    // no step needs a block as large as the float32 values of the largest parameter
+    trimMemory(this.device);
   }
 
   onOwnGradients(hook: (gradients: Tensor) => void): void {
