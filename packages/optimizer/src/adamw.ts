@@ -31,7 +31,7 @@ type AdamwNumbers = { readonly [Name in 'beta1' | 'beta2' | 'epsilon']: number }
 export class Adamw implements Optimizer {
   /** The names are PyTorch's. */
   readonly states: readonly OptimizerState[];
-  readonly updatesRemainders = true;
+  readonly isPrecisionAware = true;
   readonly #options: AdamwNumbers;
 
   constructor(options: AdamwOptions = {}) {

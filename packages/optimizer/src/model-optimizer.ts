@@ -1,13 +1,6 @@
 import type { Parameter, ScaledPart } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
-import {
-  type AdamwScalarsOptions,
-  adamwScalars,
-  type Device,
-  scale,
-  sumOfSquares,
-  Tensor,
-} from '@mtl/kernels';
+import { type AdamwScalarsOptions, adamwScalars, type Device, scale, Tensor } from '@mtl/kernels';
 import { meshAxes } from '@mtl/layout';
 import type { KeptValues } from './kept-values.js';
 import type { Optimizer } from './optimizer.js';
@@ -18,7 +11,7 @@ import {
   type RunOfParameters,
   runsByRule,
 } from './parameters-by-rule.js';
-import { GradientNorm, PartialGradients } from './partial-gradients-and-norm.js';
+import { addSquares, GradientNorm, PartialGradients } from './partial-gradients-and-norm.js';
 import { listOwnedParts } from './store/flat-store.js';
 import { copiesAlong, type ParallelGroups, reductionGroup } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
@@ -321,7 +314,7 @@ export class ModelOptimizer {
   }
 
   #addOwnSquares(input: Tensor): void {
-    if (this.#ownSquares !== undefined) sumOfSquares({ output: this.#ownSquares, input, accumulate: true });
+    if (this.#ownSquares !== undefined) addSquares(this.#ownSquares, input);
   }
 
   #markGradientsClear(): void {

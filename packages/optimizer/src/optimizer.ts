@@ -34,7 +34,7 @@ export interface OptimizerRange {
   readonly remainder: Tensor | undefined;
   /** [N] in the model's dtype: receives the rounded values. Absent where it is `parameter`. */
   readonly modelParameter: Tensor | undefined;
-  /** [N] float32: reduced over all ranks, multiplied by the loss scale. */
+  /** [N] in the store's `gradientDtype`: reduced over all ranks, multiplied by the loss scale. */
   readonly gradient: Tensor;
   /** [N] each, in the order of `Optimizer.states`; zero before the first step. */
   readonly states: readonly Tensor[];
@@ -91,9 +91,10 @@ export interface BindOptions {
 export interface Optimizer {
   readonly states: readonly OptimizerState[];
   /**
-   * True if the rule updates values whose lower halves are remainders. Default: such stores are refused.
+   * True if the rule updates values whose lower halves are remainders, and from gradients in bfloat16.
+   * Default: such stores are refused.
    */
-  readonly updatesRemainders?: boolean;
+  readonly isPrecisionAware?: boolean;
   /** Prepares to update the ranges. */
   bind(ranges: readonly OptimizerRange[], options: BindOptions): BoundOptimizer;
 }

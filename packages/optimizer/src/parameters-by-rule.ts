@@ -207,11 +207,17 @@ export class RuleOfParameters {
 }
 
 /** Refuses a store whose values a rule cannot update. */
-function checkLayout({ updatesRemainders = false }: Optimizer, { storesRemainders }: ParameterStore): void {
-  if (!storesRemainders || updatesRemainders) return;
-  throw new UsageError('MTL_OPTIMIZER_STATE', 'an update rule that does not update values with remainders', {
-    expected: 'a rule with updatesRemainders, such as Adamw',
-    remedy: 'leave storesRemainders of createStores out',
+function checkLayout(
+  { isPrecisionAware = false }: Optimizer,
+  { storesRemainders, gradientDtype }: ParameterStore,
+): void {
+  if (isPrecisionAware || (!storesRemainders && gradientDtype === 'float32')) return;
+  const [what, option] = storesRemainders
+    ? ['values with remainders', 'storesRemainders']
+    : [`gradients in ${gradientDtype}`, 'gradientDtype'];
+  throw new UsageError('MTL_OPTIMIZER_STATE', `an update rule over float32 alone, and a store of ${what}`, {
+    expected: 'a rule with isPrecisionAware, such as Adamw',
+    remedy: `leave ${option} of createStores out`,
   });
 }
 

@@ -232,3 +232,54 @@ it('leaves no memory of initial values behind', () => {
   expect(after.bytesReserved - before.bytesReserved).toBe(after.bytesInUse - before.bytesInUse);
   store!.dispose();
 });
+
+describe('main gradients in bfloat16', () => {
+  const create = (gradientDtype: 'float32' | 'bfloat16') => {
+    const parameters = makeParameters();
+    const stores = createStores(parameters, { device: 'cpu', dtype: 'float32', gradientDtype });
+    const { learningRate, ...settings } = fixture.settings;
+    const optimizer = new AdamwOptimizer(stores, { ...settings, clipGrad: 1 });
+    return { parameters, store: stores[0]!, optimizer, learningRate };
+  };
+
+  it('take the sums of an operation, rounded once, and give their norm and their update', () => {
+    const [exact, kept] = [create('float32'), create('bfloat16')];
+    using _ = exact.optimizer;
+    using __ = kept.optimizer;
+    const round = (value: number): number => {
+      using one = Tensor.from([value], { shape: [1], dtype: 'bfloat16' });
+      return one.item();
+    };
+    const expected: number[][] = [];
+    for (const [which, { mainGradient, size }] of exact.parameters.entries()) {
+      const [first, second] = [fixtureValues(1, which, size), fixtureValues(2, which, size)];
+      const sums = Array.from(first, (value, at) => round(round(value) + second[at]!));
+      expected.push(sums);
+      mainGradient.write(Float32Array.from(sums));
+    }
+    for (const micro of [1, 2]) {
+      for (const [which, parameter] of kept.parameters.entries()) {
+        parameter.mainGradient.write(fixtureValues(micro, which, parameter.size));
+        parameter.keepGradient();
+      }
+    }
+    for (const [which, range] of kept.store.ranges.entries()) {
+      using gradient = kept.store.gradient(range);
+      expect(gradient.dtype).toBe('bfloat16');
+      expect(gradient.toArray()).toEqual(expected[which]);
+    }
+    const [one, other] = [exact, kept].map(({ optimizer, learningRate }) => optimizer.step({ learningRate }));
+    // squares of the same numbers, in double, of parts of another size
+    expect(Math.abs(other!.gradientNorm / one!.gradientNorm - 1)).toBeLessThan(1e-7);
+    exact.parameters.forEach(({ data }, which) => {
+      const values = kept.parameters[which]!.data.toArray();
+      const differences = data.toArray().map((value, at) => Math.abs(value - values[at]!));
+      expect(Math.max(...differences)).toBeLessThan(1e-6);
+    });
+    // the step has cleared them
+    for (const range of kept.store.ranges) {
+      using gradient = kept.store.gradient(range);
+      expect(gradient.toArray().every((value) => value === 0)).toBe(true);
+    }
+  });
+});

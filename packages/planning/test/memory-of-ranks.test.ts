@@ -79,7 +79,10 @@ const cases = [
   {
     name: 'dp 2, distributed, bf16, lean states',
     worldSize: 2,
-    options: mergeOptions(distributed, leanStates({ expAvgDtype: 'fp16', expAvgSqDtype: 'bf16' })),
+    options: mergeOptions(
+      distributed,
+      leanStates({ expAvgDtype: 'fp16', expAvgSqDtype: 'bf16', mainGradsDtype: 'bf16' }),
+    ),
   },
   {
     name: 'tp 2, bf16, states of 16 bits and whole master weights',

@@ -24,6 +24,8 @@ export interface SettingsInForce {
 export interface StatePrecision {
   readonly expAvgDtype: 'fp32' | 'bf16' | 'fp16';
   readonly expAvgSqDtype: 'fp32' | 'bf16' | 'fp16';
+  /** The precision in which gradients are kept and reduced. */
+  readonly mainGradsDtype: 'fp32' | 'bf16';
   /** True if master weights are the model's bfloat16 weights with remainders. */
   readonly storeParamRemainders: boolean;
 }

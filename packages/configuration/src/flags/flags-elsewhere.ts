@@ -15,6 +15,7 @@ export const flagsOfObjects = {
   'muon-num-ns-steps': 'optimizer.muon',
   'exp-avg-dtype': 'optimizer.statePrecision',
   'exp-avg-sq-dtype': 'optimizer.statePrecision',
+  'main-grads-dtype': 'optimizer.statePrecision',
   'store-param-remainders': 'optimizer.statePrecision',
   lr: 'optimizer.learningRate',
   'min-lr': 'optimizer.learningRate',

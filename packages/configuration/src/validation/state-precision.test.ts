@@ -7,7 +7,7 @@ const read = (line: string) => configure(line).optimizer.statePrecision;
 
 describe('--use-precision-aware-optimizer', () => {
   it("has Megatron-LM's defaults: fp32 states, and remainders of a model in bf16", () => {
-    const defaults = { expAvgDtype: 'fp32', expAvgSqDtype: 'fp32' };
+    const defaults = { expAvgDtype: 'fp32', expAvgSqDtype: 'fp32', mainGradsDtype: 'fp32' };
     expect(read(`${aware} --bf16`)).toEqual({ ...defaults, storeParamRemainders: true });
     for (const line of [aware, `${aware} --fp16`, `${aware} --bf16 --no-store-param-remainders`]) {
       expect(read(line)).toEqual({ ...defaults, storeParamRemainders: false });
@@ -16,9 +16,11 @@ describe('--use-precision-aware-optimizer', () => {
   });
 
   it('takes a dtype for each state', () => {
-    expect(read(`${aware} --exp-avg-dtype bf16 --exp-avg-sq-dtype fp16`)).toMatchObject({
+    const line = `${aware} --exp-avg-dtype bf16 --exp-avg-sq-dtype fp16 --main-grads-dtype bf16`;
+    expect(read(line)).toMatchObject({
       expAvgDtype: 'bf16',
       expAvgSqDtype: 'fp16',
+      mainGradsDtype: 'bf16',
     });
   });
 
@@ -42,7 +44,7 @@ refusals(
       '--exp-avg-dtype bf16',
       1,
       'MTL_FLAG_NEEDS',
-      /--exp-avg-dtype bf16 is a precision of its states.*add --use-precision-aware-optimizer/s,
+      /--exp-avg-dtype bf16 is a precision that it can have.*add --use-precision-aware-optimizer/s,
     ],
     [
       '--use-precision-aware-optimizer --optimizer muon',

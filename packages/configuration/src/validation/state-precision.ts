@@ -2,7 +2,7 @@ import type { StatePrecision, TrainingConfiguration } from '../pretraining-confi
 import type { FlagReader } from './flag-reader.js';
 
 /** The flags whose other values need `--use-precision-aware-optimizer`. */
-const dtypeFlags = ['exp-avg-dtype', 'exp-avg-sq-dtype'] as const;
+const dtypeFlags = ['exp-avg-dtype', 'exp-avg-sq-dtype', 'main-grads-dtype'] as const;
 
 /**
  * Returns how states and master weights are kept, if the flags request a precision-aware optimizer.
@@ -17,7 +17,7 @@ export function configureStatePrecision(
   if (!flags.required('use-precision-aware-optimizer')) {
     for (const name of dtypeFlags) {
       if (flags.required(name) !== 'fp32') {
-        flags.needs(name, '--use-precision-aware-optimizer', 'is a precision of its states');
+        flags.needs(name, '--use-precision-aware-optimizer', 'is a precision that it can have');
       }
     }
     if (flags.isGiven(remainders)) {
@@ -46,6 +46,7 @@ export function configureStatePrecision(
   return {
     expAvgDtype: flags.required('exp-avg-dtype'),
     expAvgSqDtype: flags.required('exp-avg-sq-dtype'),
+    mainGradsDtype: flags.required('main-grads-dtype'),
     storeParamRemainders: isBfloat16 && (flags.get(remainders) ?? true),
   };
 }

@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-// Cached blocks are returned before a block of this size is reserved, where they are more than steps need: page faults
-// of smaller blocks would take longer than they are worth.
+// Cached blocks are returned before a block of this size is reserved, where they are more than steps need:
+// page faults of smaller blocks would take longer than they are worth.
 constexpr size_t kLargeBlock = size_t{8} << 20;
 
 void* reserve_host(size_t bytes) {

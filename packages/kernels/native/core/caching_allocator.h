@@ -54,8 +54,8 @@ class CachingAllocator {
   // The lock must be held for these.
   void give_back(Cached::iterator block);
   void free_cached();
-  // Returns the largest cached blocks, until reserved memory with another block of `size` is not above the peak of
-  // the memory in use.
+  // Returns the largest cached blocks, until reserved memory with another block of `size` is not above the
+  // peak of the memory in use.
   void make_room(size_t size);
 
   const BlockSource source_;

@@ -28,7 +28,7 @@ const bytesPerGradient = Float32Array.BYTES_PER_ELEMENT;
  * ranges, and gradients are reduced in contiguous buckets. Order: as the parameters come.
  *
  *   model       the compute dtype
- *   gradients   float32 main gradients
+ *   gradients   main gradients, in float32 or bfloat16
  *   master      float32: the values that are trained. In float32 the memory of `model`; otherwise the owned ranges, one
  *               after the other; with remainders only their lower halves, in bytes
  *
@@ -39,6 +39,7 @@ const bytesPerGradient = Float32Array.BYTES_PER_ELEMENT;
 export abstract class FlatStore implements ParameterStore {
   readonly device: Device;
   readonly dtype: DType;
+  readonly gradientDtype: 'float32' | 'bfloat16';
   readonly storesRemainders: boolean;
   readonly group: ProcessGroup | undefined;
   readonly isDivided: boolean;
@@ -68,6 +69,7 @@ export abstract class FlatStore implements ParameterStore {
     const { rank, size } = group ?? { rank: 0, size: 1 };
     this.device = device;
     this.dtype = dtype;
+    this.gradientDtype = options.gradientDtype ?? 'float32';
     this.storesRemainders = options.storesRemainders === true && dtype === 'bfloat16';
     this.group = size > 1 ? group : undefined;
     this.isDivided = isDivided && size > 1;
@@ -90,7 +92,7 @@ export abstract class FlatStore implements ParameterStore {
     const shape = [layout.size];
     this.#model = Tensor.zeros({ shape, dtype, device });
     this.#master = dtype === 'float32' ? this.#model.view({ shape }) : allocateMaster(ownedSize, this);
-    this.#gradients = Tensor.zeros({ shape, dtype: 'float32', device });
+    this.#gradients = Tensor.zeros({ shape, dtype: this.gradientDtype, device });
     this.#frozenStorage = allocateParameters(this.frozen, { device, dtype });
     for (const { parameter, start } of this.ranges) {
       parameter.assignData(this.#keep(this.#model.view({ offset: start, shape: parameter.shape })));
@@ -197,6 +199,7 @@ export abstract class FlatStore implements ParameterStore {
   reduce(): void {
     // a parameter that no forward has read since the last step has not been waited for yet
     this.waitForValues();
+    for (const { parameter } of this.ranges) parameter.keepGradient();
     if (this.#queue === undefined) this.#ownGradientsHook(this.#gradients);
     else this.#queue.finish();
   }

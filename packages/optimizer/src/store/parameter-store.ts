@@ -14,6 +14,11 @@ export interface StoreOptions {
    * magnitude where two are nearest. Other models are kept as without it. Default false.
    */
   readonly storesRemainders?: boolean | undefined;
+  /**
+   * The dtype in which main gradients are kept and reduced. In `bfloat16` the float32 sums of each
+   * operation are added to them, rounded. Default `float32`.
+   */
+  readonly gradientDtype?: 'float32' | 'bfloat16' | undefined;
   /** The processes over which gradients are summed. Default: this process alone. */
   readonly group?: ProcessGroup | undefined;
   /** Bytes of float32 gradients that are reduced together. Default 16 MiB. */
@@ -39,6 +44,8 @@ export interface ParameterStore extends UnitKeeper {
   readonly device: Device;
   /** Compute dtype of the model. */
   readonly dtype: DType;
+  /** The dtype in which main gradients are kept. */
+  readonly gradientDtype: 'float32' | 'bfloat16';
   /** True if master values are the model's values with remainders. */
   readonly storesRemainders: boolean;
   /** The processes over which gradients are summed; undefined for this process alone. */
@@ -76,8 +83,8 @@ export interface ParameterStore extends UnitKeeper {
    */
   model(range: FlatRange): Tensor;
   /**
-   * [end - start] float32: main gradients. Valid after `reduce` for the elements that this rank owns and
-   * counts; after `shareGradients` for all elements of its parameters.
+   * [end - start] in `gradientDtype`: main gradients. Valid after `reduce` for the elements that this rank
+   * owns and counts; after `shareGradients` for all elements of its parameters.
    */
   gradient(range: FlatRange): Tensor;
 

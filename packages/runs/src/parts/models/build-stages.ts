@@ -121,6 +121,7 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
     chunks,
     units,
     storesRemainders: optimizer.statePrecision?.storeParamRemainders,
+    gradientDtype: dtypeOfPrecision[optimizer.statePrecision?.mainGradsDtype ?? 'fp32'],
     seed: initializes ? training.seed : undefined,
   });
   return new ModelOptimizer(stores, {
