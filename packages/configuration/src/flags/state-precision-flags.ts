@@ -6,7 +6,7 @@ const otherDtypes = { fp8: 'states in fp8 are not there: use bf16 or fp16' };
 /** The flags of `--use-precision-aware-optimizer`; the others have no effect without it. */
 export const statePrecisionFlags = {
   'use-precision-aware-optimizer': toggle(
-    "Lets AdamW's states and master weights take less memory: --exp-avg-dtype, --exp-avg-sq-dtype, --main-grads-dtype, --store-param-remainders. On CPUs, with or without --use-distributed-optimizer.",
+    "Lets AdamW's states and master weights take less memory: --exp-avg-dtype, --exp-avg-sq-dtype, --main-grads-dtype, --store-param-remainders. On CPUs.",
   ),
   'exp-avg-dtype': choice(
     ['fp32', 'bf16', 'fp16'],
