@@ -1,5 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import { countElements, type Tensor } from '@mtl/kernels';
+import { countElements, scale, Tensor } from '@mtl/kernels';
 import {
   axesOfCopies,
   axesOfPartialSums,
@@ -87,6 +87,8 @@ export class Parameter {
   #data: Tensor | undefined;
   #waitForData: (() => void) | undefined;
   #mainGradient: Tensor | undefined;
+  /** float32 sums of an operation, next to a main gradient that is kept in bfloat16. */
+  #ownSums: Tensor | undefined;
   #isGradientClear = false;
   readonly #hooks: ((parameter: Parameter) => void)[] = [];
 
@@ -171,12 +173,28 @@ export class Parameter {
   }
 
   /**
-   * float32, of `shape`; matmuls accumulate into it directly. The caller may write to it.
+   * float32, of `shape`; matmuls accumulate into it directly. The caller may write to it. If the main
+   * gradient is kept in bfloat16: the sums of the current operation, which `keepGradient` adds to it.
    */
   get mainGradient(): Tensor {
     if (this.#mainGradient === undefined) throw this.#unassigned('main gradient');
     this.#isGradientClear = false;
-    return this.#mainGradient;
+    if (this.#mainGradient.dtype !== 'bfloat16') return this.#mainGradient;
+    const { device } = this.#mainGradient;
+    this.#ownSums ??= Tensor.zeros({ shape: this.shape, dtype: 'float32', device });
+    return this.#ownSums;
+  }
+
+  /**
+   * Adds the sums of an operation to a main gradient that is kept in bfloat16, rounded once, and frees their
+   * memory. The tape calls it after each operation that has the parameter.
+   */
+  keepGradient(): void {
+    const [output, input] = [this.#mainGradient, this.#ownSums];
+    if (output === undefined || input === undefined) return;
+    scale({ output, input, factor: 1, accumulate: true });
+    input.dispose();
+    this.#ownSums = undefined;
   }
 
   /**

@@ -356,6 +356,7 @@ export class Tape {
 
   #finish(node: TapeNode): void {
     for (const parameter of node.parameters) {
+      parameter.keepGradient();
       const uses = this.#parameterUses.get(parameter)! - 1;
       this.#parameterUses.set(parameter, uses);
       if (uses === 0) parameter.notifyGradientReady();

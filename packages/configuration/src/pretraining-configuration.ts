@@ -18,6 +18,7 @@ import type { TokenizerOptions } from '@mtl/tokenizers';
 import type { AdaptedConfiguration } from './adapters/adapted-configuration.js';
 import type { ModelKind } from './architecture/architecture-field.js';
 import type { dataFlags } from './flags/data-flags.js';
+import type { StatePrecision } from './flags/flag-kinds.js';
 import type { FlagValues } from './flags/flag-values.js';
 import type { loggingFlags } from './flags/logging-flags.js';
 import type { optimizerFlags } from './flags/optimizer-flags.js';
@@ -83,6 +84,8 @@ export interface MuonConfiguration extends Omit<MuonOptions, 'dtype'> {
   readonly dtype?: MuonOptions['dtype'];
 }
 
+export type { StatePrecision };
+
 export interface OptimizerConfiguration extends FlagValues<typeof optimizerFlags> {
   readonly learningRate: LearningRateScheduleOptions & {
     /** The unit of the schedule's steps: iterations, or samples where training is counted in samples. */
@@ -97,6 +100,8 @@ export interface OptimizerConfiguration extends FlagValues<typeof optimizerFlags
   >;
   /** Muon for the matrices of hidden layers; undefined: AdamW for all parameters. */
   readonly muon?: MuonConfiguration;
+  /** The precisions of states of a precision-aware optimizer; undefined: all are fp32. */
+  readonly statePrecision?: StatePrecision;
   readonly lossScale: LossScalerOptions;
 }
 

@@ -1,4 +1,5 @@
-import { adamw, adamwScalars, type Device, Tensor } from '@mtl/kernels';
+import { adamw, adamwScalars, type Device, precisionAwareAdamw, Tensor } from '@mtl/kernels';
+import type { StateDtype } from './kept-values.js';
 import { ModelOptimizer, type ModelOptimizerOptions } from './model-optimizer.js';
 import type {
   BindOptions,
@@ -18,23 +19,29 @@ interface AdamwOptions {
   readonly beta2?: number | undefined;
   /** Term added to the denominator. Default 1e-8. */
   readonly epsilon?: number | undefined;
+  /** The dtype in which the first moment is kept. Default `float32`. */
+  readonly expAvgDtype?: StateDtype | undefined;
+  /** The dtype in which the second moment is kept. Default `float32`. */
+  readonly expAvgSqDtype?: StateDtype | undefined;
 }
 
-type AdamwNumbers = { readonly [Name in keyof AdamwOptions]-?: number };
+type AdamwNumbers = { readonly [Name in 'beta1' | 'beta2' | 'epsilon']: number };
 
 /** AdamW (Loshchilov and Hutter 2019): norm, clipping, update and rounding in two passes over memory. */
 export class Adamw implements Optimizer {
   /** The names are PyTorch's. */
-  static readonly states: readonly OptimizerState[] = [
-    { name: 'exp_avg', dtype: 'float32' },
-    { name: 'exp_avg_sq', dtype: 'float32' },
-  ];
-
-  readonly states = Adamw.states;
+  readonly states: readonly OptimizerState[];
+  readonly isPrecisionAware = true;
   readonly #options: AdamwNumbers;
 
-  constructor({ beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8 }: AdamwOptions = {}) {
+  constructor(options: AdamwOptions = {}) {
+    const { beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8 } = options;
+    const { expAvgDtype = 'float32', expAvgSqDtype = 'float32' } = options;
     this.#options = { beta1, beta2, epsilon };
+    this.states = [
+      { name: 'exp_avg', dtype: expAvgDtype },
+      { name: 'exp_avg_sq', dtype: expAvgSqDtype },
+    ];
   }
 
   bind(ranges: readonly OptimizerRange[], { device }: BindOptions): BoundOptimizer {
@@ -68,9 +75,10 @@ class BoundAdamw implements BoundOptimizer {
   }
 
   update(index: number, { clearGradient }: { readonly clearGradient: boolean }): void {
-    const { parameter, modelParameter, gradient, states } = this.#ranges[index]!;
-    const [firstMoment, secondMoment] = states as [Tensor, Tensor];
-    adamw({
+    const range = this.#ranges[index]!;
+    const { parameter, remainder, modelParameter, gradient, scales } = range;
+    const [firstMoment, secondMoment] = range.states as [Tensor, Tensor];
+    const operands = {
       ...this.#options,
       parameter,
       firstMoment,
@@ -81,7 +89,10 @@ class BoundAdamw implements BoundOptimizer {
       segments: this.#segments[index]!,
       weightDecay: this.#weightDecay,
       clearGradient,
-    });
+    };
+    const isAllFloat32 = [parameter, gradient, ...range.states].every(({ dtype }) => dtype === 'float32');
+    if (isAllFloat32) adamw(operands);
+    else precisionAwareAdamw({ ...operands, remainder, firstScales: scales[0], secondScales: scales[1] });
   }
 
   dispose(): void {
@@ -99,8 +110,9 @@ export interface AdamwOptimizerOptions extends Omit<ModelOptimizerOptions, 'opti
 export class AdamwOptimizer extends ModelOptimizer {
   constructor(
     stores: readonly ParameterStore[],
-    { beta1, beta2, epsilon, ...options }: AdamwOptimizerOptions = {},
+    { beta1, beta2, epsilon, expAvgDtype, expAvgSqDtype, ...options }: AdamwOptimizerOptions = {},
   ) {
-    super(stores, { ...options, optimizer: new Adamw({ beta1, beta2, epsilon }) });
+    const optimizer = new Adamw({ beta1, beta2, epsilon, expAvgDtype, expAvgSqDtype });
+    super(stores, { ...options, optimizer });
   }
 }

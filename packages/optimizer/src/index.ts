@@ -1,4 +1,5 @@
 export { Adamw, AdamwOptimizer } from './adamw.js';
+export type { KeptValues, StateDtype } from './kept-values.js';
 export {
   type LearningRateDecayStyle,
   LearningRateSchedule,

@@ -1,7 +1,8 @@
 import type { Parameter, ScaledPart } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
-import { type AdamwScalarsOptions, adamwScalars, scale, sumOfSquares, Tensor } from '@mtl/kernels';
+import { type AdamwScalarsOptions, adamwScalars, type Device, scale, Tensor } from '@mtl/kernels';
 import { meshAxes } from '@mtl/layout';
+import type { KeptValues } from './kept-values.js';
 import type { Optimizer } from './optimizer.js';
 import {
   type OptimizerStateTensor,
@@ -10,7 +11,7 @@ import {
   type RunOfParameters,
   runsByRule,
 } from './parameters-by-rule.js';
-import { GradientNorm, PartialGradients } from './partial-gradients-and-norm.js';
+import { addSquares, GradientNorm, PartialGradients } from './partial-gradients-and-norm.js';
 import { listOwnedParts } from './store/flat-store.js';
 import { copiesAlong, type ParallelGroups, reductionGroup } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
@@ -170,12 +171,19 @@ export class ModelOptimizer {
         const range = store.ranges.find((each) => each.parameter === parameter);
         if (range === undefined) continue;
         for (const own of listOwnedParts(store, { start: range.start + start, end: range.start + end })) {
-          using master = store.master(own);
-          scale({ output: master, input: master, factor });
+          scaleValues(store.masterValues(own), { size: own.end - own.start, device: store.device, factor });
         }
       }
     }
     this.refreshModel();
+  }
+
+  /** Sets the states of the update rules to zero, as before the first step, on this rank. */
+  clearStates(): void {
+    for (const { buffer, scales } of this.state) {
+      buffer.zero();
+      scales?.zero();
+    }
   }
 
   /**
@@ -306,7 +314,7 @@ export class ModelOptimizer {
   }
 
   #addOwnSquares(input: Tensor): void {
-    if (this.#ownSquares !== undefined) sumOfSquares({ output: this.#ownSquares, input, accumulate: true });
+    if (this.#ownSquares !== undefined) addSquares(this.#ownSquares, input);
   }
 
   #markGradientsClear(): void {
@@ -335,6 +343,22 @@ export class ModelOptimizer {
       if (this.#options.overlapParameterGather !== true) store.waitForValues();
     }
   }
+}
+
+/** Multiplies values by a factor, in the form in which memory keeps them. */
+function scaleValues(
+  values: KeptValues,
+  { size, device, factor }: { readonly size: number; readonly device: Device; readonly factor: number },
+): void {
+  using view = values.view();
+  if (view !== undefined) {
+    scale({ output: view, input: view, factor });
+    return;
+  }
+  using floats = Tensor.empty({ shape: [size], dtype: 'float32', device });
+  values.read(0, floats);
+  scale({ output: floats, input: floats, factor });
+  values.write(0, floats);
 }
 
 /** Writes the norm if no update rule does: this rank trains nothing, as on a stage without adapters. */

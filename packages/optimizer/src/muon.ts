@@ -57,9 +57,7 @@ export interface MuonOptions {
  */
 export class Muon implements Optimizer {
   /** The name is PyTorch's. */
-  static readonly states: readonly OptimizerState[] = [{ name: 'momentum_buffer', dtype: 'float32' }];
-
-  readonly states = Muon.states;
+  readonly states: readonly OptimizerState[] = [{ name: 'momentum_buffer', dtype: 'float32' }];
   readonly #options: MuonOptions;
 
   constructor(options: MuonOptions) {

@@ -1,5 +1,6 @@
 import type { Parameter } from '@mtl/autograd';
 import type { Device, Tensor } from '@mtl/kernels';
+import type { StateDtype } from './kept-values.js';
 import type { ParameterRange } from './store/flat-layout.js';
 import type { WholeMatrices } from './whole-matrices.js';
 
@@ -7,7 +8,8 @@ import type { WholeMatrices } from './whole-matrices.js';
 export interface OptimizerState {
   /** The name of the state in checkpoints: `optimizer.NAME.PARAMETER`. */
   readonly name: string;
-  readonly dtype: 'float32';
+  /** Checkpoints have float32 whatever memory keeps. */
+  readonly dtype: StateDtype;
 }
 
 /** The elements of one parameter in a range, with the padding before them. */
@@ -23,14 +25,21 @@ export interface OptimizerSegment {
 export interface OptimizerRange {
   /** The position of its first element in the store. */
   readonly start: number;
-  /** [N] float32: the values that are trained. */
+  /**
+   * [N] float32: the values that are trained. With `remainder`, bfloat16: the upper halves of the values,
+   * rounded, which the model computes with.
+   */
   readonly parameter: Tensor;
-  /** [N] in the model's dtype: receives the rounded values. Absent in float32, where it is `parameter`. */
+  /** [2 N] uint8: the lower 16 bits of the values (`splitRemainder`), if the store keeps them so. */
+  readonly remainder: Tensor | undefined;
+  /** [N] in the model's dtype: receives the rounded values. Absent where it is `parameter`. */
   readonly modelParameter: Tensor | undefined;
-  /** [N] float32: reduced over all ranks, multiplied by the loss scale. */
+  /** [N] in the store's `gradientDtype`: reduced over all ranks, multiplied by the loss scale. */
   readonly gradient: Tensor;
   /** [N] each, in the order of `Optimizer.states`; zero before the first step. */
   readonly states: readonly Tensor[];
+  /** [number of segments] float32 each: the factors of the states that have scales, zero at first. */
+  readonly scales: readonly (Tensor | undefined)[];
   /** The parameters of the range in ascending order. Padding after the last one is zero and stays zero. */
   readonly segments: readonly OptimizerSegment[];
 }
@@ -81,6 +90,11 @@ export interface BindOptions {
  */
 export interface Optimizer {
   readonly states: readonly OptimizerState[];
+  /**
+   * True if the rule updates values whose lower halves are remainders, and from gradients in bfloat16.
+   * Default: such stores are refused.
+   */
+  readonly isPrecisionAware?: boolean;
   /** Prepares to update the ranges. */
   bind(ranges: readonly OptimizerRange[], options: BindOptions): BoundOptimizer;
 }

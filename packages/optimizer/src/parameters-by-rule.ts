@@ -1,5 +1,7 @@
 import type { Parameter } from '@mtl/autograd';
+import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
+import { hasScales, type KeptValues, plainValues, scaledValues } from './kept-values.js';
 import {
   type BoundOptimizer,
   describeParameterGroup,
@@ -23,7 +25,12 @@ export interface RunOfParameters extends FlatRange {
   readonly ranges: readonly ParameterRange[];
   /** The position of its first element in the states of its rule, which contain only runs of the rule. */
   readonly stateStart: number;
+  /** The number of its first segment among the segments of its rule's runs. */
+  readonly segmentStart: number;
 }
+
+/** Returns the number of segments of a run: one for each parameter, or one of padding. */
+const countSegments = ({ ranges }: Pick<RunOfParameters, 'ranges'>): number => Math.max(1, ranges.length);
 
 /**
  * The way a parameter is updated. Parameters with the same value, compared by identity, are updated together.
@@ -38,6 +45,8 @@ interface RunsOfRule extends ParameterUpdate {
   readonly runs: readonly RunOfParameters[];
   /** Elements of the runs. */
   readonly stateSize: number;
+  /** Segments of the runs. */
+  readonly numSegments: number;
   /** Tells whether the rule applies to a parameter. */
   readonly appliesTo: (parameter: Parameter) => boolean;
 }
@@ -56,6 +65,7 @@ export function runsByRule(
     isDecoupled: update.isDecoupled,
     runs: [] as RunOfParameters[],
     stateSize: 0,
+    numSegments: 0,
     appliesTo: (parameter: Parameter) => chooseRule(parameter) === update,
   }));
   const runs = owned.map((held) =>
@@ -72,9 +82,11 @@ export function runsByRule(
         index,
         ranges: group.ranges,
         stateStart: rule.stateSize,
+        segmentStart: rule.numSegments,
       };
       rule.runs.push(run);
       rule.stateSize += end - start;
+      rule.numSegments += countSegments(run);
       return run;
     }),
   );
@@ -111,8 +123,7 @@ function groupsIn(
 
 /** Part of a parameter whose state this rank holds. */
 interface StateRange extends FlatRange {
-  /** The position of its first element in the state's buffer. */
-  readonly stateStart: number;
+  readonly values: KeptValues;
 }
 
 /** A named state of the parameters of one update rule, for checkpoints. */
@@ -120,6 +131,8 @@ export interface OptimizerStateTensor extends OptimizerState {
   /** The store of its parameters. */
   readonly store: ParameterStore;
   readonly buffer: Tensor;
+  /** The factors of the segments, if the dtype has scales. */
+  readonly scales: Tensor | undefined;
   /** The parts of a parameter on this rank; undefined if its rule does not keep the state. */
   readonly listParts: (range: ParameterRange) => readonly StateRange[] | undefined;
 }
@@ -137,15 +150,19 @@ export class RuleOfParameters {
   readonly #ranges: readonly OptimizerRange[];
 
   constructor(
-    { optimizer, isDecoupled, runs, stateSize, appliesTo }: RunsOfRule,
+    { optimizer, isDecoupled, runs, stateSize, numSegments, appliesTo }: RunsOfRule,
     { store, groups }: { readonly store: ParameterStore; readonly groups: ParallelGroups },
   ) {
     const { device } = store;
-    const listParts = (range: ParameterRange): StateRange[] | undefined =>
-      appliesTo(range.parameter) ? partsIn(runs, range) : undefined;
+    checkLayout(optimizer, store);
     this.states = optimizer.states.map(({ name, dtype }) => {
       const buffer = Tensor.zeros({ shape: [stateSize], dtype, device });
-      return { name, dtype, store, buffer, listParts };
+      const scales = hasScales(dtype)
+        ? Tensor.zeros({ shape: [numSegments], dtype: 'float32', device })
+        : undefined;
+      const listParts = (range: ParameterRange): StateRange[] | undefined =>
+        appliesTo(range.parameter) ? partsIn(runs, { range, buffer, scales }) : undefined;
+      return { name, dtype, store, buffer, scales, listParts };
     });
     this.isDecoupled = isDecoupled;
     this.matrices = new WholeMatrices(store, { groups, isRead: appliesTo });
@@ -154,11 +171,12 @@ export class RuleOfParameters {
   }
 
   dispose(): void {
-    for (const { parameter, modelParameter, gradient, states } of this.#ranges) {
-      for (const tensor of [parameter, modelParameter, gradient, ...states]) tensor?.dispose();
+    for (const { parameter, remainder, modelParameter, gradient, states, scales } of this.#ranges) {
+      const tensors = [parameter, remainder, modelParameter, gradient, ...states, ...scales];
+      for (const tensor of tensors) tensor?.dispose();
     }
-    for (const part of [this.optimizer, this.matrices, ...this.states.map(({ buffer }) => buffer)])
-      part.dispose();
+    const buffers = this.states.flatMap(({ buffer, scales }) => [buffer, scales]);
+    for (const part of [this.optimizer, this.matrices, ...buffers]) part?.dispose();
   }
 
   [Symbol.dispose](): void {
@@ -166,7 +184,8 @@ export class RuleOfParameters {
   }
 
   #makeRange(run: RunOfParameters, store: ParameterStore): OptimizerRange {
-    const { start, end, stateStart } = run;
+    const { start, end, stateStart, segmentStart } = run;
+    const { dtype, storesRemainders } = store;
     const shape = [end - start];
     const segments = run.ranges.map((range) => {
       const common = intersectRanges(run, range)!;
@@ -174,18 +193,50 @@ export class RuleOfParameters {
     });
     return {
       start,
-      parameter: store.master(run),
+      parameter: storesRemainders ? store.model(run) : store.master(run),
+      remainder: storesRemainders ? store.remainder(run) : undefined,
       states: this.states.map(({ buffer }) => buffer.view({ offset: stateStart, shape })),
-      modelParameter: store.dtype === 'float32' ? undefined : store.model(run),
+      scales: this.states.map(({ scales }) =>
+        scales?.view({ offset: segmentStart, shape: [countSegments(run)] }),
+      ),
+      modelParameter: dtype === 'float32' || storesRemainders ? undefined : store.model(run),
       gradient: store.gradient(run),
       segments: segments.length > 0 ? segments : [{ end: end - start, group: paddingGroup }],
     };
   }
 }
 
-function partsIn(runs: readonly RunOfParameters[], range: ParameterRange): StateRange[] {
+/** Refuses a store whose values a rule cannot update. */
+function checkLayout(
+  { isPrecisionAware = false }: Optimizer,
+  { storesRemainders, gradientDtype }: ParameterStore,
+): void {
+  if (isPrecisionAware || (!storesRemainders && gradientDtype === 'float32')) return;
+  const [what, option] = storesRemainders
+    ? ['values with remainders', 'storesRemainders']
+    : [`gradients in ${gradientDtype}`, 'gradientDtype'];
+  throw new UsageError('MTL_OPTIMIZER_STATE', `an update rule over float32 alone, and a store of ${what}`, {
+    expected: 'a rule with isPrecisionAware, such as Adamw',
+    remedy: `leave ${option} of createStores out`,
+  });
+}
+
+function partsIn(
+  runs: readonly RunOfParameters[],
+  {
+    range,
+    buffer,
+    scales,
+  }: { readonly range: ParameterRange } & Pick<OptimizerStateTensor, 'buffer' | 'scales'>,
+): StateRange[] {
   return runs.flatMap((run) => {
     const common = intersectRanges(run, range);
-    return common === undefined ? [] : [{ ...common, stateStart: run.stateStart + common.start - run.start }];
+    if (common === undefined) return [];
+    const start = run.stateStart + common.start - run.start;
+    const kept = { buffer, start, size: common.end - common.start };
+    const index = run.segmentStart + run.ranges.indexOf(range);
+    return [
+      { ...common, values: scales === undefined ? plainValues(kept) : scaledValues(kept, { scales, index }) },
+    ];
   });
 }

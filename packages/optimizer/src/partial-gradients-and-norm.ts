@@ -71,6 +71,26 @@ export class PartialGradients {
   }
 }
 
+/** Number of gradients that are converted at a time, so that they stay in the cache of a processor. */
+const gradientsAtATime = 2 ** 18;
+
+/** Adds the sum of squares of gradients, in float32 or bfloat16, to `output`, [1] float64. */
+export function addSquares(output: Tensor, gradients: Tensor): void {
+  if (gradients.dtype === 'float32') {
+    sumOfSquares({ output, input: gradients, accumulate: true });
+    return;
+  }
+  const { size, device } = gradients;
+  using room = Tensor.empty({ shape: [Math.min(size, gradientsAtATime)], dtype: 'float32', device });
+  for (let offset = 0; offset < size; offset += gradientsAtATime) {
+    const shape = [Math.min(gradientsAtATime, size - offset)];
+    using part = gradients.view({ offset, shape });
+    using floats = room.view({ shape });
+    cast({ output: floats, input: part });
+    sumOfSquares({ output, input: floats, accumulate: true });
+  }
+}
+
 /**
  * Norm of the gradients of all parameters of the whole model, each value counted once: a rank counts its part
  * of every store (`counted`, the same with and without a distributed optimizer, so that both give the same
@@ -98,7 +118,7 @@ export class GradientNorm {
    */
   computeSquare(): Tensor {
     this.#squares.zero();
-    for (const input of this.#runs) sumOfSquares({ output: this.#squares, input, accumulate: true });
+    for (const gradients of this.#runs) addSquares(this.#squares, gradients);
     this.#groups.world?.allReduce(this.#squares).wait();
     return this.#squares;
   }

@@ -58,6 +58,10 @@ const sequence: RunOptions = { layout: { sequenceParallel: true } };
 const distributed: RunOptions = {
   layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
 };
+const leanStates = (optimizer: RunOptions['optimizer']): RunOptions => ({
+  training: { bf16: true },
+  optimizer: { usePrecisionAwareOptimizer: true, ...optimizer },
+});
 const post: RunOptions = { model: { layerNormPlacement: 'post' } };
 const rotary = mergeOptions(post, { model: { positionEmbeddingType: 'rope', rotaryInterleaved: true } });
 const recompute: RunOptions = { training: { recomputeGranularity: 'full', recomputeMethod: 'uniform' } };
@@ -67,6 +71,27 @@ const cases = [
   { name: 'one process', worldSize: 1, options: {} },
   { name: 'one process, recomputed', worldSize: 1, options: recompute },
   { name: 'one process, bf16', worldSize: 1, options: { training: { bf16: true } } },
+  {
+    name: 'one process, bf16, lean states',
+    worldSize: 1,
+    options: leanStates({ expAvgDtype: 'bf16', expAvgSqDtype: 'fp16' }),
+  },
+  {
+    name: 'dp 2, distributed, bf16, lean states',
+    worldSize: 2,
+    options: mergeOptions(
+      distributed,
+      leanStates({ expAvgDtype: 'fp16', expAvgSqDtype: 'bf16', mainGradsDtype: 'bf16' }),
+    ),
+  },
+  {
+    name: 'tp 2, bf16, states of 16 bits and whole master weights',
+    worldSize: 2,
+    options: mergeOptions(
+      tensor(2),
+      leanStates({ expAvgDtype: 'fp16', expAvgSqDtype: 'fp16', storeParamRemainders: false }),
+    ),
+  },
   { name: 'tp 2', worldSize: 2, options: tensor(2) },
   { name: 'tp 2, sequence parallel', worldSize: 2, options: mergeOptions(tensor(2), sequence) },
   {

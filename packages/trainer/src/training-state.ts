@@ -9,11 +9,12 @@ import {
 } from '@mtl/checkpoint';
 import type { ProcessGroup } from '@mtl/comm';
 import { CheckpointError } from '@mtl/errors';
-import { cast, Tensor } from '@mtl/kernels';
+import { cast, type Device, Tensor } from '@mtl/kernels';
 import type { MeshAxis } from '@mtl/layout';
 import {
   copiesAlong,
   type FlatRange,
+  type KeptValues,
   type LossScaler,
   listOwnedParts,
   type ModelOptimizer,
@@ -39,39 +40,111 @@ export function readParameterName(name: string): string {
 
 /** Values of a parameter on this rank, in [start, end) of the store. */
 interface HeldRange extends FlatRange {
-  /** Returns [end - start] float32; the caller must dispose of it. */
-  readonly view: () => Tensor;
+  readonly values: KeptValues;
 }
 
+/** Number of elements that are converted at a time: more would show in the peak memory of a run. */
+const elementsAtATime = 2 ** 20;
+
+/** The values of a tensor, which `view` returns and the caller disposes of; its dtype is a floating one. */
+const valuesIn = (view: () => Tensor): KeptValues => {
+  const partFor = (start: number, { size }: Tensor): Tensor => {
+    using whole = view();
+    return whole.view({ offset: start, shape: [size] });
+  };
+  return {
+    view: () => {
+      const whole = view();
+      if (whole.dtype === 'float32') return whole;
+      whole.dispose();
+      return undefined;
+    },
+    read: (start, output) => {
+      using input = partFor(start, output);
+      cast({ output, input });
+    },
+    write: (start, input) => {
+      using output = partFor(start, input);
+      cast({ output, input });
+    },
+  };
+};
+
+/** Values of a box of a parameter: `size` of `values`, from number `start` on. */
+interface ValuesOfBox {
+  readonly values: KeptValues;
+  readonly start: number;
+  readonly size: number;
+  readonly device: Device;
+}
+
+type BoxOfTensor = Pick<LogicalTensor, 'name' | 'slices' | 'replica' | 'globalShape'> &
+  Partial<Pick<LogicalTensor, 'limit'>>;
+
 /** Returns the tensor of a checkpoint that is a box of a parameter with contiguous values. */
-function logicalTensor({
-  view,
-  device,
-  ...box
-}: Pick<LogicalTensor, 'name' | 'slices' | 'replica' | 'globalShape' | 'limit'> &
-  Pick<HeldRange, 'view'> &
-  Pick<ParameterStore, 'device'>): LogicalTensor {
+function logicalTensor(box: BoxOfTensor & ValuesOfBox): LogicalTensor {
+  const { values, start, size, device, ...described } = box;
+  const view = (): Tensor | undefined => {
+    using all = values.view();
+    return all?.view({ offset: start, shape: [size] });
+  };
+  using first = view();
+  if (first === undefined) return { ...described, dtype: 'F32', ...convertedValues(box) };
   const withMemory: LogicalTensor['withMemory'] = async (fill) => {
-    using tensor = view();
+    using tensor = view()!;
     await tensor.withMemory(fill);
   };
   return {
     ...(device === 'cpu' ? { withMemory } : {}),
-    ...box,
+    ...described,
     dtype: 'F32',
     read: () => {
-      using tensor = view();
-      const values = tensor.read<'float32'>();
-      return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+      using tensor = view()!;
+      const floats = tensor.read<'float32'>();
+      return new Uint8Array(floats.buffer, floats.byteOffset, floats.byteLength);
     },
     readInto: (target) => {
-      using tensor = view();
+      using tensor = view()!;
       tensor.readInto(target);
     },
     write: (bytes) => {
-      using tensor = view();
+      using tensor = view()!;
       tensor.write(bytes);
     },
+  };
+}
+
+/** Reads and writes values that memory keeps in another form than float32, some at a time. */
+function convertedValues({
+  values,
+  start: first,
+  size,
+  device,
+}: ValuesOfBox): Required<Pick<LogicalTensor, 'read' | 'readInto' | 'write'>> {
+  const forParts = (bytes: Uint8Array, body: (start: number, floats: Tensor, own: Uint8Array) => void) => {
+    for (let start = 0; start < size; start += elementsAtATime) {
+      const length = Math.min(elementsAtATime, size - start);
+      using floats = Tensor.empty({ shape: [length], dtype: 'float32', device });
+      body(first + start, floats, bytes.subarray(4 * start, 4 * (start + length)));
+    }
+  };
+  const readInto = (target: Uint8Array): void =>
+    forParts(target, (start, floats, own) => {
+      values.read(start, floats);
+      floats.readInto(own);
+    });
+  return {
+    readInto,
+    read: () => {
+      const bytes = new Uint8Array(size * Float32Array.BYTES_PER_ELEMENT);
+      readInto(bytes);
+      return bytes;
+    },
+    write: (source) =>
+      forParts(source, (start, floats, own) => {
+        floats.write(own);
+        values.write(start, floats);
+      }),
   };
 }
 
@@ -105,24 +178,17 @@ function heldTensors(
       replica: replicas.get(parameter)!,
       ...(limit === undefined ? {} : { limit }),
     };
-    const boxes = parts.flatMap(({ start, end, view }) =>
+    const boxes = parts.flatMap(({ start, end, values }) =>
       slicesOfFlatRange({ slices: all, start: start - range.start, end: end - range.start }).map(
         ({ slices, offset, length }) =>
-          logicalTensor({
-            ...box,
-            slices,
-            view: () => {
-              using part = view();
-              return part.view({ offset, shape: [length] });
-            },
-          }),
+          logicalTensor({ ...box, slices, values, start: offset, size: length }),
       ),
     );
     if (boxes.length > 0) return boxes;
     // other ranks hold it: an empty box declares it
     const none = all.map(({ start }) => ({ start, end: start }));
-    const view = (): Tensor => Tensor.empty({ shape: [0], dtype: 'float32', device: store.device });
-    return [logicalTensor({ ...box, slices: none, view })];
+    const values = valuesIn(() => Tensor.empty({ shape: [0], dtype: 'float32', device: store.device }));
+    return [logicalTensor({ ...box, slices: none, values, start: 0, size: 0 })];
   });
 }
 
@@ -147,7 +213,7 @@ export function weightTensors({ stores, groups }: ModelOptimizer): LogicalTensor
       ...options,
       prefix: '',
       listParts: (range) =>
-        listOwnedParts(store, range).map((part) => ({ ...part, view: () => store.master(part) })),
+        listOwnedParts(store, range).map((part) => ({ ...part, values: store.masterValues(part) })),
     }),
   );
   return [...trained, ...ofStores.flatMap(({ store, ...options }) => frozenTensors(store, options))];
@@ -163,7 +229,10 @@ export function gradientTensors({ stores, groups }: ModelOptimizer): LogicalTens
       groups,
       prefix: 'gradient.',
       listParts: (range) =>
-        listOwnedParts(store, range).map((part) => ({ ...part, view: () => store.gradient(part) })),
+        listOwnedParts(store, range).map((part) => ({
+          ...part,
+          values: valuesIn(() => store.gradient(part)),
+        })),
     }),
   );
 }
@@ -183,18 +252,7 @@ export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
     const findPlace = ({ name }: LogicalTensor): number => places.get(name.slice(prefix.length))!;
     return state
       .filter(({ name }) => name === stateName)
-      .flatMap(({ store, buffer, listParts }) =>
-        heldTensors(store, {
-          groups,
-          prefix,
-          listParts: (range) =>
-            listParts(range)?.map(({ start, end, stateStart }) => ({
-              start,
-              end,
-              view: () => buffer.view({ offset: stateStart, shape: [end - start] }),
-            })),
-        }),
-      )
+      .flatMap(({ store, listParts }) => heldTensors(store, { groups, prefix, listParts }))
       .sort((one, other) => findPlace(one) - findPlace(other));
   });
   return [...ofRules, ...statesOfParameters(optimizer)];
@@ -214,7 +272,9 @@ function statesOfParameters({ stores, groups }: ModelOptimizer): LogicalTensor[]
           device: tensor.device,
           slices: tensor.shape.map((size) => ({ start: 0, end: size })),
           replica: replicaOfWhole(parameter, { groups, group }),
-          view: () => tensor.view({ shape: tensor.shape }),
+          values: valuesIn(() => tensor.view({ shape: [tensor.size] })),
+          start: 0,
+          size: tensor.size,
         }),
       ),
     ),
@@ -291,6 +351,8 @@ export async function restoreCheckpoint(options: RestoreCheckpointOptions): Prom
   const { path, optimizer, lossScaler } = options;
   const checkpoint = await Checkpoint.open(path);
   const state = readTrainingState(checkpoint.state, path);
+  // the scales of states fit the values that are read, whatever the states were
+  optimizer.clearStates();
   const tensors = [...weightTensors(optimizer), ...optimizerTensors(optimizer)];
   const own = new Set(tensors.map(({ name }) => name));
   await loadCheckpoint({ checkpoint, tensors, ignore: (name) => !own.has(name) });
@@ -299,9 +361,6 @@ export async function restoreCheckpoint(options: RestoreCheckpointOptions): Prom
   lossScaler.loadState(state.lossScaler);
   return state.progress;
 }
-
-/** Number of elements that are converted at a time: more would show in the peak memory of a run. */
-const elementsAtATime = 2 ** 20;
 
 /**
  * Returns the frozen parameters of a store under their logical names, in float32: the parts on this rank.
@@ -313,56 +372,19 @@ function frozenTensors(
   { groups, limit }: { readonly groups: ParallelGroups; readonly limit: ValueLimit },
 ): LogicalTensor[] {
   const replicas = replicaNumbers(frozen, { groups, group, isDivided: false });
-  return frozen.map((parameter): LogicalTensor => {
-    const readInto = (target: Uint8Array): void =>
-      forParts(parameter.data, target, (part, floats, bytes) => {
-        if (floats !== part) cast({ output: floats, input: part });
-        floats.readInto(bytes);
-      });
-    return {
+  return frozen.map((parameter) =>
+    logicalTensor({
       name: parameter.name,
       slices: parameter.slices,
       replica: replicas.get(parameter)!,
       limit,
-      dtype: 'F32',
       globalShape: parameter.globalShape,
-      readInto,
-      read: () => {
-        const bytes = new Uint8Array(parameter.size * Float32Array.BYTES_PER_ELEMENT);
-        readInto(bytes);
-        return bytes;
-      },
-      write: (values) =>
-        forParts(parameter.data, values, (part, floats, bytes) => {
-          floats.write(bytes);
-          if (floats !== part) cast({ output: part, input: floats });
-        }),
-    };
-  });
-}
-
-/**
- * Calls `body` for consecutive parts of a tensor with three arguments: the part, float32 memory for it (the
- * part itself if it is float32), and its bytes in `values`.
- */
-function forParts(
-  data: Tensor,
-  values: Uint8Array,
-  body: (part: Tensor, floats: Tensor, bytes: Uint8Array) => void,
-): void {
-  const { dtype, device, size } = data;
-  for (let start = 0; start < size; start += elementsAtATime) {
-    const shape = [Math.min(elementsAtATime, size - start)];
-    const end = start + shape[0]!;
-    using part = data.view({ offset: start, shape });
-    const bytes = values.subarray(4 * start, 4 * end);
-    if (dtype === 'float32') {
-      body(part, part, bytes);
-    } else {
-      using floats = Tensor.empty({ shape, dtype: 'float32', device });
-      body(part, floats, bytes);
-    }
-  }
+      values: valuesIn(() => parameter.data.view({ shape: [parameter.size] })),
+      start: 0,
+      size: parameter.size,
+      device: parameter.data.device,
+    }),
+  );
 }
 
 /**

@@ -4,7 +4,8 @@
  * (median step), losses, peak memory, the share of a step outside native kernels and the time data were
  * waited for.
  *   npm run dev -- training-step --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3
- *     [--micro-batch N] [--device cuda] [--cuda-graphs] [--matmul-library own|oneDNN]
+ *     [--micro-batch N] [--states float32|bfloat16|float16] [--remainders]
+ *     [--gradients float32|bfloat16] [--device cuda] [--cuda-graphs] [--matmul-library own|oneDNN]
  * On a GPU also the host's milliseconds of a step: those in which it does not wait for the GPU's results.
  * Where they are as many as the step's, the GPU waits for the host.
  * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --cp N,
@@ -59,6 +60,12 @@ const { values } = parseArgs({
     'micro-batches': { type: 'string', default: '1' },
     'sequence-parallel': { type: 'boolean', default: false },
     'distributed-optimizer': { type: 'boolean', default: false },
+    /** The dtype of both moments of AdamW. */
+    states: { type: 'string', default: 'float32' },
+    /** The dtype of main gradients. */
+    gradients: { type: 'string', default: 'float32' },
+    /** Keeps master weights as remainders. */
+    remainders: { type: 'boolean', default: false },
     /** On a GPU, where passes contain no communication: not with --tp. */
     'cuda-graphs': { type: 'boolean', default: false },
     'matmul-library': { type: 'string', default: 'faster' },
@@ -166,11 +173,15 @@ const stores = createStores(parameters, {
   dtype,
   groups,
   chunks: new Map([...stages].map(([chunk, stage]) => [chunk, stage.parameters])),
+  storesRemainders: values.remainders,
+  gradientDtype: values.gradients,
   seed: 1234,
 });
 const optimizer = new AdamwOptimizer(stores, {
   beta1: 0.9,
   beta2: 0.95,
+  expAvgDtype: values.states,
+  expAvgSqDtype: values.states,
   epsilon: 1e-8,
   weightDecay: 0.01,
   clipGrad: 1,

@@ -297,7 +297,7 @@ export interface LogitRowsOptions {
   /** The device of the logits. Default: `cpu`. */
   readonly device?: Device | undefined;
   /**
-   * The maximum bytes of logits at a time. Default: 128 MiB; on a GPU 256 MiB, or the memory that one layer
+   * The maximum bytes of logits at a time. Default: 64 MiB; on a GPU 256 MiB, or the memory that one layer
    * keeps for backward, up to 1 GiB.
    */
   readonly chunkBytes?: number | undefined;
@@ -317,7 +317,7 @@ const keptByLayer = 16;
  * shapes, so that every step and every rank with the same shapes has the same bits.
  */
 function defaultChunkBytes(device: Device, inputBytes: number): number {
-  if (chooseMetaDevice(device) !== 'meta-cuda') return 128 * mebibyte;
+  if (chooseMetaDevice(device) !== 'meta-cuda') return 64 * mebibyte;
   return Math.min(Math.max(keptByLayer * inputBytes, 256 * mebibyte), 1024 * mebibyte);
 }
 

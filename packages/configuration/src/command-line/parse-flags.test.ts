@@ -229,7 +229,7 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
     ['--yaml-cfg x.yaml', /remedy: use --config FILE/],
     ['--batch-size 8', /remedy: use --micro-batch-size/],
     ['--rl-prompts-per-eval 3', /--rl-prompts-per-eval 3 .*reinforcement learning/],
-    ['--main-grads-dtype bf16', /expected fp32/],
+    ['--main-params-dtype fp16', /expected fp32/],
     ['--tokenizer-type TikTokenizer', /MTL_FLAG_VALUE.*remedy: save it as tokenizer.json/s],
     ['--tiktoken-pattern v2', /remedy: use --tokenizer-type HuggingFaceTokenizer/],
     [
@@ -257,7 +257,7 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
     ['--high-priority-stream-groups a b', '--high-priority-stream-groups a b on'],
     ['--num-distributed-optimizer-instances 1', 'has no effect: that is how it always is here'],
     ['--apply-layernorm-1p', 'has no effect: the weights of norms have no weight decay'],
-    ['--grad-reduce-in-bf16', 'has no effect: gradients are reduced in fp32, which is more exact'],
+    ['--grad-reduce-in-bf16', 'has no effect: gradients are reduced in the precision of --main-grads-dtype'],
     ['--profile', 'has no effect: profiles change no result; --profile-steps FIRST LAST records one'],
     ['--profile-step-start 4', '--profile-step-start 4 on the command line has no effect: profiles change'],
     ['--profile-step-end 6', '--profile-step-end 6 on the command line has no effect: profiles change'],

@@ -10,11 +10,24 @@ import * as z from 'zod';
 export interface SettingsInForce {
   readonly model: { readonly sequenceLength: number };
   readonly training: { readonly globalBatchSize: number };
-  readonly optimizer: { readonly muon?: Omit<MuonOptions, 'dtype'> | undefined };
+  readonly optimizer: {
+    readonly muon?: Omit<MuonOptions, 'dtype'> | undefined;
+    readonly statePrecision?: StatePrecision | undefined;
+  };
   readonly data: {
     readonly dataPath: readonly string[];
     readonly conversations?: ConversationFiles | undefined;
   };
+}
+
+/** The precisions in which a precision-aware optimizer keeps states and master weights. */
+export interface StatePrecision {
+  readonly expAvgDtype: 'fp32' | 'bf16' | 'fp16';
+  readonly expAvgSqDtype: 'fp32' | 'bf16' | 'fp16';
+  /** The precision in which gradients are kept and reduced. */
+  readonly mainGradsDtype: 'fp32' | 'bf16';
+  /** True if master weights are the model's bfloat16 weights with remainders. */
+  readonly storeParamRemainders: boolean;
 }
 
 /** The facts that a flag's schema does not contain: how it is written on a command line, and its help. */

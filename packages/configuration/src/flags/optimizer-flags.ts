@@ -9,6 +9,7 @@ import {
   share,
   toggle,
 } from './flag-kinds.js';
+import { statePrecisionFlags } from './state-precision-flags.js';
 
 /** Muon's flags; they have no effect without `--optimizer muon`. */
 export const muonFlags = {
@@ -57,6 +58,7 @@ export const optimizerFlags = {
     { default: 'adam', learning: ({ optimizer }) => (optimizer.muon === undefined ? 'adam' : 'muon') },
   ),
   ...muonFlags,
+  ...statePrecisionFlags,
   lr: positiveNumber('Peak learning rate.'),
   'min-lr': nonNegativeNumber('Learning rate at the end of decay.', { default: 0 }),
   'decoupled-lr': positiveNumber('Peak learning rate of the word embedding and the output layer.', {

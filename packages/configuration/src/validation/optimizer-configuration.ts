@@ -14,6 +14,7 @@ import type {
 } from '../pretraining-configuration.js';
 import type { FlagName } from '../schema/flag-schema.js';
 import { type FlagReader, inWordsOfFlags } from './flag-reader.js';
+import { configureStatePrecision } from './state-precision.js';
 
 /**
  * Returns the settings of Muon, if the flags request it.
@@ -88,6 +89,7 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   const decoupled = readDecoupledRate(flags, notices);
   const lossScale = configureLossScale(flags, training, notices);
   const muon = muonConfiguration(flags, notices);
+  const statePrecision = configureStatePrecision(flags, { training, notices });
   checkQkClip(flags, notices);
   // Both constructors check the numbers; training later passes the same numbers to them.
   const [schedule] = inWordsOfFlags(
@@ -99,6 +101,7 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
     ...(decoupled === undefined ? {} : { decoupledLearningRate: decoupled }),
     ...flags.values(optimizerFlags),
     ...(muon === undefined ? {} : { muon }),
+    ...(statePrecision === undefined ? {} : { statePrecision }),
     lossScale,
   };
 }

@@ -20,6 +20,7 @@ export const runs = [
   ['gpt', 1, '--recompute-granularity full --recompute-method block --profile-steps 1 2'],
   ['gpt', 8, '--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --use-distributed-optimizer'],
   ['gpt', 1, '--preset gpt2-4m --position-embedding-type yarn --window-size 8,0'],
+  ['gpt', 1, '--preset gpt2-4m --bf16 --use-precision-aware-optimizer'],
   ['gpt', 8, experts],
   ['bert', 1, ''],
   ['gpt', 1, `${own} ${mock} --train-iters 8`],

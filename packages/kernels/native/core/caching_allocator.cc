@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
+#include <iterator>
 
 #include "core/memory_marks.h"
 #include "core/round_up.h"
@@ -12,6 +13,9 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
+// Cached blocks are returned before a block of this size is reserved, where they are more than steps need:
+// page faults of smaller blocks would take longer than they are worth.
+constexpr size_t kLargeBlock = size_t{8} << 20;
 
 void* reserve_host(size_t bytes) {
   void* data = nullptr;
@@ -49,6 +53,7 @@ Status CachingAllocator::allocate(size_t bytes, void** data) {
     *data = found->second;
     cached_.erase(found);
   } else {
+    if (size >= kLargeBlock) make_room(size);
     *data = source_.reserve(size);
     if (*data == nullptr) {
       free_cached();  // the allocation may succeed once cached blocks are released
@@ -89,13 +94,22 @@ void CachingAllocator::trim() {
   free_cached();
 }
 
+void CachingAllocator::give_back(Cached::iterator block) {
+  const auto [size, data] = *block;
+  statistics_.bytes_reserved -= size;
+  if (source_.is_memory) permit(data, size);
+  source_.give_back(data);
+  cached_.erase(block);
+}
+
 void CachingAllocator::free_cached() {
-  for (const auto& [size, data] : cached_) {
-    statistics_.bytes_reserved -= size;
-    if (source_.is_memory) permit(data, size);
-    source_.give_back(data);
-  }
-  cached_.clear();
+  while (!cached_.empty()) give_back(cached_.begin());
+}
+
+void CachingAllocator::make_room(size_t size) {
+  const uint64_t needed = statistics_.bytes_in_use + size;
+  const uint64_t most = needed > statistics_.peak_bytes ? needed : statistics_.peak_bytes;
+  while (!cached_.empty() && statistics_.bytes_reserved + size > most) give_back(std::prev(cached_.end()));
 }
 
 MemoryStatistics CachingAllocator::statistics() {

@@ -48,12 +48,19 @@ class CachingAllocator {
     size_t counted;  // the block size of the request: the granted size or less
   };
 
+  using Cached = std::multimap<size_t, void*>;
+
   static size_t block_size(size_t bytes);
-  void free_cached();  // the lock must be held
+  // The lock must be held for these.
+  void give_back(Cached::iterator block);
+  void free_cached();
+  // Returns the largest cached blocks, until reserved memory with another block of `size` is not above the
+  // peak of the memory in use.
+  void make_room(size_t size);
 
   const BlockSource source_;
   std::mutex mutex_;
-  std::multimap<size_t, void*> cached_;
+  Cached cached_;
   std::unordered_map<void*, Block> live_;
   MemoryStatistics statistics_;
   uint64_t limit_ = 0;

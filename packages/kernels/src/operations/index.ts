@@ -124,6 +124,14 @@ export {
 } from './norms.js';
 export { type PhiloxNormalOptions, philoxNormal } from './philox-normal.js';
 export {
+  type JoinRemainderOptions,
+  joinRemainder,
+  type PrecisionAwareAdamwOptions,
+  precisionAwareAdamw,
+  type SplitRemainderOptions,
+  splitRemainder,
+} from './precision-aware-adamw.js';
+export {
   type ReductionOptions,
   type RowProductsOptions,
   rowProducts,

@@ -7,7 +7,8 @@ import {
 } from '@mtl/autograd';
 import type { ProcessGroup, Work } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import { cast, type Device, type DType, Tensor } from '@mtl/kernels';
+import { cast, type Device, type DType, splitRemainder, Tensor, trimMemory } from '@mtl/kernels';
+import { type KeptValues, plainValues, splitValues } from '../kept-values.js';
 import {
   type Bucket,
   type FlatRange,
@@ -27,9 +28,9 @@ const bytesPerGradient = Float32Array.BYTES_PER_ELEMENT;
  * ranges, and gradients are reduced in contiguous buckets. Order: as the parameters come.
  *
  *   model       the compute dtype
- *   gradients   float32 main gradients
+ *   gradients   main gradients, in float32 or bfloat16
  *   master      float32: the values that are trained. In float32 the memory of `model`; otherwise the owned ranges, one
- *               after the other
+ *               after the other; with remainders only their lower halves, in bytes
  *
  * Frozen parameters have only their values in the compute dtype, outside of the buffers. All values and
  * gradients stay in memory all the time. Subclasses differ in the elements that a rank owns, and in how the
@@ -38,6 +39,8 @@ const bytesPerGradient = Float32Array.BYTES_PER_ELEMENT;
 export abstract class FlatStore implements ParameterStore {
   readonly device: Device;
   readonly dtype: DType;
+  readonly gradientDtype: 'float32' | 'bfloat16';
+  readonly storesRemainders: boolean;
   readonly group: ProcessGroup | undefined;
   readonly isDivided: boolean;
   readonly ranges: readonly ParameterRange[];
@@ -66,6 +69,8 @@ export abstract class FlatStore implements ParameterStore {
     const { rank, size } = group ?? { rank: 0, size: 1 };
     this.device = device;
     this.dtype = dtype;
+    this.gradientDtype = options.gradientDtype ?? 'float32';
+    this.storesRemainders = options.storesRemainders === true && dtype === 'bfloat16';
     this.group = size > 1 ? group : undefined;
     this.isDivided = isDivided && size > 1;
     const trained = all.filter(({ isFrozen }) => !isFrozen);
@@ -86,11 +91,8 @@ export abstract class FlatStore implements ParameterStore {
     });
     const shape = [layout.size];
     this.#model = Tensor.zeros({ shape, dtype, device });
-    this.#master =
-      dtype === 'float32'
-        ? this.#model.view({ shape })
-        : Tensor.zeros({ shape: [ownedSize], dtype: 'float32', device });
-    this.#gradients = Tensor.zeros({ shape, dtype: 'float32', device });
+    this.#master = dtype === 'float32' ? this.#model.view({ shape }) : allocateMaster(ownedSize, this);
+    this.#gradients = Tensor.zeros({ shape, dtype: this.gradientDtype, device });
     this.#frozenStorage = allocateParameters(this.frozen, { device, dtype });
     for (const { parameter, start } of this.ranges) {
       parameter.assignData(this.#keep(this.#model.view({ offset: start, shape: parameter.shape })));
@@ -116,6 +118,33 @@ export abstract class FlatStore implements ParameterStore {
   }
 
   master(range: FlatRange): Tensor {
+    if (this.storesRemainders) {
+      throw new UsageError('MTL_OPTIMIZER_STATE', 'master values in float32 of a store with remainders', {
+        expected: 'a store without storesRemainders',
+        remedy: 'read and write the values with masterValues',
+      });
+    }
+    return this.#master.view({ offset: this.#masterStart(range), shape: [range.end - range.start] });
+  }
+
+  remainder(range: FlatRange): Tensor {
+    const [offset, size] = [2 * this.#masterStart(range), 2 * (range.end - range.start)];
+    return this.#master.view({ offset, shape: [size] });
+  }
+
+  masterValues(range: FlatRange): KeptValues {
+    const size = range.end - range.start;
+    const masterStart = this.#masterStart(range);
+    return this.storesRemainders
+      ? splitValues(
+          { buffer: this.#model, start: range.start, size },
+          { remainders: this.#master, remainderStart: masterStart },
+        )
+      : plainValues({ buffer: this.#master, start: masterStart, size });
+  }
+
+  /** Returns the place of the first element of an owned range in the master values. */
+  #masterStart(range: FlatRange): number {
     const index = this.owned.findIndex(({ start, end }) => start <= range.start && range.end <= end);
     if (index === -1) {
       throw new UsageError(
@@ -127,8 +156,7 @@ export abstract class FlatStore implements ParameterStore {
         },
       );
     }
-    const offset = this.#masterStarts[index]! + range.start - this.owned[index]!.start;
-    return this.#master.view({ offset, shape: [range.end - range.start] });
+    return this.#masterStarts[index]! + range.start - this.owned[index]!.start;
   }
 
   model({ start, end }: FlatRange): Tensor {
@@ -151,12 +179,13 @@ export abstract class FlatStore implements ParameterStore {
       initializeParameter(parameter, values, seed);
       for (const part of listOwnedParts(this, range)) {
         using input = values.view({ offset: part.start - range.start, shape: [part.end - part.start] });
-        using output = this.master(part);
-        cast({ output, input });
+        this.masterValues(part).write(0, input);
       }
       using model = this.model(range);
-      cast({ output: model, input: values });
+      this.#round(values, model);
     }
+    // no step needs a block as large as the float32 values of the largest parameter
+    trimMemory(this.device);
   }
 
   onOwnGradients(hook: (gradients: Tensor) => void): void {
@@ -170,6 +199,7 @@ export abstract class FlatStore implements ParameterStore {
   reduce(): void {
     // a parameter that no forward has read since the last step has not been waited for yet
     this.waitForValues();
+    for (const { parameter } of this.ranges) parameter.keepGradient();
     if (this.#queue === undefined) this.#ownGradientsHook(this.#gradients);
     else this.#queue.finish();
   }
@@ -179,7 +209,7 @@ export abstract class FlatStore implements ParameterStore {
   }
 
   refresh(): void {
-    if (this.dtype === 'float32') return;
+    if (this.dtype === 'float32' || this.storesRemainders) return;
     for (const range of this.owned) {
       using input = this.master(range);
       using output = this.model(range);
@@ -210,10 +240,27 @@ export abstract class FlatStore implements ParameterStore {
    */
   protected abstract startReduction(bucket: Bucket, gradients: Tensor): Work;
 
+  /** Rounds master values as updates round them. */
+  #round(input: Tensor, output: Tensor): void {
+    if (!this.storesRemainders) {
+      cast({ output, input });
+      return;
+    }
+    using remainder = Tensor.empty({ shape: [2 * input.size], dtype: 'uint8', device: this.device });
+    splitRemainder({ rounded: output, remainder, input });
+  }
+
   #keep(view: Tensor): Tensor {
     this.#views.push(view);
     return view;
   }
+}
+
+/** Allocates the master values of `size` elements, or what the model's values lack of them. */
+function allocateMaster(size: number, { device, storesRemainders }: ParameterStore): Tensor {
+  return storesRemainders
+    ? Tensor.zeros({ shape: [2 * size], dtype: 'uint8', device })
+    : Tensor.zeros({ shape: [size], dtype: 'float32', device });
 }
 
 /** The parts of a parameter that this rank owns, each in one owned range. */

@@ -1,12 +1,24 @@
 import type { Parameter, ParameterUnit, UnitKeeper } from '@mtl/autograd';
 import type { ProcessGroup, Work } from '@mtl/comm';
 import type { Device, DType, Tensor } from '@mtl/kernels';
+import type { KeptValues } from '../kept-values.js';
 import type { FlatRange, ParameterRange } from './flat-layout.js';
 
 export interface StoreOptions {
   readonly device: Device;
   /** Compute dtype of the model. */
   readonly dtype: DType;
+  /**
+   * Keep master values of a bfloat16 model as the model's values and the 16 bits that these lack (Transformer
+   * Engine's `store_param_remainders`): half of the memory, and the model's values are rounded to the larger
+   * magnitude where two are nearest. Other models are kept as without it. Default false.
+   */
+  readonly storesRemainders?: boolean | undefined;
+  /**
+   * The dtype in which main gradients are kept and reduced. In `bfloat16` the float32 sums of each
+   * operation are added to them, rounded. Default `float32`.
+   */
+  readonly gradientDtype?: 'float32' | 'bfloat16' | undefined;
   /** The processes over which gradients are summed. Default: this process alone. */
   readonly group?: ProcessGroup | undefined;
   /** Bytes of float32 gradients that are reduced together. Default 16 MiB. */
@@ -32,6 +44,10 @@ export interface ParameterStore extends UnitKeeper {
   readonly device: Device;
   /** Compute dtype of the model. */
   readonly dtype: DType;
+  /** The dtype in which main gradients are kept. */
+  readonly gradientDtype: 'float32' | 'bfloat16';
+  /** True if master values are the model's values with remainders. */
+  readonly storesRemainders: boolean;
   /** The processes over which gradients are summed; undefined for this process alone. */
   readonly group: ProcessGroup | undefined;
   /** True if each rank of the group updates its own part; otherwise all ranks update everything. */
@@ -50,16 +66,25 @@ export interface ParameterStore extends UnitKeeper {
   /** Bytes of this rank: for predictions of memory. */
   readonly bytes: { readonly parameters: number; readonly gradients: number };
 
-  /** [end - start] float32: master values of elements in one owned range; in float32 the model's values. */
+  /**
+   * [end - start] float32: master values of elements in one owned range; in float32 the model's values.
+   *
+   * @throws UsageError MTL_OPTIMIZER_STATE if the store keeps remainders; `masterValues` returns the values
+   *   in any form
+   */
   master(range: FlatRange): Tensor;
+  /** [2 (end - start)] uint8: the remainders of elements in one owned range, if the store keeps them. */
+  remainder(range: FlatRange): Tensor;
+  /** The master values of elements in one owned range, in the form in which the store keeps them. */
+  masterValues(range: FlatRange): KeptValues;
   /**
    * [end - start] in the compute dtype: the destination of rounded master values of elements in one owned
    * range.
    */
   model(range: FlatRange): Tensor;
   /**
-   * [end - start] float32: main gradients. Valid after `reduce` for the elements that this rank owns and
-   * counts; after `shareGradients` for all elements of its parameters.
+   * [end - start] in `gradientDtype`: main gradients. Valid after `reduce` for the elements that this rank
+   * owns and counts; after `shareGradients` for all elements of its parameters.
    */
   gradient(range: FlatRange): Tensor;
 

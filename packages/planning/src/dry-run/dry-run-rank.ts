@@ -242,7 +242,7 @@ export function metaRun(
 export interface MemoryByKind {
   /** Parameters in the compute dtype. */
   readonly parameters: number;
-  /** float32 main gradients. */
+  /** Main gradients. */
   readonly gradients: number;
   /**
    * Master weights, unless they are the parameters themselves; the optimizer's state; and the allocator's

@@ -103,10 +103,8 @@ experts are made new; making them from dense layers is not built yet | leave it 
 
 # Precision
 
-master weights, gradients and optimizer state are fp32 | leave it out
-  main-grads-dtype=fp32 main-params-dtype=fp32 exp-avg-dtype=fp32 exp-avg-sq-dtype=fp32 | the precision of optimizer state
-  use-precision-aware-optimizer | optimizer state in lower precision
-  store-param-remainders | master weights as remainders
+master weights are fp32, or bf16 with remainders, which are the same values | use --use-precision-aware-optimizer with --store-param-remainders
+  main-params-dtype=fp32 | the precision of master weights
 matmuls are computed in fp32, bf16 or fp16 | use --bf16
   fp8 fp8-format fp8-recipe fp8-hybrid fp8-e4m3 fp8-margin fp8-interval fp8-amax-history-len | training in FP8
   fp8-amax-compute-algo first-last-layers-bf16 num-layers-at-start-in-bf16 num-layers-at-end-in-bf16 | training in FP8
@@ -118,9 +116,9 @@ matmuls are computed in fp32, bf16 or fp16 | use --bf16
 softmax and loss are always computed in fp32 | leave it out
   fp16-lm-cross-entropy | a loss in fp16
   no-attention-softmax-in-fp32 | softmax in lower precision
-gradients are reduced in fp32, which is more exact | no effect
+gradients are reduced in the precision of --main-grads-dtype | no effect
   grad-reduce-in-bf16 | reduction of gradients in bf16
-gradients are always summed in fp32 | no effect
+the gradients of a micro-batch are always summed in fp32, and main gradients have --main-grads-dtype | no effect
   accumulate-allreduce-grads-in-fp32 ddp-reduce-scatter-with-fp32-accumulation | sums of gradients in fp32
   gradient-accumulation-fusion | fused sums of gradients
   no-gradient-accumulation-fusion | unfused sums of gradients

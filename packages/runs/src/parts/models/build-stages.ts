@@ -67,7 +67,14 @@ export function createOptimizer(
 interface OptimizedConfiguration {
   readonly optimizer: Pick<
     OptimizerConfiguration,
-    'adamBeta1' | 'adamBeta2' | 'adamEpsilon' | 'muon' | 'decoupledLearningRate' | 'weightDecay' | 'clipGrad'
+    | 'adamBeta1'
+    | 'adamBeta2'
+    | 'adamEpsilon'
+    | 'muon'
+    | 'statePrecision'
+    | 'decoupledLearningRate'
+    | 'weightDecay'
+    | 'clipGrad'
   >;
   /** Default: the schedule is the configuration's. */
   readonly checkpoint?: Pick<CheckpointConfiguration, 'schedule'>;
@@ -113,6 +120,8 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
     groups,
     chunks,
     units,
+    storesRemainders: optimizer.statePrecision?.storeParamRemainders,
+    gradientDtype: dtypeOfPrecision[optimizer.statePrecision?.mainGradsDtype ?? 'fp32'],
     seed: initializes ? training.seed : undefined,
   });
   return new ModelOptimizer(stores, {
@@ -130,10 +139,16 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
 }
 
 function updateRule(
-  { adamBeta1, adamBeta2, adamEpsilon, muon }: OptimizedConfiguration['optimizer'],
+  { adamBeta1, adamBeta2, adamEpsilon, muon, statePrecision }: OptimizedConfiguration['optimizer'],
   model: { readonly device: Device; readonly dtype: DType },
 ): ModelOptimizerOptions['optimizer'] {
-  const adamw = new Adamw({ beta1: adamBeta1, beta2: adamBeta2, epsilon: adamEpsilon });
+  const adamw = new Adamw({
+    beta1: adamBeta1,
+    beta2: adamBeta2,
+    epsilon: adamEpsilon,
+    expAvgDtype: dtypeOfPrecision[statePrecision?.expAvgDtype ?? 'fp32'],
+    expAvgSqDtype: dtypeOfPrecision[statePrecision?.expAvgSqDtype ?? 'fp32'],
+  });
   if (muon === undefined) return adamw;
   const dtype = muon.dtype ?? newtonSchulzDtype(model);
   return muonWith({ muon: new Muon({ ...muon, dtype }), auxiliary: adamw });
@@ -150,8 +165,8 @@ function newtonSchulzDtype({ device, dtype }: { readonly device: Device; readonl
 }
 
 /** The dtype that a model computes in, by the name of its precision. */
-export const dtypeOfPrecision: Readonly<Record<'fp32' | 'bf16' | 'fp16', DType>> = {
+export const dtypeOfPrecision = {
   fp32: 'float32',
   bf16: 'bfloat16',
   fp16: 'float16',
-};
+} as const satisfies Readonly<Record<'fp32' | 'bf16' | 'fp16', DType>>;
