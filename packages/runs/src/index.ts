@@ -12,6 +12,7 @@ export {
 } from './saved/conversion/to-checkpoint.js';
 export { checkpointToGguf, huggingFaceToGguf } from './saved/conversion/to-gguf.js';
 export { checkpointToGgufLora, loraToGguf } from './saved/conversion/to-gguf-lora.js';
+export { checkpointToOnnx, huggingFaceToOnnx } from './saved/conversion/to-onnx.js';
 export type { WeightFormat, WrittenWeights } from './saved/formats/weight-format.js';
 export { weightFormats } from './saved/formats/weight-formats.js';
 export { type LoadedGpt, loadGptForInference } from './saved/inference/load-gpt-for-inference.js';
