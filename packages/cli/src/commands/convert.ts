@@ -31,7 +31,9 @@ Examples:
   mtl convert --load runs/shakespeare --to gguf shakespeare.gguf --dtype q8_0
                                                      (one file with the tokenizer; add --load-lora with --load-hf to merge)
   mtl convert --load runs/shakespeare --to onnx shakespeare-onnx --dtype fp32,q8
-                                                     (transformers.js: pipeline('text-generation', DIR, { dtype: 'q8' }))`;
+                                                     (transformers.js: pipeline('text-generation', DIR, { dtype: 'q8' }))
+  mtl convert --load runs/shakespeare --to page shakespeare-page
+                                                     (then npx serve shakespeare-page, or any other static server)`;
 
 /** Returns the table of formats for help: what is written and read, and by which flags. */
 function formatTable(formats: readonly WeightFormat[]): string {

@@ -141,7 +141,10 @@ describe.skipIf(!hasTransformersJs)('transformers.js (npm run dev -- transformer
         });
         return softmax([...prediction.maskedLogits]);
       });
-      const compare = (results: any, bound: number): void => {
+      const compare = (
+        results: readonly (readonly { readonly token: number; readonly score: number }[])[],
+        bound: number,
+      ): void => {
         for (const [index, best] of results.entries()) {
           for (const { token, score } of best)
             expect(Math.abs(score - expected[index]![token]!)).toBeLessThan(bound);

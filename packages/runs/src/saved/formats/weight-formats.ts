@@ -3,6 +3,7 @@ import { ggufLoraFormat } from './gguf-lora-format.js';
 import { huggingFaceFormat } from './huggingface-format.js';
 import { megatronFormat } from './megatron-format.js';
 import { onnxFormat } from './onnx-format.js';
+import { pageFormat } from './page-format.js';
 import { peftFormat } from './peft-format.js';
 import type { WeightFormat } from './weight-format.js';
 
@@ -14,4 +15,5 @@ export const weightFormats: readonly WeightFormat[] = [
   ggufFormat,
   ggufLoraFormat,
   onnxFormat,
+  pageFormat,
 ];
