@@ -8,7 +8,7 @@ import {
   env,
   InterruptableStoppingCriteria,
   TextStreamer,
-} from '@huggingface/transformers';
+} from './runtime/transformers.js';
 
 const find = (id) => document.getElementById(id);
 const [form, text, output, status, progress] = ['form', 'text', 'output', 'status', 'progress'].map(find);
@@ -131,7 +131,7 @@ async function answer() {
   const speed = count > 1 ? `, ${((count - 1) / seconds).toFixed(1)} tokens a second` : '';
   const wasCut = cut > 0 ? `; the first ${cut} tokens of the text were left out` : '';
   if (isChat) messages.push({ role: 'assistant', content: answered });
-  say(`${count} tokens${speed}${wasCut}.`);
+  say(`${count} token${count === 1 ? '' : 's'}${speed}${wasCut}.`);
 }
 
 function show(isRunning) {

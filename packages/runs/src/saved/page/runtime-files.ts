@@ -41,7 +41,6 @@ export interface RuntimeFile {
 
 /** The modules of a page by the names with which the library imports them. */
 export const importMap = {
-  '@huggingface/transformers': './runtime/transformers.js',
   'onnxruntime-common': './runtime/onnxruntime.js',
   'onnxruntime-web/webgpu': './runtime/onnxruntime.js',
 } as const;
