@@ -98,6 +98,44 @@ describe('mtl convert --to onnx', () => {
   );
 });
 
+/** Copies a BERT of the transformers library, with a vocabulary of its size. */
+function copyBert(kind: string): string {
+  const copy = inDirectory(`bert-${kind}`);
+  const own = new URL(`../../formats/fixtures/huggingface-bert-${kind}`, import.meta.url);
+  cpSync(fileURLToPath(own), copy, { recursive: true });
+  const config = JSON.parse(readFileSync(join(copy, 'config.json'), 'utf8')) as { vocab_size: number };
+  const special = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'];
+  const tokens = Array.from({ length: config.vocab_size }, (_, id) => special[id] ?? `word${id}`);
+  writeFileSync(join(copy, 'vocab.txt'), `${tokens.join('\n')}\n`);
+  writeFileSync(join(copy, 'tokenizer_config.json'), JSON.stringify({ do_lower_case: true }));
+  return copy;
+}
+
+describe('mtl convert --to onnx of a BERT of the transformers library', () => {
+  it.each([
+    ['masked', 'BertForMaskedLM', 'logits'],
+    ['classification', 'BertForSequenceClassification', 'logits'],
+    ['span', 'BertForQuestionAnswering', 'end_logits'],
+  ])('takes the head that its class has (%s)', async (kind, className, output) => {
+    const target = inDirectory(`onnx-${kind}`);
+    await mtl('convert', '--load-hf', copyBert(kind), '--to', 'onnx', target);
+    const config = JSON.parse(readFileSync(join(target, 'config.json'), 'utf8'));
+    expect(config.architectures).toEqual([className]);
+    // the name of an output is in the file as it is
+    expect(readFileSync(join(target, 'onnx/model.onnx')).includes(output)).toBe(true);
+    const settings = JSON.parse(readFileSync(join(target, 'tokenizer_config.json'), 'utf8'));
+    expect(settings).toMatchObject({ tokenizer_class: 'BertTokenizer', mask_token: '[MASK]' });
+  });
+
+  it('refuses multiple choice', async () => {
+    const choice = copyBert('choice');
+    expect(await refused('convert', '--load-hf', choice, '--to', 'onnx', inDirectory('none'))).toContain(
+      'error[MTL_ONNX_ARCHITECTURE]: ONNX: transformers.js has no pipeline for multiple choice',
+    );
+    expect(existsSync(inDirectory('none'))).toBe(false);
+  });
+});
+
 describe('mtl convert --to page', () => {
   it('needs the library, and says how to install it', async () => {
     const text = await runMtlIn(['convert', '--load', run, '--to', 'page', inDirectory('none')], {
