@@ -126,6 +126,13 @@ export const commands = {
 compare GGUF files with llama.cpp skip.`,
     command: 'node tooling/llama-cpp/install.mjs',
   },
+  'transformers-js': {
+    about: 'Installs transformers.js, with which tests of ONNX directories compare.',
+    takes: '',
+    help: `Installs @huggingface/transformers with ONNX Runtime for Node and for browsers (475 MB) into
+tooling/build/transformers-js. Without it, the tests that run ONNX directories and pages skip.`,
+    command: 'node tooling/transformers-js/install.mjs',
+  },
   compatibility: {
     about: 'Writes the files of this version that later versions must read.',
     takes: '[FLAGS]',

@@ -19,6 +19,7 @@ export const slowSuites = {
   },
   'packages/cli': {
     'test/calibrate.test.ts': 18,
+    'test/convert-onnx.test.ts': 26,
     'test/eval-tasks.test.ts': 22,
     'test/gguf-of-runs.test.ts': 30,
     'test/model.test.ts': 82,
@@ -35,6 +36,8 @@ export const slowSuites = {
   },
   'packages/formats': {
     'test/gguf/llama-cpp.test.ts': 60,
+    'test/onnx/bert.test.ts': 10,
+    'test/onnx/transformers-js.test.ts': 70,
   },
   'packages/runs': {
     'src/training/healthy-runs.test.ts': 11,

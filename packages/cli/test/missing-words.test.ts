@@ -64,7 +64,7 @@ const cases: ReadonlyArray<readonly [argv: string, missing: string]> = [
   ['convert --from megatron', 'missing DIRECTORY and --save DIR'],
   [
     'convert --load-hf a',
-    'missing --save DIR; or --save-hf DIR and --load-lora DIR; or --to gguf and FILE; or --to gguf-lora, FILE and --load-lora DIR',
+    'missing --save DIR; or --save-hf DIR and --load-lora DIR; or --to gguf and FILE; or --to onnx and DIRECTORY; or --to page and DIRECTORY; or --to gguf-lora, FILE and --load-lora DIR',
   ],
 ];
 

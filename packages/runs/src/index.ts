@@ -12,10 +12,12 @@ export {
 } from './saved/conversion/to-checkpoint.js';
 export { checkpointToGguf, huggingFaceToGguf } from './saved/conversion/to-gguf.js';
 export { checkpointToGgufLora, loraToGguf } from './saved/conversion/to-gguf-lora.js';
+export { checkpointToOnnx, huggingFaceToOnnx } from './saved/conversion/to-onnx.js';
 export type { WeightFormat, WrittenWeights } from './saved/formats/weight-format.js';
 export { weightFormats } from './saved/formats/weight-formats.js';
 export { type LoadedGpt, loadGptForInference } from './saved/inference/load-gpt-for-inference.js';
 export type { OpenGptWeightsOptions } from './saved/inference/open-gpt-weights.js';
+export { checkpointToPage, huggingFaceToPage } from './saved/page/to-page.js';
 export { type OpenedData, openData } from './training/open-data.js';
 export type { OpenedRun, OpenTrainingOptions } from './training/open-run.js';
 export { describeModel, openLoop, openTraining, type Pretraining } from './training/open-training.js';

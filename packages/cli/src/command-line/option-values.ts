@@ -42,11 +42,17 @@ export function numberOption(
   });
 }
 
-/** Returns an option that takes one of some names. */
-export function choiceOption(flags: string, description: string, names: readonly string[]): Option {
+/** Returns an option that takes one of some names; or `several` of them, with commas between them. */
+export function choiceOption(
+  flags: string,
+  description: string,
+  names: readonly string[],
+  { several = false } = {},
+): Option {
   const option = new Option(flags, description).argParser((value: string) => {
-    if (names.includes(value)) return value;
-    const near = nearestName(value, names);
+    const unknown = (several ? value.split(',') : [value]).find((name) => !names.includes(name));
+    if (unknown === undefined) return value;
+    const near = nearestName(unknown, names);
     throw new ConfigurationError('MTL_FLAG_VALUE', `${longName(flags)} ${value} cannot be used`, {
       expected: `one of ${names.join(', ')}`,
       ...(near === undefined ? {} : { remedy: `pass ${longName(flags)} ${near}` }),

@@ -29,7 +29,11 @@ Examples:
   mtl convert --load runs/gpt --to megatron checkpoints/gpt
                                                      (as torch_dist; Megatron-LM loads it with --no-load-optim --no-load-rng)
   mtl convert --load runs/shakespeare --to gguf shakespeare.gguf --dtype q8_0
-                                                     (one file with the tokenizer; add --load-lora with --load-hf to merge)`;
+                                                     (one file with the tokenizer; add --load-lora with --load-hf to merge)
+  mtl convert --load runs/shakespeare --to onnx shakespeare-onnx --dtype fp32,q8
+                                                     (transformers.js: pipeline('text-generation', DIR, { dtype: 'q8' }))
+  mtl convert --load runs/shakespeare --to page shakespeare-page
+                                                     (then npx serve shakespeare-page, or any other static server)`;
 
 /** Returns the table of formats for help: what is written and read, and by which flags. */
 function formatTable(formats: readonly WeightFormat[]): string {
@@ -67,11 +71,12 @@ export function convertCommand(): Command {
     .addOption(
       choiceOption(
         '--dtype <name>',
-        'Data type of the stored weights; --outtype is the same. [as in the directory that the model came from, else float32]',
+        'Data type of the stored weights; --outtype is the same. With --to onnx a list: fp32,q8. [as in the directory that the model came from, else float32]',
         allDtypes,
+        { several: true },
       ),
     )
-    .addOption(choiceOption('--outtype <name>', 'Same as --dtype.', allDtypes).hideHelp())
+    .addOption(choiceOption('--outtype <name>', 'Same as --dtype.', allDtypes, { several: true }).hideHelp())
     .addOption(choiceOption('--from <format>', 'Converts a model of another program.', listNames(read)))
     .addOption(choiceOption('--to <format>', 'Writes the weights for another program.', listNames(written)))
     .option('--no-load-optim', 'Takes only the weights, with --from, and begins at iteration 0.')
@@ -222,13 +227,15 @@ function withOneDtype({ outtype, ...flags }: ConvertFlags): ConvertFlags {
   });
 }
 
-function checkDtype({ dtypes, name }: WeightFormat, { dtype }: ConvertFlags): void {
-  if (dtype === undefined || dtypes.includes(dtype)) return;
+function checkDtype({ dtypes, name, severalDtypes }: WeightFormat, { dtype }: ConvertFlags): void {
+  if (dtype === undefined) return;
+  const asked = severalDtypes === true ? dtype.split(',') : [dtype];
+  if (asked.every((one) => dtypes.includes(one)) && new Set(asked).size === asked.length) return;
   throw new ConfigurationError(
     'MTL_FLAG_CONFLICT',
     `mtl convert: --dtype ${dtype} is not written as ${name}`,
     {
-      expected: `one of ${dtypes.join(', ')}`,
+      expected: `${severalDtypes === true ? 'some' : 'one'} of ${dtypes.join(', ')}`,
       remedy: 'choose one of them, or another format',
     },
   );

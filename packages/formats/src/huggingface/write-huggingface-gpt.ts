@@ -59,7 +59,7 @@ export async function writeHuggingFaceGpt(options: WriteHuggingFaceGptOptions): 
  * Returns the tokens that begin and end texts; nothing if the tokens of the original directory are still
  * right.
  */
-function tokenFields(
+export function tokenFields(
   modelType: GptTypeName,
   { origin, endTokens = [] }: Pick<WriteHuggingFaceGptOptions, 'origin' | 'endTokens'>,
 ) {

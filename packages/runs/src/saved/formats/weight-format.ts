@@ -14,7 +14,9 @@ export interface WrittenWeights {
 interface Target extends Notices {
   /** A new or empty directory, or a new file. */
   readonly path: string;
-  /** One of the format's dtypes. Default: the dtype of the weights. */
+  /**
+   * One of the format's dtypes, or several with commas between them. Default: the dtype of the weights.
+   */
   readonly dtype?: string | undefined;
 }
 
@@ -56,6 +58,8 @@ export interface WeightFormat {
   readonly path: 'DIR' | 'FILE';
   /** The names that --dtype takes when this format is written; empty if it has one dtype only. */
   readonly dtypes: readonly string[];
+  /** True if --dtype takes several of the names, with commas: a file for each. Default: one of them. */
+  readonly severalDtypes?: true;
   /** The flags that are the same as --to NAME and --from NAME, by their keys. */
   readonly flags?: { readonly write?: 'saveHf' | 'saveLora'; readonly read?: 'loadHf' };
   /** Writes a checkpoint; absent: not possible. */

@@ -2,6 +2,8 @@ import { ggufFormat } from './gguf-format.js';
 import { ggufLoraFormat } from './gguf-lora-format.js';
 import { huggingFaceFormat } from './huggingface-format.js';
 import { megatronFormat } from './megatron-format.js';
+import { onnxFormat } from './onnx-format.js';
+import { pageFormat } from './page-format.js';
 import { peftFormat } from './peft-format.js';
 import type { WeightFormat } from './weight-format.js';
 
@@ -12,4 +14,6 @@ export const weightFormats: readonly WeightFormat[] = [
   megatronFormat,
   ggufFormat,
   ggufLoraFormat,
+  onnxFormat,
+  pageFormat,
 ];

@@ -1,0 +1,31 @@
+import type { BertTask } from '@mtl/models';
+import { openHuggingFaceDirectory } from './open-huggingface-directory.js';
+
+/** The task of a fine-tuned BERT, and the names of the classes of a classification, in order. */
+interface StatedTask {
+  readonly task: BertTask;
+  readonly labels?: readonly string[] | undefined;
+}
+
+/**
+ * Returns the task that a directory of the transformers library states: the class of its model, and the names
+ * of its classes. Undefined for a pretrained model.
+ *
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
+ */
+export async function readBertTask(directory: string): Promise<StatedTask | undefined> {
+  const { fields } = await openHuggingFaceDirectory(directory);
+  const [className = ''] = [fields.values.architectures].flat() as string[];
+  if (className.endsWith('ForQuestionAnswering')) return { task: { kind: 'span' } };
+  if (className.endsWith('ForMultipleChoice')) return { task: { kind: 'multiple-choice' } };
+  if (!className.endsWith('ForSequenceClassification')) return undefined;
+  // transformers has two classes by default, and writes no names for them
+  const names = (fields.values.id2label ?? { 0: 'LABEL_0', 1: 'LABEL_1' }) as Readonly<
+    Record<string, string>
+  >;
+  const labels = Object.keys(names)
+    .map(Number)
+    .sort((one, other) => one - other)
+    .map((id) => names[id]!);
+  return { task: { kind: 'classification', numClasses: labels.length }, labels };
+}

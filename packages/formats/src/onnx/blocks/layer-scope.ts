@@ -1,0 +1,41 @@
+import type { FloatType } from '../graph/data-types.js';
+import type { GraphBuilder, Value } from '../graph/graph-builder.js';
+import { storeFloats } from '../storage/float-storage.js';
+import type { ModelWeights } from '../storage/model-weights.js';
+import type { Storage } from '../storage/storage.js';
+
+/** The graph of a model that is being built, with its parameters and how they are stored. */
+export interface ModelGraph {
+  readonly graph: GraphBuilder;
+  readonly weights: ModelWeights;
+  readonly storage: Storage;
+}
+
+/** Applies the linear layer of a name to [N, inputs]; returns [N, outputs]. */
+export function applyLinear(
+  { graph, weights, storage }: ModelGraph,
+  input: Value,
+  layer: { readonly name: string; readonly inputs: number; readonly outputs: number; readonly bias: boolean },
+): Value {
+  const { name, inputs, outputs, bias } = layer;
+  return storage.linear(graph, input, {
+    weight: weights.take(`${name}.weight`, [outputs, inputs]),
+    bias: bias ? weights.take(`${name}.bias`, [outputs]) : undefined,
+  });
+}
+
+/** Returns a vector, or a small table, of parameters. */
+export const takeFloats = (
+  { graph, weights }: ModelGraph,
+  { name, shape, type = 'FLOAT' }: { name: string; shape: readonly number[]; type?: FloatType },
+): Value => graph.weight(storeFloats(weights.take(name, shape), type));
+
+/** Applies a function that is computed in float32 to values of the activations' type. */
+export function inFloat32(
+  { graph, storage: { activations } }: ModelGraph,
+  value: Value,
+  apply: (value: Value) => Value,
+): Value {
+  if (activations === 'FLOAT') return apply(value);
+  return graph.cast(apply(graph.cast(value, 'FLOAT')), activations);
+}

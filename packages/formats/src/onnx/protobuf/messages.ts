@@ -1,0 +1,164 @@
+import { create, createFileRegistry, type DescMessage, fromBinary, toBinary } from '@bufbuild/protobuf';
+import {
+  FileDescriptorProtoSchema,
+  FieldDescriptorProto_Label as Label,
+  FieldDescriptorProto_Type as Type,
+} from '@bufbuild/protobuf/wkt';
+
+/** A tensor of a model: its values in `rawData`, little-endian, or in another file. */
+export interface TensorProto {
+  readonly name: string;
+  readonly dims: readonly bigint[];
+  readonly dataType: number;
+  readonly rawData?: Uint8Array;
+  /** The place of the values in another file: `location`, `offset`, `length`. */
+  readonly externalData?: readonly KeyAndValue[];
+  readonly dataLocation?: number;
+}
+
+interface KeyAndValue {
+  readonly key: string;
+  readonly value: string;
+}
+
+/** An attribute of a node; `type` says which field has the value. */
+export interface AttributeProto {
+  readonly name: string;
+  readonly type: number;
+  readonly f?: number;
+  readonly i?: bigint;
+  readonly s?: Uint8Array;
+  readonly ints?: readonly bigint[];
+}
+
+/** A call of an operator. */
+export interface NodeProto {
+  readonly opType: string;
+  readonly domain: string;
+  readonly name: string;
+  readonly input: readonly string[];
+  readonly output: readonly string[];
+  readonly attribute: readonly AttributeProto[];
+}
+
+/** An input or an output of a graph. */
+export interface ValueInfoProto {
+  readonly name: string;
+  readonly type: {
+    readonly tensorType: {
+      readonly elemType: number;
+      readonly shape: { readonly dim: readonly { dimValue?: bigint; dimParam?: string }[] };
+    };
+  };
+}
+
+export interface GraphProto {
+  readonly name: string;
+  readonly node: readonly NodeProto[];
+  readonly initializer: readonly TensorProto[];
+  readonly input: readonly ValueInfoProto[];
+  readonly output: readonly ValueInfoProto[];
+}
+
+export interface ModelProto {
+  readonly irVersion: bigint;
+  readonly producerName: string;
+  readonly opsetImport: readonly { readonly domain: string; readonly version: bigint }[];
+  readonly graph?: GraphProto;
+}
+
+type Field = readonly [number: number, type: string, repeated?: 'repeated'];
+
+/** The messages of ONNX that are written here, with the field numbers of onnx.proto. */
+const messages: Readonly<Record<string, Readonly<Record<string, Field>>>> = {
+  KeyAndValue: { key: [1, 'string'], value: [2, 'string'] },
+  TensorProto: {
+    dims: [1, 'int64', 'repeated'],
+    data_type: [2, 'int32'],
+    name: [8, 'string'],
+    raw_data: [9, 'bytes'],
+    external_data: [13, 'KeyAndValue', 'repeated'],
+    data_location: [14, 'int32'],
+  },
+  AttributeProto: {
+    name: [1, 'string'],
+    f: [2, 'float'],
+    i: [3, 'int64'],
+    s: [4, 'bytes'],
+    ints: [8, 'int64', 'repeated'],
+    type: [20, 'int32'],
+  },
+  NodeProto: {
+    input: [1, 'string', 'repeated'],
+    output: [2, 'string', 'repeated'],
+    name: [3, 'string'],
+    op_type: [4, 'string'],
+    attribute: [5, 'AttributeProto', 'repeated'],
+    domain: [7, 'string'],
+  },
+  Dimension: { dim_value: [1, 'int64'], dim_param: [2, 'string'] },
+  TensorShapeProto: { dim: [1, 'Dimension', 'repeated'] },
+  TensorType: { elem_type: [1, 'int32'], shape: [2, 'TensorShapeProto'] },
+  TypeProto: { tensor_type: [1, 'TensorType'] },
+  ValueInfoProto: { name: [1, 'string'], type: [2, 'TypeProto'] },
+  GraphProto: {
+    node: [1, 'NodeProto', 'repeated'],
+    name: [2, 'string'],
+    initializer: [5, 'TensorProto', 'repeated'],
+    input: [11, 'ValueInfoProto', 'repeated'],
+    output: [12, 'ValueInfoProto', 'repeated'],
+  },
+  OperatorSetIdProto: { domain: [1, 'string'], version: [2, 'int64'] },
+  ModelProto: {
+    ir_version: [1, 'int64'],
+    producer_name: [2, 'string'],
+    graph: [7, 'GraphProto'],
+    opset_import: [8, 'OperatorSetIdProto', 'repeated'],
+  },
+};
+
+const scalars: Readonly<Record<string, Type>> = {
+  int64: Type.INT64,
+  int32: Type.INT32,
+  string: Type.STRING,
+  bytes: Type.BYTES,
+  float: Type.FLOAT,
+};
+
+const registry = createFileRegistry(
+  create(FileDescriptorProtoSchema, {
+    name: 'onnx.proto',
+    package: 'onnx',
+    // fields that are set are written even where they are zero
+    syntax: 'proto2',
+    messageType: Object.entries(messages).map(([name, fields]) => ({
+      name,
+      field: Object.entries(fields).map(([field, [number, type, repeated]]) => ({
+        name: field,
+        number,
+        label: repeated === undefined ? Label.OPTIONAL : Label.REPEATED,
+        ...(scalars[type] === undefined
+          ? { type: Type.MESSAGE, typeName: `.onnx.${type}` }
+          : { type: scalars[type] }),
+      })),
+    })),
+  }),
+  () => undefined,
+);
+
+const describe = (name: string): DescMessage => registry.getMessage(`onnx.${name}`)!;
+
+/** The messages that are encoded and decoded on their own. */
+interface Messages {
+  readonly ModelProto: ModelProto;
+  readonly GraphProto: GraphProto;
+  readonly TensorProto: TensorProto;
+}
+
+/** Returns the bytes of a message. */
+export const encodeMessage = <Name extends keyof Messages>(name: Name, message: Messages[Name]): Uint8Array =>
+  toBinary(describe(name), create(describe(name), message as unknown as Record<string, unknown>));
+
+/** Returns a message from its bytes; fields that are not written here are left out. */
+export const decodeMessage = <Name extends keyof Messages>(name: Name, bytes: Uint8Array): Messages[Name] =>
+  fromBinary(describe(name), bytes) as unknown as Messages[Name];

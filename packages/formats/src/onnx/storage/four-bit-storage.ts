@@ -1,0 +1,114 @@
+import { int } from '../graph/attributes.js';
+import type { StoredTensor } from '../graph/graph-builder.js';
+import { lookUpBytes, multiplyBytes } from './byte-storage.js';
+import { addBias } from './float-storage.js';
+import type { WeightTensor } from './model-weights.js';
+import type { Storage } from './storage.js';
+
+/** The number of weights with a common scale. */
+const blockSize = 32;
+
+/** The level that stands for 0. */
+const zero = 8;
+
+/** The most of a level. */
+const highest = 15;
+
+/**
+ * Returns a matrix [O, I] in levels q of 4 bits, where a weight is about scale * (q - 8): the value of
+ * largest magnitude of a block of 32 inputs has level 0, whatever its sign. A byte holds the level of an even
+ * input in its low bits; a row whose length is no multiple of 32 ends with zeros.
+ */
+export function storeFourBits({ name, shape, read }: WeightTensor): {
+  readonly values: StoredTensor;
+  readonly scales: StoredTensor;
+} {
+  const [outputs, inputs] = shape as [number, number];
+  const numBlocks = Math.ceil(inputs / blockSize);
+  const scalesOfRows = (values: Float32Array): Float32Array => {
+    const scales = new Float32Array((values.length / inputs) * numBlocks);
+    for (let block = 0; block < scales.length; block++) scales[block] = blockScale(values, block, sizes);
+    return scales;
+  };
+  const sizes = { inputs, numBlocks };
+  return {
+    values: {
+      name: `${name}.quantized4`,
+      type: 'UINT8',
+      shape: [outputs, numBlocks, blockSize / 2],
+      read: async function* () {
+        for await (const values of read(inputs)) yield packLevels(values, scalesOfRows(values), sizes);
+      },
+    },
+    scales: {
+      name: `${name}.scale4`,
+      type: 'FLOAT',
+      shape: [outputs * numBlocks],
+      read: async function* () {
+        for await (const values of read(inputs)) yield new Uint8Array(scalesOfRows(values).buffer);
+      },
+    },
+  };
+}
+
+interface RowSizes {
+  readonly inputs: number;
+  readonly numBlocks: number;
+}
+
+/** Returns the first and the last index of a block of rows in an array. */
+function blockRange(block: number, { inputs, numBlocks }: RowSizes): readonly [number, number] {
+  const row = Math.floor(block / numBlocks);
+  const start = (block % numBlocks) * blockSize;
+  return [row * inputs + start, row * inputs + Math.min(start + blockSize, inputs)];
+}
+
+/** Returns the scale with which the value of largest magnitude has level 0; 1 for a block of zeros. */
+function blockScale(values: Float32Array, block: number, sizes: RowSizes): number {
+  const [start, end] = blockRange(block, sizes);
+  let extreme = 0;
+  for (let index = start; index < end; index++) {
+    if (Math.abs(values[index]!) > Math.abs(extreme)) extreme = values[index]!;
+  }
+  return extreme === 0 ? 1 : extreme / -zero;
+}
+
+function packLevels(values: Float32Array, scales: Float32Array, sizes: RowSizes): Uint8Array {
+  const bytes = new Uint8Array((scales.length * blockSize) / 2).fill(zero | (zero << 4));
+  scales.forEach((scale, block) => {
+    const [start, end] = blockRange(block, sizes);
+    for (let index = start; index < end; index++) {
+      const level = Math.min(highest, Math.max(0, Math.round(values[index]! / scale) + zero));
+      const at = (block * blockSize + index - start) >> 1;
+      bytes[at] =
+        (index - start) % 2 === 0 ? (bytes[at]! & 0xf0) | level : (bytes[at]! & 0x0f) | (level << 4);
+    }
+  });
+  return bytes;
+}
+
+/**
+ * q4: matrices of layers in 4 bits, multiplied by `MatMulNBits`. Tables of the vocabulary are in bytes, as
+ * for q8: an error in one of them changes each token.
+ */
+export const fourBitStorage: Storage = {
+  activations: 'FLOAT',
+  linear: (graph, input, { weight, bias }) => {
+    const [outputs, inputs] = weight.shape as [number, number];
+    const { values, scales } = storeFourBits(weight);
+    const product = graph.op('MatMulNBits', [input, graph.weight(values), graph.weight(scales)], {
+      domain: 'com.microsoft',
+      attributes: {
+        K: int(inputs),
+        N: int(outputs),
+        bits: int(4),
+        block_size: int(blockSize),
+        // inputs are rounded to 8 bits, where a CPU has a kernel for it
+        accuracy_level: int(4),
+      },
+    });
+    return addBias(graph, product, bias);
+  },
+  lookUp: lookUpBytes,
+  logits: multiplyBytes,
+};

@@ -1,0 +1,24 @@
+import type { FloatType } from '../graph/data-types.js';
+import type { GraphBuilder, Value } from '../graph/graph-builder.js';
+import type { WeightTensor } from './model-weights.js';
+
+/** A linear layer: a weight [O, I], and a bias [O] if it has one. */
+export interface LinearLayer {
+  readonly weight: WeightTensor;
+  readonly bias?: WeightTensor | undefined;
+}
+
+/**
+ * A way to store the matrices of a model, and the nodes that compute with them. All hidden states are rows:
+ * N = batch * positions.
+ */
+export interface Storage {
+  /** The type of hidden states, keys and values. */
+  readonly activations: FloatType;
+  /** Returns [N, O] of [N, I]. */
+  linear(graph: GraphBuilder, input: Value, layer: LinearLayer): Value;
+  /** Returns the rows [N, H] of a table [V, H] of the vocabulary, by ids INT64 [N]. */
+  lookUp(graph: GraphBuilder, ids: Value, table: WeightTensor): Value;
+  /** Returns logits [N, V] of [N, H] and a table [V, H], which `lookUp` may read, too. */
+  logits(graph: GraphBuilder, input: Value, layer: LinearLayer): Value;
+}

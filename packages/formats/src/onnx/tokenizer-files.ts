@@ -1,0 +1,148 @@
+import { CheckpointError } from '@mtl/errors';
+import {
+  type JsonObject,
+  type RefuseTokenizer,
+  readObject,
+  readTemplate,
+  readText,
+  type TokenizerFiles,
+} from '../gguf/tokenizer/tokenizer-files.js';
+
+const refuse: RefuseTokenizer = (problem, expected, remedy) =>
+  new CheckpointError('MTL_ONNX_TOKENIZER', `ONNX: ${problem}`, { expected, remedy, exitCode: 2 });
+
+/** The settings of a model on which its tokenizer's files depend. */
+interface TokenizedModel {
+  readonly maxPositionEmbeddings: number;
+  /** The tokens that end a text. */
+  readonly endTokens: readonly number[];
+  /**
+   * For a vocab.txt: true if its letters are lower-case only. Default: as tokenizer_config.json states it.
+   */
+  readonly lowersCase?: boolean | undefined;
+  /** True if the model reads the types of tokens: of the first text, or of the second. */
+  readonly hasTokenTypes: boolean;
+}
+
+/** The names of BERT's special tokens. */
+const tokensOfBert = {
+  unk_token: '[UNK]',
+  sep_token: '[SEP]',
+  pad_token: '[PAD]',
+  cls_token: '[CLS]',
+  mask_token: '[MASK]',
+} as const;
+
+/** The two files that transformers.js reads, with their contents. */
+export type TransformersJsFiles = Readonly<Record<'tokenizer.json' | 'tokenizer_config.json', JsonObject>>;
+
+/**
+ * Returns the files of a tokenizer as transformers.js reads them: it knows tokenizer.json and
+ * tokenizer_config.json alone, so a chat template becomes part of the second, and a vocab.txt becomes the
+ * first. Special tokens without names get them; a tokenizer without a padding token pads with its last.
+ *
+ * @throws CheckpointError MTL_ONNX_TOKENIZER for a model without such a tokenizer
+ */
+export function transformersJsTokenizer(files: TokenizerFiles, model: TokenizedModel): TransformersJsFiles {
+  const settings = readObject(files, 'tokenizer_config.json', refuse) ?? {};
+  const lowersCase = model.lowersCase ?? settings.do_lower_case;
+  const tokenizer =
+    readObject(files, 'tokenizer.json', refuse) ??
+    wordPieceJson(readText(files, 'vocab.txt', refuse), lowersCase === undefined || lowersCase === true);
+  if (tokenizer === undefined) {
+    throw refuse(
+      'the model has no tokenizer.json',
+      'a tokenizer that tokenizer.json describes',
+      'train with another tokenizer than NullTokenizer, or save the tokenizer with AutoTokenizer.save_pretrained',
+    );
+  }
+  const template = readTemplate(files, refuse);
+  const tokens = Object.fromEntries(readVocabulary(tokenizer).map(([token, id]) => [id, token]));
+  const named = new Set(Object.values(tokens));
+  const ofBert = Object.entries(tokensOfBert).filter(([, token]) => named.has(token));
+  const end = model.endTokens.map((id) => tokens[id]).find((token) => token !== undefined);
+  const known: JsonObject = {
+    ...Object.fromEntries(named.has(tokensOfBert.mask_token) ? ofBert : []),
+    ...(end === undefined ? {} : { eos_token: end }),
+    ...readObject(files, 'special_tokens_map.json', refuse),
+  };
+  const withTokens = { model_max_length: model.maxPositionEmbeddings, ...known, ...settings };
+  const hasPadding = ['pad_token', 'eos_token'].some((name) => (withTokens as JsonObject)[name] != null);
+  return {
+    'tokenizer.json': tokenizer,
+    'tokenizer_config.json': {
+      ...withTokens,
+      ...(hasPadding ? {} : { pad_token: tokens[Math.max(...Object.keys(tokens).map(Number))] }),
+      // the number of positions is the model's, even if the tokenizer was made for another one
+      model_max_length: Math.min(Number(withTokens.model_max_length), model.maxPositionEmbeddings),
+      ...(template === undefined ? {} : { chat_template: template }),
+      // transformers.js has token types from tokenizers of this name
+      ...(model.hasTokenTypes ? { tokenizer_class: 'BertTokenizer' } : {}),
+    },
+  };
+}
+
+/** Returns the tokens of a tokenizer.json with their ids. */
+function readVocabulary(tokenizer: JsonObject): readonly (readonly [string, number])[] {
+  const { model, added_tokens: added } = tokenizer as {
+    readonly model?: {
+      readonly vocab?: Readonly<Record<string, number>> | readonly (readonly [string, number])[];
+    };
+    readonly added_tokens?: readonly { readonly content: string; readonly id: number }[];
+  };
+  const { vocab = {} } = model ?? {};
+  const own = Array.isArray(vocab)
+    ? vocab.map(([token], id): readonly [string, number] => [String(token), id])
+    : Object.entries(vocab as Readonly<Record<string, number>>);
+  return [...own, ...(added ?? []).map(({ content, id }): readonly [string, number] => [content, id])];
+}
+
+/** Returns the tokenizer.json of a BERT's vocab.txt: a token on each line. */
+function wordPieceJson(vocabulary: string | undefined, lowersCase: boolean): JsonObject | undefined {
+  if (vocabulary === undefined) return undefined;
+  const lines = vocabulary.split(/\r?\n/);
+  const tokens = lines.at(-1) === '' ? lines.slice(0, -1) : lines;
+  const vocab = Object.fromEntries(tokens.map((token, id) => [token, id]));
+  const special = Object.values(tokensOfBert).filter((token) => token in vocab);
+  const piece = (id: string, type_id: number) => ({ SpecialToken: { id, type_id } });
+  const [cls, sep] = [tokensOfBert.cls_token, tokensOfBert.sep_token];
+  const first = [piece(cls, 0), { Sequence: { id: 'A', type_id: 0 } }, piece(sep, 0)];
+  return {
+    version: '1.0',
+    truncation: null,
+    padding: null,
+    added_tokens: special.map((content) => ({
+      id: vocab[content],
+      content,
+      single_word: false,
+      lstrip: false,
+      rstrip: false,
+      normalized: false,
+      special: true,
+    })),
+    normalizer: {
+      type: 'BertNormalizer',
+      clean_text: true,
+      handle_chinese_chars: true,
+      strip_accents: null,
+      lowercase: lowersCase,
+    },
+    pre_tokenizer: { type: 'BertPreTokenizer' },
+    post_processor: {
+      type: 'TemplateProcessing',
+      single: first,
+      pair: [...first, { Sequence: { id: 'B', type_id: 1 } }, piece(sep, 1)],
+      special_tokens: Object.fromEntries(
+        [cls, sep].map((id) => [id, { id, ids: [vocab[id]], tokens: [id] }]),
+      ),
+    },
+    decoder: { type: 'WordPiece', prefix: '##', cleanup: true },
+    model: {
+      type: 'WordPiece',
+      unk_token: tokensOfBert.unk_token,
+      continuing_subword_prefix: '##',
+      max_input_chars_per_word: 100,
+      vocab,
+    },
+  };
+}

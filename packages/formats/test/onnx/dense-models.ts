@@ -1,0 +1,33 @@
+import type { GptModelConfiguration } from '@mtl/models';
+import { configurations, parseModel, type TinyModelName, tinyModelNames } from '../gguf/tiny-models.js';
+
+const dense = tinyModelNames.filter(
+  (name) => configurations[name].num_experts === undefined && name !== 'mixtral',
+);
+
+const llama = parseModel(configurations.llama);
+const gpt2 = parseModel(configurations.gpt2);
+
+/** Models that no type of the transformers library describes. */
+const others = {
+  interleaved: { ...llama, rotaryInterleaved: true, rotaryPercent: 0.5 },
+  sinks: { ...llama, softmaxType: 'learnable' },
+  'off-by-one': { ...llama, softmaxType: 'off-by-one' },
+  capped: { ...llama, attnLogitSoftcapping: 2, finalLogitSoftcapping: 3 },
+  windowed: { ...llama, windowSize: '5,0', windowAttnSkipFreq: 2 },
+  clamped: { ...llama, quickGeglu: true, swiglu: false, gluLinearOffset: 1, activationFuncClampValue: 0.5 },
+  'clamped-swiglu': { ...llama, activationFuncClampValue: 0.5 },
+  'squared-relu': { ...gpt2, squaredRelu: true },
+  erf: { ...gpt2, geluKind: 'erf' },
+  'no-positions': { ...gpt2, positionEmbeddingType: 'none' },
+  'head-norms': { ...gpt2, qkLayernorm: true },
+  'wide-norms': { ...llama, qkLayernorm: true, qkNormWholeWidth: true },
+} as const satisfies Readonly<Record<string, GptModelConfiguration>>;
+
+export type ModelName = Exclude<TinyModelName, `${string}moe` | 'mixtral' | 'olmoe'> | keyof typeof others;
+
+/** All models without experts. */
+export const denseModels = {
+  ...Object.fromEntries(dense.map((name) => [name, parseModel(configurations[name])])),
+  ...others,
+} as unknown as Readonly<Record<ModelName, GptModelConfiguration>>;

@@ -1,0 +1,105 @@
+import {
+  checkOptions,
+  choiceOption,
+  listOption,
+  type OptionChecks,
+  required,
+  textOption,
+} from '@mtl/errors/options';
+import { type OnnxDtype, onnxDtypes, writeOnnxBert, writeOnnxGpt } from '@mtl/formats/onnx';
+import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
+import { iterationOption, noticesOption } from '../option-checks.js';
+import { lowersCase, type OpenedModel, openCheckpointModel, openHuggingFaceModel } from './open-model.js';
+
+interface ToOnnx {
+  /** A new or empty directory. */
+  readonly directory: string;
+  /** The dtypes, a file for each; the first is loaded by default. Default: fp32. */
+  readonly dtypes?: readonly OnnxDtype[] | undefined;
+  readonly onNotice: (notice: string) => void;
+}
+
+interface CheckpointToOnnxOptions extends ToOnnx {
+  /** A directory of checkpoints of a GPT or a BERT. */
+  readonly load: string;
+  /** The iteration; default the newest whole checkpoint. */
+  readonly checkpointStep?: number | undefined;
+}
+
+interface HuggingFaceToOnnxOptions extends ToOnnx {
+  /**
+   * A directory of the transformers library with a GPT-2, a Llama or a model derived from it, or a BERT, also
+   * a fine-tuned one; or `org/name` on the Hub.
+   */
+  readonly loadHuggingFace: string;
+  /** Adapters of the model, in the format of PEFT, which are merged. Default: none. */
+  readonly loadLora?: string | undefined;
+}
+
+const ownChecks = {
+  directory: required(textOption),
+  dtypes: listOption(choiceOption(Object.keys(onnxDtypes))),
+  onNotice: required(noticesOption),
+};
+const checks: OptionChecks<CheckpointToOnnxOptions> = {
+  ...ownChecks,
+  load: required(textOption),
+  checkpointStep: iterationOption,
+};
+const checksOfHuggingFace: OptionChecks<HuggingFaceToOnnxOptions> = {
+  ...ownChecks,
+  loadHuggingFace: required(textOption),
+  loadLora: textOption,
+};
+
+async function writeModel(
+  { kind, model, tokenizerOptions, close, source, ...opened }: OpenedModel,
+  { directory, dtypes = ['fp32'] }: ToOnnx,
+): Promise<{ readonly source: string; readonly dtypes: readonly OnnxDtype[] }> {
+  const target = { ...opened, directory, dtypes };
+  try {
+    if (kind === 'bert') {
+      const bert = model as BertModelConfiguration;
+      await writeOnnxBert({ ...target, model: bert, lowersCase: lowersCase(tokenizerOptions) });
+    } else await writeOnnxGpt({ ...target, model: model as GptModelConfiguration });
+  } finally {
+    await close();
+  }
+  return { source, dtypes };
+}
+
+/**
+ * Writes the weights of a checkpoint of a GPT or a BERT, saved in any layout, as a directory that
+ * transformers.js loads. Low-rank adapters are merged into the weights. Memory as for `huggingFaceToOnnx`.
+ *
+ * @returns the path of the checkpoint, and the dtypes that were written
+ * @throws ConfigurationError MTL_OPTION, MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*,
+ *   MTL_ONNX_*
+ */
+export async function checkpointToOnnx(
+  options: CheckpointToOnnxOptions,
+): Promise<{ readonly source: string; readonly dtypes: readonly OnnxDtype[] }> {
+  checkOptions(options, { of: 'checkpointToOnnx', checks });
+  return await writeModel(await openCheckpointModel(options), options);
+}
+
+/**
+ * Writes a directory of the transformers library with a GPT or a BERT as a directory that transformers.js
+ * loads, with low-rank adapters merged into the weights if a directory of adapters is given. Weights are read
+ * by blocks of rows; q8 needs a byte for each weight of the largest matrix.
+ *
+ * @returns what was converted, and the dtypes that were written
+ * @throws ConfigurationError MTL_OPTION, MTL_ONNX_ARCHITECTURE; CheckpointError MTL_HUGGING_FACE_*,
+ *   MTL_LORA_DIRECTORY, MTL_ONNX_*
+ */
+export async function huggingFaceToOnnx(
+  options: HuggingFaceToOnnxOptions,
+): Promise<{ readonly source: string; readonly dtypes: readonly OnnxDtype[] }> {
+  checkOptions(options, { of: 'huggingFaceToOnnx', checks: checksOfHuggingFace });
+  const opened = await openHuggingFaceModel({
+    ...options,
+    refused: 'MTL_ONNX_ARCHITECTURE',
+    readsTasks: true,
+  });
+  return await writeModel(opened, options);
+}

@@ -1,0 +1,178 @@
+import { createHash } from 'node:crypto';
+import { copyFile, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigurationError } from '@mtl/errors';
+import { checkOptions, choiceOption, type OptionChecks, required, textOption } from '@mtl/errors/options';
+import { publishDirectory } from '@mtl/formats/internal';
+import { type OnnxDtype, onnxDtypes, writeOnnxGpt } from '@mtl/formats/onnx';
+import type { GptModelConfiguration } from '@mtl/models';
+import { pageFiles } from '../../page-files.js';
+import { type OpenedModel, openCheckpointModel, openHuggingFaceModel } from '../conversion/open-model.js';
+import { iterationOption, noticesOption } from '../option-checks.js';
+import { describeLicenses, findRuntimeFiles, importMap } from './runtime-files.js';
+
+interface ToPage {
+  /** A new or empty directory. */
+  readonly directory: string;
+  /** The dtype of the weights. Default: q8, the smallest that every browser computes fast. */
+  readonly dtype?: OnnxDtype | undefined;
+  readonly onNotice: (notice: string) => void;
+}
+
+interface CheckpointToPageOptions extends ToPage {
+  /** A directory of checkpoints of a GPT. */
+  readonly load: string;
+  /** The iteration; default the newest whole checkpoint. */
+  readonly checkpointStep?: number | undefined;
+}
+
+interface HuggingFaceToPageOptions extends ToPage {
+  /** A directory of the transformers library with a GPT, or `org/name` on the Hub. */
+  readonly loadHuggingFace: string;
+  /** Adapters of the model, in the format of PEFT, which are merged. Default: none. */
+  readonly loadLora?: string | undefined;
+}
+
+const ownChecks = {
+  directory: required(textOption),
+  dtype: choiceOption(Object.keys(onnxDtypes)),
+  onNotice: required(noticesOption),
+};
+const checks: OptionChecks<CheckpointToPageOptions> = {
+  ...ownChecks,
+  load: required(textOption),
+  checkpointStep: iterationOption,
+};
+const checksOfHuggingFace: OptionChecks<HuggingFaceToPageOptions> = {
+  ...ownChecks,
+  loadHuggingFace: required(textOption),
+  loadLora: textOption,
+};
+
+/** The result of a conversion to a page. */
+interface WrittenPage {
+  readonly source: string;
+  readonly dtype: OnnxDtype;
+}
+
+/**
+ * Writes a page that answers with a checkpoint of a GPT in the browser: a folder for any static server, with
+ * the model, transformers.js and ONNX Runtime, which are taken from where they are installed for the working
+ * directory.
+ *
+ * @throws ConfigurationError MTL_OPTION, MTL_PAGE_RUNTIME, MTL_PAGE_MODEL for a BERT; CheckpointError
+ *   MTL_PAGE_EXISTS, MTL_PAGE_IO; as `checkpointToOnnx`
+ */
+export async function checkpointToPage(options: CheckpointToPageOptions): Promise<WrittenPage> {
+  checkOptions(options, { of: 'checkpointToPage', checks });
+  const runtime = findRuntimeFiles(process.cwd());
+  return await writePage(await openCheckpointModel(options), { ...options, runtime });
+}
+
+/**
+ * Writes a page that answers with a GPT of the transformers library: see `checkpointToPage`.
+ *
+ * @throws as `checkpointToPage` and `huggingFaceToOnnx`
+ */
+export async function huggingFaceToPage(options: HuggingFaceToPageOptions): Promise<WrittenPage> {
+  checkOptions(options, { of: 'huggingFaceToPage', checks: checksOfHuggingFace });
+  const runtime = findRuntimeFiles(process.cwd());
+  const opened = await openHuggingFaceModel({ ...options, refused: 'MTL_PAGE_MODEL' });
+  return await writePage(opened, { ...options, runtime });
+}
+
+type Runtime = ReturnType<typeof findRuntimeFiles>;
+
+async function writePage(
+  { kind, model, tensors, tokenizerFiles, endTokens, origin, name, source, close }: OpenedModel,
+  { directory: target, dtype = 'q8', runtime }: ToPage & { readonly runtime: Runtime },
+): Promise<WrittenPage> {
+  try {
+    if (kind === 'bert') {
+      throw new ConfigurationError('MTL_PAGE_MODEL', `${source} is a BERT, which continues no text`, {
+        expected: 'a GPT',
+        remedy: 'write it with --to onnx DIR, and call it from a page of your own',
+      });
+    }
+    const codes = { exists: 'MTL_PAGE_EXISTS', failed: 'MTL_PAGE_IO' } as const;
+    await publishDirectory({ directory: target, ...codes }, async (directory) => {
+      await writeOnnxGpt({
+        directory: join(directory, 'model'),
+        model: model as GptModelConfiguration,
+        tensors,
+        dtypes: [dtype],
+        tokenizerFiles,
+        endTokens,
+        origin,
+      });
+      await copyRuntime(join(directory, 'runtime'), runtime);
+      await writePageFiles(directory, { name, dtype, maxPositions: model.maxPositionEmbeddings });
+    });
+  } finally {
+    await close();
+  }
+  return { source, dtype };
+}
+
+async function copyRuntime(folder: string, { files, versions }: Runtime): Promise<void> {
+  await mkdir(folder);
+  for (const { name, path } of files) await copyFile(path, join(folder, name));
+  await writeFile(join(folder, 'LICENSES.txt'), describeLicenses(versions));
+}
+
+interface DescribedPage {
+  readonly name: string;
+  readonly dtype: OnnxDtype;
+  readonly maxPositions: number;
+}
+
+async function writePageFiles(directory: string, page: DescribedPage): Promise<void> {
+  const imports = JSON.stringify({ imports: importMap });
+  const html = await readFile(join(pageFiles, 'index.html'), 'utf8');
+  const texts = { POLICY: makePolicy(imports), '"IMPORTS"': imports, NAME: escapeHtml(page.name) };
+  await writeFile(
+    join(directory, 'index.html'),
+    html.replace(/POLICY|"IMPORTS"|NAME/g, (word) => texts[word as keyof typeof texts]),
+  );
+  for (const file of ['page.css', 'page.js']) await copyFile(join(pageFiles, file), join(directory, file));
+  const { chat_template: template } = JSON.parse(
+    await readFile(join(directory, 'model/tokenizer_config.json'), 'utf8'),
+  ) as { chat_template?: string };
+  const facts = {
+    ...page,
+    hasChatTemplate: template !== undefined,
+    modelBytes: await sumBytes(join(directory, 'model')),
+    runtimeBytes: await sumBytes(join(directory, 'runtime')),
+  };
+  await writeFile(join(directory, 'page.json'), `${JSON.stringify(facts, null, 2)}\n`);
+}
+
+/**
+ * Returns the policy of a page that loads nothing from elsewhere, and runs the import map alone in its HTML.
+ */
+function makePolicy(imports: string): string {
+  const hash = createHash('sha256').update(imports).digest('base64');
+  return [
+    "default-src 'none'",
+    `script-src 'self' 'wasm-unsafe-eval' 'sha256-${hash}'`,
+    "worker-src 'self'",
+    "connect-src 'self'",
+    "style-src 'self'",
+    'img-src data:',
+    "base-uri 'none'",
+    "form-action 'none'",
+  ].join('; ');
+}
+
+const escapeHtml = (text: string): string =>
+  text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+
+async function sumBytes(folder: string): Promise<number> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const sizes = await Promise.all(
+    entries
+      .filter((entry) => entry.isFile() && !entry.name.startsWith('LICENSE'))
+      .map(async (entry) => (await stat(join(entry.parentPath, entry.name))).size),
+  );
+  return sizes.reduce((sum, size) => sum + size, 0);
+}

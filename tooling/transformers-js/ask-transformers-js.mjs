@@ -1,0 +1,52 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** The folder where `npm run dev -- transformers-js` installs the library. */
+export const transformersJsFolder = fileURLToPath(new URL('../build/transformers-js', import.meta.url));
+
+/** True where `npm run dev -- transformers-js` has installed it. */
+export const hasTransformersJs = existsSync(join(transformersJsFolder, 'installed.json'));
+
+/**
+ * A question about a directory: the logits after sequences of tokens of a GPT, in one batch that is padded on
+ * the left; with a `count` the most likely tokens after each of them. Calls of a pipeline, each with its
+ * arguments.
+ *
+ * @typedef {{
+ *   readonly directory: string,
+ *   readonly dtype?: string,
+ *   readonly sequences?: readonly (readonly number[])[],
+ *   readonly count?: number,
+ *   readonly pipeline?: { readonly task: string, readonly calls: readonly (readonly unknown[])[] },
+ * }} TransformersJsQuestion
+ */
+
+/**
+ * The logits [position][token] of each sequence, the tokens after each one, and the results of the pipeline's
+ * calls.
+ *
+ * @typedef {{
+ *   readonly logits: readonly (readonly (readonly number[])[])[],
+ *   readonly greedy: readonly (readonly number[])[],
+ *   readonly results: readonly any[],
+ * }} TransformersJsAnswer
+ */
+
+/**
+ * Asks transformers.js about directories, in a process of its own.
+ *
+ * @param {readonly TransformersJsQuestion[]} questions
+ * @returns {readonly TransformersJsAnswer[]} an answer to each question
+ */
+export function askTransformersJs(questions) {
+  const program = fileURLToPath(new URL('run-model.mjs', import.meta.url));
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program, transformersJsFolder], {
+    input: JSON.stringify(questions),
+    encoding: 'utf8',
+    maxBuffer: 2 ** 30,
+  });
+  if (status !== 0) throw new Error(`transformers.js: status ${status}\n${stderr}`);
+  return JSON.parse(stdout);
+}
