@@ -115,7 +115,8 @@ export class TorchFile {
 }
 
 /**
- * Copies the elements of a tensor in row-major order. `span` is the part of the storage that contains all elements.
+ * Copies the elements of a tensor in row-major order. `span` is the part of the storage that contains all
+ * elements.
  */
 function gather(options: {
   readonly target: Uint8Array;
