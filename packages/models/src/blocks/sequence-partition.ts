@@ -10,7 +10,7 @@ interface OwnRowsOptions {
   readonly upload?: Upload | undefined;
 }
 
-/** The rows of a micro-batch that this rank owns. `variant` is explained in `LoadedBatch`. */
+/** The rows of a micro-batch that this rank owns. */
 export type OwnRows = layout.OwnRows<AttendRows>;
 
 /** The partition of a micro-batch's rows over the ranks of a group, with the types of this package. */
