@@ -102,7 +102,7 @@ function placesInBlock({ heads, ring }: ContextLevels, { parts, chunkSize }: Pac
   let row = 0;
   chunksOfRank(ring.rank, ring.size).forEach((chunk, half) => {
     const own = Array.from({ length: size }, (_, at) => ({
-      // in the second half of a sequence, the processes follow in reverse order
+      // in the second half of a sequence, the parts are assigned to the processes in reverse order
       process: half === 0 ? at : size - 1 - at,
       part: parts[chunk * size + at]!,
       next: 0,

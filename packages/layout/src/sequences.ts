@@ -13,7 +13,7 @@ export interface PackedSamplesOfBatch {
   readonly longest: number;
   /** The number of attention scores per head: the sum of the squared sample lengths. */
   readonly numScores: number;
-  /** [N]: the numbers of the samples in the dataset, as in `NumberedBatch.sampleNumbers`. */
+  /** `[N]`: the numbers of the samples in the dataset, as in `NumberedBatch.sampleNumbers`. */
   readonly sampleNumbers: Float64Array;
 }
 

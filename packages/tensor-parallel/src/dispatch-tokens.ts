@@ -23,7 +23,7 @@ import {
 import { type AssumedRouting, type ExpertParallel, placeAmongExperts } from './expert-parallel.js';
 
 export interface DispatchTokensOptions {
-  /** [T, 1, H]: the rows (tokens) of this process; other processes have other rows. */
+  /** `[T, 1, H]`: the rows (tokens) of this process; other processes have other rows. */
   readonly input: Variable;
   /** int32 [T, k]: the experts of each row; -1 for a dropped assignment. */
   readonly experts: Variable;

@@ -106,7 +106,7 @@ export const permuteRows = checkedOperation(
 );
 
 export interface PermuteProbabilitiesOptions {
-  /** [T, k]: the weight of each slot */
+  /** `[T, k]`: the weight of each slot */
   readonly probabilities: Variable;
   readonly grouping: RowGrouping;
 }

@@ -16,7 +16,8 @@ export interface GroupedLinearOptions {
   /** [R, 1, K] (or more dimensions that can be flattened to R rows), sorted by group */
   readonly input: Variable;
   /**
-   * [G, ..., K]: a matrix with N outputs for each group; the dimensions in the middle can be flattened to N.
+   * `[G, ..., K]`: a matrix with N outputs for each group;
+   * the dimensions in the middle can be flattened to N.
    */
   readonly weight: Parameter;
   /** int32 [G + 1]: group g has the rows from `offsets[g]` up to, but not including, `offsets[g + 1]`. */

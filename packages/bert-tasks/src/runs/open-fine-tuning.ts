@@ -217,7 +217,7 @@ async function resume(
     ...loaded,
     processes,
     onMessage,
-    // fine-tuning loads nothing here except its own checkpoint after a restart
+    // a resumed run loads the model, the optimizer and the random state from its own checkpoint
     checkpoint: { finetune: false, loadOptimizer: true, loadRng: true },
     huggingFace: undefined,
     parameterNames: bertTaskParameters(model, bertTask).map(({ name }) => name),

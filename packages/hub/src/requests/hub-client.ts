@@ -67,7 +67,7 @@ export class HubClient {
   }
 
   /**
-   * Sends a request, and repeats it if the Hub is overloaded or cannot be reached.
+   * Sends a request. A GET or HEAD is repeated if the Hub is overloaded or cannot be reached.
    *
    * @param init as for `fetch`; a header `authorization` is replaced
    * @returns the answer, which may be an error; its body has not been read

@@ -142,7 +142,7 @@ export class RankWatch implements TrainerExtension {
   #gather(iteration: number): void {
     const { world, clock, peakBytes } = this.#options;
     const { computeMs, waitedMs } = clock.take();
-    // in host memory on every device, because reading device memory would wait for the device
+    // the tensors are in host memory, because reading device memory would wait for the device
     const own = [computeMs, waitedMs, peakBytes()];
     const input = Tensor.from(own, { shape: [numNumbers], dtype: 'float64' });
     const output = Tensor.zeros({ shape: [numNumbers * world.size], dtype: 'float64' });
