@@ -1,4 +1,4 @@
 import { entryPoints, library } from '@mtl/tooling/tsup';
 
-// The thread that writes is a file of its own.
+// The program of the writer thread is an entry point of its own.
 export default library([...entryPoints(), 'src/saving/shard-writer.ts']);

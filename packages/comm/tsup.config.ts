@@ -1,8 +1,8 @@
 import { library } from '@mtl/tooling/tsup';
 
-// worker threads start on rank-thread-entry, which imports rank-thread next to it, and processes on
-// local-rank-entry; build-addon is the command that compiles the addon, with tooling bundled into it, so that
-// it works when installed
+// worker threads start with rank-thread-entry, which imports rank-thread next to it, and processes with
+// local-rank-entry; build-addon is the command that compiles the addon, and tooling is bundled into it, so
+// that it works in an installed package
 export default library({
   index: 'src/index.ts',
   'internal/index': 'src/internal/index.ts',

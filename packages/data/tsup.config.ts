@@ -1,6 +1,6 @@
 import { entryPoints, library } from '@mtl/tooling/tsup';
 
-// Worker threads have separate entry files.
+// Each worker thread is an entry point of its own.
 export default library([
   ...entryPoints(),
   'src/corpora/tokenize-worker.ts',

@@ -1,7 +1,7 @@
 import { library } from '@mtl/tooling/tsup';
 
-// build-addon is the command that compiles the addon; tooling is bundled into it, so that it works when
-// installed
+// build-addon is the command that compiles the addon. The tooling code is bundled into it, so that the
+// installed command works
 export default library({
   index: 'src/index.ts',
   'internal/index': 'src/internal/index.ts',

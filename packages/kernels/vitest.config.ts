@@ -1,6 +1,9 @@
 import { alone, hasGpu, library, sharedBut } from '@mtl/tooling/vitest';
 
-/** Starting a process for each of the others took more time than their tests. */
+/**
+ * Tests that each need a process of their own. Starting one for each of the other tests took more time than
+ * the tests.
+ */
 const ofOwnProcess = [
   'test/{attention,lent-memory,meta,meta-cuda-graphs,misuse,new-outputs,op-cases,out-of-memory}.test.ts',
   'test/{philox,pytorch-parity,rotary-embedding}.test.ts',

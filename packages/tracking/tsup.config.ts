@@ -1,4 +1,4 @@
 import { entryPoints, library } from '@mtl/tooling/tsup';
 
-// The thread that sends metrics needs a separate file.
+// The program of the thread that sends metrics is an entry point of its own.
 export default library([...entryPoints(), 'src/services/tracking-worker.ts']);

@@ -1,14 +1,17 @@
 import { type Device, type DType, Tensor } from '@mtl/kernels';
 import type { Parameter } from './parameter.js';
 
-/** Storage of parameters without an optimizer: they are not trained, or only their gradients are wanted. */
+/**
+ * The storage of parameters that have no optimizer, because they are not trained or only their gradients are
+ * needed.
+ */
 export interface ParameterStorage {
   dispose(): void;
 }
 
 /**
- * Gives every parameter storage of its own, of zeros (unless `zeroed` is false: of undefined values), with
- * float32 main gradients when asked for, except for those that are frozen. Buffers are in float32.
+ * Allocates separate storage for every parameter, filled with zeros (or undefined, if `zeroed` is false). On
+ * request, parameters that are not frozen also get a float32 main gradient. Buffers are float32.
  */
 export function allocateParameters(
   parameters: readonly Parameter[],

@@ -1,35 +1,33 @@
 import type { Tensor } from '@mtl/kernels';
 
-/**
- * The result of a collective in progress. `wait` returns the tensor, which the caller then disposes of.
- */
+/** The result of a collective in progress. `wait` returns the tensor; the caller must dispose of it. */
 export interface PendingTensor {
   wait(): Tensor;
 }
 
 /**
- * Starts an asynchronous collective (all-reduce, all-gather ...) and returns a handle to its result. The
- * input still belongs to the caller, who may dispose of it but not write to it before `wait` has returned;
- * the result may share its memory.
+ * Starts an asynchronous collective (for example an all-reduce) and returns a handle to its result. The input
+ * still belongs to the caller, who may dispose of it but must not write to it before `wait` has returned. The
+ * result may share the input's memory.
  */
 export type Collective = (tensor: Tensor) => PendingTensor;
 
 /**
- * The collectives of a matmul whose operands are sharded over processes. Without one, its operand is
+ * The collectives of a matmul whose operands are sharded over processes. Without a collective, the operand is
  * replicated.
  */
 export interface MatmulCollectives {
   /**
-   * Starts the collective from the input on the tape to the matmul's input; it runs again for the weight
+   * Starts the collective that turns the tape's input into the matmul's input; it runs again for the weight
    * gradient.
    */
   readonly gatherInput?: Collective | undefined;
-  /** Starts the collective from the matmul's input gradient to the gradient of the input on the tape. */
+  /** Starts the collective that turns the matmul's input gradient into the gradient of the tape's input. */
   readonly reduceInputGradient?: Collective | undefined;
-  /** Starts the collective that turns the matmul's output into the output on the tape. */
+  /** Starts the collective that turns the matmul's output into the tape's output. */
   readonly reduceOutput?: Collective | undefined;
   /**
-   * Starts the collective that turns the gradient of the output on the tape into the gradient of the matmul's
+   * Starts the collective that turns the gradient of the tape's output into the gradient of the matmul's
    * output, which the matmul's backward reads.
    */
   readonly gatherOutputGradient?: Collective | undefined;
@@ -38,7 +36,7 @@ export interface MatmulCollectives {
 /** Starts a collective; without a collective the result is the tensor itself. */
 export function startCollective(collective: Collective | undefined, tensor: Tensor): PendingTensor {
   if (collective !== undefined) return collective(tensor);
-  // created at once: the caller may dispose of the tensor before it waits
+  // the view is created at once, because the caller may dispose of the tensor before the wait
   const same = tensor.view({ shape: tensor.shape });
   return { wait: () => same };
 }

@@ -3,9 +3,11 @@ import { hasValues } from '@mtl/kernels/internal';
 import type { Parameter } from './parameter.js';
 import { philox, siteKey } from './random.js';
 
-/** Contiguous values in a slice of a tensor: a rectangle of the whole tensor, seen as a matrix. */
+/**
+ * A rectangle of the whole tensor, viewed as a matrix, whose values are contiguous in this process's slice.
+ */
 interface Rectangle {
-  /** The position in the slice where it begins, in elements. */
+  /** The position in the slice where the rectangle begins, in elements. */
   readonly offset: number;
   readonly globalColumns: number;
   readonly rowOffset: number;
@@ -19,8 +21,8 @@ const computeProduct = (sizes: readonly number[]): number =>
 
 /**
  * Splits a slice of a tensor into rectangles: the dimensions before the last sharded dimension become rows;
- * the last sharded dimension and later ones become columns. If an earlier dimension is sharded as well
- * (experts), each of its indices is a rectangle.
+ * the last sharded dimension and all later ones become columns. If an earlier dimension is sharded as well
+ * (experts), each index of this dimension has its own rectangle.
  */
 function splitRectangles({ globalShape, slices, shape }: Parameter): readonly Rectangle[] {
   const sharded = slices.flatMap(({ start, end }, dim) =>
@@ -45,7 +47,10 @@ function splitRectangles({ globalShape, slices, shape }: Parameter): readonly Re
   }));
 }
 
-/** Converts an index of the slice's first `numOuter` dimensions, folded, to the index in the whole tensor. */
+/**
+ * Converts an index into the slice's first `numOuter` dimensions, flattened, to the index in the whole
+ * tensor.
+ */
 function computeGlobalIndex(
   index: number,
   {
@@ -64,7 +69,10 @@ function computeGlobalIndex(
   return global;
 }
 
-/** Writes the initial values of a parameter into `target` ([its shape], any floating dtype), for a seed. */
+/**
+ * Writes the initial values of a parameter into `target`, a tensor of the parameter's shape and any
+ * floating-point dtype.
+ */
 export function initializeParameter(parameter: Parameter, target: Tensor, seed: number): void {
   const { initialization } = parameter;
   switch (initialization.kind) {
@@ -72,7 +80,7 @@ export function initializeParameter(parameter: Parameter, target: Tensor, seed: 
       target.zero();
       return;
     case 'ones':
-      // a normal of deviation 0: a constant in any dtype, without a host array
+      // a normal distribution with deviation 0 fills a constant into any dtype, without an array on the host
       normal(parameter, target, { mean: 1, standardDeviation: 0, seed });
       return;
     case 'normal':
@@ -85,8 +93,8 @@ export function initializeParameter(parameter: Parameter, target: Tensor, seed: 
 }
 
 /**
- * Fills rectangles with uniform values: element e of the whole tensor takes word e % 4 of Philox counter e /
- * 4, as normal values do: a 32-bit number, from the middle of its interval.
+ * Fills rectangles with uniform values. As for normal values, element e of the whole tensor uses word e % 4
+ * of Philox counter e / 4: a 32-bit number, mapped to the middle of its interval.
  */
 function uniform(
   parameter: Parameter,

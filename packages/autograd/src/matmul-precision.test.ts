@@ -75,7 +75,7 @@ interface Operands {
 const operations: Readonly<Record<string, Operation>> = {
   linear: (tape, { input, weight, bias }) => linear(tape, { input, weight, bias }),
   'linear without a bias': (tape, { input, weight }) => linear(tape, { input, weight }),
-  // the second one's input gradient goes through GELU
+  // the input gradient of the second layer goes through GELU
   linearGelu: (tape, { input, weight, bias, second }) =>
     tape.scope(() => {
       const activated = linearGelu(tape, { input, weight, bias, kind: 'tanh' });
@@ -137,7 +137,7 @@ type Result = ReturnType<typeof compute>;
 
 function expectClose(actual: Result, expected: Result): void {
   for (const key of Object.keys(expected) as (keyof Result)[]) {
-    // float64: passes that are fused round once less
+    // float64: fused passes round once less often
     actual[key].forEach((value, at) => {
       expect(Math.abs(value - expected[key][at]!), `${key} ${at}`).toBeLessThan(1e-12);
     });

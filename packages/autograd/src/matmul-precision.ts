@@ -39,17 +39,17 @@ export interface WeightGradientMatmul {
 }
 
 /**
- * A state of the precision of one weight, such as the largest values of past steps. It belongs to the whole
- * weight: it is the same on all ranks that hold slices or copies of it.
+ * A state of the precision of one weight, such as its largest values in past steps. It belongs to the whole
+ * weight, so it is the same on all ranks with slices or copies of the weight.
  */
 export interface PrecisionState {
   /** The name of the state in checkpoints: `optimizer.NAME.PARAMETER`. */
   readonly name: string;
-  /** float32; the precision's to dispose of. */
+  /** float32; owned by the precision. */
   readonly tensor: Tensor;
 }
 
-/** Matmuls that are fused with the operation before or after them, in one pass over memory. */
+/** Matmuls that are fused with the operation before or after, in one pass over memory. */
 export interface FusedMatmuls {
   /** Computes preactivation = input weight^T + bias and output = gelu(preactivation). */
   gelu(
@@ -59,29 +59,28 @@ export interface FusedMatmuls {
       readonly kind: GeluKind;
     },
   ): void;
-  /** Computes the gradient of the input of the GELU whose output was multiplied. */
+  /** Computes the gradient of a GELU's input; the GELU's output was the matmul's input. */
   geluGradient(call: InputGradientMatmul & { readonly preactivation: Tensor; readonly kind: GeluKind }): void;
   /** Computes output = residual + input weight^T + bias. */
   residual(call: ForwardMatmul & { readonly residual: Tensor }): void;
-  /** Adds to the gradients of weight and bias. */
+  /** Adds to the gradients of weight and bias in one pass. */
   weightAndBiasGradient(
     call: Omit<WeightGradientMatmul, 'accumulate'> & { readonly biasGradient: Tensor },
   ): void;
 }
 
 /**
- * The way in which the three matmuls of a weight are computed, in its shard on this rank. Every operation
- * that multiplies by a weight calls it. An object that has state belongs to one weight
- * (`Parameter.computeWith`).
+ * How the three matmuls of a weight (this rank's shard) are computed. Every operation that multiplies by a
+ * weight calls this object. An object with state belongs to a single weight (`Parameter.computeWith`).
  */
 export interface MatmulPrecision {
-  /** Computes the output. It is called again where layers are recomputed. */
+  /** Computes the output. If layers are recomputed, it is called again. */
   forward(call: ForwardMatmul): void;
   inputGradient(call: InputGradientMatmul): void;
   weightGradient(call: WeightGradientMatmul): void;
   /** The fused matmuls of this precision. Default: none; operations compute the fused parts separately. */
   readonly fused?: FusedMatmuls | undefined;
-  /** The states that checkpoints keep. Default: none. */
+  /** The states that checkpoints store. Default: none. */
   readonly state?: readonly PrecisionState[] | undefined;
 }
 

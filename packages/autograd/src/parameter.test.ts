@@ -32,7 +32,7 @@ describe('Parameter', () => {
     expect(copies({})).toEqual(['tp']);
     expect(copies({ slices })).toEqual([]);
     expect(copies({ slices, placement: { stages: 'ends' } })).toEqual(['pp']);
-    // that another rank has the other half may not follow from this one's slices
+    // whether another rank has the other half must not be inferred from this rank's slices
     expect(copies({ placement: { sharded: { tp: 0 } } })).toEqual([]);
     const ofExperts = { view: 'expert', sharded: { ep: 0 } } as const;
     expect(copies({ slices, placement: ofExperts })).toEqual(['etp']);

@@ -11,7 +11,10 @@ import {
 } from '@mtl/layout';
 import { type MatmulPrecision, type PrecisionState, plainPrecision } from './matmul-precision.js';
 
-/** The initial values of a parameter. Normal and uniform values come from Philox by global coordinates. */
+/**
+ * The initial values of a parameter. Normal and uniform values are computed by Philox from global
+ * coordinates.
+ */
 export type Initialization =
   | { readonly kind: 'normal'; readonly standardDeviation: number }
   /** Values between -bound and bound. */
@@ -20,43 +23,44 @@ export type Initialization =
   | { readonly kind: 'ones' };
 
 export interface ParameterOptions {
-  /** Logical name with the global layer index, such as `layers.3.attention.qkv.weight`. */
+  /** The logical name with the global layer index, such as `layers.3.attention.qkv.weight`. */
   readonly name: string;
-  /** The whole tensor's shape, over all processes. */
+  /** The shape of the whole tensor, over all processes. */
   readonly globalShape: readonly number[];
-  /** The slice that this process holds, per dimension; default: everything. */
+  /** The slice of each dimension that this process holds. Default: everything. */
   readonly slices?: readonly Slice[];
   /**
-   * The placement among the processes. Default: one stage, the dense view, tp shards the first dimension that
-   * `slices` splits, and rows are not split.
+   * The placement among the processes. Default: one stage, the dense view, the first dimension split by
+   * `slices` is sharded over tp, and activation rows are not split.
    */
   readonly placement?: Partial<Placement>;
   readonly initialization: Initialization;
-  /** True if weight decay applies; default: only to tensors of two or more dimensions (Megatron's rule). */
+  /** True if weight decay applies. Default: true for tensors of two or more dimensions (Megatron's rule). */
   readonly decays?: boolean;
   /**
-   * The matrices between hidden activations that it consists of, each a box of the whole tensor in global
-   * coordinates: its last dimension is inputs, the others are outputs. Optimizers that update whole matrices
-   * (Muon) read them. Along a sharded dimension they must be whole. Default: none, as tables of embeddings,
-   * output layers, biases and norms.
+   * The matrices between hidden activations that the parameter consists of. Each is a box of the whole tensor
+   * in global coordinates; the box's last dimension is inputs, the others are outputs. Optimizers that update
+   * whole matrices (Muon) use this list. If a dimension is sharded, no matrix may be divided. Default: none,
+   * for embedding tables, output layers, biases and norms.
    */
   readonly matrices?: readonly (readonly Slice[])[];
   /**
-   * True if the parameter has a row for each entry of the vocabulary: the word embedding and the output
-   * layer, which may have their own learning rate. Default false.
+   * True if the parameter has a row for each vocabulary entry: the word embedding and the output layer, which
+   * may have their own learning rate. Default false.
    */
   readonly isVocabularyTable?: boolean;
   /**
-   * A buffer is a state of the model that no gradient trains, such as a bias that the loads of experts move:
-   * frozen from the start, and kept in float32 whatever the compute dtype. Default false.
+   * True for a buffer: a state of the model that is not trained by gradients, such as an expert bias, which
+   * is moved according to the loads. A buffer is frozen from the start and always float32. Default false.
    */
   readonly isBuffer?: boolean;
 }
 
 /**
- * A tensor of a model, trained unless it is frozen: its name, the part that this process holds, its values in
- * the compute dtype and its main gradient in float32. It owns no memory: the memory planner (the optimizer's
- * flat buffers, or `allocateParameters` for inference) assigns the storage of both.
+ * A tensor of a model, which is trained unless it is frozen: its name, the slice that this process holds, its
+ * values in the compute dtype and its main gradient in float32. A parameter does not own memory: the memory
+ * planner (the optimizer's flat buffers, or `allocateParameters` for inference) assigns storage for values
+ * and gradient.
  */
 export class Parameter {
   readonly name: string;
@@ -66,14 +70,14 @@ export class Parameter {
   readonly size: number;
   readonly placement: Placement;
   /**
-   * Mesh axes other than `reductionAxes` along which processes hold the same values: the parameter counts
-   * once in the gradient norm, and one process saves it. Along pp the processes are the first and the last
-   * stage.
+   * The mesh axes, except `reductionAxes`, along which processes hold the same values. Such a parameter
+   * counts only once in the gradient norm, and one process saves it. Along pp, the processes are the first
+   * and the last stage.
    */
   readonly copiedOver: readonly MeshAxis[];
   /**
-   * The axes of copies along which each process computes only its part of the main gradient, from its rows
-   * or, along pp, its stages: the optimizer sums the parts.
+   * The axes in `copiedOver` along which each process computes only a part of the main gradient, because it
+   * has only some rows or, along pp, only one of two uses. The optimizer sums the parts.
    */
   readonly partialOver: readonly MeshAxis[];
   readonly initialization: Initialization;
@@ -119,38 +123,43 @@ export class Parameter {
     this.#isFrozen = this.isBuffer;
   }
 
-  /** The precision of matmuls with this parameter. Default: `plainPrecision`. */
+  /** How matmuls with this parameter are computed. Default: `plainPrecision`. */
   get precision(): MatmulPrecision {
     return this.#precision;
   }
 
   /**
-   * The states that checkpoints keep next to the optimizer's states: the states of its precision, and
+   * The states that checkpoints store in addition to the optimizer's states: the states of the precision, and
    * attached states.
    */
   get states(): readonly PrecisionState[] {
     return [...(this.#precision.state ?? []), ...this.#states];
   }
 
-  /** Attaches a state of the whole parameter, the same on all ranks that hold a slice of it. */
+  /**
+   * Attaches a state of the whole parameter, which must be the same on all ranks with a slice of the
+   * parameter.
+   */
   attach(state: PrecisionState): void {
     this.#states.push(state);
   }
 
-  /** Sets the precision of matmuls with this parameter, from the next pass on. */
+  /** Sets how matmuls with this parameter are computed, from the next pass on. */
   computeWith(precision: MatmulPrecision): void {
     this.#precision = precision;
   }
 
-  /** True if the parameter is not trained: it has no main gradient, and backward computes none. */
+  /**
+   * True if the parameter is not trained: it has no main gradient, and backward computes no gradient for it.
+   */
   get isFrozen(): boolean {
     return this.#isFrozen;
   }
 
   /**
-   * Takes the parameter out of training, before it gets storage.
+   * Excludes the parameter from training; must be called before the parameter gets storage.
    *
-   * @throws UsageError MTL_FROZEN when it has a main gradient already
+   * @throws UsageError MTL_FROZEN if it already has a main gradient
    */
   freeze(): void {
     if (this.#mainGradient !== undefined) {
@@ -162,7 +171,10 @@ export class Parameter {
     this.#isFrozen = true;
   }
 
-  /** Values in the compute dtype, of `shape`; waits for values that are still in transfer (`deferData`). */
+  /**
+   * The values in the compute dtype, with shape `shape`. Reading waits for values that are still in transfer
+   * (`deferData`).
+   */
   get data(): Tensor {
     if (this.#data === undefined) throw this.#unassigned('data');
     if (this.#waitForData !== undefined) {
@@ -173,8 +185,9 @@ export class Parameter {
   }
 
   /**
-   * float32, of `shape`; matmuls accumulate into it directly. The caller may write to it. If the main
-   * gradient is kept in bfloat16: the sums of the current operation, which `keepGradient` adds to it.
+   * float32, with shape `shape`. Matmuls accumulate into it directly, and the caller may write to it. If the
+   * main gradient is kept in bfloat16, it holds the sums of the current operation, which `keepGradient` adds
+   * to the main gradient.
    */
   get mainGradient(): Tensor {
     if (this.#mainGradient === undefined) throw this.#unassigned('main gradient');
@@ -198,19 +211,16 @@ export class Parameter {
   }
 
   /**
-   * Returns the main gradient for an operation that can write all of it as well as add to it. `accumulate` is
-   * false for the first use of the gradient after `markGradientClear`: the term that would be added to zeros
-   * is then written instead, which reads no memory.
+   * Returns the main gradient for an operation that can either overwrite it or add to it. `accumulate` is
+   * false for the first use after `markGradientClear`: the operation then overwrites the zeros, which saves
+   * reading memory.
    */
   takeMainGradient(): { readonly gradient: Tensor; readonly accumulate: boolean } {
     const accumulate = !this.#isGradientClear;
     return { gradient: this.mainGradient, accumulate };
   }
 
-  /**
-   * States that the main gradient is zero now. Default: the main gradient is unknown, so operations add to
-   * it.
-   */
+  /** States that the main gradient is now zero. Until this is called, operations must add to the gradient. */
   markGradientClear(): void {
     this.#isGradientClear = true;
   }
@@ -220,8 +230,8 @@ export class Parameter {
   }
 
   /**
-   * Takes `tensor` (usually a view into a flat buffer) as the values; the caller still owns it and disposes
-   * it.
+   * Uses `tensor` (usually a view into a flat buffer) as the values; the caller still owns it and must
+   * dispose of it.
    */
   assignData(tensor: Tensor): void {
     this.#checkShape(tensor);
@@ -229,8 +239,8 @@ export class Parameter {
   }
 
   /**
-   * Marks the values as being filled asynchronously, or as absent: the next read of `data` calls `wait`
-   * first, and every read until it returns. `undefined` marks the values as present.
+   * Marks the values as absent or still in transfer: the next read of `data` first calls `wait`; if `wait`
+   * throws, the read after that calls it again. `undefined` marks the values as present.
    */
   deferData(wait: (() => void) | undefined): void {
     this.#waitForData = wait;
@@ -248,12 +258,15 @@ export class Parameter {
     this.#isGradientClear = false;
   }
 
-  /** Calls `hook` whenever the last contribution of a backward pass has been added to the main gradient. */
+  /**
+   * Registers a hook that is called when the last contribution of a backward pass has been added to the main
+   * gradient.
+   */
   onGradientReady(hook: (parameter: Parameter) => void): void {
     this.#hooks.push(hook);
   }
 
-  /** Calls the hooks of a complete gradient. For the tape. */
+  /** Calls the hooks after the gradient is complete. Used by the tape. */
   notifyGradientReady(): void {
     for (const hook of this.#hooks) hook(this);
   }
@@ -273,7 +286,7 @@ export class Parameter {
   }
 }
 
-/** Returns the placement of a parameter whose slices have this shape. */
+/** Returns the placement of a parameter of which this process holds slices of this shape. */
 function choosePlacement(
   { name, globalShape, placement = {} }: ParameterOptions,
   shape: readonly number[],
@@ -291,7 +304,10 @@ function choosePlacement(
   return { view: 'dense', rows: [], stages: 'one', ...placement, sharded };
 }
 
-/** Returns the parameters of an operation whose gradients its weight half computes: given, and not frozen. */
+/**
+ * Returns those of the given parameters whose gradients the weight half computes: all that exist and are not
+ * frozen.
+ */
 export function trainedParameters(...parameters: readonly (Parameter | undefined)[]): Parameter[] {
   return parameters.filter((parameter) => parameter !== undefined).filter(({ isFrozen }) => !isFrozen);
 }
@@ -303,8 +319,8 @@ export interface ParameterDomain {
 }
 
 /**
- * Returns the domains of a model's parameters, each in the order of its parameters; one empty domain if there
- * are no parameters.
+ * Groups a model's parameters into domains, keeping their order; returns one empty domain if there are no
+ * parameters.
  */
 export function listDomains(parameters: readonly Parameter[]): readonly ParameterDomain[] {
   const domains = (Object.keys(meshViews) as MeshView[]).map((view) => ({
@@ -314,7 +330,10 @@ export function listDomains(parameters: readonly Parameter[]): readonly Paramete
   return parameters.length === 0 ? domains.slice(0, 1) : domains.filter((each) => each.parameters.length > 0);
 }
 
-/** The elements [start, end) of this rank's shard of a parameter, and the number that multiplies them. */
+/**
+ * A range of elements [start, end) in this rank's shard of a parameter, and the factor by which it is
+ * multiplied.
+ */
 export interface ScaledPart {
   readonly parameter: Parameter;
   readonly start: number;

@@ -5,8 +5,8 @@ export type PhiloxKey = readonly [low: number, high: number];
 
 /**
  * Returns the key of a random site: the first 64 bits of SHA-256 over the seed and the site's logical name.
- * Layout does not enter, so initial weights and dropout masks are the same for any tensor-, pipeline- or
- * data-parallel size.
+ * The key does not depend on the layout, so initial weights and dropout masks are the same for any tensor-,
+ * pipeline- or data-parallel size.
  */
 export function siteKey(seed: number, site: string): PhiloxKey {
   const digest = createHash('sha256').update(`${seed}\0${site}`).digest();
@@ -31,8 +31,8 @@ function highProduct(a: number, b: number): number {
 type Words = readonly [number, number, number, number];
 
 /**
- * Computes Philox 4x32-10 (Salmon et al. 2011): 128 random bits, as four unsigned words, of a key and a
- * counter.
+ * Computes Philox 4x32-10 (Salmon et al. 2011): 128 random bits from a key and a counter, as four unsigned
+ * 32-bit words.
  */
 export function philox(key: PhiloxKey, counter: Words): Words {
   let [key0, key1] = key;

@@ -2,8 +2,8 @@ import { Tape } from './tape.js';
 import type { Variable } from './variable.js';
 
 /**
- * Runs `body` without keeping anything but its input, and runs it again in backward (full activation
- * recomputation, Chen et al. 2016). Random numbers are counter-based, so the second run gives the same bits.
+ * Runs `body` and keeps only its input; backward runs `body` again (full activation recomputation, Chen et
+ * al. 2016). Random numbers are counter-based, so the second run gives the same bits.
  */
 export function recompute(
   tape: Tape,
@@ -22,7 +22,8 @@ export function recompute(
     return {
       name: 'recompute',
       inputs: [input],
-      // gradients of the parameters inside are added by the inner tape, which also says when they are ready
+      // empty, because the inner tape adds the gradients of the parameters in `body`, and reports when they
+      // are ready
       parameters: [],
       saved: [savedInput, { release: () => inner?.dispose() }],
       hasWeightPart: true,

@@ -5,7 +5,7 @@ import type { ParameterUnit } from './parameter-unit.js';
 import { type Activation, type Part, type Recipe, SavedTensor, Variable } from './variable.js';
 
 /**
- * The half of backward that an operation is to do: gradients of its inputs (B), of its parameters (W), or
+ * The half of backward that an operation must compute: gradients of its inputs (B), of its parameters (W), or
  * both.
  */
 export interface BackwardHalves {
@@ -16,44 +16,44 @@ export interface BackwardHalves {
 export interface BackwardCall {
   readonly parts: BackwardHalves;
   /**
-   * The gradient of the output, or of the first of several outputs. Absent for a root such as a loss, which
-   * has its own gradient, and for an unused output. The tape owns it.
+   * The gradient of the output, or of the first output if there are several. Absent for an unused output, and
+   * for a root of backward such as a loss, which needs no output gradient. The tape owns the tensor.
    */
   readonly outputGradient: Tensor | undefined;
-  /** The gradients of all outputs of an operation with several, in order. */
+  /** The gradients of all outputs in order, for an operation with several outputs. */
   readonly outputGradients: readonly (Tensor | undefined)[];
   /**
-   * Gradients that the inputs have received already, by position: an operation that fuses the sum uses them.
+   * The gradients that each input has already received, by position, for operations that add them in their
+   * own kernel.
    */
   readonly accumulated: readonly (Tensor | undefined)[];
 }
 
-/** One recorded operation. Inputs only name where gradients flow: they keep no memory alive. */
+/** A recorded operation. `inputs` only tells where gradients flow; it keeps no memory alive. */
 export interface TapeNode {
   readonly name: string;
   readonly inputs: readonly Variable[];
-  /** Parameters whose main gradients the weight part adds to. */
+  /** The parameters to whose main gradients the weight half adds. */
   readonly parameters: readonly Parameter[];
   /** True if the operation has a weight half. Default: true if it has parameters. */
   readonly hasWeightPart?: boolean;
   /** The tensors that backward needs; released when the node is done. */
   readonly saved: readonly { release(): void }[];
-  /**
-   * True where `backward` includes `accumulated` in the gradients it returns; otherwise the tape adds them.
-   */
+  /** True if the gradients that `backward` returns include `accumulated`; otherwise the tape adds it. */
   readonly addsAccumulated?: boolean;
   /**
-   * Returns new tensors (or views), one per input, undefined where no gradient flows; nothing for a
-   * weight-only call.
+   * Returns a new tensor (or view) for each input; undefined for an input that gets no gradient. Returns an
+   * empty list if only the weight half is requested.
    */
   backward(call: BackwardCall): readonly (Tensor | undefined)[];
 }
 
 export interface TapeOptions {
-  /** False: nothing is recorded or kept (evaluation, generation). */
+  /** If false, nothing is recorded or kept (evaluation, generation). */
   readonly recording?: boolean;
   /**
-   * Recompute cheap results (layer norm and GELU outputs) in backward instead of keeping them. Default: true.
+   * If true, cheap results (outputs of norms and activations) are recomputed in backward instead of being
+   * kept. Default: true.
    */
   readonly rematerialize?: boolean;
 }
@@ -63,7 +63,7 @@ interface RecordedNode {
   readonly outputs: readonly Variable[];
 }
 
-/** The begin or the end of the use of a unit in forward: in backward, the end comes first. */
+/** The begin or the end of a unit's use in forward. Backward meets them in reverse order. */
 interface UnitBoundary {
   readonly unit: ParameterUnit;
   readonly begins: boolean;
@@ -72,15 +72,15 @@ interface UnitBoundary {
 interface PendingWeight {
   readonly node: TapeNode;
   readonly outputGradients: readonly (Tensor | undefined)[];
-  /** The unit that the operation was recorded in. */
+  /** The unit that was in use when the operation was recorded. */
   readonly unit: ParameterUnit | undefined;
 }
 
 /**
- * Records differentiable operations and plays them back. Backward has two halves, which pipeline schedules
- * need: `backwardInput` gives the gradients of the tape's inputs and leaves weight gradients untouched,
- * `backwardWeight` does the rest; `backward` does both, each operation's halves together, and frees memory on
- * the way.
+ * Records differentiable operations and runs their backward. Backward has two halves, which pipeline
+ * schedules need: `backwardInput` computes the gradients of the tape's inputs but no weight gradients, and
+ * `backwardWeight` then computes the weight gradients. `backward` runs both halves of each operation
+ * together, and frees memory as it goes.
  */
 export class Tape {
   readonly recording: boolean;
@@ -92,9 +92,9 @@ export class Tape {
   readonly #scopes: Variable[][] = [];
   readonly #playedBack = new WeakSet<Variable>();
   readonly #losses = new Set<Variable>();
-  /** The unit that forward is within. */
+  /** The unit in use at the current point of forward. */
   #recordedUnit: ParameterUnit | undefined;
-  /** The unit that backward is within. */
+  /** The unit in use at the current point of backward. */
   #unit: ParameterUnit | undefined;
 
   constructor({ recording = true, rematerialize = true }: TapeOptions = {}) {
@@ -102,13 +102,13 @@ export class Tape {
     this.rematerialize = rematerialize;
   }
 
-  /** Puts a tensor on the tape; the tape disposes of it when it is no longer needed. */
+  /** Puts a tensor on the tape, which then owns it and disposes of it when it is no longer needed. */
   input(tensor: Tensor, { requiresGradient = false }: { requiresGradient?: boolean } = {}): Variable {
     return this.#enter(new Variable(tensor, { requiresGradient: requiresGradient && this.recording }));
   }
 
   /**
-   * Makes the variable of an operation's result; with a recipe where backward may compute it again. For
+   * Makes the variable for an operation's result. A recipe allows backward to recompute the result. For
    * authors of operations.
    */
   result(
@@ -121,7 +121,8 @@ export class Tape {
     }: { requiresGradient: boolean; recipe?: Recipe; activation?: Activation; part?: Part },
   ): Variable {
     const isRecorded = requiresGradient && this.recording;
-    // nothing holds the dependencies of unrecorded results, such as an activation after frozen layers
+    // if the result is not recorded (for example, an activation after frozen layers), nothing keeps its
+    // dependencies, so it has no recipe
     const remade = isRecorded
       ? { recipe: recipe && withUnit(recipe, this.#recordedUnit), activation, part }
       : {};
@@ -134,7 +135,7 @@ export class Tape {
   }
 
   /**
-   * Adds an operation with its output, or its outputs; `make` runs only when the tape records and a gradient
+   * Adds an operation with one or several outputs. `make` is called only if the tape records and a gradient
    * flows through the operation.
    */
   record(output: Variable | readonly Variable[], make: () => TapeNode): void {
@@ -148,8 +149,9 @@ export class Tape {
   }
 
   /**
-   * Makes `loss` a further root of backward: a loss in the middle of a model, such as a router's, whose
-   * gradient then enters where it was made. In a recomputed part of a model it enters in the recomputation.
+   * Makes `loss` a further root of backward. It is a loss in the middle of a model, such as a router's, whose
+   * gradient is added where the loss was computed. If that part of the model is recomputed, the gradient is
+   * added during the recomputation.
    */
   addLoss(loss: Variable): void {
     if (this.recording) this.#losses.add(loss);
@@ -174,8 +176,8 @@ export class Tape {
   }
 
   /**
-   * Runs `body`, which computes only with the parameters of one unit. The values are present in `body`, and
-   * again when either half of backward runs its operations.
+   * Runs `body`, which must compute only with the parameters of one unit. The parameters' values are present
+   * during `body`, and again when either half of backward runs its operations.
    */
   within<T>(unit: ParameterUnit, body: () => T): T {
     unit.acquire();
@@ -192,22 +194,22 @@ export class Tape {
   }
 
   /**
-   * Runs both halves of backward. The caller still owns `outputGradient` (of the last output); absent if all
-   * outputs are losses.
+   * Runs both halves of backward. `outputGradient` is the gradient of the last output; absent if all outputs
+   * are losses. The caller still owns it.
    */
   backward(output: Variable | readonly Variable[], outputGradient?: Tensor): void {
     this.#playBack(output, outputGradient, { input: true, weight: true });
   }
 
   /**
-   * Runs the input half of backward: afterwards `takeGradient` returns the gradients of inputs, and weight
-   * gradients are untouched.
+   * Runs the input half of backward. Afterwards `takeGradient` returns the gradients of inputs; weight
+   * gradients are not changed.
    */
   backwardInput(output: Variable | readonly Variable[], outputGradient?: Tensor): void {
     this.#playBack(output, outputGradient, { input: true, weight: false });
   }
 
-  /** Runs the weight half of backward, which `backwardInput` left. */
+  /** Runs the weight half of backward for all operations that `backwardInput` has processed. */
   backwardWeight(): void {
     const pending = this.#pending;
     this.#pending = [];
@@ -223,8 +225,8 @@ export class Tape {
   }
 
   /**
-   * Takes the gradient of an input out of the tape; the caller disposes it. Undefined if no gradient reached
-   * the input.
+   * Removes the gradient of an input from the tape; the caller must dispose of it. Undefined if the input got
+   * no gradient.
    */
   takeGradient(variable: Variable): Tensor | undefined {
     const gradient = this.#gradients.get(variable);
@@ -239,7 +241,7 @@ export class Tape {
       this.#free(node);
     }
     for (const recorded of this.#nodes) if ('node' in recorded) this.#free(recorded.node);
-    this.#enterUnit(undefined); // backward has failed within one
+    this.#enterUnit(undefined); // backward may have failed while a unit was in use
     for (const gradient of this.#gradients.values()) gradient.dispose();
     this.#nodes = [];
     this.#pending = [];
@@ -267,7 +269,7 @@ export class Tape {
     this.#checkOutputs(outputs);
     if (outputGradient !== undefined)
       this.#gradients.set(outputs.at(-1)!, outputGradient.view({ shape: outputGradient.shape }));
-    // a node stays on the tape until it is done, so that `dispose` frees what a failure has left
+    // a node stays on the tape until it is done, so that `dispose` frees its tensors after a failure
     for (let recorded = this.#nodes.at(-1); recorded !== undefined; recorded = this.#nodes.at(-1)) {
       this.#playRecorded(recorded, outputs, parts);
       this.#nodes.pop();
@@ -299,7 +301,7 @@ export class Tape {
     }
   }
 
-  /** Takes backward into a unit, out of the one that it is in. */
+  /** Releases the unit that backward is using, and acquires another one. */
   #enterUnit(unit: ParameterUnit | undefined): void {
     if (unit === this.#unit) return;
     this.#unit?.release();
@@ -346,7 +348,8 @@ export class Tape {
       this.#gradients.set(variable, gradient);
       return;
     }
-    // into new memory: either operand may be a view of a gradient that is still read elsewhere
+    // the sum needs new memory, because either operand may be a view of a gradient that is still read
+    // elsewhere
     const total = Tensor.empty({ shape: gradient.shape, dtype: gradient.dtype, device: gradient.device });
     add({ output: total, left: before, right: gradient });
     before.dispose();
@@ -369,7 +372,9 @@ export class Tape {
   }
 }
 
-/** Returns a recipe that makes the values of a unit present, whatever unit its consumer is in. */
+/**
+ * Returns a recipe that makes the values of its unit present, even if its consumer belongs to another unit.
+ */
 function withUnit({ dependencies, compute }: Recipe, unit: ParameterUnit | undefined): Recipe {
   if (unit === undefined) return { dependencies, compute };
   return {

@@ -1,7 +1,7 @@
 import { UsageError } from '@mtl/errors';
 import { type GeluKind, Tensor } from '@mtl/kernels';
 
-/** A way to compute a tensor again from others that are kept anyway, instead of keeping it. */
+/** How to recompute a tensor from other tensors that are kept in any case, instead of keeping it. */
 export interface Recipe {
   /** Variables that `compute` reads. */
   readonly dependencies: readonly Variable[];
@@ -9,8 +9,8 @@ export interface Recipe {
 }
 
 /**
- * Marks a variable as an activation of another: its consumer may return the gradient of the activation's
- * input instead of its own.
+ * Marks a variable as the output of an activation: its consumer may return the gradient of the activation's
+ * input instead of the variable's own gradient.
  */
 export interface Activation {
   /** The activation's input. */
@@ -20,32 +20,34 @@ export interface Activation {
 }
 
 /**
- * Marks a variable as a part of another, the whole: its tensor is a view, its memory and its recomputation
- * are the whole's, and its gradient is a view of the whole's gradient.
+ * Marks a variable as a part of another variable, the whole. Its tensor is a view of the whole, and its
+ * gradient is a view of the whole's gradient. Keeping or recomputing it means keeping or recomputing the
+ * whole.
  */
 export interface Part {
-  /** Keeps the whole for backward; each call needs a `release`. */
+  /** Keeps the whole for backward. Every call must be paired with a `release`. */
   hold(options: { rematerialize: boolean }): void;
   release(): void;
-  /** Returns this part of the whole that is kept; the caller owns the view. */
+  /** Returns a view of this part in the whole that is kept; the caller owns the view. */
   view(): Tensor;
   /**
-   * Returns this part of the whole's gradient, which the first part to ask makes; the caller owns the view.
+   * Returns a view of this part in the whole's gradient, which the first call allocates; the caller owns the
+   * view.
    */
   newGradient(): Tensor;
 }
 
 /**
- * A tensor on a tape. Its maker owns it until `release`; operations that need it in backward hold it until
- * they have run. The memory is freed when the owner has released it and the last holder has let go.
+ * A tensor on a tape. Its creator owns it until `release`; operations that need it in backward hold it until
+ * they have run. The memory is freed when the owner has released it and no operation holds it.
  */
 export class Variable {
   readonly tensor: Tensor;
   /**
-   * True where a gradient flows to it: it depends on a parameter or on a differentiable input of the tape.
+   * True if it gets a gradient, because it depends on a parameter or on a differentiable input of the tape.
    */
   readonly requiresGradient: boolean;
-  /** Present on cheap results: backward may recompute them (see SavedTensor). */
+  /** Present on results that are cheap to recompute in backward (see SavedTensor). */
   readonly recipe: Recipe | undefined;
   /** Present on outputs of GELU and squared ReLU. */
   readonly activation: Activation | undefined;
@@ -72,8 +74,8 @@ export class Variable {
   }
 
   /**
-   * Returns a tensor for the gradient of this variable, with undefined contents: for operations whose
-   * backward returns it. The gradient of a part is in the memory of the whole's gradient.
+   * Returns a tensor for the gradient of this variable, with undefined contents, for operations whose
+   * backward returns it. If the variable is a part, the tensor is a view of the whole's gradient.
    */
   newGradient(): Tensor {
     if (this.part !== undefined) return this.part.newGradient();
@@ -81,7 +83,7 @@ export class Variable {
     return Tensor.empty({ shape, dtype, device });
   }
 
-  /** Releases the variable, which its owner needs no longer; a second call does nothing. */
+  /** Releases the variable, because its owner does not need it any more; a second call does nothing. */
   release(): void {
     this.#owned = false;
     this.#freeUnlessNeeded();
@@ -106,14 +108,15 @@ export class Variable {
 }
 
 /**
- * A tensor that an operation keeps for backward: the variable itself or, where rematerialization is on and
- * the variable has a recipe, the ingredients to compute it again. Of a part, the whole is kept.
+ * A tensor that an operation keeps for backward. It keeps the variable itself or, if rematerialization is on
+ * and the variable has a recipe, the tensors from which it can be recomputed. If the variable is a part, the
+ * whole is kept.
  */
 export class SavedTensor {
   readonly #variable: Variable | undefined;
   readonly #recipe: Recipe | undefined;
   readonly #part: Part | undefined;
-  /** The result of the recipe, or the view of the part. */
+  /** The recomputed tensor, or the view of a part. */
   #made: Tensor | undefined;
 
   constructor(variable: Variable, { rematerialize }: { rematerialize: boolean }) {

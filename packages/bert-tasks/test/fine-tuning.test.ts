@@ -69,7 +69,7 @@ describe('fineTune', () => {
       seeds: [1],
       onMessage,
     });
-    // the correct one of the four options is always the same word
+    // the correct option among the four options is always the same word
     expect(race.median.dev!.accuracy).toBe(100);
     expect(Object.keys(race.median.dev!)).toEqual(['loss', 'accuracy', 'accuracy_high']);
     const configuration = tasks.configuration('squad', { ...saving('squad'), epochs: 9 });

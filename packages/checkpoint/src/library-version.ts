@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** The version in this package's package.json; src/ and dist/ both lie next to it. */
+/** The version in this package's package.json, which is one folder above both src/ and dist/. */
 export const libraryVersion: string = (
   JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
 ).version;

@@ -1,9 +1,9 @@
-// The native module: every file of bindings/ registers its functions itself.
+// The native module. Each file of bindings/ registers its own functions.
 #include "bindings/convert.h"
 
 static Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   mtl::comm::bindings::register_all(env, exports);
-  exports.Set("bindings", 2);  // expectedBindings of src/native/comm-addon.ts
+  exports.Set("bindings", 2);  // must equal expectedBindings in src/native/comm-addon.ts
   return exports;
 }
 

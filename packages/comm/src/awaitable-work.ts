@@ -2,11 +2,12 @@ import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promi
 import type { Work } from './process-group.js';
 
 /**
- * Turns of the event loop in which `isDone` is read at every turn; afterwards it is read every millisecond.
+ * The number of turns of the event loop in which `isDone` is read every time; afterwards it is read every
+ * millisecond.
  */
 const eagerTurns = 100;
 
-/** Implements `await work` for every engine; the event loop goes on during the wait. */
+/** Implements `await work` for every engine. The event loop continues during the wait. */
 export abstract class AwaitableWork implements Work {
   abstract readonly isDone: boolean;
 
@@ -33,7 +34,7 @@ export interface CallbackWorkOptions {
   readonly isDone?: () => boolean;
 }
 
-/** An operation that is carried out by callbacks. */
+/** An operation that is implemented by callbacks. */
 export class CallbackWork extends AwaitableWork {
   readonly #options: CallbackWorkOptions;
 

@@ -3,7 +3,8 @@ import type { ProcessGroup } from './process-group.js';
 
 /**
  * Broadcasts a value of one rank (default 0) to all members of a group; all members call it. The value is
- * sent as JSON. Numbers in it may be NaN or infinite; undefined is sent as null and returned as undefined.
+ * sent as JSON. The value may contain NaN and infinite numbers; undefined is sent as null and returned as
+ * undefined.
  */
 export function broadcastJson<Value>(
   group: ProcessGroup,
@@ -13,7 +14,7 @@ export function broadcastJson<Value>(
   const own = new TextEncoder().encode(JSON.stringify(value ?? null, withNonFinite));
   using length = Tensor.from([own.length], { shape: [1], dtype: 'int32' });
   group.broadcast(length, { root }).wait();
-  // on engine meta the root has the same value as this rank
+  // on engine meta only this rank exists, so the root's value is taken to be this rank's value
   const isKnown = group.rank === root || group.engine === 'meta';
   const bytes = isKnown ? own : new Uint8Array(length.item());
   using tensor = Tensor.from(bytes, { shape: [bytes.length], dtype: 'uint8' });
@@ -23,7 +24,7 @@ export function broadcastJson<Value>(
 
 const nonFiniteKey = '$number';
 
-/** Replaces NaN and infinities by marked values, since JSON would write them as null. */
+/** Replaces NaN and infinite numbers by marked objects, since JSON would write them as null. */
 function withNonFinite(_: string, value: unknown): unknown {
   return typeof value === 'number' && !Number.isFinite(value) ? { [nonFiniteKey]: String(value) } : value;
 }

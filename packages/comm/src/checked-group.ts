@@ -13,7 +13,7 @@ import type { GroupOptions } from './world.js';
 
 type Members = Pick<ProcessGroup, 'size' | 'rank'>;
 
-/** The ways to combine values, in the order of their native numbers (native/core/operation.h). */
+/** The kinds of reduction, in the order of their native numbers (native/core/operation.h). */
 export const reductions: readonly ReduceOperation[] = ['sum', 'max', 'min'];
 
 /** @throws UsageError MTL_ARGUMENT unless `operation` is the name of a reduction */
@@ -25,7 +25,7 @@ function checkReduction(operation: ReduceOperation): void {
 }
 
 /**
- * @throws UsageError MTL_ARGUMENT for a value that is not a tensor (an array of numbers, for example);
+ * @throws UsageError MTL_ARGUMENT for a value that is not a tensor (for example, an array of numbers);
  *   MTL_DISPOSED_TENSOR
  */
 function checkTensor(operation: string, tensor: Tensor): void {
@@ -52,7 +52,7 @@ function checkParts(
 }
 
 /**
- * The numbers of elements that an all-to-all sends to each member and receives from it, by position in the
+ * The numbers of elements that an all-to-all sends to and receives from each member, by position in the
  * group.
  */
 interface UnequalCounts {
@@ -63,8 +63,8 @@ interface UnequalCounts {
 /**
  * Checks the operands of an all-to-all and returns its parts; undefined for equal parts.
  *
- * @throws UsageError `MTL_SHAPE` unless both tensors hold the same number of equal parts, one for every
- *   member, or the numbers of rows that their splits give
+ * @throws UsageError `MTL_SHAPE` if the tensors do not consist of equal parts, one for every member; with
+ *   splits, if their numbers of rows are not the sums of the splits
  */
 function checkExchange(
   { input, output, inputSplits, outputSplits }: AllToAllOptions,
@@ -131,7 +131,7 @@ export function checkRanks({ name, ranks }: GroupOptions, rank: number): void {
 }
 
 export interface CheckedGroupOptions extends GroupOptions {
-  /** Global rank of this process. */
+  /** The global rank of this process. */
   readonly worldRank: number;
 }
 
@@ -141,7 +141,7 @@ export interface CheckedOperation {
   readonly input?: Tensor;
   readonly output?: Tensor;
   readonly reduction?: ReduceOperation;
-  /** The root of a broadcast or the other rank of a message: a position in the group. */
+  /** A position in the group: the root of a broadcast, or the other rank of a message. */
   readonly peer?: number;
   /** The parts of an all-to-all; undefined: equal parts. */
   readonly parts?: UnequalCounts | undefined;

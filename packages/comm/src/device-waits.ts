@@ -1,16 +1,16 @@
 import { type Device, DeviceMark } from '@mtl/kernels';
 
-/** The durations of a stretch of a device's work, in milliseconds. */
+/** How long a device has computed and waited during some work, in milliseconds. */
 export interface DeviceTimes {
   readonly computeMs: number;
-  /** The time in which the device waited for communication. */
+  /** The time that the device has waited for communication. */
   readonly waitedMs: number;
 }
 
 /**
- * Measures how long a device waits for communication. NCCL operations make the device wait and not the host,
- * so no clock of the host shows the wait. During a measurement each such wait is enclosed by two device
- * marks; without a measurement there are no marks and no cost.
+ * Measures how long a device waits for communication. NCCL operations block the device and not the host, so
+ * the wait cannot be measured with the host's clock. During a measurement, each wait is enclosed by two
+ * device marks; otherwise there are no marks and no cost.
  */
 export class DeviceWaits {
   readonly #device: Device;
@@ -21,7 +21,7 @@ export class DeviceWaits {
   }
 
   /**
-   * @internal Runs `enqueue`, which makes the device wait; during a measurement with a mark before and after
+   * @internal Runs `enqueue`, which makes the device wait. During a measurement, sets a mark before and after
    *   it.
    */
   wait(enqueue: () => void): void {
@@ -36,9 +36,9 @@ export class DeviceWaits {
   }
 
   /**
-   * Measures the work that `task` enqueues. The caller must read the result or dispose it. If the task
-   * throws, its marks are leaked: disposing the marks would wait for a device that may itself wait for ranks,
-   * and the ranks learn of the error only afterwards.
+   * Measures the work that `task` enqueues. The caller must read the result or dispose of it. If the task
+   * throws, its marks are leaked: disposing of them would wait for the device, which may itself wait for
+   * other ranks, and these learn of the error only later.
    */
   measure(task: () => void): MeasuredTimes {
     const marks = [new DeviceMark(this.#device)];
@@ -52,16 +52,18 @@ export class DeviceWaits {
   }
 }
 
-/** The durations of a stretch of a device's work that may still be running. */
+/** The times of enqueued work that may still be running. */
 class MeasuredTimes {
   readonly #marks: readonly DeviceMark[];
 
-  /** @param marks at the start, before and after each wait, and at the end; owned from here on */
+  /** @param marks at the start, before and after each wait, and at the end; this object takes ownership */
   constructor(marks: readonly DeviceMark[]) {
     this.#marks = marks;
   }
 
-  /** Waits for the end of the stretch and returns its times. Call it once: it disposes of the marks. */
+  /**
+   * Waits for the end of the work and returns its times. Call it only once, because it disposes of the marks.
+   */
   read(): DeviceTimes {
     const [begin, ...rest] = this.#marks;
     const end = rest.pop()!;

@@ -2,8 +2,9 @@ import { isMainThread } from 'node:worker_threads';
 import { callNative, loadAddon } from './native/addon.js';
 
 /**
- * A module that `mtl run` makes every process import before its program (`--import @mtl/comm/launched`). It
- * makes the process end when its launcher ends, even if the launcher is killed and can no longer do anything.
+ * `mtl run` makes every process import this module before its program (`--import @mtl/comm/launched`). The
+ * module makes the process end when its launcher ends, even if the launcher is killed and cannot end its
+ * processes.
  */
 
 const launcher = Number(process.env.MTL_LAUNCHER_PID);
@@ -17,9 +18,10 @@ function isAlive(pid: number): boolean {
   }
 }
 
-// worker threads import this module as well
+// the check is needed because worker threads import this module as well
 if (isMainThread && Number.isInteger(launcher)) {
   if (process.ppid === launcher) callNative(() => loadAddon({ usesTensors: false }).endWithParent(launcher));
-  // another parent: this process was started by the program itself, or the launcher ended before this line
+  // if the parent is another process, either the program itself started this process, or the launcher has
+  // already ended
   else if (!isAlive(launcher)) process.kill(process.pid, 'SIGKILL');
 }

@@ -28,8 +28,8 @@ interface SentBytesOptions {
 }
 
 /**
- * Returns the bytes that a rank sends if collectives run in rings, as NCCL's do: an all-reduce sends 2 (n -
- * 1) / n times the bytes of the tensor, an all-gather or a reduce-scatter half of that.
+ * Returns the bytes that a rank sends if collectives use the ring algorithm, as in NCCL. An all-reduce sends
+ * 2 (n - 1) / n times the bytes of the tensor, an all-gather or a reduce-scatter half of that.
  */
 export function sentBytes(operation: CommunicationOperation, options: SentBytesOptions): number {
   const { inputBytes, size, rank, root } = options;
@@ -43,7 +43,7 @@ export function sentBytes(operation: CommunicationOperation, options: SentBytesO
     case 'allToAll': // of equal parts
       return (inputBytes * others) / size;
     case 'broadcast':
-      // data goes along the ring from the root; the last rank sends nothing
+      // data is sent along the ring from the root, so the last rank sends nothing
       return (rank + 1) % size === root ? 0 : inputBytes;
     case 'send':
       return inputBytes;
@@ -53,35 +53,36 @@ export function sentBytes(operation: CommunicationOperation, options: SentBytesO
   }
 }
 
-/** An operation that a rank started. */
+/** An operation that the rank has started. */
 export interface MetaOperation {
-  /** The name of its group. */
+  /** The name of the operation's group. */
   readonly group: string;
   readonly operation: CommunicationOperation;
-  /** Bytes of the tensor that this rank contributes, or receives. */
+  /** The bytes of the tensor that this rank contributes or receives. */
   readonly bytes: number;
-  /** Bytes that this rank sends to others if collectives run in rings. */
+  /** The bytes that this rank would send to others in the ring algorithm. */
   readonly sentBytes: number;
   /** True if the operation's tensors are on a device, not in host memory. */
   readonly isOnDevice: boolean;
-  /** The other rank of a message: a position in the group. */
+  /** The other rank of a message, as a position in the group. */
   readonly peer?: number;
 }
 
 interface MetaGroupOptions extends CheckedGroupOptions {
   /**
-   * Called for every operation, in order, when it has started; values in host memory are already combined.
+   * Called for every operation in order, after it has started. Values in host memory are then already
+   * combined.
    */
   readonly onOperation?: ((operation: MetaOperation) => void) | undefined;
-  /** Called when the rank waits for an operation that `onOperation` has received. */
+  /** Called when the rank waits for an operation that was passed to `onOperation`. */
   readonly onWait?: ((operation: MetaOperation) => void) | undefined;
 }
 
 /**
  * A group in which only this rank exists. Operations are checked as in every group, counted, and finished at
- * once: tensors on device `meta` have no values to send. Tensors in host memory, which ranks use to agree on
- * values, are combined as if all ranks had the values of this rank. The contents of a message from another
- * rank are unknown (CommunicationError `MTL_META`).
+ * once: tensors on device `meta` have no values to send. Tensors in host memory, with which ranks agree on
+ * values, are combined as if all ranks had the values of this rank. A message from another rank has unknown
+ * contents, so receiving it is an error (CommunicationError `MTL_META`).
  */
 class MetaGroup extends CheckedGroup {
   readonly engine = 'meta';
@@ -152,7 +153,7 @@ class MetaGroup extends CheckedGroup {
     return started;
   }
 
-  /** Computes the output as if all ranks had the input of this one. */
+  /** Computes the output as if all ranks had this rank's input. */
   #combine({ operation, input, output, reduction, parts }: CheckedOperation): void {
     if (input === undefined || output === undefined || operation === 'broadcast') return;
     const all = input.toArray();
@@ -187,8 +188,8 @@ export interface MetaWorldOptions extends Pick<MetaGroupOptions, 'onOperation' |
 }
 
 /**
- * One rank of a world of any size, in this process and without the other ranks: engine `meta`, see
- * `MetaGroup`. For dry runs, whose tensors are on device `meta`.
+ * One rank of a world of any size, without the other ranks, for dry runs. Its engine is `meta` (see
+ * `MetaGroup`), and its tensors are on device `meta`.
  */
 export class MetaWorld implements World {
   readonly rank: number;
@@ -215,7 +216,7 @@ export class MetaWorld implements World {
     return new MetaGroup({ name, ranks, worldRank: this.rank, ...this.#listeners });
   }
 
-  /** Does nothing: there are no other ranks. */
+  /** Does nothing, because the other ranks do not exist. */
   abort(): void {}
 
   close(): void {}

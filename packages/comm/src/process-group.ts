@@ -1,18 +1,22 @@
 import type { Tensor } from '@mtl/kernels';
 
-/** A way to combine values. 16-bit floats are summed in float32, in rank order, and rounded once. */
+/** The kinds of reduction. Sums of 16-bit floats are computed in float32, in rank order, and rounded once. */
 export type ReduceOperation = 'sum' | 'max' | 'min';
 
 /**
- * An engine that transfers tensors in host memory: shared memory within one host, Gloo between hosts (with
- * shared memory within each).
+ * An engine that transfers tensors in host memory: shared memory on one host (`local`), Gloo across hosts
+ * (`gloo`), or Gloo across hosts with shared memory within each host (`gloo+local`).
  */
 type HostEngineName = 'local' | 'gloo' | 'gloo+local';
 
 /**
- * The engine of a group: an engine for host memory; the same through which tensors of GPUs are copied as well
- * (`staged+`); NCCL between GPUs; worker threads (`memory`); or no transfer (`single`: the only rank; `meta`:
- * only this rank of several exists).
+ * The engine of a group:
+ * - a host engine, for tensors in host memory
+ * - `staged+` and a host engine: also accepts tensors on GPUs, by copying them through host memory
+ * - `nccl`: NCCL between GPUs
+ * - `memory`: worker threads of one process
+ * - `single`: the group has only this rank
+ * - `meta`: the group has several ranks, but only this one exists
  */
 export type EngineName = HostEngineName | `staged+${HostEngineName}` | 'nccl' | 'memory' | 'single' | 'meta';
 
@@ -28,13 +32,13 @@ export type CommunicationOperation =
   | 'barrier';
 
 /**
- * An operation in progress. The values of its tensors must not change until `wait` has returned; the tensors
- * may be disposed earlier (the operation holds their memory). `await work` waits without blocking the event
- * loop.
+ * An operation in progress. The values of its tensors must not change until `wait` has returned. The tensors
+ * may be disposed of earlier, because the operation holds their memory. `await work` waits without blocking
+ * the event loop.
  */
 export interface Work extends PromiseLike<void> {
   /**
-   * Blocks until the result is ready (on a GPU: until later work of the compute stream is sure to see it).
+   * Blocks until the result is ready; on a GPU, until later work of the compute stream is certain to see it.
    * Throws the error of the operation.
    */
   wait(): void;
@@ -47,45 +51,49 @@ export interface AllToAllOptions {
   readonly output: Tensor;
   readonly input: Tensor;
   /**
-   * Rows (of the first dimension) of `input` for each member, by position in the group. Default: the same
-   * number for each member. `inputSplits` and `outputSplits` are input_split_sizes and output_split_sizes of
-   * PyTorch's `all_to_all_single`.
+   * The number of rows of `input` (first dimension) for each member, by position in the group. Default: the
+   * same number for each member. `inputSplits` and `outputSplits` correspond to input_split_sizes and
+   * output_split_sizes of PyTorch's `all_to_all_single`.
    */
   readonly inputSplits?: readonly number[] | undefined;
-  /** Rows of `output` from each member; with `inputSplits` only. */
+  /** The number of rows of `output` from each member; only with `inputSplits`. */
   readonly outputSplits?: readonly number[] | undefined;
 }
 
 export interface OperationCount {
   readonly calls: number;
-  /** Bytes that this rank sent to the others, counted when they are transferred. */
+  /** The number of bytes that this rank has sent to others, counted when they are transferred. */
   readonly sentBytes: number;
-  /** Seconds that this rank's main thread was blocked in `wait`. */
+  /** How long this rank's main thread has been blocked in `wait`, in seconds. */
   readonly waitedSeconds: number;
 }
 
 /**
- * Ranks that communicate. Every member must start the same operations in the same order; an operation that
- * some member never starts, or starts with another size or dtype, is a CommunicationError on all members.
- * Results have the same bits regardless of timing.
+ * Ranks that communicate. Every member must start the same operations in the same order. If a member never
+ * starts an operation, or starts it with another size or dtype, all members get a CommunicationError. Results
+ * have the same bits, whatever the timing.
  *
- * Operations start at once and return a `Work`. A group runs its operations in the order in which they were
- * started. Errors that can be seen locally (shapes, dtypes, ranks) are thrown at the start as UsageError.
+ * Operations start at once and return a `Work`; a group runs them in the order in which they were started.
+ * Errors that one rank can detect alone (shapes, dtypes, ranks) are thrown at the start as UsageError.
  */
 export interface ProcessGroup {
   readonly name: string;
   readonly engine: EngineName;
   /** Global ranks of the members, ascending. */
   readonly ranks: readonly number[];
-  /** The position of this process among `ranks`. */
+  /** The position of this process in `ranks`. */
   readonly rank: number;
   readonly size: number;
 
   /**
-   * Reduces over all members in place: every member's tensor becomes the sum (or maximum, minimum) of all.
+   * Reduces over all members in place: every member's tensor becomes the sum (or maximum, or minimum) over
+   * all members.
    */
   allReduce(tensor: Tensor, options?: { readonly operation?: ReduceOperation }): Work;
-  /** Concatenates all inputs by rank into `output`. `input` may be this rank's part of `output`. */
+  /**
+   * Concatenates the inputs of all members in rank order into `output`. `input` may be this rank's part of
+   * `output`.
+   */
   allGather(tensors: { readonly output: Tensor; readonly input: Tensor }): Work;
   /**
    * Reduces the inputs of all members and writes this rank's part of the result into `output`, which may be
@@ -99,19 +107,19 @@ export interface ProcessGroup {
   /** Copies the tensor of `root` (a position in the group) to every member, in place. */
   broadcast(tensor: Tensor, options: { readonly root: number }): Work;
   /**
-   * Exchanges parts: `output` receives one part from every rank, in rank order; `input` has one part for
-   * every rank. Parts have equal sizes unless splits are given. The two tensors must not overlap. Engines
-   * other than NCCL check that each rank sends the number of elements that its receiver expects.
+   * Exchanges parts: `input` has one part for every rank, and `output` receives one part from every rank,
+   * both in rank order. Parts have equal sizes unless splits are given. The two tensors must not overlap. All
+   * engines except NCCL check that each rank sends the number of elements that the receiver expects.
    */
   allToAll(tensors: AllToAllOptions): Work;
   /**
-   * Sends `tensor` to `to` (a position in the group). The sends and receives between two members match in
+   * Sends `tensor` to `to` (a position in the group). Sends and receives between two members are matched in
    * order, independently of all other operations.
    */
   send(tensor: Tensor, options: { readonly to: number }): Work;
   /** Receives into `tensor` from `from` (a position in the group). */
   receive(tensor: Tensor, options: { readonly from: number }): Work;
-  /** Waits for all members: the barrier is done when every member has started it. */
+  /** Waits for all members: a barrier is done when every member has started it. */
   barrier(): Work;
 
   /** Returns the counts of this rank's operations so far, by kind. */

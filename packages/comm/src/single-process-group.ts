@@ -8,7 +8,7 @@ const none: OperationCount = { calls: 0, sentBytes: 0, waitedSeconds: 0 };
 
 /**
  * The group of a single process: results are copies of the inputs. It rejects every input that other groups
- * reject, so that a program that works alone also works with several processes.
+ * reject, so a program that works with one process also works with several.
  */
 export class SingleProcessGroup extends CheckedGroup {
   readonly engine = 'single';
@@ -34,7 +34,7 @@ export class SingleProcessGroup extends CheckedGroup {
 
   protected start({ input, output }: CheckedOperation): Work {
     const isCopy = input !== undefined && output !== undefined && input !== output;
-    // tensors on device meta have no values
+    // the check is needed because tensors on device meta have no values
     if (isCopy && hasValues(input.device)) output.write(input.read());
     return done;
   }

@@ -9,27 +9,31 @@ import {
 } from './packed-chunks.js';
 import { chunksOfRank, computeChunkSize, sequenceChunks } from './sequence-chunks.js';
 
-// Blocks of neighbouring processes share the heads of their positions: process r is process r % n of block r
-// / n. The chunks of a block together are two chunks of a sequence, as if each block were one process.
+// This file divides the processes that share sequences into blocks of n neighbours: process r is number r % n
+// in block r / n. All chunks of a block together are two chunks of a sequence, as if each block were one
+// process.
 
-/** Two levels of the processes that share sequences. */
+/** The two levels of processes that share sequences. */
 export interface ContextLevels {
   /** The n processes of this process's block, which exchange heads with each other. */
   readonly heads: ProcessGroup;
-  /** This process and the processes at the same position in the other blocks; keys go round among them. */
+  /**
+   * This process and the processes at the same position in the other blocks; keys and values are passed
+   * around this ring.
+   */
   readonly ring: ProcessGroup;
 }
 
-/** The row order and the chunks with which both levels compute. */
+/** The row order and the chunks with which the two levels compute. */
 export interface BlockChunks {
   /** The conversion between the rows of a block's processes and the rows of its chunks. */
   readonly order: RowOrder;
-  /** The chunks, if each block counts as one process. */
+  /** The chunks of the sequences if each block counts as one process. */
   readonly chunks: Chunks;
   release(): void;
 }
 
-/** Describes the blocks of sequences that are all divided in the same way. */
+/** Returns the blocks for sequences that are all divided in the same way. */
 export function blocksOfSequences(
   { heads, ring }: ContextLevels,
   { sequenceLength, batchSize }: { readonly sequenceLength: number; readonly batchSize: number },
@@ -42,7 +46,7 @@ export function blocksOfSequences(
   };
 }
 
-/** Describes the blocks of packed samples, given the chunks of single processes. */
+/** Returns the blocks for packed samples, given the chunks of single processes. */
 export function blocksOfPackedSamples(
   { heads, ring }: ContextLevels,
   packed: PackedParts,
@@ -60,7 +64,7 @@ export function blocksOfPackedSamples(
       group: heads,
       perProcess,
       columns: packed.columns,
-      // slices of rows are already in the right order
+      // slices of rows already have the right order
       places: isZigzag ? placesInBlock({ heads, ring }, packed) : undefined,
     },
     options,
@@ -72,7 +76,7 @@ export function blocksOfPackedSamples(
       chunkSize: packed.chunkSize * size,
       parts,
       ofRank: isZigzag ? (rank) => chunksOfRank(rank, ring.size) : (rank) => [rank],
-      // the exchange has already transposed the rows
+      // no transposition here, because the exchange has already transposed the rows
       columns: 1,
       places: undefined,
     },
@@ -89,7 +93,7 @@ export function blocksOfPackedSamples(
 }
 
 /**
- * Returns, for each row of a block's two chunks (document after document), its position among the rows of the
+ * For each row of a block's two chunks (document after document), returns its position among the rows of the
  * block's processes.
  */
 function placesInBlock({ heads, ring }: ContextLevels, { parts, chunkSize }: PackedParts): Int32Array {
@@ -98,7 +102,7 @@ function placesInBlock({ heads, ring }: ContextLevels, { parts, chunkSize }: Pac
   let row = 0;
   chunksOfRank(ring.rank, ring.size).forEach((chunk, half) => {
     const own = Array.from({ length: size }, (_, at) => ({
-      // in the second half of a sequence, the processes follow in reverse order
+      // in the second half of a sequence, the parts are assigned to the processes in reverse order
       process: half === 0 ? at : size - 1 - at,
       part: parts[chunk * size + at]!,
       next: 0,

@@ -6,8 +6,8 @@ import type { AttendedCall } from './context-attention.js';
 import { type HeadSizes, headsInto, mapHeads, measureSizes, rowsOfPlace } from './heads-of-rows.js';
 
 /**
- * The tensors of one pass. They hold the rows of this process's own chunks, one chunk after the other: [own,
- * B, ...], or [own, ...] for packed samples.
+ * The tensors of one pass. They contain the rows of this process's own chunks, one chunk after the other:
+ * [own, B, ...], or [own, ...] for packed samples.
  */
 export interface Pass {
   readonly call: AttendedCall;
@@ -15,7 +15,8 @@ export interface Pass {
   readonly sizes: HeadSizes;
   readonly heads: Heads<Tensor>;
   /**
-   * [chunks, ...], for each own chunk over all keys that its queries attend to; see `Chunks.statisticsShape`.
+   * [chunks, ...]: the log-sum-exp of each own chunk over all keys that its queries attend to; see
+   * `Chunks.statisticsShape`.
    */
   readonly logSumExp: Tensor;
 }
@@ -35,7 +36,7 @@ export interface BackwardPass extends Pass {
 }
 
 /**
- * A method of computing attention of this process's own queries if other processes hold part of the keys and
+ * A method to compute attention of this process's queries when other processes hold a part of the keys and
  * values.
  */
 export interface ContextOperation {
@@ -47,15 +48,15 @@ export interface ContextOperation {
 }
 
 /**
- * Returns the dtype in which partial results are summed: in 16 bits, rounding errors would add up over
- * processes.
+ * Returns the dtype in which partial results are summed. Sums in 16 bits would accumulate rounding errors
+ * over processes.
  */
 export const chooseSumDtype = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
 
-/** Forward and backward of attention over the rows of a process: heads [own, B, ...]. */
+/** The forward and backward passes of attention over the rows of a process: heads [own, B, ...]. */
 interface AttentionPasses {
   readonly name: string;
-  /** Computes the output. Backward reads `kept` in place of the heads, if there is such a tensor. */
+  /** Computes the output. If `kept` is returned, backward reads this tensor instead of the heads. */
   forward(heads: Heads<Tensor>): {
     /** [own, B, A * E] */
     readonly output: Tensor;
@@ -76,8 +77,8 @@ interface AttentionPasses {
 }
 
 /**
- * Records attention as a differentiable operation that keeps the heads, the output and the log-sum-exp of its
- * rows. The tensors that its masks read must outlive the passes of the micro-batch.
+ * Records attention as a differentiable operation. It keeps the heads, the output and the log-sum-exp of the
+ * rows. The tensors of its masks must outlive the passes of the micro-batch.
  */
 export function recordedAttention(
   tape: Tape,
@@ -133,13 +134,13 @@ export function recordedAttention(
   return output;
 }
 
-/** The results of each own chunk: output [rows, ..., A, E], statistics [chunks, ...]. */
+/** The results for all own chunks: output [rows, ..., A, E], statistics [chunks, ...]. */
 interface ResultsOfChunks {
   readonly output: Tensor;
   readonly logSumExp: Tensor;
 }
 
-/** Adds sinks to the results of own chunks over all keys. */
+/** Adds attention sinks to the results of own chunks over all keys. */
 export function addSinks(sinks: SinksOfCall | undefined, { output, logSumExp }: ResultsOfChunks): void {
   if (sinks === undefined) return;
   const perProcess = logSumExp.dim(0);
@@ -151,7 +152,7 @@ export function addSinks(sinks: SinksOfCall | undefined, { output, logSumExp }: 
   }
 }
 
-/** Computes the gradient of sinks from statistics [chunks, ...] of own chunks. */
+/** Computes the gradient of the sinks from the statistics [chunks, ...] of own chunks. */
 export function differentiateSinks(
   sinks: SinksOfCall | undefined,
   { rowSums, logSumExp }: { readonly rowSums: Tensor; readonly logSumExp: Tensor },
@@ -168,7 +169,7 @@ export function differentiateSinks(
 export const byHead = (tensor: Tensor, heads: number): Tensor =>
   tensor.reshape([...tensor.shape.slice(0, -1), heads, tensor.dim(-1) / heads]);
 
-/** Records attention of this process's own chunks. */
+/** Records attention of the queries in this process's own chunks. */
 export function contextOperation(
   tape: Tape,
   { call, chunks }: { readonly call: AttentionCall; readonly chunks: Chunks },
@@ -216,11 +217,11 @@ export function contextOperation(
   });
 }
 
-/** Returns the statistics of one of the own chunks: see `Chunks.statisticsShape`. */
+/** Returns the statistics of one own chunk: see `Chunks.statisticsShape`. */
 const statisticsOfPlace = (statistics: Tensor, place: number): Tensor =>
   statistics.rows(place, place + 1).reshape(statistics.shape.slice(1));
 
-/** The rows of forward's operands that belong to an own chunk of queries; views. */
+/** The rows of forward's operands that belong to one own chunk of queries, as views. */
 interface OwnResults {
   /** [c, ..., G, R, D] */
   readonly query: Tensor;
@@ -238,7 +239,7 @@ export function ownResults({ heads, output, logSumExp, chunks }: ForwardPass, pl
   };
 }
 
-/** The rows of backward's operands that belong to an own chunk of queries; views. */
+/** The rows of backward's operands that belong to one own chunk of queries, as views. */
 interface OwnGradients {
   /** [c, ..., G, R, D] */
   readonly query: Tensor;

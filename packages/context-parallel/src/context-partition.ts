@@ -26,17 +26,17 @@ export interface ContextPartitionOptions {
    * parallelism.
    */
   readonly groupWithTensor?: ProcessGroup | undefined;
-  /** The kind of communication: one for all layers, or one for each layer. */
+  /** The kind of communication for each layer; a single entry applies to all layers. */
   readonly communication: readonly ContextCommunication[];
-  /** The blocks of neighbours in the group, and the groups across blocks; needed for `a2a+p2p` only. */
+  /** The groups of both levels (within and across blocks of neighbours); only needed for `a2a+p2p`. */
   readonly levels?: ContextLevels | undefined;
 }
 
 /**
- * The rows of a micro-batch that this process owns, and how its queries attend to the keys of other
- * processes. A process owns two of the 2 n chunks of every document, one from either end. If samples are
- * packed and their attention is not causal, it owns a slice of the rows. A sequence that cannot be divided is
- * a ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE`.
+ * The partition of a micro-batch's rows over processes, with attention to the keys of other processes. A
+ * process owns two of the 2 n chunks of every document, one from each end. If samples are packed and their
+ * attention is not causal, it owns a contiguous slice of the rows. A sequence that cannot be divided is a
+ * ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE`.
  */
 export interface ContextPartition extends SequencePartition<AttendRows, UploadOptions, ProcessGroup> {
   /** The group of `ContextPartitionOptions`. */
@@ -50,7 +50,7 @@ export interface RowsOfProcess extends OwnRows<AttendRows> {
   readonly indices: Int32Array;
 }
 
-/** The divided rows with which layers compute; `blocks` is set if some layers communicate in two levels. */
+/** The divided rows with which layers compute. `blocks` is set if some layers communicate in two levels. */
 interface DividedRows {
   readonly chunks: Chunks;
   readonly blocks: BlockChunks | undefined;
@@ -73,7 +73,7 @@ const ways: Readonly<Record<ContextCommunication, Attend>> = {
 };
 
 /**
- * Divides every sequence over processes.
+ * Returns the partition that divides every sequence over processes.
  *
  * @throws UsageError `MTL_CONTEXT_PARALLEL` if layers need two levels and `levels` is missing
  */

@@ -14,7 +14,7 @@ import {
 } from './context-operation.js';
 import { mapHeads, measureSizes } from './heads-of-rows.js';
 
-/** The operands of attention of a process's own heads. Rows are in the order of their sequences. */
+/** The operands of attention for a process's own heads. Rows are in sequence order. */
 interface PassOfHeads {
   readonly call: AttendedCall;
   /** [rows, ...] */
@@ -23,13 +23,11 @@ interface PassOfHeads {
   readonly logSumExp: Tensor;
 }
 
-/**
- * An implementation of attention of a process's own heads, for a process that has the rows of these heads.
- */
+/** Computes attention of a process's own heads, for a process that has the rows of these heads. */
 interface AttentionOfHeads {
   readonly name: string;
   /**
-   * Returns the shape [chunks, ..., c] of log-sum-exp and row sums. The last two dimensions are heads and
+   * Returns the shape [chunks, ..., A, c] of log-sum-exp and row sums; the last two dimensions are heads and
    * positions.
    */
   statisticsShape(numHeads: number): readonly number[];
@@ -46,7 +44,7 @@ interface AttentionOfHeads {
   ): void;
 }
 
-/** Makes the attention of a process that holds all keys of its heads. */
+/** Makes the attention for a process that holds all keys of its own heads. */
 export function attentionOfSequences(chunks: Chunks): AttentionOfHeads {
   const collectOperands = ({ call, heads, logSumExp }: PassOfHeads) => ({
     logSumExp: onlyChunk(logSumExp),
@@ -74,7 +72,7 @@ export function attentionOfSequences(chunks: Chunks): AttentionOfHeads {
 
 const onlyChunk = (statistics: Tensor): Tensor => statistics.reshape(statistics.shape.slice(1));
 
-/** Makes the attention of a process whose heads have part of their keys in other blocks of processes. */
+/** Makes the attention for a process whose heads have some of their keys in other blocks of processes. */
 export const attentionOfBlocks = (
   chunks: Chunks,
   { name, forward, backward }: ContextOperation,
@@ -93,11 +91,11 @@ export const attentionOfBlocks = (
 };
 
 /**
- * Records attention of some heads over the positions of all processes. Before attention, the processes
- * exchange data: each gives away all heads of its positions and gets all positions of its heads. Afterwards
- * they exchange back (DeepSpeed-Ulysses, Jacobs et al. 2023). Of the output, only the process's own positions
- * are kept, which the next matmul keeps anyway. Backward therefore communicates the row sums of the output
- * and its gradient.
+ * Records attention of some heads over the positions of all processes (DeepSpeed-Ulysses, Jacobs et al.
+ * 2023). Before attention, processes exchange data: each sends all heads of its own positions and receives
+ * all positions of its own heads. Afterwards they exchange back. The only part of the output that is kept is
+ * the process's own positions, which the next matmul keeps in any case. Backward therefore communicates the
+ * row sums of the output and its gradient.
  *
  * @throws UsageError `MTL_CONTEXT_PARALLEL` if the groups of heads cannot be divided evenly over the
  *   processes
@@ -116,7 +114,7 @@ export function exchangedHeads(
   const call = { ...rest, headOffset: (rest.headOffset ?? 0) + firstHead };
   const sinks = rest.sinks && new SinksOfCall(rest.sinks, { start: firstHead, end: firstHead + numHeads });
   const [groups, headsPerGroup] = [sizes.groups / size, sizes.heads / sizes.groups];
-  // what a process has of each row after the exchange, one after the other
+  // the parts of each row that a process has after the exchange, side by side
   const features = {
     query: [groups, headsPerGroup, sizes.headSize],
     key: [groups, sizes.headSize],
@@ -187,16 +185,16 @@ function turnRows(rows: Tensor, statistics: Tensor): void {
   const inner = shape.slice(1, -1);
   const width = inner.reduce((size, length) => size * length, 1);
   const strides = inner.map((_, dim) => inner.slice(dim + 1).reduce((size, length) => size * length, 1));
-  // the last dimension of an operand must be contiguous: adds one of size 1
+  // an operand's last dimension must be contiguous, so a dimension of size 1 is added
   using from = rows.strided({ shape: [...shape, 1], strides: [positions * width, ...strides, width, 1] });
   using to = statistics.reshape([...shape, 1]);
   cast({ output: to, input: from });
 }
 
-/** The dimensions of a row in each of some tensors, by their names. */
+/** The dimensions of a row in each of several named tensors. */
 type Features<Name extends string> = Readonly<Record<Name, readonly number[]>>;
 
-/** Makes an object with the names of another. */
+/** Makes an object with the same keys as another one. */
 function byName<Name extends string, To>(
   names: Readonly<Record<Name, unknown>>,
   make: (name: Name) => To,
@@ -205,7 +203,7 @@ function byName<Name extends string, To>(
   return Object.fromEntries(entries) as Record<Name, To>;
 }
 
-/** Splits rows [..., W] into parts that lie one after the other in each row; strided views. */
+/** Splits rows [..., W] into named parts that are side by side in each row; the parts are strided views. */
 function sideBySide<Name extends string>(rows: Tensor, features: Features<Name>): Record<Name, Tensor> {
   const [outer, strides] = [rows.shape.slice(0, -1), rows.strides.slice(0, -1)];
   let offset = 0;
@@ -218,7 +216,10 @@ function sideBySide<Name extends string>(rows: Tensor, features: Features<Name>)
   });
 }
 
-/** Views [rows, ..., F, ...] as [n, rows, ..., F / n, ...]: `features` F, ... divided over n processes. */
+/**
+ * Views [rows, ..., F, ...] as [n, rows, ..., F / n, ...], so that the dimension F is divided over n
+ * processes. The last parameter has as many entries as F and the dimensions after it.
+ */
 function byProcess(tensor: Tensor, size: number, { length }: readonly number[]): Tensor {
   const { shape, strides } = tensor;
   const dim = shape.length - length;
@@ -231,7 +232,8 @@ function byProcess(tensor: Tensor, size: number, { length }: readonly number[]):
 
 /**
  * Exchanges [own, B, n * F, ...] of the process's own positions for all positions [S, B, W] (packed: [T, W])
- * of its own heads. `features` are F, ..., of a process's own heads; W has all of them, side by side.
+ * of its own heads. `features`: the dimensions F, ... of the process's own heads; W has all of these side by
+ * side.
  */
 function positionsOfHeads<Name extends string>(
   tensors: Readonly<Record<Name, Tensor>>,
@@ -256,7 +258,7 @@ function positionsOfHeads<Name extends string>(
 
 /**
  * Exchanges all positions [S, B, W] (packed: [T, W]) of the process's own heads for [own, B, n * F, ...] of
- * its own positions, which it writes to the targets.
+ * its own positions, which are written to the targets.
  */
 function headsOfPositions<Name extends string>(
   tensor: Tensor,
@@ -276,7 +278,7 @@ function headsOfPositions<Name extends string>(
   }
 }
 
-/** Runs an all-to-all with equal parts of the first dimension. */
+/** Runs an all-to-all in which the first dimension is divided into equal parts. */
 function exchanged(input: Tensor, group: ProcessGroup): Tensor {
   const { shape, dtype, device } = input;
   const output = Tensor.empty({ shape, dtype, device });

@@ -11,15 +11,14 @@ import {
 import { joinKeysAndValues, splitKeysAndValues } from './heads-of-rows.js';
 
 /**
- * Attention for which every process gathers all keys and values. It supports any mask and window, but keeps
- * G (D + E) values for each position of the sequence during a pass. Backward gathers keys and values again,
- * and sums their gradients over processes.
+ * Attention for which every process gathers all keys and values. It supports any mask and window, but during
+ * a pass it needs memory for G (D + E) values per position of the whole sequence. Backward gathers keys and
+ * values again, and sums their gradients over processes.
  */
 export const gatheredAttention: ContextOperation = { name: 'gathered attention', forward, backward };
 
 /**
- * Gathers the keys and values of all processes, [S, B, G, D + E] (packed: [T, G, D + E]), in the order of the
- * sequences.
+ * Gathers the keys and values of all processes, [S, B, G, D + E] (packed: [T, G, D + E]), in sequence order.
  */
 function gathered({ heads, chunks }: Pass): Tensor {
   const { group } = chunks;

@@ -4,15 +4,15 @@ import type { RowOrder } from './chunks.js';
 
 /** The sizes of the heads of some rows. */
 export interface HeadSizes {
-  /** Dimensions of the rows: [own, B], or [own] for packed samples. */
+  /** The row dimensions: [own, B], or [own] for packed samples. */
   readonly rows: readonly number[];
   /** A, query heads. */
   readonly heads: number;
   /** G, groups of heads. */
   readonly groups: number;
-  /** D, features of a query and of a key. */
+  /** D: the number of features of a query and of a key. */
   readonly headSize: number;
-  /** E, features of a value. */
+  /** E: the number of features of a value. */
   readonly valueSize: number;
 }
 
@@ -29,7 +29,7 @@ export const mapHeads = <From, To>(heads: Heads<From>, map: (of: From) => To): H
   value: map(heads.value),
 });
 
-/** Runs `write` with the rows of several targets in the order of chunks: see `RowOrder.into`. */
+/** Calls `write` with the rows of several targets in the order of chunks: see `RowOrder.into`. */
 export function headsInto(
   order: RowOrder,
   { query, key, value }: Heads<Tensor>,
@@ -42,9 +42,7 @@ export function headsInto(
   );
 }
 
-/**
- * Returns the rows of one of a process's own chunks, by its index among these chunks: [own, ...] to [c, ...].
- */
+/** Returns the rows of one own chunk, by its index among the process's chunks: [own, ...] to [c, ...]. */
 export function rowsOfPlace(
   tensor: Tensor,
   place: number,
@@ -54,7 +52,7 @@ export function rowsOfPlace(
   return tensor.rows(place * size, (place + 1) * size);
 }
 
-/** Copies keys and values to contiguous memory, in which they are sent: [rows, ..., G, D + E]. */
+/** Copies keys and values to contiguous memory for sending: [rows, ..., G, D + E]. */
 export function joinKeysAndValues({ key, value }: Heads<Tensor>): Tensor {
   const { dtype, device } = key;
   const [keySize, valueSize] = [key.dim(-1), value.dim(-1)];

@@ -29,19 +29,19 @@ function uploaded(
   return new Variable(upload(values, { shape: [values.length], dtype, device }), { requiresGradient: false });
 }
 
-/** The order of packed samples' rows, relative to the rows of several processes. */
+/** How the rows of packed samples are ordered on several processes. */
 interface PackedRowsOfProcesses {
   readonly group: ProcessGroup;
   /** The number of chunks of each process. */
   readonly perProcess: number;
   /**
-   * The batch size B if the rows of activations are [own, B], which a chunk stores transposed: [B, own].
+   * The batch size B, if the rows of activations are [own, B]; a chunk stores them transposed, as [B, own].
    * Default: 1.
    */
   readonly columns?: number | undefined;
   /**
-   * For each row, one sequence after the other, its position among the rows of all processes; undefined if
-   * both orders are the same.
+   * For each row in sequence order, its position among the rows of all processes; undefined if both orders
+   * are the same.
    */
   readonly places?: Int32Array | undefined;
 }
@@ -54,12 +54,12 @@ function invertOrder(places: Int32Array): Int32Array {
   return inverse;
 }
 
-/** The order of packed rows. Its tables stay on the device until they are released. */
+/** The order of packed rows. Its tables stay on the device until `release`. */
 export class PackedRowOrder implements RowOrder {
   readonly group: ProcessGroup;
   readonly perProcess: number;
   readonly #columns: number;
-  /** int32 [T], for each row of one order, its position in the other order. */
+  /** int32 [T]: for each row in one order, its position in the other order. */
   readonly #sources: { readonly ofSequences: Variable; readonly ofProcesses: Variable } | undefined;
 
   constructor({ group, perProcess, columns = 1, places }: PackedRowsOfProcesses, options: UploadOptions) {
@@ -134,32 +134,32 @@ export class PackedRowOrder implements RowOrder {
   }
 }
 
-/** A part of a sample: positions [start, end) of the sequence. */
+/** The part of a sample in a chunk: positions [start, end) of the sequence. */
 export type SampleSpan = readonly [start: number, end: number];
 
 /**
- * Contiguous samples that are divided over processes, described by the part of each sample that each chunk
- * has.
+ * Packed samples that are divided over processes, described by the part of each sample that each chunk
+ * contains.
  */
 export interface PackedParts extends Omit<PackedRowsOfProcesses, 'perProcess'> {
-  /** c: the number of rows of every chunk; rows after the last sample belong to no sample. */
+  /** c: the number of rows in every chunk; rows after the last sample belong to no sample. */
   readonly chunkSize: number;
   /** For every chunk, its part of each sample. */
   readonly parts: ReadonlyArray<readonly SampleSpan[]>;
   /** Returns the chunks of a process, in the order of its rows. */
   readonly ofRank: (rank: number) => readonly number[];
-  /** The number of each sample, for random masks. */
+  /** The number of each sample, from which random masks are computed. */
   readonly sampleNumbers: readonly bigint[];
 }
 
-/** The rows of the samples' parts in one chunk, or of all samples. */
+/** The rows of the samples in one chunk, or of all samples. */
 interface Ranges {
   readonly lengths: readonly number[];
   /** An upper bound of the number of rows of one part. */
   readonly longest: number;
-  /** int32 [N + 1], the first row of each sample's part. */
+  /** int32 [N + 1]: the first row of each sample's part. */
   readonly starts: Tensor;
-  /** int32 [N], the position of each part's first row in its sequence. */
+  /** int32 [N]: the position of each part's first row in its sequence. */
   readonly first: Tensor;
 }
 
@@ -170,7 +170,10 @@ function computeStarts(lengths: readonly number[]): number[] {
   return starts;
 }
 
-/** Chunks of packed samples: documents that are each divided separately, or rows of bidirectional samples. */
+/**
+ * Chunks of packed samples: documents, each of which is divided separately, or samples with bidirectional
+ * attention.
+ */
 export class PackedChunks extends PackedRowOrder implements Chunks {
   readonly shape: readonly [number];
   readonly ofRank: (rank: number) => readonly number[];
@@ -181,7 +184,7 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
   readonly #numScores = new Map<string, number>();
   readonly #variables: Variable[] = [];
 
-  /** Copies the tensors that attention reads to the device. */
+  /** Copies to the device the tensors that attention reads. */
   constructor(packed: PackedParts, options: UploadOptions) {
     const { group, chunkSize, parts, ofRank, sampleNumbers } = packed;
     super({ ...packed, perProcess: parts.length / group.size }, options);
@@ -196,7 +199,8 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
       const lengths = of.map(([start, end]) => end - start);
       return {
         lengths,
-        // recorded passes are launched again with other samples of the same total number of rows
+        // recorded passes are launched again with other samples, so only the total number of rows is an upper
+        // bound
         longest: options.upload === undefined ? Math.max(0, ...lengths) : numRows,
         starts: copied(Int32Array.from(computeStarts(lengths))).tensor,
         first: copied(Int32Array.from(of, ([start]) => start)).tensor,
@@ -213,7 +217,8 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
   }
 
   mayBeSeen({ visibility: { causal = false } = {} }: AttendedCall, { queries, keys }: ChunkPair): boolean {
-    // rows that belong to no sample get zeros only from the pair of a chunk with itself
+    // must be computed, because rows that belong to no sample get zeros only from the pair of a chunk with
+    // itself
     if (queries === keys) return true;
     if (causal && keys > queries) return false;
     return this.#countScores(this.#chunks[queries]!, this.#chunks[keys]!, `${queries} ${keys}`) > 0;
@@ -247,7 +252,7 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
 
   wholeOptions(call: AttendedCall): AttentionOptions {
     const { first, ...samples } = this.#samplesIn(this.#all, this.#all, '');
-    // only random masks need positions
+    // positions are needed only for dropout masks
     return this.#options(call, { ...samples, ...(call.dropout !== undefined && { first }) });
   }
 
@@ -255,7 +260,7 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
     return chunkOptions(call, { visibility: { packed }, samples: this.#samples.tensor });
   }
 
-  /** Describes the samples in the rows of some keys. `name`: the pair of keys and queries. */
+  /** Describes the samples to which some keys belong. `name` identifies the pair of keys and queries. */
   #samplesIn(keys: Ranges, queries: Ranges, name: string): PackedSamples & Pick<Ranges, 'first'> {
     const { starts, longest, first } = keys;
     return { starts, longest, first, numScores: this.#countScores(queries, keys, name) };

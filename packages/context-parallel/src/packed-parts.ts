@@ -13,8 +13,8 @@ export interface Document {
 }
 
 /**
- * Returns the documents of all sequences. `keyStart` is, for each position [B, S], the first position of its
- * document.
+ * Returns the documents of all sequences. `keyStart` [B, S] contains, for each position, the first position
+ * of its document.
  *
  * @throws UsageError `MTL_CONTEXT_PARALLEL` for a first position that is not the start of its document
  */
@@ -37,12 +37,13 @@ export function listDocuments(keyStart: Int32Array, sequenceLength: number): rea
 }
 
 /**
- * Returns the start of each of the 2 n chunks of every document, and the end of the last chunk: [documents][2
- * n + 1] positions. If the length of a document is not a multiple of 2 n, chunks take turns, from document to
- * document, in getting one more position, so that all chunks have the same number of positions of each
- * sequence. No document is padded: the tokens of a step do not depend on the number of processes.
+ * Returns the borders of the 2 n chunks of every document, [documents][2 n + 1] positions: the start of each
+ * chunk and the end of the last one. If the length of a document is not a multiple of 2 n, some chunks get
+ * one more position. Chunks take turns in this, so that all chunks have the same number of positions of each
+ * sequence in total. No document is padded, so the tokens of a step do not depend on the number of processes.
  *
- * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that has no 2 n equal chunks
+ * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that cannot be divided into 2 n equal
+ *   chunks
  */
 export function bordersOfDocuments(
   documents: readonly Document[],
@@ -50,8 +51,8 @@ export function bordersOfDocuments(
 ): ReadonlyArray<readonly number[]> {
   computeChunkSize(sequenceLength, size);
   const numChunks = 2 * size;
-  // the chunk that gets the next extra position; at the end of every sequence it is 0 again, since 2 n
-  // divides the sequence length
+  // the chunk that gets the next extra position; it is 0 again at the end of every sequence, since the
+  // sequence length is a multiple of 2 n
   let next = 0;
   return documents.map(({ start, end }) => {
     const length = end - start;
@@ -66,7 +67,7 @@ export function bordersOfDocuments(
   });
 }
 
-/** Adds empty documents up to a power of two, so that only a few different numbers of documents occur. */
+/** Adds empty documents up to a power of two, so that only a few different document counts occur. */
 function filledUp(documents: readonly Document[]): readonly Document[] {
   const count = 2 ** Math.ceil(Math.log2(documents.length));
   const empty = { sample: 0, start: 0, end: 0 };
@@ -74,8 +75,8 @@ function filledUp(documents: readonly Document[]): readonly Document[] {
 }
 
 /**
- * Divides each document of the sequences separately, so that all processes do the same amount of causal
- * attention whatever the documents are: a process has two chunks of each document, one from either end.
+ * Divides each document separately: a process has two chunks of each document, one from each end. All
+ * processes thus do the same amount of causal attention, whatever the documents are.
  */
 export function documentChunks(
   {
@@ -125,7 +126,7 @@ export function documentChunks(
 }
 
 /**
- * Divides rows of samples whose attention is not causal into one slice for each process: every row of a
+ * Divides the rows of samples whose attention is not causal into one slice per process, since every row of a
  * sample is then the same amount of work.
  *
  * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for rows that cannot be divided into n equal slices

@@ -13,14 +13,14 @@ import {
 import { joinKeysAndValues, rowsOfPlace, splitKeysAndValues } from './heads-of-rows.js';
 
 /**
- * Attention in which keys and values go around a ring: each process sends them to the next one while it
- * computes with them, and merges partial outputs by their log-sum-exp (Ring Attention, Liu et al. 2023). A
- * process holds its own keys and values and at most two blocks of other processes. In backward, the gradients
- * of keys and values follow around the ring, in float32.
+ * Attention in which keys and values are passed around a ring of processes (Ring Attention, Liu et al. 2023).
+ * Each process sends them to the next one while it computes with them, and merges partial outputs by their
+ * log-sum-exp. A process holds its own keys and values and at most two blocks of other processes. In
+ * backward, the gradients of keys and values are passed around as well, in float32.
  */
 export const ringAttention: ContextOperation = { name: 'ring attention', forward, backward };
 
-/** Messages to the neighbours in a ring. */
+/** Sends and receives messages of neighbours in a ring. */
 class Ring {
   readonly #group: ProcessGroup;
   readonly #to: number;
@@ -57,14 +57,18 @@ interface Arriving {
 }
 
 /**
- * A pair of chunks, one of queries and one of keys, by their numbers and by their indices in their processes.
+ * A pair of chunks, one of queries and one of keys, with their numbers and their indices within their
+ * processes.
  */
 interface PairOfPlaces extends ChunkPair {
   readonly queryPlace: number;
   readonly keyPlace: number;
 }
 
-/** Returns the pairs of this process's own queries and `owner`'s keys whose masks do not hide everything. */
+/**
+ * Returns the pairs of this process's query chunks and `owner`'s key chunks for which the masks do not hide
+ * everything.
+ */
 function pairsWith({ call, chunks }: Pass, owner: number): readonly PairOfPlaces[] {
   const { rank } = chunks.group;
   return chunks
@@ -119,9 +123,9 @@ function forward(pass: ForwardPass): void {
 }
 
 /**
- * Computes the gradients. In step i, the block of process r + i is on process r. Its gradient has passed the
- * processes from r + i - 1 down to r + 1 before, and then moves on, so that it reaches its owner after the
- * last step.
+ * Computes the gradients. In step i, the block of keys and values of process r + i is on process r. Its
+ * gradient has already visited the processes from r + i - 1 down to r + 1; it then moves on and reaches its
+ * owner after the last step.
  */
 function backward(pass: BackwardPass): void {
   const { call, chunks, heads, gradient } = pass;
@@ -139,7 +143,7 @@ function backward(pass: BackwardPass): void {
   const ring = new Ring(group, -1);
   let current = joinKeysAndValues(heads);
   /**
-   * Adds the contributions of this process's queries to the gradients of a block of keys and values, `sums`.
+   * Adds the contributions of this process's queries to `sums`, the gradients of a block of keys and values.
    */
   const differentiate = (keysAndValues: Tensor, owner: number, sums: Tensor): void => {
     for (const { queryPlace, keyPlace, ...pair } of pairsWith(pass, owner)) {
@@ -161,7 +165,7 @@ function backward(pass: BackwardPass): void {
   let leavingSums: { readonly work: Work; readonly tensor: Tensor } | undefined;
   for (let step = 0; step < group.size; step++) {
     const isLast = step === group.size - 1;
-    // the sums of earlier processes, which were sent before the next block of this step
+    // the sums of earlier processes; they were sent before the next block of this step
     const arrivingSums = step > 1 ? ring.receive(ownSums) : undefined;
     const leaving = isLast ? undefined : ring.send(current);
     const arriving = isLast ? undefined : ring.receive(current);

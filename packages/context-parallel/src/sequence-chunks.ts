@@ -5,9 +5,9 @@ import type { Slice } from '@mtl/layout';
 import { type Chunks, chunkOptions } from './chunks.js';
 
 /**
- * Returns the two chunks of a sequence that a process owns. The sequence has 2 n equal chunks if n processes
- * share it; a process owns one chunk from either end, so that causal attention is the same work for all
- * (zigzag).
+ * Returns the numbers of the two chunks of a sequence that a process owns. If n processes share a sequence,
+ * it has 2 n equal chunks, and each process owns one chunk from each end, so that causal attention is the
+ * same work for all processes (zigzag).
  */
 export const chunksOfRank = (rank: number, size: number): readonly [number, number] => [
   rank,
@@ -21,9 +21,10 @@ const chunkSlice = (chunk: number, chunkSize: number): Slice => ({
 });
 
 /**
- * Returns the number of positions of one of the 2 n chunks of a sequence.
+ * Returns the number of positions of each of the 2 n chunks of a sequence.
  *
- * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that has no 2 n equal chunks
+ * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that cannot be divided into 2 n equal
+ *   chunks
  */
 export function computeChunkSize(sequenceLength: number, size: number): number {
   const numChunks = 2 * size;
@@ -40,7 +41,8 @@ export function computeChunkSize(sequenceLength: number, size: number): number {
 }
 
 /**
- * Returns all chunks, process after process: the place of each in this order, and its number in the sequence.
+ * Lists all chunks in process order (one process after the other): the index of each chunk in this order, and
+ * its number in the sequence.
  */
 const listPlaces = (size: number): ReadonlyArray<{ readonly place: number; readonly chunk: number }> =>
   Array.from({ length: size }, (_, rank) => chunksOfRank(rank, size))
@@ -48,7 +50,7 @@ const listPlaces = (size: number): ReadonlyArray<{ readonly place: number; reado
     .map((chunk, place) => ({ place, chunk }));
 
 /**
- * Makes the chunks of sequences [S, B] that are all divided in the same way: chunk k has the positions from k
+ * Makes the chunks for sequences [S, B] that are all divided in the same way: chunk k has c positions, from k
  * c on. Masks and dropout receive the positions of a chunk's first query and first key.
  */
 export function sequenceChunks({
@@ -90,7 +92,8 @@ export function sequenceChunks({
     mayBeSeen: ({ visibility: { causal = false, windowSize } = {} }, { queries, keys }) => {
       if (!causal) return true;
       if (keys > queries) return false;
-      // the distance between the first query and the last key is the smallest one
+      // the smallest distance between a query and a key of these chunks is the one from the first query to
+      // the last key
       return windowSize === undefined || (queries - keys - 1) * chunkSize + 1 <= windowSize;
     },
     optionsOfPair: (call, { queries, keys }) =>

@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 
-/** Environment variables, as `process.env` has them. */
+/** Environment variables, for example `process.env`. */
 export type HubEnvironment = Readonly<Record<string, string | undefined>>;
 
 /** The settings of Hugging Face's tools. */
@@ -12,17 +12,17 @@ export interface HubSettings {
   readonly endpoint: string;
   /** The access token; undefined without one. */
   readonly token: string | undefined;
-  /** The origin of the token, for messages: `HF_TOKEN`, or its file. */
+  /** Where the token comes from, for messages: `HF_TOKEN`, or a file. */
   readonly tokenSource: string;
-  /** The folder of the cache: it has a folder `models--ORG--NAME` for each model. */
+  /** The folder of the cache, which contains a folder `models--ORG--NAME` for each model. */
   readonly cacheDirectory: string;
   /** True if no request may be sent. */
   readonly isOffline: boolean;
 }
 
 /**
- * Reads the settings from the environment variables of Hugging Face's tools, each with the meaning that it
- * has there: `HF_ENDPOINT`; `HF_TOKEN`, `HF_TOKEN_PATH` and `HF_HUB_DISABLE_IMPLICIT_TOKEN`; `HF_HUB_CACHE`,
+ * Reads the settings from the environment variables of Hugging Face's tools, with the same meaning:
+ * `HF_ENDPOINT`; `HF_TOKEN`, `HF_TOKEN_PATH` and `HF_HUB_DISABLE_IMPLICIT_TOKEN`; `HF_HUB_CACHE`,
  * `HUGGINGFACE_HUB_CACHE`, `HF_HOME` and `XDG_CACHE_HOME`; `HF_HUB_OFFLINE` and `TRANSFORMERS_OFFLINE`.
  *
  * https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables
@@ -62,7 +62,7 @@ const isTrue = (value: string | undefined): boolean =>
 
 function checkEndpoint(given = 'https://huggingface.co'): string {
   const isUsable = URL.canParse(given) && /^https?:$/.test(new URL(given).protocol);
-  // a user and password would be shown in messages
+  // an address with user and password is rejected, because messages would show them
   if (isUsable && new URL(given).username === '') return given.replace(/\/+$/, '');
   throw new ConfigurationError('MTL_HUB_ENDPOINT', 'HF_ENDPOINT is not the address of a Hub', {
     expected: 'https://HOST or http://HOST:PORT, without a user',
@@ -81,9 +81,9 @@ function readToken(environment: HubEnvironment, path: string): Pick<HubSettings,
     const token = cleaned(readFileSync(path, 'utf8'));
     return token === '' ? none : { token, tokenSource: path };
   } catch {
-    return none; // without a login there is no file
+    return none; // the file does not exist if the user has not logged in
   }
 }
 
-/** A header cannot contain line breaks, which files of tokens end with. */
+/** Removes line breaks, with which token files end, because a header must not contain them. */
 const cleaned = (token: string): string => token.replaceAll(/[\r\n]/g, '').trim();

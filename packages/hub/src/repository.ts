@@ -7,9 +7,9 @@ export interface HubRepository {
 }
 
 /**
- * Returns the model that a text names: `org/name` or `org/name@revision`; the revision is `main` without one.
- * Undefined for a text that is no such name, such as a path or a name without an organization. The rules are
- * the Hub's (`validate_repo_id` of huggingface_hub).
+ * Parses `org/name` or `org/name@revision`; the default revision is `main`. Undefined for any other text,
+ * such as a path or a name without an organization. The rules are the Hub's (`validate_repo_id` of
+ * huggingface_hub).
  */
 export function parseRepository(text: string): HubRepository | undefined {
   const [, owner, model, revision = 'main'] = /^([^/@]+)\/([^/@]+)(?:@(.+))?$/.exec(text) ?? [];
@@ -27,8 +27,8 @@ export interface HubRepositoryFile {
 }
 
 /**
- * Returns the GGUF file of a model that a text names: `org/name/file.gguf` or `org/name/file.gguf@revision`;
- * the file may be in folders. Undefined for a text that is no such name.
+ * Parses the name of a GGUF file on the Hub: `org/name/file.gguf` or `org/name/file.gguf@revision`; the file
+ * may be in folders. Undefined for any other text.
  */
 export function parseGgufFile(text: string): HubRepositoryFile | undefined {
   const [, name, file, revision] = /^([^/@]+\/[^/@]+)\/([^@]+\.gguf)(?:@(.+))?$/.exec(text) ?? [];
@@ -41,9 +41,9 @@ export function parseGgufFile(text: string): HubRepositoryFile | undefined {
 const isPart = (text: string): boolean =>
   /^\w(?:[\w.-]{0,94}\w)?$/.test(text) && !text.includes('--') && !text.includes('..');
 
-/** Revisions name files of the cache, too, so none may lead out of its folder. */
+/** A revision is also the name of a file in the cache, so it must not lead out of the cache's folder. */
 const isRevision = (text: string): boolean =>
   /^\w(?:[\w./-]*[\w-])?$/.test(text) && !/\.\.|\/\/|\/\./.test(text);
 
-/** Tells whether a revision is a whole commit, which always means the same files. */
+/** Tells whether a revision is a complete commit hash, which always refers to the same files. */
 export const isCommit = (revision: string): boolean => /^[0-9a-f]{40}$/.test(revision);

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * mtl-kernels-build: compiles the native addon of an installed package, where no platform package fits.
- *   npx mtl-kernels-build [--build-dir DIRECTORY] [--target NAME] [-DNAME=VALUE ...]
+ * mtl-kernels-build: compiles the native addon of an installed package on a machine that no platform package
+ * fits. npx mtl-kernels-build [--build-dir DIRECTORY] [--target NAME] [-DNAME=VALUE ...]
  */
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,7 @@ import { buildNative } from '@mtl/tooling/native';
 
 const args = process.argv.slice(2);
 const at = args.indexOf('--build-dir');
-// a folder that the caller names counts from where the caller is, not from this package
+// a relative folder is resolved in the caller's working directory, not in this package
 if (at >= 0 && args[at + 1] !== undefined) args[at + 1] = resolve(args[at + 1]);
 const directory = fileURLToPath(new URL('..', import.meta.url));
 await buildNative({ directory, args, command: 'mtl-kernels-build' });

@@ -21,7 +21,7 @@ export class DeviceMark {
   #mark: NativePointer | undefined;
 
   /**
-   * @param create @internal enqueues the mark with more
+   * @param create @internal enqueues a mark that also copies memory
    * @throws KernelError `MTL_UNSUPPORTED` for a device without marks (`supportsMarks`); `MTL_CAPTURE` while a
    *   graph is recorded
    */

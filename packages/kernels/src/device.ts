@@ -73,7 +73,7 @@ export function trimMemory(device: Device): void {
   callNative(() => addon().trimMemory(deviceNumber(device)));
 }
 
-/** Makes allocations beyond `bytes` in use fail with MTL_OUT_OF_MEMORY; 0 lifts the limit. */
+/** Sets a limit: allocations beyond `bytes` in use fail with MTL_OUT_OF_MEMORY. 0 removes the limit. */
 export function limitMemory(device: Device, bytes: number): void {
   callNative(() => addon().limitMemory(deviceNumber(device), bytes));
 }

@@ -7,7 +7,7 @@ export const dtypes = ['float32', 'bfloat16', 'float16', 'float64', 'int32', 'in
 
 export type DType = (typeof dtypes)[number];
 
-/** The typed array that holds a dtype on the host; 16-bit floats are held as their bits. */
+/** The typed array that holds elements of a dtype on the host. 16-bit floats are held as their bits. */
 export interface TypedArrayOf {
   readonly float32: Float32Array;
   readonly bfloat16: Uint16Array;

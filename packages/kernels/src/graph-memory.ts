@@ -147,7 +147,7 @@ export class GraphMemory {
     try {
       addon().endCapture(this.#device, false);
     } catch {
-      // the error of the capture is thrown already; this only ends the capture
+      // the capture's error is thrown already; this call only ends the capture
     }
   }
 }

@@ -17,7 +17,7 @@ export interface ReturningOperation<Options, Names extends keyof Options, Choice
   (
     options: WithoutOutputs<Options, Names, Choices>,
   ): IsUnion<Names> extends true ? { readonly [Name in Names]: Tensor } : Tensor;
-  /** The names of the outputs that may be left out. */
+  /** The names of the outputs that may be omitted. */
   readonly outputNames: readonly Names[];
 }
 
@@ -39,8 +39,8 @@ export function declareStatistics(tensor: Tensor, shape: readonly number[]): Req
 }
 
 /**
- * Returns a checked operation (`checkedOperation`) whose outputs may be left out: the call then returns them
- * as new tensors.
+ * Returns a checked operation (`checkedOperation`) whose outputs may be omitted: the call then returns new
+ * tensors in their place.
  *
  * @param name the operation's name in errors
  * @param outputs the declaration of each output, by its name

@@ -94,14 +94,14 @@ function missingOperand(operation: string, given: Operands): UsageError {
 }
 
 /**
- * The operands of a call, by their names in the operation's schema; an undefined operand counts as left out.
+ * The operands of a call, by their names in the operation's schema; an undefined operand counts as omitted.
  */
 export type Operands = Readonly<Record<string, Tensor | number | boolean | undefined>>;
 
 /**
  * Runs a native operation. The named functions in operations/ are the public interface: they call this one.
  *
- * @param operands tensors and attributes, in any order; only optional tensors may be left out
+ * @param operands tensors and attributes, in any order; only optional tensors may be omitted
  * @throws UsageError `MTL_ARGUMENT` for an operand that is not in the schema, a missing operand, and a value
  *   of another type
  */

@@ -9,7 +9,10 @@ export function contiguousStrides(shape: readonly number[]): number[] {
   return strides;
 }
 
-/** Adjacent dimensions, such as [4, 6] with strides [12, 2], that are 24 elements at one distance: 2. */
+/**
+ * Adjacent dimensions whose elements have one common distance: dimensions [4, 6] with strides [12, 2] are a
+ * run of 24 elements at distance 2.
+ */
 interface Run {
   size: number;
   readonly stride: number;

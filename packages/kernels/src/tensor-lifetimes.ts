@@ -57,8 +57,8 @@ export function tidy<T>(body: () => T): T {
 }
 
 /**
- * Returns the number of tensors, including views, that have not been disposed of: the same before and after
- * code without leaks.
+ * Returns the number of tensors, including views, that have not been disposed of. Code without leaks does not
+ * change this number.
  */
 export function numLiveTensors(): number {
   return addon().numLiveTensors();

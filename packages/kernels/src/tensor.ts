@@ -46,8 +46,8 @@ function passShape(shape: readonly number[]): number {
 
 /**
  * A typed array on a device with an explicit lifetime: memory is held until `dispose()`, or until the end of
- * the enclosing `tidy`. Views share memory; it is freed with the last view. Tensors are contiguous, but for
- * the views that `strided` makes.
+ * the enclosing `tidy`. Views share memory; it is freed with the last view. All tensors except the views that
+ * `strided` makes are contiguous.
  */
 export class Tensor {
   readonly shape: readonly number[];
@@ -297,8 +297,8 @@ export class Tensor {
 }
 
 /**
- * Returns the properties that a tensor adds to an object that is loaded from a file: `withMemory` if the
- * tensor's memory can be lent, that is, on the CPU.
+ * Returns the properties that a tensor adds to an object that is loaded from a file: `withMemory`, if the
+ * tensor is on the CPU and its memory can thus be lent.
  */
 export function lentMemory(tensor: Tensor): {
   readonly withMemory?: (fill: (memory: Uint8Array) => Promise<void>) => Promise<void>;

@@ -1,30 +1,28 @@
 /**
- * The elements [start, end) of one dimension of a logical (unsharded) tensor. One slice per dimension makes a
- * box: the part of a tensor that a process holds, or that a file stores.
+ * The elements [start, end) of one dimension of a logical (unsharded) tensor. A list with one slice per
+ * dimension is a box: the rectangular part of a tensor that a process holds, or that a file stores.
  */
 export interface Slice {
   readonly start: number;
   readonly end: number;
 }
 
-/** Returns the box that is the whole tensor of `shape`. */
+/** Returns the box that covers a whole tensor of this shape. */
 export function wholeSlices(shape: readonly number[]): Slice[] {
   return shape.map((size) => ({ start: 0, end: size }));
 }
 
-/** Returns the extents of a box: its local shape. */
+/** Returns the local shape of a box. */
 export function shapeOfSlices(slices: readonly Slice[]): number[] {
   return slices.map(({ start, end }) => end - start);
 }
 
-/** Returns the number of elements of a shape; 1 for a scalar (no dimensions). */
+/** Returns the number of elements; 1 for a scalar (no dimensions). */
 export function volumeOfShape(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 
-/**
- * Returns the box common to `a` and `b` (same number of dimensions), or undefined when they share no element.
- */
+/** Returns the intersection of boxes `a` and `b` (same number of dimensions); undefined if it is empty. */
 export function intersectSlices(a: readonly Slice[], b: readonly Slice[]): Slice[] | undefined {
   const common: Slice[] = [];
   for (let dim = 0; dim < a.length; dim++) {
@@ -36,12 +34,12 @@ export function intersectSlices(a: readonly Slice[], b: readonly Slice[]): Slice
   return common;
 }
 
-/** Formats a box in the usual notation: `[0:4, 8:16]`. */
+/** Formats a box in Python's slice notation: `[0:4, 8:16]`. */
 export function formatSlices(slices: readonly Slice[]): string {
   return `[${slices.map(({ start, end }) => `${start}:${end}`).join(', ')}]`;
 }
 
-/** Describes the defect of `slices` as a box inside a tensor of `shape`; undefined if there is none. */
+/** Returns why `slices` are not a box inside a tensor of this shape; undefined if they are. */
 export function slicesDefect(slices: readonly Slice[], shape: readonly number[]): string | undefined {
   if (slices.length !== shape.length) {
     return `${slices.length} slices for a tensor of ${shape.length} dimensions`;
@@ -56,33 +54,33 @@ export function slicesDefect(slices: readonly Slice[], shape: readonly number[])
 }
 
 /**
- * Describes the defect of `shape` (sizes must be non-negative integers with a countable product); undefined
- * if there is none.
+ * Returns why `shape` is not valid; undefined if it is. Sizes must be non-negative integers whose product is
+ * small enough to address.
  */
 export function shapeDefect(shape: readonly unknown[]): string | undefined {
   let volume = 1;
   for (const size of shape) {
     if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0) {
-      // a pickle may contain integers beyond 2^53
+      // a bigint occurs because a pickle may contain integers beyond 2^53
       const written = typeof size === 'bigint' ? String(size) : JSON.stringify(size);
       return `size ${written} is not a whole number of elements`;
     }
     volume *= size;
   }
-  // 2^50 elements of 8 bytes is the largest byte count that a double still holds exactly.
+  // 2^50 elements of 8 bytes are 2^53 bytes, the largest byte count that float64 represents exactly.
   return volume <= 2 ** 50 ? undefined : `${volume} elements are too many to address`;
 }
 
 /**
- * Describes why `pieces` do not cover a tensor of `shape` exactly once; undefined if they do. Boxes inside
- * the tensor that do not overlap and have its volume cover it.
+ * Returns why `pieces` do not cover a tensor of this shape exactly once; undefined if they do. It suffices
+ * that the boxes are inside the tensor, do not overlap, and have the tensor's volume in total.
  */
 export function coverDefect(
   shape: readonly number[],
   pieces: readonly (readonly Slice[])[],
 ): string | undefined {
-  // Sorted by the dimension that is split most, a piece can only overlap the few pieces that start before its
-  // end.
+  // The pieces are sorted by the dimension that is split most: a piece can then overlap only the few pieces
+  // that start before its end.
   const numStarts = shape.map((_, dim) => new Set(pieces.map((piece) => piece[dim]!.start)).size);
   const dim = Math.max(numStarts.indexOf(Math.max(...numStarts, 0)), 0);
   const findStart = (piece: readonly Slice[]): number => piece[dim]?.start ?? 0;
@@ -104,23 +102,24 @@ export function coverDefect(
 }
 
 /**
- * One box of a flat range: its position in the global tensor, and the position of its elements in the range.
+ * A box that is part of a flat range: its slices in the global tensor, and where its elements are in the
+ * range.
  */
 export interface FlatRangeBox {
   readonly slices: readonly Slice[];
-  /** First element of this box, counted from the start of the range. */
+  /** The offset of the box's first element from the start of the range. */
   readonly offset: number;
-  /** Elements in this box; they are contiguous in the range. */
+  /** The number of elements in the box; they are contiguous in the range. */
   readonly length: number;
 }
 
 /**
- * Splits elements [start, end) of the row-major flattened box `slices` into boxes, in order, at most 2 per
- * dimension. A distributed optimizer holds such ranges (equal parts of a flat buffer, Rajbhandari 2020,
- * section 5), and a checkpoint stores boxes: this function turns ranges into ordinary logical tensors.
+ * Flattens the box `slices` in row-major order and splits its elements [start, end) into smaller boxes, in
+ * order, at most 2 per dimension. A distributed optimizer holds such ranges (equal parts of a flat buffer,
+ * Rajbhandari 2020, section 5), but a checkpoint stores boxes; this function converts the ranges to boxes.
  *
- * @param options.slices the box (in global coordinates) that is flattened
- * @param options.start first element of the range, 0 <= start <= end
+ * @param options.slices the box that is flattened, in global coordinates
+ * @param options.start the first element of the range, 0 <= start <= end
  * @param options.end one past the last element, at most the volume of the box
  */
 export function slicesOfFlatRange(options: {

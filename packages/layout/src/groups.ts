@@ -2,10 +2,10 @@ import type { MeshAxis } from './mesh-axes.js';
 import type { ProcessMesh } from './process-mesh.js';
 
 /**
- * Ranks that communicate: ranks that differ along axes of one view of the mesh. `stages` limits the group to
- * some pipeline stages. With `blockSize` the group is one block of this number of neighbours; with `across`
- * it has one rank of each block, at the same position. The name under which a group is declared is its role:
- * two groups may have the same ranks and different roles.
+ * The declaration of a group of ranks that communicate: ranks that differ only along axes of one view of the
+ * mesh. `stages` limits the group to some pipeline stages. `blockSize` divides the ranks into blocks of
+ * neighbours: the group is then one block, or, with `across`, the ranks at the same position in all blocks.
+ * The name under which a group is declared is its role; groups with different roles may have the same ranks.
  */
 export type GroupDeclaration =
   | readonly MeshAxis[]
@@ -17,8 +17,8 @@ export const axesOfGroup = (declaration: GroupDeclaration): readonly MeshAxis[] 
   'axes' in declaration ? declaration.axes : declaration;
 
 /**
- * Returns the global ranks of the declared group that `rank` belongs to, or would belong to if it were in the
- * group's stages.
+ * Returns the global ranks of the declared group to which `rank` belongs. If the rank is outside of the
+ * group's stages, returns the group at the rank's other coordinates.
  */
 export function listMembers(
   declaration: GroupDeclaration,

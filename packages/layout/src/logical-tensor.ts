@@ -1,7 +1,8 @@
 import type { Slice } from './boxes.js';
 
 /**
- * A dtype of stored tensors, by its safetensors name. Bytes are little-endian; BOOL is one byte of 0 or 1.
+ * A dtype of stored tensors, by its safetensors name. Bytes are little-endian; BOOL is one byte with value 0
+ * or 1.
  */
 export type Dtype =
   | 'F64'
@@ -22,16 +23,16 @@ export type Dtype =
   | 'BOOL'
   | 'C64';
 
-/** A magnitude that no value of a tensor may reach, although it is finite. */
+/** A finite magnitude that no value of a tensor may reach. */
 export interface ValueLimit {
   readonly magnitude: number;
-  /** The rest of the sentence "VALUE is ...": `too large for float16`. */
+  /** Completes the sentence "VALUE is ...", for example with `too large for float16`. */
   readonly why: string;
 }
 
 /**
- * The part of a tensor that a rank holds, under the name and shape that the tensor has without any
- * parallelism. Bytes are little-endian, row-major, of exactly the box `slices`.
+ * The box of a tensor that a rank holds, under the name and global shape that the tensor has without any
+ * parallelism. Bytes are little-endian, in row-major order of the box `slices`.
  */
 export interface LogicalTensor {
   readonly name: string;
@@ -39,33 +40,34 @@ export interface LogicalTensor {
   readonly globalShape: readonly number[];
   /** One [start, end) per dimension; an empty range means that this rank holds nothing of the tensor. */
   readonly slices: readonly Slice[];
-  /** 0 (the default) for the copy that a save writes; another number for copies on further ranks. */
+  /** 0 (the default) for the copy that a save writes; another number for copies on other ranks. */
   readonly replica?: number;
-  /**
-   * Returns the bytes to save. They must stay as they are until the save asks for the next tensor or ends.
-   */
+  /** Returns the bytes to save. They must not change until the save requests the next tensor or ends. */
   read(): Uint8Array | Promise<Uint8Array>;
   /**
-   * Copies the bytes to save into `target`, which has exactly their number of bytes and is aligned to 8
-   * bytes. A save calls this method instead of `read` if it exists, with one buffer for all tensors: memory
-   * that `read` allocates waits for the garbage collector, and adds up.
+   * Copies the bytes to save into `target`, which has the exact size and is aligned to 8 bytes. If this
+   * method exists, a save calls it instead of `read`, with one buffer for all tensors. Memory that `read`
+   * allocates must be garbage-collected and can accumulate.
    */
   readInto?(target: Uint8Array): void | Promise<void>;
   /**
-   * Copies the values [start, end) of the row-major tensor into `target`, which has exactly their number of
-   * bytes and is aligned to 8 bytes: for a tensor that is larger than the memory of its reader. Absent: only
-   * all values can be read.
+   * Copies the values [start, end) of the row-major tensor into `target`, which has the exact size and is
+   * aligned to 8 bytes. It is for tensors that are larger than the reader's memory. Absent: only the whole
+   * tensor can be read.
    */
   readRange?(range: Slice, target: Uint8Array): Promise<void>;
-  /** Takes the loaded bytes. The loader reuses their memory once this call has returned or resolved. */
+  /**
+   * Receives the loaded bytes. The loader reuses their memory after this call has returned or its promise has
+   * resolved.
+   */
   write(bytes: Uint8Array): void | Promise<void>;
   /**
-   * F32 only: a save that requires finite values also rejects values of this magnitude or more, which make a
-   * run as useless as infinity does.
+   * F32 only: a save that requires finite values also rejects values of at least this magnitude, with which a
+   * run would be as useless as with infinity.
    */
   readonly limit?: ValueLimit;
   /**
-   * Lends host memory of the box while `fill` runs: a load then fills the memory directly and does not call
+   * Calls `fill` with host memory for the box: a load then fills this memory directly and does not call
    * `write`. Absent if `write` does more than copy the bytes.
    */
   withMemory?(fill: (memory: Uint8Array) => Promise<void>): Promise<void>;

@@ -1,26 +1,27 @@
 import { type MeshAxis, type MeshView, meshViews, reductionAxes } from './mesh-axes.js';
 
 /**
- * The placement of a parameter's values among the processes of a mesh. The placement determines the axes
- * along which the parameter is replicated, and so the process that counts and saves it, and the axes along
- * which its gradient is a sum of parts.
+ * Where a parameter's values are among the processes of a mesh. It determines along which axes the parameter
+ * is replicated (and thus which process counts and saves it), and along which axes its gradient is a partial
+ * sum.
  */
 export interface Placement {
-  /** The view of the processes that the axes of this placement belong to. */
+  /** The view whose axes this placement uses. */
   readonly view: MeshView;
   /**
-   * The sharded dimension for each axis: processes along the axis hold different slices of it. Along every
-   * other axis of the view except pp they hold the same values.
+   * For each axis, the tensor dimension that is sharded over it: processes along the axis hold different
+   * slices. Along every other axis of the view except pp, processes hold the same values.
    */
   readonly sharded: Readonly<Partial<Record<MeshAxis, number>>>;
   /**
-   * Axes over which the rows of activations that the parameter is used with are split, such as tp between the
-   * tensor-parallel regions under sequence parallelism. The axes of `reductionAxes` are implied.
+   * The axes over which the rows of the activations used with this parameter are split. Example: tp under
+   * sequence parallelism, for parameters between the tensor-parallel regions. `reductionAxes` are always
+   * included.
    */
   readonly rows: readonly MeshAxis[];
   /**
-   * The pipeline stages that hold the parameter: one, or the first and the last, each with a copy for another
-   * purpose (a tied embedding).
+   * The pipeline stages that hold the parameter: one stage; or the first and the last stage, each with a copy
+   * for a different purpose (a tied embedding).
    */
   readonly stages: 'one' | 'ends';
 }
@@ -38,7 +39,7 @@ export function axesOfCopies(placement: Placement): readonly MeshAxis[] {
   return axesOfReplicas(placement).filter((axis) => !reductionAxes[placement.view].includes(axis));
 }
 
-/** Returns the axes of copies along which each process computes a part of the gradient. */
+/** Returns those axes of copies along which each process computes only a part of the gradient. */
 export function axesOfPartialSums(placement: Placement): readonly MeshAxis[] {
   return axesOfCopies(placement).filter((axis) => axis === 'pp' || placement.rows.includes(axis));
 }

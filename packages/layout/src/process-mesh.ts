@@ -11,18 +11,18 @@ import {
   meshViews,
 } from './mesh-axes.js';
 
-/** The position of a process on each axis of all views. */
+/** The position of a process on every axis of all views. */
 export type MeshCoordinates = Readonly<Record<MeshAxis, number>>;
 
 const views: readonly (readonly MeshAxis[])[] = Object.values(meshViews);
 
-/** The axes of a view that divide the processes of one pipeline stage. */
+/** Returns the axes of a view except pp: they arrange the processes of one pipeline stage. */
 const stageAxes = (view: readonly MeshAxis[]): readonly MeshAxis[] => view.filter((axis) => axis !== 'pp');
 
 const product = (axes: readonly MeshAxis[], sizes: Readonly<Partial<Record<MeshAxis, number>>>): number =>
   axes.reduce((total, axis) => total * sizes[axis]!, 1);
 
-/** Returns the view that has all of these axes. */
+/** Returns the view that contains all of these axes. */
 function findView(axes: readonly MeshAxis[]): readonly MeshAxis[] {
   checkAxes(axes);
   const view = views.find((each) => axes.every((axis) => each.includes(axis)));
@@ -35,23 +35,23 @@ function findView(axes: readonly MeshAxis[]): readonly MeshAxis[] {
 /** Returns the pipeline stage of a rank by its coordinates. */
 export const findStage = ({ pp }: MeshCoordinates): number => pp;
 
-/** Tells whether coordinates are of the first rank of a pipeline stage. */
+/** Tells whether these are the coordinates of the first rank of a pipeline stage. */
 export const isFirstOfStage = (coordinates: MeshCoordinates): boolean =>
   stageAxes(denseAxes).every((axis) => coordinates[axis] === 0);
 
 /**
- * The layout of processes along the axes of `meshViews`. It is an immutable value with rank arithmetic only
- * and does not depend on running processes.
+ * The arrangement of processes along the axes of `meshViews`: an immutable value with rank arithmetic only.
+ * It does not depend on running processes.
  */
 export class ProcessMesh {
   readonly sizes: MeshCoordinates;
   readonly worldSize: number;
 
   /**
-   * Sizes default to 1; etp to tp, as in Megatron-LM, and edp to the rest of tp x cp x dp.
+   * Default sizes are 1, except: etp defaults to tp, as in Megatron-LM, and edp to the rest of tp x cp x dp.
    *
-   * @throws ConfigurationError `MTL_MESH` for a size that is not a positive integer, for no axis of a mesh,
-   *   and for etp x ep x edp that is not tp x cp x dp
+   * @throws ConfigurationError `MTL_MESH` for a size that is not a positive integer, for an unknown axis, and
+   *   if etp x ep x edp is not equal to tp x cp x dp
    */
   constructor(sizes: Partial<MeshCoordinates> = {}) {
     checkAxes(Object.keys(sizes));
@@ -79,7 +79,7 @@ export class ProcessMesh {
     return coordinates as MeshCoordinates;
   }
 
-  /** Returns the rank with these coordinates of the dense view; a coordinate that is left out is 0. */
+  /** Returns the rank with these coordinates in the dense view; an omitted coordinate is 0. */
   rankOf(coordinates: Readonly<Partial<Record<DenseAxis, number>>>): number {
     let rank = 0;
     for (const axis of denseAxes.toReversed()) {
@@ -93,7 +93,7 @@ export class ProcessMesh {
   }
 
   /**
-   * Returns the ranks that differ from `rank` only along `axes`, itself included, ascending.
+   * Returns the ranks that differ from `rank` only along `axes`, in ascending order, including `rank`.
    *
    * @throws UsageError `MTL_MESH` for axes that do not all belong to one view
    */
@@ -117,7 +117,10 @@ export class ProcessMesh {
     );
   }
 
-  /** Returns the ranks of the stage of a rank that together with it hold one copy of a view's parameters. */
+  /**
+   * Returns the ranks that, together with this rank, hold one copy of the view's parameters in their pipeline
+   * stage.
+   */
   ranksOfCopy(rank: number, view: MeshView): readonly number[] {
     return this.groupOf(rank, layerAxes[view]);
   }
@@ -128,8 +131,8 @@ export class ProcessMesh {
   }
 
   /**
-   * Returns the number of processes over which the parameters of a view are divided: along the axes over
-   * which their gradients are not summed.
+   * Returns the number of processes over which the parameters of a view are divided, that is, along the axes
+   * over which gradients are not summed.
    */
   numShards(view: MeshView): number {
     return product(
@@ -138,7 +141,9 @@ export class ProcessMesh {
     );
   }
 
-  /** Returns all groups along `axes`, in order of their first rank: every rank is in exactly one. */
+  /**
+   * Returns all groups along `axes`, in the order of their first ranks; every rank is in exactly one group.
+   */
   groupsAlong(axes: readonly MeshAxis[]): readonly (readonly number[])[] {
     const groups = Array.from({ length: this.worldSize }, (_, rank) => this.groupOf(rank, axes));
     return groups.filter((group, rank) => group[0] === rank);
@@ -150,7 +155,7 @@ export class ProcessMesh {
   }
 }
 
-/** Returns the sizes of all axes: the given sizes, and the defaults of the other axes by `axisFacts`. */
+/** Returns the sizes of all axes: the given sizes, and defaults for the other axes. */
 function completedSizes(given: Partial<MeshCoordinates>): MeshCoordinates {
   const sizes: Partial<Record<MeshAxis, number>> = {};
   for (const axis of meshAxes) {
@@ -167,7 +172,7 @@ function completedSizes(given: Partial<MeshCoordinates>): MeshCoordinates {
   return sizes as MeshCoordinates;
 }
 
-/** Checks that the axes of a view multiply to the number of processes of a stage in the dense view. */
+/** Checks that the product of a view's sizes is the number of processes in a stage of the dense view. */
 function checkView(view: MeshView, sizes: MeshCoordinates): void {
   const [axes, dense] = [stageAxes(meshViews[view]), stageAxes(denseAxes)];
   const stageSize = product(dense, sizes);

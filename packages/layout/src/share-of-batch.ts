@@ -1,7 +1,7 @@
 import { batchAxis, type DenseAxis, type MeshView, meshViews } from './mesh-axes.js';
 import type { ProcessMesh } from './process-mesh.js';
 
-/** The share of every batch that a process computes: number `index` of `count` equal shares. */
+/** The share of every batch that a process computes: share `index` of `count` equal shares. */
 export interface ShareOfBatch {
   readonly index: number;
   readonly count: number;
@@ -16,8 +16,8 @@ export function shareOfBatch(mesh: ProcessMesh, rank: number): ShareOfBatch {
 }
 
 /**
- * Returns the share of a process from its groups along axes. Along an axis without a group, the process is
- * alone.
+ * Returns the share of a process, given its groups along axes. If an axis has no group, the process is the
+ * only one along it.
  */
 export function shareAmongGroups(
   groups: Readonly<Partial<Record<DenseAxis, { readonly rank: number; readonly size: number } | undefined>>>,
@@ -27,8 +27,8 @@ export function shareAmongGroups(
 }
 
 /**
- * Tells whether the processes that together hold one copy of the parameters of a stage take different
- * samples, so that one share of a batch cannot be computed without processes of other shares.
+ * Tells whether the processes that together hold one copy of a stage's parameters take different samples. If
+ * so, one share of a batch cannot be computed without the processes of other shares.
  */
 export function isCopySpreadOverShares(mesh: ProcessMesh): boolean {
   const { index } = shareOfBatch(mesh, 0);

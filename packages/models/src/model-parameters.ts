@@ -8,20 +8,23 @@ import { type MatmulCost, sumOfCosts } from './blocks/matmul-cost.js';
 import type { GptModelConfiguration } from './gpt/gpt-model.js';
 import { GptStage } from './gpt/gpt-stage.js';
 
-/** Returns all parameters of a GPT, adapters included. They have no storage, so this takes no memory. */
+/**
+ * Returns all parameters of a GPT, including adapters. The parameters have no storage, so no memory is
+ * allocated.
+ */
 export const gptParameters = (
   model: GptModelConfiguration,
   layers: LayerFactoryOptions = {},
 ): readonly Parameter[] =>
   new GptStage({ ...layers, model, device: 'cpu', dtype: 'float32', seed: 0 }).parameters;
 
-/** Returns the logical names of all parameters of a GPT, adapters included, of all ranks together. */
+/** Returns the logical names of all parameters of a GPT on all ranks, including adapters. */
 export const gptParameterNames = (
   model: GptModelConfiguration,
   layers: LayerFactoryOptions = {},
 ): readonly string[] => gptParameters(model, layers).map(({ name }) => name);
 
-/** Returns the number of trained parameters of a GPT, the padded vocabulary included. */
+/** Returns the number of trained parameters of a GPT, including padded vocabulary entries. */
 export const numParameters = (model: GptModelConfiguration): number =>
   gptParameters(model).reduce(
     (sum, { globalShape, isBuffer }) => sum + (isBuffer ? 0 : countElements(globalShape)),
@@ -29,8 +32,8 @@ export const numParameters = (model: GptModelConfiguration): number =>
   );
 
 /**
- * Returns the number of trained parameters of a GPT that a token uses: it counts only the routed experts that
- * a token is sent to.
+ * Returns the number of trained parameters that a token of a GPT uses: of the routed experts, only the k
+ * experts of a token count.
  */
 export function numActiveParameters(model: GptModelConfiguration): number {
   const { numExperts, moeRouterTopk: topK = 2 } = model;
@@ -42,8 +45,8 @@ export function numActiveParameters(model: GptModelConfiguration): number {
 }
 
 /**
- * Returns the number of elements of all layers' matrices in a GPT, all experts included. It allocates nothing
- * of the model's size, so any size works.
+ * Returns the number of matrix elements in all layers of a GPT, including all experts. The model is not
+ * built, so any size is fast.
  */
 export function numLayerWeights(model: GptModelConfiguration): number {
   const numWithExperts = numLayersWithExperts(model);
@@ -54,7 +57,7 @@ export function numLayerWeights(model: GptModelConfiguration): number {
       .reduce((sum, { globalShape }) => sum + countElements(globalShape), 0);
   const dense = (numLayers - numWithExperts) * countWeights({ numExperts: undefined });
   if (numWithExperts === 0) return dense;
-  // each expert adds the same number
+  // each expert adds the same number of weights, so two counts suffice for a linear extrapolation
   const [one, two] = [1, 2].map((count) =>
     countWeights({ numExperts: count, moeLayerFreq: 1, moeRouterTopk: 1, moeRouterNumGroups: undefined }),
   ) as [number, number];
@@ -67,10 +70,10 @@ function numLayersWithExperts({ numLayers, numExperts, moeLayerFreq = 1 }: GptMo
   return moeLayerFreq.filter((has) => has === 1).length;
 }
 
-/** Results by model: plans ask many times for the same model. */
+/** A cache of results by model, because plans ask for the same model many times. */
 const known = new WeakMap<GptModelConfiguration, readonly MatmulCost[]>();
 
-/** Returns the cost of the matmuls of each layer of a GPT, which its blocks state. */
+/** Returns the cost of the matmuls in each layer of a GPT. */
 export function gptLayerMatmuls(model: GptModelConfiguration): readonly MatmulCost[] {
   const costs =
     known.get(model) ??
@@ -79,19 +82,23 @@ export function gptLayerMatmuls(model: GptModelConfiguration): readonly MatmulCo
   return costs;
 }
 
-/** Returns the cost of the matmuls of all layers of a GPT; it counts only the experts that a token uses. */
+/**
+ * Returns the cost of the matmuls in all layers of a GPT; of the experts, only those that a token uses are
+ * counted.
+ */
 export const gptMatmuls = (model: GptModelConfiguration): MatmulCost => sumOfCosts(gptLayerMatmuls(model));
 
-/** Returns all parameters of a BERT. They have no storage, so this takes no memory. */
+/** Returns all parameters of a BERT. The parameters have no storage, so no memory is allocated. */
 const bertParameters = (model: BertModelConfiguration): readonly Parameter[] =>
   new BertStage({ model, device: 'cpu', dtype: 'float32', seed: 0 }).parameters;
 
-/** Returns the logical names of all parameters of a BERT, of all ranks together. */
+/** Returns the logical names of all parameters of a BERT on all ranks. */
 export const bertParameterNames = (model: BertModelConfiguration): readonly string[] =>
   bertParameters(model).map(({ name }) => name);
 
 /**
- * Returns all parameters of a BERT for a task, of all ranks together: names and shapes of the complete model.
+ * Returns all parameters of a BERT for a fine-tuning task on all ranks, with the names and shapes of the
+ * complete model.
  */
 export function bertTaskParameters(
   model: BertModelConfiguration,
@@ -100,13 +107,13 @@ export function bertTaskParameters(
   return new BertTaskStage({ model, task, device: 'cpu', dtype: 'float32', seed: 0 }).parameters;
 }
 
-/** Returns the cost of the matmuls of all layers of a BERT, without its heads. */
+/** Returns the cost of the matmuls in all layers of a BERT, without its heads. */
 export const bertMatmuls = (model: BertModelConfiguration): MatmulCost =>
   new BertStage({ model, device: 'cpu', dtype: 'float32', seed: 0 }).matmuls;
 
 /**
- * Returns all parameters of a GPT, adapters included, or of a BERT. They have no storage, so this takes no
- * memory.
+ * Returns all parameters of a GPT (including adapters) or of a BERT. The parameters have no storage, so no
+ * memory is allocated.
  */
 export const modelParameters = ({
   kind,

@@ -256,7 +256,7 @@ describe('rotary position embeddings', () => {
   });
 
   it('tell orders of tokens apart, which one layer without positions does not', () => {
-    // the last token sees the same two before it, in another order; labels are the first tokens
+    // the last token sees the same two tokens before it, in another order; labels are the first tokens
     const last = (variants: Model, ...before: readonly number[]): number =>
       computeLosses({ ...variants, numLayers: 1 }, Int32Array.of(4, ...before, 1), 0).at(-1)!;
     const differs = (variants: Model): number => Math.abs(last(variants, 5, 9) - last(variants, 9, 5));

@@ -156,7 +156,7 @@ describe('the losses of a router', () => {
     // scores of a row sum to 1, whatever they are: no gradient
     expect(first.value).toBeCloseTo(3, 5);
     expect(first.gradient).toEqual(near(new Array<number>(12).fill(0)));
-    // the same as the micro-batch's loss if the load is the micro-batch's
+    // equals the micro-batch's loss if the load is the micro-batch's load
     const own = balance(global, { load: [1, 1, 2, 2] });
     expect(own.value / 3).toBeCloseTo(1.091026, 5);
     const { gradient } = balance({ moeAuxLossCoeff: [1] });
@@ -267,7 +267,7 @@ describe('a GPT with experts', () => {
     const stage = open({ ...sparseGpt, moeExpertCapacityFactor: 0.5 });
     const numRows = smallBatch().labels.length;
     const [load] = stage.expertLoads;
-    // all scores are a quarter; ties go to the first two experts
+    // all scores are a quarter; among equal scores the first two experts are chosen
     const router = named(stage, '0.mlp.router.weight');
     router.data.write(new Float32Array(router.size));
     stage.evaluate({ microBatch: 1, batch: smallBatch(), lossFactors: { lm_loss: 1 } });
@@ -354,7 +354,7 @@ describe('a GPT with experts', () => {
   });
 
   it('is the dense model where all experts and the shared one have its weights', () => {
-    // post-softmax: probabilities of the chosen ones sum to 1
+    // post-softmax: the probabilities of the chosen experts sum to 1
     const dense = open({ ...sparseGpt, numExperts: undefined, ffnHiddenSize: 24 });
     const sparse = open(sparseGpt);
     for (const parameter of sparse.parameters) {

@@ -36,7 +36,7 @@ describe('the highest scores of heads', () => {
     expect(highest).toHaveLength(4);
     expect(highest.every((score) => Number.isFinite(score))).toBe(true);
     expect(computeHighest(recomputed)).toEqual(highest);
-    // the watch has ended: evaluations neither pay for it nor count
+    // the watch has ended: evaluations neither pay for the watch nor count in it
     expect(plain.stage.headScores[0]!.tensor).toBeUndefined();
     expect(plain.stage.headScores[0]!.take()).toEqual([]);
     for (const { dispose } of [plain, recomputed]) dispose();

@@ -91,7 +91,7 @@ function readPlacement(actions: ReadonlyArray<readonly ScheduleAction[]>, name: 
   return Array.from({ length: numChunks }, (_, chunk) => ranks.get(chunk)!);
 }
 
-/** Returns the number of distinct values if they are all the numbers from 0 to the largest. */
+/** Returns the number of distinct values, which must be all integers from 0 to the largest value. */
 function countOfAll(
   numbers: ReadonlySet<number>,
   { what, name }: { readonly what: string; readonly name: string },

@@ -13,8 +13,8 @@ export type Upload = (values: TypedArray, options: Required<TensorOptions>) => T
 /** A micro-batch after its stage's `load` has copied it to the device. */
 export interface LoadedBatch {
   /**
-   * Text that distinguishes its passes from the passes of other micro-batches whose uploads have the same
-   * shapes; default: none.
+   * Text that distinguishes the passes of this micro-batch from passes of other micro-batches whose uploads
+   * have the same shapes; default: none.
    */
   readonly variant?: string | undefined;
   release(): void;
@@ -24,7 +24,7 @@ export interface LoadedBatch {
 export interface StageForward<Batch> {
   /** Identifies the micro-batch until its backward is done; several may be in flight. */
   readonly microBatch: number;
-  /** The data of the micro-batch: read by the first and the last stage. */
+  /** The data of the micro-batch; only the first and the last stage read it. */
   readonly batch: Batch;
   /** The factors of the losses that this stage computes; factors of other losses are ignored. */
   readonly lossFactors: LossFactors;
@@ -35,7 +35,7 @@ export interface StageForward<Batch> {
   readonly input?: Tensor | undefined;
   /**
    * True for the micro-batch whose backward completes the gradients of the stage's weights in a training
-   * step: gradients are reduced during this backward. Default: not known.
+   * step: gradients are reduced during this backward. Undefined: not known.
    */
   readonly endsStep?: boolean | undefined;
   /**

@@ -23,14 +23,13 @@ export interface ColumnParallelLinearOptions extends Pick<LinearOptions, 'input'
 }
 
 /**
- * Begins a tensor-parallel region: output [S, B, O / t] = input weight^T + bias, where weight [O / t, I] and
- * bias [O / t] are this process's rows (Shoeybi et al. 2019, section 3: the columns of the transposed
- * weight).
+ * Begins a tensor-parallel region: output [S, B, O / t] = input weight^T + bias. Weight [O / t, I] and bias
+ * [O / t] are this process's rows (Shoeybi et al. 2019, section 3: the columns of the transposed weight).
  *
- * Without sequence parallelism the input [S, B, I] is the same everywhere. With it the input is this
- * process's [S / t, B, I]; it is all-gathered for the matmuls of forward and of the weight gradient, and
- * only the shard is kept in between. The reduction of the input gradients overlaps with the matmul of the
- * weight gradient, and the second all-gather with the matmul of the input gradient.
+ * Without sequence parallelism, the input [S, B, I] is the same on all processes. With sequence parallelism,
+ * the input is this process's shard [S / t, B, I]. It is all-gathered for the matmul of forward, and again
+ * for the weight gradient; only the shard is kept in between. The reduction of the input gradients overlaps
+ * with the matmul of the weight gradient, and the second all-gather with the matmul of the input gradient.
  */
 export const columnParallelLinear = checkedOperation(
   'columnParallelLinear',
@@ -59,24 +58,24 @@ export const columnParallelLinearGelu = checkedOperation(
 );
 
 export interface ColumnParallelParametersOptions {
-  /** The parameters are called `name.weight` and `name.bias`. */
+  /** The prefix of the parameters' names, `name.weight` and `name.bias`. */
   readonly name: string;
   /** I: the size of the input. */
   readonly inputs: number;
-  /** Sizes whose product is O; the first one is sharded. */
+  /** The sizes of the output dimensions, with product O; the first dimension is sharded. */
   readonly outputs: readonly number[];
   /**
-   * The number of matrices of size `outputs`, one after the other, each sharded: 2 for the gates and the
-   * values of a gated layer. The parameters get an additional first dimension of this size. Default: one
-   * matrix, without the additional dimension.
+   * The number of matrices with `outputs` outputs, each of which is sharded: 2 for the gates and values of a
+   * gated layer. The parameters then have an additional first dimension of this size. Default: one matrix,
+   * without an additional dimension.
    */
   readonly numParts?: number | undefined;
   /**
-   * The matrices within the weight (see `ParameterOptions.matrices`), for example the matrices of queries,
-   * keys and values. Default: one, the whole weight.
+   * The matrices within the weight (see `ParameterOptions.matrices`), for example one each for queries, keys
+   * and values. Default: the whole weight is one matrix.
    */
   readonly matrices?: readonly (readonly Slice[])[] | undefined;
-  /** A word, in the plural, for the items of the first size in error messages: `attention heads`. */
+  /** The plural noun for the items that are sharded, for errors: `attention heads`. */
   readonly what: string;
   /** Standard deviation of the initial weight. */
   readonly standardDeviation: number;
@@ -87,11 +86,11 @@ export interface ColumnParallelParametersOptions {
 
 /**
  * Makes the parameters of `columnParallelLinear`: a weight [...outputs, I] and a bias [...outputs], initially
- * zero. This rank holds the same slice of the first dimension of both. With `numParts` P the shapes are [P,
- * ...outputs, I] and [P, ...outputs], and this rank holds the same slice of every part: a slice of the first
- * dimension of [P * O, I] would mix the parts of other ranks.
+ * zero. This rank holds the same slice of the first dimension of both. With `numParts` P, the shapes are [P,
+ * ...outputs, I] and [P, ...outputs], and this rank holds the same slice of every part; a slice of [P * O, I]
+ * would contain some parts only.
  *
- * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the first dimension cannot be sharded evenly
+ * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the first dimension cannot be sharded evenly
  */
 export function columnParallelParameters(options: ColumnParallelParametersOptions): {
   readonly weight: Parameter;
@@ -103,7 +102,7 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
   const parts = numParts === undefined ? [] : [numParts];
   const shape = [...parts, ...outputs];
   const slices = [...parts.map(whole), own, ...outputs.slice(1).map(whole)];
-  // the first dimension of `outputs` is sharded, which follows the dimension of the parts
+  // the first dimension of `outputs` is sharded; it comes after the dimension of the parts
   const placement = { sharded: { tp: parts.length } };
   const weight = new Parameter({
     name: `${name}.weight`,
@@ -129,7 +128,7 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
 }
 
 export interface ColumnParallelAdapterOptions {
-  /** The parameters are called `name.lora_a.weight` and `name.lora_b.weight`. */
+  /** The prefix of the parameters' names, `name.lora_a.weight` and `name.lora_b.weight`. */
   readonly name: string;
   /** The weight made by `columnParallelParameters`. */
   readonly weight: Parameter;
@@ -144,10 +143,10 @@ export interface ColumnParallelAdapterOptions {
 }
 
 /**
- * Makes an adapter of a `columnParallelLinear`: A [r, I] is replicated on all ranks; B [...outputs, r] is
- * sharded as the weight. Each rank computes the gradient of A from its outputs, a partial sum. Initially A is
- * uniform within 1 / sqrt(I), as in PEFT (Kaiming's with a = sqrt(5)), and B zero, so that the adapter adds
- * nothing.
+ * Makes an adapter of a `columnParallelLinear`: A [r, I] is replicated on all ranks, and B [...outputs, r] is
+ * sharded like the weight. Each rank computes the gradient of A from its own outputs, so this gradient is a
+ * partial sum. Initially, A is uniform within 1 / sqrt(I), as in PEFT (Kaiming's initialization with a =
+ * sqrt(5)), and B is zero, so that the adapter adds nothing.
  */
 export function columnParallelAdapter(options: ColumnParallelAdapterOptions): LinearAdapter {
   const { name, weight, rank, tensorParallel } = options;

@@ -19,9 +19,10 @@ export interface PendingVariable {
 }
 
 /**
- * Starts a collective as a differentiable operation; a second collective carries gradients back. Computations
- * before `finish` overlap with the first collective. Their backward overlaps with the second collective,
- * which starts when backward reaches `finish` and is finished when backward reaches the start.
+ * Starts a collective as a differentiable operation; another collective communicates the gradients in
+ * backward. Computations before `finish` overlap with the first collective. The backward of these
+ * computations overlaps with the second collective, which starts when backward reaches `finish` and ends when
+ * backward reaches the start.
  */
 function startCommunication(tape: Tape, options: CommunicateOptions): PendingVariable {
   const { name, input, forward, backward } = options;
@@ -29,7 +30,7 @@ function startCommunication(tape: Tape, options: CommunicateOptions): PendingVar
   const { shape } = input.tensor;
   const pending = forward(input.tensor);
   let pendingGradient: PendingTensor | undefined;
-  // a placeholder for the collective in progress, which only connects its start and its end on the tape
+  // a placeholder that connects the start and the end of the collective on the tape
   const link = tape.result(input.tensor.view({ shape }), { requiresGradient });
   tape.record(link, () => ({
     name: `start of ${name}`,
@@ -61,31 +62,33 @@ function startCommunication(tape: Tape, options: CommunicateOptions): PendingVar
 export const communicate = (tape: Tape, options: CommunicateOptions): Variable =>
   startCommunication(tape, options).finish(tape);
 
-/** Returns an existing variable as a pending result, if no collective is needed. */
+/** Returns an existing variable as a pending result, for cases without a collective. */
 export const finished = (variable: Variable): PendingVariable => ({ finish: () => variable });
 
 /**
- * Gathers the rows of all processes, one process after the other. Backward sums the gradients of the copies.
+ * Gathers the rows of all processes, in the order of processes. Backward sums the gradients of the copies.
  */
 export function gatherRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup): PendingVariable {
   const { enter, leave } = regionCollectives({ group, sequenceParallel: true });
   return startCommunication(tape, { name: 'gatherRowsOfAll', input, forward: enter!, backward: leave! });
 }
 
-/** Returns this process's rows of the sum over processes; backward gathers the gradients of all rows. */
+/**
+ * Sums over processes and returns this process's rows of the sum; backward gathers the gradients of all rows.
+ */
 export function sumRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup): PendingVariable {
   const { enter, leave } = regionCollectives({ group, sequenceParallel: true });
   return startCommunication(tape, { name: 'sumRowsOfAll', input, forward: leave!, backward: enter! });
 }
 
-/** The numbers of rows sent to each process of a group and received from each. */
+/** The number of rows sent to and received from each process of a group. */
 export interface RowExchange {
   readonly group: ProcessGroup;
   readonly inputSplits: readonly number[];
   readonly outputSplits: readonly number[];
 }
 
-/** Returns the reverse exchange, which sends rows back to the processes they came from. */
+/** Returns the reverse exchange, which sends rows back to the processes from which they came. */
 export const reversed = ({ group, inputSplits, outputSplits }: RowExchange): RowExchange => ({
   group,
   inputSplits: outputSplits,
@@ -115,8 +118,8 @@ function exchanged(input: Tensor, { group, inputSplits, outputSplits }: RowExcha
 }
 
 /**
- * Returns this process's share of rows that are the same on all processes, [N, ...] to [N / t, ...]; backward
- * gathers the gradients.
+ * Returns this process's share of rows that all processes have, [N, ...] to [N / t, ...]; backward gathers
+ * the gradients.
  */
 export function shareOfRows(tape: Tape, input: Variable, group: ProcessGroup): Variable {
   const { enter } = regionCollectives({ group, sequenceParallel: true });

@@ -23,24 +23,24 @@ import {
 import { type AssumedRouting, type ExpertParallel, placeAmongExperts } from './expert-parallel.js';
 
 export interface DispatchTokensOptions {
-  /** [T, 1, H], the rows (tokens) of this process; other processes have other rows. */
+  /** `[T, 1, H]`: the rows (tokens) of this process; other processes have other rows. */
   readonly input: Variable;
-  /** int32 [T, k]: the experts of each row; -1 for an assignment that is dropped. */
+  /** int32 [T, k]: the experts of each row; -1 for a dropped assignment. */
   readonly experts: Variable;
   /** float32 [T, k] */
   readonly probabilities: Variable;
-  /** E: the number of experts of all processes. */
+  /** E: the number of experts on all processes. */
   readonly numExperts: number;
   readonly expertParallel: ExpertParallel | undefined;
 }
 
 /**
- * Rows in transfer to the processes of their experts. Computations before `arrive` overlap with the exchange
- * of rows, and the backward of these computations overlaps with the exchange of gradients.
+ * Rows that are being sent to the processes of their experts. Computations before `arrive` overlap with the
+ * exchange of rows, and their backward with the exchange of gradients.
  */
 export interface SentTokens {
   /**
-   * int32 [E + 1]; the differences of consecutive elements are the numbers of this process's rows for each
+   * int32 [E + 1]: the differences of consecutive elements are the numbers of this process's rows for each
    * expert.
    */
   readonly load: Variable;
@@ -50,11 +50,11 @@ export interface SentTokens {
   arrive(tape: Tape): DispatchedTokens;
 }
 
-/** Rows on the processes of their experts. */
+/** Rows that have arrived on the processes of their experts. */
 export interface DispatchedTokens {
   /**
-   * [R, 1, H], ordered by expert. If processes share experts (`sharing`), each has the rows of all of these
-   * processes.
+   * [R, 1, H], ordered by expert. If several processes share the experts (`sharing`), each of them has the
+   * rows of all.
    */
   readonly rows: Variable;
   /** float32 [R] */
@@ -62,17 +62,18 @@ export interface DispatchedTokens {
   /** int32 [experts of this process + 1]: the first row of each expert. */
   readonly offsets: Variable;
   /**
-   * Starts to send outputs of the experts, [R, 1, H] (partial sums under `sharing`), back to the processes of
-   * their tokens. The result is the sum for each token, [T, 1, H].
+   * Starts to send the experts' outputs, [R, 1, H], back to the processes of their tokens; under `sharing`
+   * the outputs are partial sums. The result is the sum for each token, [T, 1, H].
    */
   combine(tape: Tape, outputs: Variable): PendingVariable;
 }
 
 /**
  * Sends each row to the processes of its experts, and the outputs back. The k outputs of a row are summed in
- * float32, in the order in which it chose its experts, so that the placement of experts changes results only
- * by rounding. Rows of an expert are ordered by process, then by token. With `alltoall`, processes exchange
- * the numbers of rows and then only the rows that each needs; with `allgather`, all processes get all rows.
+ * float32, in the order in which the row chose its experts, so the placement of experts changes results only
+ * by rounding. The rows of an expert are ordered by process, then by token. With `alltoall`, processes
+ * exchange first the numbers of rows, and then only the rows that each process needs. With `allgather`, all
+ * processes get all rows.
  */
 export function dispatchTokens(tape: Tape, options: DispatchTokensOptions): SentTokens {
   const { expertParallel } = options;
@@ -94,7 +95,7 @@ function groupOfAll(
   return isSpread ? spread! : sharing!;
 }
 
-/** Options of a dispatch that communicates, with all processes that hold parts of the experts. */
+/** The options of a dispatch that communicates; `all` are all processes that hold parts of the experts. */
 interface SpreadOptions extends DispatchTokensOptions {
   readonly all: NonNullable<ExpertParallel['all']>;
 }
@@ -139,7 +140,9 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
     numExperts: numExperts / placeAmongExperts(expertParallel).size,
   });
   const byExpert = { ...arrived, sources: firstRows(tape, arrived.sources, sumCounts(arrivals)) };
-  /** Starts the last collective on the way back to the tokens, after the earlier collectives are complete. */
+  /**
+   * Starts the last collective of the way back to the tokens; the earlier collectives are already complete.
+   */
   const back = (inner: Tape, unsorted: Variable): PendingVariable => {
     const summed =
       numSharing === 1
@@ -167,9 +170,7 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
   };
 }
 
-/**
- * Orders the rows that arrive, and their probabilities, by expert. The unordered rows are kept for backward.
- */
+/** Sorts arriving rows and their probabilities by expert. The unsorted rows are kept for backward. */
 const orderByExpert = (
   tape: Tape,
   {
@@ -182,7 +183,7 @@ const orderByExpert = (
   probabilities: permuteProbabilities(tape, { probabilities: weights.finish(tape), grouping }),
 });
 
-/** Returns the result of `read` for a variable that has no other reader, and releases the variable. */
+/** Returns the result of `read` and then releases the variable, which must have no other reader. */
 function handOver<Result>(variable: Variable, read: (variable: Variable) => Result): Result {
   const result = read(variable);
   variable.release();
@@ -240,8 +241,8 @@ interface ExpertsHere {
 }
 
 /**
- * Returns, for all rows, the indices of their experts among this process's experts (-1: experts of other
- * processes), and the numbers of this process's rows for each expert.
+ * Returns for all rows the indices of their experts among this process's experts (-1 for other experts), and
+ * the number of this process's rows for each expert.
  */
 function idsHere(
   experts: Tensor,
@@ -276,7 +277,7 @@ const sumCounts = (arrivals: readonly Arrival[]): number =>
 
 /** The numbers of rows that each process sends to each expert. */
 interface Counts {
-  /** Returns the number for a process (its position in the group of all) and an expert. */
+  /** Returns the number of rows from a process (a position in the group `all`) to an expert. */
   readonly of: (process: number, expert: number) => number;
   /** The number of rows of this process. */
   readonly numOwn: number;
@@ -301,8 +302,8 @@ function countsOfAll(offsets: Tensor, { all, numExperts, experts, expertParallel
 }
 
 /**
- * Returns the first row of each expert, as assumed in a dry run: rows are distributed as evenly as possible,
- * with the most for the first expert, or all rows go to the first k experts.
+ * Returns the first row of each expert under the assumptions of a dry run: either rows are distributed as
+ * evenly as possible, with surplus rows for the first experts, or all rows go to the first k experts.
  */
 function assumedBounds(
   { size: numSlots, shape }: Tensor,
@@ -315,8 +316,8 @@ function assumedBounds(
 }
 
 /**
- * The number of rows that one process has in transfer, and the size of the parts that processes with the same
- * experts gather.
+ * The number of rows that one process sends or receives, and the size to which parts are padded for a gather
+ * among processes with the same experts.
  */
 interface RowsHere {
   readonly numRows: number;
@@ -398,7 +399,10 @@ function resized(
   });
 }
 
-/** Returns the first `numRows` rows of a tensor, or all its rows followed by rows with arbitrary values. */
+/**
+ * Returns the first `numRows` rows of a tensor; if it has fewer, all its rows followed by rows with arbitrary
+ * values.
+ */
 function withRows(tensor: Tensor, numRows: number) {
   const { dtype, device, shape } = tensor;
   const [before, ...row] = shape as [number, ...number[]];

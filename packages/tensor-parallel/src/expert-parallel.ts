@@ -3,38 +3,38 @@ import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import type { Slice } from '@mtl/layout';
 
-/** The collective that brings rows to the processes of their experts. */
+/** The collective that sends rows to the processes of their experts. */
 export type TokenDispatcher = 'alltoall' | 'allgather';
 
 /**
- * The experts that rows are assumed to choose in a dry run, where they have no values: all experts equally
- * often, or always the first k experts, which gives one process the most rows.
+ * The experts that rows are assumed to choose in a dry run, in which rows have no values: all experts equally
+ * often (`even`), or always the first k experts (`first`), which gives one process the most rows.
  */
 export type AssumedRouting = 'even' | 'first';
 
 /**
- * The sharding of experts over processes. Without it (undefined), or with groups of one process, this process
+ * How experts are sharded over processes. Without it (undefined), or with groups of one process, this process
  * holds all experts and nothing is communicated. The processes have different rows.
  */
 export interface ExpertParallel {
   /**
-   * The processes that hold different experts (ep), the same number on each. Undefined: this process has all
+   * The processes that hold different experts (ep), equally many each. Undefined: this process has all
    * experts.
    */
   readonly spread?: ProcessGroup | undefined;
   /**
-   * The processes that share each expert (etp), whose features are sharded. Undefined: experts are not
+   * The processes among which the features of each expert are sharded (etp). Undefined: experts are not
    * sharded.
    */
   readonly sharing?: ProcessGroup | undefined;
   /**
-   * All processes of `spread` and `sharing` together; neighbours share an expert (etp varies fastest). Needed
-   * if both groups have several processes.
+   * All processes of `spread` and `sharing` together. Neighbours share an expert (etp varies fastest).
+   * Required if both groups have several processes.
    */
   readonly all?: ProcessGroup | undefined;
   /** The collective for rows. Default alltoall. */
   readonly dispatcher?: TokenDispatcher | undefined;
-  /** The assumption for dry runs. Default even. */
+  /** The assumption about the router for dry runs. Default even. */
   readonly assumedRouting?: AssumedRouting | undefined;
 }
 
@@ -45,7 +45,7 @@ export const placeAmongExperts = (
 
 const whole = (size: number): Slice => ({ start: 0, end: size });
 
-/** Returns this process's part of `size` items; the number of processes must divide `size`. */
+/** Returns this process's slice of `size` items; `size` must be divisible by the number of processes. */
 function computePart(
   place: { readonly rank: number; readonly size: number } | undefined,
   { size, what }: { readonly size: number; readonly what: string },
@@ -63,15 +63,18 @@ function computePart(
 }
 
 export interface ExpertParametersOptions {
-  /** The parameters are called `name.weight` and `name.bias`. */
+  /** The prefix of the parameters' names, `name.weight` and `name.bias`. */
   readonly name: string;
-  /** E: the number of experts of all processes. */
+  /** E: the number of experts on all processes. */
   readonly numExperts: number;
   /** I: the size of the input. */
   readonly inputs: number;
-  /** The sizes of the output, with product O. */
+  /** The sizes of the output dimensions, with product O. */
   readonly outputs: readonly number[];
-  /** The dimension of an expert's features, which processes share: the inputs, or the last of the outputs. */
+  /**
+   * The dimension with an expert's features, which is sharded over etp: the inputs, or the last of the
+   * outputs.
+   */
   readonly features: 'inputs' | 'outputs';
   /** Standard deviation of the initial weight. */
   readonly standardDeviation: number;
@@ -81,9 +84,9 @@ export interface ExpertParametersOptions {
 
 /**
  * Makes the parameters of a linear layer of all experts: a weight [E, ...outputs, I] and a bias [E,
- * ...outputs], initially zero. Experts are spread over ep, their features over etp.
+ * ...outputs], initially zero. Experts are sharded over ep, their features over etp.
  *
- * @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be spread evenly
+ * @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE if experts or features cannot be sharded evenly
  */
 export function expertParameters(options: ExpertParametersOptions): {
   readonly weight: Parameter;
@@ -122,7 +125,7 @@ export function expertParameters(options: ExpertParametersOptions): {
 }
 
 export interface ExpertAdapterOptions {
-  /** The parameters are called `name.lora_a.weight` and `name.lora_b.weight`. */
+  /** The prefix of the parameters' names, `name.lora_a.weight` and `name.lora_b.weight`. */
   readonly name: string;
   /** The weight of `expertParameters`. */
   readonly weight: Parameter;
@@ -131,10 +134,10 @@ export interface ExpertAdapterOptions {
 }
 
 /**
- * Makes the adapters of a layer of experts, one for each expert: A [E, r, I] and B [E, ..., r], sharded by
- * experts as the weight. If the features of experts are sharded over etp, the factor with the feature
- * dimension is sharded as well; each process computes a partial sum of the gradient of the other factor.
- * Initial values: as `columnParallelAdapter`.
+ * Makes adapters for a layer of experts, one per expert: A [E, r, I] and B [E, ..., r], sharded by experts
+ * like the weight. If the features of experts are sharded over etp, the factor that has the feature dimension
+ * is sharded as well; each process then computes a partial sum of the other factor's gradient. Initial values
+ * are as in `columnParallelAdapter`.
  */
 export function expertAdapter({ name, weight, rank }: ExpertAdapterOptions): LinearAdapter {
   const { globalShape, slices, placement } = weight;

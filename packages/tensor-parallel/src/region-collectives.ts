@@ -4,14 +4,14 @@ import { Tensor } from '@mtl/kernels';
 import { isSharded, type TensorParallel } from './tensor-parallel.js';
 
 /**
- * The collectives at the borders of a tensor-parallel region. `enter` is applied to activations where a
- * region begins, and to gradients where backward enters it; `leave` sums the partial results of the
- * processes.
+ * The collectives at the borders of a tensor-parallel region. `enter` is applied to activations when forward
+ * enters the region, and to gradients when backward enters it. `leave` sums the partial results of the
+ * processes when the region ends.
  *
- * Without sequence parallelism, `enter` does nothing and `leave` is an all-reduce: forward's f and backward's
- * g of Shoeybi et al. 2019, section 3. With sequence parallelism, `enter` is an all-gather along the sequence
- * and `leave` a reduce-scatter: g and g-bar of Korthikanti et al. 2022, section 4.2.2. In the layout [S, B,
- * H], shards of the sequence are contiguous.
+ * Without sequence parallelism, `enter` does nothing and `leave` is an all-reduce (g in forward and f in
+ * backward of Shoeybi et al. 2019, section 3). With sequence parallelism, `enter` is an all-gather along the
+ * sequence and `leave` a reduce-scatter (g and g-bar of Korthikanti et al. 2022, section 4.2.2). In the
+ * layout [S, B, H], shards of the sequence are contiguous.
  */
 export interface RegionCollectives {
   readonly enter: Collective | undefined;
@@ -25,11 +25,11 @@ export function regionCollectives(tensorParallel: TensorParallel | undefined): R
   return { enter: gatherSequence(group), leave: reduceScatterSequence(group) };
 }
 
-/** Returns the collective that sums over the ranks, in place; undefined if nothing is sharded. */
+/** Returns the all-reduce over the ranks, in place; undefined if nothing is sharded. */
 export const sumOverRanks = (tensorParallel: TensorParallel | undefined): Collective | undefined =>
   isSharded(tensorParallel) ? allReduce(tensorParallel.group) : undefined;
 
-/** Sums in place: `leave` only receives matmul outputs that have no other reader. */
+/** Sums in place. This is safe because `leave` receives only matmul outputs without other readers. */
 function allReduce(group: ProcessGroup): Collective {
   return (tensor) => {
     const sum = tensor.view({ shape: tensor.shape });

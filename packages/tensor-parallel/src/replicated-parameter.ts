@@ -4,7 +4,7 @@ import { isSharded, type TensorParallel } from './tensor-parallel.js';
 export interface ReplicatedParameterOptions
   extends Pick<ParameterOptions, 'name' | 'globalShape' | 'initialization' | 'decays' | 'matrices'> {
   /**
-   * True if the parameter is used inside the tensor-parallel regions, for the heads or features of each rank.
+   * True if the parameter is used inside the tensor-parallel regions, on each rank's heads or features.
    * Default: it is used between the regions.
    */
   readonly insideRegions?: boolean | undefined;
@@ -12,11 +12,11 @@ export interface ReplicatedParameterOptions
 }
 
 /**
- * Makes a parameter that is replicated over the tensor-parallel ranks and used between the tensor-parallel
- * regions (norms, biases of row-parallel layers, tables of positions), or inside them (norms of heads). It is
- * counted once in gradient norms. Its gradient is a partial sum if each rank sees only a shard: between the
- * regions a shard of the sequence (under sequence parallelism), inside the regions always a shard of the
- * heads.
+ * Makes a parameter that is replicated over the tensor-parallel ranks. It is used between the tensor-parallel
+ * regions (norms, biases of row-parallel layers, position tables) or inside them (norms of heads), and counts
+ * only once in gradient norms. Its gradient is a partial sum if each rank sees only a shard of the
+ * activations: between the regions, a shard of the sequence under sequence parallelism; inside the regions,
+ * always a shard of the heads.
  */
 export function replicatedParameter(options: ReplicatedParameterOptions): Parameter {
   const { tensorParallel, insideRegions = false, ...own } = options;

@@ -17,13 +17,13 @@ import { replicatedParameter } from './replicated-parameter.js';
 import { sliceOfRank, type TensorParallel } from './tensor-parallel.js';
 
 export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 'weight'> {
-  /** [O], replicated; added once, to the sum over processes. */
+  /** [O], replicated; added only once, after the sum over processes. */
   readonly bias?: Parameter | undefined;
-  /** Dropout of sum plus bias, before the residual is added. Default: none. */
+  /** The dropout of the sum plus bias, before the residual is added. Default: none. */
   readonly dropout?: Dropout | undefined;
   /**
-   * [S, B, O], or this process's shard [S / t, B, O] under sequence parallelism; added once, like the bias.
-   * Default: none.
+   * [S, B, O], or this process's shard [S / t, B, O] under sequence parallelism; added only once, like the
+   * bias. Default: none.
    */
   readonly residual?: Variable | undefined;
   /** The adapters of `rowParallelAdapter`. Default: none. */
@@ -33,9 +33,9 @@ export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 
 
 /**
  * Ends a tensor-parallel region: residual + dropout(sum + bias). The sum is over processes, of input [S, B, I
- * / t] times weight^T, where weight [O, I / t] is this process's columns (Shoeybi et al. 2019, section 3: the
- * rows of the transposed weight). Every process gets the whole sum [S, B, O]. With sequence parallelism it
- * gets its shard [S / t, B, O], and the gradient of a bias is then only a partial sum.
+ * / t] times weight^T, where weight [O, I / t] consists of this process's columns (Shoeybi et al. 2019,
+ * section 3: the rows of the transposed weight). Every process gets the whole sum [S, B, O]. With sequence
+ * parallelism, each process gets its shard [S / t, B, O], and the gradient of the bias is a partial sum.
  */
 export const rowParallelLinear = checkedOperation(
   'rowParallelLinear',
@@ -57,13 +57,16 @@ export const rowParallelLinear = checkedOperation(
 );
 
 export interface RowParallelParametersOptions {
-  /** The parameters are called `name.weight` and `name.bias`. */
+  /** The prefix of the parameters' names, `name.weight` and `name.bias`. */
   readonly name: string;
-  /** The size of the input: groups (heads) of `groupSize` features each; groups are sharded. */
+  /**
+   * The size of the input: `numGroups` groups (heads) with `groupSize` features each; whole groups are
+   * sharded.
+   */
   readonly inputs: { readonly numGroups: number; readonly groupSize: number };
   /** O: the size of the output. */
   readonly outputs: number;
-  /** A word, in the plural, for the groups in error messages: `attention heads`. */
+  /** The plural noun for the groups, for errors: `attention heads`. */
   readonly what: string;
   /** Standard deviation of the initial weight. */
   readonly standardDeviation: number;
@@ -76,7 +79,7 @@ export interface RowParallelParametersOptions {
  * Makes the parameters of `rowParallelLinear`: a weight [O, numGroups * groupSize], sharded by the columns of
  * groups, and a replicated bias [O], initially zero.
  *
- * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the groups cannot be sharded evenly
+ * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the groups cannot be sharded evenly
  */
 export function rowParallelParameters(options: RowParallelParametersOptions): {
   readonly weight: Parameter;
@@ -109,7 +112,7 @@ export function rowParallelParameters(options: RowParallelParametersOptions): {
 }
 
 export interface RowParallelAdapterOptions {
-  /** The parameters are called `name.lora_a.weight` and `name.lora_b.weight`. */
+  /** The prefix of the parameters' names, `name.lora_a.weight` and `name.lora_b.weight`. */
   readonly name: string;
   /** The weight made by `rowParallelParameters`. */
   readonly weight: Parameter;
@@ -119,9 +122,10 @@ export interface RowParallelAdapterOptions {
 }
 
 /**
- * Makes an adapter of a `rowParallelLinear`: A [r, I] is sharded by columns as the weight; B [O, r] is
- * replicated. The sum over ranks that leaves the region contains the term of the adapter; each rank computes
- * the gradient of B from its inputs, a partial sum. Initial values: as `columnParallelAdapter`.
+ * Makes an adapter of a `rowParallelLinear`: A [r, I] is sharded by columns like the weight, and B [O, r] is
+ * replicated. The region's final sum over ranks includes the term of the adapter. Each rank computes the
+ * gradient of B from its own inputs, so this gradient is a partial sum. Initial values are as in
+ * `columnParallelAdapter`.
  */
 export function rowParallelAdapter(options: RowParallelAdapterOptions): LinearAdapter {
   const { name, weight, rank, tensorParallel } = options;

@@ -3,13 +3,13 @@ import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/erro
 import type { Slice } from '@mtl/layout';
 
 /**
- * The sharding of layers over processes. Without it (undefined), or with a group of one process, a layer is
+ * How layers are sharded over processes. Without it (undefined), or with a group of one process, layers are
  * not sharded and nothing is communicated.
  */
 export interface TensorParallel {
   /**
-   * The processes that share a layer: heads, feed-forward features and vocabulary are sharded by position in
-   * this group.
+   * The processes that share a layer: heads, feed-forward features and the vocabulary are sharded in the
+   * order of this group.
    */
   readonly group: ProcessGroup;
   /**
@@ -25,13 +25,13 @@ export function isSharded(tensorParallel: TensorParallel | undefined): tensorPar
 }
 
 /**
- * Returns the slice of this process of `size` items (heads, features, tokens of a vocabulary, positions):
- * equal slices, by position in the group.
+ * Returns this process's slice of `size` items (heads, features, vocabulary entries, positions): equal
+ * slices, in the order of the group.
  *
- * `what`: names the items in the error, in the plural
+ * `what`: the plural noun for the items, for the error
  *
- * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the group's size does not divide `size`; names the
- *   nearest numbers of processes and of items that work
+ * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if `size` is not divisible by the group's size; names
+ *   the nearest valid numbers of processes and of items
  */
 export function sliceOfRank(
   tensorParallel: TensorParallel | undefined,

@@ -15,16 +15,16 @@ export interface VocabularyParallelEmbeddingOptions {
   /** The ids of all tokens [S, B], and this process's rows of the table [V / t, H]. */
   readonly tokens: EmbeddingLookup;
   /**
-   * Replicated tables (positions, token types), each with its ids: [S, B], or under sequence parallelism [S /
-   * t, B] for this process's positions.
+   * Replicated tables (positions, token types), each with its ids: [S, B], or, under sequence parallelism,
+   * the ids of this process's positions, [S / t, B].
    */
   readonly others?: readonly EmbeddingLookup[];
   readonly tensorParallel: TensorParallel | undefined;
 }
 
 /**
- * Sums the selected rows of all tables: [S, B, H], or [S / t, B, H] with sequence parallelism. Each process
- * looks up the tokens whose rows it holds and has zeros for the other tokens, so that the sum over processes
+ * Looks up the rows of all tables and adds them: [S, B, H], or [S / t, B, H] with sequence parallelism. For
+ * the sharded table, each process has zeros for tokens whose rows it does not hold, so the sum over processes
  * is exact.
  *
  * @throws KernelError `MTL_INDEX` for an id that is not a row of the whole table, on all processes that look
@@ -44,12 +44,12 @@ export interface VocabularyParallelCrossEntropyOptions
 }
 
 /**
- * Computes `linearCrossEntropy` over a vocabulary that is sharded by rows of the weight [V / t, H]: the
- * losses [S * B] of all tokens, the same on every process. Logits exist only chunk by chunk and only for this
- * process's columns; three numbers per token are communicated. The input is replicated, or this process's [S
- * / t, B, H] with sequence parallelism; labels and weights are for all tokens.
+ * Computes `linearCrossEntropy` over a vocabulary that is sharded by rows of the weight [V / t, H]. Returns
+ * the losses [S * B] of all tokens, the same on every process. Logits exist only chunk by chunk and only for
+ * this process's columns; three numbers per token are communicated. The input is replicated or, with sequence
+ * parallelism, this process's shard [S / t, B, H]; labels and weights are for all tokens.
  *
- * @throws as `linearCrossEntropy`: on all processes, as all have the labels
+ * @throws the errors of `linearCrossEntropy` on all processes, since all have the labels
  */
 export const vocabularyParallelCrossEntropy = checkedOperation(
   'vocabularyParallelCrossEntropy',
@@ -69,8 +69,8 @@ export const vocabularyParallelCrossEntropy = checkedOperation(
 );
 
 /**
- * Combines the statistics of all processes: the maximum first; then, in one collective, the sums relative to
- * the maximum and the label's logit, which only one process has.
+ * Combines the statistics of all processes with two collectives: first the maximum; then the sums of
+ * exponentials relative to the maximum, together with the label's logit, which only one process has.
  */
 function reduceStatistics(statistics: Tensor, group: ProcessGroup): void {
   const { dtype, device } = statistics;

@@ -1,21 +1,21 @@
 /**
- * The maximum number of layers with separate scalars; in a larger model, this number of layers is chosen,
- * evenly spread.
+ * The maximum number of layers with separate scalars. In a larger model, this number of layers is selected at
+ * even distances.
  */
 const mostLayers = 16;
 
-/** One of the few numbers that summarize a record of type `experts`, for curves. */
+/** One of the few numbers that summarize a record of type `experts`; each becomes a curve. */
 export interface ExpertScalar {
   readonly name: string;
   readonly value: number;
 }
 
 /**
- * Returns the numbers of an `experts` record by name: `experts/max_load` (the load of the busiest expert,
- * relative to an even one), `experts/dropped` (the share of choices that were dropped) and `experts/entropy`
- * (of the router's scores, in nats) over all layers: `max_load` is the largest of the layers, the others are
- * means. The same numbers for layer N are under `experts/layer_N/`, for at most 16 layers, so there are at
- * most 51 numbers. Empty for a record of another form.
+ * Returns the numbers of an `experts` record by name, over all layers: `experts/max_load` (the load of the
+ * busiest expert relative to an even load; the largest value of all layers), `experts/dropped` (the share of
+ * dropped choices; a mean over layers) and `experts/entropy` (the entropy of the router's scores, in nats; a
+ * mean over layers). The same numbers for layer N are named `experts/layer_N/...`, for at most 16 layers, so
+ * there are at most 51 numbers. Empty for a record of another form.
  */
 export function expertScalars(fields: Readonly<Record<string, unknown>>): readonly ExpertScalar[] {
   const { layers, loads, dropped, entropy } = fields;
@@ -58,7 +58,8 @@ const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /**
- * Returns at most `most` of the numbers from 0 to below `size`, evenly spread, with the first and the last.
+ * Returns at most `most` of the integers from 0 to below `size`, at even distances, including the first and
+ * the last.
  */
 const spread = (size: number, most: number): readonly number[] =>
   Array.from({ length: Math.min(size, most) }, (_, index) =>

@@ -16,19 +16,19 @@ import { UnchangedWeights } from './unchanged-weights.js';
 interface EvaluationSettings<Batch> {
   /** Steps between evaluations. */
   readonly interval: number;
-  /** Micro-batches of one data-parallel rank. */
+  /** The number of micro-batches on each data-parallel rank. */
   readonly numMicroBatches: number;
-  /** Returns the evaluation data from the start: every evaluation reads the same samples. */
+  /** Opens the evaluation data at the start, so that every evaluation reads the same samples. */
   readonly open: () => AsyncIterator<Batch>;
-  /** Called on all ranks after each evaluation. Default: no call. */
+  /** Called on all ranks after each evaluation. Default: nothing is called. */
   readonly afterwards?: () => Promise<void>;
 }
 
-/** An evaluation that the caller defines, such as one of predictions. */
+/** An evaluation that the caller implements, such as the accuracy of predictions. */
 interface OwnEvaluation {
   /** Steps between evaluations. */
   readonly interval: number;
-  /** Called on all ranks; the reporters get the returned event. */
+  /** Runs the evaluation; called on all ranks. The reporters get the returned losses. */
   readonly run: () => Promise<EvaluatedLoss>;
 }
 
@@ -38,42 +38,48 @@ export interface RunTrainingOptions<Batch> {
   readonly lossScaler: LossScaler;
   readonly reporters: readonly TrainingReporter[];
   readonly save?: SaveSettings | undefined;
-  /** The checkpoint that the run continues from, if any: a run that has not saved yet rolls back to it. */
+  /**
+   * The checkpoint from which the run was resumed, if any. A roll-back uses it if the run has not saved a
+   * checkpoint yet.
+   */
   readonly resumedFrom?: string | undefined;
   readonly evaluation?: EvaluationSettings<Batch> | OwnEvaluation | undefined;
-  /** The run ends after a step whose number is a multiple of this. */
+  /** The run ends after the first step whose number is a multiple of this value. */
   readonly exitInterval?: number | undefined;
   /**
-   * The run ends after the step in which `performance.now()`, the milliseconds since the process began,
-   * reaches this value on any rank, or after the next step if that has begun (`Trainer.steps`).
+   * A time in milliseconds since the start of the process (`performance.now()`). The run ends after the step
+   * in which any rank reaches it, or one step later if the next step has already begun (`Trainer.steps`).
    */
   readonly deadlineMs?: number | undefined;
   readonly signals?: Pick<StopSignals, 'received'> | undefined;
 }
 
-/** The reasons why a run ends unless an extension of the caller ends it. */
+/** The reasons for the end of a run, unless an extension of the caller ends it. */
 type EndReason = 'done' | 'early-stopping' | 'exit-interval' | 'deadline' | 'data' | NodeJS.Signals;
 
 export interface TrainingResult {
   /**
-   * `done`: the last iteration is reached; `early-stopping`: the validation loss has stopped falling;
-   * `exit-interval`, `deadline` and signals: the run can be resumed; `data`: no data left; or the reason of
-   * another extension that ended the run.
+   * Why the run ended:
+   * - `done`: the last iteration was reached
+   * - `early-stopping`: the validation loss has stopped falling
+   * - `exit-interval`, `deadline` or a signal: the run can be resumed
+   * - `data`: no data was left
+   * - any other text: an extension ended the run for this reason
    */
   readonly reason: EndReason | (string & {});
   readonly checkpointPath: string | undefined;
-  /** True if there were steps and all were skipped: the weights are still the initial ones. */
+  /** True if the run had steps and all were skipped: the weights are still the initial weights. */
   readonly isUnchanged?: true;
 }
 
 /**
- * Trains to the end, with evaluation, checkpoints (also on SIGINT, SIGTERM and SIGHUP, after the running
- * step) and reports. Yields each step after its evaluation, save and reports, and returns how the run ended.
- * The final state is saved, and evaluated if there is evaluation data; a consumer that leaves the loop gets
- * neither. Weights that no step of the run has changed are not saved. Every rank of a training run goes
- * through all steps; a signal to any rank stops all ranks after the same step.
+ * Trains to the end, with evaluation, checkpoints and reports. SIGINT, SIGTERM and SIGHUP end the run after
+ * the running step, with a checkpoint. Yields each step after its evaluation, save and reports, and returns
+ * how the run ended. At the end, the final state is saved, and evaluated if there is evaluation data; neither
+ * happens if the consumer leaves the loop. Weights that no step of the run has changed are not saved. All
+ * ranks run the same steps; a signal to any rank stops all ranks after the same step.
  *
- * @throws TrainingError `MTL_NO_UPDATE` at the end of a run whose steps were all skipped, unless it was
+ * @throws TrainingError `MTL_NO_UPDATE` at the end of a run whose steps were all skipped, unless the run was
  *   interrupted
  */
 export async function* trainingSteps<Batch>(
@@ -93,7 +99,7 @@ export async function* trainingSteps<Batch>(
     extensions.afterEvaluation(await evaluateTraining(options, evaluation));
   };
 
-  /** Runs a task outside of the steps. */
+  /** Runs a task between steps, while the extensions are paused. */
   const aside = async (task: () => Promise<void>): Promise<void> => {
     extensions.pause();
     await task();
@@ -103,10 +109,10 @@ export async function* trainingSteps<Batch>(
   let isLeft = true;
   try {
     extensions.resume();
-    // the run may have been over when the loaded checkpoint was saved
+    // an extension (such as early stopping) may have ended the run before the loaded checkpoint was saved
     ending = extensions.endsRun;
     const steps = trainer.steps({
-      // evaluations, saves and the end of a run need the weights after exactly these steps
+      // evaluations, saves and the end of a run need the weights as they are after this step
       waitsAfter: (iteration) =>
         [evaluation?.interval, save?.interval, exitInterval].some((interval) =>
           isMultiple(iteration, interval),
@@ -117,7 +123,7 @@ export async function* trainingSteps<Batch>(
         agreed: async (numRanks) => {
           const { stop, isWritten } = agreedRest(numRanks);
           if (isWritten) await saves?.finish();
-          // a step may be running that ends before the stop
+          // the step that is now running still ends before the run stops
           ending ??= stop;
         },
       },
@@ -141,13 +147,13 @@ export async function* trainingSteps<Batch>(
     isLeft = false;
   } catch (error) {
     isLeft = false;
-    // if all ranks throw the same error, or this rank runs alone, the checkpoint in progress can still be
-    // saved
+    // If all ranks throw the same error, or this rank runs alone, the checkpoint in progress can still be
+    // saved.
     const isEverywhere = options.optimizer.groups.world === undefined || error instanceof TrainingError;
     if (isEverywhere) await saves?.finishAfterError();
     throw error;
   } finally {
-    // the consumer left the loop, on all ranks
+    // all consumers have left the loop, so the checkpoint in progress can still be saved on all ranks
     if (isLeft) await saves?.finishAfterError();
   }
   report(options, extensions.end(trainer.progress.iteration));
@@ -158,12 +164,12 @@ export async function* trainingSteps<Batch>(
   return { reason: ending ?? (isDone ? 'done' : 'data'), checkpointPath: saves?.newestPath };
 }
 
-/** Goes through all steps of `trainingSteps`, and returns how the run ended. */
+/** Runs all steps of `trainingSteps`, and returns how the run ended. */
 export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Promise<TrainingResult> {
   return await finishSteps(trainingSteps(options));
 }
 
-/** Goes through the remaining steps, and returns their final value. */
+/** Runs the remaining steps, and returns their final value. */
 export async function finishSteps<End>(steps: AsyncIterator<StepMetrics, End>): Promise<End> {
   for (;;) {
     const next = await steps.next();
@@ -171,7 +177,10 @@ export async function finishSteps<End>(steps: AsyncIterator<StepMetrics, End>): 
   }
 }
 
-/** Ends a run without changed weights and saves nothing: an interrupted run returns, any other run fails. */
+/**
+ * Ends a run whose weights have not changed, without saving: returns if the run was interrupted, otherwise
+ * throws the error.
+ */
 function endUnchanged<Batch>(
   { reporters, trainer }: RunTrainingOptions<Batch>,
   { error, ending }: { readonly error: TrainingError; readonly ending: TrainingResult['reason'] | undefined },
@@ -219,8 +228,9 @@ function report<Batch>(
 const stopReasons = [...stopSignalNames, 'deadline'] as const;
 
 /**
- * Returns this rank's numbers for the agreement between steps: whether it still writes a checkpoint, and for
- * each of `stopReasons` whether it asks the run to stop. A run does one step at least.
+ * Returns the numbers that this rank contributes to the agreement before a step: 1 if it is still writing a
+ * checkpoint, and for each of `stopReasons`, 1 if it asks the run to stop. A run always does at least one
+ * step.
  */
 function listAgreedNumbers<Batch>(
   { signals, deadlineMs = Number.POSITIVE_INFINITY }: RunTrainingOptions<Batch>,
@@ -233,12 +243,12 @@ function listAgreedNumbers<Batch>(
 }
 
 /**
- * Returns the common decision of all ranks. Each argument is the number of ranks whose `listAgreedNumbers`
- * has a 1 at its position.
+ * Returns the common decision of all ranks from the sums of their `listAgreedNumbers`: each argument is the
+ * number of ranks that have a 1 at this position.
  */
 function agreedRest([numWriting, ...numAsking]: readonly number[]): {
   readonly stop: (typeof stopReasons)[number] | undefined;
-  /** True if all have written their part of the checkpoint that is being saved. */
+  /** True if all ranks have written their part of the checkpoint that is being saved. */
   readonly isWritten: boolean;
 } {
   return { stop: stopReasons.find((_, index) => numAsking[index]! > 0), isWritten: numWriting === 0 };

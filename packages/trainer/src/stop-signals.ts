@@ -2,19 +2,19 @@ import { constants } from 'node:os';
 import { TrainingError } from '@mtl/errors';
 
 /**
- * Signals that ask for an orderly stop; they come from a terminal, a launcher or scheduler, or a lost
- * connection.
+ * Signals that ask for an orderly end of the run; they come from a terminal, launcher or scheduler, or from a
+ * lost connection.
  */
 export const stopSignalNames = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 const streams = [process.stdout, process.stderr];
 
-/** The signal that a run in this process has received, or that another rank of the run has received. */
+/** The signal that ended a run in this process; another rank of the run may have received it. */
 let signalOfProcess: NodeJS.Signals | undefined;
 
 /**
- * Returns the signal that ended a training run in this process or arrived while one was ending; undefined if
- * there was none. After such a signal, `refuseAfterStopSignal` throws.
+ * Returns the signal that ended a training run in this process, or that arrived while a run was ending;
+ * undefined if there was none. After such a signal, `refuseAfterStopSignal` throws.
  */
 export const stopSignal = (): NodeJS.Signals | undefined => signalOfProcess;
 
@@ -23,16 +23,19 @@ export function forgetStopSignal(): void {
   signalOfProcess = undefined;
 }
 
-/** Records the signal that ended a run on all ranks, received by any rank. Other reasons are ignored. */
+/**
+ * Records the signal that ended a run on all ranks, whichever rank received it. Reasons that are not signals
+ * are ignored.
+ */
 export function rememberStopSignal(reason: string): void {
   signalOfProcess ??= stopSignalNames.find((name) => name === reason);
 }
 
 /**
- * Refuses to start a training run after a signal has ended one. The signal asks the process to end, and a
- * program that trains several runs in a loop would otherwise start the next run.
+ * Refuses to start a training run after a signal has ended one. The signal asks the process to end; without
+ * this check, a program that trains several runs in a loop would start the next run.
  *
- * @throws TrainingError MTL_STOP_SIGNAL
+ * @throws TrainingError `MTL_STOP_SIGNAL`
  */
 export function refuseAfterStopSignal(): void {
   if (signalOfProcess === undefined) return;
@@ -45,13 +48,14 @@ export function refuseAfterStopSignal(): void {
 }
 
 /**
- * Watches for SIGINT, SIGTERM and SIGHUP: the first asks for an orderly stop, a second ends the process at
- * once. A closed terminal counts as one SIGHUP, however many it sends. So does a reader of the output that
- * ends (`| head`), or a full disk under the output: output that can no longer be written is dropped. The
- * process keeps the signal (`stopSignal`).
+ * Watches for SIGINT, SIGTERM and SIGHUP. The first signal asks for an orderly end of the run; a second one
+ * ends the process at once. The process remembers the signal (`stopSignal`).
+ *
+ * A closed terminal counts as one SIGHUP, however many signals it sends. Output that can no longer be written
+ * also counts as a SIGHUP, and is dropped: the reader has ended (`| head`), or the disk is full.
  */
 export class StopSignals {
-  /** The open instances: a process listens once for all instances. */
+  /** All open instances; the process has one listener per signal, which informs all instances. */
   static readonly #open = new Set<StopSignals>();
   static readonly #handlers = new Map(
     stopSignalNames.map((signal) => [
@@ -69,7 +73,8 @@ export class StopSignals {
     if (StopSignals.#open.size > 1) return;
     for (const [signal, handler] of StopSignals.#handlers) process.on(signal, handler);
     for (const stream of streams) {
-      // every thread of a process listens to the stream of its output: many listeners are no leak
+      // raises the limit for this listener only: every thread listens to the output stream, so many listeners
+      // are not a leak
       const most = stream.getMaxListeners();
       stream.setMaxListeners(0).on('error', StopSignals.#onLostOutput).setMaxListeners(most);
     }
@@ -90,16 +95,17 @@ export class StopSignals {
     this.close();
   }
 
-  // the error may come before the signal
+  // the error of a lost terminal may come before its signal
   static readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
-    // a terminal or a reader may go away, but a log that could not be written is a failure
+    // EIO and EPIPE mean that the terminal or reader is gone, which is normal; other errors mean that the log
+    // is incomplete, which is a failure
     if (error.code !== 'EIO' && error.code !== 'EPIPE') process.exitCode = 1;
     for (const each of [...StopSignals.#open]) each.#receive('SIGHUP');
   };
 
   #receive(signal: (typeof stopSignalNames)[number]): void {
     if (this.#received !== undefined) {
-      // 128 plus the signal's number: the exit status that shells expect
+      // shells expect the exit status 128 plus the signal's number
       if (signal !== 'SIGHUP') process.exit(128 + constants.signals[signal]);
       return;
     }

@@ -2,16 +2,19 @@ import { Tape, type Variable } from '@mtl/autograd';
 import type { Tensor } from '@mtl/kernels';
 import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
 
-/** The losses of a micro-batch on its tape, such as one for each token. */
+/** The losses of a micro-batch on its tape, for example one for each token. */
 interface TapeLosses {
   readonly losses: Variable;
-  /** float32, the same number of elements: the factor of each loss in the total and in the gradient. */
+  /**
+   * float32, with the same number of elements as `losses`: the factor of each loss in the total and in the
+   * gradient.
+   */
   readonly weights: Variable;
 }
 
 /**
- * Computes the losses of a micro-batch on `tape`. `lossFactor` is the factor of a loss in the total of the
- * global batch: the weight of each loss that counts.
+ * Computes the losses of a micro-batch on `tape`. `lossFactor` is the weight for each loss that counts: the
+ * factor of the loss in the total of the global batch.
  */
 type TapeForward<Batch> = (
   tape: Tape,
@@ -29,9 +32,9 @@ export class TapeStage<Batch> implements Stage<Batch> {
   readonly isLast = true;
   readonly #forward: TapeForward<Batch>;
   readonly #lossName: string;
-  /** Tapes of micro-batches whose backward is not finished. */
+  /** The tapes of micro-batches whose backward has not finished. */
   readonly #tapes = new Map<number, Tape>();
-  /** Losses that have not been taken. */
+  /** The losses that `takeLosses` has not returned yet. */
   readonly #losses = new Map<number, TapeLosses>();
 
   constructor(forward: TapeForward<Batch>, { lossName = 'lm_loss' }: TapeStageOptions = {}) {
@@ -80,7 +83,7 @@ export class TapeStage<Batch> implements Stage<Batch> {
     const { losses, weights } = this.#losses.get(microBatch)!;
     const flat = ({ tensor }: Variable): Tensor => tensor.view({ shape: [tensor.size] });
     const views = { losses: flat(losses), weights: flat(weights) };
-    this.#releaseLosses(microBatch); // the views keep the memory
+    this.#releaseLosses(microBatch); // the returned views keep the memory alive
     const dispose = (): void => {
       for (const view of Object.values(views)) view.dispose();
     };
@@ -97,7 +100,7 @@ export class TapeStage<Batch> implements Stage<Batch> {
   }
 
   #run(tape: Tape, { microBatch, batch, lossFactors }: StageForward<Batch>): void {
-    // the trainer refuses and names a loss that the run does not have
+    // NaN is never used: the trainer refuses a loss that is not in its options, and names it
     const lossFactor = lossFactors[this.#lossName] ?? Number.NaN;
     const [losses, weights] = tape.scope(() => {
       const made = this.#forward(tape, { batch, lossFactor });

@@ -6,7 +6,7 @@ import type { TrainerExtension } from './extensions/trainer-extension.js';
 import type { StepMetrics, TrainingProgress } from './metrics/training-reports.js';
 import type { LossKind } from './steps/loss-kinds.js';
 
-/** The learning rate of a step, from the progress of training. */
+/** Returns the learning rate of the next step, from the progress of training. */
 export type LearningRate = (position: {
   readonly numUpdates: number;
   readonly consumedSamples: number;
@@ -18,8 +18,8 @@ export interface TrainerOptions<Batch> {
   /** The optimizer; its groups are the groups of the training run. */
   readonly optimizer: ModelOptimizer;
   /**
-   * The rate of the next step, from the updates applied (skipped steps do not count) and the samples
-   * consumed; or one rate for all steps.
+   * The learning rate of the next step, computed from the number of applied updates (without skipped steps)
+   * and of consumed samples; or one constant rate.
    */
   readonly learningRate: number | LearningRate;
   /**
@@ -29,42 +29,38 @@ export interface TrainerOptions<Batch> {
   readonly decoupledLearningRate?: LearningRate | undefined;
   /** The loss scaler. Default: losses are not scaled. */
   readonly lossScaler?: LossScaler;
-  /**
-   * The division of a batch into micro-batches. Default: one micro-batch of one sample for each share of a
-   * batch.
-   */
+  /** The number of micro-batches of a step. Default: one micro-batch of one sample per data-parallel rank. */
   readonly microBatches?: NumMicroBatches;
   /** The device of the model. Default: cpu. */
   readonly device?: Device;
   /**
-   * The micro-batches of this rank's share, in order, from the first sample not yet consumed. All stages of a
-   * pipeline must get the same number.
+   * The micro-batches of this rank in order, from the first sample not yet consumed. All stages of a pipeline
+   * must get the same number of micro-batches.
    */
   readonly batches: AsyncIterator<Batch>;
-  /** The losses whose sum is the total: every loss that a stage computes, by its name. */
-  readonly losses: readonly LossKind<Batch>[];
   /**
-   * Names of losses that stages of absent ranks compute, in a dry run of one rank. Default: none; each loss
-   * is computed by a rank of the groups.
+   * The losses whose weighted sum is the total: every loss that a stage computes must be listed by its name.
    */
+  readonly losses: readonly LossKind<Batch>[];
+  /** Names of losses that stages of absent ranks compute, in a dry run of one rank. Default: none. */
   readonly lossesOfAbsentRanks?: readonly string[];
-  /** Tokens of one sample, for metrics. Default 1. */
+  /** The number of tokens per sample, for metrics. Default 1. */
   readonly sequenceLength?: number;
-  /** Model FLOPs of one sample, forward and backward, for metrics. Default 0: the rate is unknown. */
+  /** The model FLOPs per sample, forward and backward, for metrics. Default 0: the FLOP rate is not known. */
   readonly flopsPerSample?: number;
   readonly trainIterations: number;
-  /** Steps whose samples are consumed without being trained on. Default: none. */
+  /** The iterations whose samples are consumed without being trained on. Default: none. */
   readonly iterationsToSkip?: ReadonlySet<number> | undefined;
   /**
-   * The extensions of the loop, such as guards, watches, recorders and extensions of the caller. Default:
+   * The extensions of the loop, such as guards and recorders, in the order in which they are called. Default:
    * none.
    */
   readonly extensions?: readonly TrainerExtension[];
-  /** The progress to continue from. Default: the start. */
+  /** The progress from which training continues. Default: the start of training. */
   readonly progress?: TrainingProgress;
 }
 
-/** Choices of a caller about the steps of a trainer. They must be equal on all ranks. */
+/** The caller's choices about the steps of a trainer. They must be equal on all ranks. */
 export interface StepsOptions {
   /**
    * Tells whether a step must end, with its metrics yielded, before the next one begins. This is needed if
@@ -72,21 +68,26 @@ export interface StepsOptions {
    * configuration and step number. Default: always.
    */
   readonly waitsAfter?: (iteration: number) => boolean;
-  /** Asked before each step whether to start no further step. A step that has begun ends, and is yielded. */
+  /**
+   * Called before each step; returns true to begin no further step. A step that has begun is finished and
+   * yielded.
+   */
   readonly isOver?: () => boolean;
-  /** Further numbers that the ranks share before each step. `isOver` is asked after it. Default: none. */
+  /** Numbers that the ranks share before each step; `isOver` is called afterwards. Default: none. */
   readonly agreement?: StepAgreement;
 }
 
-/** Numbers that ranks share before a step, in the collective that the step needs anyway. */
+/**
+ * Numbers that ranks share before a step. They are added to a collective that every step needs in any case.
+ */
 export interface StepAgreement {
-  /** Returns the numbers of this rank; all ranks must return the same number of values. */
+  /** Returns the numbers of this rank. All ranks must return equally many. */
   own(): readonly number[];
   /** Receives the sums over all ranks, on every rank; awaited before the step begins. */
   agreed(sums: readonly number[]): Promise<void>;
 }
 
-/** Options in which every option with a default is present. */
+/** The trainer's options after defaults have been filled in. */
 export interface CompleteTrainerOptions<Batch>
   extends Omit<TrainerOptions<Batch>, keyof Defaults>,
     Readonly<Defaults> {}
@@ -121,7 +122,7 @@ export function completeTrainerOptions<Batch>(options: TrainerOptions<Batch>): C
 /** The learning rates of a step. */
 export type StepRates = Pick<StepMetrics, 'learningRate' | 'decoupledLearningRate'>;
 
-/** Returns the learning rates of the step that follows this number of samples. */
+/** Returns the learning rates of the step that begins after this number of consumed samples. */
 export function stepRates<Batch>(
   options: Pick<CompleteTrainerOptions<Batch>, 'optimizer' | 'learningRate' | 'decoupledLearningRate'>,
   consumedSamples: number,

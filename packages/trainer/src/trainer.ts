@@ -27,13 +27,13 @@ import {
 /** The losses of an evaluation. */
 export type EvaluatedLoss = Omit<ValidationLoss, 'iteration'>;
 
-/** Choices about the start of the next step, see `StepsOptions`. */
+/** Choices about the start of the next step; see also `StepsOptions`. */
 interface StartOptions extends Required<Pick<StepsOptions, 'isOver' | 'agreement'>> {
-  /** True if the results of the step are read when the next step is enqueued. */
+  /** True if the results of the step are read only after the next step has been enqueued. */
   readonly isLate: boolean;
 }
 
-/** A step whose results the caller does not know yet. */
+/** A step that has begun; the caller does not know its results yet. */
 interface StartedStep {
   /** The step itself, if its results are read late. */
   readonly late?: LateStep;
@@ -41,10 +41,10 @@ interface StartedStep {
   finish(): StepMetrics;
 }
 
-/** The agreement of steps that share no further numbers. */
+/** The agreement for steps without further numbers. */
 const nothingElse: StepAgreement = { own: () => [], agreed: async () => {} };
 
-/** Takes the next `count` values of an iterator, fewer at its end. */
+/** Takes the next `count` values of an iterator; fewer if the iterator ends. */
 async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<Value[]> {
   const taken: Value[] = [];
   while (taken.length < count) {
@@ -56,10 +56,10 @@ async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<V
 }
 
 /**
- * The training loop: `for await (const step of trainer)` runs one optimizer step per turn. The trainer knows
- * pipelines and batches, not models: the caller defines the batch, the losses, and the units that count in
- * each loss. Every rank of a training run has a trainer with its own micro-batches. Metrics cover the global
- * batch, and are equal on all ranks except for times.
+ * The training loop: each turn of `for await (const step of trainer)` runs one optimizer step. The trainer
+ * knows pipelines and batches, not models: the caller defines the batch, the losses, and the units that count
+ * in each loss. Every rank of a training run has a trainer with its own micro-batches. Metrics cover the
+ * global batch, and are equal on all ranks except for times.
  */
 export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   /** The ranks of the training run. */
@@ -70,15 +70,15 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   readonly #passes: StepPasses<Batch>;
   /** Progress after the last step whose results are known. */
   #progress: TrainingProgress;
-  /** Progress after the last step that has begun. */
+  /** Progress after the last step that has begun, whether or not its results are known. */
   #started: TrainingProgress;
   /** A step whose results are not known yet. */
   #underWay: StartedStep | undefined;
   #dataWaitMs = 0;
 
   /**
-   * @throws UsageError `MTL_LOSS_KINDS` for no losses, several of one name, or a weight that is 0 or not
-   *   finite; `MTL_EXTENSION` for extensions of one name
+   * @throws UsageError `MTL_LOSS_KINDS` for an empty list of losses, two losses with the same name, or a
+   *   weight that is 0 or not finite; `MTL_EXTENSION` for two extensions with the same name
    */
   constructor(given: TrainerOptions<Batch>) {
     const options = completeTrainerOptions(given);
@@ -97,8 +97,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * True if a step has begun whose results are not known: weights and optimizer are ahead of `progress`, and
-   * must not be saved or evaluated. Stays true if an error ended the steps, or a consumer left the loop.
+   * True if a step has begun and its results are not known: weights and optimizer are then ahead of
+   * `progress` and must not be saved or evaluated. It stays true after an error in the loop, or after the
+   * consumer has left the loop.
    */
   get isStepUnderWay(): boolean {
     return this.#underWay !== undefined;
@@ -109,29 +110,29 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return this.#progress.iteration >= this.#options.trainIterations;
   }
 
-  /** Milliseconds that steps have spent waiting for data. */
+  /** The time that all steps so far have waited for data, in milliseconds. */
   get dataWaitMs(): number {
     return this.#dataWaitMs;
   }
 
   /**
-   * Runs steps until the last iteration, or until the consumer leaves the loop. Each step is over when it is
-   * yielded, and the next one has not begun.
+   * Runs steps until the last iteration, or until the consumer leaves the loop. Each step has ended when it
+   * is yielded, and the next step has not begun.
    */
   [Symbol.asyncIterator](): AsyncGenerator<StepMetrics, void, undefined> {
     return this.steps();
   }
 
   /**
-   * Runs steps until the last iteration. On a device that works while the host continues (`supportsMarks`),
-   * the metrics of a step may be yielded after the next step is enqueued, so that the device always has work.
+   * Runs steps until the last iteration. If the device works while the host continues (`supportsMarks`), the
+   * metrics of a step may be yielded after the next step has been enqueued, so that the device is never idle.
    *
    * A step ends before the next one begins if `waitsAfter` returns true for it, and after the last step. All
-   * steps do so if the loss scale is dynamic, or if an extension decides about updates, looks at gradients or
-   * waits for steps. A consumer that leaves the loop in another way than by `isOver` loses the results of the
-   * running step.
+   * steps do so if the loss scale is dynamic, or if an extension decides about updates, reads gradients or
+   * waits for steps. A consumer must end the loop through `isOver`; leaving it in another way loses the
+   * results of the running step.
    *
-   * @throws UsageError `MTL_STEP_UNDER_WAY` if the consumer left an earlier loop in this way
+   * @throws UsageError `MTL_STEP_UNDER_WAY` if the consumer has left an earlier loop without `isOver`
    */
   async *steps(options: StepsOptions = {}): AsyncGenerator<StepMetrics, void, undefined> {
     const { waitsAfter = () => true, isOver = () => false, agreement = nothingElse } = options;
@@ -148,7 +149,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
         const { iteration } = this.#started;
         const waits = started.late === undefined || iteration === trainIterations || waitsAfter(iteration);
         if (waits) yield this.#finishUnderWay();
-        // signals, timers and writers get their turn between steps
+        // lets signals, timers and writers run between steps
         await new Promise((resolve) => setImmediate(resolve));
       }
       if (this.#underWay !== undefined) yield this.#finishUnderWay();
@@ -158,14 +159,14 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * Returns mean losses over the next micro-batches of an iterator, without touching parameters. Each
+   * Returns mean losses over the next micro-batches of an iterator, without changing parameters. Each
    * data-parallel rank evaluates its own micro-batches; all ranks must pass the same number.
    */
   async evaluate(batches: AsyncIterator<Batch>, numMicroBatches: number): Promise<EvaluatedLoss> {
     refuseStepUnderWay('an evaluation', this);
     const { pipeline, losses, microBatches } = this.#options;
-    // the number of micro-batches of a step after ramp-up: schedules accept it, and evaluations are a
-    // multiple
+    // The number of micro-batches of a step after batch-size ramp-up. Schedules accept this number, and the
+    // micro-batches of an evaluation are a multiple of it.
     const most = microBatches.countsOfMicroBatches().at(-1)!;
     const sums: number[][] = losses.map(() => []);
     const counts = losses.map(() => 0);
@@ -197,7 +198,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return { ...reportedLosses(losses, means), ...tokenLosses(losses) };
   }
 
-  /** Returns this rank's part of the counts of each kind of loss in micro-batches. */
+  /** Returns what this rank adds to the counts of each kind of loss in the micro-batches. */
   #countLosses(batches: readonly Batch[]): readonly number[] {
     const { losses, pipeline } = this.#options;
     return ownCounts(batches, { losses, ranks: this.ranks, isLastStage: pipeline.isLast });
@@ -210,8 +211,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * Begins the next step; returns undefined at the end of the data. If this fails on all ranks alike, the
-   * running step is still finished and yielded.
+   * Begins the next step; returns undefined at the end of the data. If this fails in the same way on all
+   * ranks, the running step is still finished and yielded.
    */
   async *#startNext(how: StartOptions): AsyncGenerator<StepMetrics, StartedStep | undefined, undefined> {
     const { device, optimizer } = this.#options;
@@ -245,7 +246,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     ]);
     const numKinds = this.#options.losses.length;
     await agreement.agreed(agreed.slice(numKinds));
-    // if one rank has no data left, no rank can continue
+    // if one rank has no data left, all ranks end
     if (batches === undefined || numWithoutData! > 0 || isOver()) return undefined;
     const step: RunningStep<Batch> = {
       startMs,
@@ -263,7 +264,10 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return started;
   }
 
-  /** Runs the passes, and the update unless an extension refuses it. Results are read at once, or late. */
+  /**
+   * Enqueues the passes, and the update unless an extension refuses it. With `isLate` the results are read
+   * later, otherwise at once.
+   */
   async #enqueue(step: RunningStep<Batch>, { isLate }: { readonly isLate: boolean }): Promise<StartedStep> {
     const { iteration, startMs } = step;
     if (this.#options.iterationsToSkip?.has(iteration) === true) {
@@ -316,7 +320,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     }
   }
 
-  /** Returns the metrics with the events of the step, after telling extensions that it is over. */
+  /** Informs the extensions that the step is over; returns the metrics with all events of the step. */
   #told(metrics: StepMetrics, judged: readonly TrainingEvent[] = []): StepMetrics {
     const events = [...judged, ...this.extensions.afterStep(metrics)];
     return events.length === 0 ? metrics : { ...metrics, events };
@@ -331,7 +335,10 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     };
   }
 
-  /** Returns the metrics of a step that was left out: it has no loss, no learning rate and no gradients. */
+  /**
+   * Returns the metrics of a step whose samples are consumed without being trained on: it has no loss, no
+   * gradients, and a learning rate of 0.
+   */
   #leftOut(step: RunningStep<Batch>, stepMs: number): StepMetrics {
     const { losses, device } = this.#options;
     const { globalBatchSize, lossScale, rates } = step;
@@ -366,7 +373,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     { iteration, rates: { learningRate } }: RunningStep<Batch>,
     { loss, gradientNorm }: Pick<StepOutcome, 'loss' | 'gradientNorm'>,
   ): TrainingError {
-    // a running step may have changed the parameters since
+    // a step that is still running may have changed the parameters
     const parameters =
       this.#underWay === undefined ? 'the parameters were left as they were' : 'it changed no parameter';
     return new TrainingError(

@@ -15,19 +15,19 @@ export interface SaveSettings {
   readonly directory: string;
   /** Steps between checkpoints; undefined: save only at the end. */
   readonly interval: number | undefined;
-  /** The number of checkpoints of the same `run` that are kept; undefined: all. */
+  /** The number of checkpoints with the same `run` that are kept; undefined: all are kept. */
   readonly keepLast: number | undefined;
   /**
-   * The directory, or a parent, owned by this run; given on rank 0. Without `owned` and `run`, checkpoints
-   * that name no run count as checkpoints of this run.
+   * The directory that this run owns, or a parent of it; only on rank 0. Without `owned` and `run`,
+   * checkpoints that name no run count as checkpoints of this run.
    */
   readonly owned?: OwnedDirectory | undefined;
   /**
-   * The run name in checkpoints, on rank 0; a resumed run keeps the name in the loaded checkpoint. Default:
-   * the owner's job.
+   * The name of the run in checkpoints; only on rank 0. A resumed run keeps the name in the loaded
+   * checkpoint. Default: the job name of the directory's owner.
    */
   readonly run?: string | undefined;
-  /** Path of the checkpoint that training continues from; it is never deleted. */
+  /** The path of the checkpoint from which training continues; this checkpoint is never deleted. */
   readonly loadedFrom?: string | undefined;
   /**
    * True to continue training while a checkpoint is written from a copy in host memory. Default: wait for the
@@ -36,8 +36,8 @@ export interface SaveSettings {
   readonly inBackground?: boolean;
   readonly configuration: JsonObject;
   /**
-   * Called on rank 0 before each save, when the directory exists. Restores files next to the checkpoints,
-   * such as the tokenizer, if the directory was deleted during the run.
+   * Called on rank 0 before each save, when the directory exists. It restores files next to the checkpoints,
+   * such as the tokenizer, in case the directory was deleted during the run.
    */
   readonly prepareDirectory?: (() => Promise<void>) | undefined;
 }
@@ -52,13 +52,13 @@ interface TrainingSavesOptions {
 }
 
 /**
- * The checkpoints of a training run. All ranks call the methods alike, between steps. At most one checkpoint
- * is written in the background at a time.
+ * Saves the checkpoints of a training run. All ranks must call the same methods, between steps. At most one
+ * checkpoint at a time is written in the background.
  */
 export class TrainingSaves {
   readonly #options: TrainingSavesOptions;
   readonly #background: BackgroundSaver | undefined;
-  /** The iteration of the newest checkpoint, also while it is being written. */
+  /** The iteration of the newest checkpoint, which may still be being written. */
   #iteration: number | undefined;
   #newestPath: string | undefined;
 
@@ -72,12 +72,15 @@ export class TrainingSaves {
     return this.#newestPath;
   }
 
-  /** True if this rank still writes its part of a checkpoint. */
+  /** True if this rank is still writing its part of a checkpoint. */
   get isWriting(): boolean {
     return this.#background?.isWritten === false;
   }
 
-  /** Saves, or starts to save in the background; waits for the previous checkpoint first. */
+  /**
+   * Saves a checkpoint at once, or starts to save it in the background. Waits first until the previous
+   * checkpoint is published.
+   */
   async atInterval(): Promise<void> {
     if (this.#background === undefined) return await this.atEnd();
     await this.finish();
@@ -85,13 +88,19 @@ export class TrainingSaves {
     this.#iteration = this.#options.trainer.progress.iteration;
   }
 
-  /** Publishes the checkpoint that is being saved, if any; waits until it is written. */
+  /**
+   * Waits until the checkpoint that is being saved is written, and publishes it; does nothing without such a
+   * checkpoint.
+   */
   async finish(): Promise<void> {
     if (this.#background?.isSaving !== true) return;
     this.#saved(await this.#background.finish());
   }
 
-  /** Finishes after an error that ends the training run: an error of the save must not hide it. */
+  /**
+   * Like `finish`, after an error that ends the training run: an error of the save is not thrown, since it
+   * would hide the first error.
+   */
   async finishAfterError(): Promise<void> {
     try {
       await this.finish();
@@ -101,7 +110,7 @@ export class TrainingSaves {
     }
   }
 
-  /** Saves the current step, unless it is already saved. */
+  /** Saves the current step, unless its checkpoint exists. */
   async atEnd(): Promise<void> {
     await this.finish();
     const { iteration } = this.#options.trainer.progress;

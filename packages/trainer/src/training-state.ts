@@ -38,12 +38,18 @@ export function readParameterName(name: string): string {
   return isOptimizerTensor(name) ? name.slice(name.indexOf('.', optimizerPrefix.length) + 1) : name;
 }
 
-/** Values of a parameter on this rank, in [start, end) of the store. */
+/**
+ * The values of a parameter that this rank holds, as the range [start, end) of the parameter's elements in
+ * the store.
+ */
 interface HeldRange extends FlatRange {
   readonly values: KeptValues;
 }
 
-/** Number of elements that are converted at a time: more would show in the peak memory of a run. */
+/**
+ * The number of elements that are converted at a time. A larger number would increase the peak memory of a
+ * run.
+ */
 const elementsAtATime = 2 ** 20;
 
 /** The values of a tensor, which `view` returns and the caller disposes of; its dtype is a floating one. */
@@ -81,7 +87,7 @@ interface ValuesOfBox {
 type BoxOfTensor = Pick<LogicalTensor, 'name' | 'slices' | 'replica' | 'globalShape'> &
   Partial<Pick<LogicalTensor, 'limit'>>;
 
-/** Returns the tensor of a checkpoint that is a box of a parameter with contiguous values. */
+/** Returns a checkpoint tensor for a box (rectangular slice) of a parameter whose values are contiguous. */
 function logicalTensor(box: BoxOfTensor & ValuesOfBox): LogicalTensor {
   const { values, start, size, device, ...described } = box;
   const view = (): Tensor | undefined => {
@@ -149,16 +155,16 @@ function convertedValues({
 }
 
 /**
- * Returns the values on this rank for a store's parameters. A parameter that the rank holds whole (or its
- * whole tensor-parallel slice) is one box; a parameter that is divided over ranks of the store is a few
- * boxes.
+ * Returns checkpoint tensors for the values on this rank of a store's parameters. If the rank holds all of a
+ * parameter, or all of its tensor-parallel slice, there is one box; if the parameter is divided over the
+ * ranks of the store, there are a few boxes.
  */
 function heldTensors(
   store: ParameterStore,
   options: {
     readonly groups: ParallelGroups;
     readonly prefix: string;
-    /** Returns undefined for a parameter without such values. */
+    /** Returns the ranges of a parameter on this rank; undefined if the parameter has no such values. */
     readonly listParts: (range: ParameterRange) => readonly HeldRange[] | undefined;
     readonly limit?: ValueLimit;
   },
@@ -185,7 +191,7 @@ function heldTensors(
       ),
     );
     if (boxes.length > 0) return boxes;
-    // other ranks hold it: an empty box declares it
+    // other ranks hold the values: an empty box declares the parameter
     const none = all.map(({ start }) => ({ start, end: start }));
     const values = valuesIn(() => Tensor.empty({ shape: [0], dtype: 'float32', device: store.device }));
     return [logicalTensor({ ...box, slices: none, values, start: 0, size: 0 })];
@@ -193,8 +199,8 @@ function heldTensors(
 }
 
 /**
- * Magnitude above which a weight is as useless as infinity: the model's copy is infinite in float16, its
- * square is infinite in float32 and bfloat16, so that no forward pass computes a finite loss.
+ * The magnitude from which a weight is unusable. In float16 the model's copy of the weight becomes infinite;
+ * in float32 and bfloat16 the square of the weight does. No forward pass then computes a finite loss.
  */
 function weightLimit({ dtype }: ParameterStore): ValueLimit {
   return dtype === 'float16'
@@ -203,8 +209,8 @@ function weightLimit({ dtype }: ParameterStore): ValueLimit {
 }
 
 /**
- * Returns master weights under their logical names: the parts on this rank. Frozen parameters have no master
- * weights; for them it returns the model's values in float32, which are the same after a round trip.
+ * Returns this rank's parts of the master weights, under their logical names. Frozen parameters have no
+ * master weights: the model's own values are returned in float32, which represents them exactly.
  */
 export function weightTensors({ stores, groups }: ModelOptimizer): LogicalTensor[] {
   const ofStores = stores.map((store) => ({ store, groups, limit: weightLimit(store) }));
@@ -220,8 +226,8 @@ export function weightTensors({ stores, groups }: ModelOptimizer): LogicalTensor
 }
 
 /**
- * Returns reduced main gradients as `gradient.NAME`: the parts on this rank, between `reduceGradients` and
- * `step`.
+ * Returns this rank's parts of the reduced main gradients, as `gradient.NAME`. Call it between
+ * `reduceGradients` and `step`.
  */
 export function gradientTensors({ stores, groups }: ModelOptimizer): LogicalTensor[] {
   return stores.flatMap((store) =>
@@ -238,10 +244,11 @@ export function gradientTensors({ stores, groups }: ModelOptimizer): LogicalTens
 }
 
 /**
- * Returns the states of the optimizer as `optimizer.STATE.NAME` (AdamW: `exp_avg` and `exp_avg_sq`, Muon:
- * `momentum_buffer`): the parts on this rank. States follow each other, each in the order of the parameters,
- * independent of the rule that keeps it: a resumed run may have more rules than the previous run, and writes
- * the same bytes. The states of parameters, such as matmul precision states, come last, under similar names.
+ * Returns this rank's parts of the optimizer states, as `optimizer.STATE.NAME` (AdamW: `exp_avg` and
+ * `exp_avg_sq`, Muon: `momentum_buffer`). They are sorted by state, then by the order of the parameters. The
+ * order does not depend on which optimizer rule owns a state: a resumed run may have more rules than the
+ * previous run and still writes the same bytes. The states of parameters, such as matmul precision states,
+ * come last, under similar names.
  */
 export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
   const { groups, state } = optimizer;
@@ -259,8 +266,8 @@ export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
 }
 
 /**
- * Returns the states of parameters; each state is replicated on every rank that holds a part of its
- * parameter.
+ * Returns the states of parameters (such as matmul precision states). Every rank that holds a part of a
+ * parameter has the whole state.
  */
 function statesOfParameters({ stores, groups }: ModelOptimizer): LogicalTensor[] {
   return stores.flatMap(({ ranges, frozen, group }) =>
@@ -282,8 +289,8 @@ function statesOfParameters({ stores, groups }: ModelOptimizer): LogicalTensor[]
 }
 
 /**
- * The content of a checkpoint in addition to tensors and the states of extensions. Random numbers are
- * counter-based, so the seed in the configuration is enough.
+ * The contents of a checkpoint in addition to tensors and the states of extensions. Random numbers are
+ * counter-based, so the seed in the configuration suffices to restore them.
  */
 interface TrainingState {
   readonly progress: TrainingProgress;
@@ -314,7 +321,7 @@ export function trainingState(options: {
   };
 }
 
-/** The training state in a checkpoint's manifest. */
+/** Reads and checks the training state in a checkpoint's manifest. */
 export function readTrainingState(state: JsonObject, path: string): TrainingState {
   const read = state as unknown as TrainingState;
   const { progress, lossScaler, configuration, optimizerSteps } = read;
@@ -363,9 +370,8 @@ export async function restoreCheckpoint(options: RestoreCheckpointOptions): Prom
 }
 
 /**
- * Returns the frozen parameters of a store under their logical names, in float32: the parts on this rank.
- * Every rank of the store's group holds all frozen parameters. Written values are rounded to the model's
- * dtype.
+ * Returns this rank's parts of a store's frozen parameters, under their logical names, in float32. Every rank
+ * of the store's group holds all frozen parameters. Written values are rounded to the model's dtype.
  */
 function frozenTensors(
   { frozen, group }: ParameterStore,
@@ -388,8 +394,9 @@ function frozenTensors(
 }
 
 /**
- * Returns replica numbers: 0 on the one rank that saves a parameter held by several ranks. If all ranks of a
- * store's group hold everything, they take turns, so that each saves about the same number of bytes.
+ * Returns replica numbers: if several ranks hold the same parameter, the one rank that saves it has number 0.
+ * If all ranks of a store's group hold everything, the ranks take turns, so that each saves about the same
+ * number of bytes.
  */
 function replicaNumbers(
   parameters: readonly Parameter[],
@@ -401,7 +408,7 @@ function replicaNumbers(
     readonly groups: ParallelGroups;
     /** The group of the store that keeps the parameters. */
     readonly group: Pick<ProcessGroup, 'rank' | 'size'> | undefined;
-    /** True if each rank of the group holds a part of its own. */
+    /** True if each rank of the group holds a different part of each parameter. */
     readonly isDivided: boolean;
   },
 ): ReadonlyMap<Parameter, number> {
@@ -424,8 +431,8 @@ function replicaNumbers(
 }
 
 /**
- * Returns 0 on the one rank that saves a value that is equal on all ranks with slices or copies of a
- * parameter.
+ * Returns the replica number of a value that all ranks with a slice or copy of a parameter hold completely: 0
+ * on the one rank that saves it.
  */
 function replicaOfWhole(
   { copiedOver, placement }: Parameter,

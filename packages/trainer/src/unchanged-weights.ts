@@ -4,10 +4,12 @@ import type { StepMetrics } from './metrics/training-reports.js';
 
 type Reason = 'overflow' | 'refused' | 'left out';
 
-/** A loss scale at which few models overflow. */
+/** A common loss scale at which few models overflow. */
 const usualScale = 65_536;
 
-/** Notices a run whose steps were all skipped. Every rank has an instance and passes it the same steps. */
+/**
+ * Detects a run whose steps were all skipped. Every rank has an instance; all instances get the same steps.
+ */
 export class UnchangedWeights {
   readonly #lossScaler: Pick<LossScaler, 'scale' | 'isDynamic'>;
   readonly #firstScale: number;
@@ -28,7 +30,7 @@ export class UnchangedWeights {
     this.#counts.set(reason, (this.#counts.get(reason) ?? 0) + 1);
   }
 
-  /** True if there were steps, and none changed the weights. */
+  /** True if the run had steps and no step changed the weights. */
   get isAll(): boolean {
     return !this.#isChanged && this.#counts.size > 0;
   }

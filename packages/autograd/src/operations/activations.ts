@@ -15,8 +15,8 @@ import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
 /**
- * Computes gelu(input), [..., F]. The matmul before it adds the bias. Where the tape rematerializes, backward
- * computes the output again instead of keeping it.
+ * Computes gelu(input), [..., F]; the preceding matmul adds the bias. If the tape rematerializes, the output
+ * is not kept, and backward computes it again.
  */
 export const gelu = checkedOperation(
   'gelu',
@@ -29,7 +29,7 @@ export const gelu = checkedOperation(
   },
 );
 
-/** Records a GELU output that is already computed on the tape. For authors of operations. */
+/** Records on the tape a GELU output that has already been computed. For authors of operations. */
 export function recordGelu(
   tape: Tape,
   options: { readonly input: Variable; readonly output: Tensor; readonly kind: GeluKind },
@@ -64,8 +64,8 @@ export function recordGelu(
 }
 
 /**
- * Computes max(input, 0)^2, [..., F]. The matmul before it adds the bias. Where the tape rematerializes,
- * backward computes the output again instead of keeping it.
+ * Computes max(input, 0)^2, [..., F]; the preceding matmul adds the bias. If the tape rematerializes, the
+ * output is not kept, and backward computes it again.
  */
 export const squaredRelu = checkedOperation(
   'squaredRelu',
@@ -104,8 +104,8 @@ export const squaredRelu = checkedOperation(
 );
 
 /**
- * Computes silu(gate) * up, [..., F], of an input [..., 2F]: F gates, then F values. The matmul before it
- * adds the bias. Where the tape rematerializes, backward computes the output again instead of keeping it.
+ * Computes silu(gate) * up, [..., F], of an input [..., 2F]: F gates, then F values. The preceding matmul
+ * adds the bias. If the tape rematerializes, the output is not kept, and backward computes it again.
  *
  * @throws KernelError `MTL_SHAPE` for an input whose last dimension is odd
  */

@@ -23,13 +23,18 @@ import {
   multiplyByWeight,
 } from './linear.js';
 
-/** A low-rank adapter of a linear layer (LoRA, Hu et al. 2021), of all its outputs or of a box of outputs. */
+/**
+ * A low-rank adapter (LoRA, Hu et al. 2021) for all outputs of a linear layer, or for a box of its outputs.
+ */
 export interface LinearAdapter {
   /** A, [r, I] */
   readonly down: Parameter;
   /** B, [outputs of the box, in one or more dimensions, r] */
   readonly up: Parameter;
-  /** The box: a slice of every dimension of the layer's weight but the last. Default: all outputs. */
+  /**
+   * The box of outputs: one slice for every dimension of the layer's weight except the last. Default: all
+   * outputs.
+   */
   readonly outputs?: readonly Slice[] | undefined;
 }
 
@@ -37,7 +42,7 @@ export interface LinearAdapter {
 export interface LinearAdapters {
   /** The adapters, at least one. */
   readonly adapters: readonly LinearAdapter[];
-  /** The factor of the adapters' outputs: alpha / r. */
+  /** The factor by which the adapters' outputs are multiplied: alpha / r. */
   readonly scale: number;
   /** Dropout of the adapters' input; all adapters share one mask. Default: none. */
   readonly dropout?: Dropout | undefined;
@@ -48,14 +53,15 @@ export interface AdaptedLinearOptions extends LinearOptions {
 }
 
 /**
- * Computes `linear` with adapters: output = input weight^T + bias + scale * dropout(input) A^T B^T, each
- * adapter in its box of the outputs. The adapters of a layer share their matmuls: all A are joined to one
- * matrix [R, I], where R is the sum of the ranks, and all B are blocks of one matrix [O, R]. The collectives
- * are the layer's own; if its weight is sharded, each process adds the terms of its slices of the adapters,
- * so that no further communication is needed, and the gradient of the factor that is replicated is a partial
- * sum.
+ * Computes `linear` with adapters: output = input weight^T + bias + scale * dropout(input) A^T B^T, where
+ * each adapter contributes to its box of the outputs. The adapters of a layer share their matmuls: all A are
+ * joined to one matrix [R, I], where R is the sum of the ranks, and all B are blocks of one matrix [O, R].
  *
- * Only the adapters are trained: weight and bias are frozen.
+ * The collectives are the layer's own. If the weight is sharded, each process adds the terms of its slices of
+ * the adapters. No further communication is needed, and the gradient of a replicated factor (A or B) is a
+ * partial sum.
+ *
+ * Only the adapters are trained; weight and bias must be frozen.
  *
  * @throws UsageError MTL_FROZEN if weight or bias is not frozen
  */
@@ -120,7 +126,7 @@ const notFrozen = ({ name }: Parameter): UsageError =>
     remedy: 'freeze them before the optimizer is built',
   });
 
-/** Computes the output on the tape, and [..., R]: the input that the adapters have projected. */
+/** Computes the tape's output, and the input projected by A, [..., R]. */
 function forward(
   { input, weight, bias, adapters, collectives = {} }: AdaptedLinearOptions,
   layout: AdapterLayout,
@@ -143,7 +149,7 @@ function forward(
   };
 }
 
-/** Returns a new tensor: the input with some features dropped; undefined without dropout. */
+/** Returns a new tensor with dropout applied to the input; undefined without dropout. */
 function droppedInput(
   input: Tensor,
   dropout: Dropout | undefined,
@@ -155,7 +161,7 @@ function droppedInput(
   return output;
 }
 
-/** The layout of adapters in the joined matrices A [R, I] and B [O, R]. */
+/** Where the factors of each adapter are in the joined matrices A [R, I] and B [O, R]. */
 class AdapterLayout {
   /** O, of this process. */
   readonly numOutputs: number;
@@ -171,7 +177,7 @@ class AdapterLayout {
     this.rank = options.adapters.reduce((sum, { down }) => sum + down.shape[0]!, 0);
   }
 
-  /** Runs `body` with A, [R, I]. */
+  /** Runs `body` with the joined A, [R, I]. */
   withDown(body: (joined: Tensor) => void): void {
     const { adapters } = this.#options;
     if (adapters.length === 1) {
@@ -188,7 +194,7 @@ class AdapterLayout {
     });
   }
 
-  /** Runs `body` with scale * B, [O, R]: zero outside of the boxes. */
+  /** Runs `body` with scale times the joined B, [O, R], which is zero outside of the boxes. */
   withUp(body: (joined: Tensor) => void): void {
     const { dtype, device } = this.#options.adapters[0]!.up.data;
     tidy(() => {
@@ -201,7 +207,7 @@ class AdapterLayout {
     });
   }
 
-  /** Returns a new tensor [..., R]: the gradient of the input that the adapters have projected. */
+  /** Returns the gradient of the input projected by A, a new tensor [..., R]. */
   lowGradient(outputGradient: Tensor): Tensor {
     const { dtype, device, shape } = outputGradient;
     const output = Tensor.empty({ shape: [...shape.slice(0, -1), this.rank], dtype, device });
@@ -209,7 +215,7 @@ class AdapterLayout {
     return output;
   }
 
-  /** Adds to the main gradients of B. */
+  /** Adds to the main gradients of all B. */
   addUpGradients(outputGradient: Tensor, low: Tensor): void {
     const { dtype, device } = this.#options.adapters[0]!.up.mainGradient;
     tidy(() => {
@@ -223,7 +229,9 @@ class AdapterLayout {
     });
   }
 
-  /** Calls `body` with each adapter and its first row of A, which is its first column of B. */
+  /**
+   * Calls `body` with each adapter and the index of its first row in A, which is also its first column in B.
+   */
   forAdapters(body: (adapter: LinearAdapter, start: number) => void): void {
     let start = 0;
     for (const adapter of this.#options.adapters) {
@@ -232,7 +240,7 @@ class AdapterLayout {
     }
   }
 
-  /** Returns a view of an adapter's part of a matrix [O, R], in the shape of its B. */
+  /** Returns a view of an adapter's block in a matrix [O, R], in the shape of the adapter's B. */
   #viewBox(joined: Tensor, { up, outputs }: LinearAdapter, start: number): Tensor {
     const sizes = this.#weight.shape.slice(0, -1);
     const strides = sizes.map((_, dim) =>
@@ -243,7 +251,7 @@ class AdapterLayout {
   }
 }
 
-/** Backward of the adapters' input side: dropout and A. */
+/** The backward of dropout and A. */
 class AdapterBackward {
   readonly #layout: AdapterLayout;
   readonly #options: LinearAdapters;
@@ -259,7 +267,7 @@ class AdapterBackward {
     this.#coordinates = options.coordinates;
   }
 
-  /** Adds the gradient of the adapters' input to the gradient of the layer's input, [..., I]. */
+  /** Adds the gradient that flows through the adapters to the gradient of the layer's input, [..., I]. */
   addInputGradient(inputGradient: Tensor, lowGradient: Tensor): void {
     const { dropout } = this.#options;
     this.#layout.withDown((right) => {
@@ -279,7 +287,7 @@ class AdapterBackward {
     });
   }
 
-  /** Adds to the main gradients of A. */
+  /** Adds to the main gradients of all A. */
   addDownGradients(lowGradient: Tensor, input: Tensor): void {
     const { adapters, dropout } = this.#options;
     const dropped = droppedInput(input, dropout, this.#coordinates);
@@ -303,7 +311,7 @@ class AdapterBackward {
   }
 }
 
-/** The coordinates of a dropout mask, saved for backward. */
+/** The coordinates from which a dropout mask is computed, saved for backward. */
 interface MaskOfSite {
   readonly samples: SavedTensor;
   readonly positions: SavedTensor | undefined;

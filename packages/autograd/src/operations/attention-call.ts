@@ -3,14 +3,14 @@ import type { Variable } from '../variable.js';
 import type { AttentionOptions, VisibilityOptions } from './attention.js';
 
 /**
- * Attention options that a layer gives. The rows of the micro-batch determine the keys that documents and
- * samples hide.
+ * The attention options that a layer determines. The micro-batch determines which keys are hidden because of
+ * documents and samples.
  */
 export interface AttentionCall extends Omit<AttentionOptions, 'visibility'> {
   readonly visibility?: Pick<VisibilityOptions, 'causal' | 'windowSize'> | undefined;
-  /** The index of its layer in the model. */
+  /** The global index of the layer. */
   readonly layer: number;
 }
 
-/** Computes attention of a rank's own queries to all keys that they may see: [own, B, A * E]. */
+/** Computes attention of this rank's queries to all keys that they may see: [own, B, A * E]. */
 export type AttendRows = (tape: Tape, call: AttentionCall) => Variable;

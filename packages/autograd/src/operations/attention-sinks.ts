@@ -2,11 +2,11 @@ import { attentionSinkBackward, attentionSinkForward, scale, Tensor } from '@mtl
 import { type Parameter, trainedParameters } from '../parameter.js';
 
 /**
- * Sinks of attention: a key that every query sees, with a score for each head and the value 0 (see
+ * Attention sinks: each head has an additional key that every query sees, with its own score and value 0 (see
  * `attentionSinkForward` of @mtl/kernels).
  */
 export interface AttentionSinks {
-  /** The scores, [A]. Absent: 0 for each head, which is not trained. */
+  /** The scores, [A]. Absent: 0 for each head, not trained. */
   readonly weight?: Parameter | undefined;
 }
 
@@ -16,16 +16,16 @@ interface Results {
   readonly logSumExp: Tensor;
 }
 
-/** Some heads of a parameter: `start` up to `end`. */
+/** The heads from `start` up to, but not including, `end`. */
 interface HeadSlice {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * The sinks of one call of attention: they are added to its results in forward. Backward computes their
- * gradient together with the gradients of the inputs, and adds it to the parameter's with the gradients of
- * weights.
+ * The sinks in one call of attention. Forward adds the sinks to the results of attention. Backward computes
+ * the sinks' gradient together with the input gradients, and later adds it to the parameter's gradient, with
+ * the other weight gradients.
  */
 export class SinksOfCall {
   readonly parameters: readonly Parameter[];
@@ -40,13 +40,13 @@ export class SinksOfCall {
     this.parameters = weight === undefined ? [] : trainedParameters(weight);
   }
 
-  /** Adds the sinks to results over all keys, in place. */
+  /** Adds the sinks to the results of attention over all keys, in place. */
   addTo({ output, logSumExp }: Results): void {
     using sinks = this.#weight && this.#own(this.#weight.data);
     attentionSinkForward({ output, logSumExp, sinks });
   }
 
-  /** Makes the gradient, which lives until `addGradient`: call it outside of `tidy`. */
+  /** Allocates the gradient, which lives until `addGradient`; must be called outside of `tidy`. */
   startGradient(): void {
     if (this.parameters.length === 0) return;
     const { dtype, device } = this.#weight!.mainGradient;
@@ -54,14 +54,14 @@ export class SinksOfCall {
     this.#gradient = Tensor.zeros({ shape: [end - start], dtype, device });
   }
 
-  /** Adds the contribution of some rows to the gradient, which `addGradient` then gives the parameter. */
+  /** Adds the contribution of some rows to the gradient that `startGradient` allocated. */
   differentiate({ rowSums, logSumExp }: { readonly rowSums: Tensor; readonly logSumExp: Tensor }): void {
     if (this.#gradient === undefined) return;
     using sinks = this.#own(this.#weight!.data);
     attentionSinkBackward({ sinksGradient: this.#gradient, rowSums, logSumExp, sinks });
   }
 
-  /** Adds the gradient to the parameter's. */
+  /** Adds this call's gradient to the parameter's main gradient. */
   addGradient(): void {
     if (this.#gradient === undefined) return;
     using output = this.#own(this.#weight!.mainGradient);

@@ -15,38 +15,44 @@ import { type AttentionSinks, SinksOfCall } from './attention-sinks.js';
 import type { Dropout } from './bias-dropout-residual.js';
 import type { Heads } from './split-projection.js';
 
-/** Samples one after the other, without padding: `starts` is int32 [N + 1]. */
+/** Samples that are stored one after the other, without padding. `starts` is int32 [N + 1]. */
 export type PackedRows = Omit<PackedSamples, 'starts' | 'queries' | 'first'> & { readonly starts: Variable };
 
-/** The keys that each query sees (see `Visibility` of @mtl/kernels), with masks that are variables. */
+/** Which keys each query sees (see `Visibility` of @mtl/kernels); masks are variables here. */
 export interface VisibilityOptions extends Pick<Visibility, 'causal' | 'windowSize'> {
-  /** int32 [B, S]: the first key that a query may see (document boundaries). */
+  /** int32 [B, S]: the first key that each query may see (document boundaries). */
   readonly keyStart?: Variable | undefined;
   /** uint8 [B, S]: 1 for real keys, 0 for padding. */
   readonly keyMask?: Variable | undefined;
-  /** A query sees keys of its own sample only. Not with `keyStart` and `keyMask`. */
+  /**
+   * Packed samples: a query sees only keys of its own sample. Must not be combined with `keyStart` or
+   * `keyMask`.
+   */
   readonly packed?: PackedRows | undefined;
 }
 
-/** S sequence, B micro-batch, T rows of packed samples; heads as in `Heads`, A = G * R of this process. */
+/**
+ * S: sequence length. B: micro-batch size. T: rows of packed samples. Heads are as in `Heads`; A = G * R is
+ * the number of this process's query heads.
+ */
 export interface AttentionOptions extends Heads<Variable> {
   /** Default: every query sees all keys. */
   readonly visibility?: VisibilityOptions | undefined;
-  /** Factor of the scores. Default: 1 / sqrt(D). */
+  /** The factor by which scores are multiplied. Default: 1 / sqrt(D). */
   readonly scale?: number | undefined;
   /** c: scores s become c tanh(s / c). Default: no cap. */
   readonly softCap?: number | undefined;
-  /** [A] float32: raised to the highest score of each head; not differentiated. */
+  /** float32 [A]: each element is raised to the highest score of its head; not differentiated. */
   readonly highestScores?: Tensor | undefined;
-  /** `samples` is int64 [B], packed [N]. */
+  /** `samples` is int64 [B]; for packed samples, [N]. */
   readonly dropout?: Omit<Dropout, 'positions'> | undefined;
-  /** Global number of the first head of this process. Default: 0. */
+  /** The global index of this process's first head. Default: 0. */
   readonly headOffset?: number | undefined;
-  /** Default: every query attends to its keys alone. */
+  /** The attention sinks. Default: none. */
   readonly sinks?: AttentionSinks | undefined;
 }
 
-/** The tensors that a call reads in addition to its heads; some may be absent. */
+/** The tensors that a call reads in addition to the heads; each may be absent. */
 type Masks<Held> = Readonly<Record<'keyStart' | 'keyMask' | 'starts' | 'samples', Held | undefined>>;
 
 const collectMasks = ({ visibility, dropout }: AttentionOptions): Masks<Variable> => ({
@@ -56,7 +62,7 @@ const collectMasks = ({ visibility, dropout }: AttentionOptions): Masks<Variable
   samples: dropout?.samples,
 });
 
-/** Returns the options of both directions in addition to their operands. */
+/** Returns the kernel options that forward and backward have in common. */
 function describeCall(options: AttentionOptions, masks: Masks<Variable | SavedTensor>): KernelOptions {
   const { keyStart, keyMask, starts, samples } = masks;
   const { visibility = {}, scale, softCap, dropout, headOffset = 0 } = options;
@@ -81,7 +87,7 @@ function describeCall(options: AttentionOptions, masks: Masks<Variable | SavedTe
   };
 }
 
-/** The shapes of a call. The rows of packed samples may be in several dimensions, such as [T, 1]. */
+/** Returns the shapes in a call. The rows of packed samples may have several dimensions, such as [T, 1]. */
 function describeShapes({ query, value, visibility }: AttentionOptions) {
   const [groups, headsPerGroup, headSize] = query.tensor.shape.slice(-3) as [number, number, number];
   const outer = query.tensor.shape.slice(0, -3);
@@ -99,9 +105,10 @@ function describeShapes({ query, value, visibility }: AttentionOptions) {
 }
 
 /**
- * Computes softmax(q k^T / sqrt(D)) v for every head: [S, B, A * E], packed [T, ..., A * E]. Probabilities
- * are never stored: backward computes them again from the log-sum-exp of each row (FlashAttention), which
- * is the purpose of selective recomputation. `splitProjection` returns the heads of a packed projection.
+ * Computes softmax(q k^T / sqrt(D)) v for every head: [S, B, A * E], or [T, ..., A * E] for packed samples.
+ * Probabilities are never stored: backward recomputes them from the log-sum-exp of each row (FlashAttention),
+ * so this operation already does what selective recomputation is for. `splitProjection` returns the heads of
+ * a packed projection.
  *
  * @throws UsageError or KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
  */
@@ -158,7 +165,7 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
         }
         const gradients = heads.map((variable) => variable.newGradient());
         sinks?.startGradient();
-        // outside of tidy: recomputed tensors belong to their variables
+        // not within tidy, because recomputed tensors belong to their variables
         const [result, lse] = [saved.output.tensor, saved.logSumExp.tensor];
         const kept = savedHeads.map(({ tensor }) => tensor);
         const call = describeCall(options, masks);

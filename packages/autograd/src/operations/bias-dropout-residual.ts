@@ -11,20 +11,21 @@ import type { Variable } from '../variable.js';
 import { addBiasGradient } from './linear.js';
 
 /**
- * Dropout at one site: the mask depends on key and global coordinates only. Absent where nothing is dropped.
+ * Dropout at one site. The mask depends only on the key and on global coordinates. Absent if nothing is
+ * dropped.
  */
 export interface Dropout {
-  /** The probability to drop a value, in (0, 1). */
+  /** The probability with which a value is dropped, in (0, 1). */
   readonly probability: number;
   readonly key: readonly [low: number, high: number];
-  /** int64 [B]: global sample numbers; with `positions` [S, B], of every row. */
+  /** int64: the global sample number of each column, [B]; with `positions`, of every row, [S, B]. */
   readonly samples: Variable;
   /**
-   * int32 [S, B]: the position of every row in its sample; default: its index in S. Needed where samples are
-   * packed or the sequence is sharded.
+   * int32 [S, B]: the position of every row in its sample. Required if samples are packed or the sequence is
+   * sharded. Default: the index in S.
    */
   readonly positions?: Variable | undefined;
-  /** The first column of a slice of the features. Default: 0. */
+  /** The global index of the first column, if the features are sharded. Default: 0. */
   readonly firstColumn?: number | undefined;
 }
 
@@ -43,7 +44,7 @@ export interface MaskCoordinates {
   readonly positions?: { readonly tensor: Tensor } | undefined;
 }
 
-/** Returns the mask of a site, whose coordinates may be saved ones. */
+/** Returns the mask of a site. The coordinates may be tensors that were saved for backward. */
 export function makeMask(
   { probability, key, firstColumn }: Dropout,
   { samples, positions }: MaskCoordinates,
@@ -52,8 +53,8 @@ export function makeMask(
 }
 
 /**
- * Computes residual + dropout(input + bias). The mask is made again in backward; only its coordinates are
- * kept.
+ * Computes residual + dropout(input + bias). Only the coordinates of the mask are kept; backward computes the
+ * mask again.
  */
 export const biasDropoutResidual = checkedOperation(
   'biasDropoutResidual',
@@ -77,7 +78,7 @@ export const biasDropoutResidual = checkedOperation(
         samples: tape.save(dropout.samples),
         positions: dropout.positions && tape.save(dropout.positions),
       };
-      // without dropout the gradient passes through: a view, no copy
+      // without dropout, the gradient is passed on as a view, without a copy
       const computeInputGradient = (outputGradient: Tensor): Tensor => {
         if (dropout === undefined) return outputGradient.view({ shape });
         const inputGradient = Tensor.empty({ shape, dtype, device });

@@ -13,24 +13,22 @@ import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
 export interface ExpertActivationOptions extends ActivationOptions {
-  /**
-   * `[R, 1, W]` (or more dimensions): W is 2F (F gates, then F values) for gated activations, F for others.
-   */
+  /** [R, 1, W] (or more dimensions). W is 2F for gated activations (F gates, then F values), F for others. */
   readonly input: Variable;
-  /** [G, W] (or more dimensions that fold to W, as gates and values) */
+  /** [G, W] (or more dimensions that can be flattened to W, such as gates and values) */
   readonly bias?: Parameter | undefined;
-  /** R elements, float32: the factor of each row; its gradient is the router's. */
+  /** float32, R elements: the factor of each row. Its gradient trains the router. */
   readonly probabilities?: Variable | undefined;
-  /** `[G + 1]` int32: the rows of group g are `offsets[g]` to `offsets[g + 1]`, exclusive. */
+  /** int32 [G + 1]: group g has the rows from `offsets[g]` up to, but not including, `offsets[g + 1]`. */
   readonly offsets: Variable;
 }
 
 /**
- * Computes act(input[r] + bias[g]) * probabilities[r], [R, 1, F]; rows behind the last group become zeros.
- * Its output is computed again in backward rather than kept, where the tape rematerializes.
+ * Computes act(input[r] + bias[g]) * probabilities[r], [R, 1, F]; rows after the last group become zeros. If
+ * the tape rematerializes, the output is not kept, and backward computes it again.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
- *   for offsets that are none
+ *   for invalid offsets
  */
 export const expertActivation = checkedOperation(
   'expertActivation',
@@ -59,7 +57,9 @@ export const expertActivation = checkedOperation(
     tape.record(result, () => {
       const [savedInput, savedOffsets] = [tape.save(input), tape.save(offsets)];
       const savedFactors = probabilities && tape.save(probabilities);
-      /** Returns the input's gradient; writes the gradient of the factors to `ofFactors` if it is given. */
+      /**
+       * Returns the input's gradient; if `ofFactors` is given, also writes the gradient of the factors to it.
+       */
       const differentiate = (outputGradient: Tensor, ofFactors?: Tensor): Tensor =>
         withRows(savedFactors?.tensor, (factors) =>
           withVectors(bias?.data, (vectors) =>
@@ -103,13 +103,13 @@ export const expertActivation = checkedOperation(
   },
 );
 
-/** Runs `body` with a view of a tensor as [R], where there is one. */
+/** Runs `body` with the tensor viewed as [R]; with undefined if there is no tensor. */
 export const withRows = <Result>(
   tensor: Tensor | undefined,
   body: (rows: Tensor | undefined) => Result,
 ): Result => withShape(tensor, tensor === undefined ? [] : [tensor.size], body);
 
-/** Runs `body` with a view of [G, ...] as [G, W], where there is one. */
+/** Runs `body` with the tensor [G, ...] viewed as [G, W]; with undefined if there is no tensor. */
 const withVectors = <Result>(
   tensor: Tensor | undefined,
   body: (vectors: Tensor | undefined) => Result,
@@ -131,22 +131,21 @@ function withShape<Result>(
 }
 
 export interface GroupedBiasOptions {
-  /** `[R, 1, N]` (or more dimensions that fold to R rows) */
+  /** [R, 1, N] (or more dimensions that can be flattened to R rows) */
   readonly input: Variable;
   /** [G, N] */
   readonly bias: Parameter;
-  /** R elements, float32: the factor of each row's bias. Default: 1. */
+  /** float32, R elements: the factor of each row's bias. Default: 1. */
   readonly probabilities?: Variable | undefined;
-  /** `[G + 1]` int32: the rows of group g are `offsets[g]` to `offsets[g + 1]`, exclusive. */
+  /** int32 [G + 1]: group g has the rows from `offsets[g]` up to, but not including, `offsets[g + 1]`. */
   readonly offsets: Variable;
 }
 
 /**
- * Computes input[r] + probabilities[r] * bias[g] for the rows r of group g, of the input's shape; rows behind
+ * Computes input[r] + probabilities[r] * bias[g] for each row r of group g, in the input's shape; rows after
  * the last group become zeros.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
- *   are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
  */
 export const groupedBias = checkedOperation(
   'groupedBias',

@@ -9,28 +9,31 @@ import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
 export interface GroupByExpertOptions {
-  /** `[T, k]` int32: the expert of each slot, or -1 for a slot that was dropped */
+  /**
+   * int32 [T, k]: the expert of each slot, or -1 if the slot was dropped. A slot is one of the k choices of a
+   * row.
+   */
   readonly experts: Variable;
   /** E */
   readonly numExperts: number;
 }
 
-/** The positions of the slots of all rows when slots are sorted by expert. */
+/** Where each slot is after slots have been sorted by expert. */
 export interface RowGrouping {
-  /** `[T, k]` int32: the grouped row of each slot, -1 where it was dropped */
+  /** int32 [T, k]: the grouped row of each slot, or -1 if the slot was dropped */
   readonly positions: Variable;
-  /** `[R]` int32, R = T k: the slot `t k + slot` of each grouped row, -1 behind the last */
+  /** int32 [R], R = T k: the slot index `t k + slot` of each grouped row; -1 after the last grouped row */
   readonly sources: Variable;
 }
 
 export interface ExpertGroups extends RowGrouping {
-  /** `[E + 1]` int32: the rows of expert e are `offsets[e]` to `offsets[e + 1]`, exclusive. */
+  /** int32 [E + 1]: expert e has the rows from `offsets[e]` up to, but not including, `offsets[e + 1]`. */
   readonly offsets: Variable;
 }
 
 /**
- * Sorts all slots by expert and returns the positions of each expert's rows; rows of an expert keep their
- * order. None of it has a gradient.
+ * Sorts all slots by expert and returns the positions of each expert's rows; the rows of an expert keep their
+ * order. The result has no gradient.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an invalid
  *   expert
@@ -54,8 +57,8 @@ export interface PermuteRowsOptions {
 }
 
 /**
- * Copies the rows of each expert together, [R, 1, H]: a row appears once for each of its slots; rows after
- * the last are zeros.
+ * Copies rows so that the rows of each expert are contiguous, [R, 1, H]. A row appears once for each of its
+ * slots; rows after the last one are zeros.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
  *   other rows
@@ -108,7 +111,7 @@ export interface PermuteProbabilitiesOptions {
   readonly grouping: RowGrouping;
 }
 
-/** Calls `body` with a view of a tensor with other dimensions. */
+/** Calls `body` with a view of the tensor in another shape. */
 function withShape(tensor: Tensor, shape: readonly number[], body: (view: Tensor) => void): void {
   const view = tensor.reshape(shape);
   try {
@@ -119,8 +122,8 @@ function withShape(tensor: Tensor, shape: readonly number[], body: (view: Tensor
 }
 
 /**
- * Returns the weight of each grouped row, [R]; 0 behind the last: the factors of `expertActivation` and
- * `groupedBias`.
+ * Returns the weight of each grouped row, [R] (0 after the last row), to be used as factors of
+ * `expertActivation` and `groupedBias`.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
  *   other rows
@@ -129,7 +132,10 @@ export const permuteProbabilities = checkedOperation(
   'permuteProbabilities',
   (tape: Tape, { probabilities, grouping }: PermuteProbabilitiesOptions): Variable => {
     const { dtype, device, shape, size } = probabilities.tensor;
-    /** Permutes single values: each slot is a row of one element, and the only slot of its row. */
+    /**
+     * Permutes single values, with the kernel for rows: each value is a row of one element with a single
+     * slot.
+     */
     const permuteValues = (output: Tensor, input: Tensor, sources: Tensor): void =>
       withShape(output, [output.size, 1], (rows) =>
         withShape(input, [input.size, 1], (slots) =>
@@ -174,8 +180,8 @@ export interface CombineRowsOptions {
 }
 
 /**
- * Sums for each row the rows of its slots, in the order of the slots and in float32; dropped slots add
- * nothing.
+ * For each row, adds up the grouped rows of its slots, in the order of the slots and in float32; dropped
+ * slots add nothing.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
  *   other rows

@@ -6,27 +6,25 @@ import type { Variable } from '../variable.js';
 export interface GatherRowsOptions {
   /** [S, B, H] */
   readonly input: Variable;
-  /** int32 [M]: flat indices into [S, B] of all positions; an index may appear several times */
+  /** int32 [M]: flat indices into [S, B] of the whole sequence; an index may occur several times */
   readonly indices: Variable;
-  /** Global flat index of the input's first row, where the sequence is sharded. Default 0. */
+  /** The global flat index of the input's first row, if the sequence is sharded. Default 0. */
   readonly firstRow?: number;
-  /**
-   * The number of rows of all processes, where the sequence is sharded. Default: the input's number of rows.
-   */
+  /** The number of rows of all processes, if the sequence is sharded. Default: the input's number of rows. */
   readonly numRows?: number | undefined;
   /**
-   * Starts the sum of the rows of all processes where the sequence is sharded; rows of other processes are
-   * zeros.
+   * If the sequence is sharded: starts the sum over processes. Each process contributes its own rows; the
+   * rows of other processes are zeros.
    */
   readonly reduceOutput?: MatmulCollectives['reduceOutput'];
 }
 
 /**
- * Returns chosen rows of activations, [M, 1, H], where later operations need only them (masked positions, the
- * first token). Where the sequence is sharded, every process gets all chosen rows and, in backward, keeps the
- * gradients of those that it holds.
+ * Returns selected rows of activations, [M, 1, H], for operations that need only these rows (masked
+ * positions, the first token). If the sequence is sharded, every process gets all selected rows; in backward,
+ * each process keeps the gradients of its own rows.
  *
- * @throws KernelError `MTL_INDEX` for an index that is no row
+ * @throws KernelError `MTL_INDEX` for an index that is not a row
  */
 export const gatherRows = checkedOperation(
   'gatherRows',
@@ -56,7 +54,8 @@ export const gatherRows = checkedOperation(
         parameters: [],
         saved: [savedIndices],
         backward: ({ outputGradient }) => {
-          // sums of rows that were chosen several times, in float32 as all sums of gradients
+          // the gradients of rows that were selected several times are summed in float32, like all sums of
+          // gradients
           const sums = Tensor.zeros({
             shape: matrix,
             dtype: dtype === 'float64' ? dtype : 'float32',

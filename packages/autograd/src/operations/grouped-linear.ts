@@ -13,15 +13,18 @@ import type { Tape } from '../tape.js';
 import { Variable } from '../variable.js';
 
 export interface GroupedLinearOptions {
-  /** `[R, 1, K]` (or more dimensions that fold to R rows): sorted by group */
+  /** [R, 1, K] (or more dimensions that can be flattened to R rows), sorted by group */
   readonly input: Variable;
-  /** `[G, ..., K]`: a matrix of N outputs for each group; the dimensions between fold to N. */
+  /**
+   * `[G, ..., K]`: a matrix with N outputs for each group;
+   * the dimensions in the middle can be flattened to N.
+   */
   readonly weight: Parameter;
-  /** `[G + 1]` int32: the rows of group g are `offsets[g]` to `offsets[g + 1]`, exclusive. */
+  /** int32 [G + 1]: group g has the rows from `offsets[g]` up to, but not including, `offsets[g + 1]`. */
   readonly offsets: Variable;
 }
 
-/** Runs `body` with a view of [G, ..., K] as [G, N, K]. */
+/** Runs `body` with the tensor [G, ..., K] viewed as [G, N, K]. */
 function withMatrices<Result>(tensor: Tensor, body: (matrices: Tensor) => Result): Result {
   const [groups, inputs] = [tensor.dim(0), tensor.dim(-1)];
   const view = tensor.reshape([groups, tensor.size / (groups * inputs), inputs]);
@@ -45,12 +48,11 @@ function expectPlainPrecision({ name, precision }: Parameter): void {
 }
 
 /**
- * Computes output[r] = input[r] weight[g]^T for the rows r of group g, [R, 1, N]; rows behind the last group
- * become zeros. The weight gradient is added to the main gradient by the matmul itself, in float32 whatever
- * the compute dtype; the gradient of a group without rows is unchanged.
+ * Computes output[r] = input[r] weight[g]^T for each row r of group g, [R, 1, N]; rows after the last group
+ * become zeros. The matmul adds the weight gradient directly to the main gradient, in float32 whatever the
+ * compute dtype. The gradient of a group without rows does not change.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
- *   are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
  * @throws UsageError `MTL_UNSUPPORTED` for a weight whose matmuls compute in another precision
  */
 export const groupedLinear = checkedOperation(
@@ -102,13 +104,13 @@ export const groupedLinear = checkedOperation(
   },
 );
 
-/** A low-rank adapter of each group of a grouped linear layer (LoRA, Hu et al. 2021). */
+/** Low-rank adapters of a grouped linear layer, one for each group (LoRA, Hu et al. 2021). */
 export interface GroupedAdapter {
-  /** A of each group, [G, r, K] */
+  /** A of all groups, [G, r, K] */
   readonly down: Parameter;
-  /** B of each group, [G, ..., r]: the dimensions between are the outputs, as in the layer's weight. */
+  /** B of all groups, [G, ..., r]; the dimensions in the middle are the outputs, as in the layer's weight. */
   readonly up: Parameter;
-  /** The factor of the adapter's output: alpha / r. */
+  /** The factor by which the adapters' output is multiplied: alpha / r. */
   readonly scale: number;
 }
 
@@ -118,16 +120,15 @@ export interface AdaptedGroupedLinearOptions extends GroupedLinearOptions {
 
 /**
  * Computes `groupedLinear` with an adapter: output[r] = input[r] (weight[g] + scale * up[g] down[g])^T for
- * the rows r of group g, [R, 1, N]; rows behind the last group become zeros. Where the layer's weight is
- * sharded, each process adds the terms of its slices of the adapter, so that no further communication is
- * needed, and the gradient of the factor that is replicated is a partial sum.
+ * each row r of group g, [R, 1, N]; rows after the last group become zeros. If the layer's weight is sharded,
+ * each process adds the terms of its slices of the adapter. No further communication is needed, and the
+ * gradient of the replicated factor (A or B) is a partial sum.
  *
- * Only the adapter is trained: the weight is frozen.
+ * Only the adapter is trained; the weight must be frozen.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
- *   are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
  * @throws UsageError `MTL_UNSUPPORTED` for a weight whose matmuls compute in another precision, `MTL_FROZEN`
- *   for one that is trained
+ *   for a weight that is trained
  */
 export const adaptedGroupedLinear = checkedOperation(
   'adaptedGroupedLinear',
@@ -150,7 +151,7 @@ export const adaptedGroupedLinear = checkedOperation(
         saved: [savedInput, savedLow, savedOffsets],
         backward: ({ parts, outputGradient }) => {
           const bounds = savedOffsets.tensor;
-          // first the gradient of B's output, then the gradient of A's output
+          // contains first the gradient of B's output, then the gradient of A's output
           const lowGradient = times(outputGradient!, up, bounds);
           scale({ output: lowGradient, input: lowGradient, factor });
           let inputGradient: Tensor | undefined;
@@ -179,7 +180,7 @@ const notFrozen = ({ name }: Parameter): UsageError =>
     remedy: 'freeze it before the optimizer is built',
   });
 
-/** Computes the output on the tape, and [R, 1, r]: scale times the input that A has projected. */
+/** Computes the tape's output, and scale times the input projected by A, [R, 1, r]. */
 function forward({ input, weight, offsets, adapter }: AdaptedGroupedLinearOptions): {
   readonly output: Tensor;
   readonly low: Variable;
@@ -192,15 +193,15 @@ function forward({ input, weight, offsets, adapter }: AdaptedGroupedLinearOption
   return { output, low: new Variable(low, { requiresGradient: false }) };
 }
 
-/** Returns a new tensor: each row times the transposed matrix of its group. */
+/** Returns a new tensor: each row multiplied by the transposed matrix of its group. */
 const timesTransposed = (input: Tensor, { data }: Parameter, offsets: Tensor): Tensor =>
   withMatrices(data, (weights) => groupedMatmul({ input, weights, offsets, transposeWeights: true }));
 
-/** Returns a new tensor: each row times the matrix of its group. */
+/** Returns a new tensor: each row multiplied by the matrix of its group. */
 const times = (input: Tensor, { data }: Parameter, offsets: Tensor): Tensor =>
   withMatrices(data, (weights) => groupedMatmul({ input, weights, offsets }));
 
-/** Adds to the main gradient of a factor that is trained. */
+/** Adds to the main gradient of an adapter's factor, if the factor is trained. */
 function addGradient(
   parameter: Parameter,
   operands: { readonly outputGradient: Tensor; readonly input: Tensor; readonly offsets: Tensor },

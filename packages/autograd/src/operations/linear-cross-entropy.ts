@@ -14,12 +14,12 @@ import type { BackwardHalves, Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 import { addBiasGradient, addWeightGradient } from './linear.js';
 
-/** The collectives for a weight whose rows, the vocabulary, are sharded over processes. */
+/** The collectives for a weight whose rows (vocabulary entries) are sharded over processes. */
 export interface LinearCrossEntropyCollectives
   extends Pick<MatmulCollectives, 'gatherInput' | 'reduceInputGradient'> {
   /**
-   * Reduces statistics [3, N] float32 in place: maximum, sum of exponentials and label logit over this
-   * process's columns become the values over all columns.
+   * Reduces statistics [3, N] float32 in place. Before, they are the maximum, the sum of exponentials and the
+   * label's logit over this process's columns; afterwards, over all columns.
    */
   reduceStatistics(statistics: Tensor): void;
 }
@@ -27,24 +27,26 @@ export interface LinearCrossEntropyCollectives
 export interface LinearCrossEntropyOptions {
   /** [S, B, H], or the shard from which `collectives.gatherInput` makes it */
   readonly input: Variable;
-  /** [V, H], V padded, or the rows that this process holds; tied to the token embedding or not */
+  /**
+   * [V, H] including padded entries, or the rows that this process holds; may be tied to the token embedding
+   */
   readonly weight: Parameter;
-  /** [V], sharded as the weight's rows: BERT's output bias */
+  /** [V], sharded like the weight's rows: the output bias of BERT */
   readonly bias?: Parameter | undefined;
-  /** Real vocabulary entries; the padded rest never enters the softmax. */
+  /** The number of real vocabulary entries; padded entries never enter the softmax. */
   readonly vocabularySize: number;
   /** c: logits x enter the softmax as c tanh(x / c). Default: no cap. */
   readonly softCap?: number | undefined;
   /** int32 [S, B] */
   readonly labels: Variable;
   /**
-   * float32 [S, B]: each token's factor in the total loss: its mask times the loss scale over the number of
-   * tokens.
+   * float32 [S, B]: the factor of each token in the total loss, that is, its mask times the loss scale
+   * divided by the number of tokens.
    */
   readonly weights: Variable;
   /**
-   * Tokens with this label have no loss and no gradient, whatever their weight. For PyTorch's mean, the
-   * number of tokens in the weights must not count ignored tokens.
+   * Tokens with this label have no loss and no gradient, whatever their weight. To get PyTorch's mean, do not
+   * count ignored tokens in the number of tokens from which the weights are computed.
    */
   readonly ignoreIndex?: number | undefined;
   /** The maximum bytes of logits at a time. Default: see `logitRowsAtATime`. */
@@ -73,7 +75,7 @@ function chunkRows(options: LinearCrossEntropyOptions): number {
   });
 }
 
-/** Runs `body` for consecutive ranges of the rows; views are disposed of after each. */
+/** Runs `body` for consecutive ranges of the rows; the views are disposed of after each range. */
 function forChunks(rows: Rows, size: number, body: (chunk: Rows, start: number, end: number) => void): void {
   const numRows = rows.input.dim(0);
   for (let start = 0; start < numRows; start += size) {
@@ -93,7 +95,7 @@ function forChunks(rows: Rows, size: number, body: (chunk: Rows, start: number, 
 }
 
 /**
- * Computes logits [rows, V] of a chunk, its losses and, in the memory of the logits, weights * (softmax -
+ * Computes the logits [rows, V] of a chunk and its losses. Overwrites the logits with weights * (softmax -
  * onehot).
  */
 function crossEntropyOfChunk(
@@ -140,8 +142,8 @@ function crossEntropyOfChunk(
 }
 
 /**
- * Runs `body` with the rows of a call, of all processes where rows are gathered, and disposes of the views
- * afterwards. `losses`: [N].
+ * Runs `body` with the rows of a call, and disposes of the views afterwards. If the input is gathered, these
+ * are the rows of all processes. `losses`: [N].
  */
 function withRows(
   { collectives }: LinearCrossEntropyOptions,
@@ -165,8 +167,8 @@ function withRows(
 }
 
 /**
- * Computes losses and the gradients of these parts, chunk by chunk. Returns the gradient of the input, [N,
- * H], or the result of `collectives.reduceInputGradient`.
+ * Computes losses and the requested gradients, chunk by chunk. Returns the gradient of the input, [N, H], or
+ * the result of `collectives.reduceInputGradient`.
  */
 function gradientsOfRows(
   rows: Rows,
@@ -191,7 +193,7 @@ function gradientsOfRows(
         weight: weight.data,
       });
       output.dispose();
-      // in progress while the last weight gradient is computed
+      // the collective overlaps with the computation of the last weight gradient
       if (end === numRows) inputGradient = startCollective(collectives?.reduceInputGradient, localGradient);
     }
     if (parts.weight) {
@@ -205,12 +207,12 @@ function gradientsOfRows(
 }
 
 /**
- * Computes the loss of every token, [S * B] float32: cross entropy of the logits `input weight^T + bias`,
- * which exist only chunk by chunk. While the tape records, forward does nothing: backward computes losses and
- * gradients from the same logits, so that the logits are computed once (read the losses after backward). If
- * the weight half of backward runs separately, it computes the logits again.
+ * Computes the loss of every token, [S * B] float32: the cross entropy of the logits `input weight^T + bias`,
+ * which exist only chunk by chunk. While the tape records, forward computes nothing: backward computes losses
+ * and gradients from the same logits, so that the logits are computed once; read the losses after backward.
+ * If the weight half of backward runs separately, it computes the logits again.
  *
- * @throws UsageError `MTL_SHAPE` when the vocabulary has more entries than the weight has rows; KernelError
+ * @throws UsageError `MTL_SHAPE` if the vocabulary has more entries than the weight has rows; KernelError
  *   `MTL_INDEX` for a label outside the vocabulary, unless its weight is 0 or it is ignored, as soon as
  *   losses are computed
  */
@@ -284,21 +286,21 @@ export const linearCrossEntropy = checkedOperation(
 
 const mebibyte = 1024 * 1024;
 
-/** The maximum number of rows of a matmul's output that a GPU's matrix units compute together. */
+/** The maximum number of rows of a matmul's output that a GPU's matrix units compute together (a tile). */
 const tileRows = 128;
 
 export interface LogitRowsOptions {
-  /** N: the number of rows of all logits of a micro-batch. */
+  /** N: the number of rows of logits in a micro-batch. */
   readonly numRows: number;
-  /** Bytes of the logits of one row. */
+  /** The bytes of one row of logits. */
   readonly bytesPerRow: number;
-  /** Bytes of one row of the input that the logits are computed from. */
+  /** The bytes of one row of the input, from which the logits are computed. */
   readonly inputBytesPerRow: number;
   /** The device of the logits. Default: `cpu`. */
   readonly device?: Device | undefined;
   /**
-   * The maximum bytes of logits at a time. Default: 64 MiB; on a GPU 256 MiB, or the memory that one layer
-   * keeps for backward, up to 1 GiB.
+   * The maximum bytes of logits at a time. Default: 64 MiB on CPUs; on a GPU, the memory that one layer
+   * keeps for backward, but at least 256 MiB and at most 1 GiB.
    */
   readonly chunkBytes?: number | undefined;
 }
@@ -312,9 +314,9 @@ const keptByLayer = 16;
 
 /**
  * Returns the default size of a chunk of logits. Every chunk reads and writes the float32 gradient of the
- * whole vocabulary. On a GPU this takes as long as the matmul of a small chunk. Larger chunks need more
- * memory; the memory that one layer keeps is little in a model of several layers. The size depends only on
- * shapes, so that every step and every rank with the same shapes has the same bits.
+ * whole vocabulary, which on a GPU takes as long as the matmul of a small chunk. Larger chunks need more
+ * memory, but the memory that one layer keeps is small compared with a model of several layers. The size
+ * depends only on shapes, so every step and every rank with the same shapes has the same bits.
  */
 function defaultChunkBytes(device: Device, inputBytes: number): number {
   if (chooseMetaDevice(device) !== 'meta-cuda') return 64 * mebibyte;
@@ -322,9 +324,9 @@ function defaultChunkBytes(device: Device, inputBytes: number): number {
 }
 
 /**
- * Returns the number of rows of logits that exist at a time: all rows if they fit, otherwise chunks of about
- * equal size, rounded to whole tiles if at least one tile fits. A matmul of 1,171 rows takes as long as one
- * of 1,280.
+ * Returns the number of rows of logits in memory at a time: all rows if they fit, otherwise chunks of about
+ * equal size. Chunks are rounded to whole tiles if at least one tile fits, since a matmul of 1,171 rows takes
+ * as long as one of 1,280.
  */
 export function logitRowsAtATime(options: LogitRowsOptions): number {
   const { numRows, bytesPerRow, inputBytesPerRow, device = 'cpu' } = options;

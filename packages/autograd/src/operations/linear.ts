@@ -17,9 +17,9 @@ import { recordGelu } from './activations.js';
 export interface LinearOptions {
   /** [..., I] */
   readonly input: Variable;
-  /** [O, I] (or more dimensions that fold to it) */
+  /** [O, I] (or more dimensions that can be flattened to it) */
   readonly weight: Parameter;
-  /** [O] (or more dimensions that fold to it) */
+  /** [O] (or more dimensions that can be flattened to it) */
   readonly bias?: Parameter | undefined;
   /** The collectives of layers that are sharded over processes (@mtl/tensor-parallel). */
   readonly collectives?: MatmulCollectives | undefined;
@@ -34,12 +34,13 @@ export interface LinearGeluOptions extends LinearOptions {
 export interface LinearResidualOptions extends LinearOptions {
   /** [S, B, O] */
   readonly residual: Variable;
-  /** None: a sum over processes would add the residual once per process. */
+  /** Not supported: a sum over processes would add the residual once per process. */
   readonly collectives?: undefined;
 }
 
 /**
- * Runs `body` with `tensor` in another shape: itself where it has that rank already, else a temporary view.
+ * Runs `body` with the tensor in another shape: with the tensor itself if it already has the right number of
+ * dimensions, otherwise with a temporary view.
  */
 function withShape(tensor: Tensor, shape: readonly number[], body: (shaped: Tensor) => void): void {
   if (tensor.shape.length === shape.length) {
@@ -54,30 +55,30 @@ function withShape(tensor: Tensor, shape: readonly number[], body: (shaped: Tens
   }
 }
 
-/** Runs `body` with the bias as [O], where there is one. */
+/** Runs `body` with the bias viewed as [O]; with undefined if there is no bias. */
 function withRow(bias: Parameter | undefined, body: (row: Tensor | undefined) => void): void {
   if (bias === undefined) body(undefined);
   else withShape(bias.data, [bias.size], body);
 }
 
-/** Runs `body` with [O, I]: all dimensions but the last are output features. */
+/** Runs `body` with the tensor viewed as [O, I]: all dimensions except the last are output features. */
 function withMatrix(tensor: Tensor, body: (matrix: Tensor) => void): void {
   const inputs = tensor.dim(-1);
   withShape(tensor, [tensor.size / inputs, inputs], body);
 }
 
 /**
- * Computes output [..., O] = input weight^T + bias. The weight gradient is added to the main gradient by the
- * matmul itself, in float32 whatever the compute dtype. The collective of one matmul of backward overlaps
- * with the other matmul.
+ * Computes output [..., O] = input weight^T + bias. The matmul adds the weight gradient directly to the main
+ * gradient, in float32 whatever the compute dtype. In backward, the collective of one matmul overlaps with
+ * the other matmul.
  */
 export const linear = checkedOperation('linear', (tape: Tape, options: LinearOptions): Variable => {
   return record(tape, options, forward(options));
 });
 
 /**
- * Computes gelu(input weight^T + bias), [..., O]: the matmuls of this layer and of the next one compute GELU
- * and its derivative in the same pass over memory, where the device can.
+ * Computes gelu(input weight^T + bias), [..., O]. If the device supports it, the matmul of this layer also
+ * computes the GELU, and the backward matmul of the next layer its derivative, in the same pass over memory.
  */
 export const linearGelu = checkedOperation(
   'linearGelu',
@@ -128,7 +129,8 @@ function record(
     input.requiresGradient || trained.length > 0 || residual?.requiresGradient === true;
   const result = tape.result(output, { requiresGradient });
   const { shape } = output;
-  // a gradient that is summed over processes is the input's own
+  // if the gradient is summed over processes, it must be the gradient of the input itself, not of the input's
+  // activation
   const activation = collectives.reduceInputGradient === undefined ? input.activation : undefined;
   tape.record(result, () => {
     const savedInput = weight.isFrozen ? undefined : tape.save(input);
@@ -214,8 +216,8 @@ function forwardGelu(options: LinearGeluOptions): { output: Tensor; preactivatio
 }
 
 /**
- * Computes outputGradient [..., O] times weight, [..., I]. If the input is an activation's output, the result
- * is the gradient of the activation's input.
+ * Computes outputGradient [..., O] times weight, [..., I]. If the input is the output of an activation, the
+ * result is the gradient of the activation's input.
  */
 export function computeInputGradient(
   weight: Parameter,
@@ -252,9 +254,9 @@ interface WeightGradientOptions {
 }
 
 /**
- * Adds the gradients of weight and bias, if they are trained; in one pass if the device supports it.
+ * Adds the gradients of weight and bias, if these are trained; in one pass if the device supports it.
  *
- * @param input of a weight that is trained; undefined for a frozen one
+ * @param input the input of a weight that is trained; undefined for a frozen weight
  */
 function addGradients(
   { weight, bias }: Pick<LinearOptions, 'weight' | 'bias'>,
@@ -285,7 +287,8 @@ function addGradients(
 }
 
 /**
- * Starts a collective on a tensor that it takes over; without a collective the result is the tensor itself.
+ * Starts a collective on a tensor and takes ownership of it; without a collective, the result is the tensor
+ * itself.
  */
 export function communicated(collective: Collective | undefined, tensor: Tensor): PendingTensor {
   if (collective === undefined) return { wait: () => tensor };

@@ -135,7 +135,8 @@ function run({ tape: tapeOptions = {}, split, recomputed, values = inputValues, 
   const trained = all.filter(({ isFrozen }) => !isFrozen);
   if (split) {
     tape.backwardInput(output, outputGradient);
-    // the input half leaves all weight gradients at 0, the gradient of the router's weight included
+    // with only the input half of backward, all weight gradients stay 0, the gradient of the router's weight
+    // included
     for (const { mainGradient } of trained) expect(Math.max(...mainGradient.toArray().map(Math.abs))).toBe(0);
     tape.backwardWeight();
   } else {

@@ -21,9 +21,9 @@ export interface LayerNormOptions {
 }
 
 /**
- * Normalizes the last dimension to mean 0 and variance 1, times weight, plus bias (layer norm). Its output is
- * cheap to compute again from the input, so it is not kept for backward where the tape rematerializes; its
- * backward adds the gradient of the residual path in the same pass.
+ * Layer norm: normalizes the last dimension to mean 0 and variance 1, multiplies by weight and adds bias. If
+ * the tape rematerializes, the output is not kept, since recomputing it from the input is cheap. Backward
+ * adds the gradient of the residual path in the same pass.
  */
 export const layerNorm = checkedOperation(
   'layerNorm',
@@ -98,9 +98,9 @@ export interface RmsNormOptions {
 }
 
 /**
- * Divides by the root mean square over the last dimension, [..., H], times weight (RMSNorm). Its output is
- * cheap to compute again from the input, so it is not kept for backward where the tape rematerializes; its
- * backward adds the gradient of the residual path in the same pass.
+ * RMSNorm: divides by the root mean square over the last dimension, [..., H], and multiplies by weight. If
+ * the tape rematerializes, the output is not kept, since recomputing it from the input is cheap. Backward
+ * adds the gradient of the residual path in the same pass.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for a weight that does not fit
  */

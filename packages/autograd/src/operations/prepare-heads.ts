@@ -16,11 +16,13 @@ import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
 import { type SavedTensor, Variable } from '../variable.js';
 
-/** A norm over the features of every query and every key: layer norm with biases, RMSNorm without. */
+/**
+ * A norm over the features of every query and every key: layer norm if biases are given, otherwise RMSNorm.
+ */
 export interface HeadNorm {
   /** [D] */
   readonly queryWeight: Parameter;
-  /** [D]; given if `keyBias` is given. */
+  /** [D]; given if and only if `keyBias` is given. */
   readonly queryBias?: Parameter | undefined;
   /** [D] */
   readonly keyWeight: Parameter;
@@ -49,8 +51,8 @@ function copied(view: Tensor): Tensor {
 const emptyLike = ({ shape, dtype, device }: Tensor): Tensor => Tensor.empty({ shape, dtype, device });
 
 /**
- * Normalizes the views of queries or keys in packed projections. RMSNorm goes from view to view; layer norm
- * takes no views, so that they are copied before it and after it.
+ * Normalizes the queries or keys in packed projections, given as strided views. RMSNorm supports views; layer
+ * norm does not, so the views are copied before and after it.
  */
 function headNormForward(
   { weight, bias, rstd, mean }: NormOperands,
@@ -79,7 +81,10 @@ function headNormForward(
 function headNormBackward(
   { weight, bias, rstd, mean }: NormOperands,
   views: {
-    /** Undefined: only the gradients of the parameters are computed. May be `outputGradient`. */
+    /**
+     * If undefined, only the gradients of the parameters are computed. May be the same tensor as
+     * `outputGradient`.
+     */
     readonly inputGradient: Tensor | undefined;
     readonly outputGradient: Tensor;
     readonly input: Tensor;
@@ -114,9 +119,9 @@ function headNormBackward(
 
 /** Rotary position embedding (see `rotaryEmbedding` of @mtl/kernels). */
 export interface HeadRotation {
-  /** int32, of the shape of `qkv` without its last dimension: the position of every row. */
+  /** int32, with the shape of `qkv` except for its last dimension: the position of every row. */
   readonly positions: Variable;
-  /** float32 [P, R], made by `rotaryTable`; it must live as long as the tape. */
+  /** float32 [P, R], from `rotaryTable`; must live as long as the tape. */
   readonly table: Tensor;
   readonly interleaved?: boolean;
 }
@@ -132,13 +137,13 @@ export interface PrepareHeadsOptions {
   readonly rotation?: HeadRotation | undefined;
 }
 
-/** The parts of a projection that have a norm. */
+/** The parts of a packed projection to which a norm is applied. */
 const normalizedParts = ['query', 'key'] as const;
 type NormalizedPart = (typeof normalizedParts)[number];
 
 /**
- * The statistics that the norms keep for backward: rstd of every query and of every key, and with layer norm
- * their means.
+ * The statistics that norms keep for backward: the reciprocal standard deviation (rstd) of every query and
+ * every key, and for layer norm also the means.
  */
 interface HeadStatistics<Value> {
   readonly rstd: Readonly<Record<NormalizedPart, Value>>;
@@ -156,7 +161,7 @@ const collectParameters = ({ queryWeight, queryBias, keyWeight, keyBias }: HeadN
   key: { weight: keyWeight, bias: keyBias },
 });
 
-/** Packed projections as tensors [rows, 1, G, R + 2, D], and the computations with them. */
+/** Views packed projections as [rows, 1, G, R + 2, D], and computes with them. */
 class Heads {
   readonly #options: PrepareHeadsOptions;
   readonly #shape: readonly number[];
@@ -172,7 +177,7 @@ class Heads {
     return tensor.reshape(this.#shape);
   }
 
-  /** Makes statistics of each query and each key. */
+  /** Allocates statistics for each query and each key. */
   statistics({ queryBias }: HeadNorm): HeadStatistics<Variable> {
     const { dtype, device } = this.#options.qkv.tensor;
     const [rows, , groups, parts] = this.#shape as [number, number, number, number];
@@ -185,7 +190,10 @@ class Heads {
     return { rstd: both(), mean: queryBias === undefined ? undefined : both() };
   }
 
-  /** Rotates the queries and keys of `input` into `output`, which may be `input`. */
+  /**
+   * Applies the rotation to the queries and keys of `input` and writes the result to `output`, which may be
+   * `input`.
+   */
   rotate(operands: { output: Tensor; input: Tensor; positions: Tensor; inverse?: boolean }): void {
     const { output, input, positions, inverse = false } = operands;
     const { table, interleaved = false } = this.#options.rotation!;
@@ -242,14 +250,14 @@ interface SavedForBackward {
   readonly statistics: HeadStatistics<SavedTensor> | undefined;
 }
 
-/** Computes the gradient of `qkv`, a new tensor; with a norm, adds to the gradients of its weights. */
+/** Returns the gradient of `qkv`, a new tensor; with a norm, also adds to the gradients of its weights. */
 function backward(
   { options, heads, saved }: { options: PrepareHeadsOptions; heads: Heads; saved: SavedForBackward },
   outputGradient: Tensor,
   parts: { readonly input: boolean; readonly weight: boolean },
 ): Tensor {
   const result = Tensor.empty(outputGradient);
-  // outside of tidy: recomputed tensors belong to their variables
+  // not within tidy, because recomputed tensors belong to their variables
   const [qkv, positions] = [saved.qkv?.tensor, saved.positions?.tensor];
   tidy(() => {
     const [gradient, of] = [heads.packed(result), heads.packed(outputGradient)];
@@ -277,9 +285,9 @@ function backward(
 
 /**
  * Prepares queries and keys for attention: a norm of every head (query/key norm), then the rotary position
- * embedding; either may be left out. Returns a packed projection of the shape of `qkv`, with its values
- * unchanged. With a norm the result is computed again in backward rather than kept, where the tape
- * rematerializes.
+ * embedding; either may be omitted. Returns a packed projection with the shape of `qkv`, in which the values
+ * of attention are unchanged. If there is a norm and the tape rematerializes, the result is not kept, and
+ * backward computes it again.
  *
  * @throws KernelError or UsageError `MTL_SHAPE` or `MTL_DTYPE` for operands that do not fit, `MTL_INDEX` for
  *   a position that the table does not have, `MTL_ARGUMENT` without norm and rotation
@@ -302,7 +310,7 @@ export const prepareHeads = checkedOperation(
     );
     const result = tape.result(compute(), {
       requiresGradient: qkv.requiresGradient || parameters.length > 0,
-      // without a norm, backward does not need `qkv`: keeping the result costs no memory
+      // without a norm, backward does not need `qkv`, so keeping the result instead costs no memory
       ...(norm === undefined ? {} : { recipe: { dependencies, compute } }),
     });
     tape.record(result, () => {

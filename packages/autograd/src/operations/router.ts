@@ -24,7 +24,10 @@ export interface RouterLinearOptions {
 
 const wideDtype = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
 
-/** Runs `body` with a tensor in float32: itself, or a temporary copy. */
+/**
+ * Runs `body` with the tensor in float32: with the tensor itself if it is wide enough, otherwise with a
+ * temporary copy.
+ */
 function inFloat32<Result>(tensor: Tensor, body: (wide: Tensor) => Result): Result {
   const dtype = wideDtype(tensor.dtype);
   if (dtype === tensor.dtype) return body(tensor);
@@ -33,9 +36,9 @@ function inFloat32<Result>(tensor: Tensor, body: (wide: Tensor) => Result): Resu
 }
 
 /**
- * Computes the logits of a router, [T, E] float32 whatever the compute dtype: input weight^T + bias, the rows
- * of the leading dimensions one after the other. Gradients are computed in float32 as well, and the input's
- * gradient is rounded once. The choice of experts must not depend on the rounding of 16-bit logits.
+ * Computes the logits of a router, input weight^T + bias: [T, E] in float32, whatever the compute dtype,
+ * where T flattens the leading dimensions. Gradients are also computed in float32, and the input's gradient
+ * is rounded once. The choice of experts must not depend on the rounding of 16-bit logits.
  */
 export const routerLinear = checkedOperation(
   'routerLinear',
@@ -81,33 +84,39 @@ export const routerLinear = checkedOperation(
 );
 
 export interface RouteOptions extends RouterScoreOptions {
-  /** `[..., E]` float32 (float64), T rows */
+  /** [..., E] float32 or float64, with T rows */
   readonly logits: Variable;
-  /** [E] float32: added to the scores that select, not to probabilities. No gradient flows to it. */
+  /**
+   * float32 [E]: added to the scores when experts are selected, but not to probabilities. It gets no
+   * gradient.
+   */
   readonly expertBias?: Variable | undefined;
-  /** The number of experts of a row: k. */
+  /** k: the number of experts that each row uses. */
   readonly topK: number;
-  /** The number of groups of equal size; a row uses experts of `groupTopK` groups. Default 0: no groups. */
+  /**
+   * The number of expert groups of equal size; a row uses experts from `groupTopK` groups. Default 0: no
+   * groups.
+   */
   readonly numGroups?: number | undefined;
   readonly groupTopK?: number | undefined;
   /**
-   * `[T, k]` int32: these experts instead of a selection, such as the experts of the first pass in a
-   * recomputation.
+   * int32 [T, k]: these experts are used instead of a selection. A recomputation passes the experts of the
+   * first pass.
    */
   readonly experts?: Variable | undefined;
 }
 
-/** The choice of a router. */
+/** The experts that a router chose for each row, and their probabilities. */
 export interface Routing {
-  /** `[T, k]`, of the dtype of the logits */
+  /** [T, k], in the dtype of the logits */
   readonly probabilities: Variable;
-  /** `[T, k]` int32, without a gradient; a tensor of its own also where `experts` were given */
+  /** int32 [T, k], without a gradient; a new tensor even if `experts` were given */
   readonly experts: Variable;
 }
 
 /**
- * Chooses the k experts of each row and their weights; the gradient of the logits comes from the weights
- * alone.
+ * Chooses the k experts of each row and computes their probabilities. Only the probabilities have a gradient
+ * with respect to the logits.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
  *   for an invalid expert

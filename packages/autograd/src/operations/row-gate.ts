@@ -5,7 +5,7 @@ import type { Variable } from '../variable.js';
 export interface RowGateOptions {
   /** [..., H] */
   readonly input: Variable;
-  /** float32 [rows] (float64 over float64) */
+  /** float32 [rows], or float64 for a float64 input */
   readonly logits: Variable;
 }
 

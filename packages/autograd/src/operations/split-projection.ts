@@ -2,7 +2,7 @@ import { cast, checkedOperation, splitProjection as splitTensor, Tensor } from '
 import type { Tape } from '../tape.js';
 import { type Part, SavedTensor, type Variable } from '../variable.js';
 
-/** The queries, keys and values of the heads of this process, in G groups of R query heads. */
+/** The queries, keys and values of this process's heads, in G groups with R query heads each. */
 export interface Heads<Value> {
   /** [S, B, G, R, D] or [T, G, R, D] */
   readonly query: Value;
@@ -24,7 +24,10 @@ export interface SplitProjectionOptions {
 type Name = keyof Heads<unknown>;
 const names: readonly Name[] = ['query', 'key', 'value'];
 
-/** A projection whose parts are variables. The gradients of the variables are parts of its gradient. */
+/**
+ * A packed projection whose queries, keys and values are separate variables. Their gradients are views of one
+ * gradient tensor.
+ */
 class Projection {
   readonly #qkv: Variable;
   readonly #shape: readonly number[];
@@ -39,7 +42,7 @@ class Projection {
     this.#shape = [...qkv.tensor.shape.slice(0, -1), numGroups, width / (numGroups * headSize), headSize];
   }
 
-  /** Returns views of the projection, or of its gradient. */
+  /** Returns views of queries, keys and values in the projection or in its gradient. */
   split(tensor: Tensor): Heads<Tensor> {
     using projection = tensor.reshape(this.#shape);
     return splitTensor(projection);
@@ -68,8 +71,8 @@ class Projection {
   }
 
   /**
-   * Returns the gradient of the projection, for the gradients of its parts: the memory that they are in, or
-   * that they are copied to.
+   * Returns the gradient of the projection, given the gradients of its parts. These are already in its
+   * memory, or are copied to it.
    */
   takeGradient(gradients: readonly (Tensor | undefined)[]): Tensor {
     const whole = this.#gradient ?? this.#qkv.newGradient();
@@ -85,7 +88,7 @@ class Projection {
     return whole;
   }
 
-  /** Frees a gradient that was not taken, since backward has failed. */
+  /** Frees the gradient, if backward has failed before it was taken. */
   release(): void {
     this.#gradient?.dispose();
     this.#gradient = undefined;
@@ -100,9 +103,9 @@ class Projection {
 
 /**
  * Returns the queries, keys and values of a packed projection as variables that share its memory; their
- * gradients share the memory of its gradient. Nothing is copied, as long as each has one consumer.
+ * gradients share the memory of its gradient. Nothing is copied if each of the three has only one consumer.
  *
- * @throws UsageError `MTL_SHAPE` for a projection that does not have whole groups
+ * @throws UsageError `MTL_SHAPE` for a projection that does not consist of whole groups
  */
 export const splitProjection = checkedOperation(
   'splitProjection',

@@ -25,9 +25,9 @@ export interface WholeHeadNormOptions {
   /** [G * D] */
   readonly keyWeight: Parameter;
   readonly epsilon: number;
-  /** The number of processes that hold heads, each the same number. Default: 1. */
+  /** The number of processes over which the heads are evenly sharded. Default: 1. */
   readonly numShards?: number | undefined;
-  /** Adds up sums over the heads of each process, in place. Default: this process has all heads. */
+  /** Sums values over the processes that share the heads, in place. Default: this process has all heads. */
   readonly sum?: Collective | undefined;
 }
 
@@ -41,8 +41,8 @@ const ofBoth = <Value>(make: (part: Part) => Value): OfBoth<Value> => ({
 });
 
 /**
- * Returns a view of the statistics of queries or keys. The statistics [2 * rows] start with all queries; all
- * keys follow.
+ * Returns a view of the statistics of queries or keys within all statistics [2 * rows]: first all queries,
+ * then all keys.
  */
 const viewStatistics = (statistics: Tensor, part: Part): Tensor => {
   const rows = statistics.size / 2;
@@ -54,7 +54,9 @@ function newStatistics({ tensor: { size, dtype, device }, rowSize }: { tensor: T
   return Tensor.empty({ shape: [(2 * size) / rowSize], dtype: statistics, device });
 }
 
-/** Splits packed projections into views, and copies the queries or keys of a row side by side. */
+/**
+ * Splits packed projections into views, and copies the queries or the keys of all rows to contiguous memory.
+ */
 class Projection {
   readonly #shape: readonly number[];
   readonly rows: number;
@@ -69,7 +71,7 @@ class Projection {
     return splitProjection(tensor.reshape(this.#shape));
   }
 
-  /** Returns a copy [rows, width] of the queries or keys. */
+  /** Returns a contiguous copy [rows, width] of the queries or keys. */
   copied(view: Tensor): Tensor {
     const { shape, dtype, device } = view;
     const copy = Tensor.empty({ shape, dtype, device });
@@ -77,13 +79,16 @@ class Projection {
     return copy.reshape([this.rows, view.size / Math.max(this.rows, 1)]);
   }
 
-  /** Copies queries or keys [rows, width] back. */
+  /** Copies queries or keys [rows, width] back into the projection. */
   put(view: Tensor, copy: Tensor): void {
     cast({ output: view, input: copy.reshape(view.shape) });
   }
 }
 
-/** Sums over the heads of all processes, [2 * rows], by one collective; undefined where all are here. */
+/**
+ * Sums over the heads of all processes, [2 * rows], with one collective; undefined if this process has all
+ * heads.
+ */
 function sumOfAll(
   { sum }: WholeHeadNormOptions,
   { into, own }: { readonly into: Tensor; readonly own: (part: Part, output: Tensor) => void },
@@ -95,7 +100,7 @@ function sumOfAll(
 
 interface Statistics {
   readonly rstd: Variable;
-  /** Sums of squares over the heads of all processes; undefined if this process has all heads. */
+  /** The sums of squares over the heads of all processes; undefined if this process has all heads. */
   readonly squares: Variable | undefined;
 }
 
@@ -135,7 +140,7 @@ function forward(
   return result;
 }
 
-/** Computes the gradient of `qkv`, a new tensor; adds to the gradients of the weights. */
+/** Returns the gradient of `qkv`, a new tensor; also adds to the gradients of the weights. */
 function backward(
   options: WholeHeadNormOptions,
   call: {
@@ -150,7 +155,7 @@ function backward(
   const { queryWeight, keyWeight, numShards = 1 } = options;
   const weights = { query: queryWeight, key: keyWeight };
   const result = Tensor.empty(outputGradient);
-  // outside of tidy: recomputed tensors belong to their variables
+  // not within tidy, because recomputed tensors belong to their variables
   const [qkv, rstd] = [call.qkv.tensor, call.rstd.tensor];
   tidy(() => {
     const [to, of, from] = [result, outputGradient, qkv].map((tensor) => projection.split(tensor)) as [
@@ -191,11 +196,12 @@ function backward(
 }
 
 /**
- * Applies RMSNorm to the queries of all heads together and to the keys of all groups together (OLMoE,
- * Muennighoff et al. 2024). Other models have a norm per head. Processes that share the heads add up sums of
- * squares by one collective, and sums of gradients times inputs by one in backward. Returns a packed
- * projection of the shape of `qkv`, with its values unchanged; it is computed again in backward rather than
- * kept, where the tape rematerializes.
+ * Applies one RMSNorm to the queries of all heads together, and another one to the keys of all groups
+ * together (OLMoE, Muennighoff et al. 2024); other models have a norm per head. Processes that share the
+ * heads sum the squares with one collective in forward, and the products of gradients and inputs with one
+ * collective in backward. Returns a packed projection with the shape of `qkv`, in which the values of
+ * attention are unchanged. If the tape rematerializes, the result is not kept, and backward computes it
+ * again.
  *
  * @throws KernelError or UsageError `MTL_SHAPE` or `MTL_DTYPE` for operands that do not fit
  */

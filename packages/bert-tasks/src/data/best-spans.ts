@@ -7,32 +7,33 @@ import type { SpanExample } from './read-squad-file.js';
 /** A model's output for one window. */
 interface SpanLogits {
   readonly window: SpanWindow;
-  /** `[S]`: the score of each position as the start of the answer; position 0 means no answer. */
+  /** [S]: the score of each position as the start of the answer; position 0 means no answer. */
   readonly start: ArrayLike<number>;
-  /** `[S]`, the score of each position as the end of the answer. */
+  /** [S]: the score of each position as the end of the answer. */
   readonly end: ArrayLike<number>;
 }
 
-/** Settings of the search for the best spans of one question. */
+/** The inputs and settings of the search for the best spans of one question. */
 interface BestSpansOptions {
   readonly example: SpanExample;
   /** The logits of all windows of the example. */
   readonly logits: readonly SpanLogits[];
   /**
-   * Number of starts and of ends per window that are combined, and of answers that are returned (default 20).
+   * The number of starts and of ends per window that are combined, and the maximum number of returned answers
+   * (default 20).
    */
   readonly nBest?: number;
-  /** The most tokens of an answer (default 30). */
+  /** The maximum number of tokens in an answer (default 30). */
   readonly maximumAnswerLength?: number;
 }
 
 /** A possible answer. */
 interface SpanCandidate {
-  /** A substring of the context. */
+  /** The answer, a substring of the context. */
   readonly text: string;
-  /** Index of its first UTF-16 unit in the context. */
+  /** The index in the context of the answer's first UTF-16 unit. */
   readonly start: number;
-  /** Sum of the start logit and the end logit. */
+  /** The sum of the start logit and the end logit. */
   readonly score: number;
   /** The answer's probability among the candidates (softmax of the scores). */
   readonly probability: number;
@@ -40,22 +41,25 @@ interface SpanCandidate {
 
 /** The best answers to one question. */
 interface BestSpans {
-  /** At most `nBest` answers, the best first, each text once; empty if no position may start an answer. */
+  /**
+   * At most `nBest` answers with different texts, the best first; empty if no position may start an answer.
+   */
   readonly candidates: readonly SpanCandidate[];
-  /** The score of "no answer": the smallest sum of the two logits of position 0 over the windows. */
+  /** The score of "no answer": the sum of the two logits of position 0, minimized over the windows. */
   readonly noAnswerScore: number;
   /**
-   * Probability of "no answer" against the best candidate (softmax of the two scores): above one half if "no
-   * answer" has the higher score. It grows with the difference of scores that BERT compares with its
-   * threshold.
+   * The probability of "no answer" compared with the best candidate only (softmax of the two scores). It is
+   * above one half if "no answer" has the higher score. It increases with the difference of scores that BERT
+   * compares with a threshold.
    */
   readonly noAnswerProbability: number;
 }
 
 /**
- * Returns the best answers over all windows of a question (Devlin 2018, 4.2 and 4.3): pairs of the `nBest`
- * starts and ends of each window. Both must be in the window's context, the start in the window that shows
- * the most context around it, and the end not before the start and not too far after it.
+ * Returns the best answers over all windows of a question (Devlin 2018, 4.2 and 4.3), from pairs of the
+ * `nBest` best starts and ends of each window. Start and end must be in the window's context, and the start
+ * must be in the window that shows the most context around it. The end must not be before the start or too
+ * far after it.
  */
 export function bestSpans(options: BestSpansOptions): BestSpans {
   const { example, logits, nBest = 20, maximumAnswerLength = 30 } = options;
@@ -82,8 +86,7 @@ export function bestSpans(options: BestSpansOptions): BestSpans {
       }
     }
   }
-  // The sort is stable: with equal scores, the first window comes first, then the larger start, then the
-  // larger end.
+  // The sort is stable, so ties are ordered by window, then by larger start, then by larger end.
   spans.sort((a, b) => b.score - a.score);
   const found = new Map<string, { start: number; score: number }>();
   for (const { start, end, score } of spans) {

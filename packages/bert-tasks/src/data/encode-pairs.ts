@@ -14,9 +14,9 @@ interface EncodeSentencePairsOptions {
 }
 
 /**
- * Encodes pairs. Sample n is example n: `[CLS] first [SEP] second [SEP]`, the longer text truncated first.
- * Its batches have labels when every example has one. Throws `MTL_DATA_SPECIAL_TOKEN` and
- * `MTL_DATA_SEQUENCE_LENGTH`.
+ * Encodes pairs as `[CLS] first [SEP] second [SEP]`; sample n is example n. If a pair is too long, the longer
+ * text is truncated first. Batches have labels if every example has a label. Throws `MTL_DATA_SPECIAL_TOKEN`
+ * and `MTL_DATA_SEQUENCE_LENGTH`.
  */
 export function encodeSentencePairs(options: EncodeSentencePairsOptions): TaskDataset {
   const { examples, tokenizer, sequenceLength } = options;
@@ -53,15 +53,18 @@ interface EncodeMultipleChoiceOptions {
   /** BERT's WordPiece tokenizer. */
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
-  /** The most tokens of a question together with an option (default: Megatron's 128); the rest is dropped. */
+  /**
+   * The maximum number of tokens in a question together with an option (default: Megatron's 128); further
+   * tokens are dropped.
+   */
   readonly maximumQuestionLength?: number;
 }
 
 /**
- * Encodes questions with options. Sample n is example n, one sequence for each option: `[CLS] question and
- * option [SEP] article [SEP]`, as in Megatron's RACE: the option fills the blanks (`_`) of the question, or
- * follows a question without a blank. The longer part is truncated first. Throws `MTL_DATA_SPECIAL_TOKEN` and
- * `MTL_DATA_SEQUENCE_LENGTH`.
+ * Encodes questions with options; sample n is example n, with one sequence per option: `[CLS] question and
+ * option [SEP] article [SEP]`. As in Megatron's RACE, the option fills the blank (`_`) of the question, or
+ * follows a question without a blank. If a sequence is too long, its longer part is truncated first. Throws
+ * `MTL_DATA_SPECIAL_TOKEN` and `MTL_DATA_SEQUENCE_LENGTH`.
  */
 export function encodeMultipleChoice(options: EncodeMultipleChoiceOptions): TaskDataset {
   const { examples, tokenizer, sequenceLength, maximumQuestionLength = 128 } = options;
@@ -69,7 +72,7 @@ export function encodeMultipleChoice(options: EncodeMultipleChoiceOptions): Task
   const numChoices = examples[0]?.options.length ?? 1;
   const vocabulary = pairVocabulary(tokenizer);
   const sequences = new TaskSequences();
-  // Tokens of the last article, which are reused since questions about one article follow each other.
+  // The tokens of the last article are reused, because questions about the same article are consecutive.
   let article: { readonly text: string; readonly tokens: ArrayLike<number> } | undefined;
   for (const [i, example] of examples.entries()) {
     if (example.options.length !== numChoices) {
@@ -109,7 +112,7 @@ interface PairVocabulary {
   readonly padding: number;
 }
 
-/** Special tokens of a pair: `[CLS]` and two `[SEP]`. */
+/** The number of special tokens in a pair: `[CLS]` and two `[SEP]`. */
 export const pairSpecialTokens = 3;
 
 /** Reads the special tokens of a WordPiece tokenizer. Throws `MTL_DATA_SPECIAL_TOKEN` if one is missing. */
@@ -122,9 +125,9 @@ export function pairVocabulary(tokenizer: Tokenizer): PairVocabulary {
 }
 
 /**
- * Returns `[CLS] first [SEP] second [SEP]`. If that is longer than `sequenceLength`, the longer of the two
- * texts loses its last token until both fit; if they are equally long, the second text does (the rule of
- * BERT's fine-tuning, Devlin 2018).
+ * Returns `[CLS] first [SEP] second [SEP]`. If this is longer than `sequenceLength`, the longer text loses
+ * its last token until both fit; if both are equally long, the second text does (the rule of BERT's
+ * fine-tuning, Devlin 2018).
  */
 export function pairTokens(options: {
   readonly first: ArrayLike<number>;

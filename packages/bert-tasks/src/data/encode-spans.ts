@@ -11,24 +11,24 @@ interface EncodeSpansOptions {
   /** A BERT WordPiece tokenizer that returns offsets. */
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
-  /** Number of tokens from the start of a window to the start of the next one (default 128). */
+  /** The number of tokens from the start of one window to the start of the next (default 128). */
   readonly documentStride?: number;
-  /** The most tokens of a question (default 64); the rest is dropped. */
+  /** The maximum number of tokens in a question (default 64); further tokens are dropped. */
   readonly maximumQueryLength?: number;
 }
 
-/** The part of a context that one sample sees. Arrays have one entry for each token of the window. */
+/** The part of a context that one sample contains. Arrays have one entry for each token of the window. */
 export interface SpanWindow {
   /** Index of the example. */
   readonly example: number;
-  /** Position in S of the window's first token. */
+  /** The position in S of the window's first token. */
   readonly offset: number;
-  /** float64, for each token the index in the context of its first UTF-16 unit. */
+  /** float64: for each token, the index in the context of its first UTF-16 unit. */
   readonly starts: Float64Array;
-  /** float64, for each token the index in the context after its last UTF-16 unit. */
+  /** float64: for each token, the index in the context after its last UTF-16 unit. */
   readonly ends: Float64Array;
   /**
-   * uint8, for each token 1 if no other window of the example shows more context around it, else 0 (Devlin
+   * uint8: for each token, 1 if no other window of the example shows more context around it, else 0 (Devlin
    * 2018).
    */
   readonly hasMaximumContext: Uint8Array;
@@ -42,11 +42,11 @@ interface EncodedSpans {
 }
 
 /**
- * Encodes questions about contexts. Samples are windows: `[CLS] question [SEP] part of the context [SEP]`,
- * example after example, with the start and end positions of the first answer. Both positions are 0 (`[CLS]`)
- * if the window does not hold the complete answer, or there is no answer. An answer that starts or ends
- * inside a token includes the whole token. Throws `MTL_DATA_TOKENIZER_OFFSETS`, `MTL_DATA_SPECIAL_TOKEN`,
- * `MTL_DATA_SEQUENCE_LENGTH`, `MTL_DATA_STRIDE`.
+ * Encodes questions about contexts. A sample is a window: `[CLS] question [SEP] part of the context [SEP]`.
+ * Samples are sorted by example, and have the start and end positions of the first answer. Both positions are
+ * 0 (`[CLS]`) if the window does not contain the complete answer, or if there is no answer. If an answer
+ * starts or ends inside a token, it includes the whole token. Throws `MTL_DATA_TOKENIZER_OFFSETS`,
+ * `MTL_DATA_SPECIAL_TOKEN`, `MTL_DATA_SEQUENCE_LENGTH`, `MTL_DATA_STRIDE`.
  */
 export function encodeSpans(options: EncodeSpansOptions): EncodedSpans {
   const { examples, tokenizer, sequenceLength } = options;
@@ -58,7 +58,7 @@ export function encodeSpans(options: EncodeSpansOptions): EncodedSpans {
   const windows: SpanWindow[] = [];
   const startPositions: number[] = [];
   const endPositions: number[] = [];
-  // Tokens of the last context, which are reused since questions about one context follow each other.
+  // The tokens of the last context are reused, because questions about the same context are consecutive.
   let context: { readonly text: string; readonly encoded: EncodedText } | undefined;
   for (const [exampleNumber, example] of examples.entries()) {
     if (context?.text !== example.context) {
@@ -132,7 +132,7 @@ function checkLengths(options: {
       { expected: `${maximumQueryLength + pairSpecialTokens + 1} or more, or a shorter question` },
     );
   }
-  // A longer stride would skip tokens, which no window would show.
+  // With a longer stride, some tokens would be in no window.
   if (!Number.isInteger(documentStride) || documentStride < 1 || documentStride > room) {
     throw new ConfigurationError('MTL_DATA_STRIDE', `the document stride ${documentStride} is not usable`, {
       expected: `1 to ${room}: what a window of ${sequenceLength} tokens shows of the context at least`,
@@ -146,8 +146,8 @@ interface TokenRange {
 }
 
 /**
- * Returns windows of at most `room` tokens, `documentStride` apart, up to the first that reaches the end; one
- * window for an empty context.
+ * Returns windows of at most `room` tokens, `documentStride` apart, up to the first window that reaches the
+ * end; one window for an empty context.
  */
 function splitIntoWindows(options: { length: number; room: number; documentStride: number }): TokenRange[] {
   const { length, room, documentStride } = options;
@@ -160,9 +160,8 @@ function splitIntoWindows(options: { length: number; room: number; documentStrid
 }
 
 /**
- * Returns for each token the window that shows the most context around it. A window's score is the number of
- * tokens on the side with fewer tokens, plus 0.01 for each token of the window; with equal scores, the first
- * window counts.
+ * Returns, for each token, the window that shows the most context around it. A window's score is the smaller
+ * number of tokens on either side, plus 0.01 for each token of the window; ties go to the first window.
  */
 function maximumContext(parts: readonly TokenRange[], length: number): Int32Array {
   const best = new Int32Array(length);

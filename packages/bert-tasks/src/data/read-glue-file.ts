@@ -3,19 +3,19 @@ import { readTaskText, taskError } from './task-files.js';
 
 /** Two texts and the label of their relation. */
 export interface SentencePairExample {
-  /** Name of the example in a predictions file: MNLI's `index`, QQP's `id`. */
+  /** The identifier of the example in a predictions file: MNLI's `index`, QQP's `id`. */
   readonly id: string;
   readonly first: string;
   readonly second: string;
-  /** Index of the label among the task's labels; undefined in a file without labels (a test set). */
+  /** The index of the label in the task's labels; undefined in a file without labels (a test set). */
   readonly label: number | undefined;
   /** The source of the pair (MNLI only). */
   readonly genre: string | undefined;
 }
 
 /**
- * GLUE's supported sentence-pair tasks: the labels in the order of their indices, the columns, and the names
- * of their predictions in a submission (MNLI's matched set first).
+ * The supported sentence-pair tasks of GLUE: the labels in the order of their indices, the columns, and the
+ * names of predictions in a submission (MNLI's matched set first).
  */
 export const glueTasks = {
   MNLI: {
@@ -44,16 +44,16 @@ interface ReadGlueFileOptions {
   readonly task: GlueTaskName;
   readonly path: string;
   /**
-   * Called for rows with a wrong number of columns, which are then left out; without it they are errors.
-   * QQP's official train.tsv has a few such rows, in which a question contains a line break.
+   * Called for rows with a wrong number of columns, which are then skipped; without it, such a row is an
+   * error. QQP's official train.tsv has a few such rows, in which a question contains a line break.
    */
   readonly onBrokenRow?: (row: BrokenGlueRow) => void;
 }
 
 /**
  * Reads a `train.tsv`, `dev*.tsv` or `test*.tsv` of GLUE: the first line names the columns, tabs separate
- * them, and quotes have no special meaning. MNLI's pairs without a consensus (gold label `-`) are left out,
- * as MNLI's authors do. Throws `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with the line.
+ * columns, and quotes have no special meaning. MNLI pairs without a consensus (gold label `-`) are skipped,
+ * as MNLI's authors recommend. Throws `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with the line.
  */
 export function readGlueFile({ task, path, onBrokenRow }: ReadGlueFileOptions): SentencePairExample[] {
   const { labels } = glueTasks[task];
@@ -96,8 +96,8 @@ export function readGlueFile({ task, path, onBrokenRow }: ReadGlueFileOptions): 
 }
 
 /**
- * Returns the positions of the columns. The label may be missing (a test set); such a file cannot be used for
- * training or metrics.
+ * Returns the positions of the columns. The label column may be missing (a test set); the file then cannot be
+ * used for training or metrics.
  */
 function findColumns(options: { task: GlueTaskName; path: string; names: readonly string[] }) {
   const { task, path, names } = options;
@@ -127,8 +127,8 @@ function findColumns(options: { task: GlueTaskName; path: string; names: readonl
 }
 
 /**
- * Rejects a file without a label column that has columns which test sets do not have: a misspelt label column
- * must not turn it into a test set.
+ * Checks a file without a label column. Throws if it has columns that test sets do not have, because a
+ * misspelt label column must not turn a file into a test set.
  */
 function unlabelled(options: { task: GlueTaskName; path: string; names: readonly string[] }): undefined {
   const { task, path, names } = options;

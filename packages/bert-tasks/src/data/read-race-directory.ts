@@ -4,29 +4,31 @@ import { TaskJson, taskError } from './task-files.js';
 
 /** A question on an article with its four options. */
 export interface MultipleChoiceExample {
-  /** The passage's id (such as `high123.txt`). */
+  /** The passage's id, for example `high123.txt`. */
   readonly passage: string;
-  /** Number of the question in its passage, from 0. */
+  /** The index of the question in its passage, from 0. */
   readonly question: number;
   readonly article: string;
   readonly questionText: string;
   readonly options: readonly string[];
   /** Index of the correct option. */
   readonly label: number;
-  /** The half of RACE that the question is from; undefined if the directory has no such halves. */
+  /**
+   * The half of RACE to which the question belongs; undefined if the directory is not divided into halves.
+   */
   readonly level: 'high' | 'middle' | undefined;
 }
 
-/** Number of options of each question of RACE. */
+/** The number of options for each RACE question. */
 const raceChoices = 4;
 const letters = ['A', 'B', 'C', 'D'];
 const levels = ['high', 'middle'] as const;
 
 /**
- * Reads one part of RACE (`RACE/train`, `RACE/dev`, `RACE/test`), which has folders `high/` and `middle/` (or
- * one of these), or a single such folder. Each `*.txt` has one JSON passage. Passages come in the order of
- * their numbers, high before middle. Throws `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with file and
- * question.
+ * Reads one split of RACE (`RACE/train`, `RACE/dev`, `RACE/test`), which has the folders `high/` and
+ * `middle/` (or one of these), or a single such folder. Each `*.txt` contains one JSON passage. Passages are
+ * sorted by their numbers, high before middle. Throws `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with
+ * file and question.
  */
 export function readRaceDirectory(directory: string): MultipleChoiceExample[] {
   const names = list(directory);

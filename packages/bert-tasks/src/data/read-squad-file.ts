@@ -3,7 +3,7 @@ import { TaskJson, taskError } from './task-files.js';
 /** An answer: a substring of its context. */
 export interface SpanAnswer {
   readonly text: string;
-  /** Index of its first UTF-16 unit in the context (the file counts code points). */
+  /** The index of its first UTF-16 unit in the context (files count code points instead). */
   readonly start: number;
 }
 
@@ -12,7 +12,7 @@ export interface SpanExample {
   readonly id: string;
   readonly question: string;
   readonly context: string;
-  /** All answers that annotators gave; empty if the context has no answer (SQuAD 2.0). */
+  /** All answers from annotators; empty if the context contains no answer (SQuAD 2.0). */
   readonly answers: readonly SpanAnswer[];
 }
 
@@ -24,8 +24,8 @@ export interface SpanExamples {
 }
 
 /**
- * Reads a file of SQuAD 1.1 or 2.0 (in 2.0, questions have `is_impossible`). Throws `MTL_DATA_TASK_FILE`, and
- * `MTL_DATA_TASK_ANSWER` for an answer that is not at its `answer_start`, with the place in the file.
+ * Reads a file of SQuAD 1.1 or 2.0 (in 2.0, questions have `is_impossible`). Throws `MTL_DATA_TASK_FILE`;
+ * throws `MTL_DATA_TASK_ANSWER` if an answer is not at its `answer_start`, with the position in the file.
  */
 export function readSquadFile(path: string): SpanExamples {
   const examples: SpanExample[] = [];

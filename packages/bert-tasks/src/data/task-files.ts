@@ -18,12 +18,10 @@ export function readTaskText(path: string): string {
   return text.startsWith('\ufeff') ? text.slice(1) : text;
 }
 
-/** A value of a JSON file together with its place there, so that every check can name it. */
+/** A value in a JSON file together with its path in the file, so that every error can name the path. */
 export class TaskJson {
   readonly path: string;
-  /**
-   * The place of the value in the file, for example `data[0].paragraphs[2]`; empty if it is the whole file.
-   */
+  /** The path of the value in the file, for example `data[0].paragraphs[2]`; empty for the whole file. */
   readonly place: string;
   readonly value: unknown;
 
@@ -104,16 +102,16 @@ function describeKind(value: unknown): string {
 }
 
 /**
- * Codes of errors about a task's file: another format; a label that the task does not have; an answer that is
- * not at its stated position.
+ * The codes of errors about a task's file: wrong format; a label that the task does not have; an answer that
+ * is not at its stated position.
  */
 type TaskCode = 'MTL_DATA_TASK_FILE' | 'MTL_DATA_TASK_LABEL' | 'MTL_DATA_TASK_ANSWER';
 
-/** The problem with a task's file, and its place. */
+/** A problem with a task's file, and its position in the file. */
 interface TaskErrorOptions {
   readonly code: TaskCode;
   readonly path: string;
-  /** The place in the file: "line 3", "question 2 (of 4)", `data[0].paragraphs[1]`. */
+  /** The position in the file: "line 3", "question 2 (of 4)", `data[0].paragraphs[1]`. */
   readonly place?: string | undefined;
   readonly what: string;
   readonly expected?: string;
@@ -121,7 +119,7 @@ interface TaskErrorOptions {
   readonly cause?: unknown;
 }
 
-/** Returns the error of a file of a fine-tuning task. */
+/** Returns the error about a file of a fine-tuning task. */
 export function taskError(options: TaskErrorOptions): DataError {
   const { code, path, place, what, expected, remedy, cause } = options;
   const where = place === undefined ? path : `${path}, ${place}`;

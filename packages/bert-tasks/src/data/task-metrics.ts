@@ -7,7 +7,7 @@ interface ClassificationResults {
   readonly labels: ArrayLike<number>;
 }
 
-/** Returns the share of correct predictions, 0 to 1. */
+/** Returns the fraction of correct predictions, 0 to 1. */
 export function accuracy({ predictions, labels }: ClassificationResults): number {
   checkLengths({ predictions, labels });
   let right = 0;
@@ -41,18 +41,18 @@ function checkLengths({ predictions, labels }: ClassificationResults): void {
   );
 }
 
-/** Predicted answers by question id; '' means unanswerable. */
+/** Predicted answers by question id; '' means that the question is predicted unanswerable. */
 interface SquadResults {
   readonly examples: SpanExamples;
   readonly predictions: ReadonlyMap<string, string>;
   /**
-   * Score of "no answer" by question id (SQuAD 2.0): the larger, the less likely is an answer. Needed for the
-   * best thresholds.
+   * The score of "no answer" by question id (SQuAD 2.0): a larger score means that an answer is less likely.
+   * Required to search the best thresholds.
    */
   readonly noAnswerProbabilities?: ReadonlyMap<string, number> | undefined;
   /**
-   * A question with a higher probability of "no answer" counts as predicted unanswerable (default 1, as in
-   * the official evaluation: no question does).
+   * A question whose probability of "no answer" is above this value counts as predicted unanswerable (default
+   * 1, as in the official evaluation, so that no question does).
    */
   readonly noAnswerThreshold?: number;
 }
@@ -64,15 +64,15 @@ interface SquadScores {
   readonly total: number;
 }
 
-/** Results that the official evaluation prints; optional parts only for SQuAD 2.0. */
+/** The results that the official evaluation prints; the optional fields exist only for SQuAD 2.0. */
 export interface SquadMetrics extends SquadScores {
-  /** Number of questions without a prediction. They count 0 in SQuAD 1.1, and are left out in 2.0. */
+  /**
+   * The number of questions without a prediction. Their score is 0 in SQuAD 1.1; they are excluded in 2.0.
+   */
   readonly missing: number;
   readonly hasAnswer?: SquadScores;
   readonly noAnswer?: SquadScores;
-  /**
-   * The best score over all thresholds of the probabilities, in percent; the next field has that threshold.
-   */
+  /** The best score over all thresholds of the probabilities, in percent; the next field is the threshold. */
   readonly bestExact?: number;
   readonly bestExactThreshold?: number;
   readonly bestF1?: number;
@@ -88,10 +88,10 @@ interface QuestionScore {
 }
 
 /**
- * Returns exact match and F1 by the rules of the official evaluations, as the best over the ground truths of
- * a question (Rajpurkar 2016, 2018). Version 1.1 counts a missing prediction as wrong. Version 2.0 considers
- * only questions with a prediction, treats an answer that is empty after normalisation as no answer, and
- * searches the best threshold of the no-answer probabilities.
+ * Returns exact match and F1 by the rules of the official evaluations (Rajpurkar 2016, 2018). A question's
+ * score is the best over its ground truths. Version 1.1 counts a missing prediction as wrong. Version 2.0
+ * considers only questions with a prediction, treats an answer that is empty after normalisation as no
+ * answer, and searches the best threshold of the no-answer probabilities.
  */
 export function squadMetrics(options: SquadResults): SquadMetrics {
   const { examples, predictions, noAnswerProbabilities } = options;
@@ -166,10 +166,10 @@ function applyThreshold(options: SquadResults & { scored: readonly QuestionScore
 }
 
 /**
- * Returns the best threshold. It starts with every question predicted unanswerable, then accepts predictions
- * in the order of their probabilities. It has the properties of the official search: it counts every
- * unanswerable question of the file, computes the score after each single question, even between questions
- * with equal probabilities, and starts from the threshold 0.
+ * Returns the best threshold. The search starts with every question predicted unanswerable, then accepts
+ * predictions in the order of their probabilities. It has the properties of the official search: it counts
+ * every unanswerable question of the file, computes the score after each question (even between questions
+ * with equal probabilities), and starts at threshold 0.
  */
 function bestThreshold(options: {
   scored: readonly QuestionScore[];
@@ -199,11 +199,11 @@ function predictionsError(what: string, expected: string): UsageError {
   return new UsageError('MTL_DATA_PREDICTIONS', what, { expected });
 }
 
-// Python's \b counts letters and digits of all languages and the underscore as parts of words, JavaScript's
-// only ASCII ones.
+// Lookarounds instead of \b: Python's \b treats letters and digits of all languages and the underscore as
+// parts of words, JavaScript's \b only ASCII characters.
 const articles = /(?<![\p{L}\p{N}_])(?:a|an|the)(?![\p{L}\p{N}_])/gu;
 const asciiPunctuation = /[!-/:-@[-`{-~]/g;
-// White space of Python's str.split: without U+FEFF, with the separators 1C to 1F and U+0085.
+// The white space of Python's str.split: without U+FEFF, but with the separators 1C to 1F and U+0085.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are meant
 const whiteSpace = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
 
@@ -221,8 +221,9 @@ export function exactMatch(prediction: string, truth: string): number {
 }
 
 /**
- * Returns the harmonic mean of precision and recall over the words of both (as bags), after normalisation. If
- * one has no words, SQuAD 2.0 gives 1 if the other has none either, else 0; SQuAD 1.1 always 0.
+ * Returns the harmonic mean of precision and recall over the words of both texts (as bags), after
+ * normalisation. If a text has no words, SQuAD 2.0 gives 1 if the other text has none either, else 0; SQuAD
+ * 1.1 always gives 0.
  */
 export function answerF1(
   prediction: string,

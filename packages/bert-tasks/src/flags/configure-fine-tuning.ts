@@ -27,13 +27,13 @@ import {
 import { fineTuningPreset } from './fine-tuning-presets.js';
 
 /**
- * Returns the checked configuration of the fine-tuning run that options describe.
+ * Returns the checked configuration of the fine-tuning run that the options describe.
  *
  * ```ts configureFineTuning({ task: 'qqp', dataDir: 'glue/QQP', load: 'runs/bert', seeds: [1, 2, 3] }); ```
  *
  * @throws ConfigurationError `MTL_OPTION` for an unknown option, with the nearest one; `MTL_FLAG_VALUE` for a
- *   value of another type or out of range; the codes of `fineTuningConfiguration`; each in the words of
- *   options
+ *   value of another type or out of range; the codes of `fineTuningConfiguration`. All messages use the names
+ *   of options.
  */
 export function configureFineTuning(options: FineTuningOptions): FineTuningConfiguration {
   checkOptions(options, { of: 'a fine-tuning', checks: fineTuningOptionChecks });
@@ -61,7 +61,7 @@ export function configureFineTuning(options: FineTuningOptions): FineTuningConfi
   }
 }
 
-/** Replaces names of flags by names of options: `--clip-grad` → `clipGrad`. */
+/** Replaces flag names in an error by option names: `--clip-grad` becomes `clipGrad`. */
 const inWordsOfFineTuning = (error: unknown): unknown =>
   rewordError(error, (text) =>
     text.replace(/(?<![\w-])--([a-z][a-z0-9-]*)/g, (written: string, name: string) =>
@@ -69,19 +69,20 @@ const inWordsOfFineTuning = (error: unknown): unknown =>
     ),
   );
 
-/** Checks of the options of a fine-tuning, made from the schemas of its flags. */
+/** The checks of fine-tuning options, derived from the schemas of the flags. */
 const fineTuningOptionChecks = {
   ...checksOfFlags(fineTuningFlags, inWordsOfFineTuning),
-  // their ranges, and that they differ, are checked together
+  // only the type is checked here: the range of the seeds, and that they differ, is checked for all seeds
+  // together
   seeds: listOption(numberOption, { what: 'an array of seeds' }),
 } as OptionChecks<FineTuningOptions>;
 
 /**
- * Returns the fine-tuning configuration for options whose single values are already checked, as a command
- * line's are.
+ * Returns the fine-tuning configuration for options whose single values have already been checked, as the
+ * values on a command line have been.
  *
- * @param how.isRestart whether a launcher has restarted the job, which then resumes. Default: false
- * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_NEEDS, MTL_FLAG_VALUE, in the words of flags
+ * @param how.isRestart true if a launcher has restarted the job, which then resumes. Default: false
+ * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_NEEDS, MTL_FLAG_VALUE, with the names of flags
  */
 export function fineTuningConfiguration(
   given: FineTuningOptions,
@@ -152,7 +153,7 @@ function withDefaults(options: FineTuningOptions): CompleteFineTuningOptions {
   return Object.fromEntries([...defaults, ...given]) as CompleteFineTuningOptions;
 }
 
-/** Returns the values that are given, by the names of their flags. */
+/** Returns those of the named options that have a value, by the names of their flags. */
 function flagsIn(options: object, names: readonly string[]): Readonly<Record<string, unknown>> {
   const values = options as Readonly<Record<string, unknown>>;
   const entries = names.map((name) => [name, values[camelCase(name)]] as const);
@@ -160,8 +161,8 @@ function flagsIn(options: object, names: readonly string[]): Readonly<Record<str
 }
 
 /**
- * Returns flags that make the same run again, even without the preset and the folder that its values came
- * from.
+ * Returns flags that reproduce the run, even without the preset and the folder from which some of its values
+ * came.
  */
 function recordedFlags(
   options: CompleteFineTuningOptions,
@@ -187,7 +188,7 @@ function recordedFlags(
   );
 }
 
-/** Returns the official names of a task's files; SQuAD's depend on its version. */
+/** Returns the official names of a task's files; for SQuAD they depend on the version. */
 function officialFiles({ task, squadVersion, dataDir }: FineTuningOptions) {
   switch (task!) {
     case 'mnli':
@@ -223,7 +224,7 @@ function describeData(options: FineTuningOptions) {
   const files = isWhole ? undefined : officialFiles(options);
   const train = trainData ?? join(dataDir!, files!.train);
   const valid = validData ?? files!.valid.map((name) => join(dataDir!, name));
-  // the version decides which row of the paper applies
+  // the version determines which row of the paper's table applies
   const isSecond = squadVersion === '2.0' || (squadVersion === undefined && basename(train).includes('2.0'));
   return {
     data: { train, valid, test: testData },

@@ -56,8 +56,8 @@ export interface FineTuningConfiguration {
   readonly data: TaskDataConfiguration;
   readonly start: StartConfiguration;
   /**
-   * Tokens of a sequence. Undefined: the usual number for the task, or all positions of the model if it has
-   * fewer.
+   * The sequence length in tokens. Undefined: the usual length for the task, or the model's number of
+   * positions if it is smaller.
    */
   readonly sequenceLength: number | undefined;
   readonly spans: SpanConfiguration;
@@ -76,7 +76,7 @@ export interface FineTuningConfiguration {
   /** Dropout of hidden states and of attention; undefined: the model's own. */
   readonly dropout: number | undefined;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
-  /** The device and the layout, as values of training flags. The model decides which flags are valid. */
+  /** The device and the layout, as values of training flags. The model determines which flags are valid. */
   readonly parallel: ParallelFlags;
   /** The activations that are recomputed in the backward pass, also as values of training flags. */
   readonly recompute: RecomputeFlags;
@@ -98,12 +98,12 @@ export interface FineTuningConfiguration {
   /** Steps between lines of progress. */
   readonly logInterval: number;
   readonly metricsJsonl: string | undefined;
-  /** Services that the metrics of each seed are sent to, as values of training flags. */
+  /** The tracking services to which the metrics of each seed are sent, as values of training flags. */
   readonly tracking: TrackingFlags;
-  /** The run ends after a step whose number is a multiple of this. */
+  /** The run ends after the first step whose number is a multiple of this value. */
   readonly exitInterval: number | undefined;
   /** The seeds; each is a separate training run. */
   readonly seeds: readonly number[];
-  /** Flags that make the same run again, for the record of the run. */
+  /** Flags that reproduce the run, for the run's record. */
   readonly flags: Readonly<Record<string, unknown>>;
 }

@@ -23,14 +23,14 @@ import type * as z from 'zod';
 import { fineTuningTaskNames } from './fine-tuning-configuration.js';
 import { fineTuningPresetNames } from './fine-tuning-presets.js';
 
-/** Makes the flag of a size of the architecture, which is only for a model from scratch. */
+/** Makes the flag for a size of the architecture, which is used only for a model from scratch. */
 const sizeOfScratch = (name: 'num-layers' | 'hidden-size' | 'num-attention-heads', what: string) =>
   redescribed(findSchema(name) as z.ZodNumber, {
     description: `${what} of a model from scratch.`,
     default: undefined,
   });
 
-/** The flags of the task with its files, and of the model that a fine-tuning starts from. */
+/** The flags for the task and its files, and for the model from which fine-tuning starts. */
 const ofTask = {
   task: choice(fineTuningTaskNames, 'The task.'),
   'data-dir': text("The task's files under their official names.", { placeholder: 'DIR' }),
@@ -160,14 +160,14 @@ const asInPretraining = {
 };
 
 /**
- * The flags of fine-tuning, from which its options, help and checks are made. Flags that pretraining has too
- * are declared separately.
+ * All flags of fine-tuning. Its options, help and checks are derived from these. Flags that pretraining also
+ * has are declared separately.
  */
 export const fineTuningFlags = { ...ofTask, ...ofLearning, ...withDefaults, ...asInPretraining };
 
 /**
- * A fine-tuning in TypeScript: each option has the name of its flag of `mtl finetune` in camel case, with its
- * meaning, range and default.
+ * The options of fine-tuning in TypeScript. Each option has the name of a flag of `mtl finetune` in camel
+ * case, and the flag's meaning, range and default.
  */
 export type FineTuningOptions = OptionsOf<typeof fineTuningFlags> & {
   /** The seeds; each is a separate training run. Default: 1234. */
@@ -184,7 +184,7 @@ export type CompleteFineTuningOptions = FineTuningOptions & {
 /** The names of the flags with defaults. */
 export const defaultedFineTuningFlags = Object.keys(withDefaults) as readonly (keyof typeof withDefaults)[];
 
-/** A required flag that is missing. */
+/** A required flag that was not given. */
 interface MissingFlag {
   /** The flag and its alternative: `--load (or --load-hf)`. */
   readonly name: string;
@@ -237,8 +237,8 @@ function missingFiles({ dataDir, trainData, validData }: FineTuningOptions): rea
 }
 
 /**
- * Returns the missing flags of the model to start from: a model from scratch needs its sizes and a tokenizer,
- * which a checkpoint or a directory of the transformers library has already.
+ * Returns the missing flags for the model to start from. A model from scratch needs its sizes and a
+ * tokenizer; a checkpoint or a directory of the transformers library already contains both.
  */
 function missingStart(options: FineTuningOptions): readonly MissingFlag[] {
   const { load, loadHf, numLayers, hiddenSize, numAttentionHeads, tokenizerType } = options;

@@ -1,6 +1,6 @@
 import type { FineTuningTaskName } from './fine-tuning-configuration.js';
 
-/** The hyper-parameters that the paper varied. */
+/** The hyper-parameters that the paper varied between tasks and models. */
 interface FineTuningPreset {
   readonly globalBatchSize: number;
   readonly learningRate: number;

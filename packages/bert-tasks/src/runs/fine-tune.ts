@@ -76,16 +76,16 @@ export interface FineTuneOptions {
   readonly configuration: FineTuningConfiguration;
   /** The seeds to run. Default: the seeds of the configuration. */
   readonly seeds?: readonly number[] | undefined;
-  /** The processes of the job, this one among them. Default: this process alone. */
+  /** The processes of the job, including this one. Default: only this process. */
   readonly world?: World | undefined;
   readonly local?: { readonly rank: number; readonly size: number };
-  /** The job of the run. Default: a new job. */
+  /** The job to which the run belongs. Default: a new job. */
   readonly job?: Job;
-  /** Called with lines about progress and with messages, on rank 0. */
+  /** Called on rank 0 with progress lines and messages. */
   readonly onMessage: (text: string) => void;
 }
 
-/** A configuration of a fine-tuning, with all its parts. */
+/** The check that a value is a fine-tuning configuration with all its parts. */
 const configurationOption = objectOption(
   'a configuration that configureFineTuning returned',
   partsNamed(['data', 'start', 'spans', 'optimizer', 'parallel', 'recompute', 'checkpoint', 'tracking']),
@@ -114,18 +114,18 @@ export interface FineTuningReport {
   readonly seeds: readonly SeedResult[];
   /** The median of every score over the finished seeds. */
   readonly median: Readonly<Record<string, TaskMetrics>>;
-  /** `done`, or the reason for which the run ended early. */
+  /** `done`, or the reason why the run ended early. */
   readonly reason: TrainingResult['reason'];
 }
 
 /**
- * Fine-tunes a BERT for a task, with one seed after the other. Every process of a job calls it, and gets the
- * same report.
+ * Fine-tunes a BERT for a task, once for each seed. Every process of a job must call it, and gets the same
+ * report.
  *
  * @throws as `openBertStart`, `fineTuningLayout` and the readers of @mtl/data; ConfigurationError MTL_OPTION,
  *   MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*, MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS,
- *   MTL_FINE_TUNING_FOLDER, MTL_FINE_TUNING_RESUME; TrainingError MTL_STOP_SIGNAL where a signal has ended a
- *   run in this process
+ *   MTL_FINE_TUNING_FOLDER, MTL_FINE_TUNING_RESUME; TrainingError MTL_STOP_SIGNAL if a signal has ended a run
+ *   in this process
  */
 export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
   checkOptions(options, { of: 'fineTune', checks });
@@ -138,7 +138,7 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   const configuration = await withModelsOfHub(options.configuration, { world, onMessage });
   const { checkpoint } = configuration;
   checkSetNames(configuration);
-  // rejected before anything is built
+  // checked here, so that wrong settings are rejected before anything is built
   if ((world?.rank ?? 0) === 0)
     trackingOfRun(trackedSeed(configuration, { seed: seeds[0]!, seeds }), process.env);
   const started = await openStart(configuration, { onMessage, worldSize: world?.size ?? 1 });
@@ -148,7 +148,7 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
   const job = options.job ?? { id: undefined, restartCount: 0 };
   const saveDirectory = new SaveDirectory({
-    // a seed resumes where it was stopped
+    // a seed resumes from its own folder
     checkpoint: { save: checkpoint.save, load: checkpoint.save },
     job,
     processes,
@@ -166,7 +166,8 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
 }
 
 /**
- * Returns a configuration with directories in place of the models of the Hub that it names; they are fetched.
+ * Returns the configuration with models on the Hub replaced by local directories, into which the models are
+ * downloaded.
  */
 async function withModelsOfHub(
   configuration: FineTuningConfiguration,
@@ -206,7 +207,7 @@ async function fineTuneSeeds(
   const { checkpoint } = configuration;
   const { parallel } = started.layout;
   const exports = new HuggingFaceExports({ ...started, configuration, seeds, onMessage });
-  // only the first rank looks into the folder, since other ranks may have separate storage
+  // only the first rank checks the folder, since other ranks may have separate storage
   await processes.together(async () => {
     if (!processes.isFirst) return;
     await checkSave(configuration, seeds);
@@ -251,7 +252,7 @@ async function fineTuneSeeds(
     } finally {
       await training.close();
     }
-    // a signal after the last step of this seed is meant for the process: no further seed begins
+    // a signal after the last step of this seed is meant for the whole process, so no further seed begins
     if (reason === 'done' && index < seeds.length - 1) reason = signalOfRanks(processes) ?? 'done';
     if (reason !== 'done') break;
   }
@@ -271,7 +272,7 @@ async function fineTuneSeeds(
   return report;
 }
 
-/** The model that a fine-tuning starts from, and the layout in which the processes share it. */
+/** The model from which fine-tuning starts, and the layout in which processes share it. */
 interface Started {
   readonly start: BertStart;
   readonly model: BertModelConfiguration;
@@ -302,10 +303,10 @@ async function openStart(
   return { start, model, sequenceLength, bertTask, layout };
 }
 
-/** Setup that all seeds share. */
+/** The state that all seeds share. */
 interface Setup {
   readonly task: OpenedTask;
-  /** Returns checksums of the files of the task. The first call reads the files. */
+  /** Returns checksums of the task's files. The first call reads the files. */
   readonly fingerprints: () => RunStart['datasets'];
   readonly openReporters: OpenFineTuningOptions['openReporters'];
   readonly onEpoch: (result: EpochResult) => void;
@@ -382,7 +383,8 @@ async function openMetrics(
 }
 
 /**
- * Returns a message with the number of sequences that fill the sequence length: longer ones were truncated.
+ * Returns a message with the number of sequences that fill the sequence length, because these may have been
+ * truncated.
  */
 function fullSequences({ train }: OpenedTask): string {
   const { offsets, sequenceLength } = train.description;
@@ -418,7 +420,7 @@ function checkedSteps(configuration: FineTuningConfiguration, { train }: OpenedT
 }
 
 /**
- * Checks that sets have different names, since scores and predictions are stored by name.
+ * Checks that the evaluated sets have different names, since scores and predictions are stored by name.
  *
  * @throws ConfigurationError MTL_FLAG_CONFLICT
  */
@@ -437,7 +439,7 @@ function checkSetNames({ task, data }: FineTuningConfiguration): void {
   );
 }
 
-/** Checks that a run with results in its folder is resumed, and not overwritten. */
+/** Checks that results in the folder of the run are not overwritten: the run must resume in this case. */
 async function checkSave(configuration: FineTuningConfiguration, seeds: readonly number[]): Promise<void> {
   const { save, resume } = configuration.checkpoint;
   if (save === undefined) {
@@ -477,7 +479,7 @@ function namesIn(directory: string): readonly string[] {
   }
 }
 
-/** Rejects resuming a run that had other settings. @throws ConfigurationError MTL_FINE_TUNING_RESUME */
+/** Throws if the run to resume had other settings. @throws ConfigurationError MTL_FINE_TUNING_RESUME */
 async function checkSameRun(configuration: FineTuningConfiguration, directory: string): Promise<void> {
   const found = await findCheckpoint({ directory, onNotice: () => {} });
   if (found.kind === 'none') return;
@@ -502,7 +504,8 @@ async function checkSameRun(configuration: FineTuningConfiguration, directory: s
 }
 
 /**
- * Rejects results of other sets. Checkpoints would show the difference, but may have been deleted.
+ * Throws if the stored results are for other sets. Checkpoints would show the difference as well, but may
+ * have been deleted.
  *
  * @throws as `checkSameRun`
  */
@@ -525,10 +528,7 @@ function finishedBefore({ checkpoint }: FineTuningConfiguration, seed: number): 
   return result?.isDone === true ? result : undefined;
 }
 
-/**
- * Returns notes if the results of a finished seed are from other data; none if the seed has no record of its
- * data.
- */
+/** Returns notes if a finished seed was trained on other data; none if the seed has no record of its data. */
 function notesOfDoneSeed(
   { checkpoint }: FineTuningConfiguration,
   { seed, fingerprints }: { readonly seed: number } & Pick<Setup, 'fingerprints'>,
@@ -573,8 +573,8 @@ function stepReporter(options: {
 }
 
 /**
- * Returns the services that the fine-tuning of a seed reports to. There, each seed is a separate run, with
- * the name of --save unless a flag gives one, followed by the seed if there are several.
+ * Returns the tracking services for one seed of a fine-tuning. Each seed is a separate run there; its name is
+ * given by a flag or by --save, followed by the seed if there are several.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_SERVICE_URL
  */

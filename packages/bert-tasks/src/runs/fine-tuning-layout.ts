@@ -16,7 +16,7 @@ import type { FineTuningConfiguration } from '../flags/fine-tuning-configuration
 export interface FineTuningLayout {
   readonly parallel: ParallelConfiguration;
   readonly recompute: Recomputation;
-  /** Number of micro-batches of a rank in a step. */
+  /** The number of micro-batches per rank and step. */
   readonly numMicroBatches: number;
   /** The pipeline rank of each chunk of the model. */
   readonly placement: readonly number[];
@@ -25,7 +25,7 @@ export interface FineTuningLayout {
 }
 
 /**
- * Returns the layout and the recomputation that the flags request, by the rules of pretraining.
+ * Returns the layout and the recomputation that the flags request, with the same rules as in pretraining.
  *
  * @throws ConfigurationError with the codes of `parallelConfiguration`, `recomputeConfiguration` and
  *   schedules, MTL_BATCH_SIZE, `MTL_CUDA_GRAPHS` for spans
@@ -69,7 +69,7 @@ export function fineTuningLayout(
   if (parallel.timesMatmuls) notices.push('--time-matmuls has no effect in a fine-tuning run');
   const recompute = recomputeConfiguration({ flags, model, parallel });
   const numShares = numSharesOfBatch(parallel);
-  // the constructor checks that the sizes divide each other
+  // the constructor checks divisibility; the object is not used
   inWordsOfFlags(() => new NumMicroBatches({ globalBatchSize, microBatchSize, numShares }));
   const numMicroBatches = globalBatchSize / (microBatchSize * numShares);
   const { placement } = scheduleOfStep(parallel, numMicroBatches);

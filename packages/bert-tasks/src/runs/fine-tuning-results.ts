@@ -23,9 +23,9 @@ export interface EpochResult {
 export interface SeedResult {
   readonly seed: number;
   readonly epochs: readonly EpochResult[];
-  /** The files with predictions of the last epoch. */
+  /** The paths of the files with the predictions after the last epoch. */
   readonly predictions: readonly string[];
-  /** True if the last epoch is finished. */
+  /** True if the last epoch has ended. */
   readonly isDone: boolean;
 }
 
@@ -33,7 +33,7 @@ export interface SeedResult {
 export function readSeedResult(path: string): SeedResult | undefined {
   if (!existsSync(path)) return undefined;
   try {
-    // JSON has no NaN, the loss of a model that has diverged, so it is stored as null
+    // a diverged model has the loss NaN, which JSON stores as null
     return JSON.parse(readFileSync(path, 'utf8'), (_, value: unknown) => value ?? Number.NaN) as SeedResult;
   } catch (cause) {
     throw new CheckpointError('MTL_FINE_TUNING_RESULT', `${path} is not what a fine-tuning wrote`, {
@@ -51,8 +51,8 @@ export function writeResult(path: string, result: unknown): void {
 }
 
 /**
- * Returns for every score the median over the seeds' last epochs, as the paper reports it (Shoeybi et al.
- * 2019, table 5). Unfinished seeds are not counted.
+ * Returns, for every score, the median over the seeds' last epochs, as reported in the paper (Shoeybi et al.
+ * 2019, table 5). Unfinished seeds do not count.
  */
 export function medianResult(seeds: readonly SeedResult[]): Readonly<Record<string, TaskMetrics>> {
   const last = seeds.filter(({ isDone }) => isDone).flatMap(({ epochs }) => epochs.at(-1) ?? []);

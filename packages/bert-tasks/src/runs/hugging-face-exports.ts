@@ -29,8 +29,8 @@ export interface HuggingFaceExportsOptions {
 }
 
 /**
- * Writes fine-tuned models as directories of the transformers library, for --save-hf. Only the first rank has
- * this object.
+ * Writes fine-tuned models as directories of the transformers library, for --save-hf. Only the first rank
+ * uses this class.
  */
 export class HuggingFaceExports {
   readonly #options: HuggingFaceExportsOptions;
@@ -40,7 +40,7 @@ export class HuggingFaceExports {
   }
 
   /**
-   * Checks before the run that all models can be written after it.
+   * Checks, before the run, that all models can be written at its end.
    *
    * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE,
    *   MTL_HUGGING_FACE_EXISTS, MTL_FLAG_NEEDS
@@ -70,7 +70,7 @@ export class HuggingFaceExports {
   /**
    * Writes the weights of a seed, from its last checkpoint if it has one.
    *
-   * @param weights returns the weights in a process that holds the whole model; unused if there are
+   * @param weights returns the weights, in a process that holds the whole model; not called if there are
    *   checkpoints
    */
   async write(seed: number, weights?: () => readonly LogicalTensor[]): Promise<void> {
@@ -107,8 +107,8 @@ export class HuggingFaceExports {
   }
 
   /**
-   * Returns whether an earlier start of the resumed run has written the model. A model in the directory is no
-   * proof: it may be from another run.
+   * Returns whether an earlier start of the resumed run has written this model. The existence of the
+   * directory does not prove it, because the model there may be from another run.
    */
   #isThere(seed: number): boolean {
     const { save, resume } = this.#options.configuration.checkpoint;
@@ -130,7 +130,7 @@ export class HuggingFaceExports {
   }
 }
 
-/** Returns the file in which the first rank records the export of a seed. */
+/** Returns the path of the file in which the first rank records the export of a seed. */
 const notePath = (save: string, seed: number): string => join(seedDirectory(save, seed), 'save-hf.txt');
 
 /** Returns the text that records an export to a directory. It does not depend on the working directory. */

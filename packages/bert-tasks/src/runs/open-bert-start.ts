@@ -9,13 +9,16 @@ import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/tok
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import type { StartConfiguration } from '../flags/fine-tuning-configuration.js';
 
-/** A model to fine-tune, whose weights are not read yet. */
+/** A model to fine-tune, whose weights have not been read yet. */
 export interface BertStart {
   /** The path of the checkpoint or directory; undefined for a model from scratch. */
   readonly path: string | undefined;
   readonly model: BertModelConfiguration;
   readonly tokenizer: Tokenizer;
-  /** Returns whether the model has values for a parameter, given its global shape if it may differ. */
+  /**
+   * Returns whether the model has values for a parameter. The global shape is given if it may differ from the
+   * model's.
+   */
   readonly has: (parameter: Pick<LogicalTensor, 'name' | 'globalShape'>) => boolean;
   /** Fills the tensors for which the model has values. */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
@@ -26,16 +29,16 @@ type Found = Omit<BertStart, 'tokenizer'> & { readonly tokenizer: TokenizerOptio
 export interface OpenBertStartOptions {
   readonly start: StartConfiguration;
   readonly task: BertTask;
-  /** Tokens of a sequence, and positions of a model from scratch. */
+  /** The sequence length in tokens, and the number of positions of a model from scratch. */
   readonly sequenceLength: number;
   readonly onNotice: (notice: string) => void;
 }
 
 /**
- * Finds the BERT that a fine-tuning starts from.
+ * Finds the BERT from which fine-tuning starts.
  *
  * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_CONFLICT, MTL_TOKENIZER_MODEL; CheckpointError
- *   MTL_CHECKPOINT_* (MTL_CHECKPOINT_STATE for one of another model than BERT), MTL_HUGGING_FACE_*
+ *   MTL_CHECKPOINT_* (MTL_CHECKPOINT_STATE if the checkpoint's model is not a BERT), MTL_HUGGING_FACE_*
  */
 export async function openBertStart(options: OpenBertStartOptions): Promise<BertStart> {
   const { start } = options;
@@ -91,7 +94,7 @@ async function openCheckpoint(load: string, options: OpenBertStartOptions): Prom
     path,
     model: saved.model,
     tokenizer: saved.tokenizer,
-    // another task's head may have the same name, but another shape
+    // the head of another task may have the same name but another shape
     has: ({ name, globalShape }) =>
       !isOptimizerTensor(name) &&
       (/_head\./.test(name) ? shapes.get(name) === `${globalShape}` : shapes.has(name)),
@@ -104,14 +107,14 @@ async function openHuggingFace(directory: string, { start, task }: OpenBertStart
   return {
     path: directory,
     model: found.configuration,
-    // flags override the tokenizer of the directory, whose files may lack settings
+    // flags take precedence over the directory's tokenizer files, in which settings may be missing
     tokenizer: start.tokenizer ?? tokenizerOfHuggingFace(found.tokenizerFiles),
     has: ({ name }) => found.parameterNames.has(name),
     load: (tensors) => found.load(tensors),
   };
 }
 
-/** Returns a model with the architecture of the original BERT, in the sizes that the flags give. */
+/** Returns a model with the architecture of the original BERT, with the sizes from the flags. */
 function fromScratch({ start, sequenceLength }: OpenBertStartOptions, tokenizer: Tokenizer): Found {
   const { numLayers, hiddenSize, numAttentionHeads, layerNormPlacement } = start.scratch!;
   return {

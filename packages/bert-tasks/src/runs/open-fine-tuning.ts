@@ -43,7 +43,7 @@ import type { OpenedTask } from './tasks.js';
 export interface OpenReportersOptions {
   readonly seed: number;
   readonly resumeIteration: number;
-  /** Log of the run on the first rank, if the seed has a folder. */
+  /** The log of the run; only on the first rank, and only if the seed has a folder. */
   readonly log: RunLog | undefined;
 }
 
@@ -56,11 +56,11 @@ export interface OpenFineTuningOptions {
   readonly bertTask: BertTask;
   readonly layout: FineTuningLayout;
   readonly task: OpenedTask;
-  /** Returns checksums of the files of the task, as `fingerprintsOfTask`; all seeds share them. */
+  /** Returns checksums of the task's files (`fingerprintsOfTask`); all seeds share them. */
   readonly fingerprints: () => RunStart['datasets'];
   readonly processes: TrainingProcesses;
   readonly job: Job;
-  /** Number of threads of this rank's kernels, and how it was chosen. */
+  /** The number of threads for this rank's kernels, and how it was chosen. */
   readonly threads: ThreadChoice;
   /** Opens the reporters of steps; only rank 0 has any. */
   readonly openReporters: (options: OpenReportersOptions) => Promise<RunReporters>;
@@ -68,7 +68,7 @@ export interface OpenFineTuningOptions {
   readonly onEpoch: (result: EpochResult) => void;
 }
 
-/** The fine-tuning of one seed, and the evaluations of its model. */
+/** The fine-tuning run of one seed, and the evaluations of its model. */
 export interface OpenedFineTuning {
   readonly training: Training<TaskTokenBatch, FineTuningConfiguration>;
   readonly evaluations: TaskEvaluations;
@@ -77,8 +77,8 @@ export interface OpenedFineTuning {
 type RankTaskModel = RankModel<TaskTokenBatch, BertTaskStage>;
 
 /**
- * Opens the fine-tuning of one seed: the model with its weights, or with the seed's saved state, and the
- * record in its folder, which this run owns from then on. Every process must call it.
+ * Opens the fine-tuning run of one seed: the model, with the weights to start from or the seed's saved state,
+ * and the record in the seed's folder, which this run then owns. Every process must call it.
  */
 export async function openFineTuning(options: OpenFineTuningOptions): Promise<OpenedFineTuning> {
   const { configuration, seed, layout, processes, job, task, threads, onMessage } = options;
@@ -111,13 +111,13 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
       evaluate: {
         pipeline: part.pipeline,
         microBatchSize: configuration.microBatchSize,
-        // with a pipeline, evaluate the same number of micro-batches at a time as in a step, since the
-        // schedule is for that number
+        // in a pipeline, evaluations use the same number of micro-batches at a time as a step, because the
+        // schedule was made for this number
         numMicroBatches: part.placement.length === 1 ? 1 : layout.numMicroBatches,
         isCut: isCut(options),
       },
     });
-    // only the first rank reads all data for their checksums
+    // only the first rank reads all data to compute checksums
     log = await processes.together(async () => {
       if (!processes.isFirst) return undefined;
       for (const note of notesOfData(options, loaded)) onMessage(note);
@@ -179,14 +179,12 @@ function partOfTask(options: OpenFineTuningOptions): RankTaskModel {
     dtype: dtypeOfPrecision[configuration.precision],
     recorder: undefined,
     work: bertTaskEmbeddingAndHeadCost(model, { sequenceLength, task: bertTask }),
-    // this callback gets the model of the BERT above
+    // this callback is only called with the BERT model above
     buildStages: (stages) => buildBertTaskStages({ ...stages, model, task: bertTask }),
   });
 }
 
-/**
- * Loads the weights of the start; the head of a task, and other missing weights, keep their initial values.
- */
+/** Loads the initial weights; the task's head and other missing weights keep their random initial values. */
 async function loadStart(
   optimizer: ModelOptimizer,
   { start, seed, model, bertTask, onMessage }: OpenFineTuningOptions,
@@ -195,7 +193,7 @@ async function loadStart(
   const held = loaded.filter(({ slices }) => slices.every(({ start, end }) => start < end));
   await start.load(held);
   optimizer.refreshModel();
-  // counts the parameters of the whole model, on all ranks
+  // counted over the whole model, on all ranks
   const all = bertTaskParameters(model, bertTask);
   const numParameters = all.reduce((sum, { globalShape }) => sum + countElements(globalShape), 0);
   const fresh = all.filter((parameter) => !start.has(parameter)).map(({ name }) => name);
@@ -219,7 +217,7 @@ async function resume(
     ...loaded,
     processes,
     onMessage,
-    // a fine-tuning loads nothing here except its own checkpoint when it is restarted
+    // a resumed run loads the model, the optimizer and the random state from its own checkpoint
     checkpoint: { finetune: false, loadOptimizer: true, loadRng: true },
     huggingFace: undefined,
     parameterNames: bertTaskParameters(model, bertTask).map(({ name }) => name),
@@ -251,7 +249,7 @@ function optimizerOfTask(
   }
 }
 
-/** Returns notes if data differ from the data of the resumed checkpoint. */
+/** Returns notes if the data differ from the data with which the resumed checkpoint was trained. */
 function notesOfData(
   { fingerprints }: OpenFineTuningOptions,
   loaded: Checkpoint | undefined,
@@ -262,7 +260,7 @@ function notesOfData(
   return notesOfTaskData(fingerprints(), { start, path: loaded.path });
 }
 
-/** Returns notes if task files differ from the files of an earlier start. */
+/** Returns notes if the task's files differ from the files of an earlier start. */
 export function notesOfTaskData(
   [train, ...others]: RunStart['datasets'],
   { start, path }: { readonly start: RunStart; readonly path: string },
@@ -303,7 +301,7 @@ function startLog(
   });
 }
 
-/** Returns checksums of the files of a task, the training data first. It reads all files completely. */
+/** Returns checksums of a task's files, the training data first. It reads all files completely. */
 export const fingerprintsOfTask = ({
   train,
   valid,
@@ -312,8 +310,9 @@ export const fingerprintsOfTask = ({
   [train, ...valid, ...test].map((path) => taskDataFingerprint(path, { isWhole: true }));
 
 /**
- * Returns whether micro-batches are cut to their longest row: then heads with a logit for every token compute
- * none for padding. Other heads do not see padding, and without the cut there are fewer shapes.
+ * Returns whether micro-batches are truncated to their longest row. A head with a logit for every token then
+ * computes no logits for padding. Other heads do not process padding, and without truncation there are fewer
+ * shapes.
  */
 const isCut = ({ bertTask }: OpenFineTuningOptions): boolean => bertTask.kind === 'span';
 
@@ -354,7 +353,7 @@ function createTrainer(
         maxLearningRate: optimizer.learningRate,
         minLearningRate: optimizer.minLearningRate,
         decayStyle: optimizer.decayStyle,
-        // warm-up of part of a step would make the rate of the first step 0, and end there
+        // a warm-up shorter than one step would set the rate of the first step to 0, and nothing else
         warmupSteps: warmupSteps < 1 ? 0 : warmupSteps,
         decaySteps: trainIterations,
       }),
@@ -371,7 +370,7 @@ function createTrainer(
     flopsPerSample: modelFlops({
       batchSize: task.train.description.numChoices,
       sequenceLength,
-      // a head with a few outputs adds hardly any FLOPs
+      // the head is not counted, since a few outputs add hardly any FLOPs
       ...bertMatmuls(model),
     }),
     ...(progress === undefined ? {} : { progress }),
@@ -379,7 +378,7 @@ function createTrainer(
 }
 
 /**
- * Returns the configuration that the run's checkpoints save; the tokenizer's files are copied next to the
+ * Returns the configuration that the run's checkpoints store. The tokenizer's files are copied next to the
  * checkpoints.
  */
 async function savedConfiguration(
@@ -388,11 +387,11 @@ async function savedConfiguration(
 ): Promise<JsonObject> {
   const tokenizer = await saveTokenizer(directory, start.tokenizer);
   const saved = { [savedModelKeys.bert]: model, fineTuning: resumable(configuration), ...tokenizer };
-  // JSON leaves out undefined values
+  // the conversion removes undefined values, which JSON cannot store
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
 }
 
-/** Returns the number of steps of an epoch: its whole global batches. */
+/** Returns the number of steps in an epoch: the number of complete global batches. */
 export function stepsOfEpoch(
   { length }: Pick<TaskDataset, 'length'>,
   { globalBatchSize }: Pick<FineTuningConfiguration, 'globalBatchSize'>,
@@ -401,8 +400,8 @@ export function stepsOfEpoch(
 }
 
 /**
- * Returns the settings that a resumed run must keep to be the same run: all but layout, recomputation, paths
- * and reports. The sets that are scored are among them, since the report compares all seeds on these sets.
+ * Returns the settings that must not change when a run is resumed: all settings except layout, recomputation,
+ * paths and reports. The evaluated sets are included, since the report compares all seeds on these sets.
  */
 export function resumable(configuration: FineTuningConfiguration) {
   const { task, data, start, sequenceLength, spans, epochs, globalBatchSize, microBatchSize } = configuration;

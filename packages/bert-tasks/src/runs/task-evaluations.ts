@@ -24,7 +24,7 @@ interface TaskEvaluationsOptions {
   readonly directory: string | undefined;
   readonly task: OpenedTask;
   readonly processes: TrainingProcesses;
-  /** The options for computing a set with the model. */
+  /** The options for evaluating a set with the model. */
   readonly evaluate: Omit<EvaluateTaskSetOptions, 'set' | 'processes'>;
   /** True if the seed continues from the state in its folder. */
   readonly resume: boolean;
@@ -33,7 +33,7 @@ interface TaskEvaluationsOptions {
 
 /**
  * Evaluates the model of a seed: computes scores after every epoch and predictions after the last one, and
- * writes the file with both. All ranks must call its methods.
+ * writes both to a file. All ranks must call its methods.
  */
 export class TaskEvaluations {
   readonly #options: TaskEvaluationsOptions;
@@ -41,8 +41,8 @@ export class TaskEvaluations {
   #predictions: readonly string[] = [];
 
   /**
-   * @param options.iteration the iteration to resume from: results of later epochs, from an earlier start,
-   *   are dropped
+   * @param options.iteration the iteration from which the seed resumes; results of later epochs, from an
+   *   earlier start, are dropped
    */
   constructor(options: TaskEvaluationsOptions & { readonly iteration: number }) {
     this.#options = options;
@@ -55,7 +55,7 @@ export class TaskEvaluations {
     return { seed: this.#options.seed, epochs: this.#epochs, predictions: this.#predictions, isDone };
   }
 
-  /** Scores the sets with labels after an epoch, and returns their mean loss. */
+  /** Scores all labelled sets after an epoch, and returns their mean loss. */
   async afterEpoch(at: { readonly epoch: number; readonly iteration: number }): Promise<EvaluatedLoss> {
     const { task, onEpoch } = this.#options;
     const sets: Record<string, SetResult> = {};
@@ -74,7 +74,7 @@ export class TaskEvaluations {
     return { loss: losses.reduce((sum, loss) => sum + loss, 0) / losses.length, tokenLosses: [] };
   }
 
-  /** Predicts the sets without labels if the seed is done, and writes the seed's results. */
+  /** If the seed is done, predicts the unlabelled sets. Writes the seed's results. */
   async atEnd({ isDone }: { readonly isDone: boolean }): Promise<void> {
     for (const set of isDone ? this.#options.task.test : []) {
       const { predictions } = await this.#evaluate(set);
@@ -104,8 +104,8 @@ export class TaskEvaluations {
 }
 
 /**
- * Returns the results that an earlier start has left, on all ranks. Only the first rank reads them, since
- * other ranks may have separate storage.
+ * Returns the results of an earlier start, on all ranks. Only the first rank reads the file, since other
+ * ranks may have separate storage.
  */
 function leftBehind({ directory, processes, resume }: TaskEvaluationsOptions): SeedResult | undefined {
   if (directory === undefined || !resume) return undefined;
@@ -117,9 +117,12 @@ interface EvaluateTaskSetOptions {
   readonly pipeline: Pipeline<TaskTokenBatch>;
   readonly processes: TrainingProcesses;
   readonly microBatchSize: number;
-  /** Number of micro-batches that go through the pipeline together; its schedule must support this number. */
+  /**
+   * The number of micro-batches that pass through the pipeline together; the schedule must support this
+   * number.
+   */
   readonly numMicroBatches: number;
-  /** True if micro-batches are cut to their longest row (`withoutPadding`). */
+  /** True if micro-batches are truncated to their longest row (`withoutPadding`). */
   readonly isCut: boolean;
 }
 
@@ -131,15 +134,15 @@ interface EvaluatedTaskSet {
   readonly predictions: readonly JsonValue[];
 }
 
-/** The predictions for the part of a set that the ranks of one share compute. */
+/** The predictions for the part of a set that the ranks of one batch share compute. */
 interface PartOfSet {
   readonly lossSum: number;
   readonly predictions: readonly JsonValue[];
 }
 
 /**
- * Predicts all examples of a set; the ranks of each share compute a contiguous part. Every process must call
- * it, and gets the same result.
+ * Predicts all examples of a set. The ranks of each batch share compute a contiguous part. Every process must
+ * call it, and gets the same result.
  */
 async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<EvaluatedTaskSet> {
   const { set, processes } = options;
@@ -162,9 +165,7 @@ async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<Evaluat
   };
 }
 
-/**
- * Returns the predictions on the rank with the head; other ranks have no logits, and return no predictions.
- */
+/** Returns the predictions on the rank with the head; other ranks have no logits and return none. */
 async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): Promise<PartOfSet> {
   const { set, pipeline, microBatchSize, numMicroBatches } = options;
   const results: { readonly lossSum: number; readonly logits: readonly Float32Array[] }[] = [];
@@ -173,7 +174,7 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
   for (let from = samples.from; from < samples.to; from += size) {
     const ranges = splitRange({ from, to: Math.min(from + size, samples.to) }, microBatchSize);
     const before = results.length;
-    // the schedule needs a full number of micro-batches: the first sample fills the missing ones
+    // the schedule needs a complete set of micro-batches, so missing ones are filled with the first sample
     const filled = Array.from(
       { length: numMicroBatches },
       (_, index) => ranges[index] ?? { from, to: from + 1 },
@@ -181,11 +182,11 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
     pipeline.evaluate({
       batches: filled.map((range) => fillBatch(options, range)),
       lossFactors: { task_loss: 1 },
-      // called in the order of the schedule, which may differ from the order of the samples
+      // losses arrive in the order of the schedule, which may differ from the order of the samples
       onLoss: (loss, microBatch) => {
         const range = ranges[microBatch];
         if (range === undefined || loss.name !== 'task_loss') return;
-        // the last stage of a task returns a TaskLoss
+        // the last stage of a task always returns a TaskLoss
         const task = loss as TaskLoss;
         results[before + microBatch] = {
           lossSum: weightedSum(task),
@@ -193,7 +194,7 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
         };
       },
     });
-    // let heartbeats and signals be handled
+    // lets heartbeats and signals be handled
     await new Promise((resolve) => setImmediate(resolve));
   }
   if (!pipeline.isLast) return { lossSum: 0, predictions: [] };
@@ -239,7 +240,7 @@ function weightedSum({ losses, weights }: TaskLoss): number {
   return values.reduce((sum, value, index) => sum + value * factors[index]!, 0);
 }
 
-// S = sequence length, R = rows of a micro-batch.
+// S: sequence length. R: number of rows in a micro-batch.
 
 interface TaskBatchesOptions {
   readonly dataset: TaskDataset;
@@ -248,7 +249,7 @@ interface TaskBatchesOptions {
   readonly globalBatchSize: number;
   readonly microBatchSize: number;
   readonly shareOfBatch: ShareOfBatch;
-  /** True if micro-batches are cut to their longest row (`withoutPadding`). */
+  /** True if micro-batches are truncated to their longest row (`withoutPadding`). */
   readonly isCut: boolean;
 }
 
@@ -258,8 +259,8 @@ export interface TaskBatches extends AsyncIterator<TaskTokenBatch, undefined> {
 }
 
 /**
- * Returns this rank's micro-batches, epoch after epoch, each epoch in another order. Samples are numbered by
- * their position in the training run, so that dropout masks differ between epochs.
+ * Returns this rank's micro-batches, epoch after epoch, each epoch in a different order. Samples are numbered
+ * by their position in the training run, so dropout masks differ between epochs.
  */
 export function taskBatches(options: TaskBatchesOptions): TaskBatches {
   const { dataset, globalBatchSize, isCut, ...sampler } = options;
@@ -286,7 +287,7 @@ export function taskBatches(options: TaskBatchesOptions): TaskBatches {
 
 /**
  * Returns a micro-batch truncated to its longest row, so that a head with a logit for every token computes
- * none for padding (layers never do). Tokens are sequence first, so nothing is copied.
+ * none for padding (layers never do). Tokens are sequence first, so no data are copied.
  */
 function withoutPadding(batch: TaskTokenBatch): TaskTokenBatch {
   const sequenceLength = batch.lengths.reduce((most, length) => Math.max(most, length), 0);

@@ -28,7 +28,7 @@ import type {
   TaskDataConfiguration,
 } from '../flags/fine-tuning-configuration.js';
 
-/** The entries from `from` up to, but not including, `to`. */
+/** The indices from `from` up to, but not including, `to`. */
 export interface IndexRange {
   readonly from: number;
   readonly to: number;
@@ -38,9 +38,9 @@ export interface IndexRange {
 export type TaskMetrics = Readonly<Record<string, number>>;
 
 /**
- * Examples that a model is evaluated on. An example has one sample, or several next to each other (the
- * windows of a question). Its prediction is made from the logits of all its samples, and is JSON, so that
- * ranks can send it to each other.
+ * Examples on which a model is evaluated. An example has one sample, or several consecutive ones (the windows
+ * of a question). Its prediction is computed from the logits of all its samples. Predictions are JSON, so
+ * that ranks can send them to each other.
  */
 export interface TaskSet<Prediction extends JsonValue = JsonValue> {
   /** The name of the set: the file's name without its ending, for example `dev_matched`. */
@@ -48,7 +48,7 @@ export interface TaskSet<Prediction extends JsonValue = JsonValue> {
   readonly path: string;
   readonly dataset: TaskDataset;
   readonly numExamples: number;
-  /** True if the examples have labels, so that predictions can be scored. */
+  /** True if the examples have labels, so predictions can be scored. */
   readonly hasLabels: boolean;
   findSamples(examples: IndexRange): IndexRange;
   /** Returns the predictions for some examples from the logits of their samples, in order. */
@@ -84,7 +84,7 @@ interface TaskKind {
 
 const classes = (numClasses: number): BertTask => ({ kind: 'classification', numClasses });
 
-/** The tasks, with their properties that do not depend on files. */
+/** The tasks, with the properties that do not depend on files. */
 export const fineTuningTasks: Readonly<Record<FineTuningTaskName, TaskKind>> = {
   mnli: {
     bertTask: classes(glueTasks.MNLI.labels.length),
@@ -123,7 +123,7 @@ function setName(path: string): string {
 }
 
 /**
- * Returns the examples with their labels; every example must have one.
+ * Returns the examples with their labels; every example must have a label.
  *
  * @throws DataError MTL_DATA_TASK_UNLABELLED
  */
@@ -140,15 +140,15 @@ function labelledExamples<Example>(
 }
 
 /**
- * Opens MNLI or QQP from files of GLUE. Broken rows of QQP's training file are left out, and a note states
- * their number.
+ * Opens MNLI or QQP from GLUE files. Broken rows of QQP's training file are skipped, and a note states their
+ * number.
  */
 function openSentencePairTask(task: GlueTaskName, options: OpenTaskOptions): OpenedTask {
   const { data, tokenizer, sequenceLength } = options;
   const notices: string[] = [];
   const read = (path: string, isTraining: boolean): SentencePairExample[] => {
     const broken: BrokenGlueRow[] = [];
-    // only the training file of QQP is known to have such rows: in other files they are an error
+    // only QQP's training file is known to have broken rows; in other files they are errors
     const takes = isTraining && task === 'QQP';
     const examples = readGlueFile({
       task,
@@ -209,7 +209,7 @@ function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): Ope
       examples,
       tokenizer,
       sequenceLength,
-      // at most half of a short sequence, so that the article has room
+      // at most half of a short sequence, to leave room for the article
       maximumQuestionLength: Math.min(128, Math.floor(sequenceLength / 2)),
     });
   const readSet = (path: string): TaskSet<number> => {
@@ -254,7 +254,7 @@ function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): Ope
   };
 }
 
-/** Returns the name of a part of RACE: `dev`, or `dev-high` for a half of it. */
+/** Returns the name of a split of RACE: `dev`, or `dev-high` for one half of it. */
 function raceSetName(path: string): string {
   const name = basename(path);
   return name === 'high' || name === 'middle' ? `${basename(dirname(path))}-${name}` : name;
@@ -263,7 +263,7 @@ function raceSetName(path: string): string {
 /** The best answer to a question, and the probability that it has no answer. */
 type SpanPrediction = [text: string, noAnswerProbability: number];
 
-/** Opens SQuAD; the files decide if it is version 1.1 or 2.0. */
+/** Opens SQuAD; the files determine whether the version is 1.1 or 2.0. */
 function openSquadTask({ data, tokenizer, sequenceLength, spans }: OpenTaskOptions): OpenedTask {
   const { documentStride, maximumQueryLength, maximumAnswerLength } = spans;
   const encode = ({ examples }: SpanExamples) =>
@@ -329,8 +329,8 @@ const listTexts = (file: SpanExamples, predictions: readonly SpanPrediction[]) =
   byId(file, (index) => predictions[index]![0]);
 
 /**
- * Returns the text of each prediction; '' if "no answer" scores higher than the best answer, which is BERT's
- * threshold of 0.
+ * Returns the text of each prediction; '' if "no answer" has a higher score than the best answer (a threshold
+ * of 0 in BERT's terms).
  */
 const decideTexts = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
   byId(file, (index) => (predictions[index]![1] > 0.5 ? '' : predictions[index]![0]));
@@ -339,8 +339,8 @@ const listProbabilities = (file: SpanExamples, predictions: readonly SpanPredict
   byId(file, (index) => predictions[index]![1]);
 
 /**
- * Returns F1 first, as in the paper; for 2.0 also the best scores over all thresholds, which are searched
- * among the best answers.
+ * Returns F1 first, as in the paper. For 2.0, also returns the best scores over all thresholds; these are
+ * computed from the best answers.
  */
 function computeMetrics(examples: SpanExamples, predictions: readonly SpanPrediction[]): TaskMetrics {
   if (!examples.hasUnanswerable) {

@@ -5,27 +5,33 @@ import { readRegularFile } from '../files/file-system.js';
 import { ioError, systemCode } from '../files/io-error.js';
 import { Checkpoint, corruptCheckpoint } from './checkpoint.js';
 
-/** The file that names the newest checkpoint of a directory, as Megatron-LM writes it. */
+/** The name of the file that contains the iteration of a directory's newest checkpoint, as in Megatron-LM. */
 export const trackerName = 'latest_checkpointed_iteration.txt';
 
 /**
- * Ends of the names of directories that are not a checkpoint (any more): being saved; moved aside while
- * another checkpoint of the same iteration takes its place; being deleted. A killed program leaves such
- * directories behind.
+ * Suffixes of directory names that are not, or no longer, checkpoints:
+ * - `saving`: a checkpoint that is being written
+ * - `replaced`: a checkpoint that was moved aside while another one of the same iteration is published
+ * - `deleting`: a checkpoint that is being deleted
+ *
+ * A killed program leaves such directories behind.
  */
 type UnfinishedKind = 'saving' | 'replaced' | 'deleting';
 
-/** Returns the name of a checkpoint as Megatron-LM writes it: `iter_0000123`. */
+/** Returns the directory name of a checkpoint, as in Megatron-LM: `iter_0000123`. */
 export function checkpointName(iteration: number): string {
   return `iter_${String(iteration).padStart(7, '0')}`;
 }
 
-/** Returns the name of a directory that is not a checkpoint: `iter_0000123.saving` and so on. */
+/** Returns the name of a directory that is not a checkpoint, for example `iter_0000123.saving`. */
 export function unfinishedName(iteration: number, kind: UnfinishedKind): string {
   return `${checkpointName(iteration)}.${kind}`;
 }
 
-/** Parses the name of a directory entry; returns undefined when it is neither of these names. */
+/**
+ * Parses the name of a directory entry; returns undefined for any name that `checkpointName` and
+ * `unfinishedName` do not produce.
+ */
 export function parseCheckpointName(
   name: string,
 ): { readonly iteration: number; readonly kind: 'checkpoint' | UnfinishedKind } | undefined {
@@ -33,14 +39,15 @@ export function parseCheckpointName(
   if (match === null) return undefined;
   const iteration = Number(match[1]);
   const kind = (match[2] ?? 'checkpoint') as 'checkpoint' | UnfinishedKind;
-  // One iteration has one name: iter_00000001 would shadow iter_0000001.
+  // Only one spelling of an iteration is accepted: otherwise iter_00000001 and iter_0000001 would be the same
+  // checkpoint.
   return name.startsWith(checkpointName(iteration)) &&
     checkpointName(iteration).length === 5 + match[1]!.length
     ? { iteration, kind }
     : undefined;
 }
 
-/** A checkpoint directory that cannot be used, and why. */
+/** A checkpoint directory that cannot be used, and the reason. */
 export interface SkippedCheckpoint {
   readonly iteration: number;
   readonly path: string;
@@ -49,19 +56,19 @@ export interface SkippedCheckpoint {
 
 /** The checkpoints of a directory. */
 export interface CheckpointListing {
-  /** Checkpoints with a sound manifest, last saved first. Their shards have not been looked at. */
+  /** Checkpoints with a valid manifest, last saved first. Their shards have not been checked. */
   readonly checkpoints: readonly Checkpoint[];
-  /** Directories without a sound manifest, highest iteration first. */
+  /** Directories without a valid manifest, highest iteration first. */
   readonly skipped: readonly SkippedCheckpoint[];
 }
 
 /**
- * Lists the checkpoints of a directory by their manifests. A checkpoint that was moved aside for another one
- * of the same iteration counts as well if the other one is missing (the program was killed between two
- * renames).
+ * Lists the checkpoints of a directory by their manifests. A checkpoint that was moved aside (`replaced`) is
+ * listed as well if the checkpoint that should replace it is missing, because the program was killed between
+ * the two renames.
  *
- * @returns undefined when the directory does not exist
- * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED when it cannot be read
+ * @returns undefined if the directory does not exist
+ * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED if it cannot be read
  */
 export async function listCheckpoints(directory: string): Promise<CheckpointListing | undefined> {
   let names: string[];
@@ -100,21 +107,23 @@ export async function listCheckpoints(directory: string): Promise<CheckpointList
   return { checkpoints, skipped };
 }
 
-/** The content of a directory's tracker file: an iteration, or why there is none. */
+/** The contents of a directory's tracker file: an iteration, or the reason why there is none. */
 export type Tracker =
   | { readonly kind: 'none' }
   | { readonly kind: 'iteration'; readonly iteration: number }
-  /** `why` follows the name of the file in a sentence: `names "abc"`, `is a directory`. */
+  /**
+   * `why` completes a sentence that begins with the file's name, for example `names "abc"`, `is a directory`.
+   */
   | { readonly kind: 'unusable'; readonly why: string };
 
-/** The largest tracker file that is read, in bytes: an iteration with space around it. */
+/** The maximum size of a tracker file, in bytes. A valid file contains one number and white space. */
 const maxTrackerBytes = 4096;
 
 /**
- * Reads the tracker file of a directory. An unusable file is no error, since checkpoints can be found without
- * it.
+ * Reads the tracker file of a directory. An unusable tracker file is not an error, since checkpoints can be
+ * found without it.
  *
- * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED when it cannot be read
+ * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED if it cannot be read
  */
 export async function readTracker(directory: string): Promise<Tracker> {
   const path = join(directory, trackerName);

@@ -13,14 +13,14 @@ import {
 } from './manifest.js';
 import { jobOfCheckpoint } from './save-owner.js';
 
-/** A published checkpoint whose manifest has been read and found sound. */
+/** A published checkpoint whose manifest has been read and is valid. */
 export class Checkpoint {
   /** The directory, `.../iter_0000123`. */
   readonly path: string;
   readonly manifest: Manifest;
   /** Tensors by logical name. */
   readonly tensors: ReadonlyMap<string, TensorRecord>;
-  /** True if every byte of every shard was compared with its checksum. */
+  /** True if every byte of every shard has been compared with its checksum. */
   readonly verified: boolean;
 
   constructor(options: { readonly path: string; readonly manifest: Manifest; readonly verified: boolean }) {
@@ -34,16 +34,16 @@ export class Checkpoint {
     return this.manifest.iteration;
   }
 
-  /** The state that the save was given. */
+  /** The state that was passed to the save. */
   get state(): JsonObject {
     return this.manifest.state;
   }
 
   /**
-   * Opens a checkpoint by its own path, without looking into its shards.
+   * Opens a checkpoint by its own path. Shards are not checked.
    *
-   * @throws CheckpointError MTL_CHECKPOINT_CORRUPT when there is no manifest or it is not whole,
-   *   MTL_CHECKPOINT_VERSION when a later version of the format wrote it, MTL_CHECKPOINT_IO, _DENIED
+   * @throws CheckpointError MTL_CHECKPOINT_CORRUPT if the manifest is missing or incomplete,
+   *   MTL_CHECKPOINT_VERSION if a later version of the format wrote it, MTL_CHECKPOINT_IO, _DENIED
    */
   static async open(path: string): Promise<Checkpoint> {
     let text: string;
@@ -64,9 +64,9 @@ export class Checkpoint {
 }
 
 /**
- * Returns the run that saved a checkpoint, from its manifest. Manifests of older versions name no run: the
- * result is then the job that saved the checkpoint. Undefined for a checkpoint that no run saved, such as a
- * converted one.
+ * Returns the name of the run that saved a checkpoint, from its manifest. Manifests of older versions contain
+ * no run; the result is then the job that saved the checkpoint. Undefined for a checkpoint that no run saved,
+ * such as a converted one.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
  */
@@ -75,7 +75,7 @@ export async function runOfCheckpoint({ manifest, path }: Checkpoint): Promise<s
 }
 
 /**
- * Names of the files in a Megatron-LM checkpoint: in its older format, and in the format of
+ * Matches names of files in a Megatron-LM checkpoint, in its older format and in the format of
  * torch.distributed.
  */
 const megatronFile = /^mp_rank_\d+|\.distcp$/;
@@ -88,7 +88,7 @@ async function describeMissingManifest(path: string): Promise<string> {
     : `it contains ${found}, as checkpoints of Megatron-LM do; mtl convert --from megatron makes a checkpoint of it`;
 }
 
-/** Makes the error MTL_CHECKPOINT_CORRUPT for a checkpoint directory. */
+/** Returns the error MTL_CHECKPOINT_CORRUPT for a checkpoint directory. */
 export function corruptCheckpoint(path: string, problem: string): MtlError {
   return new CheckpointError('MTL_CHECKPOINT_CORRUPT', `${path} is not a whole checkpoint: ${problem}`, {
     remedy: 'load an older checkpoint, or copy this one again if it was copied',

@@ -7,13 +7,16 @@ import { isDtype } from '../tensors/dtype.js';
 import { bytesOfSlices } from '../tensors/logical-tensor.js';
 import { type StoredSlice, slicesFromStored } from '../tensors/stored-slices.js';
 
-/** A value that JSON holds without loss. */
+/** A value that JSON represents without loss. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
 export interface JsonObject {
   readonly [key: string]: JsonValue;
 }
 
-/** Describes where and why `value` would change in a round trip through JSON; undefined if it would not. */
+/**
+ * Returns a description of the first value that a round trip through JSON would change, with its path;
+ * undefined if there is none.
+ */
 function findDefect(value: unknown, path: string): string | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
   if (typeof value === 'number') return Number.isFinite(value) ? undefined : `${path} is ${value}`;
@@ -37,8 +40,8 @@ function findDefect(value: unknown, path: string): string | undefined {
 }
 
 /**
- * Makes sure that a checkpoint's state is data that JSON keeps: JSON.stringify would silently turn NaN into
- * null and drop undefined, and a resume would continue with other values. (The sign of -0 is lost.)
+ * Checks that JSON can represent a checkpoint's state without loss. JSON.stringify would silently turn NaN
+ * into null and drop undefined, and a resumed run would continue with wrong values. (The sign of -0 is lost.)
  *
  * @throws UsageError MTL_CHECKPOINT_STATE naming the member
  */
@@ -52,20 +55,21 @@ export function checkJsonState(state: unknown): asserts state is JsonObject {
   });
 }
 
-/** One stored box of a tensor. */
+/** A box (rectangular slice) of a tensor that is stored in one piece. */
 export interface PieceRecord {
-  /** Index into the manifest's shards. */
+  /** The index in the manifest's list of shards. */
   readonly shard: number;
   /**
-   * The tensor's name in the shard file: the logical name, followed by `#n` for further pieces of the tensor.
+   * The name of the piece in the shard file: the tensor's logical name, followed by `#n` for further pieces
+   * of the tensor.
    */
   readonly key: string;
   readonly slices: readonly StoredSlice[];
-  /** CRC-32 of each block of its bytes. */
+  /** CRC-32 of each block of the piece's bytes. */
   readonly crc32: readonly number[];
 }
 
-/** A tensor of a checkpoint; its pieces cover it exactly, without overlap. */
+/** A tensor of a checkpoint. Its pieces cover it completely, without overlap. */
 export interface TensorRecord {
   readonly name: string;
   readonly dtype: Dtype;
@@ -82,17 +86,20 @@ export interface ShardRecord {
   readonly headerCrc32: readonly number[];
 }
 
-/** The content of a checkpoint's manifest.json. */
+/** The contents of a checkpoint's manifest.json. */
 export interface Manifest {
   readonly iteration: number;
-  /** Milliseconds since 1970, made to rise within a directory: the order in which checkpoints were saved. */
+  /**
+   * The time of the save in milliseconds since 1970. It always increases within a directory, so it also gives
+   * the order in which checkpoints were saved.
+   */
   readonly savedAtMs: number;
-  /** Number of ranks that saved it. */
+  /** The number of ranks that saved the checkpoint. */
   readonly worldSize: number;
   readonly libraryVersion: string;
   /**
-   * The run that saved it, the same for all jobs that continue one another. Absent in checkpoints of older
-   * versions and if no run saved it, as for a converted checkpoint.
+   * The run that saved the checkpoint: the same for all jobs that continue one another. Absent in checkpoints
+   * of older versions, and if no run saved the checkpoint (a converted checkpoint).
    */
   readonly run?: string;
   readonly state: JsonObject;
@@ -101,26 +108,29 @@ export interface Manifest {
 }
 
 export const manifestName = 'manifest.json';
-/** The largest manifest that is read, in bytes: enough for a checkpoint of 100 TB in blocks of 4 MiB. */
+/** The maximum size of a manifest, in bytes: enough for a checkpoint of 100 TB in blocks of 4 MiB. */
 export const maxManifestBytes = 400 * 1024 * 1024;
 const manifestFormat = 'mtl-checkpoint';
-/** The version of the format, raised when older readers could misread a checkpoint. */
+/** The version of the format. It is raised when older readers could misread a checkpoint. */
 const manifestVersion = 1;
 
 /**
- * Returns the SHA-256 of the content as JSON.stringify prints it, so that reformatting the file does no harm.
+ * Returns the SHA-256 of the content as JSON.stringify prints it, so the digest stays valid if the file is
+ * reformatted.
  */
 function manifestDigest(content: unknown): string {
   return createHash('sha256').update(JSON.stringify(content)).digest('hex');
 }
 
-/** Returns the text of manifest.json. */
 export function encodeManifest(content: Manifest): string {
   const sha256 = manifestDigest(content);
   return `${JSON.stringify({ format: manifestFormat, formatVersion: manifestVersion, sha256, content })}\n`;
 }
 
-/** A manifest that cannot be used; `newer` when a later version of the format wrote it. */
+/**
+ * The reason why a manifest cannot be used. `newer` is true if a later version of the format wrote the
+ * manifest.
+ */
 interface ManifestDefect {
   readonly problem: string;
   readonly newer?: boolean;
@@ -149,7 +159,7 @@ function count(value: unknown, what: string): number {
   return value as number;
 }
 
-/** Returns milliseconds since 1970 that a Date can hold. */
+/** Returns a time in milliseconds since 1970, after checking that a Date can represent it. */
 function date(value: unknown, what: string): number {
   const ms = count(value, what);
   demand(!Number.isNaN(new Date(ms).getTime()), `${what} is not a time`);
@@ -228,7 +238,7 @@ function parseTensor(value: unknown, shards: number): TensorRecord {
   return { name, dtype, globalShape: shape as number[], pieces: parsed };
 }
 
-/** Parses and checks the text of a manifest.json; returns a defect when it cannot be used. */
+/** Parses and checks the text of a manifest.json; returns a defect if it cannot be used. */
 export function parseManifest(source: string): Manifest | ManifestDefect {
   let outer: unknown;
   try {
@@ -265,7 +275,7 @@ export function parseManifest(source: string): Manifest | ManifestDefect {
     };
   } catch (error) {
     if (error instanceof Problem) return { problem: error.message };
-    // JSON that is nested too deep for the stack or too long for a string
+    // the JSON is nested too deeply for the stack or is too long for a string
     if (error instanceof RangeError) return { problem: `manifest.json cannot be read (${error.message})` };
     throw error;
   }

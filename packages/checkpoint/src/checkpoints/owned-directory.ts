@@ -5,19 +5,25 @@ import { makeDirectory, nodeFileSystem, readRegularFile, writeDurably } from '..
 import { systemCode, withIoErrors } from '../files/io-error.js';
 import { checkLiveness, maxOwnerBytes, newSaveOwner, parseSaveOwner, type SaveOwner } from './save-owner.js';
 
-/** The time between two signs of life of an owner, and the greatest age of a living owner's last sign. */
+/**
+ * The interval between the heartbeats of an owner, and the age of the last heartbeat after which an owner
+ * counts as dead.
+ */
 const heartbeatMs = 15_000;
 const silentMs = 5 * 60_000;
 
 const recordName = 'owner.json';
 const recordPattern = /^run_owner\.(\d+)$/;
-/** The pattern of leftovers of a process that was killed while it acquired a directory. */
+/** Matches files that a process leaves behind if it is killed while it acquires a directory. */
 const leftoverPattern = /^run_owner\.[0-9a-f-]{36}\.(new|now)$/;
 
 interface OwnDirectoryOptions {
-  /** The directory to own; created if it is missing. */
+  /** The directory to own; it is created if it does not exist. */
   readonly directory: string;
-  /** The launcher's name of the job, the same at every restart. Default: a job of this run alone. */
+  /**
+   * The launcher's name of the job, the same after every restart. Default: a job name that is unique to this
+   * run.
+   */
   readonly job?: string | undefined;
   /** The number of times that the launcher has restarted the job. Default: 0. */
   readonly restartCount?: number;
@@ -25,24 +31,24 @@ interface OwnDirectoryOptions {
   readonly onNotice?: (notice: string) => void;
 }
 
-/** A record of an owner: `run_owner.N/owner.json` in the directory. */
+/** The record of an owner, the file `run_owner.N/owner.json` in the directory. */
 interface OwnerRecord {
   readonly number: number;
   readonly path: string;
-  /** The owner in the record; undefined if the record cannot be read. */
+  /** The owner that the record describes; undefined if the record cannot be read. */
   readonly owner: RunOwner | undefined;
 }
 
 /**
- * A directory of checkpoints that this process owns: no other run saves into it until `release`. The record
- * is `run_owner.N/owner.json` in the directory, published by one rename that fails where record N exists, so
- * that exactly one of several processes that try to own a directory succeeds.
+ * A directory of checkpoints that this process owns: until `release`, no other run saves into it. The owner's
+ * record is `run_owner.N/owner.json` in the directory. It is published by one rename that fails if record N
+ * exists, so if several processes try to own a directory, exactly one succeeds.
  *
- * An owner on this machine lives as long as its process (pid and start time). For an owner on another machine
- * or in another container there are only signs of life, one every 15 seconds between two steps: after five
- * minutes without a sign it counts as dead. A later attempt of the same job replaces the owner at once, since
- * the launcher starts it only when the earlier attempt is over. An owner that was replaced while alive (a
- * step of more than five minutes) detects this before it publishes, and fails.
+ * An owner on this machine is alive as long as its process exists (pid and start time). An owner on another
+ * machine or in another container writes a heartbeat every 15 seconds, between two steps; after five minutes
+ * without a heartbeat it counts as dead. A later attempt of the same job replaces the owner at once, since
+ * the launcher starts it only after the earlier attempt has ended. An owner that was replaced while it was
+ * alive (after a step of more than five minutes) detects this before it publishes a checkpoint, and fails.
  */
 export class OwnedDirectory {
   readonly #options: OwnDirectoryOptions;
@@ -53,7 +59,7 @@ export class OwnedDirectory {
   /**
    * Makes this process the owner of a directory.
    *
-   * @throws CheckpointError MTL_CHECKPOINT_OWNED (wrong input) when another run owns it; MTL_CHECKPOINT_IO,
+   * @throws CheckpointError MTL_CHECKPOINT_OWNED (wrong input) if another run owns it; MTL_CHECKPOINT_IO,
    *   _DENIED
    */
   static async own(options: OwnDirectoryOptions): Promise<OwnedDirectory> {
@@ -64,7 +70,7 @@ export class OwnedDirectory {
   }
 
   /**
-   * Refuses a directory that another process owns, for programs that save one checkpoint only.
+   * Throws if another process owns the directory. For programs that save a single checkpoint.
    *
    * @throws CheckpointError MTL_CHECKPOINT_OWNED
    */
@@ -76,8 +82,8 @@ export class OwnedDirectory {
   }
 
   /**
-   * Returns whether a living process owns a directory. Nothing is written there: the age of the last sign of
-   * life of an owner on another machine is measured with the clock of this one.
+   * Returns whether a living process owns a directory. Nothing is written there, so the age of the last
+   * heartbeat of an owner on another machine is measured with this machine's clock.
    *
    * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
    */
@@ -102,14 +108,16 @@ export class OwnedDirectory {
     return this.#options.directory;
   }
 
-  /** The job of this run and its earlier attempts. The manifests of their checkpoints name it. */
+  /**
+   * The job name that this run and its earlier attempts share. The manifests of their checkpoints contain it.
+   */
   get job(): string {
     return this.#owner.job;
   }
 
   /**
-   * Makes sure that this process is still the owner. A record that was deleted, alone or with its directory,
-   * is written again unless another run owns the directory by now.
+   * Checks that this process still owns the directory. If its record was deleted (alone or with the
+   * directory), it is written again, unless another run owns the directory now.
    *
    * @throws CheckpointError MTL_CHECKPOINT_OWNED
    */
@@ -132,8 +140,7 @@ export class OwnedDirectory {
   }
 
   /**
-   * Releases the directory. If the record cannot be removed, it soon belongs to a dead process and is then
-   * ignored.
+   * Releases the directory. If the record cannot be removed, it is ignored as soon as this process has ended.
    */
   async release(): Promise<void> {
     clearInterval(this.#heartbeat);
@@ -163,7 +170,7 @@ export class OwnedDirectory {
         await this.#refuseOwners(before);
         this.#number = Math.max(0, ...before.map(({ number }) => number)) + 1;
         if (!(await this.#publish())) continue;
-        // other owners may have come and gone since the directory was listed
+        // other processes may have become owners since the directory was listed
         const known = new Set(before.map(({ owner }) => owner?.token));
         const others = (await recordsIn(this.directory)).filter(
           ({ owner }) => owner?.token !== this.#owner.token,
@@ -181,7 +188,7 @@ export class OwnedDirectory {
     });
   }
 
-  /** Writes the record under its number; returns false when that number is taken. */
+  /** Writes the record under its number; returns false if a record with this number exists. */
   async #publish(): Promise<boolean> {
     const prepared = join(this.directory, `run_owner.${this.#owner.token}.new`);
     try {
@@ -191,7 +198,7 @@ export class OwnedDirectory {
       return true;
     } catch (error) {
       await rm(prepared, { recursive: true, force: true });
-      // ENOENT: an owner has removed this leftover, or the directory is gone
+      // ENOENT: an owner has removed this temporary file, or the directory does not exist any more
       if (['EEXIST', 'ENOTEMPTY', 'ENOENT'].includes(systemCode(error) ?? '')) return false;
       throw error;
     }
@@ -208,15 +215,15 @@ export class OwnedDirectory {
   }
 
   /**
-   * Writes the record again, so that its time comes from the file system's clock, independent of the clocks
-   * of hosts.
+   * Writes a heartbeat: the record is written again, so its modification time comes from the file system's
+   * clock and does not depend on the clocks of hosts.
    */
   async #signOfLife(): Promise<void> {
     try {
       const file = await open(join(this.#path, recordName), 'r+');
       await file.write(this.#text, 0).finally(() => file.close());
     } catch {
-      // `check` detects a missing record
+      // nothing to do here, since `check` detects a missing record
     }
   }
 
@@ -230,7 +237,7 @@ export class OwnedDirectory {
         owner?.job === this.#owner.job && owner.restartCount < this.#owner.restartCount;
       if (isEarlierAttempt) continue;
       const silent = await this.#silentFor(path);
-      // the owner has removed its record in between
+      // undefined: the owner has removed its record in the meantime
       if (silent === undefined) continue;
       if (silent < silentMs) throw this.#refusal(record, silent);
       const who = owner === undefined ? 'an unknown run' : nameOwner(owner);
@@ -240,7 +247,7 @@ export class OwnedDirectory {
     }
   }
 
-  /** Returns the milliseconds since the last sign of life by the clock of the file system. */
+  /** Returns the milliseconds since the last heartbeat, by the clock of the file system. */
   async #silentFor(path: string): Promise<number | undefined> {
     const probe = join(this.directory, `run_owner.${this.#owner.token}.now`);
     try {
@@ -278,7 +285,7 @@ function nameOwner({ pid, host, startedAt }: RunOwner): string {
   return `a run under way, process ${pid} on ${host}, started at ${startedAt}`;
 }
 
-/** Reads the records of owners in a directory; returns none where it does not exist. */
+/** Reads the records of owners in a directory; returns an empty list if the directory does not exist. */
 async function recordsIn(directory: string): Promise<OwnerRecord[]> {
   const names = await readdir(directory).catch((error: unknown) => {
     if (systemCode(error) === 'ENOENT') return [];
@@ -294,8 +301,8 @@ async function recordsIn(directory: string): Promise<OwnerRecord[]> {
 }
 
 /**
- * Returns the time when an owner last wrote its record (milliseconds since 1970), or undefined where it was
- * removed.
+ * Returns the time at which an owner last wrote its record (milliseconds since 1970), or undefined if the
+ * record was removed.
  */
 async function lastSignOfLife(path: string): Promise<number | undefined> {
   try {
@@ -314,9 +321,12 @@ async function readRecord(path: string): Promise<RunOwner | undefined> {
   }
 }
 
-/** The process that owns a directory of checkpoints for the whole life of its run. */
+/** A process that owns a directory of checkpoints for the duration of its run. */
 interface RunOwner extends SaveOwner {
-  /** The launcher's name of the job, the same at every restart; otherwise made for this run. */
+  /**
+   * The launcher's name of the job, the same after every restart; without a launcher, a name made for this
+   * run.
+   */
   readonly job: string;
   /** The number of times that the launcher had restarted the job. */
   readonly restartCount: number;
@@ -324,14 +334,14 @@ interface RunOwner extends SaveOwner {
   readonly startedAt: string;
 }
 
-/** Returns the record of this process as an owner of a directory. */
+/** Returns the record for this process as the owner of a directory. */
 function newRunOwner(options: { readonly job: string | undefined; readonly restartCount: number }): RunOwner {
   const owner = newSaveOwner({ job: options.job });
   const { job = owner.token } = options;
   return { ...owner, job, restartCount: options.restartCount, startedAt: new Date().toISOString() };
 }
 
-/** Parses the text of a record; returns undefined when the record is incomplete. */
+/** Parses the text of a record; returns undefined if the record is incomplete. */
 function parseRunOwner(text: string): RunOwner | undefined {
   const owner = parseSaveOwner(text) as RunOwner | undefined;
   if (owner === undefined) return undefined;

@@ -5,40 +5,46 @@ import { join } from 'node:path';
 import { readRegularFile } from '../files/file-system.js';
 import { systemCode, withIoErrors } from '../files/io-error.js';
 
-/** The process that writes (or wrote) a checkpoint: kept in its directory as {@link ownerName}. */
+/**
+ * The process that writes (or wrote) a checkpoint. The checkpoint's directory stores this record as {@link
+ * ownerName}.
+ */
 export interface SaveOwner {
   /** An identifier of the save, different for every save. */
   readonly token: string;
   readonly host: string;
   readonly pid: number;
-  /** Tells a process from a later one with the same pid; empty where the system does not report it. */
+  /**
+   * The start time of the process, which distinguishes it from a later process with the same pid; empty if
+   * the system does not report it.
+   */
   readonly processStart: string;
-  /** Tells apart machines, boots and containers, in which the same pid is another process. */
+  /** Identifies the machine, its boot and the container, since a pid is unique only within these. */
   readonly system: string;
-  /** The job of the run that saves, the same at every restart; absent outside of a run. */
+  /** The job of the run that saves, the same after every restart; absent outside of a run. */
   readonly job?: string;
 }
 
 export const ownerName = 'saved_by.json';
-/** The largest record of an owner that is read, in bytes. */
+/** The maximum size of an owner's record, in bytes. */
 export const maxOwnerBytes = 1024 * 1024;
 
 function readOr(read: () => string): string {
   try {
     return read().trim();
   } catch {
-    // Not Linux, or no /proc: the other fields must identify the process.
+    // The system is not Linux, or has no /proc: the other fields must identify the process.
     return '';
   }
 }
 
 /**
- * Reads state and start time, in clock ticks since boot, of process `pid` (fields 3 and 22 of
- * /proc/PID/stat).
+ * Reads the state and the start time (in clock ticks since boot) of process `pid`: fields 3 and 22 of
+ * /proc/PID/stat.
  */
 function processStat(pid: number): { readonly state: string; readonly start: string } {
   const stat = readOr(() => readFileSync(`/proc/${pid}/stat`, 'utf8'));
-  // The second field is the program's name in parentheses and may hold spaces.
+  // The second field is the program's name in parentheses, which may contain spaces.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return { state: fields[0] ?? '', start: fields[19] ?? '' };
 }
@@ -49,7 +55,7 @@ function system(): string {
   return [hostname(), boot, namespace].join(' ');
 }
 
-/** Returns the record of this process as the owner of a new save. */
+/** Returns the record for this process as the owner of a new save. */
 export function newSaveOwner({ job }: { readonly job?: string | undefined } = {}): SaveOwner {
   const { pid } = process;
   return {
@@ -62,7 +68,7 @@ export function newSaveOwner({ job }: { readonly job?: string | undefined } = {}
   };
 }
 
-/** Parses the text of a saved_by.json; returns undefined when it is not whole. */
+/** Parses the text of a saved_by.json; returns undefined if it is incomplete. */
 export function parseSaveOwner(text: string): SaveOwner | undefined {
   try {
     const owner = JSON.parse(text) as SaveOwner;
@@ -74,9 +80,9 @@ export function parseSaveOwner(text: string): SaveOwner | undefined {
 }
 
 /**
- * Returns whether the process of `owner` still runs: 'unknown' on another machine or in another container,
- * 'self' in this very process, where another thread may be the owner. A process that has ended and waits for
- * its parent (a zombie) is dead.
+ * Returns whether the process of `owner` is running. 'unknown': it is on another machine or in another
+ * container. 'self': it is this process, in which another thread may be the owner. A process that has ended
+ * but whose parent has not waited for it (a zombie) is dead.
  */
 export function checkLiveness(owner: SaveOwner): 'alive' | 'dead' | 'self' | 'unknown' {
   if (owner.system !== system()) return 'unknown';
@@ -91,10 +97,10 @@ export function checkLiveness(owner: SaveOwner): 'alive' | 'dead' | 'self' | 'un
 }
 
 /**
- * Reads the job that saved a checkpoint, which may be torn. Returns undefined for a checkpoint that no run
- * saved, such as a converted one, and for checkpoints of versions that did not record jobs.
+ * Reads the job that saved a checkpoint, which may be incomplete. Returns undefined for a checkpoint that no
+ * run saved, such as a converted one, and for checkpoints of versions that did not record jobs.
  *
- * @param path of the checkpoint
+ * @param path the path of the checkpoint
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
  */
 export async function jobOfCheckpoint(path: string): Promise<string | undefined> {

@@ -2,19 +2,19 @@ import { crc32 } from 'node:zlib';
 import { scanPartBytes, type ValueScan } from '../tensors/finite-values.js';
 
 /**
- * Bytes of a block of stored data that has its own checksum (4 MiB): small enough that a rank which needs a
- * few rows reads little more than these rows, large enough that the checksums of 1 TB fit in a few megabytes
- * of manifest.
+ * The size in bytes (4 MiB) of a block of stored data with its own checksum. It is small enough that a rank
+ * which needs a few rows reads little more than these rows, and large enough that the checksums of 1 TB fit
+ * in a few megabytes of manifest.
  */
 export const checksumBlockBytes = 4 * 1024 * 1024;
 
 /**
  * CRC-32 (ISO 3309, as in zlib) of consecutive blocks of a byte stream.
  *
- * It is CRC-32 because a checkpoint must notice torn writes and bad disks, not forgers. One CRC misses a
- * random error with probability 2^-32 per 4 MiB block and no burst of up to 32 bits, and zlib's runs at 6
- * GB/s on one core where SHA-256 needs SHA instructions for 1.8 GB/s: it costs little compared with the file
- * system. The manifest that holds the checksums is itself protected by SHA-256.
+ * CRC-32 is sufficient because a checkpoint must detect torn writes and bad disks, not forgery. It misses a
+ * random error in a 4 MiB block with probability 2^-32, and detects every burst error of up to 32 bits. zlib
+ * computes it at 6 GB/s on one core, which is fast compared with the file system; SHA-256 needs SHA
+ * instructions to reach 1.8 GB/s. The manifest that contains the checksums is itself protected by SHA-256.
  */
 export class BlockChecksums {
   readonly #scan: ValueScan | undefined;
@@ -22,7 +22,7 @@ export class BlockChecksums {
   #current = 0;
   #currentBytes = 0;
 
-  /** @param scan takes the bytes in the same pass; they are then whole elements in every update */
+  /** @param scan also checks the values in the same pass; every update must then consist of whole elements */
   constructor(scan?: ValueScan) {
     this.#scan = scan;
   }
@@ -41,7 +41,10 @@ export class BlockChecksums {
     }
   }
 
-  /** Returns the checksums, one per block, the last block possibly short; none for an empty stream. */
+  /**
+   * Returns the checksums, one per block, where the last block may be shorter; an empty list for an empty
+   * stream.
+   */
   finish(): number[] {
     if (this.#currentBytes > 0) this.#close();
     return this.#finished;
@@ -55,9 +58,9 @@ export class BlockChecksums {
 }
 
 /**
- * Returns the CRC-32 of bytes, which go through a scan of their values in the same pass where there is one.
+ * Returns the CRC-32 of bytes. With `scan`, the values are checked in the same pass.
  *
- * @param options.start the CRC-32 of the bytes before
+ * @param options.start the CRC-32 of the preceding bytes
  */
 export function computeChecksum(
   bytes: Uint8Array,

@@ -6,20 +6,19 @@ import { FileTooLargeError, IrregularFileError, openRegularHandle, readRegularTe
 import { systemCode } from './io-error.js';
 
 /**
- * The file operations this package uses, as in `node:fs/promises`. Everything that writes takes one of these,
- * so that tests can make any single operation fail.
+ * The file operations that this package uses, as in `node:fs/promises`. Every function that writes takes this
+ * as an option, so that tests can make any single operation fail.
  */
 export type FileSystem = Pick<
   typeof promises,
   'mkdir' | 'open' | 'readFile' | 'readdir' | 'rename' | 'rm' | 'stat'
 >;
 
-/** The file system of the machine. */
 export const nodeFileSystem: FileSystem = promises;
 
 /**
  * Makes a directory and its missing parents, one by one. Node's own recursive mkdir reports a read-only file
- * system as ENOENT, and never ends where mkdir reports ENOENT although the parent exists (procfs,
+ * system as ENOENT, and loops forever if mkdir reports ENOENT although the parent exists (procfs,
  * automounts).
  */
 export async function makeDirectory(
@@ -39,7 +38,7 @@ export async function makeDirectory(
       );
     if (code !== 'ENOENT' || above === directory || !(await isMissing())) throw error;
     await makeDirectory(above, fileSystem);
-    // tries once more: the parent exists now
+    // tries again, since the parent exists now
     await fileSystem.mkdir(directory).catch((again: unknown) => {
       // another rank was faster
       if (systemCode(again) !== 'EEXIST') throw again;
@@ -48,10 +47,11 @@ export async function makeDirectory(
 }
 
 /**
- * Opens a regular file for reading. A FIFO, a socket or a device in its place is refused at once: opening a
- * FIFO in the usual way waits for a writer for ever.
+ * Opens a regular file for reading. A FIFO, socket or device is refused at once; the usual way to open a FIFO
+ * would wait for a writer forever.
  *
- * @throws CheckpointError MTL_CHECKPOINT_IO (wrong input) when it is no regular file; the system's errors
+ * @throws CheckpointError MTL_CHECKPOINT_IO (wrong input) if the path is not a regular file; the system's
+ *   errors
  */
 export async function openRegularFile(path: string): Promise<FileHandle> {
   return await openRegularHandle(path).catch((error: unknown) => {
@@ -63,8 +63,8 @@ export async function openRegularFile(path: string): Promise<FileHandle> {
  * Reads the text of a regular file.
  *
  * @param options.maxBytes a larger file is refused before it is read
- * @throws CheckpointError MTL_CHECKPOINT_IO (wrong input) when it is no regular file or too large; the
- *   system's errors
+ * @throws CheckpointError MTL_CHECKPOINT_IO (wrong input) if the path is not a regular file or the file is
+ *   too large; the system's errors
  */
 export async function readRegularFile(
   path: string,
@@ -75,7 +75,10 @@ export async function readRegularFile(
   });
 }
 
-/** Returns the coded error for a file that is irregular or too large; returns all other errors unchanged. */
+/**
+ * Returns a coded error if the error is about a file that is irregular or too large; returns other errors
+ * unchanged.
+ */
 function codedProblem(error: unknown, { path, maxBytes }: { path: string; maxBytes?: number }): unknown {
   const common = { details: { path }, exitCode: 2 } as const;
   if (error instanceof IrregularFileError) {
@@ -110,7 +113,7 @@ export async function writeDurably(options: {
   }
 }
 
-/** Makes the names in a directory durable (fsync of the directory itself). */
+/** Makes the entries of a directory durable (fsync of the directory itself). */
 export async function syncDirectory(path: string, fileSystem: FileSystem): Promise<void> {
   const handle = await fileSystem.open(path, 'r');
   try {

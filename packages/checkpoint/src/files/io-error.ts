@@ -9,16 +9,16 @@ export function systemCode(error: unknown): string | undefined {
 }
 
 interface IoAction {
-  /** The operation that failed, as in "write the shard". */
+  /** The failed operation as a verb phrase, for example "write the shard". */
   readonly action: string;
   readonly path: string;
-  /** The exit code: 2 while input is checked. Default: 1. */
+  /** The exit code; 2 for wrong input. Default: 1. */
   readonly exitCode?: 1 | 2;
 }
 
 /**
- * Returns a failed file operation as a coded error: MTL_CHECKPOINT_DISK_FULL, MTL_CHECKPOINT_DENIED or
- * MTL_CHECKPOINT_IO. Errors that are already coded pass through unchanged.
+ * Converts the error of a file operation to a coded error: MTL_CHECKPOINT_DISK_FULL, MTL_CHECKPOINT_DENIED or
+ * MTL_CHECKPOINT_IO. Errors that already have a code are returned unchanged.
  */
 export function ioError(error: unknown, options: IoAction): MtlError {
   if (MtlError.isInstance(error)) return error;
@@ -58,7 +58,7 @@ export function ioError(error: unknown, options: IoAction): MtlError {
   );
 }
 
-/** Runs `operation`; an error of the operation is thrown as a coded error. */
+/** Runs `operation`; its errors are thrown as coded errors (`ioError`). */
 export async function withIoErrors<Result>(
   options: IoAction,
   operation: () => Promise<Result>,

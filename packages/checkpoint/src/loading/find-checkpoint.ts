@@ -14,7 +14,7 @@ import { manifestName } from '../checkpoints/manifest.js';
 import { systemCode, withIoErrors } from '../files/io-error.js';
 import { verifyCheckpoint } from './verify-checkpoint.js';
 
-/** The outcome of a search: a whole checkpoint, or nothing there to find. */
+/** The result of a search: a complete checkpoint, or none because the directory has none. */
 type FoundCheckpoint =
   | {
       readonly kind: 'found';
@@ -24,17 +24,17 @@ type FoundCheckpoint =
   | { readonly kind: 'none'; readonly reason: 'no-directory' | 'no-checkpoints' };
 
 /**
- * Finds the checkpoint to resume from: the checkpoint that latest_checkpointed_iteration.txt names or, if it
- * names none or a torn one, the last saved checkpoint that is whole. Every candidate is checked byte by byte
- * before it is chosen. `onNotice` is called with the reasons for a choice other than the tracker's, one
- * sentence a call.
+ * Finds the checkpoint to resume from. The first choice is the checkpoint that
+ * latest_checkpointed_iteration.txt names. If the file names none, or an incomplete one, the choice is the
+ * last saved checkpoint that is complete. Every candidate is checked byte by byte before it is chosen. If the
+ * choice differs from the tracker file, `onNotice` is called with the reasons, one sentence per call.
  *
- * With `step`, the result is that iteration or an error: a caller that names a checkpoint does not want
+ * With `step`, the result is this iteration or an error: a caller that names a checkpoint does not want
  * another one.
  *
- * @throws CheckpointError MTL_CHECKPOINT_NONE_WHOLE listing all defects, MTL_CHECKPOINT_STEP when `step` is
- *   not there, MTL_CHECKPOINT_CORRUPT when it is torn, MTL_CHECKPOINT_DIRECTORY when `directory` is itself a
- *   checkpoint (wrong input, both), MTL_CHECKPOINT_IO, _DENIED
+ * @throws CheckpointError MTL_CHECKPOINT_NONE_WHOLE listing all defects, MTL_CHECKPOINT_STEP if `step` does
+ *   not exist, MTL_CHECKPOINT_CORRUPT if it is incomplete, MTL_CHECKPOINT_DIRECTORY if `directory` is itself
+ *   a checkpoint (wrong input, both), MTL_CHECKPOINT_IO, _DENIED
  */
 export async function findCheckpoint(options: {
   readonly directory: string;
@@ -91,8 +91,8 @@ export async function findCheckpoint(options: {
 }
 
 /**
- * Refuses a path such as iter_0000100 in place of its parent directory: the caller wants to resume, and a
- * search inside a checkpoint would find none and start a new run.
+ * Throws for a path such as iter_0000100, which is given instead of its parent directory. The caller wants to
+ * resume, but a search inside a checkpoint would find nothing, and a new run would start.
  */
 async function refuseCheckpointItself(directory: string): Promise<void> {
   const manifest = join(directory, manifestName);
@@ -115,12 +115,12 @@ async function refuseCheckpointItself(directory: string): Promise<void> {
   );
 }
 
-/** Returns the part of a sentence that follows the name of the tracker file. */
+/** Returns the words that follow the name of the tracker file in a sentence. */
 function whatIsIn(tracker: Exclude<Tracker, { kind: 'none' }>): string {
   return tracker.kind === 'iteration' ? `names ${tracker.iteration}` : tracker.why;
 }
 
-/** Reports why the choice differs from the checkpoint that the tracker names, or that was saved last. */
+/** Reports why the chosen checkpoint is not the one that the tracker names, or not the last saved one. */
 function noticeTracker(options: {
   readonly checkpoint: Checkpoint;
   readonly tracker: Tracker;

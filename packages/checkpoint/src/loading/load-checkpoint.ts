@@ -8,30 +8,31 @@ import { bytesOfSlices, checkLogicalTensors, fillTensor } from '../tensors/logic
 import { slicesFromStored } from '../tensors/stored-slices.js';
 import { ShardCache } from './shard-cache.js';
 
-/** The result of a load. */
+/** The byte counts of a load. */
 interface LoadResult {
-  /** Bytes filled into the tensors. */
+  /** The number of bytes written to the tensors. */
   readonly bytesLoaded: number;
-  /** Bytes read from the shards: more than `bytesLoaded` where checksums need whole blocks. */
+  /** The number of bytes read from the shards: more than `bytesLoaded` if checksums require whole blocks. */
   readonly bytesRead: number;
 }
 
-// An error that lists thousands of tensors hides the one line that explains it.
+// The maximum number of tensors that an error lists: a longer list would hide the explanation.
 const listed = 10;
 
 /**
- * Fills `tensors` from a checkpoint, whatever layout saved it: every box is assembled from the stored
- * boxes that it intersects. Exact (bytes are moved, never converted); reads only the blocks it needs; memory:
- * the largest box that has no `memory` of its own, and 16 MiB.
+ * Loads `tensors` from a checkpoint, whatever layout it was saved with: every box is assembled from the
+ * stored boxes that it intersects. The values are exact, since bytes are copied and never converted. Only the
+ * required blocks are read. Memory: 16 MiB, and the size of the largest box without `withMemory`.
  *
- * Strict: a missing tensor, one in the checkpoint that was not requested, and one of another dtype or shape
- * are errors, found before anything is written. When reading fails later, the tensors hold a mixture.
+ * The load is strict. Three kinds of mismatch are errors, found before anything is written: a missing tensor,
+ * a tensor in the checkpoint that was not requested, and a tensor with another dtype or shape. If reading
+ * fails later, the tensors contain a mixture of old and new values.
  *
  * @param options.ignore names in the checkpoint that are not loaded, such as optimizer states in a
  *   fine-tuning run, or tensors that other ranks load
  * @param options.verify compare the bytes that are read with their checksums; by default unless the
  *   checkpoint is verified
- * @param options.requireFinite refuse values that are read and are NaN or infinite. Default: true
+ * @param options.requireFinite refuse values that are NaN or infinite. Default: true
  * @throws CheckpointError MTL_NOT_FINITE naming the tensor (wrong input)
  * @throws CheckpointError MTL_CHECKPOINT_MISMATCH listing names, MTL_CHECKPOINT_CORRUPT,
  *   MTL_SAFETENSORS_INVALID, MTL_CHECKPOINT_IO, _DENIED; UsageError MTL_CHECKPOINT_TENSOR
@@ -48,13 +49,14 @@ export async function loadCheckpoint(options: {
   checkMatch(options);
   const verify = options.verify ?? !checkpoint.verified;
   const order = new Map([...checkpoint.tensors.keys()].map((name, index) => [name, index]));
-  // In the order of the files, so that disks read forwards.
+  // Tensors are read in the order of the files, so that disks read sequentially.
   const sorted = [...tensors].sort((a, b) => order.get(a.name)! - order.get(b.name)!);
   const shards = new ShardCache(checkpoint);
   const reader = new RunReader();
   let bytesLoaded = 0;
   const countBytes = ({ dtype, slices }: LogicalTensor): number => bytesOfSlices(dtype, slices);
-  // One buffer for all tensors, as large as the largest: new buffers would wait for the garbage collector.
+  // All tensors share one buffer of the largest size, because new buffers would have to wait for the garbage
+  // collector.
   const copied = sorted.filter(({ withMemory }) => withMemory === undefined);
   const scratch = new Uint8Array(
     copied.reduce((largest, tensor) => Math.max(largest, countBytes(tensor)), 0),

@@ -9,10 +9,13 @@ import { dtypeBytes } from '../tensors/dtype.js';
 import type { ValueCheck } from '../tensors/finite-values.js';
 import { slicesFromStored } from '../tensors/stored-slices.js';
 
-// Many shards may be needed, and the usual limit on open files is 1024 for the whole process.
+// The maximum number of open shard files. A checkpoint may have many shards, and a process may usually open
+// only 1024 files.
 const maxOpenFiles = 32;
 
-/** The shard files of a checkpoint, opened when needed and checked against the manifest. */
+/**
+ * The shard files of a checkpoint. A file is opened and checked against the manifest when it is first needed.
+ */
 export class ShardCache {
   readonly #checkpoint: Checkpoint;
   readonly #open = new Map<number, SafetensorsFile>();
@@ -22,10 +25,10 @@ export class ShardCache {
   }
 
   /**
-   * Opens the file of shard `index`, or returns it if it is open. Files used longest ago are closed: use the
-   * result before asking for others.
+   * Returns the file of shard `index`, and opens it if it is not open. The least recently used file may be
+   * closed, so use the result before requesting other files.
    *
-   * @throws CheckpointError MTL_CHECKPOINT_CORRUPT when size or header are not as saved;
+   * @throws CheckpointError MTL_CHECKPOINT_CORRUPT if size or header differ from the manifest;
    *   MTL_SAFETENSORS_INVALID
    */
   async file(index: number): Promise<SafetensorsFile> {
@@ -59,7 +62,7 @@ export class ShardCache {
     return file;
   }
 
-  /** Returns the place of the bytes of a piece, with the checksums and the check of its values. */
+  /** Returns where the bytes of a piece are stored, with their checksums and the check of their values. */
   async stored(
     tensor: TensorRecord,
     piece: PieceRecord,
@@ -106,7 +109,7 @@ export class ShardCache {
   }
 }
 
-/** Checks the header, the length before it included, block by block. */
+/** Checks the file's header block by block, including the length field before it. */
 async function checkHeader(file: SafetensorsFile, checksums: readonly number[]): Promise<void> {
   const header = new Uint8Array(file.headerBytes);
   await readFully({ source: file, bytes: header, position: 0 });

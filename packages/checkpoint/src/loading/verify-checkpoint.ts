@@ -4,16 +4,16 @@ import { ioError } from '../files/io-error.js';
 import { checkBlock, readFully, type StoredBytes } from '../files/run-reader.js';
 import { ShardCache } from './shard-cache.js';
 
-// One block is checksummed while others are read.
+// The number of concurrent reads: one block is checksummed while the others are read.
 const readsUnderWay = 4;
 
 /**
- * Reads every byte of a checkpoint and compares it with its checksum. Memory: four blocks (16 MiB).
- * `requireFinite` also refuses values that are NaN or infinite; default false.
+ * Reads every byte of a checkpoint and compares it with its checksum. Memory: four blocks (16 MiB). With
+ * `requireFinite`, values that are NaN or infinite are refused; default false.
  *
  * @throws CheckpointError MTL_NOT_FINITE naming the tensor, with `requireFinite`
  * @throws CheckpointError MTL_CHECKPOINT_CORRUPT or MTL_SAFETENSORS_INVALID naming the file and the first
- *   defect, MTL_CHECKPOINT_IO or _DENIED when a file cannot be read
+ *   defect, MTL_CHECKPOINT_IO or _DENIED if a file cannot be read
  */
 export async function verifyCheckpoint(
   checkpoint: Checkpoint,
@@ -30,7 +30,7 @@ export async function verifyCheckpoint(
           if (piece.shard === index) stored.push(await shards.stored(tensor, piece, { requireFinite }));
         }
       }
-      // Equal numbers mean that the pieces are all of the file: nothing in it is left unchecked.
+      // Equal counts mean that the manifest lists every tensor of the file, so no bytes are left unchecked.
       if (stored.length !== file.tensors.size) {
         const counts = `${file.tensors.size} tensors, and the manifest knows ${stored.length}`;
         throw corruptCheckpoint(path, `${shard.file} holds ${counts}`);

@@ -7,11 +7,11 @@ import { ioError, systemCode } from '../files/io-error.js';
 import { SafetensorsFile } from './safetensors-file.js';
 import type { SafetensorsEntry } from './safetensors-header.js';
 
-/** The names that Hugging Face's libraries look for. */
+/** The file names that Hugging Face's libraries look for. */
 export const safetensorsIndexName = 'model.safetensors.index.json';
 export const safetensorsSingleName = 'model.safetensors';
 /**
- * The largest index that is read, in bytes: the limit of a header, as an index has a name and a file for each
+ * The maximum size of an index, in bytes: the same as for a header, since an index also has one entry per
  * tensor.
  */
 const maxIndexBytes = 100_000_000;
@@ -25,9 +25,9 @@ function invalid(path: string, problem: string): MtlError {
 }
 
 interface Index {
-  /** Tensor name to file name. */
+  /** Maps tensor names to file names. */
   readonly weightMap: ReadonlyMap<string, string>;
-  /** The value of metadata.total_size, if there is one. */
+  /** The value of metadata.total_size, if the index has it. */
   readonly totalSize: unknown;
 }
 
@@ -43,7 +43,8 @@ function parseIndex(path: string, text: string): Index {
     throw invalid(path, 'it has no weight_map');
   const weightMap = new Map<string, string>();
   for (const [name, file] of Object.entries(map)) {
-    // A shard must be next to its index: other paths could read the user's files that are no weights.
+    // A shard must be in the directory of its index: with other paths, an index could make the program read
+    // any file of the user.
     if (typeof file !== 'string' || file === '' || file !== basename(file) || /[\\\0]|^\.\.?$/.test(file)) {
       throw invalid(
         path,
@@ -56,17 +57,22 @@ function parseIndex(path: string, text: string): Index {
 }
 
 /**
- * A directory of safetensors as Hugging Face publishes models: a single `model.safetensors`, or shards with
- * `model.safetensors.index.json`. If both exist, the single file is read, as in the transformers library. All
- * its files are open until `close`.
+ * A directory of safetensors in the form in which Hugging Face publishes models: a single
+ * `model.safetensors`, or shards with `model.safetensors.index.json`. If both exist, the single file is read,
+ * as in the transformers library. All files stay open until `close`.
  */
 export class SafetensorsDirectory {
   readonly path: string;
-  /** Tensors by name, over all shards. */
+  /** The tensors of all shards, by name. */
   readonly tensors: ReadonlyMap<string, SafetensorsEntry>;
-  /** Tensors that are in a shard but not in the index; they cannot be read through this object. */
+  /**
+   * The names of tensors that are in a shard but not in the index; they cannot be read through this object.
+   */
   readonly unlisted: readonly string[];
-  /** The index's number of bytes of all tensors, if it has one; readers do not rely on it. */
+  /**
+   * The total bytes of all tensors according to the index, if it states them; readers do not rely on this
+   * value.
+   */
   readonly totalSize: unknown;
   readonly #fileByName: ReadonlyMap<string, SafetensorsFile>;
   readonly #files: readonly SafetensorsFile[];
@@ -93,11 +99,11 @@ export class SafetensorsDirectory {
   }
 
   /**
-   * Opens the files of a directory; with `prefersIndex`, the shards of an index where there is one (default:
-   * false).
+   * Opens the files of a directory. With `prefersIndex` (default: false), the shards are used if there is an
+   * index.
    *
-   * @throws CheckpointError MTL_SAFETENSORS_INDEX when index and shards do not fit, MTL_SAFETENSORS_INVALID
-   *   for a bad shard, MTL_SAFETENSORS_NONE when there is neither index nor model.safetensors,
+   * @throws CheckpointError MTL_SAFETENSORS_INDEX if index and shards do not match, MTL_SAFETENSORS_INVALID
+   *   for an invalid shard, MTL_SAFETENSORS_NONE if there is neither an index nor a model.safetensors,
    *   MTL_CHECKPOINT_IO
    */
   static async open(
@@ -141,11 +147,11 @@ export class SafetensorsDirectory {
     return this.#files.map((file) => basename(file.path));
   }
 
-  /** True: `read` takes a range of values. */
+  /** True because `read` accepts a range of values. */
   readonly readsRanges = true;
 
   /**
-   * Reads a tensor, a box of it, or a range of its values; options and errors as for {@link
+   * Reads a tensor, a box of it, or a range of its values. Options and errors are the same as in {@link
    * SafetensorsFile.read}.
    */
   async read(options: {
@@ -204,13 +210,17 @@ async function openSingle(path: string, names: readonly string[]): Promise<Safet
 const shardPattern = /^model-\d+-of-\d+\.safetensors$/;
 
 /**
- * Checks a directory of safetensors as Hugging Face publishes models, as far as the format allows (it has no
- * checksums): every shard is there and valid, every tensor is in the shard that the index names and in no
- * other, no shard is left out, no `model.safetensors` would be read instead of the shards, and `total_size`
- * is the bytes of all tensors. With `requireFinite` all values are read.
- * Memory: the largest tensor.
+ * Checks a directory of safetensors in the form in which Hugging Face publishes models. The format has no
+ * checksums; the checks are:
+ * - every shard exists and is valid
+ * - every tensor is in the shard that the index names, and in no other
+ * - every shard is listed in the index
+ * - there is no `model.safetensors`, which would be read instead of the shards
+ * - `total_size` is the total bytes of all tensors
  *
- * @returns bytes of all tensors
+ * With `requireFinite`, all values are read and must be finite. Memory: the largest tensor.
+ *
+ * @returns the total bytes of all tensors
  * @throws CheckpointError MTL_SAFETENSORS_INDEX, MTL_SAFETENSORS_INVALID, MTL_SAFETENSORS_NONE,
  *   MTL_NOT_FINITE, MTL_CHECKPOINT_IO
  */

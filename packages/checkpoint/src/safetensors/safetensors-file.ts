@@ -29,18 +29,19 @@ function invalid(path: string, problem: string): MtlError {
 }
 
 /**
- * A safetensors file opened for reading. Opening checks all that can be checked without reading the tensors:
- * length and JSON of the header, dtypes, shapes, and that the tensors fill the file without gap or overlap.
+ * A safetensors file that is open for reading. Opening checks everything that can be checked without reading
+ * the tensors: the length and JSON of the header, dtypes, shapes, and that the tensors fill the file without
+ * gap or overlap.
  */
 export class SafetensorsFile {
   readonly path: string;
-  /** Tensors by name, in the order of their bytes. */
+  /** The tensors by name, in the order of their bytes in the file. */
   readonly tensors: ReadonlyMap<string, SafetensorsEntry>;
   readonly metadata: Readonly<Record<string, string>>;
-  /** Bytes before the first tensor. */
+  /** The number of bytes before the first tensor. */
   readonly headerBytes: number;
   readonly bytes: number;
-  /** The open file, for code in this package that reads on its own. */
+  /** The open file, for code of this package that reads the file directly. */
   readonly handle: FileHandle;
 
   private constructor(options: {
@@ -62,8 +63,8 @@ export class SafetensorsFile {
   /**
    * Opens a file and checks its header.
    *
-   * @throws CheckpointError MTL_SAFETENSORS_INVALID when the file breaks the format in any way
-   * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED when it cannot be read
+   * @throws CheckpointError MTL_SAFETENSORS_INVALID if the file violates the format
+   * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED if it cannot be read
    */
   static async open(path: string): Promise<SafetensorsFile> {
     let handle: FileHandle | undefined;
@@ -92,7 +93,7 @@ export class SafetensorsFile {
   /**
    * Returns the entry of tensor `name`.
    *
-   * @throws CheckpointError MTL_SAFETENSORS_NAME with the nearest name when there is none
+   * @throws CheckpointError MTL_SAFETENSORS_NAME with the nearest name if there is no such tensor
    */
   entry(name: string): SafetensorsEntry {
     const entry = this.tensors.get(name);
@@ -106,14 +107,15 @@ export class SafetensorsFile {
   /**
    * Reads a tensor, a box of it, or a range of its values.
    *
-   * @param options.slices one [start, end) per dimension; the whole tensor by default
-   * @param options.range the values [start, end) in row-major order, in place of slices
-   * @param options.target memory for the row-major bytes of exactly that part; allocated by default
+   * @param options.slices one [start, end) per dimension. Default: the whole tensor
+   * @param options.range the values [start, end) in row-major order, instead of slices
+   * @param options.target memory for the row-major bytes that are read, of exactly this size. Default:
+   *   allocated
    * @param options.requireFinite refuse values that are NaN or infinite. Default: false
    * @returns `target`
    * @throws CheckpointError MTL_NOT_FINITE naming tensor and element (wrong input), with `requireFinite`
-   * @throws CheckpointError MTL_SAFETENSORS_NAME, MTL_SAFETENSORS_SLICE, MTL_CHECKPOINT_CORRUPT (file cut off
-   *   since it was opened) or MTL_CHECKPOINT_IO; UsageError MTL_SAFETENSORS_TARGET
+   * @throws CheckpointError MTL_SAFETENSORS_NAME, MTL_SAFETENSORS_SLICE, MTL_CHECKPOINT_CORRUPT (the file has
+   *   become shorter since it was opened) or MTL_CHECKPOINT_IO; UsageError MTL_SAFETENSORS_TARGET
    */
   async read(options: {
     readonly name: string;

@@ -2,37 +2,37 @@ import { CheckpointError } from '@mtl/errors';
 import { type Dtype, shapeDefect, volumeOfShape } from '@mtl/layout';
 import { dtypeBytes, isDtype } from '../tensors/dtype.js';
 
-/** A tensor as a safetensors header declares it. */
+/** The declaration of a tensor in a safetensors header. */
 export interface TensorDeclaration {
   readonly name: string;
   readonly dtype: Dtype;
   readonly shape: readonly number[];
 }
 
-/** A tensor of a file with the place of its bytes. */
+/** A tensor of a file, and where its bytes are. */
 export interface SafetensorsEntry extends TensorDeclaration {
-  /** First byte, counted from the start of the file. */
+  /** The offset of the first byte in the file. */
   readonly offset: number;
   readonly bytes: number;
 }
 
-/** The largest header that the format allows, in bytes. */
+/** The maximum size of a header in the format, in bytes. */
 export const maxHeaderBytes = 100_000_000;
 
 const reserved = '__metadata__';
 
-/** Returns the number of bytes of one tensor. */
+/** Returns the number of bytes of a declared tensor. */
 export function bytesOfDeclaration(tensor: Pick<TensorDeclaration, 'dtype' | 'shape'>): number {
   return volumeOfShape(tensor.shape) * dtypeBytes[tensor.dtype];
 }
 
-/** Says why `tensors` cannot be the tensors of one file; undefined when they can. */
+/** Returns why one file cannot contain `tensors`; undefined if it can. */
 function declarationDefect(tensors: readonly TensorDeclaration[]): string | undefined {
   const names = new Set<string>();
   for (const { name, dtype, shape } of tensors) {
     const quoted = JSON.stringify(name);
     if (name === reserved) return `the name ${quoted} is reserved by the format`;
-    // A lone surrogate has no UTF-8 form, and the header is UTF-8.
+    // A lone surrogate has no UTF-8 encoding, but the header is UTF-8.
     if (Buffer.from(name, 'utf8').toString('utf8') !== name) return `the name ${quoted} is not valid Unicode`;
     if (names.has(name)) return `two tensors are named ${quoted}`;
     names.add(name);
@@ -45,9 +45,10 @@ function declarationDefect(tensors: readonly TensorDeclaration[]): string | unde
 
 /**
  * Encodes the first bytes of a file: 8 bytes of header length (little-endian), then the header as JSON,
- * padded with spaces to a multiple of 8. The tensors follow the header in the order given, without gaps.
+ * padded with spaces to a multiple of 8. The tensors follow the header in the given order, without gaps.
  *
- * @throws CheckpointError MTL_SAFETENSORS_DECLARATION for a repeated or reserved name, dtype or shape
+ * @throws CheckpointError MTL_SAFETENSORS_DECLARATION for a repeated or reserved name, an unsupported dtype
+ *   or an invalid shape
  */
 export function encodeSafetensorsHeader(options: {
   readonly tensors: readonly TensorDeclaration[];
@@ -59,7 +60,8 @@ export function encodeSafetensorsHeader(options: {
       expected: `unique names and the dtypes ${Object.keys(dtypeBytes).join(', ')}`,
     });
   }
-  // Written member by member, because an object would lose the name "__proto__" and reorder names of digits.
+  // The JSON is written member by member, because an object would lose the key "__proto__" and reorder keys
+  // that consist of digits.
   const members: string[] = [];
   if (options.metadata !== undefined) members.push(`"${reserved}":${JSON.stringify(options.metadata)}`);
   let position = 0;
@@ -87,8 +89,8 @@ export function encodeSafetensorsHeader(options: {
 }
 
 /**
- * Counts the keys of the outer object and of the objects in it: JSON.parse silently keeps the last of
- * repeated keys.
+ * Counts the keys of the outer object and of the objects in it. The count reveals repeated keys;
+ * JSON.parse silently keeps only the last value.
  */
 function countKeys(text: string): number {
   let depth = 0;
@@ -111,8 +113,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * Parses the entry that `value` declares, with its offset still relative to the data; returns a sentence
- * about its defect where it has one.
+ * Parses a header entry; its offset stays relative to the start of the tensor data. Returns a sentence about
+ * the defect if the entry is invalid.
  */
 function parseEntry(name: string, value: unknown): SafetensorsEntry | string {
   if (!isRecord(value)) return 'is not an object';
@@ -138,10 +140,10 @@ function parseEntry(name: string, value: unknown): SafetensorsEntry | string {
 /**
  * Parses and checks the JSON of a header.
  *
- * @param json the header's bytes, without the length before them
- * @param dataStart first byte of tensor data, counted from the start of the file
- * @param fileBytes size of the file; the tensors must fill it exactly, without gap or overlap
- * @returns entries in the order of their bytes, or a sentence that says what is wrong
+ * @param json the header's bytes, without the length field before them
+ * @param dataStart the offset of the first byte of tensor data in the file
+ * @param fileBytes the size of the file; the tensors must fill it without gap or overlap
+ * @returns entries in the order of their bytes, or a sentence about the defect
  */
 export function parseSafetensorsHeader(options: {
   readonly json: Uint8Array;
@@ -167,7 +169,7 @@ export function parseSafetensorsHeader(options: {
       if (!isRecord(value) || !Object.values(value).every((text) => typeof text === 'string')) {
         return 'its __metadata__ is not a map of strings';
       }
-      // Unlike assignment, this keeps a key named "__proto__" an ordinary key.
+      // Unlike an assignment, `Object.fromEntries` keeps "__proto__" as an ordinary key.
       metadata = Object.fromEntries(Object.entries(value)) as Record<string, string>;
       continue;
     }

@@ -14,33 +14,35 @@ import {
   type TensorDeclaration,
 } from './safetensors-header.js';
 
-/** A tensor that will be written. */
+/** A tensor to be written. */
 interface WrittenTensor extends TensorDeclaration {
-  /** The check of its values; the tensor is then written in whole elements. Default: any values. */
+  /** The check of the tensor's values; each write must then consist of whole elements. Default: no check. */
   readonly check?: ValueCheck | undefined;
 }
 
-/** The report of {@link SafetensorsWriter.finish} about the file. */
+/** A description of the finished file, returned by {@link SafetensorsWriter.finish}. */
 interface WrittenSafetensors {
   readonly path: string;
   readonly bytes: number;
   readonly headerBytes: number;
-  /** CRC-32 of the blocks of the header, the length before it included. */
+  /** CRC-32 of each block of the header, including the length field before it. */
   readonly headerChecksums: readonly number[];
-  /** CRC-32 of the blocks of each tensor, in the order declared. */
+  /** CRC-32 of each block of each tensor, in the order of declaration. */
   readonly checksums: ReadonlyMap<string, readonly number[]>;
 }
 
-// Writes of 8 MiB, two under way: the second is checksummed while the first goes to the file system.
+// The size of a write, and the number of concurrent writes: one block is checksummed while another is
+// written.
 const writeBytes = 8 * 1024 * 1024;
 const writesUnderWay = 2;
 
 /**
- * Writes a safetensors file as a stream: the header first, from the declared tensors, then their bytes in the
- * same order. Nothing is buffered: at most two writes are under way, from the caller's own memory. Declare
- * wide dtypes before narrow ones (see {@link inAlignedOrder}) if readers want to map tensors in place.
+ * Writes a safetensors file as a stream: first the header, which declares all tensors, then the tensors'
+ * bytes in the same order. Nothing is buffered: at most two writes from the caller's own memory are in
+ * progress. If readers should be able to map tensors in place, declare wide dtypes before narrow ones (see
+ * {@link inAlignedOrder}).
  *
- * The file is complete only after `finish`; on any error call `abort`, which removes it.
+ * The file is complete only after `finish`. After any error call `abort`, which removes the file.
  */
 export class SafetensorsWriter {
   readonly path: string;
@@ -83,10 +85,10 @@ export class SafetensorsWriter {
   }
 
   /**
-   * Creates (or empties) the file at `path` and writes its header.
+   * Creates (or truncates) the file at `path` and writes its header.
    *
-   * @param options.tensors in the order in which their bytes will come
-   * @param options.metadata free text for readers; Hugging Face's want `{ format: 'pt' }`
+   * @param options.tensors the tensors in the order in which their bytes will be written
+   * @param options.metadata free text for readers; Hugging Face's libraries require `{ format: 'pt' }`
    * @throws CheckpointError MTL_SAFETENSORS_DECLARATION, MTL_CHECKPOINT_DISK_FULL, _DENIED or _IO
    */
   static async create(options: {
@@ -110,12 +112,13 @@ export class SafetensorsWriter {
   }
 
   /**
-   * Appends bytes to tensor `name`, which must be the first one not complete yet; one call or many per
-   * tensor. Resolves when the bytes are with the file system, so that the caller may reuse them.
+   * Appends bytes to tensor `name`, which must be the first incomplete tensor. A tensor may be written in one
+   * or several calls. Resolves when the file system has taken the bytes, so that the caller may reuse the
+   * memory.
    *
-   * @throws UsageError MTL_SAFETENSORS_ORDER when another tensor is due or the bytes are too many
-   * @throws CheckpointError MTL_NOT_FINITE where the tensor has a check; MTL_CHECKPOINT_DISK_FULL, _DENIED or
-   *   _IO
+   * @throws UsageError MTL_SAFETENSORS_ORDER if another tensor must come first or there are too many bytes
+   * @throws CheckpointError MTL_NOT_FINITE if a value fails the tensor's check; MTL_CHECKPOINT_DISK_FULL,
+   *   _DENIED or _IO
    */
   async write(name: string, bytes: Uint8Array): Promise<void> {
     const entry = this.entries[this.#current];
@@ -148,7 +151,7 @@ export class SafetensorsWriter {
   /**
    * Makes the file durable (fsync) and closes it.
    *
-   * @throws UsageError MTL_SAFETENSORS_ORDER when a tensor is incomplete
+   * @throws UsageError MTL_SAFETENSORS_ORDER if a tensor is incomplete
    */
   async finish(): Promise<WrittenSafetensors> {
     const missing = this.entries[this.#current];
@@ -172,7 +175,7 @@ export class SafetensorsWriter {
     };
   }
 
-  /** Closes and removes the file; never throws, so that it cannot hide the error that led here. */
+  /** Closes and removes the file. Never throws, because a second error would hide the first one. */
   async abort(): Promise<void> {
     await this.#handle.close().catch(() => undefined);
     await this.#fileSystem.rm(this.path, { force: true }).catch(() => undefined);
@@ -184,7 +187,8 @@ export class SafetensorsWriter {
       for (let offset = 0; offset < bytes.length; offset += writeBytes) {
         const block = bytes.subarray(offset, offset + writeBytes);
         const written = writeFully(this.#handle, block, this.#position);
-        // A failure is reported where it is awaited; until then it must not count as unhandled.
+        // A failure is thrown where the promise is awaited; without this handler, Node would report it
+        // earlier as an unhandled rejection.
         written.catch(() => undefined);
         underWay.push(written);
         this.#position += block.length;
@@ -193,7 +197,8 @@ export class SafetensorsWriter {
         if (underWay.length === writesUnderWay) await underWay.shift();
       }
     } finally {
-      // Also after a failure: the caller may reuse the memory only when no write reads it any more.
+      // Waits for all writes even after a failure, because the caller may reuse the memory only when no write
+      // reads it.
       const results = await Promise.allSettled(underWay);
       const failed = results.find((result) => result.status === 'rejected');
       // biome-ignore lint/correctness/noUnsafeFinally: the first failure of the two is as good as the other
@@ -238,14 +243,13 @@ async function writeFully(handle: FileHandle, bytes: Uint8Array, position: numbe
 }
 
 /**
- * A tensor to write: its bytes are requested when the tensor is due, and must not change until the next
- * tensor is due.
+ * A tensor to write. Its bytes are requested when it is written, and must not change until the next tensor is
+ * requested.
  */
 export interface TensorSource extends WrittenTensor {
   read(): Uint8Array | Promise<Uint8Array>;
 }
 
-/** Returns the text of a `model.safetensors.index.json`. */
 export function encodeSafetensorsIndex(options: {
   readonly totalBytes: number;
   readonly fileByName: ReadonlyMap<string, string>;
@@ -254,7 +258,10 @@ export function encodeSafetensorsIndex(options: {
   return `${JSON.stringify({ metadata: { total_size: options.totalBytes }, weight_map: weightMap }, null, 2)}\n`;
 }
 
-/** Splits a list into consecutive groups of at most `maxBytes` (a tensor is never split). */
+/**
+ * Splits a list into consecutive groups of at most `maxBytes`. An item is never split, so a large item is a
+ * group of its own.
+ */
 export function groupByBytes<Item>(
   items: readonly Item[],
   options: { readonly maxBytes: number; readonly countBytes: (item: Item) => number },
@@ -274,13 +281,13 @@ export function groupByBytes<Item>(
 }
 
 /**
- * Writes a model in the form that Hugging Face's libraries read: `model.safetensors`, or, when that would
- * exceed `maxShardBytes`, `model-00001-of-0000N.safetensors` and an index. The directory must exist. Memory:
+ * Writes a model in the form that Hugging Face's libraries read: `model.safetensors`, or, if this file would
+ * exceed `maxShardBytes`, `model-00001-of-0000N.safetensors` with an index. The directory must exist. Memory:
  * one tensor.
  *
  * @param options.maxShardBytes 5 GB by default, as in Hugging Face's libraries
  * @throws CheckpointError MTL_SAFETENSORS_DECLARATION, MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO
- * @throws UsageError MTL_SAFETENSORS_ORDER when a tensor does not have the declared number of bytes,
+ * @throws UsageError MTL_SAFETENSORS_ORDER if a tensor does not have the declared number of bytes,
  *   MTL_SAFETENSORS_NAME_TWICE
  */
 export async function writeSafetensorsDirectory(options: {
@@ -328,7 +335,7 @@ export async function writeSafetensorsDirectory(options: {
   return { files, totalBytes };
 }
 
-/** Writes one safetensors file from sources, in the order given; on an error nothing is left behind. */
+/** Writes one safetensors file from sources, in the given order. After an error, the file is removed. */
 export async function writeSafetensorsFile(options: {
   readonly path: string;
   readonly tensors: readonly TensorSource[];

@@ -8,7 +8,7 @@ import { CheckpointSave, type SaveOptions, type SaveResult } from './save-checkp
 import type { ShardWriterData, ShardWriterReply, TensorCopy } from './shard-writer.js';
 import { isWritten, type RankShards } from './write-rank-shards.js';
 
-/** A save whose shards are being written. */
+/** A save in progress. */
 interface SaveUnderWay {
   readonly save: CheckpointSave;
   readonly part: Promise<RankShards>;
@@ -16,31 +16,34 @@ interface SaveUnderWay {
 }
 
 /**
- * Saves checkpoints while the caller continues: `begin` copies the tensors, a thread writes the copies,
- * `finish` publishes. One save at a time. All ranks must call `begin` and `finish` in the same order; the
- * caller makes the ranks agree on when to finish, from `isWritten` of every rank. Until `finish` there is no
- * checkpoint: if the process ends before, the next save removes its files.
+ * Saves checkpoints in the background while the caller continues. `begin` copies the tensors, a thread writes
+ * the copies, and `finish` publishes the checkpoint. Only one save can be in progress. All ranks must call
+ * `begin` and `finish` in the same order; the caller must make the ranks agree on when to finish, based on
+ * `isWritten` of every rank. The checkpoint does not exist before `finish`: if the process ends earlier, the
+ * next save removes the files.
  *
- * Memory: all boxes that this rank writes, kept from one save to the next.
+ * Memory: copies of all boxes that this rank writes, kept from one save to the next.
  */
 export class BackgroundSaver {
   readonly #copies = new TensorCopies();
   #underWay: SaveUnderWay | undefined;
 
-  /** True if there is a save to finish. */
+  /** True if a save has begun and is not finished. */
   get isSaving(): boolean {
     return this.#underWay !== undefined;
   }
 
-  /** True if `finish` would not wait for this rank: its shards are written, or writing them has failed. */
+  /**
+   * True if `finish` would not wait for this rank: its shards have been written, or writing them has failed.
+   */
   get isWritten(): boolean {
     return this.#underWay?.isOver ?? true;
   }
 
   /**
-   * Begins a save. When it resolves, the tensors may change.
+   * Begins a save. When the promise resolves, the tensors may change.
    *
-   * @throws as `saveCheckpoint`, on all ranks; UsageError MTL_CHECKPOINT_OPTIONS where the save before is not
+   * @throws as `saveCheckpoint`, on all ranks; UsageError MTL_CHECKPOINT_OPTIONS if the previous save is not
    *   finished
    */
   async begin(options: Omit<SaveOptions, 'fileSystem'>): Promise<void> {
@@ -69,10 +72,10 @@ export class BackgroundSaver {
   }
 
   /**
-   * Waits for the save that `begin` began, and publishes the checkpoint.
+   * Waits for the save that `begin` started, and publishes the checkpoint.
    *
-   * @throws as `saveCheckpoint`, on all ranks; CheckpointError MTL_CHECKPOINT_THREAD where the thread ended;
-   *   UsageError MTL_CHECKPOINT_OPTIONS if no save was begun
+   * @throws as `saveCheckpoint`, on all ranks; CheckpointError MTL_CHECKPOINT_THREAD if the thread ended
+   *   unexpectedly; UsageError MTL_CHECKPOINT_OPTIONS if no save was begun
    */
   async finish(): Promise<SaveResult> {
     const underWay = this.#underWay;
@@ -85,8 +88,8 @@ export class BackgroundSaver {
 }
 
 /**
- * Copies the boxes that this rank writes of its tensors. The memory is kept for the next save: with the same
- * tensors nothing is allocated again.
+ * Copies the boxes of tensors that this rank writes. The memory is kept for the next save; if the tensors are
+ * the same, nothing is allocated again.
  */
 class TensorCopies {
   #memory: readonly SharedArrayBuffer[] = [];
@@ -112,8 +115,8 @@ class TensorCopies {
 }
 
 /**
- * Starts the thread. In the built package its program is JavaScript in `saving/` next to this code. Inside
- * the repository, this file and the program are TypeScript, and the thread needs a loader.
+ * Starts the writer thread. In the built package, its program is a JavaScript file in `saving/`, next to this
+ * code. Inside the repository, this file and the program are TypeScript, and the thread needs a loader.
  */
 function startShardWriter(workerData: ShardWriterData): Worker {
   if (!import.meta.url.endsWith('.ts')) {
@@ -126,8 +129,9 @@ function startShardWriter(workerData: ShardWriterData): Worker {
 }
 
 /**
- * Writes a rank's shards in a thread that ends with it; a program with nothing else to do ends after it.
- * @throws CheckpointError as `writeRankShards`; MTL_CHECKPOINT_THREAD when the thread ended before
+ * Writes a rank's shards in a thread that exists only for this purpose. The thread keeps the program alive
+ * until the shards are written.
+ * @throws CheckpointError as `writeRankShards`; MTL_CHECKPOINT_THREAD if the thread ended unexpectedly
  */
 async function writeInThread(data: ShardWriterData): Promise<RankShards> {
   const worker = startShardWriter(data);

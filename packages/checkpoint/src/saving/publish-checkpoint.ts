@@ -27,9 +27,9 @@ import { preparedTrackerName } from './save-directory.js';
 import { partName, type RankShards } from './write-rank-shards.js';
 
 /**
- * Turns the finished temporary directory `saving` into the checkpoint `iter_...` by one rename, after
- * everything in it is on the disk, and makes the tracker file name it. Until that rename nothing of the
- * directory's other checkpoints changes; all that takes space is written before it.
+ * Turns the finished temporary directory `saving` into the checkpoint `iter_...` by one rename, after all its
+ * files are on the disk, and writes the iteration to the tracker file. Until the rename, the directory's
+ * other checkpoints do not change; everything that needs disk space is written before it.
  */
 export async function publishCheckpoint(options: {
   readonly directory: string;
@@ -37,7 +37,7 @@ export async function publishCheckpoint(options: {
   readonly iteration: number;
   readonly token: string;
   readonly worldSize: number;
-  /** The run that saves; undefined for none. */
+  /** The run that saves; undefined outside of a run. */
   readonly run?: string | undefined;
   readonly state: JsonObject;
   readonly fileSystem: FileSystem;
@@ -46,7 +46,7 @@ export async function publishCheckpoint(options: {
   const parts = await readParts({ saving, worldSize, fileSystem });
   const tables = mergeParts({ parts, token });
   const newest = (await listCheckpoints(directory))?.checkpoints[0]?.manifest.savedAtMs ?? 0;
-  // Clocks of machines differ and may be set back; the order of saving must not.
+  // Clocks of machines differ and may be set back, but the order of saves must be correct.
   const savedAtMs = Math.max(Date.now(), newest + 1);
   const saved = { iteration, savedAtMs, worldSize, libraryVersion };
   const manifest: Manifest = { ...saved, ...(run === undefined ? {} : { run }), state, ...tables };
@@ -61,7 +61,10 @@ export async function publishCheckpoint(options: {
   return new Checkpoint({ path, manifest, verified: false });
 }
 
-/** Calls `writeDurably`, with coded errors that name the file: errors of a write to an open file do not. */
+/**
+ * Calls `writeDurably` and adds the file's name to its errors, because an error of a write to an open file
+ * does not contain it.
+ */
 async function writeNamed(file: Parameters<typeof writeDurably>[0]): Promise<void> {
   await withIoErrors({ action: 'write', path: file.path }, () => writeDurably(file));
 }
@@ -91,7 +94,8 @@ async function readParts(options: {
 }
 
 /**
- * Writes the index that Hugging Face's libraries read; it can only name tensors that are whole in one file.
+ * Writes the index that Hugging Face's libraries read. It can name only tensors that are stored completely in
+ * one file.
  */
 async function writeIndex(options: {
   readonly manifest: Manifest;
@@ -137,7 +141,9 @@ async function moveIntoPlace(options: {
   if (moved) await fileSystem.rm(replaced, { recursive: true, force: true });
 }
 
-/** Renames a directory if it exists, to make room: no directory can be renamed over one that is not empty. */
+/**
+ * Renames a directory if it exists, because another directory can be renamed to its name only if it is empty.
+ */
 async function renameIfThere(options: {
   readonly from: string;
   readonly to: string;
@@ -153,11 +159,10 @@ async function renameIfThere(options: {
 }
 
 /**
- * Joins the parts of the ranks into the tables of one manifest.
+ * Merges the tables of all ranks into the tables of one manifest.
  *
- * @throws UsageError MTL_CHECKPOINT_COVER when ranks disagree on a tensor, or their boxes overlap or leave
- *   gaps
- * @throws CheckpointError MTL_CHECKPOINT_NOT_SHARED when a part is of another save
+ * @throws UsageError MTL_CHECKPOINT_COVER if ranks disagree on a tensor, or their boxes overlap or leave gaps
+ * @throws CheckpointError MTL_CHECKPOINT_NOT_SHARED if a table belongs to another save
  */
 function mergeParts(options: { readonly parts: readonly RankShards[]; readonly token: string }): {
   readonly shards: ShardRecord[];

@@ -19,17 +19,20 @@ import {
 import { type RankShards, type RankShardsOptions, writeRankShards } from './write-rank-shards.js';
 
 /**
- * Saves a checkpoint: every rank writes its boxes into its own shards in `iter_0000123.saving`, rank 0 joins
- * their tables into the manifest and publishes the directory by one rename. All files and directories are on
- * the disk (fsync) before the rename. If anything fails on any rank before the rename, all ranks throw,
- * nothing new is left behind, and existing checkpoints are unchanged. If only the deletion of old checkpoints
- * fails, all ranks throw as well, and the new checkpoint stays. Memory: the largest box of a tensor with
- * `readInto`; for other tensors, the result of `read`.
+ * Saves a checkpoint. Every rank writes its boxes into its own shards in `iter_0000123.saving`. Then rank 0
+ * merges the ranks' tables into the manifest and publishes the directory by one rename. All files and
+ * directories are on the disk (fsync) before the rename.
  *
- * @throws CheckpointError MTL_NOT_FINITE when a value is NaN or infinite (see `requireFinite`)
- * @throws CheckpointError MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO; MTL_CHECKPOINT_BUSY when another process
- *   saves the same iteration there; MTL_CHECKPOINT_PEER when another rank failed; MTL_CHECKPOINT_NOT_SHARED
- * @throws UsageError MTL_CHECKPOINT_TENSOR, _STATE, _COVER, _OPTIONS; MTL_SAFETENSORS_ORDER when `read` gives
+ * If anything fails on any rank before the rename, all ranks throw, no new files remain, and existing
+ * checkpoints are unchanged. If only the deletion of old checkpoints fails, all ranks throw as well, but the
+ * new checkpoint stays. Memory: the largest box of a tensor with `readInto`; for other tensors, the result of
+ * `read`.
+ *
+ * @throws CheckpointError MTL_NOT_FINITE if a value is NaN or infinite (see `requireFinite`)
+ * @throws CheckpointError MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO; MTL_CHECKPOINT_BUSY if another process is
+ *   saving the same iteration in this directory; MTL_CHECKPOINT_PEER if another rank failed;
+ *   MTL_CHECKPOINT_NOT_SHARED
+ * @throws UsageError MTL_CHECKPOINT_TENSOR, _STATE, _COVER, _OPTIONS; MTL_SAFETENSORS_ORDER if `read` returns
  *   a wrong number of bytes
  */
 export async function saveCheckpoint(options: SaveOptions): Promise<SaveResult> {
@@ -42,21 +45,22 @@ export async function saveCheckpoint(options: SaveOptions): Promise<SaveResult> 
 }
 
 /**
- * A barrier, which waits until every rank has called it the same number of times; resolves to true if all
- * ranks passed true. An all-reduce (minimum) over the ranks is a valid barrier. It must reject, not wait for
- * ever, when a rank is gone.
+ * A barrier: waits until every rank has called it equally often; resolves to true if all ranks passed true.
+ * An all-reduce (minimum) over the ranks is a valid barrier. If a rank has failed, the barrier must reject
+ * instead of waiting forever.
  */
 export type SaveBarrier = (succeeded: boolean) => Promise<boolean>;
 
 export interface SaveOptions {
-  /** Directory of checkpoints, made when missing; the checkpoint is `iter_0000123` in it. */
+  /** The directory of checkpoints, created if it does not exist; the checkpoint is `iter_0000123` in it. */
   readonly directory: string;
   readonly iteration: number;
   /**
-   * The tensors of this rank. All ranks together must give every element of every tensor once as replica 0.
+   * The tensors of this rank. Over all ranks, every element of every tensor must be given exactly once as
+   * replica 0.
    */
   readonly tensors: readonly LogicalTensor[];
-  /** All other data that a resume needs; rank 0's state is stored. */
+  /** All other data that a resumed run needs; the state of rank 0 is stored. */
   readonly state: JsonObject;
   /**
    * The number of checkpoints to keep: older checkpoints are deleted after saving. Default: keep all. Only
@@ -64,59 +68,60 @@ export interface SaveOptions {
    */
   readonly keepLast?: number;
   /**
-   * The run that saves, which the manifest names: the same for every job that continues it. A run that
-   * resumes passes `runOfCheckpoint` of the checkpoint that it was loaded from. Default: the job of `owned`;
-   * without `owned` no run, and `keepLast` counts the checkpoints without a run.
+   * The name of the run that saves, for the manifest: the same for every job that continues the run. A
+   * resumed run passes `runOfCheckpoint` of the checkpoint that it was loaded from. Default: the job of
+   * `owned`. Without `owned` the checkpoint belongs to no run, and `keepLast` counts checkpoints without a
+   * run.
    */
   readonly run?: string | undefined;
-  /** Path of the checkpoint that this process was loaded from: `keepLast` never deletes it. */
+  /** The path of the checkpoint that this process has loaded: `keepLast` never deletes it. */
   readonly loadedFrom?: string | undefined;
   /**
-   * Passed by rank 0: the save directory, or a parent of it, which the run owns. Ownership is checked before
-   * anything is written and again before the checkpoint is published. Without it, a directory that a running
+   * Ownership of the save directory or of a parent, passed by rank 0. It is checked before anything is
+   * written and again before the checkpoint is published. Without this option, a directory that a running
    * process owns is refused.
    */
   readonly owned?: OwnedDirectory | undefined;
   /**
-   * Called on rank 0 when the directory is there, before anything is written, to write files that belong next
-   * to the checkpoints and were deleted with the directory. An error that it throws fails the save.
+   * Called on rank 0 when the directory exists, before anything is written. It can restore files next to the
+   * checkpoints that were deleted with the directory. If it throws, the save fails.
    */
   readonly prepareDirectory?: (() => Promise<void>) | undefined;
   readonly rank?: number;
   readonly worldSize?: number;
-  /** Required when worldSize is above 1; all ranks save into one directory on shared storage. */
+  /** Required if worldSize is above 1; all ranks must save into one directory on shared storage. */
   readonly barrier?: SaveBarrier;
   /**
-   * Refuse values that are NaN, infinite or beyond the `limit` of their tensor, on every rank. Default: true.
-   * The pass that computes the checksums finds such values.
+   * Refuse values that are NaN, infinite or beyond the `limit` of their tensor, on every rank. The values are
+   * checked in the same pass as the checksums. Default: true.
    */
   readonly requireFinite?: boolean;
   /**
-   * Maximum bytes of a shard; only a tensor's box that is larger exceeds it, since boxes are never split.
+   * The maximum size of a shard in bytes. A larger box is a shard of its own, since boxes are never split.
    * Default: 4 GiB.
    */
   readonly maxShardBytes?: number;
-  /** The operations on files; tests replace the machine's. */
+  /** The file operations; tests replace them. Default: the machine's file system. */
   readonly fileSystem?: FileSystem;
 }
 
 /** The result of a save. */
 export interface SaveResult {
   readonly path: string;
-  /** Bytes that this rank wrote into shards. */
+  /** The number of bytes that this rank wrote into shards. */
   readonly bytes: number;
-  /** Iterations deleted because of keepLast; on rank 0 only. */
+  /** The iterations that were deleted because of `keepLast`; on rank 0 only. */
   readonly deleted: readonly number[];
 }
 
-/** The path of a rank's shards, and the options for writing them. */
+/** Where a rank writes its shards, and with which options. */
 export type ShardsPlace = Omit<RankShardsOptions, 'tensors' | 'fileSystem'>;
 
 type ResolvedOptions = SaveOptions & Required<Pick<SaveOptions, 'rank' | 'worldSize' | 'fileSystem'>>;
 
 /**
- * The phases of a save, which all ranks run together: `begin`, then `finish` with the part that this rank
- * wrote in between. A phase that fails on one rank throws on all ranks, and leaves nothing new behind.
+ * The phases of a save, which all ranks run together: `begin`, then `finish`. Between these, each rank writes
+ * its shards. If a phase fails on one rank, it throws on all ranks, and no new files remain.
  */
 export class CheckpointSave {
   readonly #options: ResolvedOptions;
@@ -130,7 +135,9 @@ export class CheckpointSave {
     this.#saving = savingPath(options.directory, options.iteration);
   }
 
-  /** Checks the options, and makes `iter_0000123.saving`; `also` runs in this phase, on every rank. */
+  /**
+   * Checks the options and creates `iter_0000123.saving`. `also` is called in the same phase, on every rank.
+   */
   async begin(also?: () => Promise<void>): Promise<void> {
     await this.#cleaningUp(async () => {
       await this.#together(async () => {
@@ -143,7 +150,7 @@ export class CheckpointSave {
     });
   }
 
-  /** Returns the place of this rank's shards, once all ranks have begun. */
+  /** Returns where this rank writes its shards; call it after `begin`. */
   async shardsPlace(): Promise<ShardsPlace> {
     const {
       rank,
@@ -156,7 +163,7 @@ export class CheckpointSave {
     return { path: this.#saving, token, rank, iteration, requireFinite, maxShardBytes };
   }
 
-  /** Publishes the checkpoint as soon as every rank has written its part. */
+  /** Publishes the checkpoint once `writePart` has resolved on every rank. */
   async finish(writePart: () => Promise<RankShards>): Promise<SaveResult> {
     const { directory, iteration, rank, keepLast, loadedFrom, fileSystem, owned } = this.#options;
     const { run = owned?.job } = this.#options;
@@ -182,7 +189,7 @@ export class CheckpointSave {
     }
   }
 
-  /** Runs one phase on this rank and waits for the others; throws when any rank failed. */
+  /** Runs one phase on this rank and waits for the other ranks; throws if any rank failed. */
   async #together<Result>(phase: () => Promise<Result>): Promise<Result> {
     const { iteration, barrier = async (succeeded: boolean) => succeeded } = this.#options;
     const [outcome] = await Promise.allSettled([phase()]);
@@ -201,7 +208,8 @@ export class CheckpointSave {
       return await phases();
     } catch (error) {
       savesUnderWay.delete(this.#owner.token);
-      // the directory belongs to the other process; after publication, `saving` does not exist any more
+      // nothing is removed if the directory belongs to another process, or after publication, when `saving`
+      // does not exist any more
       const foreign = error instanceof CheckpointError && codesOfOthers.includes(error.code);
       if (this.#options.rank === 0 && !foreign) await this.#removeTraces();
       throw error;
@@ -226,8 +234,8 @@ export class CheckpointSave {
   }
 
   /**
-   * Removes the files of this save. The next save removes remaining files, so a failure here must not hide
-   * the error that led here.
+   * Removes the files of this save. A failure is ignored, because it would hide the first error, and the next
+   * save removes remaining files.
    */
   async #removeTraces(): Promise<void> {
     const { directory, fileSystem } = this.#options;
@@ -253,7 +261,7 @@ function checkOptions(options: ResolvedOptions): void {
   if (worldSize > 1 && barrier === undefined) fail(`${worldSize} ranks without a barrier`, 'options.barrier');
 }
 
-/** Reads the token of the save that rank 0 has begun. */
+/** Reads the token of the save that rank 0 began. */
 async function readToken(saving: string, fileSystem: FileSystem): Promise<string> {
   const path = join(saving, ownerName);
   return await withIoErrors({ action: 'read', path }, async () => {

@@ -20,12 +20,12 @@ import { type FileSystem, makeDirectory, nodeFileSystem, readRegularFile } from 
 import { withIoErrors } from '../files/io-error.js';
 
 /**
- * Makes the directory that a training run will save into and checks that saving will be possible, so that a
- * failure shows before the first step and not after the last.
+ * Creates the directory into which a training run will save, and checks that saving will be possible, so that
+ * a failure is found before the first step instead of after the last.
  *
- * @param options.numBytes bytes of one checkpoint
- * @throws CheckpointError MTL_CHECKPOINT_DENIED or MTL_CHECKPOINT_IO when it cannot be made or written to,
- *   MTL_CHECKPOINT_DISK_FULL when its file system has no room for one checkpoint
+ * @param options.numBytes the bytes of one checkpoint
+ * @throws CheckpointError MTL_CHECKPOINT_DENIED or MTL_CHECKPOINT_IO if it cannot be created or written to,
+ *   MTL_CHECKPOINT_DISK_FULL if its file system has no room for one checkpoint
  */
 export async function prepareSaveDirectory(options: {
   readonly directory: string;
@@ -34,13 +34,13 @@ export async function prepareSaveDirectory(options: {
   const { directory, numBytes } = options;
   await withIoErrors({ action: 'save into', path: directory, exitCode: 2 }, async () => {
     await makeDirectory(directory, nodeFileSystem);
-    // with the dot, `access` also fails for a file in place of the directory
+    // with `/.` at the end, `access` also fails if the path is a file
     await access(`${directory}/.`, constants.W_OK | constants.X_OK);
     await refuseDirectory(join(directory, trackerName));
   });
   const { bavail, blocks, bsize } = await statfs(directory);
   const numFree = bavail * bsize;
-  // some file systems in user space report no sizes
+  // some FUSE file systems do not report sizes
   if (blocks === 0 || numFree >= numBytes) return;
   const inMiB = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
   throw new CheckpointError(
@@ -50,7 +50,7 @@ export async function prepareSaveDirectory(options: {
   );
 }
 
-/** Refuses a directory at the path of the tracker, which is replaced by a rename. */
+/** Throws if the path of the tracker file is a directory, because the tracker is written by a rename. */
 async function refuseDirectory(path: string): Promise<void> {
   const status = await stat(path).catch(() => undefined);
   if (status?.isDirectory() !== true) return;
@@ -62,26 +62,27 @@ async function refuseDirectory(path: string): Promise<void> {
   });
 }
 
-/** Name under which the tracker file is prepared. */
+/** The temporary name under which the tracker file is written. */
 export const preparedTrackerName = `${trackerName}.saving`;
 
-/** Tokens of the saves that this process is doing right now. */
+/** The tokens of the saves that this process is running now. */
 export const savesUnderWay = new Set<string>();
 
-// It is unknown if the process of an unfinished save on another machine lives. A living save writes to its
-// files all the time; an hour without a write is longer than any file system takes to write a buffer.
+// The age after which an unfinished save on another machine counts as dead, since its process cannot be
+// checked. A running save writes to its files all the time, and no file system needs an hour to write a
+// buffer.
 const staleAfterMs = 60 * 60 * 1000;
 
 /**
- * Removes the files that killed saves and deletions left in a directory of checkpoints, and puts back a
- * checkpoint that was moved aside for another one that is missing. It leaves alone the files that a living
- * process is writing.
+ * Removes the files that killed saves and deletions have left in a directory of checkpoints. Also renames a
+ * `replaced` checkpoint back if its replacement is missing. Files that a living process is writing are not
+ * touched.
  *
- * @param options.iteration the iteration about to be saved here: its leftover is removed unless the owner of
- *   the leftover certainly lives
- * @returns names removed or put back
- * @throws CheckpointError MTL_CHECKPOINT_BUSY when another process is saving that very iteration;
- *   MTL_CHECKPOINT_IO, _DENIED
+ * @param options.iteration the iteration about to be saved here: an unfinished save of it is removed unless
+ *   its owner is certainly alive
+ * @returns names that were removed or renamed back
+ * @throws CheckpointError MTL_CHECKPOINT_BUSY if another process is saving this iteration; MTL_CHECKPOINT_IO,
+ *   _DENIED
  */
 export async function cleanLeftovers(options: {
   readonly directory: string;
@@ -129,7 +130,9 @@ function busy(path: string): CheckpointError {
   });
 }
 
-/** Returns whether a process writes the unfinished save at `path`: certainly, perhaps, or no longer. */
+/**
+ * Returns whether a process is writing the unfinished save at `path`: certainly, perhaps, or not any more.
+ */
 async function checkUse(options: {
   readonly path: string;
   readonly fileSystem: FileSystem;
@@ -139,8 +142,8 @@ async function checkUse(options: {
   try {
     owner = parseSaveOwner(await readRegularFile(join(path, ownerName), { maxBytes: maxOwnerBytes }));
   } catch {
-    // The process was killed, or is still alive, between making the directory and writing this file: the
-    // directory's age decides below.
+    // The owner file is missing: the process has created the directory but not yet written this file, and may
+    // have been killed since. The directory's age decides below.
   }
   if (owner !== undefined) {
     if (savesUnderWay.has(owner.token)) return 'alive';
@@ -162,15 +165,15 @@ export function savingPath(directory: string, iteration: number): string {
 }
 
 /**
- * Deletes all but the `keepLast` checkpoints of a run that were saved last and whose shards all have their
- * size. The newest whole one therefore always stays, and so do checkpoints of other runs. Directories without
- * a sound manifest of ours are never touched: they may be another program's. A directory is renamed before it
- * is emptied, so that no half-deleted one looks whole.
+ * Deletes old checkpoints of a run and keeps the last `keepLast` ones. Only checkpoints whose shards all have
+ * their expected size count, so the newest complete checkpoint always stays. Checkpoints of other runs stay
+ * as well, and so do directories without a valid manifest, which may belong to another program. A directory
+ * is renamed before its files are deleted, so that a partly deleted directory never looks complete.
  *
- * @param options.run only checkpoints of this run are counted and deleted; undefined: checkpoints that name
- *   no run
- * @param options.loadedFrom path of a checkpoint that stays, at any place in the order
- * @returns iterations deleted
+ * @param options.run only checkpoints of this run are counted and deleted; undefined: checkpoints without a
+ *   run
+ * @param options.loadedFrom the path of a checkpoint that is kept in any case
+ * @returns the deleted iterations
  */
 export async function deleteOldCheckpoints(options: {
   readonly directory: string;
@@ -202,7 +205,7 @@ export async function deleteOldCheckpoints(options: {
   return deleted;
 }
 
-/** Returns a path with its links resolved; the absolute path if nothing exists there. */
+/** Returns a path with its symbolic links resolved; the absolute path if nothing exists there. */
 const realPath = async (path: string): Promise<string> => await realpath(path).catch(() => resolve(path));
 
 async function hasItsShards(checkpoint: Checkpoint, fileSystem: FileSystem): Promise<boolean> {

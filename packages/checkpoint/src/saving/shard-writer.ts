@@ -6,19 +6,19 @@ import { hostTensor } from '../tensors/logical-tensor.js';
 import type { ShardsPlace } from './save-checkpoint.js';
 import { type RankShards, writeRankShards } from './write-rank-shards.js';
 
-/** A box of a tensor in memory that threads share. */
+/** A copy of a tensor's box in memory that threads share. */
 export interface TensorCopy
   extends Pick<LogicalTensor, 'name' | 'dtype' | 'globalShape' | 'slices' | 'limit'> {
   readonly memory: SharedArrayBuffer;
 }
 
-/** The data that the thread is started with. */
+/** The data passed to the writer thread. */
 export interface ShardWriterData {
   readonly place: ShardsPlace;
   readonly copies: readonly TensorCopy[];
 }
 
-/** The part that the thread wrote, or the error that it ended with. */
+/** The result of the thread: the shards that it wrote, or an error. */
 export type ShardWriterReply = { readonly part: RankShards } | { readonly error: ErrorMessage };
 
 const { place, copies } = workerData as ShardWriterData;

@@ -9,7 +9,7 @@ import type { ValueCheck } from '../tensors/finite-values.js';
 import { bytesOfSlices } from '../tensors/logical-tensor.js';
 import { storedSlices } from '../tensors/stored-slices.js';
 
-/** The shards and tensors that one rank wrote; shard numbers count its own files. */
+/** The shards and tensors that one rank wrote. Shard numbers are indices into the rank's own list. */
 export interface RankShards {
   readonly token: string;
   readonly rank: number;
@@ -18,25 +18,27 @@ export interface RankShards {
 }
 
 export interface RankShardsOptions {
-  /** The directory that is being saved. */
+  /** The directory of the save in progress. */
   readonly path: string;
-  /** The token of the save that rank 0 has begun. */
+  /** The token of the save that rank 0 began. */
   readonly token: string;
   readonly rank: number;
   readonly iteration: number;
   readonly tensors: readonly LogicalTensor[];
-  /** Refuse values that are not finite. */
+  /** True to refuse values that are not finite. */
   readonly requireFinite: boolean;
   readonly maxShardBytes: number;
   readonly fileSystem: FileSystem;
 }
 
-/** Returns the name of the file in which a rank lists its shards for the publishing rank. */
+/**
+ * Returns the name of the file in which a rank lists its shards; rank 0 reads it to publish the checkpoint.
+ */
 export function partName(rank: number): string {
   return `part-${String(rank).padStart(5, '0')}.json`;
 }
 
-/** Returns whether this rank writes the tensor's box: it is replica 0, and the box is not empty. */
+/** Returns whether this rank writes the tensor's box: only replica 0 is written, and empty boxes are not. */
 export function isWritten(tensor: LogicalTensor): boolean {
   if ((tensor.replica ?? 0) !== 0) return false;
   return bytesOfSlices(tensor.dtype, tensor.slices) > 0 || volumeOfShape(tensor.globalShape) === 0;
@@ -53,7 +55,7 @@ function withKeys(tensors: readonly LogicalTensor[]): { key: string; tensor: Log
     let key = tensor.name;
     for (let part = 1; seen.has(key); part++) {
       const next = `${tensor.name}#${part}`;
-      // Another tensor may have this name.
+      // The name may already be taken by another tensor.
       if (!taken.has(next)) key = next;
     }
     seen.add(key);
@@ -73,7 +75,10 @@ function describeCheck({ name, slices, limit }: LogicalTensor, iteration: number
   };
 }
 
-/** Makes a function that reads tensors one after the other; the bytes of one are overwritten by the next. */
+/**
+ * Makes a function that reads tensors into one shared buffer; the bytes of a tensor are valid until the next
+ * call.
+ */
 function readerWithOneBuffer(
   tensors: readonly LogicalTensor[],
 ): (tensor: LogicalTensor) => Promise<Uint8Array> {
@@ -89,8 +94,8 @@ function readerWithOneBuffer(
 }
 
 /**
- * Writes the boxes of one rank into safetensors shards of at most `maxShardBytes` in `path`, then the part
- * manifest. Everything is on the disk when it resolves; a failed file is removed.
+ * Writes the boxes of one rank into safetensors shards of at most `maxShardBytes` in `path`, then the rank's
+ * list of shards. All files are on the disk when the promise resolves; a file whose write failed is removed.
  *
  * @throws CheckpointError MTL_NOT_FINITE naming the tensor, with `requireFinite`; MTL_CHECKPOINT_*
  */
@@ -123,7 +128,8 @@ export async function writeRankShards(options: RankShardsOptions): Promise<RankS
         read: () => read(tensor),
         ...(options.requireFinite ? { check: describeCheck(tensor, options.iteration) } : {}),
       })),
-      // Makes a shard readable without the manifest; Hugging Face's readers ask for 'pt'.
+      // The metadata make a shard readable without the manifest; Hugging Face's libraries require `format:
+      // 'pt'`.
       metadata: { format: 'pt', slices: JSON.stringify(Object.fromEntries(slices)) },
       fileSystem,
     });

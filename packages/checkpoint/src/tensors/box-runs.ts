@@ -3,8 +3,8 @@ import { dtypeBytes } from './dtype.js';
 import { bytesOfSlices } from './logical-tensor.js';
 
 /**
- * A copy between two row-major boxes as equally long runs of bytes that are contiguous in both.
- * Run offsets in the source rise with the run's number.
+ * A plan to copy between two row-major boxes. It consists of runs of equal length, each contiguous in both
+ * boxes. Source offsets increase with the run's number.
  */
 export interface RunPlan {
   readonly runs: number;
@@ -27,7 +27,7 @@ function computeStrides(shape: readonly number[], elementBytes: number): number[
 }
 
 /**
- * Plans the copy of `common` (a non-empty box inside both) from box `source` to box `target`; all three are
+ * Plans the copy of `common`, a non-empty box inside both, from box `source` to box `target`. All three are
  * in the coordinates of the global tensor.
  */
 export function planRuns(options: {
@@ -42,7 +42,7 @@ export function planRuns(options: {
   const targetShape = shapeOfSlices(target);
   const sourceStrides = computeStrides(sourceShape, elementBytes);
   const targetStrides = computeStrides(targetShape, elementBytes);
-  // Dimensions from `outer` on make one run: every dimension after `outer` is whole in both boxes.
+  // The dimensions from `outer` on form one run: every dimension after `outer` is complete in both boxes.
   let outer = Math.max(extents.length - 1, 0);
   let runBytes = (extents[outer] ?? 1) * elementBytes;
   while (outer > 0 && extents[outer] === sourceShape[outer] && extents[outer] === targetShape[outer]) {
@@ -73,9 +73,7 @@ export function planRuns(options: {
   };
 }
 
-/**
- * Plans the copy of the box `slices` out of a whole tensor. Runs and offsets count elements.
- */
+/** Plans the copy of the box `slices` out of a whole tensor. Lengths and offsets are in elements. */
 export const runsOfBox = ({ globalShape, slices }: Pick<LogicalTensor, 'globalShape' | 'slices'>): RunPlan =>
   planRuns({ source: wholeSlices(globalShape), target: slices, common: slices, elementBytes: 1 });
 
@@ -83,7 +81,7 @@ export const runsOfBox = ({ globalShape, slices }: Pick<LogicalTensor, 'globalSh
  * Copies the box `slices` out of a whole tensor, as row-major bytes.
  *
  * @param options.source the row-major bytes of the whole tensor
- * @param options.target memory of exactly the bytes of the box. Default: allocated
+ * @param options.target memory whose size is exactly the bytes of the box. Default: allocated
  * @returns `target`
  */
 export function copyBox(

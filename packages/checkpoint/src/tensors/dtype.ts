@@ -1,6 +1,9 @@
 import type { Dtype } from '@mtl/layout';
 
-/** Bytes per element of every dtype that a safetensors header may name and this package reads and writes. */
+/**
+ * The bytes per element of every dtype that this package can read and write; keys are the names in
+ * safetensors headers.
+ */
 export const dtypeBytes = {
   F64: 8,
   F32: 4,
@@ -27,8 +30,8 @@ export function isDtype(value: unknown): value is Dtype {
 }
 
 /**
- * Sorts tensors with wide dtypes first, otherwise in the order given: written in this order, each starts at a
- * multiple of its element size in the file.
+ * Sorts tensors so that wide dtypes come first; the order is otherwise unchanged. If they are written in this
+ * order, each tensor starts at a multiple of its element size in the file.
  */
 export function inAlignedOrder<Tensor extends { readonly dtype: Dtype }>(
   tensors: readonly Tensor[],

@@ -3,23 +3,23 @@ import type { Dtype, Slice, ValueLimit } from '@mtl/layout';
 import { dtypeBytes } from './dtype.js';
 import { scanLanesModule } from './scan-lanes-module.js';
 
-/** The values that a tensor may have, and the parts of the error about a refused value. */
+/** The values that a tensor may have, and the words of the error about a refused value. */
 export interface ValueCheck {
-  /** The place of the tensor, before its name: `iteration 12`, a file. */
+  /** Where the tensor is, for the words before its name in the error: `iteration 12`, a file. */
   readonly place: string;
   readonly name: string;
   /** The box of the tensor that is checked. */
   readonly slices: readonly Slice[];
-  /** F32 only: the smallest magnitude that is refused, and why. Default: infinity. */
+  /** F32 only: the smallest magnitude that is refused, and the reason. Default: infinity. */
   readonly limit?: ValueLimit | undefined;
   /** The consequence of a refused value: `the checkpoint was not published`. */
   readonly outcome?: string;
   readonly remedy: string;
-  /** The exit code: 2 while input is checked. Default: 1. */
+  /** The exit code; 2 for wrong input. Default: 1. */
   readonly exitCode?: 1 | 2;
 }
 
-/** Makes the error for a refused value in a tensor. */
+/** Returns the error about a refused value in a tensor. */
 export function notFinite(
   { place, name, slices, limit, outcome, remedy, exitCode = 1 }: ValueCheck,
   { index, value }: FoundValue,
@@ -42,7 +42,8 @@ export function notFinite(
 /**
  * Checks the values of a tensor in memory.
  *
- * @param bytes of the box `check.slices`, row-major, or a part of it from element `first` on (default 0)
+ * @param bytes the row-major bytes of the box `check.slices`, or of a part of it that starts at element
+ *   `first` (default 0)
  * @throws CheckpointError MTL_NOT_FINITE
  */
 export function checkValues(
@@ -56,18 +57,21 @@ export function checkValues(
   throw notFinite(check, { index: index + first, value });
 }
 
-/** Bytes that are scanned at a time, so that they are read from memory once and then from the cache. */
+/**
+ * The number of bytes that are processed at a time, so that the scan finds them in the cache after the
+ * checksum has read them.
+ */
 export const scanPartBytes = 64 * 1024;
 
 /** A refused value. */
 interface FoundValue {
-  /** Element, counted from the start of the scan. */
+  /** The index of the element, counted from the start of the scan. */
   readonly index: number;
   readonly value: number;
 }
 
 /**
- * The format of a floating-point number in memory, with the bits of the smallest magnitude that is not
+ * The memory format of a floating-point dtype: its size, and the bits of the smallest magnitude that is not
  * finite.
  */
 interface FloatFormat {
@@ -83,12 +87,12 @@ const formats: Partial<Record<Dtype, FloatFormat>> = {
   BF16: { bytes: 2, infinity: 0x7f80n },
   F16: { bytes: 2, infinity: 0x7c00n },
   F8_E5M2: { bytes: 1, infinity: 0x7cn },
-  // no infinity: the largest magnitude is NaN
+  // this dtype has no infinity: the largest magnitude is NaN
   F8_E4M3: { bytes: 1, infinity: 0x7fn },
 };
 
 type Scan = (numBytes: number, mask: bigint, addend: bigint, sign: bigint) => number;
-/** WebAssembly, which is missing in the types of Node. */
+/** The part of WebAssembly that is used here; Node's types do not declare it. */
 interface WithWebAssembly {
   readonly WebAssembly: {
     readonly Module: new (bytes: Uint8Array) => object;
@@ -110,7 +114,7 @@ function openScanner(): NonNullable<typeof scanner> {
   return scanner;
 }
 
-/** Repeats a number of `bytes` bytes over 8. */
+/** Repeats a value of `bytes` bytes until it fills 8 bytes. */
 function repeated(value: bigint, bytes: number): bigint {
   let lanes = value;
   for (let width = bytes; width < 8; width *= 2) lanes |= lanes << BigInt(8 * width);
@@ -120,13 +124,14 @@ function repeated(value: bigint, bytes: number): bigint {
 const bitsOfFloat32 = (value: number): bigint => BigInt(new Uint32Array(Float32Array.of(value).buffer)[0]!);
 
 /**
- * Finds values that are NaN or infinite in the bytes of a tensor, given in parts. It detects every such value
- * in all floating-point dtypes (except F8_E8M0, the dtype of scales); integers are finite.
+ * Finds NaN and infinite values in the bytes of a tensor, which are passed in consecutive parts. It detects
+ * every such value in all floating-point dtypes except F8_E8M0, the dtype of scales; integers are always
+ * finite.
  */
 export class ValueScan {
   readonly #dtype: Dtype;
   readonly #format: FloatFormat | undefined;
-  /** Bits of the smallest magnitude that is refused. */
+  /** The bits of the smallest magnitude that is refused. */
   readonly #refused: bigint;
   readonly #lanes: readonly [mask: bigint, addend: bigint, sign: bigint];
   #numBytes = 0;
@@ -138,7 +143,7 @@ export class ValueScan {
     this.#format = formats[dtype];
     const { bytes, infinity } = this.#format ?? { bytes: 8, infinity: 0n };
     this.#refused = dtype === 'F32' ? bitsOfFloat32(limit) : infinity;
-    // This addend carries into the sign bit if the magnitude is refused, and only then.
+    // Adding this number to a magnitude carries into the sign bit if, and only if, the magnitude is refused.
     const sign = 1n << BigInt(8 * bytes - 1);
     this.#lanes = [repeated(sign - 1n, bytes), repeated(sign - this.#refused, bytes), repeated(sign, bytes)];
   }
@@ -148,7 +153,7 @@ export class ValueScan {
     return this.#found;
   }
 
-  /** Scans the next bytes: whole elements. */
+  /** Scans the next bytes, which must consist of whole elements. */
   update(bytes: Uint8Array): void {
     if (this.#format === undefined || this.#found !== undefined) return;
     const { memory, scan } = openScanner();
@@ -165,7 +170,7 @@ export class ValueScan {
     this.#numBytes += bytes.length;
   }
 
-  /** Finds the first value of `part` that is refused; there is one. */
+  /** Returns the first refused value of `part`, which must contain one. */
   #locate(part: Uint8Array, before: number): FoundValue {
     const { bytes, infinity } = this.#format!;
     const view = new DataView(part.buffer, part.byteOffset, part.length);

@@ -12,17 +12,17 @@ import {
 } from '@mtl/layout';
 import { dtypeBytes, isDtype } from './dtype.js';
 
-/** A logical tensor over host memory. */
+/** A logical tensor whose values are in host memory. */
 export interface HostTensor extends LogicalTensor {
   readonly memory: Uint8Array;
 }
 
 /**
- * Calls `fill` with memory for the box of a tensor: memory that the tensor lends, or else `spare`, which is
- * then written to the tensor.
+ * Calls `fill` with memory for the box of a tensor. If the tensor provides its own memory (`withMemory`),
+ * this memory is used; otherwise `spare` is used, and written to the tensor afterwards.
  *
  * @param spare returns memory of the size of the box
- * @throws UsageError MTL_CHECKPOINT_TENSOR for lent memory of another size
+ * @throws UsageError MTL_CHECKPOINT_TENSOR if the tensor's own memory has another size
  */
 export async function fillTensor(
   tensor: LogicalTensor,
@@ -44,16 +44,16 @@ export async function fillTensor(
   });
 }
 
-/** Returns the number of bytes of the box that a rank holds. */
+/** Returns the number of bytes of a box. */
 export function bytesOfSlices(dtype: Dtype, slices: readonly Slice[]): number {
   return volumeOfShape(shapeOfSlices(slices)) * dtypeBytes[dtype];
 }
 
 /**
- * Makes a logical tensor over host memory.
+ * Makes a logical tensor whose values are in host memory.
  *
  * @param options.memory the bytes of the box, in place: a load overwrites them
- * @param options.slices the whole tensor by default
+ * @param options.slices the box. Default: the whole tensor
  */
 export function hostTensor(options: {
   readonly name: string;
@@ -81,8 +81,8 @@ function wrongTensor({ name }: Pick<LogicalTensor, 'name'>, problem: string, exp
 }
 
 /**
- * Checks the tensors of callers that save and load: names, dtypes, shapes, slices, and that no box is given
- * twice.
+ * Checks tensors that a caller wants to save or load: names, dtypes, shapes and slices must be valid, and no
+ * box may be given twice.
  *
  * @throws UsageError MTL_CHECKPOINT_TENSOR
  */

@@ -20,14 +20,15 @@ const variables = { numBytes: 0, mask: 1, addend: 2, sign: 3, offset: 4, masks: 
 const get = (name: keyof typeof variables): number[] => [0x20, variables[name]];
 const set = (name: keyof typeof variables): number[] => [0x21, variables[name]];
 const text = (value: string): number[] => [value.length, ...Buffer.from(value)];
-// Every length is below 128, except the length of the code, which takes two bytes.
+// Prefixes bytes with their length in LEB128. All lengths are below 128 except the length of the code, which
+// takes two bytes.
 const sized = (bytes: readonly number[]): number[] => [
   ...(bytes.length < 128 ? [bytes.length] : [(bytes.length % 128) + 128, bytes.length >> 7]),
   ...bytes,
 ];
 const section = (id: number, bytes: readonly number[]): number[] => [id, ...sized(bytes)];
 
-/** Returns the code that puts `((16 bytes at offset + start) & mask) + addend` on the stack. */
+/** Returns WebAssembly code that pushes `((16 bytes at offset + start) & mask) + addend` onto the stack. */
 function vectorAt(start: number): number[] {
   const { v128Load, v128And, i32x4Add } = opcodes;
   // 4: aligned to 2^4 bytes
@@ -59,9 +60,10 @@ function scanBody(): number[] {
  *
  *     scan(numBytes: i32, mask: i64, addend: i64, sign: i64) -> i32
  *
- * It returns 1 if `((lanes & mask) + addend) & sign` is not 0 for any 8 of the first `numBytes` bytes, a
- * positive multiple of 64; the addition is of 32-bit lanes. JavaScript has no vector instructions: a loop
- * over a typed array takes as long as a CRC-32 of the bytes, and this function takes a tenth of that time.
+ * The function returns 1 if `((lanes & mask) + addend) & sign` is not 0 for any 8 bytes within the first
+ * `numBytes` bytes, a positive multiple of 64. The addition is of 32-bit lanes. JavaScript has no vector
+ * instructions: a loop over a typed array takes as long as a CRC-32 of the bytes, while this function takes a
+ * tenth of that time.
  */
 export function scanLanesModule(): Uint8Array<ArrayBuffer> {
   const { i32, i64, v128 } = types;
@@ -70,7 +72,7 @@ export function scanLanesModule(): Uint8Array<ArrayBuffer> {
     ...[0x00, ...Buffer.from('asm'), 1, 0, 0, 0],
     ...section(1, [1, 0x60, 4, i32, i64, i64, i64, 1, i32]),
     ...section(3, [1, 0]),
-    // limits of the memory: at least one page, at most one
+    // memory limits: a minimum and a maximum of one page
     ...section(5, [1, 1, 1, 1]),
     ...section(7, [2, ...text('memory'), 2, 0, ...text('scan'), 0, 0]),
     ...section(10, [1, ...sized([...locals, ...scanBody()])]),

@@ -24,20 +24,20 @@ import { readTorchPickle, torchDtype } from './torch-pickle.js';
 import { TorchTensor } from './torch-tensor.js';
 
 export const distributedMetadataName = '.metadata';
-/** The largest metadata that are read, in bytes: they take a few hundred bytes for each box of a tensor. */
+/** The maximum size of the metadata, in bytes. They take a few hundred bytes for each box of a tensor. */
 const maxMetadataBytes = 1 << 28;
 
 /**
  * A checkpoint of torch.distributed.checkpoint: `.metadata` and data files, in which every item is a file of
- * torch.save. Tensors are read whole or by boxes, whatever number of processes saved them. Nothing of the
- * pickles is executed.
+ * torch.save. Tensors are read completely or by boxes, whatever number of processes saved them. No code in
+ * the pickles is executed.
  */
 export class DistributedTorchDirectory {
   readonly path: string;
   readonly tensors: ReadonlyMap<string, DistributedTensor>;
-  /** Items that are no tensors, by name; `readObject` reads them. */
+  /** Items that are not tensors, by name; `readObject` reads them. */
   readonly objects: ReadonlyMap<string, StoredItem>;
-  /** The places of the values of items that were read before. */
+  /** A cache of where the values of items are in their files. */
   readonly #located = new Map<StoredItem, { readonly offset: number; readonly bytes: number }>();
 
   private constructor(path: string, { tensors, objects }: DistributedMetadata) {
@@ -47,10 +47,10 @@ export class DistributedTorchDirectory {
   }
 
   /**
-   * Opens a checkpoint: reads its metadata, and checks that its files contain the items.
+   * Opens a checkpoint: reads its metadata, and checks that its files contain all items.
    *
-   * @throws CheckpointError MTL_TORCH_FILE_INVALID when the metadata break the format
-   * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED when they cannot be read
+   * @throws CheckpointError MTL_TORCH_FILE_INVALID if the metadata violate the format
+   * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED if they cannot be read
    */
   static async open(path: string): Promise<DistributedTorchDirectory> {
     const file = join(path, distributedMetadataName);
@@ -66,8 +66,8 @@ export class DistributedTorchDirectory {
   /**
    * Reads a tensor or a box of it.
    *
-   * @param options.slices one [start, end) per dimension; the whole tensor by default
-   * @param options.target memory for the row-major bytes of exactly that box; allocated by default
+   * @param options.slices one [start, end) per dimension. Default: the whole tensor
+   * @param options.target memory whose size is exactly the row-major bytes of the box. Default: allocated
    * @throws CheckpointError MTL_TORCH_FILE_INVALID, MTL_CHECKPOINT_*; UsageError MTL_TORCH_FILE_TARGET
    */
   async read(options: {
@@ -110,7 +110,7 @@ export class DistributedTorchDirectory {
     return target;
   }
 
-  /** Reads an object as data; the name is one of `objects`. */
+  /** Reads an item that is not a tensor, as data. The name must be in `objects`. */
   async readObject(name: string): Promise<unknown> {
     const item = this.objects.get(name);
     if (item === undefined) throw torchFileInvalid(this.path, `it has no object ${name}`);
@@ -134,7 +134,7 @@ export class DistributedTorchDirectory {
     );
   }
 
-  /** Returns the place of the values of a chunk in its file. */
+  /** Returns the offset of a chunk's values in its file. */
   async #locate(
     range: FileRange,
     { tensor, chunk }: { readonly tensor: DistributedTensor; readonly chunk: StoredChunk },
@@ -165,7 +165,7 @@ export class DistributedTorchDirectory {
   }
 }
 
-/** Checks that every item lies inside of its file, before memory of its size is taken. */
+/** Checks that every item is within its file, before memory of the item's size is allocated. */
 async function checkFiles(path: string, { tensors, objects }: DistributedMetadata): Promise<void> {
   const chunks = [...tensors.values()].flatMap((tensor) => tensor.chunks.map(({ item }) => item));
   const ends = new Map<string, number>();
@@ -177,7 +177,7 @@ async function checkFiles(path: string, { tensors, objects }: DistributedMetadat
   }
 }
 
-/** Opens a file while `body` runs. */
+/** Opens a file for the duration of `body`. */
 async function withRange<Result>(path: string, body: (range: FileRange) => Promise<Result>): Promise<Result> {
   try {
     await using handle = await openRegularFile(path);
@@ -188,7 +188,7 @@ async function withRange<Result>(path: string, body: (range: FileRange) => Promi
   }
 }
 
-/** An item of a data file: a file of torch.save inside of it. */
+/** An item of a data file; an item is itself a file of torch.save. */
 interface StoredItem {
   readonly file: string;
   readonly offset: number;
@@ -201,7 +201,7 @@ interface StoredChunk {
   readonly item: StoredItem;
 }
 
-/** A tensor of a distributed checkpoint, whole. */
+/** A tensor of a distributed checkpoint, with all its chunks. */
 interface DistributedTensor {
   readonly name: string;
   readonly shape: readonly number[];
@@ -212,18 +212,18 @@ interface DistributedTensor {
   readonly chunks: readonly StoredChunk[];
 }
 
-/** The table of contents of a distributed checkpoint. */
+/** The metadata of a distributed checkpoint: which items it has and where they are. */
 interface DistributedMetadata {
   readonly tensors: ReadonlyMap<string, DistributedTensor>;
-  /** Items that are no tensors, by name. */
+  /** Items that are not tensors, by name. */
   readonly objects: ReadonlyMap<string, StoredItem>;
 }
 
 const classes = 'torch.distributed.checkpoint.metadata.';
 
 /**
- * Parses the pickle of the `.metadata` of torch.distributed.checkpoint. Sizes, boxes and files are checked;
- * every tensor is covered by its boxes.
+ * Parses the pickle of the `.metadata` of torch.distributed.checkpoint. Sizes, boxes and files are checked,
+ * and also that the boxes of each tensor cover it.
  *
  * @throws CheckpointError MTL_TORCH_FILE_INVALID
  */
@@ -268,7 +268,8 @@ function storedItems(storage: unknown, path: string): ReadonlyMap<string, Stored
       throw torchFileInvalid(path, 'its list of storage is damaged');
     }
     const [file, offset, length] = ['relative_path', 'offset', 'length'].map((key) => info.attribute(key));
-    // the file of an item must be next to the metadata: other paths could read other files of the user
+    // the file of an item must be in the directory of the metadata: with other paths, the program could be
+    // made to read any file of the user
     if (typeof file !== 'string' || file !== basename(file) || /^\.{0,2}$|[\\\0]/.test(file)) {
       throw torchFileInvalid(
         path,
@@ -321,7 +322,7 @@ function parseTensor(
     stored.map(({ slices }) => slices),
   );
   if (gap !== undefined) throw invalid(gap);
-  // a tuple: dtype, layout, requires_grad, memory format, pinned
+  // the state is a tuple of dtype, layout, requires_grad, memory format and pinned
   const properties = value.attribute('properties');
   const state = properties instanceof PickledObject ? properties.state : undefined;
   const type = Array.isArray(state)
@@ -331,7 +332,7 @@ function parseTensor(
       : undefined;
   const dtype = torchDtype(type);
   const bytes = [...new Set(stored.map(({ item }) => item))].reduce((sum, { length }) => sum + length, 0);
-  // items are not compressed: a tensor takes at least its bytes
+  // items are not compressed, so a tensor takes at least its own bytes
   if (dtype !== undefined && volumeOfShape(shape) * dtypeBytes[dtype] > bytes) {
     throw invalid(`its shape [${shape.join(', ')}] has more bytes than are stored`);
   }

@@ -5,20 +5,20 @@ import { PickledGlobal, PickledObject } from './read-pickle.js';
 import { findStorageClass } from './torch-pickle.js';
 import { PersistentIdentifier, PickledTuple, type PickleValue, writePickle } from './write-pickle.js';
 
-/** A tensor to write: its bytes are little-endian and row-major. */
+/** A tensor to write, with little-endian bytes in row-major order. */
 interface TensorToEncode {
   readonly dtype: Dtype;
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
 }
 
-/** Returns the bytes of a file that torch.load reads as these values, in parts. */
+/** Returns the bytes of a file from which torch.load reads this value, in parts. */
 export function encodeTorchObject(value: PickleValue): readonly Uint8Array[] {
   return encodeEntries([['data.pkl', writePickle(value)]]);
 }
 
 /**
- * Returns the bytes of a file that torch.load reads as this tensor, in parts.
+ * Returns the bytes of a file from which torch.load reads this tensor, in parts.
  *
  * @throws UsageError MTL_TORCH_FILE_DTYPE for a dtype that torch.save has no storage for
  */
@@ -59,7 +59,7 @@ function encodeEntries(
   return [...all.flatMap(([, bytes], index) => [plan.headers[index]!, bytes]), plan.directory];
 }
 
-/** An entry of a zip file to write, whose bytes are elsewhere. */
+/** An entry of a zip file to be written; the caller writes its content. */
 interface PlannedEntry {
   readonly name: string;
   readonly bytes: number;
@@ -67,7 +67,10 @@ interface PlannedEntry {
   readonly checksum: number;
 }
 
-/** The parts of a zip file in their order: the bytes before each entry, and the directory after the last. */
+/**
+ * The parts of a zip file around the contents of its entries: the bytes before each entry, and the directory
+ * at the end.
+ */
 interface ZipPlan {
   /** The bytes before the content of each entry: padding and header. */
   readonly headers: readonly Buffer[];
@@ -83,8 +86,8 @@ const storedVersion = 20;
 const zip64Version = 45;
 
 /**
- * Lays out a zip file with stored entries (APPNOTE.TXT of PKWARE, section 4.3); entries of 4 GB and more use
- * the fields of zip64. Bytes of entries begin at multiples of 64, as in files of torch.save.
+ * Lays out a zip file with uncompressed entries (APPNOTE.TXT of PKWARE, section 4.3); entries of 4 GB and
+ * more use zip64 fields. The content of an entry begins at a multiple of 64 bytes, as in files of torch.save.
  */
 export function planZip(entries: readonly PlannedEntry[]): ZipPlan {
   const headers: Buffer[] = [];
@@ -123,7 +126,7 @@ function localHeader({ name, bytes, checksum }: PlannedEntry, start: number): Bu
   const encoded = Buffer.from(name, 'utf8');
   const sizes = isWide ? wide(bytes, bytes) : Buffer.alloc(0);
   const end = start + 30 + encoded.length + sizes.length + 4;
-  // "FB" is the padding of torch.save
+  // "FB" is the ID of torch.save's padding field
   const padding = extraField(0x4246, Buffer.alloc((alignment - (end % alignment)) % alignment, 'Z'));
   const header = Buffer.alloc(30);
   header.writeUInt32LE(0x04034b50, 0);

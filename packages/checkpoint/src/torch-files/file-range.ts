@@ -2,7 +2,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { CheckpointError } from '@mtl/errors';
 import { readFully } from '../files/run-reader.js';
 
-/** Bytes [start, start + length) of an open file: a whole file, or an item of one. */
+/** The bytes [start, start + length) of an open file: a whole file, or an item within a file. */
 export class FileRange {
   readonly handle: FileHandle;
   readonly path: string;
@@ -21,13 +21,13 @@ export class FileRange {
     this.length = options.length;
   }
 
-  /** Returns a part of the range, whose bytes are counted from its own start. */
+  /** Returns a sub-range; `start` is relative to the start of this range. */
   part(start: number, length: number): FileRange {
     this.#check(start, length);
     return new FileRange({ handle: this.handle, path: this.path, start: this.start + start, length });
   }
 
-  /** Reads bytes [start, start + length), after a check that they are there. */
+  /** Reads the bytes [start, start + length), after checking that the range contains them. */
   async read(start: number, length: number): Promise<Buffer> {
     this.#check(start, length);
     const bytes = Buffer.allocUnsafeSlow(length);
@@ -51,7 +51,7 @@ export class FileRange {
   }
 }
 
-/** Makes the error for a file of PyTorch that breaks its format, or has content that is not read. */
+/** Returns the error about a PyTorch file that violates the format or has unsupported content. */
 export function torchFileInvalid(
   path: string,
   problem: string,

@@ -1,4 +1,4 @@
-/** A class or a function by name. It is never imported and never called. */
+/** A class or a function that a pickle names. It is never imported and never called. */
 export class PickledGlobal {
   readonly module: string;
   readonly name: string;
@@ -14,12 +14,15 @@ export class PickledGlobal {
   }
 }
 
-/** An object that a pickle would make by a call, as data: the callee, its arguments, and the state. */
+/**
+ * An object that a pickle would create by a call, as data: the name of the called class or function, its
+ * arguments, and the object's state.
+ */
 export class PickledObject {
-  /** The path of the class or function; empty where the pickle computes it. */
+  /** The full name of the class or function; empty if the pickle computes the callee. */
   readonly path: string;
   readonly parameters: readonly unknown[];
-  /** The attributes of an instance: mostly a Map by name. */
+  /** The attributes of the instance, usually a Map by name. */
   state: unknown = undefined;
 
   constructor(path: string, parameters: readonly unknown[]) {
@@ -27,42 +30,42 @@ export class PickledObject {
     this.parameters = parameters;
   }
 
-  /** Returns an attribute of its state. */
+  /** Returns an attribute of the state. */
   attribute(name: string): unknown {
     return this.state instanceof Map ? this.state.get(name) : undefined;
   }
 }
 
 /**
- * Functions that make values of calls; the results of all other calls are opaque objects. They are pure
- * functions of this package.
+ * Functions that replace calls in the pickle, by full name of the callee. All other calls become opaque
+ * objects. The functions are pure and part of this package.
  */
 export type PickleConstructors = ReadonlyMap<string, (parameters: readonly unknown[]) => unknown>;
 
 export interface ReadPickleOptions {
   readonly constructors: PickleConstructors;
-  /** Returns the value for an identifier of an object outside of the pickle. */
+  /** Returns the value for a persistent identifier, which stands for an object outside of the pickle. */
   persistent(identifier: unknown): unknown;
-  /** Makes the error for bytes that are no pickle. */
+  /** Returns the error about bytes that are not a valid pickle. */
   invalid(problem: string): Error;
 }
 
 /**
- * Reads pickle protocols 2 to 5 as data: nothing is imported, nothing is called but `constructors`. Lists and
- * tuples become arrays, dictionaries Maps, calls a {@link PickledObject}. The reader does not recurse, and
- * takes memory in proportion to the bytes.
+ * Reads pickle protocols 2 to 5 as data: nothing is imported, and only `constructors` are called. Lists and
+ * tuples become arrays, dictionaries become Maps, and calls become a {@link PickledObject}. The reader does
+ * not recurse, and its memory is proportional to the number of bytes.
  *
- * @throws the error of `invalid`
+ * @throws the error that `invalid` returns
  */
 export function readPickle(bytes: Buffer, options: ReadPickleOptions): unknown {
   return new PickleReader(bytes, options).read();
 }
 
 /**
- * Reads pickles that follow each other.
+ * Reads `count` consecutive pickles.
  *
- * @returns the values, and where the last one ends
- * @throws the error of `invalid`
+ * @returns the values, and the offset at which the last pickle ends
+ * @throws the error that `invalid` returns
  */
 export function readPickles(
   bytes: Buffer,
@@ -78,7 +81,7 @@ export function readPickles(
   return { values, end };
 }
 
-/** The largest integer that is read, in bytes: a larger one cannot be a size. */
+/** The maximum size of an integer, in bytes: a larger integer cannot be a size. */
 const maxIntegerBytes = 1024;
 
 class PickleReader {
@@ -86,7 +89,7 @@ class PickleReader {
   readonly #options: ReadPickleOptions;
   position = 0;
   readonly stack: unknown[] = [];
-  /** The heights of the stack at the open marks. */
+  /** The stack heights at the open marks. */
   readonly marks: number[] = [];
   readonly memo = new Map<number, unknown>();
 
@@ -119,7 +122,7 @@ class PickleReader {
     return taken;
   }
 
-  /** Reads the bytes after a length of 1, 2, 4 or 8 bytes. */
+  /** Reads a length field of 1, 4 or 8 bytes, then the number of bytes that it states. */
   takeCounted(lengthBytes: 1 | 4 | 8): Buffer {
     const length = this.take(lengthBytes);
     return this.take(
@@ -145,7 +148,7 @@ class PickleReader {
     return this.stack.pop();
   }
 
-  /** Returns the last value of the stack, and leaves it there. */
+  /** Returns the top of the stack without removing it. */
   last(): unknown {
     const value = this.pop();
     this.stack.push(value);
@@ -172,7 +175,7 @@ class PickleReader {
     this.push(this.memo.get(index));
   }
 
-  /** Reads an integer; one beyond 2^53 stays a bigint. */
+  /** Reads an integer; values beyond 2^53 become a bigint. */
   integer(bytes: Buffer): number | bigint {
     if (bytes.length > maxIntegerBytes)
       throw this.invalid(`its pickle has an integer of ${bytes.length} bytes`);
@@ -182,7 +185,7 @@ class PickleReader {
     return BigInt.asIntN(54, signed) === signed ? Number(signed) : signed;
   }
 
-  /** Returns the value that stands for the result of a call. */
+  /** Returns the value that replaces the result of a call. */
   call(callee: unknown, parameters: unknown): unknown {
     const list = Array.isArray(parameters) ? (parameters as unknown[]) : [];
     const path = callee instanceof PickledGlobal ? callee.path : '';
@@ -201,7 +204,7 @@ class PickleReader {
     for (const value of values) target.push(value);
   }
 
-  /** Sets items of the last value, given keys and values in turn. */
+  /** Sets entries of the dictionary at the top of the stack. `items` contains keys and values in turn. */
   setItems(items: readonly unknown[]): void {
     const target = this.last();
     if (target instanceof PickledObject) return;
@@ -220,7 +223,7 @@ class PickleReader {
   build(): void {
     const state = this.pop();
     const target = this.last();
-    // attributes of dictionaries and tensors are ignored
+    // the state of dictionaries and tensors is ignored
     if (target instanceof PickledObject) target.state = state;
   }
 }
@@ -228,10 +231,10 @@ class PickleReader {
 const stop = 0x2e;
 const code = (character: string): number => character.charCodeAt(0);
 const text = (bytes: Buffer): string => bytes.toString('utf8');
-/** Decodes a string of Python 2. */
+/** Decodes a Python 2 string. */
 const latin = (bytes: Buffer): string => bytes.toString('latin1');
 
-/** Opcodes of the pickle module of Python (Lib/pickletools.py), protocols 2 to 5. */
+/** The opcodes of Python's pickle module (Lib/pickletools.py), protocols 2 to 5. */
 const operations = new Map<number, (reader: PickleReader) => void>([
   // protocol and frames
   [
@@ -288,7 +291,7 @@ const operations = new Map<number, (reader: PickleReader) => void>([
   [code('s'), (r) => r.setItems(r.popMany(2))],
   [code('u'), (r) => r.setItems(r.popMarked())],
   [0x90, (r) => r.addItems(r.popMarked())],
-  // the stack and the memo
+  // opcodes for the stack and the memo
   [code('0'), (r) => void r.pop()],
   [code('1'), (r) => void r.popMarked()],
   [code('2'), (r) => r.push(r.last())],

@@ -6,25 +6,25 @@ import { maxPickleBytes, StorageReference, torchPickleOptions } from './torch-pi
 import type { StoredStorage, TorchFileContents } from './torch-tensor.js';
 
 /**
- * The number that torch.save wrote first until version 1.6 (`MAGIC_NUMBER` in torch/serialization.py),
- * pickled.
+ * The pickled magic number at the start of files of torch.save before version 1.6 (`MAGIC_NUMBER` in
+ * torch/serialization.py).
  */
 const magic = Buffer.from('80028a0a6cfc9c46f9206aa850192e', 'hex');
 /**
- * The number of pickles: magic number, version of the format, properties of the machine, content, keys of
+ * The number of pickles in a file: magic number, format version, properties of the machine, content, keys of
  * storages.
  */
 const numPickles = 5;
 const version = 1001;
 
-/** Returns whether torch.save before version 1.6 wrote a file. */
+/** Returns whether a version of torch.save before 1.6 wrote the file. */
 export async function beginsSequentialFile(range: FileRange): Promise<boolean> {
   return range.length >= magic.length && (await range.read(0, magic.length)).equals(magic);
 }
 
 /**
- * Reads the structure of a file of torch.save before version 1.6: pickles, then for each storage the number
- * of its elements and their bytes.
+ * Reads the structure of a file of torch.save before version 1.6: pickles, then the number of elements and
+ * the bytes of each storage.
  *
  * @throws CheckpointError MTL_TORCH_FILE_INVALID
  */
@@ -56,7 +56,10 @@ export async function readSequentialFile(range: FileRange): Promise<TorchFileCon
 
 type Storages = ReadonlyMap<string, StorageReference>;
 
-/** Reads the pickles. They do not state their length: more is read until they are whole. */
+/**
+ * Reads the pickles. Their length is not known in advance, so more bytes are read until the pickles are
+ * complete.
+ */
 async function readStructure(range: FileRange) {
   const { path } = range;
   for (let length = 1 << 20; ; length *= 4) {
@@ -65,7 +68,7 @@ async function readStructure(range: FileRange) {
     const options = torchPickleOptions(path);
     const persistent = (identifier: unknown): unknown => {
       const reference = options.persistent(identifier);
-      // where the next storage begins depends on its size
+      // the size of every storage must be known to find the next one
       if (!(reference instanceof StorageReference))
         throw options.invalid('it has storages of an unknown data type');
       const [, , , , , view] = identifier as readonly unknown[];
@@ -87,7 +90,7 @@ async function readStructure(range: FileRange) {
   }
 }
 
-/** Returns the places of the bytes of each storage; they are in the order of the keys. */
+/** Returns where the bytes of each storage are; the storages are in the order of the keys. */
 async function findPlaces(options: {
   readonly range: FileRange;
   readonly keys: readonly unknown[];

@@ -4,7 +4,7 @@ import { type FileRange, torchFileInvalid } from './file-range.js';
 import { maxPickleBytes, readTorchPickle } from './torch-pickle.js';
 import type { TorchFileContents } from './torch-tensor.js';
 
-/** Reads the structure of a file of torch.save since version 1.6. */
+/** Reads the structure of a file of torch.save from version 1.6 on (a zip file). */
 export async function readTorchZip(range: FileRange): Promise<TorchFileContents> {
   const { path } = range;
   const entries = await readZipEntries(range);
@@ -45,17 +45,17 @@ export async function readTorchZip(range: FileRange): Promise<TorchFileContents>
   };
 }
 
-/** An entry of a zip file that is stored as it is, without compression. */
+/** An entry of a zip file, stored without compression. */
 interface ZipEntry {
   readonly name: string;
   readonly bytes: number;
-  /** CRC-32 of its bytes; 0 where the writer left it out. */
+  /** CRC-32 of the entry's bytes; 0 if the writer omitted it. */
   readonly checksum: number;
-  /** The start of the header before its bytes, within the zip file. */
+  /** The offset of the entry's local header in the zip file. */
   readonly headerStart: number;
 }
 
-// APPNOTE.TXT of PKWARE, sections 4.3 and 4.4
+// Constants of the zip format: APPNOTE.TXT of PKWARE, sections 4.3 and 4.4
 const endSignature = 0x06054b50;
 const endBytes = 22;
 const end64LocatorSignature = 0x07064b50;
@@ -68,7 +68,7 @@ const localSignature = 0x04034b50;
 const localBytes = 30;
 const maxCommentBytes = 0xffff;
 const inZip64 = 0xffffffff;
-/** The largest zip directory that is read, in bytes: a file of PyTorch needs about 100 bytes a tensor. */
+/** The maximum size of a zip directory, in bytes: a file of PyTorch needs about 100 bytes per tensor. */
 const maxDirectoryBytes = 1 << 28;
 
 interface Directory {
@@ -78,10 +78,10 @@ interface Directory {
 }
 
 /**
- * Reads the entries of a zip file, from its central directory, by name.
+ * Reads the entries of a zip file by name, from its central directory.
  *
- * @throws CheckpointError MTL_TORCH_FILE_INVALID for anything but a zip file with stored entries that lie
- *   inside of it
+ * @throws CheckpointError MTL_TORCH_FILE_INVALID unless the file is a zip file whose entries are uncompressed
+ *   and within the file
  */
 async function readZipEntries(range: FileRange): Promise<ReadonlyMap<string, ZipEntry>> {
   const directory = await findDirectory(range);
@@ -110,7 +110,7 @@ async function readZipEntries(range: FileRange): Promise<ReadonlyMap<string, Zip
   return entries;
 }
 
-/** Returns the start of the bytes of an entry, within the zip file. */
+/** Returns the offset of an entry's content in the zip file. */
 async function startOfEntry(range: FileRange, entry: ZipEntry): Promise<number> {
   const header = await range.read(entry.headerStart, localBytes);
   if (header.readUInt32LE(0) !== localSignature) {
@@ -119,7 +119,7 @@ async function startOfEntry(range: FileRange, entry: ZipEntry): Promise<number> 
   return entry.headerStart + localBytes + header.readUInt16LE(26) + header.readUInt16LE(28);
 }
 
-/** Compares the bytes of a whole entry with its checksum. */
+/** Compares the complete content of an entry with its checksum. */
 function checkEntry(entry: ZipEntry, bytes: Uint8Array, path: string): void {
   if (entry.checksum === 0 || crc32(bytes) === entry.checksum) return;
   throw torchFileInvalid(path, `${entry.name} does not have its checksum: it is damaged`);
@@ -182,7 +182,7 @@ function parseEntry(
   ];
   const wide = wideFields(extra);
   const wideField = (value: number): number => (value === inZip64 ? Number(wide.shift() ?? inZip64) : value);
-  // in the order of the format
+  // the fields are read in the order in which the format stores them
   const entry = { name, checksum: header.readUInt32LE(16), bytes: wideField(bytes) };
   const stored = wideField(compressed);
   if (stored !== entry.bytes) {
@@ -191,7 +191,7 @@ function parseEntry(
   return { ...entry, headerStart: wideField(headerStart) };
 }
 
-/** Returns the 64-bit fields of an entry, in their order. */
+/** Returns the 64-bit fields (zip64) of an entry in their order. */
 function wideFields(extra: Buffer): bigint[] {
   let position = 0;
   while (position + 4 <= extra.length) {
@@ -207,7 +207,7 @@ function wideFields(extra: Buffer): bigint[] {
   return [];
 }
 
-/** Makes the error for a file without a zip directory. */
+/** Returns the error about a file without a zip directory. */
 async function notZip(range: FileRange) {
   const first = await range.read(0, Math.min(range.length, 4));
   const isZip = first.length === 4 && first.readUInt32LE(0) === localSignature;

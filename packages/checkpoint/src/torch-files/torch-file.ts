@@ -7,10 +7,10 @@ import { readTorchZip } from './read-torch-zip.js';
 import type { FindStorage, StoredStorage, TorchFileContents, TorchTensor } from './torch-tensor.js';
 
 /**
- * A file of torch.save: a zip file with a pickle and the bytes of the tensors, or as before version 1.6
- * pickles and these bytes one after the other. Nothing of the pickle is executed: it is read as data (Maps,
- * arrays, numbers, strings, {@link TorchTensor}), and every class that is not known becomes a
- * `PickledObject`. Values of tensors are read when asked for.
+ * A file of torch.save. Since version 1.6 it is a zip file with a pickle and the bytes of the tensors;
+ * before, it is a sequence of pickles and bytes. No code in the pickle is executed: it is read as data (Maps,
+ * arrays, numbers, strings, {@link TorchTensor}), and instances of unknown classes become `PickledObject`s.
+ * The values of tensors are read only on request.
  */
 export class TorchFile {
   readonly path: string;
@@ -35,8 +35,8 @@ export class TorchFile {
   /**
    * Opens a file and reads its pickle.
    *
-   * @throws CheckpointError MTL_TORCH_FILE_INVALID when it breaks the format
-   * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED when it cannot be read
+   * @throws CheckpointError MTL_TORCH_FILE_INVALID if it violates the format
+   * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED if it cannot be read
    */
   static async open(path: string): Promise<TorchFile> {
     const handle = await openRegularFile(path).catch((error: unknown) => {
@@ -53,7 +53,7 @@ export class TorchFile {
     }
   }
 
-  /** Reads a file inside of another one, which the caller closes. */
+  /** Reads a file that is an item of another file; the caller closes the outer file. */
   static async read(range: FileRange, { ownsHandle = false } = {}): Promise<TorchFile> {
     const isSequential = await beginsSequentialFile(range);
     const parts = await (isSequential ? readSequentialFile(range) : readTorchZip(range));
@@ -61,7 +61,7 @@ export class TorchFile {
   }
 
   /**
-   * Checks, before memory of its size is taken, that the file has all elements of a tensor.
+   * Checks that the file contains all elements of a tensor, before memory of the tensor's size is allocated.
    *
    * @throws CheckpointError MTL_TORCH_FILE_INVALID
    */
@@ -69,7 +69,7 @@ export class TorchFile {
     await this.#place(tensor);
   }
 
-  /** Returns the place of the elements of a contiguous tensor in the file. */
+  /** Returns where the elements of a contiguous tensor are in the file. */
   async locate(tensor: TorchTensor): Promise<{ readonly offset: number; readonly bytes: number }> {
     const size = dtypeBytes[tensor.dtype];
     const { start } = await this.#place(tensor);
@@ -80,11 +80,12 @@ export class TorchFile {
    * Reads a tensor.
    *
    * @returns its values, little-endian and row-major
-   * @throws CheckpointError MTL_TORCH_FILE_INVALID when they are not there or do not have their checksum
+   * @throws CheckpointError MTL_TORCH_FILE_INVALID if the file does not contain them or their checksum is
+   *   wrong
    */
   async readTensor(tensor: TorchTensor): Promise<Uint8Array> {
     const size = dtypeBytes[tensor.dtype];
-    // first: memory is allocated only for a size that the file really has
+    // this check comes first, so that memory is allocated only for a size that the file really has
     const { start, bytes, check } = await this.#place(tensor);
     const values = new Uint8Array(tensor.numElements * size);
     if (tensor.numElements === 0) return values;
@@ -113,7 +114,10 @@ export class TorchFile {
   }
 }
 
-/** Copies the elements of a tensor, in their order, out of the part of the storage that it spans. */
+/**
+ * Copies the elements of a tensor in row-major order. `span` is the part of the storage that contains all
+ * elements.
+ */
 function gather(options: {
   readonly target: Uint8Array;
   readonly span: Uint8Array;

@@ -9,7 +9,7 @@ import {
 } from './read-pickle.js';
 import { type TorchStorage, TorchTensor } from './torch-tensor.js';
 
-/** The largest pickle that is read, in bytes: the structure of a file takes a few hundred bytes a tensor. */
+/** The maximum size of a pickle, in bytes: the structure of a file takes a few hundred bytes per tensor. */
 export const maxPickleBytes = 1 << 28;
 
 /** Returns the options of `readPickle` for pickles of PyTorch. */
@@ -22,7 +22,7 @@ export function torchPickleOptions(path: string): ReadPickleOptions {
   };
 }
 
-/** Reads a pickle whose classes are PyTorch's, as data. */
+/** Reads a pickle whose classes are PyTorch's classes, as data. */
 export const readTorchPickle = (bytes: Buffer, path: string): unknown =>
   readPickle(bytes, torchPickleOptions(path));
 
@@ -46,7 +46,7 @@ const dtypes: Readonly<Record<string, Dtype>> = {
   complex64: 'C64',
 };
 
-/** Dtypes of storages, by the names of their classes. */
+/** The dtypes of storages, by the full name of the storage class. */
 const storageDtypes: Readonly<Record<string, Dtype>> = {
   'torch.DoubleStorage': 'F64',
   'torch.FloatStorage': 'F32',
@@ -62,7 +62,7 @@ const storageDtypes: Readonly<Record<string, Dtype>> = {
   'torch.storage.UntypedStorage': 'U8',
 };
 
-/** Returns the dtype that a pickle names as `torch.float32`; undefined for anything else. */
+/** Returns the dtype for a name such as `torch.float32` in a pickle; undefined for any other value. */
 export function torchDtype(value: unknown): Dtype | undefined {
   if (!(value instanceof PickledGlobal) || value.module !== 'torch') return undefined;
   return Object.hasOwn(dtypes, value.name) ? dtypes[value.name] : undefined;
@@ -72,7 +72,7 @@ export function torchDtype(value: unknown): Dtype | undefined {
 export const findTorchName = (dtype: Dtype): string | undefined =>
   Object.entries(dtypes).find(([, known]) => known === dtype)?.[0];
 
-/** Returns the class of the storages of a dtype, in the module `torch`. */
+/** Returns the name of the storage class of a dtype, in the module `torch`; undefined if there is none. */
 export const findStorageClass = (dtype: Dtype): string | undefined =>
   Object.entries(storageDtypes)
     .find(([path, known]) => known === dtype && /^torch\.[A-Z]/.test(path))?.[0]
@@ -90,7 +90,7 @@ export class StorageReference {
 type Invalid = (problem: string) => Error;
 
 /**
- * Returns the storage that a persistent identifier of torch.save names; an opaque object for a storage of an
+ * Returns the storage that a persistent identifier of torch.save describes; an opaque object for a storage of
  * unknown dtype.
  */
 function readStorage(identifier: unknown, invalid: Invalid): unknown {
@@ -105,8 +105,8 @@ function readStorage(identifier: unknown, invalid: Invalid): unknown {
 }
 
 /**
- * Returns the constructors for all calls in files of PyTorch that make values: collections, tensors and byte
- * strings.
+ * Returns the constructors for all calls in files of PyTorch that create plain values: collections, tensors
+ * and byte strings.
  */
 function torchConstructors(invalid: Invalid): PickleConstructors {
   const tensor = (parameters: readonly unknown[], dtype?: Dtype): unknown => {

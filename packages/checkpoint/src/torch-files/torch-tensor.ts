@@ -1,19 +1,19 @@
 import { type Dtype, shapeDefect, volumeOfShape } from '@mtl/layout';
 import { dtypeBytes } from '../tensors/dtype.js';
 
-/** A block of memory that torch.save stored: an entry of the zip file. */
+/** A block of memory that torch.save stored, for example as an entry of the zip file. */
 export interface TorchStorage {
   readonly key: string;
   readonly dtype: Dtype;
   readonly numElements: number;
 }
 
-/** A tensor of a file of PyTorch: a view of a storage. Its values are read by `TorchFile.readTensor`. */
+/** A tensor in a file of PyTorch: a view of a storage. `TorchFile.readTensor` reads its values. */
 export class TorchTensor {
   readonly dtype: Dtype;
   readonly shape: readonly number[];
   readonly strides: readonly number[];
-  /** First element in the storage, in elements of the dtype. */
+  /** The offset of the first element in the storage, in elements. */
   readonly offset: number;
   readonly storage: TorchStorage;
 
@@ -35,7 +35,7 @@ export class TorchTensor {
     return volumeOfShape(this.shape);
   }
 
-  /** True if its elements are row-major, without gaps. */
+  /** True if the elements are row-major, without gaps. */
   get isContiguous(): boolean {
     let expected = 1;
     for (let dim = this.shape.length - 1; dim >= 0; dim--) {
@@ -45,7 +45,7 @@ export class TorchTensor {
     return true;
   }
 
-  /** The defect of the tensor as a view of its storage, or undefined. */
+  /** A sentence that says why the tensor cannot be a view of its storage; undefined if it can. */
   get defect(): string | undefined {
     const { shape, strides, offset, storage } = this;
     const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
@@ -55,28 +55,28 @@ export class TorchTensor {
       return 'its strides are no counts';
     const available = Math.floor((storage.numElements * dtypeBytes[storage.dtype]) / dtypeBytes[this.dtype]);
     const last = shape.reduce((sum, size, dim) => sum + (size - 1) * strides[dim]!, offset);
-    // an expanded tensor would take more memory than the file has bytes
+    // an expanded tensor (stride 0) could take more memory than the file has bytes, so it is refused
     if (this.numElements === 0 || (last < available && this.numElements <= available)) return undefined;
     return `a tensor [${shape.join(', ')}] is larger than its storage of ${available} elements`;
   }
 }
 
-/** The place of the bytes of a storage in its file. */
+/** Where the bytes of a storage are in its file. */
 export interface StoredStorage {
   readonly start: number;
   readonly bytes: number;
-  /** Compares all bytes with their checksum, where there is one. */
+  /** Compares all bytes of the storage with their checksum; absent without a checksum. */
   readonly check?: (bytes: Uint8Array) => void;
 }
 
 /**
- * Finds the place of a storage.
+ * Finds the bytes of a storage in the file.
  *
- * @throws CheckpointError MTL_TORCH_FILE_INVALID where it is not there, or has another size
+ * @throws CheckpointError MTL_TORCH_FILE_INVALID if the storage is missing or has another size
  */
 export type FindStorage = (storage: TorchStorage) => Promise<StoredStorage>;
 
-/** The parts of a file of torch.save. */
+/** The structure of a file of torch.save, without the values of tensors. */
 export interface TorchFileContents {
   /** The value that was saved. */
   readonly content: unknown;

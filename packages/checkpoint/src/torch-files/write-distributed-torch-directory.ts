@@ -11,9 +11,7 @@ import { PickledGlobal, PickledObject } from './read-pickle.js';
 import { findTorchName } from './torch-pickle.js';
 import { PickledTuple, type PickleValue, writePickle } from './write-pickle.js';
 
-/**
- * A tensor to write, in boxes that cover it. The bytes of the boxes are requested one box after the other.
- */
+/** A tensor to write, as boxes that cover it. The bytes are requested one box after the other. */
 export interface DistributedTensorSource {
   readonly name: string;
   readonly dtype: Dtype;
@@ -21,9 +19,9 @@ export interface DistributedTensorSource {
   readonly chunks: readonly {
     readonly offsets: readonly number[];
     readonly sizes: readonly number[];
-    /** The check of its values. Default: none. */
+    /** The check of the tensor's values. Default: none. */
     readonly check?: ValueCheck | undefined;
-    /** Returns the bytes, which must not change until the next box is requested. */
+    /** Returns the bytes of the box, which must not change until the next box is requested. */
     read(): Uint8Array | Promise<Uint8Array>;
   }[];
 }
@@ -39,11 +37,11 @@ interface WrittenChunk {
 const dataFile = '__0_0.distcp';
 
 /**
- * Writes tensors as one process of torch.distributed.checkpoint saves them: a data file and `.metadata`, into
- * a directory that exists. Memory: the largest box.
+ * Writes tensors in the form in which one process of torch.distributed.checkpoint saves them: a data file and
+ * `.metadata`. The directory must exist. Memory: the largest box.
  *
  * @throws CheckpointError MTL_NOT_FINITE, MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO
- * @throws UsageError MTL_TORCH_FILE_DTYPE; MTL_TORCH_FILE_SOURCE when a box does not have the declared number
+ * @throws UsageError MTL_TORCH_FILE_DTYPE; MTL_TORCH_FILE_SOURCE if a box does not have the declared number
  *   of bytes
  */
 export async function writeDistributedTorchDirectory(options: {
@@ -100,7 +98,7 @@ function instance(path: string, attributes: Readonly<Record<string, PickleValue>
 const makeSize = (sizes: readonly number[]): PickledObject =>
   new PickledObject('torch.Size', [new PickledTuple(sizes)]);
 
-/** Returns `Metadata` of torch.distributed.checkpoint, as its attributes. */
+/** Returns the attributes of a `Metadata` object of torch.distributed.checkpoint. */
 function describeMetadata(
   tensors: readonly DistributedTensorSource[],
   written: readonly WrittenChunk[],

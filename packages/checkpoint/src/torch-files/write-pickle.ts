@@ -1,6 +1,6 @@
 import { PickledGlobal, PickledObject } from './read-pickle.js';
 
-/** A tuple; arrays are lists. */
+/** A Python tuple; arrays become Python lists. */
 export class PickledTuple {
   readonly items: readonly PickleValue[];
 
@@ -9,7 +9,7 @@ export class PickledTuple {
   }
 }
 
-/** An object outside of the pickle, such as a storage. */
+/** A reference to an object outside of the pickle, such as a storage. */
 export class PersistentIdentifier {
   readonly identifier: PickleValue;
 
@@ -19,8 +19,8 @@ export class PersistentIdentifier {
 }
 
 /**
- * A value that a pickle can contain: dictionaries are Maps, instances of classes a {@link PickledObject}
- * whose parameters and state are such values.
+ * A value that a pickle can contain. Dictionaries are Maps; instances of classes are {@link PickledObject}s,
+ * whose parameters and state are also such values.
  */
 export type PickleValue =
   | null
@@ -37,7 +37,10 @@ export type PickleValue =
 const opcode = (...codes: (number | string)[]): Buffer =>
   Buffer.from(codes.map((code) => (typeof code === 'string' ? code.charCodeAt(0) : code)));
 
-/** Writes pickle protocol 2, which every version of PyTorch reads. Values may be nested a thousand deep. */
+/**
+ * Writes pickle protocol 2, which every version of PyTorch can read. Values may be nested a thousand levels
+ * deep.
+ */
 export function writePickle(value: PickleValue): Buffer {
   const parts: Buffer[] = [opcode(0x80, 2)];
   write(value, parts);
@@ -77,8 +80,8 @@ function writeTuple(items: readonly PickleValue[], parts: Buffer[]): void {
 }
 
 /**
- * Writes an object: a function is called; an instance of a class is made without its constructor, and gets
- * its state.
+ * Writes an object. A function is written as a call; an instance of a class is created without its
+ * constructor, and its state is set.
  */
 function writeObject({ path, parameters, state }: PickledObject, parts: Buffer[]): void {
   const dot = path.lastIndexOf('.');

@@ -7,7 +7,7 @@ namespace {
 
 using RegisterFunctions = void (*)(Napi::Env env, Napi::Object exports);
 
-// function-local: the order in which files register is unspecified
+// a static variable in a function, because the order in which files initialize their statics is unspecified
 std::vector<RegisterFunctions>& registered() {
   static std::vector<RegisterFunctions>* const all = new std::vector<RegisterFunctions>;
   return *all;
@@ -18,7 +18,8 @@ bool wrong(const Napi::CallbackInfo& info, size_t index, const char* expected) {
   return false;
 }
 
-// The functions below convert a value, which may be empty; false if it has another type.
+// The functions below convert a JavaScript value, which may be empty. They return false if it has another
+// type.
 bool convert_number(const Napi::Value& value, double* number) {
   if (value.IsEmpty() || !value.IsNumber()) return false;
   *number = value.As<Napi::Number>().DoubleValue();

@@ -1,6 +1,6 @@
-// Reads JavaScript arguments, throws coded errors and registers functions. The files of this folder share
-// these helpers; no other file includes napi.h. A function that fails leaves a pending exception and returns
-// an empty value.
+// Helpers for the files of this folder: reading JavaScript arguments, throwing coded errors and registering
+// functions. No other file includes napi.h. A function that fails leaves a pending exception and returns an
+// empty value.
 #pragma once
 
 #include <napi.h>
@@ -14,7 +14,7 @@ namespace mtl::comm::bindings {
 // Throws `status` as an Error. Known details become properties: `code`, `rank`, `group`, `operation`,
 // `sequence` and `waitedMs`.
 void throw_status(const Napi::Env& env, const Status& status);
-// Sets the same properties on an object.
+// Sets the properties that throw_status sets, on any object.
 void set_failure(Napi::Object target, const Failure& failure);
 
 // Reads argument `index`; returns false with a pending MTL_ARGUMENT exception if it has another type.
@@ -23,8 +23,8 @@ bool read_integer(const Napi::CallbackInfo& info, size_t index, int64_t* value);
 bool read_text(const Napi::CallbackInfo& info, size_t index, std::string* text);
 bool read_integers(const Napi::CallbackInfo& info, size_t index, std::vector<int>* values);
 
-// The named fields of an options object, argument `index`. A read returns false with a pending MTL_ARGUMENT
-// exception if the field has another type; all later reads then return false too.
+// Reads the named fields of an options object, which is argument `index`. If a field has the wrong type, the
+// read returns false with a pending MTL_ARGUMENT exception, and all later reads return false too.
 class Fields {
  public:
   Fields(const Napi::CallbackInfo& info, size_t index);
@@ -49,8 +49,8 @@ class Fields {
   bool is_failed_ = false;
 };
 
-// One static object per file of bindings: `register_functions` adds the file's functions to the module's
-// exports.
+// Each file of bindings has one static object of this type: `register_functions` adds the file's functions to
+// the module's exports.
 struct Registration {
   explicit Registration(void (*register_functions)(Napi::Env env, Napi::Object exports));
 };

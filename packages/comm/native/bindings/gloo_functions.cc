@@ -9,7 +9,7 @@
 namespace mtl::comm::bindings {
 namespace {
 
-// A mesh that listens while JavaScript exchanges addresses through the store.
+// A mesh that is listening but not yet connected: JavaScript exchanges addresses through the store meanwhile.
 struct Pending {
   std::vector<int> host_of;
   std::unique_ptr<gloo::GlooMesh> mesh;
@@ -36,7 +36,7 @@ Pending take(int64_t handle) {
   return taken;
 }
 
-// (library) => why the engine is unusable, or undefined
+// (library) => the reason why the engine cannot be used, or undefined
 Napi::Value problem(const Napi::CallbackInfo& info) {
   std::string library;
   if (!read_text(info, 0, &library)) return {};

@@ -1,4 +1,4 @@
-// useTensors, startOperation, waitForOperation, isOperationDone, statisticsOfGroup
+// The functions useTensors, startOperation, waitForOperation, isOperationDone, statisticsOfGroup.
 #include <iterator>
 #include <string>
 
@@ -9,12 +9,12 @@
 namespace mtl::comm::bindings {
 namespace {
 
-// A DeviceKind of MtlTensorMemory. The kinds before it, cpu and reference, use host memory.
+// A value of MtlTensorMemory's DeviceKind. The lower values, cpu and reference, use host memory.
 constexpr int kCuda = 2;
-// The names of all kinds in order.
+// The names of all device kinds, in the order of their values.
 constexpr const char* kDevices[] = {"cpu", "reference", "cuda", "meta", "meta-cuda"};
 
-// The tensor functions of the kernels addon; valid for the lifetime of the process.
+// The tensor functions of the kernels addon, which are valid for the lifetime of the process.
 const MtlTensorApi* tensor_api = nullptr;
 
 void use_tensors(const Napi::CallbackInfo& info) {
@@ -34,7 +34,7 @@ struct HeldTensor {
   uint64_t hold = 0;
 };
 
-// Retains the memory of a tensor; handle 0 means none.
+// Retains the memory of a tensor. Handle 0 means that there is no tensor.
 Status hold_tensor(int64_t handle, HeldTensor* tensor) {
   if (handle == 0) return ok_status();
   if (tensor_api == nullptr || tensor_api->retain(static_cast<uint64_t>(handle), &tensor->memory, &tensor->hold) != 0) {
@@ -43,7 +43,8 @@ Status hold_tensor(int64_t handle, HeldTensor* tensor) {
   return ok_status();
 }
 
-// Returns MTL_DEVICE if the tensor is neither in host memory nor in GPU memory. Success for no tensor.
+// Returns MTL_DEVICE if the tensor is neither in host memory nor in GPU memory; success if there is no
+// tensor.
 Status refuse_without_values(const Group& group, const HeldTensor& tensor) {
   const int32_t device = tensor.memory.device;
   if (device >= 0 && device <= kCuda) return ok_status();
@@ -52,7 +53,7 @@ Status refuse_without_values(const Group& group, const HeldTensor& tensor) {
                       group.identity().name.c_str(), is_known ? kDevices[device] : std::to_string(device).c_str());
 }
 
-// Checks that the group supports tensors on their device, and stores in `memory` which device that is.
+// Checks that the group supports tensors on their device, and stores the device in `memory`.
 Status check_memory(const Group& group, const HeldTensor& input, const HeldTensor& output, Memory* memory) {
   const auto memory_of = [](const HeldTensor& tensor) {
     return tensor.memory.device == kCuda ? Memory::kDevice : Memory::kHost;
@@ -81,8 +82,8 @@ void let_go(uint64_t hold) {
   if (hold != 0) tensor_api->release(hold);
 }
 
-// Turns the request into an all-to-all of unequal parts. `sent` and `received` are numbers of elements by
-// position in the group; their sums must equal the sizes of the input and the output.
+// Adds the unequal parts of an all-to-all to the request. `sent` and `received` are numbers of elements by
+// position in the group; their sums must equal the sizes of input and output.
 Status read_parts(const Group& group, const std::vector<uint64_t>& sent, const std::vector<uint64_t>& received,
                   OperationRequest* request) {
   const size_t size = static_cast<size_t>(group.identity().size());
@@ -184,7 +185,7 @@ Napi::Value is_done(const Napi::CallbackInfo& info) {
   return Napi::Boolean::New(info.Env(), work->is_done());
 }
 
-// [calls, sentBytes, waitedNs] for every operation in order.
+// Returns [calls, sentBytes, waitedNs] for every kind of operation, in order.
 Napi::Value statistics(const Napi::CallbackInfo& info) {
   OpenGroup* group = read_group(info, 0);
   if (group == nullptr) return {};

@@ -1,4 +1,4 @@
-// createJob, closeJob, abortJob, failureOfJob, takeTrace
+// The functions createJob, closeJob, abortJob, failureOfJob, takeTrace.
 #include <mutex>
 
 #include "bindings/jobs.h"
@@ -53,12 +53,12 @@ void close_group(const Napi::CallbackInfo& info) {
       job->groups.erase(found);
     }
   }
-  closed->group.reset();  // joins its threads, without the lock
+  closed->group.reset();  // joins the group's threads; must run without the lock
   if (closed->on_close) closed->on_close();
 }
 
-// Closes the groups first, then leaves the board: other ranks then do not report the end of this process as a
-// failure.
+// Closes the groups first and then leaves the board, so that other ranks do not report the end of this
+// process as a failure.
 void close_job(const Napi::CallbackInfo& info) {
   if (read_job(info, 0) == nullptr) return;
   std::unique_ptr<Job> job;

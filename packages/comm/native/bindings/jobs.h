@@ -1,6 +1,6 @@
-// The objects behind JavaScript's handles. Jobs and groups live until they are closed; handles are never
-// reused. A table belongs to the process and is never destroyed: threads of unclosed jobs still run at
-// process exit.
+// The objects behind JavaScript's handles. Jobs and groups live until they are closed, and handles are never
+// reused. The table of handles belongs to the process and is never destroyed, because threads of jobs that
+// are still open run until the process exits.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ struct OpenGroup {
   std::function<void()> on_close;  // after the group is destroyed
 };
 
-// One process's part in a job. Used only from the thread that created it.
+// A process's membership in a job. Used only from the thread that created it.
 struct Job {
   explicit Job(int rank) : state(rank), trace(8192) {}
   JobState state;
@@ -35,7 +35,7 @@ struct Job {
   std::vector<std::shared_ptr<void>> kept;  // other objects with the job's lifetime, such as a store's client
 };
 
-// Null with a pending MTL_CLOSED exception if the handle is not open.
+// Return null, with a pending MTL_CLOSED exception, if the handle is not open.
 Job* read_job(const Napi::CallbackInfo& info, size_t index);
 OpenGroup* read_group(const Napi::CallbackInfo& info, size_t index);
 
@@ -43,7 +43,7 @@ OpenGroup* read_group(const Napi::CallbackInfo& info, size_t index);
 Napi::Value add_group(const Napi::CallbackInfo& info, Job* job, GroupIdentity identity,
                       std::unique_ptr<Communicator> communicator, std::function<void()> on_close);
 
-// Does the same as add_group, and returns {group, engine}.
+// Like add_group, but returns {group, engine}.
 Napi::Value opened_group(const Napi::CallbackInfo& info, Job* job, GroupIdentity identity,
                          std::unique_ptr<Communicator> communicator);
 

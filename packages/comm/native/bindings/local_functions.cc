@@ -20,7 +20,7 @@ Napi::Value finish_board(const Napi::CallbackInfo& info, Job* job, const Status&
                                                    address.fd, address.nonce, address.bytes));
 }
 
-// (job, ranks of this host) => address for the other ranks
+// (job, ranks of this host) => the board's address, for the other ranks
 Napi::Value create_board(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   std::vector<int> ranks;
@@ -61,7 +61,7 @@ void join_host(const Napi::CallbackInfo& info) {
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
-// FNV-1a, for board keys that all members compute identically
+// FNV-1a hash, for board keys that all members compute identically
 uint64_t hash_of(const std::string& text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char letter : text) hash = (hash ^ static_cast<uint8_t>(letter)) * 0x100000001b3u;
@@ -74,8 +74,8 @@ bool has_core_for_each(int num_ranks) {
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) >= num_ranks;
 }
 
-// Creates or opens the memory of a group: its first member creates it without waiting, so that overlapping
-// groups can be created in any order that their members share.
+// Creates or opens the memory of a group. The first member creates it without waiting, so overlapping groups
+// may be created in any order that is the same on their common members.
 Status connect(Job* job, const GroupIdentity& identity, const local::LocalOptions& options, uint64_t key,
                std::unique_ptr<local::LocalCommunicator>* communicator) {
   local::HostBoard& board = *job->board;
@@ -88,12 +88,11 @@ Status connect(Job* job, const GroupIdentity& identity, const local::LocalOption
   local::SegmentAddress address;
   MTL_RETURN_IF_ERROR(board.find(first, key, identity.name.c_str(), identity.timeout_ns, &address));
   const Status opened = local::LocalCommunicator::open(identity, options, address, communicator);
-  // the first member keeps the memory for the others until its process ends
+  // the first member keeps the memory open until its process ends, for members that open it later
   return opened.ok() ? opened : board.reason_for(opened, first, identity.name.c_str());
 }
 
-// (job, {name, ranks, timeoutMs, bufferBytes, isStaged}) => {group, engine}. All ranks, including this
-// process's, are on this host.
+// (job, {name, ranks, timeoutMs, bufferBytes, isStaged}) => {group, engine}. All ranks must be on this host.
 Napi::Value create_local_group(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   GroupIdentity identity;
@@ -113,8 +112,8 @@ Napi::Value create_local_group(const Napi::CallbackInfo& info) {
   std::unique_ptr<Communicator> communicator = std::move(local);
   if (status.ok()) status = stage_if(is_staged, &communicator);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
-  // a group that closes before all members have opened its memory stays on the board: later ranks then see
-  // that the first member has left
+  // if this group closes before all members have opened its memory, its entry stays on the board, so that
+  // these members see that the first member has left
   return opened_group(info, job, std::move(identity), std::move(communicator));
 }
 

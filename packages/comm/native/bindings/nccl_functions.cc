@@ -34,7 +34,8 @@ Napi::Value information(const Napi::CallbackInfo& info) {
   return result;
 }
 
-// The GPU that this process has opened: its local number, and its identifier in all processes.
+// Returns the GPU that this process has opened: its number in this process, and its identifier, which is the
+// same in all processes.
 Napi::Value gpu_of_process(const Napi::CallbackInfo& info) {
   const MtlDeviceApi* device;
   const Status status = find_device(&device);
@@ -56,11 +57,11 @@ nccl::StoreAccess access_to(const std::shared_ptr<store::StoreClient>& client) {
   return access;
 }
 
-// Sets a distinct NCCL_HOSTID, because NCCL rejects two ranks on one GPU of one host. Called by ranks that
-// share a GPU; has no effect if the user has set NCCL_HOSTID or NCCL_MULTI_RANK_GPU_ENABLE. Must run before
-// the library reads the variable, which happens once: with the process's first unique id or communicator.
+// Sets a distinct NCCL_HOSTID, because NCCL rejects two ranks on one GPU of one host. Must be called by ranks
+// that share a GPU; has no effect if the user has set NCCL_HOSTID or NCCL_MULTI_RANK_GPU_ENABLE. NCCL reads
+// the variable once, at the process's first unique id or communicator, so this function must run before.
 void claim_own_host(int rank) {
-  static std::once_flag claimed;  // not again: the first group starts threads of NCCL, which read the environment
+  static std::once_flag claimed;  // only once: the first group starts NCCL's threads, which read the environment
   std::call_once(claimed, [&] {
     if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") != nullptr) return;
     setenv("NCCL_HOSTID", ("mtl-rank-" + std::to_string(rank)).c_str(), 0);
@@ -68,7 +69,7 @@ void claim_own_host(int rank) {
 }
 
 // (job, {storeClient, name, ranks, key, timeoutMs, sharesGpu}) => {group, engine}. Returns before the other
-// ranks have connected.
+// ranks are connected.
 Napi::Value create_nccl_group(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   if (job == nullptr) return {};

@@ -1,6 +1,6 @@
-// createStoreServer, portOfStoreServer, failureOfStoreServer, abortStoreServer, closeStoreServer,
-// openStoreClient, setInStore, getFromStore, awaitInStore, findInStore, addInStore, tellStore,
-// closeStoreClient, endWithParent
+// The functions createStoreServer, portOfStoreServer, failureOfStoreServer, abortStoreServer,
+// closeStoreServer, openStoreClient, setInStore, getFromStore, awaitInStore, findInStore, addInStore,
+// tellStore, closeStoreClient, endWithParent.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 namespace mtl::comm::bindings {
 namespace {
 
-// Never destroyed: threads of unclosed objects still run at process exit.
+// Never destroyed, because threads of objects that are still open run until the process exits.
 struct Stores {
   std::mutex mutex;
   int64_t next_handle = 1;
@@ -193,8 +193,8 @@ class WaitForKey : public Napi::AsyncWorker {
   Status status_;
 };
 
-// (client, {key, timeoutMs}) => promise of the value. The promise settles no later than when the client
-// closes, so before the job may be closed.
+// (client, {key, timeoutMs}) => promise of the value. The promise settles before the client is closed, and
+// thus before the job may be closed.
 Napi::Value await_key(const Napi::CallbackInfo& info) {
   const std::shared_ptr<store::StoreClient> client = read_client(info);
   std::string key;
@@ -245,7 +245,7 @@ void close_client(const Napi::CallbackInfo& info) {
   if (client != nullptr) client->close();
 }
 
-// (parent): this process receives SIGKILL when its parent process `parent` ends; immediately if it has
+// (parent): the kernel sends this process SIGKILL when its parent process `parent` ends, or at once if it has
 // already ended
 void end_with_parent(const Napi::CallbackInfo& info) {
   int64_t parent;

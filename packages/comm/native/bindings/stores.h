@@ -1,4 +1,4 @@
-// Store clients by their JavaScript handles.
+// A table of store clients by JavaScript handle.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace mtl::comm::bindings {
 
-// Null with a pending exception if the client is closed.
+// Returns null, with a pending exception, if the client is closed.
 std::shared_ptr<store::StoreClient> find_store_client(const Napi::Env& env, int64_t handle);
 
 }  // namespace mtl::comm::bindings

@@ -1,4 +1,4 @@
-// The interface of @mtl/kernels to tensors and devices, as passed to `useTensors`.
+// Access to tensors and devices through the interface of @mtl/kernels that was passed to `useTensors`.
 #pragma once
 
 #include "group/communicator.h"
@@ -9,10 +9,12 @@ namespace mtl::comm::bindings {
 // Null before `useTensors`.
 const MtlTensorApi* tensor_interface();
 
-// Streams, events and pinned memory of the GPU that this process has opened; MTL_DEVICE if there is none.
+// Returns the interface to streams, events and pinned memory of the GPU that this process has opened;
+// MTL_DEVICE if it has opened none.
 Status find_device(const MtlDeviceApi** device);
 
-// Wraps the host's engine `communicator`, if `is_staged`, in one that also accepts tensors of the GPU.
+// If `is_staged` is true, wraps the host engine's `communicator` in a communicator that also accepts tensors
+// on the GPU.
 Status stage_if(bool is_staged, std::unique_ptr<Communicator>* communicator);
 
 }  // namespace mtl::comm::bindings

@@ -1,4 +1,4 @@
-// One clock for deadlines, waits and traces: monotonic nanoseconds, the same for all processes of a host.
+// The clock for deadlines, waits and traces: monotonic nanoseconds, the same for all processes of a host.
 #pragma once
 
 #include <time.h>

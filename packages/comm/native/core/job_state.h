@@ -1,4 +1,5 @@
-// The abort state of a process: the first failure is stored here with its reason, and every wait polls it.
+// The abort state of a process. The first failure is stored here with its reason, and every wait polls this
+// state.
 #pragma once
 
 #include <atomic>
@@ -18,15 +19,15 @@ class JobState {
 
   int rank() const { return rank_; }  // global, of this process
 
-  // One relaxed load: cheap enough for a spinning wait.
+  // A single atomic load, which is cheap enough to be polled by a spinning wait.
   bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
   // The reason; success if there was no failure.
   Status reason() const;
-  // Keeps the first reason, drops later ones. Then calls every listener on the calling thread.
+  // Stores the reason if it is the first one. Then calls every listener on the calling thread.
   void abort(Failure reason);
 
-  // A function that forwards the reason of an abort to other processes. Called once, immediately if the job
-  // has already been aborted.
+  // Registers a function that forwards the reason of an abort to other processes. It is called once; if the
+  // job has already been aborted, immediately.
   using Listener = std::function<void(const Failure&)>;
   void on_abort(Listener listener);
 

@@ -1,5 +1,5 @@
-// An operation that a member of a group requests, with its memory, and the description of it that members
-// compare before any data is transferred.
+// An operation that a member of a group requests, and its description, which members compare before data is
+// transferred.
 #pragma once
 
 #include <cstddef>
@@ -40,24 +40,25 @@ struct ElementRange {
   uint64_t start = 0, length = 0;
 };
 
-// The unequal parts of an all-to-all, by position in the group: the ranges of the input that go to each
-// member, and the ranges of the output that come from each member.
+// The unequal parts of an all-to-all, by position in the group. `sent`: the range of the input that goes to
+// each member. `received`: the range of the output that comes from each member.
 struct Parts {
   std::vector<ElementRange> sent, received;
 
-  // Makes parts of these lengths, each directly after the previous one.
+  // Makes consecutive parts of these lengths.
   static Parts of(const std::vector<uint64_t>& sent, const std::vector<uint64_t>& received);
 };
 
-// The `count` of an all-to-all of unequal parts. Only the two members of a pair know the size of a part.
+// The `count` of an all-to-all of unequal parts, which has no common count: only the two members of a pair
+// know the size of a part.
 constexpr uint64_t kUnequalParts = ~uint64_t{0};
 
-// Plain data that is stored in shared memory and sent in packets: must be equal on all members, otherwise the
-// operation is rejected.
+// Plain data that is stored in shared memory and sent in packets. All members of an operation must have equal
+// descriptions; otherwise the operation is rejected.
 struct Description {
   uint64_t sequence = 0;  // number among the group's collectives, or among one direction's messages of a pair; from 0
   uint64_t count = 0;     // elements that one member contributes (whole tensor, or its input)
-  OperationKind kind = OperationKind::kBarrier;  // kSend on both sides of a message
+  OperationKind kind = OperationKind::kBarrier;  // a message has kSend on both sides
   DType dtype = DType::kFloat32;
   Reduction reduction = Reduction::kSum;
   int32_t root = -1;  // of a broadcast; -1: none
@@ -75,12 +76,12 @@ struct Operation {
   OperationKind kind = OperationKind::kBarrier;
   Description description;
   Memory memory = Memory::kHost;
-  int peer = -1;                // position in the group of a message's other member
+  int peer = -1;                // the other member of a message: a position in the group
   const void* input = nullptr;  // this member's contribution; the tensor itself for in-place operations
   void* output = nullptr;       // destination of the result; equal to `input` for in-place operations
   size_t input_bytes = 0;
   size_t output_bytes = 0;
-  std::shared_ptr<const Parts> parts;  // the parts of an all-to-all; null: equal parts
+  std::shared_ptr<const Parts> parts;  // of an all-to-all; null: equal parts
   uint64_t progress = 0;  // set by the engine: how much `begin` has done
 
   // Return the elements of the input that an all-to-all among `size` members sends to `member`, and the

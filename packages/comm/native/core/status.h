@@ -1,6 +1,6 @@
-// The result of every native function that can fail. C++ here never throws and never aborts: a Status is
-// returned up to bindings/, which converts it to a coded JavaScript error with details. Success costs one
-// null pointer.
+// The result of every native function that can fail. The C++ code never throws and never aborts: a Status is
+// returned up to bindings/, which converts it to a coded JavaScript error with details. A successful Status
+// is a null pointer.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ struct Failure {
   std::string code;     // such as "MTL_TIMEOUT"
   std::string message;  // names rank, group, operation, sequence and waiting time, if known
   int rank = -1;        // the global rank that caused the failure; -1 if unknown
-  std::string group;    // this and the following: what this process was doing when it detected the failure
+  std::string group;    // from here on: what this process was doing when it detected the failure
   std::string operation;
   std::string sequence;
   double waited_ms = 0;
@@ -32,7 +32,7 @@ class [[nodiscard]] Status {
 
 inline Status ok_status() { return Status(); }
 
-// A failure with a printf-style message and no particular rank as its cause.
+// Returns a failure with a printf-style message that no particular rank has caused.
 Status error_status(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
 // printf into a string.

@@ -1,5 +1,5 @@
-// The context of one operation of a group: the group it belongs to, how long it may wait, what stops it, and
-// what is counted while it runs. Engines receive one with every operation.
+// The context of one operation: its group, how long it may wait, what ends the wait, and what is counted
+// while it runs. Engines receive a Call with every operation.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ struct GroupIdentity {
   std::string name;
   std::vector<int> ranks;  // global, ascending
   int rank = 0;            // position of this process in `ranks`
-  int64_t timeout_ns = 0;  // how long an operation waits for the others
+  int64_t timeout_ns = 0;  // how long an operation waits for the other members
 
   int size() const { return static_cast<int>(ranks.size()); }
   // The positions of all ranks: 0, 1, ...
@@ -27,35 +27,35 @@ struct GroupIdentity {
 
 struct Call {
   const GroupIdentity* group = nullptr;
-  // The group that the program created, for errors: set if `group` is a subgroup that executes one stage.
-  // Null: `group` itself.
+  // The group that the program created, for error messages, if `group` is only a subgroup that executes one
+  // stage. Null: `group` itself.
   const GroupIdentity* whole = nullptr;
   JobState* job = nullptr;
   const std::atomic<bool>* closing = nullptr;  // set to true if the group is closed during the operation
-  const std::function<void()>* looking = nullptr;  // called with every check, as a sign of life; may be null
+  const std::function<void()>* looking = nullptr;  // called at every check, as a sign of life; may be null
   const Operation* operation = nullptr;
   int64_t started_ns = 0;  // the start of the wait
-  bool may_spin = false;   // false on an internal thread: it would use the main thread's core
-  uint64_t sent_bytes = 0; // sent to other members: engines add to it where the bytes are transferred
+  bool may_spin = false;   // false on an internal thread, which would take the main thread's core
+  uint64_t sent_bytes = 0; // the number of bytes sent to other members; engines increase it when bytes are transferred
 
   int64_t deadline_ns() const { return started_ns + group->timeout_ns; }
 
   // Returns success, or the reason why a wait must end now: the process was aborted, or the group is being
-  // closed. Does not check the clock (`timed_out` returns the status for a wait past its deadline).
+  // closed. The time is not checked; after the deadline, a wait returns `timed_out`.
   Status check() const;
 
-  // Returns a failure of this operation that `rank` caused (a global rank; -1: none in particular). Adds
+  // Returns a failure of this operation that `rank` caused (a global rank; -1: no particular rank). Adds
   // group, operation, sequence and waiting time to the message and the details, and aborts the job with this
   // failure.
   Status fail(const char* code, int rank, const std::string& what) const;
-  // Returns MTL_TIMEOUT, naming the members (positions in the group) that are missing.
+  // Returns MTL_TIMEOUT and names the missing members (`late`: positions in the group).
   Status timed_out(const std::vector<int>& late) const;
-  // Returns MTL_MISMATCH, showing the operations that this rank and member `other` started.
+  // Returns MTL_MISMATCH, and shows the operations that this rank and member `other` started.
   Status mismatch(int other, const Description& theirs) const;
-  // Returns MTL_MISMATCH for an all-to-all of unequal parts, unless the number of elements that member `from`
-  // sends to member `to` is the number that `to` expects.
+  // Compares two sizes in an all-to-all of unequal parts. Returns MTL_MISMATCH if member `from` sends another
+  // number of elements to member `to` than `to` expects.
   Status compare_parts(int from, int to, uint64_t sent, uint64_t expected) const;
-  // Returns MTL_RANK_LEFT: `member` closed the group or left the job in order, so it will never arrive.
+  // Returns MTL_RANK_LEFT: `member` has closed the group or has left the job in order, so it will not arrive.
   Status left(int member) const;
 };
 

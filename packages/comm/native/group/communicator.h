@@ -1,14 +1,16 @@
-// The interface between groups and the engines that transfer their data: `local` (shared memory), `gloo` and
-// `nccl` each implement it, and `staged` on top of one of the first two.
+// The interface between groups and the engines that transfer their data. `local` (shared memory), `gloo` and
+// `nccl` implement it directly; `staged` wraps `local` or `gloo`.
 //
-// A group (group/group.h) calls a communicator like this:
-// * collectives one after the other, in the order in which they were started, never two at a time;
-// * sends to one member one after the other, and receives from one member likewise, but concurrently with
-//   collectives and with messages of other pairs and directions, each on its own thread;
-// * `begin` on the thread that starts the operation, when all earlier operations of the same queue are
-//   complete; then `execute` on that thread or another. `execute` may be called without `begin`;
-// * an engine that `begins_at_once` gets `begin` with every operation; after kHandedOver only the thread that
-//   waits calls `execute`, after kUnfinished that thread or the queue's own, in the order of the queue.
+// A group (group/group.h) calls a communicator as follows:
+// * Collectives run one after the other, in the order in which they were started.
+// * Sends to one member run one after the other, and so do receives from one member. Each such sequence has
+//   its own thread and runs concurrently with collectives and other sequences.
+// * `begin` is called on the thread that starts the operation, if all earlier operations of the same queue
+//   are complete; then `execute`, on this thread or another. `execute` may be called without `begin`.
+// * If the engine `begins_at_once`, `begin` is called for every operation. If `begin` returned kHandedOver,
+//   only the thread that waits calls `execute`. If it returned kUnfinished, this thread or the queue's own
+//   thread calls it, in the order of the queue.
+//
 // Memory in `operation` stays valid until `execute` has returned.
 #pragma once
 
@@ -16,11 +18,11 @@
 
 namespace mtl::comm {
 
-// How much `begin` has done.
+// How much of an operation `begin` has done.
 enum class Begun {
   kDone,        // everything is done: `execute` will not be called
-  kHandedOver,  // no other member waits for this one: `execute` can wait until the result is requested
-  kUnfinished,  // `execute` must be called soon, since other members wait
+  kHandedOver,  // no other member waits for this one, so `execute` may wait until the result is requested
+  kUnfinished,  // other members wait, so `execute` must be called soon
 };
 
 class Communicator {
@@ -30,38 +32,42 @@ class Communicator {
   // "local", "gloo" or "nccl", as in `ProcessGroup.engine` in TypeScript.
   virtual const char* engine() const = 0;
 
-  // Returns whether the engine supports tensors on that device. Every engine supports a barrier, which has no
+  // Returns whether the engine supports tensors on this device. Every engine supports a barrier, which has no
   // tensor.
   virtual bool moves(Memory memory) const { return memory == Memory::kHost; }
 
   // Returns whether operations are launched when the program starts them, in one order over all queues, even
-  // while earlier operations of the same queue are in progress. True for engines whose device keeps the
-  // order: an internal thread must not choose another one.
+  // while earlier operations of the same queue are in progress. True for engines whose device executes
+  // operations in launch order, which an internal thread must not change.
   virtual bool begins_at_once() const { return false; }
 
-  // Does everything that is possible without waiting for other members, and never blocks. Stores what is done
-  // in `operation->progress`. An engine that launches work on a device does so here and returns kHandedOver;
-  // its `execute` then makes the compute stream wait.
+  // Does everything that is possible without waiting for other members; never blocks. Stores in
+  // `operation->progress` how much is done. An engine that launches work on a device does so here and returns
+  // kHandedOver; its `execute` then makes the compute stream wait for the work.
   virtual Begun begin(Operation* operation, Call* call) {
     static_cast<void>(operation);
     static_cast<void>(call);
     return Begun::kUnfinished;
   }
 
-  // Executes the operation, or the rest that `begin` left, and returns when the result is in place. Compares
-  // descriptions before data is transferred (call->mismatch), polls call->check() at least every 50 ms during
-  // a wait, and gives up with call->timed_out() at call->deadline_ns(). Every failure is created through
-  // `call`, which adds its details and aborts the job. All members get the same bits, regardless of timing.
+  // Executes the operation, or the rest that `begin` left, and returns when the result is complete. The
+  // engine must:
+  // * compare descriptions before data is transferred (call->mismatch)
+  // * poll call->check() at least every 50 ms during a wait
+  // * give up with call->timed_out() at call->deadline_ns()
+  // * create every failure through `call`, which adds details and aborts the job
+  //
+  // All members get the same bits, whatever the timing.
   virtual Status execute(Operation* operation, Call* call) = 0;
 
-  // Returns whether `execute` of an operation that has begun would return without waiting.
+  // Returns whether `execute` would return without waiting, for an operation that has begun.
   virtual bool is_ready(const Operation& operation) {
     static_cast<void>(operation);
     return false;
   }
 
   // Tells the members that wait for this one that it will not start any more operations. Called once, before
-  // the destructor, possibly while a stopped `execute` is still returning.
+  // the destructor; an `execute` that has been told to stop may still be returning.
   virtual void leave() = 0;
 };
 

@@ -1,5 +1,5 @@
-// A process group as seen by one of its members: queues over a communicator, sequence numbers, counters, a
-// trace.
+// A process group from the view of one of its members: queues over a communicator, sequence numbers, counters
+// and a trace.
 #pragma once
 
 #include <array>
@@ -18,18 +18,18 @@ struct OperationCount {
   int64_t waited_ns = 0;
 };
 
-// A requested operation; memory must stay valid until `release` is called.
+// A request for an operation. The memory must stay valid until `release` is called.
 struct OperationRequest {
   OperationKind kind = OperationKind::kBarrier;
   DType dtype = DType::kFloat32;
   Reduction reduction = Reduction::kSum;
   Memory memory = Memory::kHost;
-  int peer = -1;  // position in the group: root of a broadcast, or peer of a message
+  int peer = -1;  // position in the group: the root of a broadcast, or the peer of a message
   void* input = nullptr;
   size_t input_bytes = 0;
   void* output = nullptr;
   size_t output_bytes = 0;
-  std::shared_ptr<const Parts> parts;  // the parts of an all-to-all; null: equal parts
+  std::shared_ptr<const Parts> parts;  // of an all-to-all; null: equal parts
   std::function<void()> release;
 };
 
@@ -49,18 +49,18 @@ class Group {
     bool is_counted_ = false;
   };
 
-  // `job` and `trace` outlive the group.
+  // `job` and `trace` must outlive the group.
   Group(int64_t handle, GroupIdentity identity, std::unique_ptr<Communicator> communicator, JobState* job, Trace* trace);
   // Leaves the group: incomplete operations fail with MTL_CLOSED, and members that wait for this one are
-  // told.
+  // notified.
   ~Group();
 
   const GroupIdentity& identity() const { return identity_; }
   const char* engine() const { return communicator_->engine(); }
   bool moves(Memory memory) const { return communicator_->moves(memory); }
 
-  // Starts an operation whose shapes and ranks have been checked. If the job has failed, `wait` returns the
-  // failure.
+  // Starts an operation whose shapes and ranks have been checked. If the job has failed, the `wait` of the
+  // result returns the failure.
   Work start(OperationRequest request);
   OperationCount count_of(OperationKind kind) const;
 
@@ -81,8 +81,8 @@ class Group {
   Trace* const trace_;
   std::atomic<bool> closing_{false};
   std::array<Counters, kNumOperationKinds> counters_;
-  // one lane for the collectives, one per member for sends, one per member for receives; used only by the
-  // program's thread
+  // one lane for collectives, one per member for sends, and one per member for receives; only the program's
+  // thread uses these fields
   std::unique_ptr<Lane> collectives_;
   std::map<int, std::unique_ptr<Lane>> sends_, receives_;
   uint64_t num_collectives_ = 0;

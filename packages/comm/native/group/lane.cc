@@ -10,7 +10,7 @@ Lane::~Lane() {
   }
   if (thread_.joinable()) thread_.join();
   std::unique_lock<std::mutex> lock(mutex_);
-  while (!tasks_.empty()) run_front(&lock, false);  // ends at once: the group is closing
+  while (!tasks_.empty()) run_front(&lock, false);  // returns at once, because the group is closing
 }
 
 void Lane::post(const std::shared_ptr<Task>& task) {
@@ -18,8 +18,8 @@ void Lane::post(const std::shared_ptr<Task>& task) {
   Begun begun = Begun::kUnfinished;
   if (tasks_.empty() || communicator_->begins_at_once()) {
     task->call.started_ns = task->posted_ns;
-    // a member that has failed must not be counted among the members that arrive: the others would report the
-    // wrong one
+    // a member that has failed must not be counted among the members that arrive, because the others would
+    // then report the wrong rank
     Status failure = task->call.check();
     if (!failure.ok()) return finish(task, std::move(failure));
     task->has_begun = true;

@@ -1,5 +1,6 @@
-// A queue of operations that are executed in the order in which they were started: by the thread that waits
-// for them, or by the lane's own thread while no thread waits and other members may depend on them.
+// A queue of operations, which are executed in the order in which they were started. The thread that waits
+// for an operation executes it; if no thread waits and other members may depend on it, the lane's own thread
+// does.
 #pragma once
 
 #include <condition_variable>
@@ -13,13 +14,13 @@
 
 namespace mtl::comm {
 
-// One started operation. Shared by the lane and the program's `Work`.
+// One operation that has been started. The lane and the program's `Work` share it.
 struct Task {
   Operation operation;
   Call call;
-  std::function<void()> release;  // counts sent bytes and releases the memory; called once, when it is done
+  std::function<void()> release;  // counts sent bytes and releases the memory; called once, when the task is done
 
-  // guarded by the lane's mutex
+  // the lane's mutex guards these fields
   bool has_begun = false;
   bool is_running = false;
   bool is_done = false;
@@ -31,12 +32,12 @@ struct Task {
 class Lane {
  public:
   explicit Lane(Communicator* communicator) : communicator_(communicator) {}
-  // Fails tasks that have not been executed. The caller has already told running operations to stop
+  // Fails the tasks that have not been executed. The caller must already have told running operations to stop
   // (Call::closing).
   ~Lane();
 
   void post(const std::shared_ptr<Task>& task);
-  // Blocks until the task is done. Executes it and earlier ones on this thread unless another thread has
+  // Blocks until the task is done. This thread executes the task and earlier tasks, unless another thread has
   // started them.
   Status wait(const std::shared_ptr<Task>& task);
   // Returns whether `wait` would return at once.
@@ -49,7 +50,7 @@ class Lane {
 
   Communicator* const communicator_;
   std::mutex mutex_;
-  std::condition_variable changed_;  // a task is done, the thread has work, or it must end
+  std::condition_variable changed_;  // notified if a task is done, or if the lane's thread has work or must end
   std::deque<std::shared_ptr<Task>> tasks_;
   bool is_wanted_ = false;  // the thread has work
   bool is_ending_ = false;

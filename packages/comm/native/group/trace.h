@@ -1,4 +1,5 @@
-// When operations were posted, executed and waited for: evidence of overlap. A ring of the latest entries.
+// A record of when operations were posted, executed and waited for, to measure overlap. A ring of the latest
+// entries.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,9 @@ struct TraceEntry {
   int peer = -1;
   uint64_t sequence = 0;
   uint64_t bytes = 0;
-  // monotonic nanoseconds; 0 if it did not happen
+  // times in monotonic nanoseconds; 0 if the event did not happen
   int64_t posted_ns = 0;       // the operation was started by the program
-  int64_t started_ns = 0;      // its execution began (the first bytes, or the wait for others)
+  int64_t started_ns = 0;      // its execution began (the first transfer, or the wait for other members)
   int64_t done_ns = 0;         // the result was in place
   int64_t waited_from_ns = 0;  // the program requested the result
   int64_t wait_done_ns = 0;    // and received it
@@ -34,7 +35,8 @@ class Trace {
     entries_[added_++ % entries_.size()] = entry;
   }
 
-  // All entries, oldest first, and how many older ones were dropped; empties the ring.
+  // Returns all entries, oldest first, and the number of older entries that were dropped. The ring is then
+  // empty.
   std::vector<TraceEntry> take(uint64_t* num_dropped) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<TraceEntry> taken;

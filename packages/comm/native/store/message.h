@@ -2,10 +2,10 @@
 //
 //   length u32 | kind u8 | id u64 | number i64 | key length u32 | key | value length u32 | value | tag  (little-endian)
 //
-// `length` counts the bytes after it. The tag (seal.h) is on every message after a client's proof; the hello,
-// the join, and the rejection of a proof have none. A reader trusts nothing: every length is checked against
-// its limit before a byte is stored, the tag before any other field, and a frame with extra bytes is
-// malformed.
+// `length` counts the bytes that follow it. Every message after the client's proof ends with a tag (seal.h);
+// the hello, the join, and the rejection of a proof have none. A reader trusts no peer: every length is
+// compared with its limit before bytes are stored, the tag is checked before any other field, and a frame
+// with extra bytes is malformed.
 #pragma once
 
 #include <cstddef>
@@ -36,9 +36,9 @@ constexpr int kNumMessageKinds = 14;
 
 enum class Refusal : int64_t {
   kSecret = 1,   // the proof was made with another secret
-  kAttempt = 2,  // the store serves another attempt of the job: try again
-  kMember = 3,   // the rank has already joined, or does not exist
-  kLimit = 4,    // a limit has been reached, or the key has already been set
+  kAttempt = 2,  // the store belongs to another attempt of the job: the client should try again
+  kMember = 3,   // the rank has already joined or does not exist
+  kLimit = 4,    // a limit was reached, or the key had already been set
 };
 
 struct Message {
@@ -55,7 +55,7 @@ constexpr size_t kMaxKeyBytes = 512;
 constexpr size_t kMaxValueBytes = size_t{1} << 20;
 constexpr size_t kFrameHeaderBytes = 1 + 8 + 8 + 4 + 4;  // excluding the length field
 constexpr size_t kMaxFrameBytes = kFrameHeaderBytes + kMaxKeyBytes + kMaxValueBytes;
-constexpr size_t kMaxStrangerFrameBytes = 256;  // before a connection has proved that it knows the secret
+constexpr size_t kMaxStrangerFrameBytes = 256;  // limit before the connection has proved that it knows the secret
 
 // Encodes the message as a frame, with the tag of `seal` if given. Key and value must be within their limits.
 std::string encode(const Message& message, Seal* seal = nullptr);
@@ -65,10 +65,10 @@ class MessageReader {
  public:
   explicit MessageReader(size_t max_frame_bytes) : max_frame_bytes_(max_frame_bytes) {}
   void set_max_frame_bytes(size_t bytes) { max_frame_bytes_ = bytes; }
-  // Messages from now on must have the tags of this seal.
+  // Requires the tags of this seal on all messages from now on.
   void set_seal(const Seal& seal) { seal_ = seal; }
 
-  enum class Result { kMessage, kNeedsMore, kMalformed, kForged };  // forged: by a peer without the key
+  enum class Result { kMessage, kNeedsMore, kMalformed, kForged };  // kForged: sent by a peer without the key
   void append(const char* bytes, size_t count) { buffer_.append(bytes, count); }
   // Reads the next message. After kMalformed and kForged nothing more can be read; `problem()` returns the
   // reason.

@@ -1,13 +1,13 @@
-// Authentication of one direction of a connection: every frame has the HMAC-SHA256 of its number and its
-// bytes under a key of that direction. A frame that was changed, repeated, dropped or inserted therefore has
-// a wrong tag, as has a frame of the other direction or of another connection.
+// Authentication of one direction of a connection. Every frame has the HMAC-SHA256 of its number and its
+// bytes, under a key of this direction. A frame that was changed, repeated, dropped or inserted therefore has
+// a wrong tag. The same is true for a frame from the other direction or from another connection.
 #pragma once
 
 #include "store/sha256.h"
 
 namespace mtl::comm::store {
 
-// The remedy in the error for a frame with a wrong tag.
+// The remedy in the error about a frame with a wrong tag.
 constexpr char kTamperingRemedy[] =
     "on the way between them, messages are changed, repeated, left out or inserted; use a network that only the "
     "job's users reach";

@@ -6,7 +6,7 @@
 namespace mtl::comm::store {
 namespace {
 
-// FIPS 180-4, 4.2.2: fractional parts of the cube roots of the first 64 primes.
+// FIPS 180-4, 4.2.2: the fractional parts of the cube roots of the first 64 primes.
 constexpr uint32_t kRoundConstants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -57,7 +57,7 @@ std::string text_of(const Digest& digest) { return std::string(digest.begin(), d
 bool is_same(const void* left, const void* right, size_t count) {
   const auto* const first = static_cast<const uint8_t*>(left);
   const auto* const second = static_cast<const uint8_t*>(right);
-  volatile uint8_t difference = 0;  // volatile: prevents an early exit by optimisation
+  volatile uint8_t difference = 0;  // volatile prevents the compiler from adding an early exit
   for (size_t index = 0; index < count; ++index) {
     difference = static_cast<uint8_t>(difference | (first[index] ^ second[index]));
   }
@@ -84,7 +84,7 @@ void Sha256::add(const void* bytes, size_t count) {
 
 Digest Sha256::finish() {
   const uint64_t num_bits = num_bytes_ * 8;
-  // a one bit, zeros up to the last 8 bytes of a block, and the number of bits
+  // the padding: a one bit, zeros up to the last 8 bytes of a block, and the number of bits
   std::array<uint8_t, kBlockBytes + 8> padding{0x80};
   const size_t num_kept = num_bytes_ % kBlockBytes;
   const size_t num_zeros = (num_kept < kBlockBytes - 8 ? kBlockBytes : 2 * kBlockBytes) - 8 - num_kept;

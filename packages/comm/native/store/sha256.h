@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104): for the proof that a connection knows its job's secret,
-// and for the authentication of its messages.
+// SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104). They are used for the proof that a peer knows the job's
+// secret, and to authenticate messages.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace mtl::comm::store {
 constexpr size_t kDigestBytes = 32;
 using Digest = std::array<uint8_t, kDigestBytes>;
 
-// A SHA-256 digest of bytes that are added in any number of parts.
+// Computes a SHA-256 digest of bytes that are added in any number of parts.
 class Sha256 {
  public:
   static constexpr size_t kBlockBytes = 64;
@@ -27,7 +27,7 @@ class Sha256 {
   uint64_t num_bytes_ = 0;
 };
 
-// HMAC of many messages with one key: the key's blocks are compressed only once.
+// Computes the HMAC of many messages with one key. The blocks of the key are compressed only once.
 class HmacKey {
  public:
   explicit HmacKey(const std::string& key);
@@ -43,7 +43,7 @@ class HmacKey {
 Digest sha256(const std::string& message);
 Digest hmac_sha256(const std::string& key, const std::string& message);
 
-// Compare secrets or digests, in constant time for all contents of the same length.
+// Compare secrets or digests. The time depends only on the length, not on the contents.
 bool is_same_secret(const std::string& left, const std::string& right);
 bool is_same_digest(const Digest& left, const char* right);  // kDigestBytes characters
 

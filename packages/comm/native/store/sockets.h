@@ -26,18 +26,18 @@ class Descriptor {
   int number_ = -1;
 };
 
-// Listens on the first free one of `ports` (0: any) of `address`. A numeric address means that interface; a
-// name means every interface of its family, because a host's own name often resolves to loopback.
+// Listens on the first free port in `ports` (0: any) at `address`. A numeric address means one interface. A
+// name means every interface of its address family, because a host's own name often resolves to loopback.
 // MTL_STORE_ADDRESS if no port is available.
 Status listen_on(const std::string& address, const std::vector<int>& ports, Descriptor* socket, int* port);
 // Opens a non-blocking connection, or returns the error.
 Status connect_to(const std::string& address, int port, int64_t timeout_ns, Descriptor* socket);
-// Accepts a connection: non-blocking, without delay for small messages.
+// Accepts a connection, which is then non-blocking and sends small messages without delay.
 Descriptor accept_from(int socket, std::string* peer);
 
 // Sends bytes. Returns the number of bytes sent, 0 if the call would block, -1 if the connection is lost.
 long send_some(int socket, const char* bytes, size_t count);
-// Receives bytes. Returns as `send_some`, and -1 also at the end of the stream.
+// Receives bytes. Returns the same values as `send_some`, and -1 also at the end of the stream.
 long receive_some(int socket, char* bytes, size_t count);
 
 }  // namespace mtl::comm::store

@@ -20,7 +20,7 @@ constexpr int64_t kSecond = 1000 * kMillisecond;
 constexpr int64_t kAnswerLimitNs = 60 * kSecond;  // the time limit for a request that the store answers immediately
 constexpr size_t kClientReadBytes = 65536;
 
-// Reads a complete message from a connection that has no thread yet.
+// Reads one complete message from a connection that has no thread yet.
 Status read_message(int socket, MessageReader* reader, int64_t deadline, Message* message) {
   for (;;) {
     const MessageReader::Result result = reader->next(message);
@@ -72,7 +72,8 @@ Status StoreClient::join(const ClientOptions& options, int rank, int64_t deadlin
     const Failure& failure = status.failure();
     return error_status("MTL_STORE_UNREACHABLE", "%s, port %d: %s", options.address.c_str(), port, failure.message.c_str());
   };
-  // if there are several ports, this one may belong to the store of another job, and ours may be at the next
+  // if there are several ports, this port may belong to another job's store, and this job's store may be at
+  // the next port
   const bool is_only_port = options.ports.size() == 1;
   *obstacle = Obstacle::kOther;
   MTL_RETURN_IF_ERROR(connect_to(options.address, port, std::max<int64_t>(deadline - now_ns(), 0), &joined->socket));
@@ -119,7 +120,7 @@ Status StoreClient::connect(JobState* job, const ClientOptions& options, std::sh
   const int64_t deadline = started + options.timeout_ns;
   int64_t pause_ns = 20 * kMillisecond;
   Status problem = error_status("MTL_STORE_UNREACHABLE", "no port to look at");
-  // a better error than "no listener at the later ports" or "no time left in the last round"
+  // kept, because it explains more than "no listener at the later ports" or "no time left in the last round"
   Status other_version;
   for (;;) {
     for (const int port : options.ports) {
@@ -162,7 +163,7 @@ StoreClient::~StoreClient() {
 
 void StoreClient::wake() {
   const uint64_t one = 1;
-  // the eventfd accepts eight bytes at once, or is already full: either way the thread wakes
+  // the write either succeeds or fails because the counter is full; the thread wakes up in both cases
   const ssize_t written = write(wake_.get(), &one, sizeof(one));
   static_cast<void>(written);
 }
@@ -203,7 +204,7 @@ void StoreClient::close() {
       Message goodbye;
       goodbye.kind = MessageKind::kGoodbye;
       post(goodbye);
-      // the store closes the connection after it has read the goodbye: ending earlier could discard that
+      // the store closes the connection after it has read the goodbye; closing it earlier could discard this
       // message
       changed_.wait_for(lock, std::chrono::seconds(5), [this] { return is_lost_; });
     }
@@ -286,7 +287,7 @@ Status StoreClient::add(const std::string& key, int64_t delta, int64_t* sum) {
 
 void StoreClient::run() {
   const int poll_ms = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(500, heartbeat_limit_ns_ / kMillisecond / 8)));
-  receive();  // data that arrived with the welcome
+  receive();  // reads data that arrived together with the welcome
   while (!is_stopping_.load()) {
     flush();
     short events = POLLIN;
@@ -300,7 +301,7 @@ void StoreClient::run() {
     if (descriptors[0].revents != 0) {
       uint64_t count;
       const ssize_t taken = read(wake_.get(), &count, sizeof(count));
-      static_cast<void>(taken);  // the eventfd was already empty, which is fine too
+      static_cast<void>(taken);  // the counter may already be 0, which is not an error
     }
     check_times();
     if ((descriptors[1].revents & ~POLLOUT) != 0) {
@@ -320,7 +321,7 @@ void StoreClient::receive() {
     if (result == MessageReader::Result::kNeedsMore) return;
     if (result == MessageReader::Result::kMalformed) return lose(std::string("the store sent ") + reader_.problem());
     if (result == MessageReader::Result::kForged) return distrust();
-    heard_ns_ = now_ns();  // only complete messages are a sign of life: any host on the path could add bytes
+    heard_ns_ = now_ns();  // only complete messages count as a sign of life, because any host on the path could send single bytes
     handle(message);
   }
 }
@@ -330,7 +331,7 @@ void StoreClient::handle(const Message& message) {
   if (message.kind == MessageKind::kAbort) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      is_receiving_abort_ = true;  // the abort came from the store and must not be reported back
+      is_receiving_abort_ = true;  // the abort came from the store, so it must not be sent back
     }
     Failure failure;
     failure.code = message.key;
@@ -351,7 +352,8 @@ void StoreClient::handle(const Message& message) {
 
 void StoreClient::check_times() {
   const int64_t now = now_ns();
-  // this process was suspended (SIGSTOP, or the machine was), so the store's messages have not been read yet
+  // this process was suspended (SIGSTOP, or the whole machine), so the store's messages have not been read
+  // yet
   if (now - last_check_ns_ > heartbeat_limit_ns_ / 2) heard_ns_ = now;
   last_check_ns_ = now;
   if (now - told_ns_ > heartbeat_limit_ns_ / 4) {
@@ -378,7 +380,7 @@ void StoreClient::flush() {
       is_broken = sent < 0;
     }
   }
-  // the store's last messages are more informative than the end of the connection: the next read returns both
+  // the store's last messages explain more than the end of the connection; the next read returns both
   if (is_broken) {
     const std::lock_guard<std::mutex> lock(mutex_);
     unsent_.clear();
@@ -390,7 +392,7 @@ void StoreClient::lose(const std::string& how) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_failure = !is_leaving_ && !is_lost_;
-    is_receiving_abort_ = true;  // the store cannot be told
+    is_receiving_abort_ = true;  // set because the store cannot be told any more
   }
   if (is_failure) {
     Failure failure;
@@ -403,8 +405,8 @@ void StoreClient::lose(const std::string& how) {
   end();
 }
 
-// Handles a message that the store did not send. The other direction may still be intact, so that the store
-// can be told.
+// Handles a message that the store did not send. The other direction may still be intact, so the store is
+// told.
 void StoreClient::distrust() {
   Failure failure;
   failure.code = "MTL_STORE_AUTHENTICATION";
@@ -413,11 +415,11 @@ void StoreClient::distrust() {
                                 reader_.problem(), place_.c_str(), kTamperingRemedy);
   job_->abort(std::move(failure));
   flush();
-  shutdown(socket_.get(), SHUT_WR);  // only this direction: after a full close, arriving data could discard the abort
+  shutdown(socket_.get(), SHUT_WR);  // closes only the sending direction: after a full close, arriving data could discard the abort
   end();
 }
 
-// Ends the connection, as the thread's last action: callers that wait for an answer fail with the job's
+// Ends the connection, as the thread's last action. Callers that wait for an answer fail with the job's
 // reason.
 void StoreClient::end() {
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -1,5 +1,6 @@
-// A rank's connection to the store of its job: access to keys, a heartbeat that its own thread sends whatever
-// the main thread does, and aborts in both directions between the store and this process's abort state.
+// A rank's connection to the store of its job. It gives access to keys, sends a heartbeat from its own thread
+// (even if the main thread is busy), and passes aborts in both directions between the store and this
+// process's abort state.
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,7 @@ namespace mtl::comm::store {
 
 struct ClientOptions {
   std::string address = "127.0.0.1";
-  std::vector<int> ports;  // one is the store's; others may belong to other programs
+  std::vector<int> ports;  // one of these ports is the store's; the others may belong to other programs
   std::string secret;
   int world_size = 1;
   int attempt = 0;
@@ -30,24 +31,25 @@ struct ClientOptions {
 
 class StoreClient : public std::enable_shared_from_this<StoreClient> {
  public:
-  // Connects to the store. `job` must outlive the client. MTL_STORE_UNREACHABLE with the last finding,
-  // MTL_STORE_REFUSED.
+  // Connects to the store. `job` must outlive the client. Errors: MTL_STORE_UNREACHABLE with the result of
+  // the last attempt, MTL_STORE_REFUSED.
   static Status connect(JobState* job, const ClientOptions& options, std::shared_ptr<StoreClient>* client);
   ~StoreClient();
 
-  // The following functions all fail with the job's reason once it is aborted.
+  // The following functions fail with the job's reason if the job has been aborted.
   Status set(const std::string& key, const std::string& value);
-  // Waits for the key and returns its value; MTL_TIMEOUT, naming the key, if no rank sets it. Callable from
-  // any thread.
+  // Waits for the key and returns its value. MTL_TIMEOUT, naming the key, if no rank sets it. May be called
+  // from any thread.
   Status get(const std::string& key, int64_t timeout_ns, std::string* value);
   Status find(const std::string& key, bool* is_there, std::string* value);
   Status add(const std::string& key, int64_t delta, int64_t* sum);
 
-  // Waits, after an abort of this process, until the store has informed the other ranks, so that this process
-  // may end.
+  // After an abort of this process, waits until the store has informed the other ranks; then this process may
+  // end.
   void wait_until_told(int64_t timeout_ns);
-  // Leaves the job in order, or only closes the connection if the job is aborted. Must be called before the
-  // last reference is released: the client's thread may briefly own a reference, and cannot wait for itself.
+  // Leaves the job in order; if the job is aborted, only closes the connection. Must be called before the
+  // last reference is released, because the client's thread may briefly own a reference and cannot wait for
+  // itself.
   void close();
 
  private:
@@ -63,7 +65,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
     Message welcome;
     int port = 0;
   };
-  // The reason why a port has no such connection.
+  // Why a port has no such connection.
   enum class Obstacle { kOther, kVersion, kFinal };
 
   StoreClient(JobState* job, const ClientOptions& options, Joined joined);
@@ -96,12 +98,12 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
   std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
   std::string unsent_;
-  Seal seal_;  // of sent messages, in the order of unsent_
+  Seal seal_;  // the seal of sent messages, in the order of unsent_
   std::unordered_map<uint64_t, Request> requests_;
   uint64_t next_id_ = 1;
   uint64_t abort_id_ = 0;  // the request id of this process's abort
   bool is_receiving_abort_ = false;
-  bool is_told_ = false;  // the store knows of the abort
+  bool is_told_ = false;  // true if the store knows of the abort
   bool is_leaving_ = false;
   bool is_lost_ = false;
   std::atomic<bool> is_stopping_{false};

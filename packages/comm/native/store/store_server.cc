@@ -15,8 +15,8 @@
 namespace mtl::comm::store {
 namespace {
 
-constexpr size_t kMaxUnsentBytes = size_t{64} << 20;  // limit for data that a member does not read
-constexpr size_t kMaxQuestions = 64;                  // limit of requests that one member waits for
+constexpr size_t kMaxUnsentBytes = size_t{64} << 20;  // the limit of data that a member has not read
+constexpr size_t kMaxQuestions = 64;                  // the limit of requests of one member that wait for a key
 constexpr size_t kServerReadBytes = 65536;
 
 Message answer_to(uint64_t id, std::string value = {}, int64_t number = 0) {
@@ -43,14 +43,14 @@ struct StoreServer::Connection {
   Descriptor socket;
   std::string peer;
   MessageReader reader{kMaxStrangerFrameBytes};
-  std::optional<Seal> seal;  // of sent messages, once the secret is proved
+  std::optional<Seal> seal;  // the seal of sent messages, after the peer has proved that it knows the secret
   std::string nonce;
   std::string unsent;
   int rank = -1;
-  bool is_member = false;  // has proved that it knows the secret
+  bool is_member = false;  // true after the peer has proved that it knows the secret
   bool has_left = false;
   bool is_distrusted = false;  // received data is discarded
-  bool is_closing = false;  // closes when all unsent data has been sent
+  bool is_closing = false;  // true if the connection is closed as soon as all unsent data has been sent
   int64_t opened_ns = 0;
   int64_t heard_ns = 0;
   int64_t told_ns = 0;  // when this server last sent data to the member
@@ -80,7 +80,7 @@ StoreServer::~StoreServer() {
 
 void StoreServer::wake() {
   const uint64_t one = 1;
-  // the eventfd accepts eight bytes at once, or is already full: either way the thread wakes
+  // the write either succeeds or fails because the counter is full; the thread wakes up in both cases
   const ssize_t written = write(wake_.get(), &one, sizeof(one));
   static_cast<void>(written);
 }
@@ -113,12 +113,12 @@ void StoreServer::set_member(int rank, Member state) {
 
 void StoreServer::serve() {
   last_check_ns_ = now_ns();
-  // polls often enough to notice the end of every time limit
+  // the interval is short enough to notice the end of every time limit
   const int64_t shortest_ns = std::min(options_.heartbeat_limit_ns, options_.join_limit_ns);
   const int poll_ms = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(500, shortest_ns / kMillisecond / 8)));
   while (!is_stopping_.load()) {
     std::vector<pollfd> descriptors{{wake_.get(), POLLIN, 0}};
-    // a listener that failed for lack of descriptors is polled again after a pause
+    // a listener that failed because no descriptors were left is polled again after a pause
     descriptors.push_back({has_listener_failed_ ? -1 : listener_.get(), POLLIN, 0});
     for (const auto& connection : connections_) {
       const short events = static_cast<short>(POLLIN | (connection->unsent.empty() ? 0 : POLLOUT));
@@ -133,8 +133,8 @@ void StoreServer::serve() {
       if (connection->socket.is_open() && (events & POLLOUT) != 0) flush(connection);
       if (connection->socket.is_open() && (events & ~POLLOUT) != 0) read_from(connection);
     }
-    // handles members' messages before requests: they are more informative than a report that a member has
-    // ended
+    // Members' messages are handled before the requests of other threads, because they explain more than a
+    // report that a member has ended.
     if (descriptors[0].revents != 0) obey();
     has_listener_failed_ = false;
     if (descriptors[1].revents != 0) accept_all();
@@ -142,11 +142,11 @@ void StoreServer::serve() {
   }
 }
 
-// Executes requests of other threads.
+// Executes the requests of other threads.
 void StoreServer::obey() {
   uint64_t count;
   const ssize_t taken = read(wake_.get(), &count, sizeof(count));
-  static_cast<void>(taken);  // the eventfd was already empty, which is fine too
+  static_cast<void>(taken);  // the counter may already be 0, which is not an error
   Status requested;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -156,7 +156,7 @@ void StoreServer::obey() {
 }
 
 void StoreServer::accept_all() {
-  for (int count = 0; count < 64; ++count) {  // at most 64 at a time, so that members are read in between
+  for (int count = 0; count < 64; ++count) {  // at most 64 at a time, so that members' messages are read in between
     std::string peer;
     errno = 0;
     Descriptor socket = accept_from(listener_.get(), &peer);
@@ -209,7 +209,7 @@ void StoreServer::read_from(Connection* connection) {
       return lose(connection, (std::string("sent the store ") + connection->reader.problem()).c_str());
     }
     if (result == MessageReader::Result::kForged) return distrust(connection);
-    // only complete messages are a sign of life of a member: any host on the path could add single bytes
+    // only complete messages count as a sign of life, because any host on the path could send single bytes
     connection->heard_ns = now_ns();
     handle(connection, message);
   }
@@ -232,7 +232,7 @@ void StoreServer::handle(Connection* connection, const Message& message) {
       failure.message = message.value;
       failure.rank = static_cast<int>(message.number);
       fail(std::move(failure), connection);
-      return send(connection, answer_to(message.id));  // after the others were told: the sender may end now
+      return send(connection, answer_to(message.id));  // sent after the others were told, because the sender may end when it receives the answer
     }
     case MessageKind::kGoodbye:
       connection->has_left = true;
@@ -371,8 +371,8 @@ void StoreServer::flush(Connection* connection) {
   while (connection->socket.is_open() && !connection->unsent.empty()) {
     const long sent = send_some(connection->socket.get(), connection->unsent.data(), connection->unsent.size());
     if (sent < 0) {
-      // a message that was sent before the connection closed, perhaps an abort, is more informative than the
-      // end of the connection: the reads return both
+      // a message that was sent before the connection closed, perhaps an abort, explains more than the end of
+      // the connection; the reads return both
       connection->unsent.clear();
       break;
     }
@@ -383,7 +383,7 @@ void StoreServer::flush(Connection* connection) {
   if (connection->unsent.empty() && connection->is_closing) end(connection);
 }
 
-// Answers with a rejection; closes a connection that is not a member yet.
+// Sends a rejection; closes the connection if it does not belong to a member.
 void StoreServer::refuse(Connection* connection, Refusal refusal, const std::string& why, uint64_t id) {
   Message message;
   message.kind = MessageKind::kRefusal;
@@ -401,7 +401,7 @@ void StoreServer::refuse_stranger(Connection* connection, const std::string& why
   end(connection);
 }
 
-// Makes the job fail. The first failure is kept and reported to all members except its sender.
+// Makes the job fail. The first failure is kept, and is reported to all members except its sender.
 void StoreServer::fail(Failure failure, const Connection* origin) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -416,7 +416,7 @@ void StoreServer::fail(Failure failure, const Connection* origin) {
   }
 }
 
-// Handles the end of a connection: if its member had not left, the job fails.
+// Handles the end of a connection: the job fails if the connection's member had not left.
 void StoreServer::lose(Connection* connection, const char* how) {
   const bool is_failure = connection->is_member && !connection->has_left;
   if (!connection->is_member && !connection->is_closing) {
@@ -432,9 +432,9 @@ void StoreServer::lose(Connection* connection, const char* how) {
   fail(std::move(failure), connection);
 }
 
-// Handles a message in a member's name that the member did not send: all members are told, including that
-// one. The member's socket stays open until it has closed its end or is silent for too long, since data that
-// arrives after a close could discard the abort in transit.
+// Handles a message in a member's name that the member did not send. All members are told, including this
+// one. The member's socket stays open until the member has closed its end or is silent for too long, since
+// data that arrives after a close could discard the abort in transit.
 void StoreServer::distrust(Connection* connection) {
   set_member(connection->rank, Member::kLost);
   connection->has_left = true;
@@ -447,7 +447,7 @@ void StoreServer::distrust(Connection* connection) {
   fail(std::move(failure), nullptr);
 }
 
-// Closes a connection; sweep() deletes the object later.
+// Closes a connection; sweep() deletes its object later.
 void StoreServer::end(Connection* connection) {
   if (connection->num_questions > 0) {
     for (auto entry = questions_.begin(); entry != questions_.end();) {
@@ -468,10 +468,12 @@ void StoreServer::sweep() {
                      connections_.end());
 }
 
-// Sends heartbeats and ends silent members and unauthenticated connections that are too slow.
+// Sends heartbeats; ends the connections of silent members, and of peers that take too long to prove that
+// they know the secret.
 void StoreServer::check_times() {
   const int64_t now = now_ns();
-  // this process was suspended (SIGSTOP, or the machine was), so the others' messages have not been read yet
+  // this process was suspended (SIGSTOP, or the whole machine), so the members' messages have not been read
+  // yet
   const bool has_slept = now - last_check_ns_ > options_.heartbeat_limit_ns / 2;
   last_check_ns_ = now;
   for (size_t index = 0; index < connections_.size(); ++index) {

@@ -1,6 +1,7 @@
-// The store of a job: keys that ranks set for each other, which ranks are alive, and why the job fails. One
-// thread, in the launcher of the first node or in rank 0; it never waits for JavaScript. A connection must
-// prove that it knows the job's secret before it costs more than its socket.
+// The server of a job's store: it keeps the keys that ranks set for each other, which ranks are alive, and
+// why the job fails. It has one thread, in the launcher of the first node or in rank 0, and never waits for
+// JavaScript. A peer must prove that it knows the job's secret; before, it can use no resources except its
+// socket.
 #pragma once
 
 #include <atomic>
@@ -25,14 +26,14 @@ struct ServerOptions {
   std::vector<int> ports{0};  // the server takes the first free port; 0: any port
   std::string secret;
   int world_size = 1;
-  int attempt = 0;     // how often the job was restarted: ranks of other attempts are rejected
+  int attempt = 0;     // the number of restarts of the job; ranks of other attempts are rejected
   int host_rank = -1;  // the rank that hosts the server; -1: a launcher
   std::string member = "rank";  // the word for a joining process in error messages
-  int64_t heartbeat_limit_ns = 15000000000;  // how long a rank may be silent
-  int64_t join_limit_ns = 5000000000;        // how long a connection may take to prove that it knows the secret
-  int max_strangers = 64;                    // connections without proof; a new one replaces the oldest
+  int64_t heartbeat_limit_ns = 15000000000;  // the maximum time for which a rank may be silent
+  int64_t join_limit_ns = 5000000000;        // the time limit to prove that the peer knows the secret
+  int max_strangers = 64;                    // the limit of connections without proof; a new one replaces the oldest
   size_t max_keys = 65536;
-  size_t max_bytes = size_t{256} << 20;  // of all keys and values
+  size_t max_bytes = size_t{256} << 20;  // the limit of all keys and values together
 };
 
 class StoreServer {
@@ -41,17 +42,17 @@ class StoreServer {
   ~StoreServer();
 
   int port() const { return port_; }
-  // Returns why the job fails; success if it does not.
+  // Returns the reason why the job has failed; success if it has not failed.
   Status failure() const;
   // Makes the job fail for a reason that only this process knows. The first reason is kept.
   void abort(Failure failure);
   uint64_t num_refused() const { return num_refused_.load(); }
-  // Waits until every rank that joined has left or is lost. Returns false on timeout.
+  // Waits until every rank that joined has left or is lost. Returns false at the timeout.
   bool wait_until_left(int64_t timeout_ns);
 
  private:
   struct Connection;
-  struct Question {  // of one that waits for a key
+  struct Question {  // a request that waits for a key
     Connection* from;
     uint64_t id;
   };
@@ -95,7 +96,7 @@ class StoreServer {
   int64_t last_check_ns_ = 0;
   std::atomic<uint64_t> num_refused_{0};
   std::atomic<bool> is_stopping_{false};
-  mutable std::mutex mutex_;  // guards the next four, which other threads use
+  mutable std::mutex mutex_;  // guards the next four fields, which other threads use
   std::condition_variable changed_;
   Status failure_;
   Status requested_;  // the reason given to abort(), for the server's thread

@@ -9,7 +9,7 @@ import { ncclEngine, ncclInformation } from './nccl-engine.js';
 
 interface GpuEngineOptions {
   readonly asked: JobEngineName | undefined;
-  /** The time to wait for descriptions of the other ranks' GPUs, in milliseconds. */
+  /** How long to wait for the other ranks' descriptions of their GPUs, in milliseconds. */
   readonly joinTimeoutMs: number;
   /** Receives a message: the chosen engine and the reason. */
   readonly onMessage: (text: string) => void;
@@ -22,9 +22,9 @@ interface ChooseEngineOptions extends GpuEngineOptions {
 }
 
 /**
- * Returns the engine to use. An engine that the caller names is used as it is. Otherwise, tensors of the host
- * use shared memory on one host and Gloo between hosts; for tensors of GPUs, `chooseGpuEngine` chooses once
- * all ranks have joined.
+ * Returns the engine to use. If the caller names an engine, it is this engine. Otherwise, tensors in host
+ * memory use shared memory on a single host and Gloo across hosts. For tensors on GPUs, `chooseGpuEngine`
+ * chooses after all ranks have joined.
  *
  * @throws ConfigurationError MTL_ENGINE for NCCL without GPUs; also the errors of `checkGloo`
  */
@@ -42,7 +42,7 @@ export function chooseEngine(options: ChooseEngineOptions): EngineFactory {
 }
 
 /**
- * Chooses between NCCL and an engine of the host, once all ranks have described their GPUs, and starts it.
+ * Returns a factory that chooses between NCCL and a host engine after all ranks have described their GPUs.
  */
 function gpuEngine(options: GpuEngineOptions): EngineFactory {
   return (context: EngineContext): Engine | Promise<Engine> => {
@@ -58,7 +58,7 @@ function gpuEngine(options: GpuEngineOptions): EngineFactory {
   };
 }
 
-/** Describes the GPU of this rank. Looks for NCCL only if it may be used. */
+/** Returns the description of this rank's GPU. NCCL is searched only if it may be used. */
 function describeOwn(asked: JobEngineName | undefined): RankOnGpu {
   const { uuid } = callNative(() => addon().gpuOfProcess());
   const { MTL_NCCL_SHARE_GPU, NCCL_HOSTID, NCCL_MULTI_RANK_GPU_ENABLE } = process.env;
@@ -74,7 +74,7 @@ function describeOwn(asked: JobEngineName | undefined): RankOnGpu {
   }
 }
 
-/** Publishes this rank's description of its GPU, and returns the descriptions of all ranks, by rank. */
+/** Publishes this rank's description of its GPU, and returns the descriptions of all ranks in rank order. */
 function gatherDescriptions(
   own: RankOnGpu,
   { store, environment, timeoutMs }: EngineContext,
@@ -94,7 +94,7 @@ export interface RankOnGpu {
   readonly ncclVersion?: string;
   /** The reason why NCCL cannot be used. */
   readonly ncclProblem?: string;
-  /** True if this rank's environment allows NCCL to share its GPU with another rank. */
+  /** True if this rank's environment variables allow NCCL to share its GPU with another rank. */
   readonly mayShareGpu: boolean;
 }
 
@@ -111,9 +111,9 @@ const sharingRemedy =
   'through sockets, which NVIDIA does not support); or leave out --distributed-backend nccl';
 
 /**
- * Returns the engine for tensors of GPUs: the one that the caller names, else NCCL if every rank can use it,
- * else the engine of the host, with copies of the tensors through host memory. All ranks make the same
- * choice, since they have the same descriptions.
+ * Returns the engine for tensors on GPUs: the engine that the caller names; else NCCL if every rank can use
+ * it; else the host engine, with copies of the tensors through host memory. All ranks make the same choice,
+ * since they have the same descriptions.
  *
  * @throws ConfigurationError MTL_NCCL if NCCL is named and a rank cannot use it, with the rank and the reason
  */

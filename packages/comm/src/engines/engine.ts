@@ -6,29 +6,31 @@ import type { NativeStore } from '../store/store.js';
 import type { GroupOptions } from '../world.js';
 
 /**
- * The state in which an engine starts: all ranks have joined, and the ranks of a host share a board and watch
- * each other.
+ * The state of a job when its engine starts: all ranks have joined, and the ranks of a host share a board and
+ * watch each other.
  */
 export interface EngineContext {
   readonly job: NativeJob;
   readonly store: NativeStore;
   readonly environment: ProcessEnvironment;
-  /** The global ranks of each host, in the order of node ranks; ascending on each host. */
+  /** The global ranks of each host, ascending. Hosts are in the order of node ranks. */
   readonly hosts: readonly (readonly number[])[];
-  /** The time that an operation waits for the other ranks, in milliseconds. */
+  /** How long an operation waits for the other ranks, in milliseconds. */
   readonly timeoutMs: number;
-  /** True if groups also accept tensors on device cuda, which are copied through host memory. */
+  /** True if groups also accept tensors on device cuda, by copying them through host memory. */
   readonly isStaged: boolean;
 }
 
 /** A factory of the groups of a world. */
 export interface Engine {
   readonly name: EngineName;
-  /** Measures waits of the device. Set by engines whose operations block the device and not the host. */
+  /**
+   * Measures how long the device waits. Only for engines whose operations block the device and not the host.
+   */
   readonly deviceWaits?: DeviceWaits;
-  /** Creates a group of two or more ranks, this one among them. All members call it. */
+  /** Creates a group of two or more ranks, including this one. All its members must call it. */
   createGroup(options: GroupOptions): ProcessGroup;
-  /** Closes the engine. Its groups are closed by the job. */
+  /** Closes the engine, but not its groups, which the job closes. */
   close(): void;
 }
 

@@ -23,8 +23,8 @@ export function checkGloo({ numNodes }: Pick<ProcessEnvironment, 'numNodes'>): v
 }
 
 /**
- * Returns the engine `gloo`: TCP between hosts, with shared memory within each host. Groups whose ranks are
- * all on one host use shared memory alone.
+ * Returns the engine `gloo`: TCP across hosts, and shared memory within each host. A group whose ranks are
+ * all on one host uses only shared memory.
  */
 export function glooEngine({ job, store, hosts, timeoutMs, isStaged }: EngineContext): Engine {
   const hostByRank = new Map(hosts.flatMap((ranks, host) => ranks.map((rank) => [rank, host] as const)));
@@ -44,20 +44,21 @@ export function glooEngine({ job, store, hosts, timeoutMs, isStaged }: EngineCon
 
 interface GlooGroupOptions extends GroupOptions {
   readonly job: NativeJob;
-  /** A number for the host of each rank, in the order of `ranks`: equal numbers for ranks of one host. */
+  /** The host of each rank, in the order of `ranks`: equal numbers mean the same host. */
   readonly hosts: readonly number[];
-  /** The store in which members leave their addresses for each other. */
+  /** The store in which members publish their addresses. */
   readonly store: Store;
   /** A prefix of the store's keys, different for every attempt of a restarted job. */
   readonly keyPrefix: string;
   /**
-   * Milliseconds that an operation waits for the others, and that creating the group waits for the members.
+   * How long an operation waits for the other members, and creating the group for all members, in
+   * milliseconds.
    */
   readonly timeoutMs: number;
-  /** Name or IP address of a network interface. Default: see `resolveSocketAddress`. */
+  /** The name or IP address of a network interface. Default: see `resolveSocketAddress`. */
   readonly socketInterface?: string | undefined;
   /**
-   * True for a group that also accepts tensors on device cuda, which are copied through host memory. Default
+   * True for a group that also accepts tensors on device cuda, by copying them through host memory. Default
    * false.
    */
   readonly isStaged?: boolean;
@@ -67,18 +68,18 @@ interface GlooGroupOptions extends GroupOptions {
 const glooRemedy =
   'sudo apt-get install libgloo-dev, then npx mtl-comm-build (in a checkout npm run build:native)';
 
-/** How often a job has created a group of the same name and ranks. All members count the same number. */
+/** How often a job has created a group with the same name and ranks. All members have the same count. */
 const numCreated = new WeakMap<NativeJob, Map<string, number>>();
 /**
- * The longest time until this rank notices the failure of the job during its wait for the group's other
- * ranks, in milliseconds.
+ * While this rank waits for other ranks of a new group, the maximum delay until it notices that the job has
+ * failed, in milliseconds.
  */
 const pollMs = 250;
 
 /**
- * Creates a group over Gloo. All members call it. Ranks of the group that are on one host combine their
- * tensors in shared memory first; for that, the ranks of each host must have joined (`joinHost`). The group's
- * `engine` is then `gloo+local`, else `gloo`.
+ * Creates a group over Gloo. All members must call it. The ranks on one host first combine their tensors in
+ * shared memory; for this, the ranks of each host must have joined (`joinHost`). The group's `engine` is then
+ * `gloo+local`, otherwise `gloo`.
  * @throws CommunicationError MTL_GLOO_LIBRARY if Gloo is missing, MTL_GLOO naming a rank with an incompatible
  *   version of Gloo, MTL_TIMEOUT naming a rank that does not arrive.
  */
@@ -96,7 +97,7 @@ export function createGlooGroup(options: GlooGroupOptions): NativeGroup {
     );
     return new NativeGroup({ name, ranks, engine, worldRank: job.rank, handle: group });
   } finally {
-    // does nothing if the group already owns the mesh
+    // has no effect if the group already owns the mesh
     addon().closeGlooMesh(opened.mesh);
   }
 }
@@ -126,7 +127,7 @@ function exchangeAddresses(options: GlooGroupOptions, own: Uint8Array): Uint8Arr
 }
 
 /**
- * Waits for the value of a key and returns it; undefined after the deadline.
+ * Waits for the value of a key and returns it; returns undefined at the deadline.
  * @throws the failure of the job.
  */
 function getUntil(
@@ -173,23 +174,23 @@ export function glooProblem(): string | undefined {
 
 interface SocketAddressOptions {
   /**
-   * Name of a network interface, or one of its IP addresses. Default: the environment variable
-   * MTL_SOCKET_INTERFACE, else GLOO_SOCKET_IFNAME, else the loopback if all ranks are on this host.
+   * The name of a network interface, or an IP address of it. Default: the environment variable
+   * MTL_SOCKET_INTERFACE, else GLOO_SOCKET_IFNAME, else the loopback interface if all ranks are on this host.
    */
   readonly socketInterface?: string | undefined;
   readonly isOneHost: boolean;
-  /** The environment variables. Default: this process's. */
+  /** The environment variables. Default: process.env. */
   readonly environment?: Readonly<Record<string, string | undefined>>;
   /** The network interfaces. Default: this machine's. */
   readonly interfaces?: ReturnType<typeof networkInterfaces>;
 }
 
 /**
- * Returns the IP address that this process uses for its connections, in both directions. The user chooses it;
- * it is never derived from the host's name, which often resolves to the loopback, where no other host can
+ * Returns the IP address that this process uses for its incoming and outgoing connections. The user chooses
+ * it. It is never derived from the host's name, which often resolves to loopback, where no other host can
  * connect.
- * @throws ConfigurationError MTL_SOCKET_INTERFACE if there is no choice or the chosen interface does not
- *   exist, with the interfaces that exist.
+ * @throws ConfigurationError MTL_SOCKET_INTERFACE if the user has not chosen, or the chosen interface does
+ *   not exist, with the interfaces that exist.
  */
 export function resolveSocketAddress(options: SocketAddressOptions): string {
   const { isOneHost, environment = process.env, interfaces = networkInterfaces() } = options;
@@ -229,7 +230,7 @@ function findChoice(
   return ['', undefined];
 }
 
-// an address that needs a scope to be connected to
+// tells whether connecting to an address requires a scope (zone)
 function isLinkLocal(address: string): boolean {
   return address.toLowerCase().startsWith('fe80:');
 }

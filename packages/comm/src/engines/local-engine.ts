@@ -24,12 +24,14 @@ interface JoinHostOptions {
   readonly job: NativeJob;
   /** Global ranks of the processes on this host, ascending. */
   readonly ranks: readonly number[];
-  /** The store in which the host's first rank leaves the address of the shared board. */
+  /** The store in which the host's first rank publishes the address of the shared board. */
   readonly store: Store;
-  /** The store's key for that address; different for every host and every attempt of a restarted job. */
+  /**
+   * The store's key for the board's address; different for every host and every attempt of a restarted job.
+   */
   readonly key: string;
   readonly timeoutMs: number;
-  /** Milliseconds that this process may continue after the job has failed; then it is ended. */
+  /** How long this process may continue after the job has failed, in milliseconds; then it is ended. */
   readonly graceMs: number;
 }
 

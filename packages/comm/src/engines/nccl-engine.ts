@@ -17,11 +17,11 @@ import type { Engine, EngineContext } from './engine.js';
 interface NcclEngineContext extends EngineContext {
   /** The engine for tensors in host memory. */
   readonly host: Engine;
-  /** True if ranks share a GPU, so that each rank must pretend to NCCL to be on its own host. */
+  /** True if several ranks share a GPU; each rank must then pretend to NCCL to be on its own host. */
   readonly sharesGpu: boolean;
 }
 
-/** Returns the engine `nccl`: NCCL for tensors on device cuda, and an engine of the host for the others. */
+/** Returns the engine `nccl`: NCCL for tensors on device cuda, and a host engine for all other tensors. */
 export function ncclEngine(context: NcclEngineContext): Engine {
   const { job, store, timeoutMs, host, sharesGpu } = context;
   const numCreated = new Map<string, number>();
@@ -31,7 +31,7 @@ export function ncclEngine(context: NcclEngineContext): Engine {
     name: 'nccl',
     deviceWaits,
     createGroup: ({ name, ranks }) => {
-      // all members count the same number, since they create their shared groups in the same order
+      // the count is equal on all members, since they create their common groups in the same order
       const label = `nccl/${name} ${ranks.join(' ')}`;
       const number = numCreated.get(label) ?? 0;
       numCreated.set(label, number + 1);
@@ -57,7 +57,7 @@ export function ncclEngine(context: NcclEngineContext): Engine {
       groups.push(both);
       return both;
     },
-    // closed while the store can still be told that this rank leaves in order
+    // groups are closed here, while the store can still be told that this rank leaves in order
     close: () => {
       for (const group of groups) group.close();
       host.close();
@@ -65,7 +65,7 @@ export function ncclEngine(context: NcclEngineContext): Engine {
   };
 }
 
-/** A group with two engines: one for tensors on device cuda, and one of the host for all other tensors. */
+/** A group with two engines: one for tensors on device cuda, and a host engine for all other tensors. */
 export class DeviceAndHostGroup implements ProcessGroup {
   readonly #device: ProcessGroup;
   readonly #host: ProcessGroup;
@@ -168,7 +168,7 @@ function addCounts(one: OperationCount, other: OperationCount): OperationCount {
   };
 }
 
-/** NVIDIA's library of collectives as found on this machine. */
+/** The installed version of NCCL, NVIDIA's library for collectives. */
 export interface NcclInformation {
   /** The version of the library, for example `2.30.7`. */
   readonly version: string;
@@ -180,7 +180,7 @@ export interface NcclInformation {
 }
 
 /**
- * Finds and opens NCCL and the driver's library; they stay open until the process ends.
+ * Finds and opens NCCL and the driver's library, which stay open until the process ends.
  *
  * @throws CommunicationError MTL_NCCL_NOT_BUILT if the build lacks the engine, MTL_NCCL_NOT_FOUND with every
  *   path that was tried, MTL_NCCL_VERSION for a version that is too old, MTL_CUDA if the driver returns an
@@ -190,7 +190,7 @@ export function ncclInformation(): NcclInformation {
   return callNative(() => addon().ncclInformation());
 }
 
-/** Returns the reason why NCCL cannot be used here, as one text; undefined if it can. */
+/** Returns the reason why NCCL cannot be used here; undefined if it can. */
 export function ncclProblem(): string | undefined {
   try {
     ncclInformation();
@@ -202,7 +202,7 @@ export function ncclProblem(): string | undefined {
 }
 
 /**
- * Channels of an NCCL communicator for messages from one rank to another; equal to `kMessageBlocks` in
- * service.cc.
+ * The number of channels that an NCCL communicator uses for messages between two ranks; equal to
+ * `kMessageBlocks` in service.cc.
  */
 export const ncclMessageChannels = 8;

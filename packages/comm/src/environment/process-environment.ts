@@ -9,24 +9,24 @@ export interface ProcessEnvironment {
   readonly launcher: Launcher;
   readonly rank: number;
   readonly worldSize: number;
-  /** The rank among the processes on its host. */
+  /** The rank among the processes of its host. */
   readonly localRank: number;
   readonly localWorldSize: number;
-  /** The number of this process's host. Hosts are identified by this number, never by their names. */
+  /** The number of this process's host. Hosts are identified by their numbers, never by their names. */
   readonly nodeRank: number;
   readonly numNodes: number;
   /**
-   * The address of rank 0 or of the launcher of the first host. Loopback when all processes are on one host.
+   * The address of rank 0, or of the launcher on the first host; loopback if all processes are on one host.
    */
   readonly masterAddress: string;
-  /** The port that the launcher set; under torchrun its agent listens on this port. */
+  /** The port that the launcher has set; torchrun's agent itself listens on this port. */
   readonly masterPort: number;
   /**
-   * The ports at which the store of the job may be, in the order in which they are tried. Other programs may
-   * use some of these ports.
+   * The possible ports of the job's store, in the order in which they are tried. Other programs may use some
+   * of these ports.
    */
   readonly storePorts: readonly number[];
-  /** The process that runs the server of the store. */
+  /** Which process runs the server of the store. */
   readonly storeHost: 'launcher' | 'rank 0';
   /** How often the launcher has restarted the job after a failure. */
   readonly restartCount: number;
@@ -35,13 +35,13 @@ export interface ProcessEnvironment {
 const loopback = '127.0.0.1';
 const defaultMasterPort = 29_500; // torchrun's
 
-/** A launcher's description of a process, without the address and the ports of the store. */
+/** A launcher's description of a process, without the address and ports of the store. */
 interface Placement
   extends Omit<
     ProcessEnvironment,
     'masterAddress' | 'masterPort' | 'storePorts' | 'storeHost' | 'restartCount'
   > {
-  /** The address of the first host, if the launcher provides it. */
+  /** The address of the first host, if the launcher states it. */
   readonly firstHost?: string;
   /** A name that distinguishes the job from other jobs on the host; used if no variable sets a port. */
   readonly job?: string;
@@ -49,9 +49,11 @@ interface Placement
 
 /**
  * Reads the position of this process in its job from RANK and WORLD_SIZE (mtl run, torchrun), else from the
- * variables of Open MPI, Slurm or PMI (MPICH, Intel MPI). Without any of these the process is alone. Open MPI
- * comes before Slurm because mpirun starts its daemons with srun: its processes then have the variables of
- * both, and only Open MPI's variables count processes.
+ * variables of Open MPI, Slurm or PMI (MPICH, Intel MPI). Without any of these variables, the process is
+ * alone.
+ *
+ * Open MPI is tried before Slurm because mpirun starts its daemons with srun. Its processes then have the
+ * variables of both, but only Open MPI's variables count processes.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for variables that are incomplete or contradict each
  *   other
@@ -84,7 +86,7 @@ const alone: Placement = {
   numNodes: 1,
 };
 
-/** Reads RANK and WORLD_SIZE, and torchrun's other variables. */
+/** Reads RANK and WORLD_SIZE, and torchrun's further variables. */
 function fromRank(reader: VariableReader): Placement | undefined {
   const [rank, worldSize] = both(reader, 'RANK', 'WORLD_SIZE', 'start with mtl run or torchrun, or set both');
   if (rank === undefined || worldSize === undefined) return undefined;
@@ -101,7 +103,7 @@ function fromRank(reader: VariableReader): Placement | undefined {
       ...blocks({ ...place, localRank, localWorldSize, nodeRank: reader.count('GROUP_RANK') }),
     };
   }
-  // no variable describes hosts: processes with a loopback address are assumed to be on one host
+  // no variable describes hosts, so processes with a loopback address are assumed to be on one host
   const address = reader.text('MASTER_ADDR');
   if (address !== undefined && !isLoopback(address)) {
     throw launchError(
@@ -116,8 +118,8 @@ function fromRank(reader: VariableReader): Placement | undefined {
 }
 
 /**
- * Reads the variables of Open MPI's mpirun. OMPI_COMM_WORLD_NODE_RANK is the rank on the node, not the number
- * of the node.
+ * Reads the variables of Open MPI's mpirun. OMPI_COMM_WORLD_NODE_RANK is the process's rank on its node, not
+ * the number of the node.
  */
 function fromOpenMpi(reader: VariableReader): Placement | undefined {
   const remedy = 'start with mpirun, which sets both';
@@ -136,8 +138,8 @@ function fromOpenMpi(reader: VariableReader): Placement | undefined {
 }
 
 /**
- * Reads the variables of srun. SLURM_STEP_NUM_TASKS identifies a task of srun: the script of a batch job also
- * has SLURM_PROCID and SLURM_NTASKS, but is one process.
+ * Reads the variables of srun. SLURM_STEP_NUM_TASKS identifies a task of srun. The script of a batch job also
+ * has SLURM_PROCID and SLURM_NTASKS, but it is a single process.
  */
 function fromSlurm(reader: VariableReader): Placement | undefined {
   const worldSize = reader.count('SLURM_STEP_NUM_TASKS', 1);
@@ -211,8 +213,8 @@ function both(
 }
 
 /**
- * Computes the host of each process if processes are numbered host by host, with the same number of processes
- * on each host unless `nodeRank` is given.
+ * Computes the host of each process, for processes that are numbered host by host. Each host has the same
+ * number of processes, unless `nodeRank` is given.
  */
 function blocks(place: {
   readonly rank: number;
@@ -245,7 +247,7 @@ function blocks(place: {
   return { localRank, localWorldSize, nodeRank, numNodes: worldSize / localWorldSize };
 }
 
-/** Expands Slurm's tasks per node: `2(x3),1` is 2, 2, 2, 1. */
+/** Expands Slurm's list of tasks per node: `2(x3),1` becomes 2, 2, 2, 1. */
 function expandTasksPerNode(list: string): number[] {
   return list.split(',').flatMap((part) => {
     const [, count, times = '1'] = /^\s*(\d+)(?:\(x(\d+)\))?\s*$/.exec(part) ?? [];
@@ -313,19 +315,19 @@ function chooseStorePorts(
 const numCandidates = 8;
 /**
  * The range of the store's ports. It is below the ports that Linux assigns to outgoing connections (32768 and
- * up), so that no connection takes one by chance.
+ * up), so that no connection uses one of these ports by chance.
  */
 const [lowest, highest] = [12_000, 32_000];
 
-/** Returns the ports after `masterPort`, since under torchrun its agent listens on `masterPort` itself. */
+/** Returns the ports after `masterPort`, because torchrun's agent listens on `masterPort` itself. */
 function portsAfter(masterPort: number): number[] {
   const ports = Array.from({ length: numCandidates }, (_, index) => masterPort + 1 + index);
   return ports.filter((port) => port <= 65_535);
 }
 
 /**
- * Returns ports derived from the job's name: the same ports in all processes of a job, and usually others for
- * other jobs.
+ * Returns ports that are derived from the job's name: the same in all processes of a job, and usually
+ * different for other jobs.
  */
 function portsOfJob(job: string): number[] {
   // FNV-1a

@@ -4,8 +4,9 @@ const remedy = 'set MASTER_ADDR to the address of the first host';
 const maximumHosts = 65_536;
 
 /**
- * Expands a Slurm node list: `gpu[01-03,7],login` is gpu01, gpu02, gpu03, gpu7, login. Numbers keep their
- * leading zeros. A name may have several brackets (`rack[1-2]node[1-4]`); the last bracket varies fastest.
+ * Expands a Slurm node list: `gpu[01-03,7],login` becomes gpu01, gpu02, gpu03, gpu7, login. Numbers keep
+ * their leading zeros. A name may have several brackets (`rack[1-2]node[1-4]`); the last bracket varies
+ * fastest.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for a list with another syntax
  */

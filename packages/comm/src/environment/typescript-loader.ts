@@ -5,17 +5,18 @@ import { pathToFileURL } from 'node:url';
 export const isTypeScript = (path: string): boolean => /\.[cm]?ts$/.test(path);
 
 /**
- * Returns the URL of a module that makes Node.js run TypeScript, from the tsx that is installed near `path`,
- * else near this package. A process imports this module first; a thread calls its `register`. Undefined if
- * tsx is not installed.
+ * Returns the URL of a module that makes Node.js run TypeScript; undefined if tsx is not installed. It
+ * belongs to the tsx that is installed near `path`, or else near this package. A process imports the module
+ * first; a thread calls its `register`.
  */
 export function typescriptLoader(path: string, kind: 'process' | 'thread' = 'process'): string | undefined {
   for (const from of [path, import.meta.url]) {
     try {
       const loader = pathToFileURL(createRequire(from).resolve('tsx')).href;
-      // 'tsx/esm/api': require.resolve finds its CommonJS build, which does not work in threads
+      // this path is used because require.resolve('tsx/esm/api') finds a CommonJS build that does not work in
+      // threads
       return kind === 'process' ? loader : new URL('./esm/api/index.mjs', loader).href;
-    } catch {} // it is not installed there
+    } catch {} // tsx is not installed there
   }
   return undefined;
 }

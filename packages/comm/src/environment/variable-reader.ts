@@ -1,6 +1,6 @@
 import { ConfigurationError } from '@mtl/errors';
 
-/** Variables of a process: `process.env`, or a part of it. */
+/** The environment variables of a process: `process.env`, or some of its variables. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 /** Creates the error for variables of a launcher that are incomplete or contradict each other. */
@@ -16,7 +16,7 @@ export function launchError(
 
 const remedy = 'unset it, or start with mtl run, torchrun, srun or mpirun, which set it right';
 
-/** A reader of numbers from environment variables. An empty variable counts as not set. */
+/** Reads numbers from environment variables. An empty variable counts as not set. */
 export class VariableReader {
   readonly #variables: Variables;
 
@@ -34,7 +34,7 @@ export class VariableReader {
   }
 
   /**
-   * Reads a whole number of at least `least`; undefined if the variable is not set.
+   * Reads an integer of at least `least`; undefined if the variable is not set.
    * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for any other value.
    */
   count(name: string, least = 0): number | undefined {
@@ -51,7 +51,7 @@ export class VariableReader {
     throw launchError(`${name}=${port}`, { expected: 'a port, 1 to 65535', remedy });
   }
 
-  /** Reads a whole number from the first of several names that is set. */
+  /** Reads an integer from the first variable in `names` that is set. */
   firstCount(names: readonly string[], least = 0): number | undefined {
     const name = names.find((each) => this.has(each));
     return name === undefined ? undefined : this.count(name, least);

@@ -1,6 +1,6 @@
 import type { EngineName } from '../process-group.js';
 
-/** A failure as native code describes it; the fields after `code` are set if known. */
+/** A failure as native code reports it. The fields after `code` are set only if known. */
 export interface NativeFailure {
   readonly message: string;
   readonly code: string;
@@ -12,13 +12,15 @@ export interface NativeFailure {
 }
 
 /**
- * The history of one operation. Times are nanoseconds of the host's monotonic clock, the same for all its
+ * The times of one operation, in nanoseconds of the host's monotonic clock, which is the same for all its
  * processes.
  */
 export interface TraceEntry {
   readonly group: string;
   readonly operation: string;
-  /** Position in the group of a message's other member or a broadcast's root; -1 for other operations. */
+  /**
+   * The peer of a message or the root of a broadcast, as a position in the group; -1 for other operations.
+   */
   readonly peer: number;
   readonly sequence: number;
   readonly bytes: number;
@@ -34,14 +36,15 @@ export interface TraceEntry {
   readonly waitDoneNs: number;
 }
 
-/** The latest operations that have been waited for, oldest first. */
+/** The latest operations for which the program has waited, oldest first. */
 export interface TakenTrace extends ReadonlyArray<TraceEntry> {
-  /** The number of older operations since the last call that were dropped. */
+  /** The number of older operations that were dropped since the last call. */
   readonly numDropped: number;
 }
 
 /**
- * The version of the functions below; increased with every change that an older build would misunderstand.
+ * The version of the functions below. It increases with every change that is not compatible with older
+ * builds.
  */
 export const expectedBindings = 2;
 
@@ -77,17 +80,19 @@ interface FailureFields {
 }
 
 /**
- * An operation as native code receives it: numbers as in native/core/operation.h, tensors as handles (0:
- * none).
+ * An operation in the form that native code receives: numbers as in native/core/operation.h, tensors as
+ * handles (0: no tensor).
  */
 interface OperationFields {
   readonly operation: number;
   readonly reduction: number;
-  /** Position in the group of a message's other member or a broadcast's root, else -1. */
+  /**
+   * The peer of a message or the root of a broadcast, as a position in the group; -1 for other operations.
+   */
   readonly peer: number;
   readonly input: number;
   readonly output: number;
-  /** For an all-to-all of unequal parts: the numbers of elements for each member, and from each member. */
+  /** For an all-to-all of unequal parts: the numbers of elements sent to and received from each member. */
   readonly sent?: readonly number[];
   readonly received?: readonly number[];
 }
@@ -102,7 +107,7 @@ interface KeyWait {
  * clients are handles (numbers).
  */
 export interface CommAddon {
-  /** The build's version, see `expectedBindings`. Builds before version 2 do not have it. */
+  /** The version of the build (see `expectedBindings`); undefined before version 2. */
   readonly bindings?: number;
   useTensors(tensorApi: unknown): void;
 
@@ -124,7 +129,7 @@ export interface CommAddon {
   openGlooMesh(
     job: number,
     mesh: GroupFields & {
-      /** The host of each rank, as a number. */
+      /** The host of each rank; hosts are numbers. */
       readonly hosts: readonly number[];
       readonly address: string;
       readonly library: string;
@@ -141,7 +146,7 @@ export interface CommAddon {
   ): OpenedGroup;
   closeGlooMesh(mesh: number): void;
 
-  /** Opens the libraries. @throws MTL_NCCL_NOT_BUILT, MTL_NCCL_NOT_FOUND, MTL_NCCL_VERSION */
+  /** Opens NCCL and the driver's library. @throws MTL_NCCL_NOT_BUILT, MTL_NCCL_NOT_FOUND, MTL_NCCL_VERSION */
   ncclInformation(): { version: string; path: string; driverPath: string; builtAgainst: string };
   createNcclGroup(
     job: number,
@@ -154,7 +159,7 @@ export interface CommAddon {
   ): OpenedGroup;
   gpuOfProcess(): { index: number; uuid: string };
 
-  /** Returns the operation's handle within its group. */
+  /** Starts an operation; returns its handle, which is valid within the group. */
   startOperation(group: number, operation: OperationFields): number;
   waitForOperation(group: number, ticket: number): void;
   isOperationDone(group: number, ticket: number): boolean;

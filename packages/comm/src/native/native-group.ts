@@ -20,7 +20,7 @@ interface NativeGroupOptions extends CheckedGroupOptions {
   readonly engine: EngineName;
   /** The handle of the native group. */
   readonly handle: number;
-  /** Measures waits of the device; set if operations make the device wait and not the host. */
+  /** Measures how long the device waits; set if operations block the device and not the host. */
   readonly deviceWaits?: DeviceWaits;
 }
 
@@ -57,8 +57,8 @@ export class NativeGroup extends CheckedGroup {
   }
 
   /**
-   * Closes the group. Operations in progress fail with MTL_CLOSED; members that wait for this one are told
-   * that it left.
+   * Closes the group. Operations in progress fail with MTL_CLOSED; members that wait for this one are
+   * notified that it has left.
    */
   close(): void {
     if (this.#closedStatistics !== undefined) return;
@@ -107,7 +107,7 @@ class NativeWork extends AwaitableWork {
         if (this.#deviceWaits === undefined) wait();
         else this.#deviceWaits.wait(wait);
       } catch (error) {
-        // a wait during the recording of a graph is rejected, and the operation is still in progress
+        // a wait while a graph is being recorded is rejected, but the operation stays in progress
         if (MtlError.isInstance(error) && error.code === 'MTL_CAPTURE') throw error;
         this.#error = error;
       }

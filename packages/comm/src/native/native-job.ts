@@ -6,42 +6,42 @@ import type { TakenTrace } from './comm-addon.js';
 import { NativeGroup } from './native-group.js';
 
 export interface HostOptions {
-  /** The time to wait for the ranks of this host, in milliseconds. */
+  /** How long to wait for the ranks of this host, in milliseconds. */
   readonly timeoutMs: number;
   /**
-   * Milliseconds that this process may continue after the job has failed; then its watchdog ends it with
-   * status 1.
+   * How long this process may continue after the job has failed, in milliseconds; then its watchdog ends it
+   * with status 1.
    */
   readonly graceMs: number;
 }
 
 interface LocalGroupOptions extends GroupOptions {
   /**
-   * Milliseconds that an operation waits for the others, and that creating the group waits for its first
-   * member.
+   * How long an operation waits for the other members, and creating the group for its first member, in
+   * milliseconds.
    */
   readonly timeoutMs: number;
   /**
-   * Bytes that are transferred at a time. Default: chosen for the number of ranks and cores. A member uses
-   * about four times this number of bytes of memory.
+   * The number of bytes that are transferred at a time. A member uses about four times this amount of memory.
+   * Default: chosen for the number of ranks and cores.
    */
   readonly bufferBytes?: number;
   /**
-   * True for a group that also accepts tensors on device cuda, which are copied through host memory. Default
+   * True for a group that also accepts tensors on device cuda, by copying them through host memory. Default
    * false.
    */
   readonly isStaged?: boolean;
 }
 
 /**
- * This process's part in a job, in native code: its abort state, the board that the ranks of a host share,
- * its watchdog and its groups. Worlds are built on it. The order of calls: one rank of the host creates the
- * board and tells the others its address (through a store); the others open the board; all ranks call
- * `joinHost`; then groups can be created.
+ * A process's membership in a job, in native code: its abort state, the board that the ranks of a host share,
+ * its watchdog and its groups. Worlds are built on it. One rank of the host first creates the board and tells
+ * the others its address (through a store); the others open the board. Then all ranks call `joinHost`.
+ * Afterwards groups can be created.
  */
 export class NativeJob {
   readonly rank: number;
-  /** The native handle, for other functions of the addon, such as the functions of other engines. */
+  /** The native handle, for functions of the addon outside of this class. */
   readonly handle: number;
   #isClosed = false;
 
@@ -52,7 +52,7 @@ export class NativeJob {
   }
 
   /**
-   * Creates the board of this host for `ranks` (global, ascending, including this one) and returns its
+   * Creates the board of this host for `ranks` (global, ascending, including this rank) and returns its
    * address.
    */
   createHostBoard(ranks: readonly number[]): string {
@@ -65,15 +65,15 @@ export class NativeJob {
   }
 
   /**
-   * Waits for all ranks of the host, then watches them: from now on the death of a rank makes every operation
-   * fail within a second.
+   * Waits for all ranks of the host, then watches them: from now on, the death of a rank makes every
+   * operation fail within a second.
    * @throws CommunicationError MTL_TIMEOUT, naming the ranks that did not join.
    */
   joinHost({ timeoutMs, graceMs }: HostOptions): void {
     callNative(() => addon().joinHost(this.handle, { timeoutMs, graceMs }));
   }
 
-  /** Creates a group of ranks of this host over shared memory. All members call it. */
+  /** Creates a group of ranks of this host over shared memory. All members must call it. */
   createLocalGroup(options: LocalGroupOptions): NativeGroup {
     const { name, ranks, timeoutMs, bufferBytes = 0, isStaged = false } = options;
     checkRanks({ name, ranks }, this.rank);
@@ -84,9 +84,8 @@ export class NativeJob {
   }
 
   /**
-   * Makes every operation of this process, and of all ranks of the host, fail with `reason`. The first reason
-   * is kept. A reason that names a rank (`details.rank`) is passed on unchanged; otherwise the error names
-   * this rank.
+   * Makes every operation on all ranks of this host fail with `reason`. The first reason is kept. If the
+   * reason names a rank (`details.rank`), it is not changed; otherwise the error names this rank.
    */
   abort(reason: Error): void {
     const isKnown = MtlError.isInstance(reason);
@@ -100,15 +99,15 @@ export class NativeJob {
     callNative(() => addon().abortJob(this.handle, { code, message, rank: this.rank }));
   }
 
-  /** The reason why the job has failed; undefined while it has not. */
+  /** The reason why the job has failed; undefined if it has not failed. */
   get failure(): MtlError | undefined {
     const failure = callNative(() => addon().failureOfJob(this.handle));
     return failure === undefined ? undefined : convertFailure(failure);
   }
 
   /**
-   * Returns the latest operations that have been waited for (8192 at most), oldest first, and how many older
-   * operations were dropped. The trace is empty afterwards.
+   * Returns the latest operations for which the program has waited (at most 8192), oldest first, and the
+   * number of older operations that were dropped. The trace is empty afterwards.
    */
   takeTrace(): TakenTrace {
     return callNative(() => addon().takeTrace(this.handle));

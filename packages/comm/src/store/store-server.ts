@@ -5,24 +5,26 @@ import { addon, callNative, convertFailure } from '../native/addon.js';
 export interface StoreServerOptions {
   /**
    * The address to listen on. A numeric address means one interface; a name (except localhost) means all
-   * interfaces. Default: the loopback.
+   * interfaces. Default: loopback.
    */
   readonly address?: string;
-  /** The candidate ports: the server takes the first free one; 0 means any port. Default: any. */
+  /** The possible ports: the server uses the first free one; 0 means any port. Default: any. */
   readonly ports?: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
-  /** How often the job was restarted. Default 0. */
+  /** The number of restarts of the job. Default 0. */
   readonly attempt?: number;
   /** The rank of this process; undefined if the process is a launcher. */
   readonly hostRank?: number | undefined;
   /** The word for a joining process in messages. Default: rank. */
   readonly member?: string;
-  /** How long a rank may be silent before it counts as lost, in milliseconds. Default 15 s. */
+  /**
+   * The maximum time for which a rank may be silent before it counts as lost, in milliseconds. Default 15 s.
+   */
   readonly heartbeatLimitMs?: number;
 }
 
-/** The server of a job's store, in a native thread of this process. */
+/** The server of a job's store, which runs in a native thread of this process. */
 export class StoreServer {
   readonly port: number;
   readonly #handle: number;
@@ -48,15 +50,15 @@ export class StoreServer {
   }
 
   /**
-   * The reason why the job has failed, reported by a rank or by the loss of its connection; undefined: it has
-   * not.
+   * The reason why the job has failed, reported by a rank or due to a lost connection; undefined if it has
+   * not failed.
    */
   get failure(): MtlError | undefined {
     const failure = callNative(() => addon().failureOfStoreServer(this.#handle));
     return failure === undefined ? undefined : convertFailure(failure);
   }
 
-  /** Makes the job fail because this process has seen a rank end. The first reason is kept. */
+  /** Makes the job fail because this process has noticed that a rank has ended. The first reason is kept. */
   abort({ rank, message }: { readonly rank: number; readonly message: string }): void {
     if (this.#isClosed) return;
     callNative(() => addon().abortStoreServer(this.#handle, { rank, code: 'MTL_RANK_DIED', message }));
@@ -72,8 +74,8 @@ export class StoreServer {
 
 /**
  * Returns a notice for the user if a store with this address listens on every interface of the host;
- * undefined if it listens on one. A name means every interface, because a host's own name often resolves to
- * its loopback.
+ * undefined if it listens on one interface. A name means every interface, because a host's own name often
+ * resolves to its loopback address.
  *
  * @param options.address the address given to `StoreServer`
  * @param options.source the option that contains the address, such as --master-addr

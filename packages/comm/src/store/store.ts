@@ -2,14 +2,14 @@ import { addon, awaitNative, callNative } from '../native/addon.js';
 import type { NativeJob } from '../native/native-job.js';
 
 /**
- * A key-value store that the ranks of a job use to find each other. Calls block the thread. Each key can be
- * written once.
+ * A key-value store with which the ranks of a job find each other. Calls block the thread. Each key can be
+ * written only once.
  */
 export interface Store {
   set(key: string, value: Uint8Array): void;
   /**
    * Waits for the value of a key and returns it.
-   * @throws CommunicationError MTL_TIMEOUT, naming the key, when no rank sets it within `timeoutMs`.
+   * @throws CommunicationError MTL_TIMEOUT, naming the key, if no rank sets it within `timeoutMs`.
    */
   get(key: string, timeoutMs: number): Uint8Array;
 }
@@ -17,13 +17,13 @@ export interface Store {
 interface NativeStoreOptions {
   readonly job: NativeJob;
   readonly address: string;
-  /** The ports at which the store may be; it is at one of these. */
+  /** The possible ports of the store, which uses one of these. */
   readonly ports: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
   /**
-   * How often the job was restarted. If the store belongs to another attempt, the client waits until that
-   * store is gone.
+   * The number of restarts of the job. If the store belongs to another attempt, the client waits until this
+   * store has ended.
    */
   readonly attempt: number;
   /** How long to look for the store, in milliseconds. */
@@ -33,11 +33,11 @@ interface NativeStoreOptions {
 }
 
 /**
- * A rank's connection to the store of its job. From its creation on, the store's server notices the end or
- * the silence of this process, and aborts are sent to and received from all ranks.
+ * A rank's connection to the store of its job. As soon as it exists, the store's server notices if this
+ * process ends or is silent, and aborts are exchanged with all ranks.
  */
 export class NativeStore implements Store {
-  /** The native handle, for other functions of the addon. */
+  /** The native handle, for functions of the addon outside of this class. */
   readonly handle: number;
 
   /** @throws CommunicationError MTL_STORE_UNREACHABLE, MTL_STORE_REFUSED */
@@ -48,7 +48,7 @@ export class NativeStore implements Store {
     );
   }
 
-  /** @throws CommunicationError MTL_STORE_REFUSED for a key that was set before, or a store that is full. */
+  /** @throws CommunicationError MTL_STORE_REFUSED if the key has already been set, or the store is full. */
   set(key: string, value: Uint8Array): void {
     callNative(() => addon().setInStore(this.handle, { key, value }));
   }
@@ -58,14 +58,14 @@ export class NativeStore implements Store {
   }
 
   /**
-   * Waits for a key like `get`, but without blocking the event loop. Rejects with the failure of the job, and
-   * with MTL_CLOSED when the store is closed. The job must be closed after the store.
+   * Waits for a key like `get`, but without blocking the event loop. Rejects with the failure of the job, or
+   * with MTL_CLOSED if the store is closed. The store must be closed before the job.
    */
   getLater(key: string, timeoutMs: number): Promise<Uint8Array> {
     return awaitNative(() => addon().awaitInStore(this.handle, { key, timeoutMs }));
   }
 
-  /** Returns the value of a key, or undefined while no rank has set it. */
+  /** Returns the value of a key; undefined if no rank has set it. */
   find(key: string): Uint8Array | undefined {
     return callNative(() => addon().findInStore(this.handle, key));
   }
@@ -82,13 +82,13 @@ export class NativeStore implements Store {
   }
 
   /**
-   * Waits, after an abort of the job, until the store has informed the others, so that this process may end.
+   * After an abort of the job, waits until the store has informed the other ranks; then this process may end.
    */
   tellAbort(timeoutMs: number): void {
     callNative(() => addon().tellStore(this.handle, timeoutMs));
   }
 
-  /** Leaves in order: from now on the end of this process is not a failure. */
+  /** Leaves the job in order: from now on, the end of this process does not count as a failure. */
   close(): void {
     callNative(() => addon().closeStoreClient(this.handle));
   }

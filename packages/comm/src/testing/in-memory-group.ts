@@ -29,14 +29,14 @@ export interface InMemoryGroupOptions extends CheckedGroupOptions {
 type Count = { -readonly [K in keyof OperationCount]: OperationCount[K] };
 
 /**
- * An operation in progress: the values that this member sends, the members from which it needs values, and
- * the function that finishes the operation.
+ * An operation in progress: the values that this member sends, the members whose values it needs, and the
+ * function that computes the result.
  */
 interface Exchange {
   readonly operation: CommunicationOperation;
   readonly description: string;
   readonly sequence: string;
-  /** Returns the values to send to a member; undefined if it gets none. */
+  /** Returns the values to send to a member; undefined if this member gets no values. */
   readonly valuesFor: (member: number) => TypedArray | undefined;
   /** Members that send values to this one. */
   readonly from: readonly number[];
@@ -44,17 +44,17 @@ interface Exchange {
   readonly received?: readonly number[] | undefined;
   readonly elementBytes: number;
   /**
-   * Computes the result from the received values, by member; they include this rank's own values if there are
-   * any.
+   * Computes the result from the received values. They are indexed by member and include this rank's own
+   * values, if there are any.
    */
   readonly finish: (values: readonly (ArrayBufferLike | undefined)[]) => void;
 }
 
 /**
- * A process group between worker threads, in plain TypeScript: every member sends its values to every other
- * member and combines the received values in rank order. Inputs are copied at the start and results are
- * written only in `wait`, so that tests detect a forgotten `wait`. The oracle for the native engines and for
- * tests of code that uses groups; not fast.
+ * A process group between worker threads, in plain TypeScript. Every member sends its values to every other
+ * member, and combines the received values in rank order. Inputs are copied at the start, and results are
+ * written only in `wait`, so tests detect a forgotten `wait`. This group is a reference for the native
+ * engines and for tests of code that uses groups; it is not fast.
  */
 export class InMemoryGroup extends CheckedGroup {
   readonly engine = 'memory';
@@ -214,8 +214,8 @@ function typed(buffer: ArrayBufferLike, dtype: DType): TypedArray {
 }
 
 /**
- * Writes into `target`, a view that keeps the memory alive after the caller's tensor is disposed, and
- * disposes it.
+ * Writes values into `target` and disposes of it. `target` is a view that keeps the memory alive if the
+ * caller has disposed of its own tensor.
  */
 function write(target: Tensor, values: TypedArray): void {
   target.write(values);
@@ -255,8 +255,8 @@ function combine(
   }
   const { toValue, toBits } = chooseConversion(dtype);
   const choose = { sum: (a: number, b: number) => a + b, max: Math.max, min: Math.min }[operation];
-  // sums of integers are exact in float64; the typed array that receives them wraps around as native code
-  // does
+  // sums of integers are exact in float64, and the typed array that receives them wraps around like native
+  // code
   const isExact = dtype === 'float64' || dtype === 'int32' || dtype === 'uint8';
   const round = isExact ? (value: number): number => value : Math.fround;
   const numbers = parts as Exclude<TypedArray, BigInt64Array>[];

@@ -35,7 +35,7 @@ export function joinLocalWorld({
   return new LocalWorld({ ...options, ...buffer, store: new FileStore(directory) });
 }
 
-/** A store in a folder, for ranks of one host: one file per key, polled every few milliseconds. */
+/** A store in a folder, for ranks of one host: one file per key. Waiting polls every few milliseconds. */
 export class FileStore implements Store {
   readonly #directory: string;
 
@@ -73,8 +73,8 @@ export interface RunRankOptions {
 
 /**
  * Runs one rank of a test as a process: joins the world, calls the module, and prints one line of JSON,
- * {"result": ..., "engine": ...} or {"error": {...}}. After an error it ends with status 1 and without
- * leaving the job in order.
+ * {"result": ..., "engine": ...} or {"error": {...}}. After an error, the process ends with status 1 and does
+ * not leave the job in order.
  */
 export async function runRank({ module, argument, join }: RunRankOptions): Promise<void> {
   let world: World | undefined;
@@ -87,9 +87,9 @@ export async function runRank({ module, argument, join }: RunRankOptions): Promi
     const { message } = error as Error;
     const known = MtlError.isInstance(error) ? { code: error.code, details: error.details } : {};
     print({ error: { message, ...known }, at: Date.now() });
-    // the process must not leave in order: its failure has to reach the other ranks
+    // the process must not leave in order, because its failure must reach the other ranks
     process.exitCode = 1;
-    // a communication error already reaches each rank through its own operation, with its details
+    // a communication error reaches each rank through its own operation, with more details
     if (!(error instanceof CommunicationError)) world?.abort(error as Error);
   }
 }

@@ -6,10 +6,10 @@ import type { LocalRankSettings } from './local-rank.js';
 import { type RankProcess, type RankProcessOptions, startRankProcess } from './rank-process.js';
 
 export interface LocalRanksOptions extends Pick<RankProcessOptions, 'preload' | 'execArgv'> {
-  /** The module whose default export each rank calls: `(world, argument) => result`. */
+  /** The module whose default export is called on each rank: `(world, argument) => result`. */
   readonly module: URL;
   readonly worldSize: number;
-  /** An argument passed to every rank, as JSON. */
+  /** An argument that is passed to every rank, as JSON. */
   readonly argument?: unknown;
   /** The time that an operation waits for the other ranks, in milliseconds. Default 20 s. */
   readonly timeoutMs?: number;
@@ -18,16 +18,17 @@ export interface LocalRanksOptions extends Pick<RankProcessOptions, 'preload' | 
   /** See LocalWorldOptions. */
   readonly abortGraceMs?: number;
   readonly bufferBytes?: number;
-  /** Ranks that are never started, to test their absence. */
+  /** Ranks that are not started, to test how the others react. */
   readonly absent?: readonly number[];
 }
 
-// next to this file in the sources and in the build; plain JavaScript, so that Node can start on it
+// the entry is next to this file, in the sources and in the build; it is plain JavaScript, so that Node can
+// start it
 const entry = import.meta.url.endsWith('.ts') ? './local-rank-entry.mjs' : './local-rank-entry.js';
 
 /**
- * Starts ranks as processes of this host that find each other through a folder. Call `remove` to delete the
- * folder after they have ended.
+ * Starts ranks as processes of this host. They find each other through a folder; call `remove` to delete it
+ * after they have ended.
  */
 export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProcess[]; remove: () => void } {
   const { module, worldSize, argument = null, absent = [], timeoutMs = 20_000, bufferBytes } = options;
@@ -53,8 +54,7 @@ export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProces
 
 /**
  * Runs ranks as processes of this host, connected by shared memory, and returns their results by rank. Throws
- * the error of the first rank that fails. Corresponds to `runInMemoryRanks`, with the engine that real jobs
- * use.
+ * the error of the first rank that fails. It is like `runInMemoryRanks`, but with the engine of real jobs.
  */
 export async function runLocalRanks<Result>(options: LocalRanksOptions): Promise<Result[]> {
   const { ranks, remove } = startLocalRanks(options);

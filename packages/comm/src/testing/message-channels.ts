@@ -1,18 +1,21 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 
-/** A message of one in-memory rank to another. */
+/** A message from one in-memory rank to another. */
 interface Message {
-  /** An identifier of the message within its group. Messages of different groups may overtake each other. */
+  /**
+   * Identifies the message within its group. Messages of different groups may arrive in another order than
+   * they were sent.
+   */
   readonly tag: string;
   /** Operation, dtype and size, which must be equal on both sides. */
   readonly description: string;
   readonly values: ArrayBufferLike;
 }
 
-/** The channels of one rank from and to all ranks, passed to its worker thread. */
+/** The channels between one rank and all ranks, as passed to its worker thread. */
 export interface ChannelEnds {
   readonly ports: readonly (MessagePort | undefined)[];
-  /** numMessages[from] is the number of messages that rank `from` has sent to this rank. */
+  /** numMessages[from]: the number of messages that rank `from` has sent to this rank. */
   readonly numMessages: SharedArrayBuffer;
   /** The `numMessages` of each rank, by rank. */
   readonly counters: readonly SharedArrayBuffer[];
@@ -58,13 +61,15 @@ export class MessageChannels {
     return this.#early[from]!.has(tag);
   }
 
-  /** Moves the next message of a channel to the messages that have arrived but are not requested yet. */
+  /**
+   * Moves the next message of a channel to the messages that have arrived but have not been requested yet.
+   */
   #takeNext(from: number, timeoutMs: number): boolean {
     const counter = new Int32Array(this.#ends.numMessages);
     const seen = this.#taken[from]!;
     const deadline = performance.now() + timeoutMs;
-    // a loop, since a wake-up may be late: the sender's notify can come after its message was already taken,
-    // and then wakes the wait for the next message
+    // A loop is needed because a wake-up may be late: the sender's notify can come after its message has been
+    // taken, and then wakes the wait for the next message.
     while (Atomics.load(counter, from) === seen) {
       const left = deadline - performance.now();
       if (left <= 0 || Atomics.wait(counter, from, seen, left) === 'timed-out') return false;

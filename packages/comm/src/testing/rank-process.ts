@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
-/** The last line that a rank prints: its result or its error. */
+/** The last line that a rank prints: its result or an error. */
 export interface Outcome {
   readonly result?: unknown;
   readonly error?: {
@@ -9,17 +9,17 @@ export interface Outcome {
     readonly code?: string;
     readonly details: Readonly<Record<string, unknown>>;
   };
-  /** Date.now() when the error was caught. */
+  /** The value of Date.now() when the error was caught. */
   readonly at?: number;
 }
 
 /** A rank that runs as its own process and prints lines of JSON. */
 export interface RankProcess {
   readonly child: ChildProcess;
-  /** All lines that the rank has printed so far. */
+  /** All lines of JSON that the rank has printed so far. */
   readonly lines: (Outcome & Readonly<Record<string, unknown>>)[];
   readonly stderr: () => string;
-  /** Returns a promise of the first line that has this property. */
+  /** Returns a promise of the first printed line that has this property. */
   readonly said: (property: string) => Promise<Outcome & Readonly<Record<string, unknown>>>;
   /** Resolves when the process has ended, with its exit code or signal. */
   readonly ended: Promise<number | string | null>;
@@ -30,17 +30,15 @@ export interface RankProcessOptions {
   readonly program: string;
   /** The argument of the program, passed as JSON. */
   readonly settings: object;
-  /** A module that is imported before the program: a TypeScript loader, for example. */
+  /** A module that is imported before the program, for example a TypeScript loader. */
   readonly preload?: URL | undefined;
   /** Node's flags, such as export conditions. */
   readonly execArgv?: readonly string[] | undefined;
-  /**
-   * A command that runs its remaining arguments as a program, such as `ip netns exec`, and its own arguments.
-   */
+  /** A command that runs another program, such as `ip netns exec`, and its own arguments. */
   readonly prefix?: readonly string[];
 }
 
-/** Starts a rank, with one thread for kernels, because the ranks of a test may outnumber the cores. */
+/** Starts a rank process. Kernels use one thread, because the ranks of a test may outnumber the cores. */
 export function startRankProcess(options: RankProcessOptions): RankProcess {
   const { program, settings, preload, execArgv = [], prefix = [] } = options;
   const imports = preload === undefined ? [] : ['--import', preload.href];

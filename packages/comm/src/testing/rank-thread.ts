@@ -4,7 +4,7 @@ import type { GroupOptions, World } from '../world.js';
 import { InMemoryGroup } from './in-memory-group.js';
 import { type ChannelEnds, MessageChannels } from './message-channels.js';
 
-/** The data that a worker thread of `runInMemoryRanks` receives at its start. */
+/** The data with which a worker thread of `runInMemoryRanks` starts. */
 export interface RankThreadData {
   readonly rank: number;
   readonly worldSize: number;
@@ -23,7 +23,7 @@ export type RankFunction<Argument = unknown, Result = unknown> = (
   argument: Argument,
 ) => Result | Promise<Result>;
 
-/** The fields needed to recreate a rank's error as an error of the @mtl family. */
+/** The fields of a rank's MtlError that are needed to recreate it in another thread. */
 export interface KnownError {
   readonly family: string;
   readonly code: `MTL_${string}`;
@@ -37,7 +37,7 @@ export async function runRankThread(data: RankThreadData): Promise<void> {
     const result = await run(inMemoryWorld(data), data.argument);
     parentPort!.postMessage({ result });
   } catch (error) {
-    // a cloned error is a plain Error, so code and details are sent with it
+    // cloning turns an error into a plain Error, so its code and details are sent separately
     const known = MtlError.isInstance(error)
       ? { family: error.name, code: error.code, details: error.details }
       : undefined;

@@ -6,15 +6,15 @@ import type { KnownError, RankThreadData } from './rank-thread.js';
 
 export interface InMemoryRanksOptions {
   readonly worldSize: number;
-  /** The module whose default export each rank calls: `(world, argument) => result`. */
+  /** The module whose default export is called on each rank: `(world, argument) => result`. */
   readonly module: URL;
-  /** An argument passed to every rank; it must be cloneable. */
+  /** An argument that is passed to every rank; it must be cloneable. */
   readonly argument?: unknown;
   /** The time that an operation waits for the other ranks, in milliseconds. Default 20 s. */
   readonly timeoutMs?: number;
   /**
-   * A module that each thread imports first. Default: for a module in TypeScript, the installed tsx; without
-   * tsx, Node.js itself removes the types (from version 22.18 on).
+   * A module that each thread imports first. Default: for a TypeScript module, the installed tsx; without
+   * tsx, Node.js itself removes the types (version 22.18 or later).
    */
   readonly preload?: URL;
   /** Node's flags for the threads, such as export conditions. Default: the flags of this process. */
@@ -23,7 +23,7 @@ export interface InMemoryRanksOptions {
 
 /**
  * Runs ranks as worker threads of this process, connected by in-memory groups, and returns their results by
- * rank. If a rank fails, the other ranks are ended and its error is thrown.
+ * rank. If a rank fails, the other ranks are ended and the failed rank's error is thrown.
  */
 export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): Promise<Result[]> {
   const { worldSize, module, argument, timeoutMs = 20_000, preload, execArgv } = options;
@@ -71,7 +71,8 @@ export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): P
   }
 }
 
-// next to this file in the sources and in the build; plain JavaScript, so that a thread can start on it
+// the entry is next to this file, in the sources and in the build; it is plain JavaScript, so that a thread
+// can start it
 const threadEntry = import.meta.url.endsWith('.ts') ? './rank-thread-entry.mjs' : './rank-thread-entry.js';
 
 function awaitResult<Result>(worker: Worker, rank: number): Promise<Result> {

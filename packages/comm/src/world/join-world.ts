@@ -14,35 +14,38 @@ import { SharedSecretFile, sharedSecret, sharesSecretFile } from './shared-secre
 import { gatherRanks, rankZeroNeverCame, readJoinTimeout, waitNoticesMs } from './wait-for-ranks.js';
 
 export interface JoinWorldOptions {
-  /** The environment variables with the launcher's description and the secret. Default: process.env. */
+  /**
+   * The environment variables, with the launcher's description of the process and with the secret. Default:
+   * process.env.
+   */
   readonly variables?: Variables;
-  /** This process's position in the job, in place of the variables. */
+  /** This process's position in the job, instead of the variables. */
   readonly environment?: ProcessEnvironment;
   /**
-   * The engine of the groups. Default: shared memory on one host, Gloo between hosts. For device cuda the
-   * default is NCCL if every rank has the library and its own GPU, else one of the other two engines, with
-   * copies through host memory.
+   * The engine of the groups. Default: shared memory on one host, Gloo across hosts. For device cuda, the
+   * default is NCCL if every rank has the library and its own GPU; otherwise one of the first two engines,
+   * with copies through host memory.
    */
   readonly engine?: JobEngineName;
   /**
-   * The device of the tensors, default cpu. For `cuda`, which must be open, groups accept tensors of both
+   * The device of the tensors, default cpu. With `cuda`, which must be open, groups accept tensors of both
    * devices.
    */
   readonly device?: Device;
   /**
-   * Receives messages: the engine that was chosen for GPUs and the reason; and a notice if the store of this
-   * process listens on every interface.
+   * Receives messages for the user: which engine was chosen for GPUs and why; and a notice if this process's
+   * store listens on every interface.
    */
   readonly onMessage?: (text: string) => void;
   /**
-   * Receives a text that names the ranks that have not joined, after five seconds and then every minute. If
-   * possible, one rank reports for all. Default: prints a line to standard error.
+   * Called with a text that names the ranks that have not joined, after five seconds and then every minute.
+   * If possible, one rank reports for all. Default: prints a line to standard error.
    */
   readonly onWait?: (text: string) => void;
-  /** The time that an operation waits for the other ranks, in milliseconds. Default 600 s. */
+  /** How long an operation waits for the other ranks, in milliseconds. Default 600 s. */
   readonly timeoutMs?: number;
   /**
-   * The time to wait for all ranks to join, in milliseconds. Default: the variable MTL_JOIN_TIMEOUT (in
+   * How long to wait for all ranks to join, in milliseconds. Default: the variable MTL_JOIN_TIMEOUT (in
    * seconds), else 300 s.
    */
   readonly joinTimeoutMs?: number;
@@ -52,8 +55,8 @@ export interface JoinWorldOptions {
    */
   readonly abortGraceMs?: number;
   /**
-   * How long a rank may be silent, in milliseconds. Used if this process runs the store (under srun, mpirun,
-   * torchrun). Default 15 s.
+   * The maximum time for which a rank may be silent, in milliseconds. It is used if this process runs the
+   * store (under srun, mpirun, torchrun). Default 15 s.
    */
   readonly heartbeatLimitMs?: number;
 }
@@ -105,7 +108,7 @@ export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedW
     return new JoinedWorld(environment, { job, store, server, engine, timeoutMs });
   } catch (error) {
     shared?.remove();
-    // tells the others the reason, so that they do not wait for this rank
+    // tells the other ranks the reason, so that they do not wait for this rank
     job.abort(error as Error);
     store?.close();
     job.close();
@@ -149,7 +152,7 @@ interface FindStoreOptions {
   readonly onWait: (text: string) => void;
 }
 
-/** Looks for the store of the job until it is found or the time is over. */
+/** Looks for the store of the job until it is found or the time has passed. */
 function findStore(options: FindStoreOptions): NativeStore {
   const { environment, job, secret, server, timeoutMs, onWait } = options;
   const { rank, storeHost, masterAddress: address, worldSize, restartCount: attempt } = environment;
@@ -158,7 +161,7 @@ function findStore(options: FindStoreOptions): NativeStore {
   const waitedMs = (): number => performance.now() - started;
   for (let patienceMs: number = waitNoticesMs.first; ; patienceMs = waitNoticesMs.next) {
     const leftMs = Math.max(0, timeoutMs - waitedMs());
-    // a launcher starts its store before this process
+    // a launcher starts its store before this process, so the store must exist already
     const limitMs = storeHost === 'launcher' ? leftMs : Math.min(patienceMs, leftMs);
     try {
       return new NativeStore({ job, address, ports, secret, worldSize, attempt, timeoutMs: limitMs });
@@ -182,9 +185,9 @@ function findStore(options: FindStoreOptions): NativeStore {
 }
 
 /**
- * Returns whether this rank reports that the store is missing. Without a store the ranks cannot agree on a
- * reporter, so the launcher's description decides: the launcher starts all ranks of a host, and one report
- * per host is enough.
+ * Returns whether this rank reports that the store is missing. Without a store, the ranks cannot agree on a
+ * reporter, so the launcher's description decides. A launcher starts all ranks of a host, and one report per
+ * host is enough.
  */
 function speaks({ launcher, nodeRank, localRank }: ProcessEnvironment): boolean {
   return launcher === 'variables' || localRank === (nodeRank === 0 ? 1 : 0);

@@ -11,10 +11,10 @@ import type { NativeStore } from '../store/store.js';
 import type { StoreServer } from '../store/store-server.js';
 import type { GroupOptions, World } from '../world.js';
 
-/** How long a failing process waits for the store to inform the others, in milliseconds. */
+/** How long a process that fails waits for the store to inform the other ranks, in milliseconds. */
 const tellTimeoutMs = 1_000;
 
-/** The parts of a world of several processes; a process that is alone has none. */
+/** The resources of a world of several processes; a process that is alone has none. */
 export interface JoinedResources {
   readonly job: NativeJob;
   readonly store: NativeStore;
@@ -24,7 +24,7 @@ export interface JoinedResources {
   readonly timeoutMs: number;
 }
 
-/** Calls all functions in order, even if one throws. Throws the first error at the end. */
+/** Calls all functions in order, even if some throw; then throws the first error. */
 function closeAll([first, ...rest]: readonly (() => void)[]): void {
   if (first === undefined) return;
   try {
@@ -34,7 +34,7 @@ function closeAll([first, ...rest]: readonly (() => void)[]): void {
   }
 }
 
-/** A world of processes that found each other through their launcher's variables. */
+/** A world whose processes have found each other through their launcher's variables. */
 export class JoinedWorld implements World {
   readonly environment: ProcessEnvironment;
   readonly rank: number;
@@ -43,7 +43,7 @@ export class JoinedWorld implements World {
   readonly #parts: JoinedResources | undefined;
   #isClosed = false;
 
-  /** `parts`: undefined for a process that is alone. */
+  /** `parts` is undefined for a process that is alone. */
   constructor(environment: ProcessEnvironment, parts?: JoinedResources) {
     this.environment = environment;
     this.rank = environment.rank;
@@ -59,20 +59,21 @@ export class JoinedWorld implements World {
     return this.#parts?.engine.deviceWaits;
   }
 
-  /** Creates a group; a group of one is a SingleProcessGroup, whatever the engine. */
+  /** Creates a group. A group of one rank is a SingleProcessGroup, whatever the engine. */
   createGroup({ name, ranks }: GroupOptions): ProcessGroup {
     checkRanks({ name, ranks }, this.rank);
     if (this.#parts === undefined || ranks.length === 1) return new SingleProcessGroup(name, this.rank);
     return this.#parts.engine.createGroup({ name, ranks });
   }
 
-  /** The reason why the job has failed, on this or another rank; undefined if it has not. */
+  /** The reason why the job has failed, on this or another rank; undefined if it has not failed. */
   get failure(): MtlError | undefined {
     return this.#isClosed ? undefined : this.#parts?.job.failure;
   }
 
   /**
-   * Makes all ranks fail with `reason` (or with the first failure), and returns when they have been informed.
+   * Makes all ranks fail with `reason` (or with an earlier failure), and returns when they have been
+   * informed.
    */
   abort(reason: Error): void {
     if (this.#parts === undefined || this.#isClosed) return;
@@ -81,14 +82,17 @@ export class JoinedWorld implements World {
   }
 
   /**
-   * Returns the latest operations of all groups (8192 at most; `numDropped` counts the dropped ones), as
-   * evidence of overlap.
+   * Returns the latest operations of all groups (at most 8192; `numDropped` counts the dropped ones), to
+   * measure overlap.
    */
   takeTrace(): TakenTrace {
     return this.#parts?.job.takeTrace() ?? Object.assign([], { numDropped: 0 });
   }
 
-  /** Leaves in order. The process that runs the store's server waits for all other processes to leave. */
+  /**
+   * Leaves the job in order. The process that runs the store's server waits until all other processes have
+   * left.
+   */
   close(): void {
     if (this.#parts === undefined || this.#isClosed) return;
     this.#isClosed = true;

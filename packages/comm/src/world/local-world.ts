@@ -12,16 +12,19 @@ export interface LocalWorldOptions {
   readonly rank: number;
   readonly size: number;
   readonly store: Store;
-  /** The time that an operation waits for the other ranks, in milliseconds. Default 600 s. */
+  /** How long an operation waits for the other ranks, in milliseconds. Default 600 s. */
   readonly timeoutMs?: number;
-  /** The time to wait for all ranks to join, in milliseconds. Default: `timeoutMs`. */
+  /** How long to wait for all ranks to join, in milliseconds. Default: `timeoutMs`. */
   readonly joinTimeoutMs?: number;
   /**
    * How long this process may continue after the job has failed, in milliseconds; then its watchdog ends it.
    * Default 10 s.
    */
   readonly abortGraceMs?: number;
-  /** Bytes that a collective transfers at a time. Default: chosen for the number of ranks and cores. */
+  /**
+   * The number of bytes that a collective transfers at a time. Default: chosen for the number of ranks and
+   * cores.
+   */
   readonly bufferBytes?: number;
 }
 
@@ -74,8 +77,8 @@ export class LocalWorld implements World {
   }
 
   /**
-   * Returns the latest operations of all groups (8192 at most; `numDropped` counts the dropped ones), as
-   * evidence of overlap.
+   * Returns the latest operations of all groups (at most 8192; `numDropped` counts the dropped ones), to
+   * measure overlap.
    */
   takeTrace(): TakenTrace {
     return this.#job.takeTrace();

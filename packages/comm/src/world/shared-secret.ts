@@ -22,8 +22,8 @@ import { rankZeroNeverCame, waitNoticesMs } from './wait-for-ranks.js';
 const lookMs = 50;
 
 /**
- * Returns true for a job to which the user need not give a secret: all its processes are on one host, where a
- * file can hold the secret, and were started with RANK and WORLD_SIZE (by torchrun or a script).
+ * Returns true for a job whose user need not provide a secret: all its processes are on one host, where a
+ * file can contain the secret, and they were started with RANK and WORLD_SIZE (by torchrun or a script).
  */
 export function sharesSecretFile(
   { launcher, worldSize, localWorldSize }: ProcessEnvironment,
@@ -34,7 +34,7 @@ export function sharesSecretFile(
 }
 
 /**
- * Returns the secret that rank 0 creates; the other ranks wait for it.
+ * Returns the secret of the job: rank 0 creates it, and the other ranks wait for it.
  * @throws CommunicationError `MTL_TIMEOUT`
  */
 export async function sharedSecret(options: {
@@ -71,12 +71,12 @@ export async function sharedSecret(options: {
 }
 
 /**
- * The process that created a secret; a file whose process has ended is stale. A process id may be reused, so
- * the start time identifies the process as well.
+ * The process that created a secret; if it has ended, the file is stale. A process id may be reused, so the
+ * start time identifies the process as well.
  */
 interface Holder {
   readonly pid: number;
-  /** When the process started, in clock ticks since the machine started. */
+  /** The start time of the process, in clock ticks since the machine started. */
   readonly started: string;
 }
 
@@ -85,9 +85,9 @@ interface Content extends Holder {
 }
 
 /**
- * A secret that rank 0 of a job on one host creates for the other ranks, in a file that only this user can
- * read, until all have joined. Files of different jobs are distinguished by the address at which the ranks
- * meet and by torchrun's name of the job.
+ * A secret that rank 0 of a job on one host creates for the other ranks. It is in a file that only this user
+ * can read, until all ranks have joined. Files of different jobs are distinguished by the address at which
+ * the ranks meet and by torchrun's job name.
  */
 export class SharedSecretFile {
   readonly path: string;
@@ -102,7 +102,7 @@ export class SharedSecretFile {
   }
 
   /**
-   * Creates the secret, on rank 0. The file appears in one step: a reader finds the whole file or none.
+   * Creates the secret, on rank 0. The file appears atomically, so a reader never sees an incomplete file.
    *
    * @throws ConfigurationError `MTL_JOB_SECRET` if another job of this user is starting at the same address
    */
@@ -122,13 +122,13 @@ export class SharedSecretFile {
     return content.secret;
   }
 
-  /** Returns the secret of a rank 0 that is running; undefined if there is none. */
+  /** Returns the secret if its creator, a rank 0, is running; otherwise undefined. */
   find(): string | undefined {
     const content = this.#read();
     return content !== undefined && isRunning(content) ? content.secret : undefined;
   }
 
-  /** Removes the file if this process created it; called when all ranks have read it. */
+  /** Removes the file if this process created it. Called after all ranks have read it. */
   remove(): void {
     if (this.#read()?.pid === process.pid) rmSync(this.path, { force: true });
   }
@@ -147,7 +147,7 @@ export class SharedSecretFile {
           remedy: 'give each job a MASTER_PORT of its own, or an MTL_JOB_SECRET',
         });
       }
-      rmSync(this.path, { force: true }); // of a job that ended while it started
+      rmSync(this.path, { force: true }); // the file belongs to a job that ended while it was starting
     }
   }
 
@@ -182,7 +182,7 @@ function ownFolder(variables: Variables): string {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST')
       throw secretError(`${path} cannot be made`, { cause: error });
   }
-  const found = lstatSync(path); // does not follow a link that another user made
+  const found = lstatSync(path); // lstat, because it does not follow a link that another user may have made
   if (found.isDirectory() && found.uid === uid && (found.mode & 0o077) === 0) return path;
   throw secretError(`${path} is not a folder that this user alone can enter`);
 }
@@ -205,7 +205,7 @@ function isRunning({ pid, started }: Holder): boolean {
 /** Returns the start time of a process; undefined if it has ended. */
 function readStartTime(pid: number): string | undefined {
   try {
-    // the program's name, in parentheses, may contain spaces; the state is the first field after it
+    // the name of the program, in parentheses, may contain spaces; the first field after it is the state
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
     return fields[0] === 'Z' ? undefined : fields[19];
   } catch {

@@ -4,7 +4,7 @@ import { launchError, type Variables } from '../environment/variable-reader.js';
 import type { NativeStore } from '../store/store.js';
 
 /**
- * When a process that waits for others at the start reports the missing ranks, in milliseconds: after
+ * When a process that waits for others at the start reports the missing ranks, in milliseconds: first after
  * `first`, which is longer than a normal start takes, then every `next`.
  */
 export const waitNoticesMs = { first: 5_000, next: 60_000 } as const;
@@ -30,14 +30,14 @@ interface RankZeroNeverCameOptions {
   /** The rank that waited. */
   readonly rank: number;
   readonly waitedMs: number;
-  /** The part of the message after the time: the reason for the wait, or the error of the last attempt. */
+  /** The part of the message after the time: why the rank waited, or the error of its last attempt. */
   readonly detail: string;
-  /** The variables that must have the same values on all ranks, as text. */
+  /** The names of the variables that must have the same values on all ranks, as text. */
   readonly alike: string;
   readonly cause?: MtlError;
 }
 
-/** Creates the error `MTL_TIMEOUT` of a rank that found no store, which rank 0 runs. */
+/** Creates the error `MTL_TIMEOUT` for a rank that did not find the store, which rank 0 should run. */
 export function rankZeroNeverCame(options: RankZeroNeverCameOptions): CommunicationError {
   const { rank, waitedMs, detail, alike, cause } = options;
   const waited = `rank ${rank} waited ${(waitedMs / 1000).toFixed(1)} s${detail}`;
@@ -60,7 +60,7 @@ interface GatherRanksOptions {
   readonly timeoutMs: number;
   /** Returns the milliseconds since this process began to join. */
   readonly waitedMs: () => number;
-  /** Receives a text with the ranks that are still missing; called on the lowest rank that has joined. */
+  /** Called on the lowest rank that has joined, with a text that names the missing ranks. */
   readonly onWait: (text: string) => void;
 }
 
@@ -115,7 +115,7 @@ function waitForAll({ environment, store, timeoutMs, waitedMs, onWait }: GatherR
   }
 }
 
-/** Returns the ranks that have not joined, also as text, and the lowest rank that has. */
+/** Returns the ranks that have not joined, also as text, and the lowest rank that has joined. */
 function missingRanks(
   { worldSize, numNodes }: ProcessEnvironment,
   store: NativeStore,

@@ -2,13 +2,13 @@ import type { ChatMessage, ChatTemplate, TextSpan } from '@mtl/chat-templates';
 import { type Conversation, conversationError, isLearnt } from './conversation.js';
 
 /**
- * The end of answers if the template does not write one: it ends them with the first token of the next turn,
- * or not at all.
+ * How an answer ends if the template writes nothing after it: with the first token of the next turn, or
+ * without any end token.
  */
 export interface UnwrittenEnd {
-  /** Special tokens that begin the next turn; the answer before it is taken to end with that token. */
+  /** Special tokens that begin the next turn; such a token then counts as the end of the answer before it. */
   readonly markers: readonly { readonly token: number; readonly text: string }[];
-  /** Text that is appended to an answer in the last message, which no turn follows. */
+  /** Text that is appended if the answer is the last message, since no turn follows it. */
   readonly appended: string;
 }
 
@@ -17,24 +17,25 @@ interface AssistantSpansOptions {
   readonly template: ChatTemplate;
   /** The text of the special token that ends an answer; text after it does not belong to the assistant. */
   readonly endOfTurn: string | undefined;
-  /** The end of an answer if the template writes nothing after it. */
+  /** How an answer ends if the template writes nothing after it. */
   readonly unwritten?: UnwrittenEnd | undefined;
 }
 
-/** A conversation as text, and the spans of it that the assistant learns. */
+/** A conversation as text, and the spans that the assistant learns. */
 export interface AssistantText {
   readonly text: string;
   readonly spans: readonly TextSpan[];
 }
 
 /**
- * Finds the spans of learnt answers in the text of a conversation. They are the spans that the template marks
- * with `{% generation %}`. Without such marks, an answer is the text that it adds to the text of the messages
- * before it, from the generation prompt to the end of its turn. If the template writes a message differently
- * when others follow, the answer is searched in the text of the whole conversation.
+ * Finds the spans of learnt answers in the text of a conversation. If the template marks answers with `{%
+ * generation %}`, these are the spans. Without such marks, an answer is the text that the answer's message
+ * adds to the text of the messages before it, from the generation prompt to the end of the turn. If the
+ * template writes a message differently when other messages follow, the answer is searched in the text of the
+ * whole conversation.
  *
  * @throws DataError MTL_DATA_CONVERSATION if the text of an answer cannot be located, for example because the
- *   template leaves it out; MTL_CHAT_TEMPLATE
+ *   template omits it; MTL_CHAT_TEMPLATE
  */
 export function assistantSpans(given: AssistantSpansOptions): AssistantText {
   const { messages, tools, where } = given.conversation;
@@ -45,7 +46,10 @@ export function assistantSpans(given: AssistantSpansOptions): AssistantText {
   return withEnds({ text, spans: addedByAnswers(options, text) }, options);
 }
 
-/** Extends each answer by the marker of the next turn, which ends it; appends an end to the last answer. */
+/**
+ * Extends each answer by the marker of the next turn, which ends the answer; appends an end to the last
+ * answer.
+ */
 function withEnds(
   found: AssistantText,
   { conversation, unwritten }: Pick<AssistantSpansOptions, 'conversation' | 'unwritten'>,
@@ -62,7 +66,7 @@ function withEnds(
   return { text: isLast ? text + unwritten.appended : text, spans: ended };
 }
 
-/** Returns the spans that the template marks as answers, except for answers that are only context. */
+/** Returns the spans that the template marks as answers, without the answers that are only context. */
 function markedAnswers(
   { conversation, template }: AssistantSpansOptions,
   marked: readonly TextSpan[],
@@ -130,26 +134,24 @@ interface AnswerInWholeOptions {
   readonly messages: readonly ChatMessage[];
   /** The index of the answer among the messages. */
   readonly index: number;
-  /** The text of all messages. */
+  /** The text of the whole conversation. */
   readonly whole: string;
   readonly render: (messages: readonly ChatMessage[], addsGenerationPrompt: boolean) => string;
   /** The text of the special token that ends an answer. */
   readonly endOfTurn: string | undefined;
 }
 
-// made-up words that no answer contains; they differ in their first and last characters
+// made-up words that occur in no answer; they differ in their first and last characters
 const words = ['gxqvzwk', 'kwzvqxg'];
-/**
- * Number of characters compared between the text before an answer's header and before its generation prompt.
- */
+/** The number of characters to compare before an answer's header and before its generation prompt. */
 const comparedBefore = 16;
 
 /**
- * Finds an answer in the text of a conversation whose template writes a message differently when others
- * follow it (for example without its reasoning). The answer's content is the part of the text that changes
- * when other words replace it. The answer begins after its generation prompt, or after the part of the prompt
- * that the text contains, and ends with the text that follows the content if the answer is the last message.
- * Returns undefined if the text has no such span, or more than one.
+ * Finds an answer in the text of a conversation if the template writes a message differently when other
+ * messages follow (for example, without its reasoning). The content of the answer is the part of the text
+ * that changes when other words replace the content. The answer begins after its generation prompt, or after
+ * the part of the prompt that the text contains. It ends with the text that would follow the content if the
+ * answer were the last message. Returns undefined if the text has no such span, or more than one.
  */
 function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
   const { messages, index, whole, render } = options;
@@ -167,7 +169,7 @@ function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
   return { start, end: content.end + tail.length };
 }
 
-/** Returns a message with other content, and other reasoning if it has any. */
+/** Returns the message with its content replaced, and also its reasoning, if it has any. */
 function withContent(message: ChatMessage, word: string): ChatMessage {
   const thoughts = ['reasoning_content', 'reasoning', 'thinking'].filter(
     (name) => typeof message[name] === 'string' && message[name] !== '',
@@ -175,7 +177,7 @@ function withContent(message: ChatMessage, word: string): ChatMessage {
   return { ...message, content: word, ...Object.fromEntries(thoughts.map((name) => [name, word])) };
 }
 
-/** Returns the span of a text in which it differs from all the others; undefined if they are the same. */
+/** Returns the span of a text that differs from all other texts; undefined if any of them is equal. */
 function changed(text: string, others: readonly string[]): TextSpan | undefined {
   if (others.includes(text)) return undefined;
   const start = Math.min(...others.map((other) => commonStart(text, other)));
@@ -195,7 +197,10 @@ function commonEnd(one: string, other: string): number {
   return count;
 }
 
-/** Returns the start of the answer whose content begins at `content`. */
+/**
+ * Returns the position at which the answer begins: the end of its header. `content` is the position of its
+ * content.
+ */
 function endOfHeader(
   { messages, index, whole, render }: AnswerInWholeOptions,
   content: number,
@@ -207,7 +212,7 @@ function endOfHeader(
   const compared = before.slice(-comparedBefore);
   for (let size = header.length; size > 0; size--) {
     const at = whole.lastIndexOf(header.slice(0, size), content - size);
-    // the header counts up to the point where it differs from the prompt
+    // only the part of the header that is equal to the prompt counts
     const isHeader = at >= 0 && at + size <= content && (size === header.length || at + size === content);
     if (isHeader && whole.slice(0, at).endsWith(compared)) return at + size;
   }
@@ -230,7 +235,7 @@ function findTail(
   return content === undefined ? undefined : upToEnd(through.slice(content.end), endOfTurn);
 }
 
-/** Returns a text up to and with the token that ends a turn, if only white space follows that token. */
+/** Returns a text up to and including the token that ends a turn, if only white space follows the token. */
 function upToEnd(text: string, endOfTurn: string | undefined): string {
   if (endOfTurn === undefined) return text;
   const end = text.lastIndexOf(endOfTurn);

@@ -3,9 +3,9 @@ import { endOfText } from '@mtl/tokenizers/internal';
 import type { AssistantText } from './assistant-spans.js';
 
 /**
- * Returns the ids of a rendered conversation. Text that spells a special token becomes that token. Built-in
- * tokenizers treat all text as plain; in conversations, `<|endoftext|>` becomes their end-of-document token
- * too.
+ * Returns the token ids of a rendered conversation. Text that spells a special token becomes this token.
+ * Built-in tokenizers treat all text as plain, but in conversations `<|endoftext|>` becomes their
+ * end-of-document token.
  */
 export function chatTokens(tokenizer: Tokenizer, text: string): Int32Array | number[] {
   if (tokenizer.specialIds !== undefined || !text.includes(endOfText)) return tokenizer.encode(text);
@@ -14,7 +14,7 @@ export function chatTokens(tokenizer: Tokenizer, text: string): Int32Array | num
     .flatMap((part, index) => [...(index === 0 ? [] : [tokenizer.eod]), ...tokenizer.encode(part)]);
 }
 
-/** A text as tokens, with the tokens of its spans marked. */
+/** The tokens of a text, with a mark for each token that is in a span. */
 interface TokensInSpans {
   readonly tokens: ArrayLike<number>;
   /** 1 for each token in a span, else 0. */
@@ -25,7 +25,7 @@ interface TokensInSpans {
 
 /**
  * Encodes a whole text, so that its tokens are the same as in any other use, and finds the tokens of its
- * spans, which are in order and do not overlap.
+ * spans. The spans must be in order and must not overlap.
  */
 export function tokensInSpans({ text, spans }: AssistantText, tokenizer: Tokenizer): TokensInSpans {
   const tokens = chatTokens(tokenizer, text);
@@ -45,20 +45,21 @@ export function tokensInSpans({ text, spans }: AssistantText, tokenizer: Tokeniz
   return { tokens, isInSpan, splitsTokens: places.some(({ count, through }) => count < through) };
 }
 
-/** The position of a character among the tokens of the whole text. */
+/** A position between two characters, expressed as positions in the tokens of the whole text. */
 interface Place {
-  /** Number of tokens that end before the character. */
+  /** The number of tokens that end before this position. */
   readonly count: number;
-  /** Number of tokens up to the character, including a token that the position splits. */
+  /** The number of tokens up to this position, including a token that the position splits. */
   readonly through: number;
 }
 
 const whole = (count: number): Place => ({ count, through: count });
 
 /**
- * Returns the number of tokens from the start of the text up to each of `ends`. It encodes the pieces between
- * the ends, which is cheaper than encoding each prefix. The pieces usually give the tokens of the whole text,
- * since special tokens are at the ends of messages; otherwise it returns undefined.
+ * Returns the number of tokens from the start of the text to each position in `ends`. It encodes the text
+ * between consecutive positions, which is cheaper than encoding each prefix. The tokens of these pieces are
+ * usually the tokens of the whole text, since special tokens separate messages; if they are not, it returns
+ * undefined.
  */
 function countsByPieces(options: {
   readonly text: string;
@@ -79,9 +80,9 @@ function countsByPieces(options: {
 }
 
 /**
- * Returns the position in the tokens of the joined text at which `before` ends and `after` begins. If the
- * tokens of one part are unchanged in the joined text, the position is at that part's boundary; otherwise it
- * is in the range of tokens that belong to neither part.
+ * Returns the position in the tokens of the joined text at which `before` ends and `after` begins. If one
+ * part has the same tokens in the joined text, the position is at the boundary of this part; otherwise it
+ * covers the tokens that belong to neither part.
  */
 function findPlace(
   all: ArrayLike<number>,

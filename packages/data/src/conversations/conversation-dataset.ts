@@ -7,36 +7,36 @@ import {
   type SampleDocuments,
 } from '../samples/sample-dataset.js';
 
-// N = conversations, R = rows that they are packed into.
+// N: number of conversations. R: number of rows into which they are packed.
 
 /** Conversations packed into rows, as plain data over shared memory. */
 export interface PackedConversations {
   readonly sequenceLength: number;
-  /** int32: the tokens of all conversations, one after another. */
+  /** int32: the tokens of all conversations, concatenated. */
   readonly tokens: Int32Array;
   /** One value for each token: 1 if it is learnt, else 0. */
   readonly isLearnt: Uint8Array;
   /**
-   * float64 [N + 1], the index in `tokens` at which each conversation starts, and the end of the last one.
+   * float64 [N + 1]: the index in `tokens` at which each conversation starts, and the end of the last one.
    */
   readonly offsets: Float64Array;
-  /** int32 [N], the numbers of the conversations, row by row. */
+  /** int32 [N]: the numbers of the conversations, sorted by row. */
   readonly order: Int32Array;
-  /** int32 [R + 1], the index in `order` at which each row starts, and the end of the last one. */
+  /** int32 [R + 1]: the index in `order` at which each row starts, and the end of the last one. */
   readonly rowOffsets: Int32Array;
 }
 
 /** Packed conversations in a form that worker threads can receive. */
 export interface ConversationDatasetDescription extends PackedConversations {
   readonly kind: 'conversations';
-  /** Number of samples: the rows, padded with empty rows to a multiple of the batch size. */
+  /** The number of samples: the rows, padded with empty rows to a multiple of the batch size. */
   readonly numSamples: number;
 }
 
 /**
- * Conversations packed into samples of one length. A conversation of n tokens takes n - 1 positions, which
- * count from 0; it cannot see other conversations. A position counts in the loss if its next token is learnt.
- * Loaders and samplers accept it as they accept the datasets of pretraining.
+ * Conversations packed into samples of equal length. A conversation of n tokens takes n - 1 positions,
+ * counted from 0, and cannot attend to other conversations. A position counts in the loss if its next token
+ * is learnt. Data loaders and samplers accept this dataset like a pretraining dataset.
  */
 export class ConversationDataset implements SampleDataset {
   readonly description: ConversationDatasetDescription;
@@ -70,7 +70,7 @@ export class ConversationDataset implements SampleDataset {
     for (const conversation of conversations) {
       filled += this.#fillConversation({ conversation, batch, row, start: filled });
     }
-    // the unused end of the row is a separate document whose tokens are not learnt
+    // the unused end of the row is treated as a separate document without learnt tokens
     for (let position = filled; position < sequenceLength; position++) {
       batch.positionIds[position * batch.batchSize + row] = position - filled;
       batch.keyStart![row * sequenceLength + position] = filled;
@@ -86,7 +86,7 @@ export class ConversationDataset implements SampleDataset {
     return assembleBatch(this, [sample]);
   }
 
-  /** Returns the numbers of the sample's conversations, counted from 0 over this dataset. */
+  /** Returns the numbers of the sample's conversations, counted from 0 within this dataset. */
   listDocuments(sample: number): SampleDocuments {
     const { order, rowOffsets } = this.description;
     const conversations = order.subarray(rowOffsets[sample] ?? 0, rowOffsets[sample + 1] ?? 0);
@@ -100,9 +100,7 @@ export class ConversationDataset implements SampleDataset {
     this.close();
   }
 
-  /**
-   * Writes a conversation to a row, from position `start` on; returns the number of positions that it took.
-   */
+  /** Writes a conversation to a row, starting at position `start`; returns the number of positions used. */
   #fillConversation(place: {
     readonly conversation: number;
     readonly batch: TokenBatch;

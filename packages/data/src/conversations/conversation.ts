@@ -1,14 +1,14 @@
 import { type ChatMessage, PythonFloat } from '@mtl/chat-templates';
 import { DataError } from '@mtl/errors';
 
-/** A conversation to learn from. */
+/** A conversation for training. */
 export interface Conversation {
   readonly messages: readonly ChatMessage[];
   /** JSON Schemas of the functions that the assistant may call. */
   readonly tools?: readonly unknown[] | undefined;
-  /** Number of messages at the start that are context: their answers are not learnt. */
+  /** The number of messages at the start that are context: answers among them are not learnt. */
   readonly numGiven: number;
-  /** The place in the file that the conversation was read from, for messages: `chats.jsonl, line 3`. */
+  /** Where the conversation was read from, for messages: `chats.jsonl, line 3`. */
   readonly where: string;
 }
 
@@ -21,7 +21,7 @@ export function isLearnt({ messages, numGiven }: Conversation, index: number): b
   return index >= numGiven && role === 'assistant' && convertNumber(weight) !== 0 && train !== false;
 }
 
-/** Returns a JSON value with Python's floats and large integers converted to plain numbers. */
+/** Converts Python floats and large integers (bigint) in a JSON value to plain numbers. */
 export const convertNumber = (value: unknown): unknown =>
   value instanceof PythonFloat ? value.value : value;
 

@@ -7,9 +7,9 @@ import { type Conversation, conversationError } from './conversation.js';
 import type { PackedConversations } from './conversation-dataset.js';
 import { endOfTurn } from './end-of-turn.js';
 
-/** Rules for a conversation of more tokens than a sample holds. */
+/** The rules for a conversation with more tokens than a sample holds. */
 export const longConversationRules = ['refuse', 'truncate', 'drop'] as const;
-/** A rule for such a conversation. */
+/** A rule for a conversation with more tokens than a sample holds. */
 export type LongConversationRule = (typeof longConversationRules)[number];
 
 interface EncodeConversationsOptions {
@@ -18,33 +18,33 @@ interface EncodeConversationsOptions {
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
   /**
-   * The rule for conversations of more tokens than a sample holds. `refuse`: an error; `truncate`: keep the
-   * first tokens; `drop`: leave the conversation out.
+   * The rule for conversations with more tokens than a sample holds. `refuse`: an error; `truncate`: keep the
+   * first tokens; `drop`: omit the conversation.
    */
   readonly long: LongConversationRule;
 }
 
-/** Counts of the conversations that became tokens. */
+/** How many conversations were encoded, changed or omitted. */
 export interface ConversationCounts {
   /** Number of conversations that were read. */
   read: number;
   /** Conversations longer than a sample that were truncated to its length. */
   truncated: number;
-  /** Conversations longer than a sample that were left out. */
+  /** Conversations longer than a sample that were omitted. */
   dropped: number;
   /**
-   * Conversations that were left out because they have no learnt token, for example if the text was truncated
-   * before the first answer.
+   * Conversations that were omitted because they have no learnt token, for example because the text was
+   * truncated before the first answer.
    */
   withoutAnswer: number;
   /** Conversations with an answer that begins or ends inside a token. */
   splitTokens: number;
   /**
-   * Complete conversations without a learnt special token: nothing in them teaches the model to end its
-   * answers.
+   * Complete conversations whose learnt tokens include no special token, so the model does not learn to end
+   * its answers.
    */
   withoutEnd: number;
-  /** Tokens of the conversations that are kept. */
+  /** The number of tokens in the conversations that are kept. */
   tokens: number;
   /** Number of learnt tokens. */
   learnt: number;
@@ -81,7 +81,7 @@ export async function encodeConversations(
     const count = keptTokens(tokens.length, { conversation, options, counts });
     if (count === 0) continue;
     const isLearnt = isInSpan.slice(0, count);
-    // the first token is only an input: nothing predicts it
+    // the first token is only an input, never a label
     const learnt = isLearnt.reduce((sum, one, index) => (index === 0 ? 0 : sum + one), 0);
     if (learnt === 0) {
       counts.withoutAnswer += 1;
@@ -112,7 +112,7 @@ function keptTokens(
   },
 ): number {
   const { sequenceLength, long } = of.options;
-  // the last token is only a label: it is never an input
+  // the last token is only a label, never an input
   const most = sequenceLength + 1;
   if (count <= most) return count;
   if (long === 'refuse') {
@@ -135,7 +135,7 @@ export interface EncodedConversation {
 /**
  * Packs conversations into rows of `sequenceLength` positions. A row has only complete conversations.
  *
- * @param conversations of 2 to `sequenceLength` + 1 tokens
+ * @param conversations conversations of 2 to `sequenceLength` + 1 tokens
  */
 export function packConversations(
   conversations: readonly EncodedConversation[],
@@ -173,7 +173,7 @@ export function packConversations(
 export function packRows(lengths: readonly number[], capacity: number): readonly (readonly number[])[] {
   const order = lengths.map((_, index) => index).sort((a, b) => lengths[b]! - lengths[a]! || a - b);
   const rows: number[][] = [];
-  // the entry at n has the rows with room for n more tokens
+  // `byRoom[n]` lists the rows with room for n more tokens
   const byRoom: number[][] = Array.from({ length: capacity + 1 }, () => []);
   for (const piece of order) {
     const length = lengths[piece]!;

@@ -9,17 +9,17 @@ import { directoryOfTokenizer } from './find-chat-template.js';
 export interface EndOfTurn {
   readonly token: number;
   readonly text: string;
-  /** The end of an answer if the template writes nothing after it. */
+  /** How an answer ends if the template writes nothing after it. */
   readonly unwritten?: UnwrittenEnd;
 }
 
-// a made-up word that no template contains
+// a made-up word that occurs in no template
 const answer = 'gxqvzwk';
 
 /**
- * Returns the special token by which a chat template ends an answer of the assistant, such as `<|im_end|>`.
- * If the template writes none, this is the token that begins the user's next turn, or the end of text in
- * generation_config.json next to the tokenizer. Undefined if nothing ends an answer.
+ * Returns the special token with which a chat template ends an answer of the assistant, such as `<|im_end|>`.
+ * If the template writes none, the result is the token that begins the user's next turn, or else the
+ * end-of-text token in the tokenizer's generation_config.json. Undefined if nothing ends an answer.
  *
  * @throws DataError MTL_DATA_TOKENIZER for a generation_config.json that cannot be read
  */
@@ -27,7 +27,7 @@ export function endOfTurn(template: ChatTemplate, tokenizer: Tokenizer): EndOfTu
   const after = textBehindAnswer(template);
   const written = after === undefined ? undefined : firstSpecial(after, tokenizer);
   if (after === undefined || written !== undefined) return written;
-  // for example an end that is ordinary words followed by a special token
+  // for example, the template writes ordinary words before the special token
   if (chatTokens(tokenizer, after).some((token) => isSpecial(tokenizer, token))) return undefined;
   const followers = ['user', 'tool'].flatMap((role) => {
     const behind = textBehindAnswer(template, { role, content: 'a' });
@@ -54,7 +54,9 @@ export function endOfTurn(template: ChatTemplate, tokenizer: Tokenizer): EndOfTu
   return { token: end, text, unwritten: { markers: [], appended: text } };
 }
 
-/** Returns the text that a template writes after an answer, up to the end or another message. */
+/**
+ * Returns the text that a template writes after an answer, up to the end of the text or to the next message.
+ */
 function textBehindAnswer(template: ChatTemplate, next?: ChatMessage): string | undefined {
   const messages = [
     { role: 'user', content: 'a' },
@@ -65,14 +67,15 @@ function textBehindAnswer(template: ChatTemplate, next?: ChatMessage): string | 
   try {
     ({ text } = template.render({ messages, where: 'an example' }));
   } catch {
-    // a template may need more than two messages; if so, its use reports that
+    // a template may require more than two messages; an error about that is reported when the template is
+    // used
     return undefined;
   }
   const at = text.lastIndexOf(answer);
   return at < 0 ? undefined : text.slice(at + answer.length);
 }
 
-/** Returns the special token at the start of a text, after white space. */
+/** Returns the special token at the start of a text, ignoring white space before it. */
 function firstSpecial(text: string, tokenizer: Tokenizer): { token: number; text: string } | undefined {
   const after = text.trimStart();
   const [token] = after === '' ? [] : chatTokens(tokenizer, after);
@@ -81,13 +84,16 @@ function firstSpecial(text: string, tokenizer: Tokenizer): { token: number; text
   return after.startsWith(own) ? { token, text: own } : undefined;
 }
 
-/** Returns the text of a special token; a built-in tokenizer may have no text for its end of a document. */
+/**
+ * Returns the text of a special token. Built-in tokenizers have no text for their end-of-document token; it
+ * is written as `<|endoftext|>`.
+ */
 const spelt = ({ specialIds, decode }: Tokenizer, token: number): string =>
   specialIds === undefined ? endOfText : decode([token]);
 
 /**
- * Returns the tokens that end a text by the generation_config.json next to a tokenizer; undefined without
- * one.
+ * Returns the end-of-text tokens in the generation_config.json next to a tokenizer; undefined without this
+ * file.
  */
 function generationEnds({ options }: Tokenizer): readonly number[] | undefined {
   const directory = directoryOfTokenizer(options);

@@ -7,10 +7,10 @@ import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
 import { endOfText } from '@mtl/tokenizers/internal';
 
 /**
- * Returns the chat template of a tokenizer: the file that its options name, or else the one next to its
- * tokenizer.json, as `openChatTemplate` of @mtl/chat-templates finds it.
+ * Returns the chat template of a tokenizer: the file that its options name, or else a file next to its
+ * tokenizer.json (`openChatTemplate` of @mtl/chat-templates).
  *
- * @throws DataError MTL_CHAT_TEMPLATE if it has no template, or one that cannot be used
+ * @throws DataError MTL_CHAT_TEMPLATE if it has no template, or a template that cannot be used
  */
 export function readChatTemplate(tokenizer: ChatTokenizer): ChatTemplate {
   const template = findChatTemplate(tokenizer);
@@ -24,13 +24,13 @@ export function readChatTemplate(tokenizer: ChatTokenizer): ChatTemplate {
   });
 }
 
-/** Properties of a tokenizer that decide its chat template. */
+/** The properties of a tokenizer that determine its chat template. */
 type ChatTokenizer = Pick<Tokenizer, 'options' | 'specialIds' | 'specialTokens' | 'eod' | 'decode'>;
 
 /**
- * Returns the chat template of a tokenizer, as `readChatTemplate`; undefined where it has none.
+ * Like `readChatTemplate`, but returns undefined if the tokenizer has no template.
  *
- * @throws DataError MTL_CHAT_TEMPLATE for one that cannot be read or used
+ * @throws DataError MTL_CHAT_TEMPLATE for a template that cannot be read or used
  */
 export function findChatTemplate(tokenizer: ChatTokenizer): ChatTemplate | undefined {
   const { options } = tokenizer;
@@ -41,13 +41,16 @@ export function findChatTemplate(tokenizer: ChatTokenizer): ChatTemplate | undef
   return directory === undefined ? undefined : savedTemplates(directory)?.open(specialTokens);
 }
 
-/** Returns the end-of-document token for templates, unless files name it. */
+/**
+ * Returns the end-of-document token under the names that templates use. The tokenizer's files may override
+ * it.
+ */
 function endOfDocument({ specialIds, eod, decode }: ChatTokenizer): Readonly<Record<string, string>> {
   if (specialIds === undefined) return { bos_token: endOfText, eos_token: endOfText };
   return { eos_token: decode([eod]) };
 }
 
-/** Returns the folder of the tokenizer's files, where it has one. */
+/** Returns the folder of the tokenizer's files, if it has any. */
 export function directoryOfTokenizer(options: TokenizerOptions | undefined): string | undefined {
   if (options?.type !== 'HuggingFaceTokenizer') return undefined;
   const { tokenizerModel } = options;

@@ -12,15 +12,15 @@ import {
 } from './encode-conversations.js';
 import { readConversations } from './read-conversations.js';
 
-/** The files of a fine-tuning run, and the fraction that is kept for evaluation. */
+/** The conversation files of a fine-tuning run, and the share of conversations for evaluation. */
 export interface ConversationFiles {
-  /** JSON-lines files to train on, see `readConversations`. */
+  /** JSON-lines files to train on (see `readConversations`). */
   readonly trainData: readonly string[];
   /** Files to evaluate on. */
   readonly validationData: readonly string[];
   /**
-   * If there are no files to evaluate on: the share of the conversations that is kept for evaluation, from 0
-   * to below 1.
+   * The share of the training conversations that is used for evaluation instead, from 0 to below 1, if there
+   * are no evaluation files.
    */
   readonly validationFraction: number;
   readonly long: LongConversationRule;
@@ -31,7 +31,7 @@ export interface ConversationDatasetsOptions extends ConversationFiles {
   readonly template: ChatTemplate;
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
-  /** Seed of the random choice of the conversations that are kept for evaluation. */
+  /** The seed for the random choice of evaluation conversations. */
   readonly seed: number;
 }
 
@@ -44,9 +44,9 @@ export interface ConversationSplit {
 /** The packed conversations of a fine-tuning run. */
 export interface ConversationDatasets {
   readonly train: ConversationSplit;
-  /** The conversations for evaluation; undefined if none are kept. */
+  /** The conversations for evaluation; undefined if there are none. */
   readonly validation: ConversationSplit | undefined;
-  /** Counts for all training files together, before a share is kept for evaluation. */
+  /** Counts over all training files, before the share for evaluation is separated. */
   readonly counts: ConversationCounts;
   readonly validationCounts: ConversationCounts | undefined;
 }
@@ -83,7 +83,7 @@ export async function conversationDatasets(
   }
   const order = Float64Array.from(all.encoded.keys());
   new RandomState(seed).shuffle(order);
-  // if a share is requested, both parts get at least one conversation
+  // if a share is requested, both splits get at least one conversation
   const wanted = validationFraction === 0 ? 0 : Math.max(1, Math.round(validationFraction * numAll));
   const numValidation = Math.min(wanted, numAll - 1);
   const held = new Set(order.subarray(0, numValidation));

@@ -8,15 +8,17 @@ const forms =
   '{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}, {"prompt": ..., "completion": ...} with texts or lists of messages, or a line of ShareGPT or Alpaca';
 
 /**
- * Streams the conversations of a file of JSON lines, or of one array (gunzipped when it ends in .gz); blank
- * lines are skipped. A line has `messages`, or `prompt` and `completion`, which are lists of messages, or
- * texts (a message of the user and the answer). The prompt is not learnt, nor is a message with `"weight": 0`
- * or `"train": false`. Both forms may have `tools`. Lines of ShareGPT and Alpaca are read as `withMessages`
- * describes.
+ * Streams the conversations of a file of JSON lines, or of a file with one JSON array (decompressed if the
+ * name ends in .gz); blank lines are skipped.
  *
- * The values in the fields of a message, and in `tools`, are as Python's `json.loads` would read them: an
- * object is a map with the keys in the order of the line, an integer beyond 2^53 a bigint, and a whole number
- * that is spelt as a float (`2.0`) a `PythonFloat`.
+ * A line has `messages`, or `prompt` and `completion`. The latter two are lists of messages, or texts (a
+ * user's message and the answer). The prompt is not learnt, nor is a message with `"weight": 0` or `"train":
+ * false`. Both forms may have `tools`. Lines in the formats of ShareGPT and Alpaca are converted by
+ * `withMessages`.
+ *
+ * The values in the fields of a message, and in `tools`, are read as by Python's `json.loads`: an object is a
+ * map with its keys in the original order, an integer beyond 2^53 is a bigint, and an integer that is written
+ * as a float (`2.0`) is a `PythonFloat`.
  *
  * @throws DataError MTL_DATA_CONVERSATION with the line; MTL_DATA_CORPUS for a file that cannot be read
  */
@@ -50,7 +52,7 @@ function parseConversation(text: string, where: string): Conversation {
 
 const listsOfMessages = ['messages', 'prompt', 'completion', 'conversations'];
 
-/** Returns a line and its messages as objects; values in their fields stay maps. */
+/** Converts a line and its messages from maps to objects; the values in their fields stay maps. */
 function parseLine(parsed: ReadonlyMap<string, JsonValue>): Readonly<Record<string, unknown>> {
   const convertObject = (value: JsonValue) => (value instanceof Map ? Object.fromEntries(value) : value);
   return Object.fromEntries(
@@ -121,7 +123,7 @@ function findProblem(message: unknown): string | undefined {
   return content === undefined ? 'has no "content"' : '"content" is not a text';
 }
 
-/** Returns a list; accepts its JSON text too, since tables of texts store it so. */
+/** Returns the list of tools; also accepts its JSON text, since tables of texts store lists in this form. */
 function readTools(
   { tools }: Readonly<Record<string, unknown>>,
   where: string,
@@ -143,7 +145,7 @@ function readTools(
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** The names of speakers in ShareGPT and in formats derived from it. */
+/** Maps the names of speakers in ShareGPT, and in formats derived from it, to roles. */
 const rolesOfSpeakers: ReadonlyMap<string, string> = new Map([
   ['system', 'system'],
   ['human', 'user'],
@@ -158,12 +160,13 @@ const rolesOfSpeakers: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Converts a line of ShareGPT's or Alpaca's form to one with `messages`; other lines do not change.
+ * Converts a line in the format of ShareGPT or Alpaca to a line with `messages`; returns other lines
+ * unchanged.
  *
  * - ShareGPT: `conversations`, a list of `{"from": "human", "value": "..."}`, with an optional `system`. A
- *   list of `{"role", "content"}` under that name is a list of messages.
- * - Alpaca: `instruction`, `input` (after a line break, if it is not empty) and `output`, with an optional
- *   `system` and an optional `history`, a list of pairs of question and answer.
+ *   list of `{"role", "content"}` under the same name is taken as messages.
+ * - Alpaca: `instruction`, `input` (added after a line break, if it is not empty) and `output`, with an
+ *   optional `system` and an optional `history`, a list of pairs of question and answer.
  *
  * @throws DataError MTL_DATA_CONVERSATION
  */
@@ -243,7 +246,7 @@ function remedyWithoutAssistant(messages: readonly ChatMessage[]): string {
 }
 
 /**
- * Refuses Parquet files: conversations are read from JSON.
+ * Throws for Parquet files, because conversations are read from JSON only.
  *
  * @throws DataError MTL_DATA_CONVERSATION
  */

@@ -187,7 +187,7 @@ describe('readLineBatches', () => {
     // longer than one chunk of the file
     const path = file('a.txt', `first\r\n${'\n'.repeat(1_500_000)}\r\n\r\n  \nlast`);
     const { lines } = await readBatches({ path, joinsEmptyLines: true });
-    // one line of each chunk
+    // one line from each chunk
     expect(lines).toEqual([
       [1, 'first'],
       [2, ''],

@@ -1,16 +1,19 @@
 import { DataError } from '@mtl/errors';
 
-/** Receives the error of a line or row that cannot be used, and is left out. */
+/** Called with the error about a line or row that cannot be used and is therefore skipped. */
 export type OnBadLine = (error: DataError) => void;
 
-/** Reports an unusable line or row to a caller that skips such lines; throws without such a caller. */
+/**
+ * Reports an unusable line or row to `onBadLine`; throws the error if the caller has not given this function.
+ */
 export function reportBadLine(error: DataError, onBadLine: OnBadLine | undefined): void {
   if (onBadLine === undefined) throw error;
   onBadLine(error);
 }
 
 /**
- * Describes the place of a record for messages: the line, and the element of an array, both counted from 1.
+ * Describes where a record is, for messages: the line, and the index of an array element, both counted from
+ * 1.
  */
 export function placeInCorpus(at: {
   readonly path: string;
@@ -25,7 +28,7 @@ export function placeInCorpus(at: {
   );
 }
 
-/** Returns the error of a corpus file, with the line (counted from 1) where it is. */
+/** Returns an error about a corpus file, with the line (counted from 1) that caused it. */
 export function corpusError(options: {
   readonly path: string;
   readonly line?: number | undefined;
@@ -34,9 +37,9 @@ export function corpusError(options: {
   readonly expected?: string;
   readonly remedy?: string;
   readonly cause?: unknown;
-  /** True for a line or row that can be left out. */
+  /** True for an error about a line or row that can be skipped. */
   readonly isBadLine?: boolean;
-  /** The keys or columns that do hold texts, if the requested key does not. */
+  /** The keys or columns that contain texts, if the requested key does not. */
   readonly keys?: readonly string[];
   /** The existing key that the user probably meant. */
   readonly nearestKey?: string | undefined;
@@ -56,9 +59,9 @@ export function corpusError(options: {
   });
 }
 
-/** Counts the lines and rows that are left out of a corpus because they hold no usable text. */
+/** Counts the lines and rows of a corpus that are skipped because they have no usable text. */
 export class BadLines {
-  /** The callback for `readDocuments`; undefined if bad lines are errors and none is left out. */
+  /** The callback for `readDocuments`; undefined if bad lines are errors and are not skipped. */
   readonly onBadLine: OnBadLine | undefined;
   #count = 0;
   #first: DataError | undefined;
@@ -81,9 +84,9 @@ export class BadLines {
   }
 
   /**
-   * Rejects a corpus without a usable document: then the key is wrong, not just a few lines.
+   * Throws if no document of a corpus was usable: in this case the key is wrong, not just some lines.
    *
-   * @throws DataError of the first bad line
+   * @throws DataError the error about the first bad line
    */
   checkSomeUsable(numDocuments: number): void {
     if (numDocuments === 0 && this.#first !== undefined) throw this.#first;

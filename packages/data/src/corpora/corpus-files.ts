@@ -5,26 +5,27 @@ import { readJsonLines } from './read-json.js';
 import { readParquet } from './read-parquet.js';
 import { type PlainTextDocuments, readPlainText } from './read-plain-text.js';
 
-/** The files that an input names. */
+/** The corpus files of an input. */
 export interface CorpusFiles {
   /** The input: a file or a folder. */
   readonly input: string;
   readonly isFolder: boolean;
   /**
-   * The files in the order in which they are read. Files of a folder are sorted by their paths, so the order
+   * The files in the order in which they are read. The files of a folder are sorted by path, so the order
    * does not depend on the file system.
    */
   readonly files: readonly string[];
-  /** Files of the folder whose names have no corpus format; they are not read. */
+  /** Files of the folder that are not read, because their names are not names of a corpus format. */
   readonly skipped: readonly string[];
 }
 
 /**
- * Returns the files of an input: the file itself, or the corpus files (whose names `corpusFormat` knows) in a
- * folder and its subfolders. Names that begin with a dot are left out, and links to folders are not followed.
+ * Returns the files of an input: the file itself, or all corpus files in a folder and its subfolders (files
+ * whose names `corpusFormat` knows). Names that begin with a dot are skipped, and links to folders are not
+ * followed.
  *
- * @throws DataError `MTL_DATA_CORPUS` for an input that is missing, no regular file, or a folder without a
- *   corpus file.
+ * @throws DataError `MTL_DATA_CORPUS` for an input that does not exist, is not a regular file, or is a folder
+ *   without a corpus file.
  */
 export function corpusFiles(input: string): CorpusFiles {
   const stats = statSync(input, { throwIfNoEntry: false });
@@ -63,10 +64,10 @@ function filesIn(folder: string): string[] {
 /** The format of the text of a corpus file. */
 type CorpusFormat = 'json lines' | 'plain text' | 'parquet';
 
-/** The names that `corpusFormat` knows, for help and errors. */
+/** The file names that `corpusFormat` knows, for help texts and errors. */
 export const corpusFileNames = '.txt, .text, .md, .jsonl, .json, .ndjson (each also with .gz) or .parquet';
 
-/** Returns the format that the name of a corpus file states; undefined for other names. */
+/** Returns the format of a corpus file, from its name; undefined for other names. */
 function corpusFormat(path: string): CorpusFormat | undefined {
   const name = path.toLowerCase();
   if (name.endsWith('.parquet')) return 'parquet';
@@ -78,22 +79,24 @@ function corpusFormat(path: string): CorpusFormat | undefined {
 /** A corpus file and settings for reading it. */
 export interface ReadDocumentsOptions {
   /**
-   * Path of the file. Its name ends in `.txt` (or `.text`, `.md`), `.jsonl` (or `.json`, `.ndjson`), each
-   * also with `.gz`, or in `.parquet`.
+   * The path of the file. Its name ends in `.parquet`, or in `.txt` (or `.text`, `.md`) or `.jsonl` (or
+   * `.json`, `.ndjson`), optionally followed by `.gz`.
    */
   readonly path: string;
-  /** Key of the text in JSON lines, or its Parquet column (default "text"). */
+  /** The key of the text in JSON lines, or the Parquet column (default "text"). */
   readonly jsonKey?: string | undefined;
-  /** Defines a document in plain text (default "paragraph": blank lines separate documents). */
+  /** The definition of a document in plain text (default "paragraph": blank lines separate documents). */
   readonly textDocuments?: PlainTextDocuments;
   /** Called with the bytes of the file read so far. */
   readonly onBytes?: ((bytes: number) => void) | undefined;
   /**
-   * Called with the error of each line, element or row that holds no usable text, which is left out; in plain
-   * text, of each line that is not UTF-8. Default: the error is thrown.
+   * Called with the error about each line, element or row without usable text, which is skipped; in plain
+   * text, about each line that is not UTF-8. Default: the error is thrown.
    */
   readonly onBadLine?: OnBadLine | undefined;
-  /** When it is aborted, the stream ends with the signal's reason, even while a thread decodes Parquet. */
+  /**
+   * If this signal is aborted, the stream ends with the signal's reason, even while a thread decodes Parquet.
+   */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -3,25 +3,25 @@ import type { DataError, ErrorMessage } from '@mtl/errors';
 import { packWorkerError } from '../files/worker-thread.js';
 import { readTextColumn } from './parquet/read-text-column.js';
 
-// Large enough that a message between threads costs nothing.
+// The amount of text in a message between threads: large enough that the cost of a message is negligible.
 const batchCharacters = 1 << 18;
 const batchTexts = 4096;
 
-/** Data that the thread starts with. After that, each message requests one more batch. */
+/** The data that the thread starts with. Afterwards, each message to it requests one more batch. */
 export interface ParquetWorkerData {
   readonly path: string;
   readonly key: string;
-  /** True if rows without a usable text are left out and reported. */
+  /** True if rows without usable text are skipped and reported. */
   readonly skipBadRows: boolean;
 }
 
-/** The next texts (fewer or none at the end), or the error that prevents reading them. */
+/** The next texts (fewer or none at the end), or the error that prevents reading further. */
 export type ParquetReply =
   | {
       readonly texts: readonly string[];
-      /** Errors of the rows that are left out. */
+      /** The errors about the skipped rows. */
       readonly bad: readonly ErrorMessage[];
-      /** Number of bytes of the file read so far. */
+      /** The number of bytes of the file read so far. */
       readonly bytes: number;
       readonly done: boolean;
     }
@@ -31,7 +31,7 @@ const { path, key, skipBadRows } = workerData as ParquetWorkerData;
 let bad: ErrorMessage[] = [];
 const onBadRow = skipBadRows ? (error: DataError) => void bad.push(packWorkerError(error)) : undefined;
 const texts = readTextColumn({ path, key, onBadRow });
-// The error is reported in the first reply.
+// The error is reported in the first reply; this handler only prevents an unhandled rejection.
 texts.catch(() => undefined);
 let bytes = 0;
 

@@ -11,19 +11,21 @@ import { type CorpusFiles, corpusFiles, readDocuments } from './corpus-files.js'
 import type { PlainTextDocuments } from './read-plain-text.js';
 import { DocumentTokenizer, type TokenizedDocuments } from './tokenize-documents.js';
 
-// Large enough that a message between threads costs nothing, small enough that all threads have work.
+// The amount of text in a batch for a thread: large enough that the cost of a message is negligible, small
+// enough that all threads have work.
 const threadBatchCharacters = 1 << 18;
-// The event loop runs after each batch, so that signals are handled within a tenth of a second.
+// The amount of text in a batch for this thread. The event loop runs after each batch, so signals are handled
+// within a tenth of a second.
 const hereBatchCharacters = 1 << 15;
 const batchDocuments = 4096;
-// Below this, starting threads takes longer than tokenizing.
+// For smaller corpora, starting threads takes longer than tokenizing.
 const smallCorpusBytes = 8 << 20;
 
 /** The progress of a preparation. */
 export interface PrepareProgress {
   readonly documents: number;
   readonly tokens: number;
-  /** Bytes of the input files that were read so far, and their total. */
+  /** The bytes of the input files read so far, and their total. */
   readonly bytes: number;
   readonly totalBytes: number;
 }
@@ -31,9 +33,9 @@ export interface PrepareProgress {
 /** Files to tokenize, and the dataset to write. */
 interface PrepareDatasetOptions {
   /**
-   * Corpus files and folders of such files, read in this order (see `readDocuments`; the files of a folder as
-   * `corpusFiles` sorts them). If one is a folder, the paths of all files are written to the dataset's prefix
-   * with `.inputs.txt`, in the order in which they were read.
+   * Corpus files and folders of corpus files, read in this order (see `readDocuments` and `corpusFiles`). If
+   * any input is a folder, the paths of all files are listed in `{dataset prefix}.inputs.txt`, in the order
+   * in which they were read.
    */
   readonly inputs: readonly string[];
   /**
@@ -41,56 +43,57 @@ interface PrepareDatasetOptions {
    * `splitSentences`.
    */
   readonly outputPrefix: string;
-  /** A tokenizer, or its options. A tokenizer without options works in this thread only. */
+  /** A tokenizer, or its options. A tokenizer without options cannot be used in worker threads. */
   readonly tokenizer: Tokenizer | TokenizerOptions;
-  /** Key of the text in JSON lines, or its Parquet column (default "text"). */
+  /** The key of the text in JSON lines, or the Parquet column (default "text"). */
   readonly jsonKey?: string;
-  /** Defines a document in plain text (default "paragraph"). */
+  /** The definition of a document in plain text (default "paragraph"). */
   readonly textDocuments?: PlainTextDocuments;
-  /** Append the end-of-document token to every document that has tokens. */
+  /** True to append the end-of-document token to every document that has tokens. */
   readonly appendEod?: boolean;
-  /** Make a sequence of every sentence, as BERT's datasets need it (default: of every document). */
+  /** True to make a sequence of every sentence, as BERT's datasets require (default: of every document). */
   readonly splitSentences?: boolean;
-  /** Language of the sentences, a BCP 47 tag (default "en"). */
+  /** The language of the sentences, a BCP 47 tag (default "en"). */
   readonly sentenceLocale?: string;
   /**
-   * Worker threads (default: one for each processor, 0 for a small corpus). With 0, documents are tokenized
-   * in this thread, except for documents of more than 262,144 characters, which go to a worker thread that
-   * can be terminated.
+   * The number of worker threads (default: one per processor, 0 for a small corpus). With 0, documents are
+   * tokenized in this thread. Documents of more than 262,144 characters are always tokenized in a worker
+   * thread, which can be terminated.
    */
   readonly workers?: number;
   /**
-   * Leave out lines and rows without usable text, and count them (default: the first one is an error, and
-   * nothing is written). If all lines are unusable, that is an error.
+   * True to skip and count lines and rows without usable text (default: the first one is an error, and
+   * nothing is written). If all lines are unusable, an error is thrown.
    */
   readonly skipBadLines?: boolean;
-  /** True to replace an existing dataset with that prefix (default: it is an error). */
+  /** True to replace an existing dataset with the same prefix (default: it is an error). */
   readonly overwrite?: boolean;
   /** Called after each batch of documents. */
   readonly onProgress?: (progress: PrepareProgress) => void;
   /**
-   * When it is aborted, the unfinished dataset is deleted and the preparation fails with the signal's reason.
+   * If this signal is aborted, the unfinished dataset is deleted and the preparation fails with the signal's
+   * reason.
    */
   readonly signal?: AbortSignal;
 }
 
 /** Counts and paths of the dataset that was written. */
 export interface PrepareSummary extends IndexedDatasetSummary {
-  /** Documents without a token: they are in the dataset as empty documents, as in Megatron. */
+  /** Documents without tokens; they are written as empty documents, as in Megatron. */
   readonly numEmptyDocuments: number;
-  /** Lines and rows that were left out because they hold no usable text. */
+  /** The number of lines and rows that were skipped because they have no usable text. */
   readonly numBadLines: number;
-  /** The error of the first bad line. */
+  /** The error about the first bad line. */
   readonly firstBadLine: DataError | undefined;
   /** The files of each input, in the order in which they were read. */
   readonly inputs: readonly CorpusFiles[];
 }
 
 /**
- * Tokenizes corpora into a Megatron indexed dataset, with the same bytes as Megatron's preprocessing writes
- * for these tokens, whatever the number of threads. Memory is bounded by the batches in flight.
+ * Tokenizes corpora into a Megatron indexed dataset. For the same tokens, its bytes are equal to the output
+ * of Megatron's preprocessing, whatever the number of threads. Memory is bounded by the batches in flight.
  *
- * @throws DataError MTL_DATA_EXISTS if the dataset exists already
+ * @throws DataError MTL_DATA_EXISTS if the dataset already exists
  */
 export async function prepareDataset(options: PrepareDatasetOptions): Promise<PrepareSummary> {
   const { appendEod = false, overwrite = false } = options;
@@ -128,7 +131,8 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
         progress.bytes = bytes;
       },
     });
-    // Two batches for each thread: one in work, one waiting. Results are written in the order of the corpus.
+    // Each thread has two batches, one in progress and one waiting. Results are written in the order of the
+    // corpus.
     const start = (texts: readonly string[]) => documents.tokenize(texts);
     await forEachInOrder({ batches, start, atMost: Math.max(1, 2 * workers), finish: write });
     signal?.throwIfAborted();
@@ -142,7 +146,7 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
   }
 }
 
-/** Returns the prefix of the dataset that is written. */
+/** Returns the prefix of the output dataset. */
 export function preparedPrefix({
   outputPrefix,
   jsonKey = 'text',
@@ -159,7 +163,7 @@ function inputFiles(inputs: readonly string[]): readonly CorpusFiles[] {
 }
 
 /**
- * Writes the list of the files that were read if an input is a folder; otherwise removes the list of an
+ * Writes the list of the files that were read, if any input is a folder; otherwise deletes the list of an
  * earlier dataset.
  */
 function recordInputs(path: string, inputs: readonly CorpusFiles[]): void {
@@ -233,7 +237,7 @@ async function* readBatches(
   if (batch.length > 0) yield batch;
 }
 
-/** Starts work on up to `atMost` items ahead and finishes them in their order. */
+/** Starts work on up to `atMost` items ahead, and finishes the items in order. */
 async function forEachInOrder<I, O>(options: {
   batches: AsyncIterable<I>;
   start: (item: I) => Promise<O>;
@@ -244,7 +248,8 @@ async function forEachInOrder<I, O>(options: {
   const underWay: Promise<O>[] = [];
   for await (const batch of batches) {
     const started = start(batch);
-    // a failure is handled when its turn comes; until then it must not count as unhandled
+    // a failure is handled when the item is finished; until then, this handler prevents an unhandled
+    // rejection
     started.catch(() => undefined);
     underWay.push(started);
     if (underWay.length >= atMost) finish(await underWay.shift()!);

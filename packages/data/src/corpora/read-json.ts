@@ -5,7 +5,7 @@ import { endOfJsonString, parsePythonJson } from '../python/json.js';
 import { corpusError, reportBadLine } from './corpus-error.js';
 import { type CorpusLine, type ReadLinesOptions, readLineBatches } from './read-lines.js';
 
-/** Streams the texts under `key` of the records of JSON lines, or of one array. */
+/** Streams the texts under `key` in the records of a file with JSON lines or with one JSON array. */
 export async function* readJsonLines(
   options: ReadLinesOptions & { readonly key: string },
 ): AsyncGenerator<string, void, undefined> {
@@ -17,7 +17,7 @@ export async function* readJsonLines(
   }
 }
 
-/** Returns the text of a record, or the problem with it. */
+/** Returns the text of a record, or an error about it. */
 function readText(record: JsonRecord, { path, key }: { readonly path: string; readonly key: string }) {
   const { text, line, element } = record;
   const at = { path, line, element, isBadLine: true };
@@ -54,12 +54,12 @@ function readText(record: JsonRecord, { path, key }: { readonly path: string; re
   });
 }
 
-/** The text of one record, not yet parsed. */
+/** The JSON text of one record, not yet parsed. */
 interface JsonRecord {
   readonly text: string;
-  /** Line in which it begins, from 1. */
+  /** The number of the line in which the record begins, from 1. */
   readonly line: number;
-  /** Number of the element if the file is one array, from 1; absent in JSON lines. */
+  /** The number of the array element, from 1; absent in JSON lines. */
   readonly element?: number;
 }
 
@@ -92,11 +92,14 @@ export async function* readJsonRecords(
   reportBadLine(corpusError({ ...at, what, remedy }), onBadLine);
 }
 
-/** Splits the lines of a JSON array into its elements. In JSON no string spans lines. */
+/**
+ * Splits the lines of a JSON array into its elements. This is possible line by line because a JSON string
+ * cannot contain a line break.
+ */
 class ArrayElements {
   readonly firstLine: number;
   readonly #path: string;
-  /** Number of open brackets: 1 between the elements of the array. */
+  /** The number of open brackets: 1 between the elements of the array. */
   #depth = 0;
   #isDone = false;
   #count = 0;

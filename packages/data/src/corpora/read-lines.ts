@@ -5,7 +5,7 @@ import { DataError } from '@mtl/errors';
 import { fileProblem, openRegularFile } from '@mtl/errors/files';
 import { corpusError, type OnBadLine, reportBadLine } from './corpus-error.js';
 
-// A line becomes one string; V8 holds at most 512 MiB in one.
+// The default maximum size of a line. A line becomes one string, and a string in V8 has at most 512 MiB.
 const defaultMaximumLineBytes = 1 << 28;
 const newline = 10;
 const carriageReturn = 13;
@@ -22,24 +22,31 @@ export interface ReadLinesOptions {
   readonly path: string;
   /** Called with the number of bytes of the file read so far (compressed bytes for a .gz file). */
   readonly onBytes?: ((bytes: number) => void) | undefined;
-  /** Maximum bytes of a line, checked for lines that span chunks of the file (default: 256 Mi). */
+  /**
+   * The maximum size of a line in bytes, checked for lines that span chunks of the file (default: 256 Mi).
+   */
   readonly maximumLineBytes?: number | undefined;
-  /** Called with the error of each line that cannot be used, which is left out. Default: it is thrown. */
+  /**
+   * Called with the error about each line that cannot be used, which is skipped. Default: the error is
+   * thrown.
+   */
   readonly onBadLine?: OnBadLine | undefined;
-  /** When it is aborted, the stream ends with the signal's reason. */
+  /** If this signal is aborted, the stream ends with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** True to give only the first of several empty lines in a row (default false). */
+  /** True to yield only the first of several consecutive empty lines (default false). */
   readonly joinsEmptyLines?: boolean | undefined;
-  /** True to give consecutive usable lines as one text, joined by newlines (default false). */
+  /** True to yield consecutive usable lines as one text, joined by newlines (default false). */
   readonly joinsLines?: boolean | undefined;
 }
 
-/** Lines in a batch: one await takes as long as reading many short lines, so a batch has many. */
+/**
+ * The number of lines in a batch: one await takes as long as reading many short lines, so batches are large.
+ */
 const batchLines = 4096;
 
 /**
- * Streams the lines of a UTF-8 file (gunzipped when it ends in .gz), with memory for one chunk and one line.
- * Throws `MTL_DATA_CORPUS` for files that cannot be read, are truncated, or are not UTF-8.
+ * Streams the lines of a UTF-8 file (decompressed if the name ends in .gz), with memory for one chunk and one
+ * line. Throws `MTL_DATA_CORPUS` for files that cannot be read, are truncated, or are not UTF-8.
  */
 export async function* readLines(options: ReadLinesOptions): AsyncGenerator<CorpusLine, void, undefined> {
   for await (const batch of readLineBatches(options)) yield* batch;
@@ -59,7 +66,7 @@ export async function* readLineBatches(
   let number = 0;
   let pending: Buffer[] = [];
   let pendingBytes = 0;
-  /** True after a line that was too long: the rest of that line is skipped. */
+  /** True after a line that was too long, until the rest of the line has been skipped. */
   let isSkipping = false;
   let batch: CorpusLine[] = [];
   const take = (last: Buffer): CorpusLine | DataError | undefined => {
@@ -71,7 +78,7 @@ export async function* readLineBatches(
     isSkipping = false;
     return line;
   };
-  /** Yields the lines collected so far, so that lines before a bad line come before its error. */
+  /** Yields the lines collected so far, so that they come before the error about a bad line. */
   function* flush(): Generator<readonly CorpusLine[], void, undefined> {
     if (batch.length > 0) yield batch;
     batch = [];
@@ -91,7 +98,8 @@ export async function* readLineBatches(
     let start = 0;
     const last = joinsLines && !isSkipping ? chunk.lastIndexOf(newline) : -1;
     const block = last < 0 ? undefined : Buffer.concat([...pending, chunk.subarray(0, last)]);
-    // a block with invalid UTF-8 is read line by line, to skip the bad line or to name it in the error
+    // a block with invalid UTF-8 is read line by line instead, to skip the bad line or to name it in the
+    // error
     if (block !== undefined && isUtf8(block)) {
       const text = decodeText(block, number + 1).replaceAll(/\r(?=\n|$)/g, '');
       batch.push({ text, number: number + 1 });
@@ -143,7 +151,7 @@ function endOfEmptyLines(bytes: Buffer, start: number): { readonly end: number; 
   }
 }
 
-/** Returns a line without its end, or the problem with it. */
+/** Returns a line without its line break, or an error about it. */
 function decodeLine(
   line: Buffer,
   at: { readonly path: string; readonly number: number },
@@ -157,7 +165,7 @@ function decodeLine(
   return { text: decodeText(bytes, number), number };
 }
 
-/** Decodes bytes that begin at a line; the byte-order mark at the start of a file is left out. */
+/** Decodes bytes that begin at the start of a line; removes the byte-order mark at the start of the file. */
 function decodeText(bytes: Buffer, number: number): string {
   const text = bytes.toString('utf8');
   return number === 1 && text.startsWith('\ufeff') ? text.slice(1) : text;
@@ -165,7 +173,7 @@ function decodeText(bytes: Buffer, number: number): string {
 
 function countLines(bytes: Buffer): number {
   let count = 1;
-  // byte by byte: calling indexOf for each of many short lines takes longer
+  // a loop over bytes, because calling indexOf for each of many short lines takes longer
   for (let at = 0; at < bytes.length; at++) if (bytes[at] === newline) count++;
   return count;
 }
@@ -179,7 +187,7 @@ async function* readChunks(options: ReadLinesOptions): AsyncGenerator<Buffer, vo
     onBytes?.(bytes);
   });
   const gunzip = path.endsWith('.gz') ? createGunzip({ chunkSize: 1 << 18 }) : undefined;
-  // pipe() does not forward errors: an error of the file must end the unzipped stream too.
+  // pipe() does not forward errors, so an error of the file must be passed to the decompressed stream here.
   if (gunzip !== undefined) file.on('error', (error) => gunzip.destroy(error)).pipe(gunzip);
   try {
     for await (const chunk of gunzip ?? file) {

@@ -7,13 +7,16 @@ export type PlainTextDocuments = 'paragraph' | 'file';
 
 interface ReadPlainTextOptions extends ReadLinesOptions {
   readonly documents: PlainTextDocuments;
-  /** Maximum characters (UTF-16 units) of a document (default: the limit of a string in Node, 512 Mi). */
+  /**
+   * The maximum number of characters (UTF-16 units) in a document (default: the limit of a string in Node,
+   * 512 Mi).
+   */
   readonly maximumCharacters?: number | undefined;
 }
 
 /**
- * Streams the documents of a plain text file. `paragraph`: blank lines separate documents, and a document is
- * its lines joined by newlines. `file`: the whole file is one document.
+ * Streams the documents of a plain text file. `paragraph`: blank lines separate documents, and the lines of a
+ * document are joined by newlines. `file`: the whole file is one document.
  *
  * @throws DataError MTL_DATA_CORPUS naming the first line of a document that is too long
  */
@@ -39,8 +42,8 @@ export async function* readPlainText(options: ReadPlainTextOptions): AsyncGenera
 }
 
 /**
- * The most lines that are kept apart before they are joined into a block: an array holds at most some 100
- * million, and a document can have more.
+ * The number of lines after which they are joined into a block: an array has at most about 100 million
+ * elements, and a document can have more lines.
  */
 const mostLinesApart = 1 << 16;
 

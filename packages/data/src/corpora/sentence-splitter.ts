@@ -3,7 +3,7 @@ import { ConfigurationError } from '@mtl/errors';
 /** Splits a text into sentences without the white space around them. */
 export type SentenceSplitter = (text: string) => string[];
 
-// Words that precede a name, so that their full stop does not end a sentence.
+// Words that precede a name; their full stop does not end a sentence.
 const beforeNames =
   'mr mrs ms messrs mme dr prof rev fr hon gen maj col capt cmdr adm lt sgt sen rep gov pres supt st mt ft v vs';
 // Words that a number follows.
@@ -13,17 +13,18 @@ const ending = (words: string) => new RegExp(`(?:^|[\\s([“"'])(?:${words.repla
 const endsBeforeName = ending(beforeNames);
 const endsBeforeNumber = ending(beforeNumbers);
 /**
- * Matches an initial at the end of a text: one capital letter and its full stop. Several in a row ("U.S.")
- * are not matched, since they may end a sentence.
+ * Matches an initial at the end of a text: one capital letter and its full stop. Several initials in a row
+ * ("U.S.") are not matched, since they may end a sentence.
  */
 const endsWithInitial = /(?:^|[\s([“"'])\p{Lu}\.$/u;
 const blankLine = /\n[^\S\n]*\n/;
 const firstWindow = 4096;
 
 /**
- * Splits by Unicode's rules (UAX 29, `Intl.Segmenter`), then rejoins sentences that were split too early:
- * after English titles, initials and abbreviations before numbers, and before a small letter. Blank lines end
- * a sentence, single line breaks do not. Throws `MTL_DATA_LOCALE` for an invalid locale.
+ * Splits a text by Unicode's rules (UAX 29, `Intl.Segmenter`), then rejoins sentences that were split too
+ * early: after English titles, after initials, after abbreviations before numbers, and before a lower-case
+ * letter. Blank lines end a sentence, single line breaks do not. Throws `MTL_DATA_LOCALE` for an invalid
+ * locale.
  */
 export function createSentenceSplitter({
   locale = 'en',
@@ -67,8 +68,8 @@ function makeSegmenter(locale: string): Intl.Segmenter {
 }
 
 /**
- * Yields the segments of a text. Segments one window of the text at a time, so that the time is linear: the
- * segmenter's time grows with the square of the length of its input.
+ * Yields the segments of a text. The text is segmented one window at a time, because the segmenter's time
+ * grows with the square of its input's length.
  */
 function* segments(segmenter: Intl.Segmenter, text: string): Generator<string, void, undefined> {
   let window = firstWindow;

@@ -6,25 +6,30 @@ import { packWorkerError, startWorker } from '../files/worker-thread.js';
 import { type TokenArray, type TokenDtype, tokenDtypes } from '../indexed/token-dtype.js';
 import { createSentenceSplitter, type SentenceSplitter } from './sentence-splitter.js';
 
-/** The tokens of several documents, end to end. */
+/** The tokens of several documents, concatenated. */
 export interface TokenizedDocuments {
   readonly tokens: TokenArray;
-  /** int32: number of tokens of each sequence; no sequence is empty. */
+  /** int32: the number of tokens in each sequence; no sequence is empty. */
   readonly lengths: Int32Array;
-  /** int32: sequences of each document: its sentences, or one; 0 for a document without tokens. */
+  /**
+   * int32: the number of sequences in each document: its number of sentences, or 1; 0 for a document without
+   * tokens.
+   */
   readonly sequences: Int32Array;
 }
 
 /**
- * Tokenizes documents; with `appendEod` every document that has tokens gets the end-of-document token after
- * its last sentence. Sentences without tokens are left out.
+ * Tokenizes documents. With `appendEod`, the end-of-document token is added after the last sentence of every
+ * document that has tokens. Sentences without tokens are omitted.
  */
 export function tokenizeDocuments(options: {
   readonly texts: readonly string[];
   readonly tokenizer: Tokenizer;
   readonly appendEod: boolean;
   readonly dtype: TokenDtype;
-  /** Makes a sequence of every sentence; without it every document is one sequence. */
+  /**
+   * Splits a document into sentences, which become its sequences. Default: every document is one sequence.
+   */
   readonly splitSentences?: SentenceSplitter | undefined;
 }): TokenizedDocuments {
   const { texts, tokenizer, appendEod, dtype, splitSentences } = options;
@@ -56,7 +61,10 @@ export function tokenizeDocuments(options: {
   return { tokens, lengths: Int32Array.from(lengths), sequences };
 }
 
-/** Refuses ids beyond the size that the tokenizer reports: the element type would silently truncate them. */
+/**
+ * Throws for ids at or above the tokenizer's vocabulary size, because the element type would silently
+ * truncate them.
+ */
 function checkIds(ids: ArrayLike<number>, tokenizer: Tokenizer): void {
   for (let i = 0; i < ids.length; i++) {
     const id = ids[i]!;
@@ -68,26 +76,26 @@ function checkIds(ids: ArrayLike<number>, tokenizer: Tokenizer): void {
   }
 }
 
-// The most characters to tokenize at once in this thread: more would keep it busy for so long that Ctrl-C
-// seems to have no effect.
+// The maximum number of characters that this thread tokenizes at once. A larger text would block the event
+// loop for so long that Ctrl-C seems to have no effect.
 const mostCharactersHere = 1 << 18;
 
 /** Settings by which documents become tokens. */
 interface DocumentTokenizerOptions {
   readonly tokenizer: Tokenizer;
-  /** Number of worker threads; with 0, all but long documents are tokenized in this thread. */
+  /** The number of worker threads; with 0, all documents except long ones are tokenized in this thread. */
   readonly workers: number;
   readonly appendEod: boolean;
   readonly dtype: TokenDtype;
-  /** Language of the sentences to split into; undefined for whole documents. */
+  /** The language in which documents are split into sentences; undefined: documents are not split. */
   readonly sentenceLocale: string | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
 /**
- * Tokenizes batches of documents in worker threads or in this thread, which stays free to handle signals: a
- * batch with a long document goes to a thread that can be terminated, and every other batch first yields to
- * the event loop.
+ * Tokenizes batches of documents in worker threads or in this thread. This thread stays free to handle
+ * signals: a batch with a long document is sent to a thread that can be terminated, and before every other
+ * batch the event loop runs.
  */
 export class DocumentTokenizer {
   readonly #options: DocumentTokenizerOptions;
@@ -104,11 +112,11 @@ export class DocumentTokenizer {
     signal?.addEventListener('abort', this.#abort);
   }
 
-  /** Tokenizes a batch; rejects with the coded error of a thread, or with the signal's reason. */
+  /** Tokenizes a batch; rejects with the coded error from a thread, or with the signal's reason. */
   async tokenize(texts: readonly string[]): Promise<TokenizedDocuments> {
     const { tokenizer, appendEod, dtype, workers, signal } = this.#options;
     signal?.throwIfAborted();
-    // A tokenizer without options cannot be created again in another thread.
+    // A tokenizer without options cannot be created in another thread.
     const isLong = tokenizer.options !== undefined && numCharacters(texts) > mostCharactersHere;
     if (workers > 0 || isLong) return (this.#pool ?? this.#startPool(1)).tokenize(texts);
     await setImmediate();
@@ -143,7 +151,7 @@ export interface TokenizeWorkerData {
   readonly tokenizer: TokenizerOptions;
   readonly appendEod: boolean;
   readonly dtype: TokenDtype;
-  /** Language of the sentences to split into; undefined for whole documents. */
+  /** The language in which documents are split into sentences; undefined: documents are not split. */
   readonly sentenceLocale: string | undefined;
 }
 
@@ -153,14 +161,17 @@ export interface TokenizeRequest {
   readonly texts: readonly string[];
 }
 
-/** The tokens of a batch, or the reason for the failure. */
+/** The tokens of a batch, or the error that prevented tokenizing it. */
 export type TokenizeReply =
   | { readonly batch: number; readonly documents: TokenizedDocuments }
   | { readonly batch: number; readonly error: ErrorMessage };
 
 type Settle = { resolve: (documents: TokenizedDocuments) => void; reject: (error: unknown) => void };
 
-/** Worker threads that tokenize batches of documents; each batch goes to the thread with the least to do. */
+/**
+ * Worker threads that tokenize batches of documents; each batch is sent to the thread with the least pending
+ * work.
+ */
 class TokenizerPool {
   readonly #workers: Worker[];
   readonly #loads: number[];
@@ -195,7 +206,7 @@ class TokenizerPool {
     });
   }
 
-  /** Rejects all unfinished batches, and all later ones. */
+  /** Rejects all unfinished batches, and all later batches. */
   abandon(reason: unknown): void {
     this.#fail(reason);
   }

@@ -1,4 +1,4 @@
-// Indices live in shared memory, so that a loader's worker thread reads them without a copy.
+// Indices are in shared memory, so that a loader's worker thread can read them without a copy.
 
 /** Returns a zeroed Int32Array over shared memory. */
 export function sharedInt32Array(length: number): Int32Array {
@@ -26,8 +26,8 @@ export function sharedUint8Array(length: number): Uint8Array {
 }
 
 /**
- * Turns the bits of int64 values into float64, in place (a bigint for each would cost an allocation). Exact
- * up to 2^53, more than any file size or count; callers check ranges.
+ * Converts int64 values to float64 in place, without a bigint for each value (which would be an allocation).
+ * It is exact up to 2^53, which is above any file size or count; callers check ranges.
  */
 export function int64BitsToFloat64(values: Float64Array): Float64Array {
   const halves = new Uint32Array(values.buffer, values.byteOffset, values.length * 2);

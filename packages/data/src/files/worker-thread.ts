@@ -3,17 +3,17 @@ import { pathToFileURL } from 'node:url';
 import { type TransferListItem, Worker } from 'node:worker_threads';
 import { type ErrorMessage, packError } from '@mtl/errors';
 
-/** The worker threads of this package: entries of the build, next to the main one. */
+/** The worker threads of this package: entry points of the build in addition to the main one. */
 type WorkerName = 'corpora/tokenize-worker' | 'corpora/parquet-worker' | 'loading/batch-worker';
 
 /**
- * Starts a worker thread of this package. Built, it is JavaScript in a folder next to this code; inside the
- * repository this file is TypeScript, and so is the worker, which then needs a loader.
+ * Starts a worker thread of this package. In the built package it is a JavaScript file in a folder next to
+ * this code. Inside the repository, both files are TypeScript, and the worker needs a loader.
  */
 export function startWorker(options: {
   readonly name: WorkerName;
   readonly workerData: unknown;
-  /** Ports in `workerData` that move to the thread. */
+  /** Ports in `workerData` whose ownership moves to the thread. */
   readonly transferList?: TransferListItem[];
 }): Worker {
   const { name, workerData, transferList = [] } = options;
@@ -31,7 +31,7 @@ export function startWorker(options: {
   });
 }
 
-/** Packs an error of a worker thread of this package; an unforeseen one is MTL_DATA_WORKER. */
+/** Packs an error of a worker thread for a message; an unexpected error gets the code MTL_DATA_WORKER. */
 export function packWorkerError(error: unknown): ErrorMessage {
   return packError(error, { name: 'DataError', code: 'MTL_DATA_WORKER' });
 }

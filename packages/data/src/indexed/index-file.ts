@@ -5,24 +5,24 @@ import { IrregularFileError, openRegularFile, readFully } from '@mtl/errors/file
 import { int64BitsToFloat64, sharedFloat64Array, sharedInt32Array } from '../files/typed-arrays.js';
 import { type TokenDtype, type TokenDtypeFormat, tokenDtypeOfCode, tokenDtypes } from './token-dtype.js';
 
-// S = number of sequences, D = entries of the document index (documents + 1).
+// S: number of sequences. D: number of entries in the document index (documents + 1).
 
 /**
- * The content of an .idx file, checked against itself and against the length of its .bin file. The large
- * arrays lie in shared memory and the value is clonable: a worker thread can use it as it is.
+ * The contents of an .idx file, checked for consistency and against the length of the .bin file. The large
+ * arrays are in shared memory and the value is clonable, so a worker thread can use it directly.
  */
 export interface IndexFile {
   readonly prefix: string;
   readonly binPath: string;
   readonly idxPath: string;
   readonly dtype: TokenDtype;
-  /** int32 [S]: tokens in each sequence. */
+  /** int32 [S]: the number of tokens in each sequence. */
   readonly sequenceLengths: Int32Array;
-  /** float64 [S]: exact byte offset of each sequence in the .bin file. */
+  /** float64 [S]: the byte offset of each sequence in the .bin file (exact integers). */
   readonly sequencePointers: Float64Array;
-  /** float64 [D], 0, then for each document the number of the sequence after its last one. */
+  /** float64 [D]: 0, then for each document the number of the first sequence after it. */
   readonly documentIndices: Float64Array;
-  /** int8 [S], the mode of each sequence; undefined unless the dataset is multimodal. */
+  /** int8 [S]: the mode of each sequence; undefined unless the dataset is multimodal. */
   readonly sequenceModes: Int8Array | undefined;
   readonly numTokens: number;
   readonly binBytes: number;
@@ -30,9 +30,9 @@ export interface IndexFile {
 }
 
 /**
- * Reads and checks `{prefix}.idx`: magic, version, element type, section sizes against the file's real length
- * (before anything is allocated), lengths, pointers, document boundaries, and the length of `{prefix}.bin`.
- * Throws `MTL_DATA_INDEXED_DATASET` with the file and the problem.
+ * Reads and checks `{prefix}.idx`: magic number, version, element type, section sizes compared with the
+ * file's real length (before memory is allocated), lengths, pointers, document boundaries, and the length of
+ * `{prefix}.bin`. Throws `MTL_DATA_INDEXED_DATASET` with the file and the problem.
  */
 export function readIndexFile(prefixOrFile: string): IndexFile {
   const { prefix, binPath, idxPath } = indexedDatasetPaths(prefixOrFile);
@@ -207,20 +207,23 @@ function checkDocuments(documentIndices: Float64Array, numSequences: number, idx
   }
 }
 
-/** First bytes of every .idx file. */
+/** The magic number: the first bytes of every .idx file. */
 export const indexMagic = Buffer.from('MMIDIDX\0\0', 'latin1');
-/** The only format version there is. */
+/** The version of the format; no other version exists. */
 export const indexVersion = 1;
-/** Bytes of the header: magic 9, version 8, dtype code 1, sequence count 8, document index count 8. */
+/**
+ * The size of the header in bytes: magic number 9, version 8, dtype code 1, sequence count 8, document index
+ * count 8.
+ */
 export const indexHeaderBytes = 34;
 
-/** Returns the two files of a dataset: users may name the prefix or either file. */
+/** Returns the two files of a dataset. `prefix` may also be the name of either file. */
 export function indexedDatasetPaths(prefix: string): { prefix: string; binPath: string; idxPath: string } {
   const bare = prefix.endsWith('.bin') || prefix.endsWith('.idx') ? prefix.slice(0, -4) : prefix;
   return { prefix: bare, binPath: `${bare}.bin`, idxPath: `${bare}.idx` };
 }
 
-/** Returns the error of an indexed dataset that is missing, truncated or inconsistent. */
+/** Returns the error about an indexed dataset that is missing, truncated or inconsistent. */
 export function indexedDatasetError(
   path: string,
   what: string,

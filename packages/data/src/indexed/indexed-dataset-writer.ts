@@ -20,18 +20,18 @@ export interface IndexedDatasetSummary {
 
 /** Settings of a writer. */
 interface IndexedDatasetWriterOptions {
-  /** Path without `.bin` / `.idx`; directories are made. */
+  /** The path without `.bin` / `.idx`; missing directories are created. */
   readonly prefix: string;
   readonly dtype: TokenDtype;
-  /** Write a mode (int8) for every sequence, as multimodal datasets have. */
+  /** True to write a mode (int8) for every sequence, as in multimodal datasets. */
   readonly multimodal?: boolean;
 }
 
 /**
- * Writes a Megatron indexed dataset byte for byte. Everything streams to files with temporary names (lengths
- * and document boundaries too), so memory stays at a few MiB for a corpus of any size. `finish` syncs and
- * renames, so that a crash never leaves a dataset that opens and is wrong. A dataset with that prefix is
- * replaced.
+ * Writes a Megatron indexed dataset with the same bytes as Megatron. All data are streamed to files with
+ * temporary names (including lengths and document boundaries), so memory stays at a few MiB for a corpus of
+ * any size. `finish` syncs and renames the files, so a crash never leaves a dataset that can be opened but is
+ * wrong. An existing dataset with the same prefix is replaced.
  */
 export class IndexedDatasetWriter {
   readonly prefix: string;
@@ -66,7 +66,8 @@ export class IndexedDatasetWriter {
   }
 
   /**
-   * Appends one sequence; `mode` only in a multimodal dataset. Throws when a token does not fit the dtype.
+   * Appends one sequence; `mode` is used only in a multimodal dataset. Throws if a token is outside the range
+   * of the dtype.
    */
   addSequence(tokens: ArrayLike<number> | BigInt64Array, mode = 0): void {
     this.#tokens.write(this.#encode(tokens));
@@ -80,8 +81,8 @@ export class IndexedDatasetWriter {
   }
 
   /**
-   * Appends documents from concatenated tokens: each entry of `lengths` is one document of one sequence; a
-   * length of 0 makes an empty document, as Megatron's preprocessing does.
+   * Appends documents from concatenated tokens: each entry of `lengths` is a document of one sequence, and a
+   * length of 0 is an empty document, as in Megatron's preprocessing.
    */
   addDocuments(tokens: TokenArray, lengths: ArrayLike<number>): void {
     const isFilled = (length: number): boolean => length > 0;
@@ -93,8 +94,8 @@ export class IndexedDatasetWriter {
   }
 
   /**
-   * Appends documents from concatenated tokens: `lengths` of all sequences, and the number of `sequences` in
-   * each document.
+   * Appends documents from concatenated tokens, given the `lengths` of all sequences and the number of
+   * `sequences` in each document.
    */
   addSequencesOfDocuments(options: {
     readonly tokens: TokenArray;
@@ -121,7 +122,7 @@ export class IndexedDatasetWriter {
     }
   }
 
-  /** Appends every sequence and document of another dataset of the same element type. */
+  /** Appends all sequences and documents of another dataset with the same element type. */
   addDataset(dataset: IndexedDataset): void {
     if (dataset.dtype !== this.dtype) {
       throw new DataError('MTL_DATA_DTYPE_MISMATCH', `${dataset.prefix} holds ${dataset.dtype} tokens`, {
@@ -156,7 +157,7 @@ export class IndexedDatasetWriter {
     }
   }
 
-  /** Writes the index, syncs both files, and gives them their names. */
+  /** Writes the index, syncs both files, and renames them to their final names. */
   finish(): IndexedDatasetSummary {
     if (this.#finished) throw new UsageError('MTL_DATA_WRITER_FINISHED', `${this.prefix}: already finished`);
     const { binPath, idxPath } = indexedDatasetPaths(this.prefix);
@@ -165,8 +166,8 @@ export class IndexedDatasetWriter {
       this.#tokens.finish();
       for (const part of [this.#lengths, this.#documents, this.#modes]) part?.finish();
       this.#writeIndex(index);
-      // A crash between the renames must not leave an old index with new tokens, so the old index is deleted
-      // first and the new one is renamed last.
+      // After a crash between the renames, an old index must not exist together with new tokens. The old
+      // index is therefore deleted first, and the new index is renamed last.
       if (existsSync(idxPath)) unlinkSync(idxPath);
       renameSync(this.#tokens.path, binPath);
       renameSync(index.path, idxPath);
@@ -186,7 +187,7 @@ export class IndexedDatasetWriter {
     };
   }
 
-  /** Deletes the temporary files, and with them a dataset that was not finished. Safe to call at any time. */
+  /** Deletes the temporary files, so an unfinished dataset disappears. It may be called at any time. */
   discard(): void {
     this.#finished = true;
     for (const part of [this.#tokens, this.#lengths, this.#documents, this.#modes]) part?.discard();
@@ -199,11 +200,11 @@ export class IndexedDatasetWriter {
     this.#numSequences++;
   }
 
-  /** Returns tokens in the file's element type, every one checked against its range. */
+  /** Returns tokens in the file's element type, after checking that every token is in range. */
   #encode(tokens: ArrayLike<number> | TokenArray): TokenArray {
     if (this.#finished) throw new UsageError('MTL_DATA_WRITER_FINISHED', `${this.prefix}: already finished`);
     const { minimum, maximum, create } = this.#format;
-    // An array of the file's own type cannot hold a token out of range.
+    // An array with the file's element type cannot contain a token that is out of range.
     if (tokens.constructor === create(0).constructor) return tokens as TokenArray;
     const encoded = create(tokens.length);
     for (let i = 0; i < tokens.length; i++) {
@@ -247,7 +248,7 @@ export class IndexedDatasetWriter {
   }
 }
 
-/** Calls `use` with the file's bytes in order, 1 MiB at a time (a multiple of every element size). */
+/** Calls `use` with the file's bytes in order, in parts of 1 MiB (a multiple of every element size). */
 function forEachChunk(path: string, use: (bytes: Uint8Array) => void): void {
   const descriptor = openSync(path, 'r');
   try {
@@ -269,7 +270,7 @@ interface MergeIndexedDatasetsOptions {
   readonly inputs: readonly string[];
   /** Prefix of the result. */
   readonly output: string;
-  /** True to replace an existing dataset with that prefix (default: it is an error). */
+  /** True to replace an existing dataset with the same prefix (default: it is an error). */
   readonly overwrite?: boolean;
   /** Called after each input. */
   readonly onProgress?: (progress: {
@@ -283,8 +284,8 @@ interface MergeIndexedDatasetsOptions {
  * Joins datasets of one element type into one, as Megatron's merge does: lengths and tokens are concatenated,
  * and document boundaries shifted. Datasets are streamed, so memory is bounded by the largest .idx file.
  *
- * @throws DataError MTL_DATA_MERGE, _DTYPE_MISMATCH, _MODES_MISMATCH; MTL_DATA_EXISTS if the output exists
- *   already
+ * @throws DataError MTL_DATA_MERGE, _DTYPE_MISMATCH, _MODES_MISMATCH; MTL_DATA_EXISTS if the output already
+ *   exists
  */
 export function mergeIndexedDatasets(options: MergeIndexedDatasetsOptions): IndexedDatasetSummary {
   const { inputs, output, overwrite = false, onProgress } = options;

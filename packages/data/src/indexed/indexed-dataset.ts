@@ -4,9 +4,9 @@ import { readFully } from '@mtl/errors/files';
 import { type IndexFile, indexedDatasetError, openDatasetFile, readIndexFile } from './index-file.js';
 import { type TokenArray, type TokenDtype, type TokenDtypeFormat, tokenDtypes } from './token-dtype.js';
 
-/** A part of one sequence. */
+/** A slice of the tokens of one sequence. */
 export interface SequenceSlice {
-  /** Number of the sequence in the dataset. */
+  /** The index of the sequence in the dataset. */
   readonly sequence: number;
   /** First token (default 0). */
   readonly offset?: number;
@@ -15,8 +15,9 @@ export interface SequenceSlice {
 }
 
 /**
- * Reader of a Megatron indexed dataset `{prefix}.bin` + `{prefix}.idx`. The index lives in typed arrays
- * (20 bytes a sequence), tokens are read from the file on demand, so memory does not grow with the corpus.
+ * Reads a Megatron indexed dataset, `{prefix}.bin` and `{prefix}.idx`. The index is kept in typed arrays (20
+ * bytes per sequence), and tokens are read from the file on request, so memory does not grow with the number
+ * of tokens.
  */
 export class IndexedDataset {
   readonly prefix: string;
@@ -30,7 +31,7 @@ export class IndexedDataset {
     return IndexedDataset.fromIndex(readIndexFile(prefix));
   }
 
-  /** Opens the tokens of an index that was read already, in this thread or another. */
+  /** Opens the dataset of an index that has already been read, in this thread or another. */
   static fromIndex(index: IndexFile): IndexedDataset {
     return new IndexedDataset(index, openDatasetFile(index.binPath).descriptor);
   }
@@ -43,7 +44,7 @@ export class IndexedDataset {
     this.#scratch = this.#format.create(4096);
   }
 
-  /** The checked index: clonable to worker threads, where `fromIndex` opens it. */
+  /** The checked index. It can be cloned to worker threads, which open it with `fromIndex`. */
   get index(): IndexFile {
     return this.#index;
   }
@@ -60,15 +61,15 @@ export class IndexedDataset {
   get numTokens(): number {
     return this.#index.numTokens;
   }
-  /** int32 [numSequences]: tokens in each sequence. */
+  /** int32 [numSequences]: the number of tokens in each sequence. */
   get sequenceLengths(): Int32Array {
     return this.#index.sequenceLengths;
   }
-  /** float64 [numDocuments + 1], 0, then for each document the number of the sequence after its last one. */
+  /** float64 [numDocuments + 1]: 0, then for each document the number of the first sequence after it. */
   get documentIndices(): Float64Array {
     return this.#index.documentIndices;
   }
-  /** int8 [numSequences], the mode of each sequence; undefined unless the dataset is multimodal. */
+  /** int8 [numSequences]: the mode of each sequence; undefined unless the dataset is multimodal. */
   get sequenceModes(): Int8Array | undefined {
     return this.#index.sequenceModes;
   }
@@ -85,7 +86,7 @@ export class IndexedDataset {
     return this.#index.idxBytes;
   }
 
-  /** Returns the tokens of a sequence or a part of it, in the file's own element type. */
+  /** Returns the tokens of a sequence or of a slice of it, in the file's element type. */
   sequence(slice: SequenceSlice | number): TokenArray {
     const { position, length } = this.#locate(typeof slice === 'number' ? { sequence: slice } : slice);
     const tokens = this.#format.create(length);
@@ -94,8 +95,9 @@ export class IndexedDataset {
   }
 
   /**
-   * Copies tokens as int32 into `target` from `targetOffset` on, without allocating; returns their number.
-   * Throws when a token is not an integer of 32 bits (possible only in int64 and floating datasets).
+   * Copies tokens as int32 into `target`, starting at `targetOffset`, without allocating memory; returns
+   * their number. Throws if a token is not a 32-bit integer (possible only in int64 and floating-point
+   * datasets).
    */
   copySequence(
     slice: SequenceSlice & { readonly target: Int32Array; readonly targetOffset?: number },
@@ -123,7 +125,8 @@ export class IndexedDataset {
   }
 
   /**
-   * Copies the sequences [first, end), which are contiguous, with one read; otherwise like `copySequence`.
+   * Copies the sequences [first, end), which are contiguous in the file, with one read; otherwise like
+   * `copySequence`.
    */
   copySequences(options: {
     readonly first: number;
@@ -138,7 +141,7 @@ export class IndexedDataset {
     return length;
   }
 
-  /** Returns the sequences [first, end) of a document. */
+  /** Returns the range [first, end) of the sequences in a document. */
   documentSequences(document: number): { first: number; end: number } {
     if (!Number.isInteger(document) || document < 0 || document >= this.numDocuments) {
       throw outOfRange('document', document, this.numDocuments);
@@ -147,8 +150,8 @@ export class IndexedDataset {
   }
 
   /**
-   * Fills `view` with raw bytes of the .bin file from byte `position` on, and returns their number. It is for
-   * readers that stream through the whole file.
+   * Fills `view` with raw bytes of the .bin file, starting at byte `position`; returns the number of bytes.
+   * It is used to stream the whole file.
    */
   readBytes(view: ArrayBufferView, position: number): number {
     return readFully(this.#openDescriptor(), view, position);

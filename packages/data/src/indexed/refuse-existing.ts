@@ -3,7 +3,7 @@ import { DataError } from '@mtl/errors';
 import { indexedDatasetPaths } from './index-file.js';
 
 /**
- * Refuses to write over a dataset, which runs may be training on.
+ * Throws if a dataset with this prefix exists, because a run may be training on it.
  *
  * @throws DataError MTL_DATA_EXISTS, exit status 2, if one of its two files exists
  */
@@ -16,7 +16,7 @@ export function refuseExistingDataset(prefix: string): void {
 }
 
 /**
- * Refuses to write over files.
+ * Throws if any of the files exists.
  *
  * @throws DataError MTL_DATA_EXISTS, exit status 2
  */

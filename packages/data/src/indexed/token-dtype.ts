@@ -15,17 +15,17 @@ export type TokenDtype = 'uint8' | 'int8' | 'int16' | 'int32' | 'int64' | 'float
 /** The stored form of an element type. */
 export interface TokenDtypeFormat {
   readonly name: TokenDtype;
-  /** The code in the .idx header. */
+  /** The code of the element type in the .idx header. */
   readonly code: number;
   readonly itemSize: number;
-  /** Valid values of a token; for floating types the range of exact integers. */
+  /** The range of valid tokens; for floating-point types, the range of exact integers. */
   readonly minimum: number;
   readonly maximum: number;
-  /** An array of `length` elements, or a view of `buffer`. */
+  /** Creates an array of `length` elements. */
   readonly create: (length: number) => TokenArray;
 }
 
-/** The element types of Megatron's indexed datasets (formats of `DType` in its indexed_dataset module). */
+/** The element types of Megatron's indexed datasets (`DType` in its indexed_dataset module). */
 export const tokenDtypes: Readonly<Record<TokenDtype, TokenDtypeFormat>> = {
   uint8: dtype('uint8', 1, 1, 0, 255, (length) => new Uint8Array(length)),
   int8: dtype('int8', 2, 1, -128, 127, (length) => new Int8Array(length)),
@@ -49,7 +49,7 @@ export function tokenDtypeOfCode(code: number): TokenDtypeFormat | undefined {
   return Object.values(tokenDtypes).find((format) => format.code === code);
 }
 
-/** Returns the dtype that Megatron writes for a vocabulary: uint16 below 65,500 tokens, else int32. */
+/** Returns the dtype that Megatron uses for a vocabulary: uint16 below 65,500 tokens, otherwise int32. */
 export function tokenDtypeForVocabulary(vocabularySize: number): TokenDtype {
   return vocabularySize < 65500 ? 'uint16' : 'int32';
 }

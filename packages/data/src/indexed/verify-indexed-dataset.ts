@@ -2,7 +2,7 @@ import { DataError } from '@mtl/errors';
 import { IndexedDataset } from './indexed-dataset.js';
 import { type TokenDtype, tokenDtypes } from './token-dtype.js';
 
-/** Properties of a dataset, from its index alone. */
+/** Properties of a dataset that its index alone determines. */
 export interface IndexedDatasetInspection {
   readonly prefix: string;
   readonly dtype: TokenDtype;
@@ -10,7 +10,7 @@ export interface IndexedDatasetInspection {
   readonly numSequences: number;
   readonly numTokens: number;
   readonly numEmptyDocuments: number;
-  /** Tokens in the shortest, longest and average sequence (0 without sequences). */
+  /** The number of tokens in the shortest and in the longest sequence, and the mean (0 without sequences). */
   readonly shortestSequence: number;
   readonly longestSequence: number;
   readonly meanSequenceLength: number;
@@ -19,7 +19,7 @@ export interface IndexedDatasetInspection {
   readonly idxBytes: number;
 }
 
-/** Summarises a dataset (an open one or a prefix) without reading its tokens. */
+/** Summarises a dataset (an open dataset or a prefix) without reading its tokens. */
 export function inspectIndexedDataset(source: string | IndexedDataset): IndexedDatasetInspection {
   if (typeof source === 'string') {
     using dataset = IndexedDataset.open(source);
@@ -58,24 +58,24 @@ const chunkTokens = 1 << 18;
 interface VerifyIndexedDatasetOptions {
   readonly prefix: string;
   /**
-   * The size of the vocabulary: tokens must be below it. Without it, only negative and fractional tokens are
+   * The vocabulary size: all tokens must be below it. Without it, only negative and fractional tokens are
    * errors.
    */
   readonly vocabularySize?: number;
-  /** Called from time to time with the number of tokens checked so far. */
+  /** Called repeatedly with the number of tokens checked so far. */
   readonly onProgress?: (progress: { readonly tokens: number; readonly totalTokens: number }) => void;
 }
 
-/** The inspection of a dataset with a check of every token. */
+/** The results of checking every token of a dataset. */
 interface IndexedDatasetVerification extends IndexedDatasetInspection {
-  /** Smallest and largest token, undefined in a dataset without tokens. */
+  /** The smallest and the largest token; undefined in a dataset without tokens. */
   readonly smallestToken: number | undefined;
   readonly largestToken: number | undefined;
 }
 
 /**
- * Reads a whole dataset and checks structure and every token. Throws `MTL_DATA_INDEXED_DATASET` for a broken
- * file and `MTL_DATA_TOKEN_OUT_OF_VOCABULARY` naming document and position of the first bad token.
+ * Reads a whole dataset and checks its structure and every token. Throws `MTL_DATA_INDEXED_DATASET` for an
+ * invalid file, and `MTL_DATA_TOKEN_OUT_OF_VOCABULARY` with the document and position of the first bad token.
  */
 export function verifyIndexedDataset(options: VerifyIndexedDatasetOptions): IndexedDatasetVerification {
   const { prefix, vocabularySize = Number.POSITIVE_INFINITY, onProgress } = options;

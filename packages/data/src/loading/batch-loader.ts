@@ -6,33 +6,36 @@ import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/mi
 import { assembleBatch, type SampleDataset } from '../samples/sample-dataset.js';
 import type { BatchReply, BatchWorkerData } from './batch-worker.js';
 
-/** The dataset, the order of samples, and how far to read ahead. */
+/** The dataset, the order of samples, and the number of batches to read ahead. */
 export interface BatchLoaderOptions<Batch extends NumberedBatch = TokenBatch> {
   readonly dataset: SampleDataset<Batch>;
   /**
-   * The samples that this rank reads; `consumedSamples` continues an earlier run. `totalSamples` defaults to
+   * The samples that this rank reads; `consumedSamples` continues an earlier run. Default of `totalSamples`:
    * the whole dataset.
    */
   readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'> & { readonly totalSamples?: number };
-  /** Batches assembled before they are asked for (default 4). */
+  /** The number of batches that are assembled before they are requested (default 4). */
   readonly readAhead?: number;
-  /** Assemble in a worker thread while the step runs (default), or in this thread when asked for a batch. */
+  /**
+   * Where batches are assembled: in a worker thread while the step runs (default), or in this thread on
+   * request.
+   */
   readonly thread?: 'worker' | 'main';
 }
 
-/** Counts of a loader so far. */
+/** Counts and times since the loader was created. */
 interface BatchLoaderStatistics {
   readonly batches: number;
   /**
-   * Total time that `next` spent waiting for a batch, without the first batch, which includes the start of
+   * The total time that `next` has waited for a batch, excluding the first batch, which includes the start of
    * the thread.
    */
   readonly waitedMilliseconds: number;
-  /** Total time spent assembling batches, in the worker thread or in this one. */
+  /** The total time spent on assembling batches, in the worker thread or in this thread. */
   readonly assembledMilliseconds: number;
 }
 
-/** An endless or finite stream of micro-batches; close it (or leave a `for await` loop) to end its thread. */
+/** A finite or infinite stream of micro-batches. Close it (or leave a `for await` loop) to end its thread. */
 export interface BatchLoader<Batch extends NumberedBatch = TokenBatch> extends AsyncIterableIterator<Batch> {
   next(): Promise<IteratorResult<Batch, undefined>>;
   readonly statistics: BatchLoaderStatistics;
@@ -40,7 +43,10 @@ export interface BatchLoader<Batch extends NumberedBatch = TokenBatch> extends A
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Starts reading batches ahead. The same options give the same batches, resumed or not, in any thread. */
+/**
+ * Starts to read batches ahead. The same options give the same batches, in a resumed run too, and in any
+ * thread.
+ */
 export function createBatchLoader<Batch extends NumberedBatch = TokenBatch>(
   options: BatchLoaderOptions<Batch>,
 ): BatchLoader<Batch> {
@@ -56,7 +62,7 @@ export function createBatchLoader<Batch extends NumberedBatch = TokenBatch>(
       expected: `at most ${dataset.length}, the number of samples in the dataset`,
     });
   }
-  // Wrong settings must be reported here, not by the thread: the generator checks them when it starts.
+  // Wrong settings must be reported here instead of in the thread: the generator checks them when it starts.
   sampleMicroBatches(sampler).next();
   return thread === 'main'
     ? new MainThreadLoader(dataset, sampler)
@@ -157,7 +163,7 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
       this.#assembled += reply.milliseconds;
       return { done: false, value: reply.batch };
     }
-    // later calls get the same reply: the end, or the error
+    // later calls get the same reply, which is the end or the error
     this.#end = reply;
     await this.close();
     if ('error' in reply) throw unpackError(reply.error);
@@ -185,7 +191,8 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
   }
 
   /**
-   * Returns a reply that has arrived, even if the event loop has not delivered it because a step blocked it.
+   * Returns a reply that has arrived but has not been delivered yet, because a step has blocked the event
+   * loop.
    */
   #ready(): BatchReply<Batch> | undefined {
     const queued = this.#replies.shift();

@@ -6,7 +6,7 @@ import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/mi
 import { assembleBatch, type SampleDatasetDescription } from '../samples/sample-dataset.js';
 import { openSampleDataset } from './open-sample-dataset.js';
 
-/** Data that the thread starts with. After that, each message on `port` requests one more batch. */
+/** The data that the thread starts with. Afterwards, each message on `port` requests one more batch. */
 export interface BatchWorkerData {
   readonly port: MessagePort;
   readonly dataset: SampleDatasetDescription;
@@ -33,7 +33,8 @@ port.on('message', () => {
     }
     const batch = assembleBatch(dataset, next.value);
     const reply: BatchReply<NumberedBatch> = { batch, milliseconds: performance.now() - started };
-    // a batch does not share its arrays, so all of them move to the other thread without a copy
+    // the arrays of a batch are not shared with other batches, so they can be transferred to the other thread
+    // without a copy
     const arrays = Object.values(batch).filter((value) => ArrayBuffer.isView(value));
     port.postMessage(
       reply,

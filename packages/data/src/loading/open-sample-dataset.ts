@@ -19,7 +19,7 @@ type KnownDescription =
   | BlendedDatasetDescription;
 
 /**
- * Opens a dataset from its description, in this thread or in a worker; the description's kind determines
+ * Opens a dataset from its description, in this thread or in a worker. The kind in the description determines
  * `Batch`.
  *
  * @throws UsageError MTL_DATA_KIND for a description of another kind
@@ -27,7 +27,7 @@ type KnownDescription =
 export function openSampleDataset<Batch extends NumberedBatch = TokenBatch>(
   description: SampleDatasetDescription,
 ): SampleDataset<Batch> {
-  // the description's kind determines the batches; their type is not in the description's type
+  // the kind in the description determines the type of the batches, which the type system does not know
   return open(description as KnownDescription) as SampleDataset<NumberedBatch> as SampleDataset<Batch>;
 }
 

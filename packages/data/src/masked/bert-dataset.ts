@@ -44,7 +44,7 @@ import {
 
 // S = sequence length.
 
-/** Megatron's name of the dataset, part of the names of cache files. */
+/** Megatron's class name of the dataset, which is part of the names of cache files. */
 const className = 'BERTMaskedWordPieceDataset';
 
 /** Settings that all BERT datasets of a run share. */
@@ -52,21 +52,24 @@ interface BertDatasetSettings extends SampleIndexSettings {
   /** The WordPiece tokenizer that wrote the dataset. */
   readonly tokenizer: Tokenizer;
   /**
-   * Identifiers of the tokenizer for the md5 in the names of cache files. Default: the tokenizer's own; with
-   * Megatron's value, Megatron and this project can use each other's caches.
+   * The tokenizer identifiers that enter the md5 in the names of cache files. Default: the tokenizer's own.
+   * With Megatron's value, Megatron and this project can use each other's caches.
    */
   readonly tokenizerIdentifiers?: PythonJsonValue;
   /** Changes to Megatron's masks. */
   readonly masking?: Partial<MaskingOptions>;
-  /** Share of samples that aim at a shorter length (`--short-seq-prob`, default 0.1). */
+  /** The share of samples with a shorter target length (`--short-seq-prob`, default 0.1). */
   readonly shortSequenceProbability?: number;
-  /** Pairs of sentences for the sentence-order head (default true), otherwise samples of one part. */
+  /**
+   * True for pairs of segments, which the sentence-order head needs (default); otherwise a sample has one
+   * segment.
+   */
   readonly sentencePairs?: boolean;
 }
 
 /**
- * Settings, and the part of a dataset from which samples are drawn. The dataset has sentences
- * (`prepareDataset` with `splitSentences`), and is split by documents.
+ * Settings, and the split of a dataset from which samples are drawn. The dataset must have sentences
+ * (`prepareDataset` with `splitSentences`); it is split by documents.
  */
 export interface BertDatasetOptions extends BertDatasetSettings, SampleIndexPart {}
 
@@ -74,9 +77,9 @@ export interface BertDatasetOptions extends BertDatasetSettings, SampleIndexPart
 export interface BertDatasetDescription {
   readonly kind: 'bert';
   readonly index: IndexFile;
-  /** uint32 [N, 3]: first sentence, end sentence, target length of each of N samples. */
+  /** uint32 [N, 3]: the first sentence, the end sentence and the target length of each of N samples. */
   readonly mapping: Uint32Array;
-  /** Counts the documents of this part, and the documents without samples. */
+  /** The number of documents in this split, and of documents without samples. */
   readonly documents: DocumentCounts;
   readonly sequenceLength: number;
   readonly seed: number;
@@ -93,35 +96,35 @@ interface BertSample {
   readonly labels: Int32Array;
   readonly lossMask: Int32Array;
   /**
-   * 1 at tokens and 0 at padding, but the padding id wherever `text` has it, as padding or as a random
-   * replacement.
+   * 1 for tokens and 0 for padding. As in Megatron, it is the padding id wherever `text` contains this id,
+   * even as a random replacement of a masked token.
    */
   readonly paddingMask: Int32Array;
-  /** True if A and B were swapped. */
+  /** True if the segments A and B were swapped. */
   readonly isRandom: boolean;
   readonly truncated: boolean;
 }
 
-/** The values that drawing a sample returns in addition to its tokens. */
+/** The properties of a drawn sample, whose tokens are stored separately. */
 interface DrawnSample {
   readonly length: number;
-  /** Number of tokens of type 0, from the start of the sample. */
+  /** The number of tokens of type 0, at the start of the sample. */
   readonly firstLength: number;
   readonly isRandom: boolean;
   readonly truncated: boolean;
 }
 
 /**
- * Megatron's BERTMaskedWordPieceDataset: `[CLS] A [SEP] B [SEP]` from consecutive sentences, A and B swapped
- * in half of the samples (sentence order, Lan 2019), whole words masked in n-grams. Its tokens equal
- * Megatron's for the same files, split, seed and sizes. Open one with `openBertDataset`.
+ * Megatron's BERTMaskedWordPieceDataset: `[CLS] A [SEP] B [SEP]` from consecutive sentences. A and B are
+ * swapped in half of the samples (sentence order, Lan 2019), and whole words are masked in n-grams. For the
+ * same files, split, seed and sizes, its tokens equal Megatron's. Use `openBertDataset` to open a dataset.
  */
 export class BertDataset implements SampleDataset<MaskedTokenBatch> {
   readonly description: BertDatasetDescription;
   readonly #sentences: SentenceReader;
   readonly #masker: TokenMasker;
   readonly #random = new RandomState(0);
-  /** int32 [S]: the sample being drawn. */
+  /** int32 [S]: the tokens of the sample being drawn. */
   readonly #tokens: Int32Array;
 
   constructor(description: BertDatasetDescription) {
@@ -143,12 +146,12 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     return this.description.sequenceLength;
   }
 
-  /** Returns the sample with the fields and values that Megatron gives it. */
+  /** Returns the sample in the form of Megatron's dataset. */
   megatronSample(sample: number): BertSample {
     const { sequenceLength, vocabulary } = this.description;
     const { length, firstLength, isRandom, truncated } = this.#draw(sample);
     const { positions, labels: maskedLabels, numMasked } = this.#masker;
-    // Megatron pads all arrays with the padding id.
+    // As in Megatron, all arrays are padded with the padding id.
     const padded = () => new Int32Array(sequenceLength).fill(vocabulary.padding, length);
     const text = padded();
     text.set(this.#tokens.subarray(0, length));
@@ -206,9 +209,9 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     const { firstSentence: first, endSentence: end, targetLength } = this.#sentences.findRange(sample);
     const tokens = Math.min(this.#sentences.countTokens({ first, end }), targetLength);
     if (!this.description.sentencePairs) return tokens + 2;
-    // if the first and the last sentence have tokens, so do both parts of any split, and truncation leaves at
-    // least one token in each part, since every target length has room for two; otherwise only drawing the
-    // sample shows whether a part is empty
+    // If the first and the last sentence have tokens, both segments of any split have tokens. Truncation
+    // leaves at least one token in each, since every target length has room for two. Otherwise the sample
+    // must be drawn to find out whether a segment is empty.
     const isEmpty = (sentence: number): boolean =>
       this.#sentences.countTokens({ first: sentence, end: sentence + 1 }) === 0;
     const isSure = end - first >= 2 && !isEmpty(first) && !isEmpty(end - 1);
@@ -231,7 +234,7 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     this.close();
   }
 
-  /** Draws a sample into `tokens` and `masker`, in Megatron's order of random numbers. */
+  /** Draws a sample into `tokens` and `masker`, using random numbers in Megatron's order. */
   #draw(sample: number): DrawnSample {
     const { seed, sentencePairs, vocabulary } = this.description;
     const { tokens: sentences, firstSentence, endSentence, targetLength } = this.#sentences.read(sample);
@@ -265,8 +268,8 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
   }
 
   /**
-   * Returns the replacement of a masked token: `[MASK]` in 80 %, a random token in 10 %, and the token itself
-   * in 10 % of the cases (Devlin 2018, 3.1).
+   * Returns the replacement of a masked token: `[MASK]` with probability 80 %, a random token with 10 %, and
+   * the token itself with 10 % (Devlin 2018, 3.1).
    */
   readonly #replace = (random: RandomState, label: number): number => {
     const { mask, ids } = this.description.vocabulary;
@@ -280,7 +283,10 @@ interface TokenRange {
   to: number;
 }
 
-/** Drops tokens of the longer part, from a random end, until both fit; returns whether any was dropped. */
+/**
+ * Removes tokens from the longer segment, from a random end, until both segments fit; returns whether any was
+ * removed.
+ */
 function truncatePair(options: {
   first: TokenRange;
   second: TokenRange;
@@ -301,7 +307,7 @@ function truncatePair(options: {
   return true;
 }
 
-/** Returns the text whose md5 is in the names of a BERT dataset's cache files, as Megatron composes it. */
+/** Returns the identifiers whose md5 is part of the names of a BERT dataset's cache files, as in Megatron. */
 export function bertDatasetIdentifiers(options: BertDatasetOptions): Record<string, PythonJsonValue> {
   const { tokenizer, tokenizerIdentifiers = tokenizer.identifiers, sentencePairs = true } = options;
   const masking = { ...bertMasking, ...options.masking };
@@ -319,9 +325,9 @@ export function bertDatasetIdentifiers(options: BertDatasetOptions): Record<stri
 }
 
 /**
- * Opens one part of an indexed dataset of sentences: splits it by documents, builds or loads Megatron's
- * mapping of sentences to samples. Throws coded errors for broken files, a vocabulary without the special
- * tokens, or documents that give no samples.
+ * Opens one split of an indexed dataset of sentences: splits the dataset by documents, and builds or loads
+ * Megatron's mapping of sentences to samples. Throws coded errors for invalid files, a vocabulary without the
+ * special tokens, or documents without samples.
  */
 export function openBertDataset(options: BertDatasetOptions): BertDataset {
   const { sequenceLength, seed, sentencePairs = true, tokenizer } = options;
@@ -339,7 +345,7 @@ export function openBertDataset(options: BertDatasetOptions): BertDataset {
   });
 }
 
-/** Opens the sentences of one part and builds or loads the mapping of its samples. */
+/** Opens the sentences of one split, and builds or loads the mapping of its samples. */
 function openSentences(
   options: BertDatasetOptions,
 ): Pick<BertDatasetDescription, 'index' | 'mapping' | 'documents'> {
@@ -372,7 +378,10 @@ interface BertDatasetsOptions
   extends Omit<BertDatasetSettings, 'cacheDirectory' | 'splitWeights' | 'onCacheEvent'>,
     SplitDatasetsOptions {}
 
-/** Opens train, valid and test of one dataset or a blend, with Megatron's rules for sizes and surplus. */
+/**
+ * Opens the train, valid and test splits of one dataset or of a blend, with Megatron's rules for the numbers
+ * of samples and for the surplus of blends.
+ */
 export function buildBertDatasets(options: BertDatasetsOptions): SplitDatasets<MaskedTokenBatch> {
   return buildSplitDatasets(options, {
     open: (part) => openBertDataset({ ...options, ...part }),

@@ -1,9 +1,9 @@
 import type { MaskedTokenBatch } from '@mtl/layout';
 
-/** A batch while its rows are being filled: room for all masked tokens that it could have. */
+/** A batch whose rows are still being filled; it has room for the maximum number of masked tokens. */
 export type MaskedTokenBatchDraft = { -readonly [K in keyof MaskedTokenBatch]: MaskedTokenBatch[K] };
 
-/** Returns an empty batch of padding, with room for `maximumMasked` masked tokens. */
+/** Returns a batch that contains only padding, with room for `maximumMasked` masked tokens. */
 export function createMaskedTokenBatch(options: {
   readonly batchSize: number;
   readonly sequenceLength: number;
@@ -28,40 +28,45 @@ export function createMaskedTokenBatch(options: {
   };
 }
 
-/** Number of special tokens in a sample: `[CLS]` and two `[SEP]`. */
+/** The number of special tokens in a sample: `[CLS]` and two `[SEP]`. */
 export const numSpecialTokens = 3;
 
-// Number of sizes of the masked tokens of a batch, evenly spaced up to the most that a batch can hold.
+// The number of different sizes M (room for masked tokens) of batches; they are evenly spaced up to the
+// maximum.
 const ladderSteps = 8;
 
 interface MaskedSize {
   readonly batchSize: number;
   readonly sequenceLength: number;
-  /** Share of the tokens that are masked. */
+  /** The share of tokens that are masked. */
   readonly probability: number;
 }
 
-/** Returns the largest number of tokens that are masked in a batch. */
+/** Returns the maximum number of masked tokens in a batch. */
 export function mostMasked({ batchSize, sequenceLength, probability }: MaskedSize): number {
   return batchSize * Math.max(1, Math.floor(probability * (sequenceLength - numSpecialTokens)));
 }
 
 /**
- * Returns the largest M (room for masked tokens) of any batch, reached by samples that fill their sequences.
+ * Returns the largest M (room for masked tokens) of any batch, which occurs if all samples fill their
+ * sequences.
  */
 export function mostRoomForMasked(size: MaskedSize): number {
   return roomFor(mostMasked(size), mostMasked(size));
 }
 
-/** Returns the smallest of eight steps (multiples of eight) up to `maximum` that holds `numMasked` tokens. */
+/**
+ * Returns the room for `numMasked` tokens: the smallest sufficient size among eight sizes (multiples of
+ * eight) up to `maximum`.
+ */
 function roomFor(numMasked: number, maximum: number): number {
   const step = 8 * Math.max(1, Math.ceil(maximum / ladderSteps / 8));
   return step * Math.max(1, Math.ceil(numMasked / step));
 }
 
 /**
- * Truncates the masked tokens to one of few sizes, so that a run sees few shapes. The wasted computation is
- * at most an eighth of the largest size.
+ * Truncates the room for masked tokens to one of eight sizes, so that a run has few tensor shapes. The wasted
+ * computation is at most an eighth of the largest size.
  */
 export function trimMaskedTokens(batch: MaskedTokenBatchDraft): MaskedTokenBatch {
   const { numMasked } = batch;

@@ -4,25 +4,26 @@ import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 import type { RandomState } from '../random/random-state.js';
 
 /**
- * The choice of the tokens that a masked language model must predict (Megatron's settings and their defaults
+ * How the tokens that a masked language model must predict are chosen (Megatron's settings, with its defaults
  * for BERT).
  */
 export interface MaskingOptions {
-  /** Share of the tokens to mask (`--mask-prob`, default 0.15). */
+  /** The share of tokens to mask (`--mask-prob`, default 0.15). */
   readonly probability: number;
-  /** Longest run of words masked together (default 3). */
+  /** The maximum number of consecutive words that are masked together (default 3). */
   readonly maximumNgram: number;
-  /** Mask all tokens of a word or none (default true). */
+  /** True to mask either all tokens of a word or none (default true). */
   readonly wholeWords: boolean;
   /**
-   * Draw lengths from a geometric distribution with p = 0.2 (SpanBERT, arXiv 1907.10529, 3.1; default false).
+   * True to draw lengths from a geometric distribution with p = 0.2 (SpanBERT, arXiv 1907.10529, 3.1; default
+   * false).
    */
   readonly geometric: boolean;
-  /** Draw longer runs more often than shorter ones, instead of the reverse (default false). */
+  /** True to prefer longer n-grams to shorter ones (default false: shorter ones are preferred). */
   readonly favorLongerNgrams: boolean;
 }
 
-/** BERT's masks as Megatron makes them. */
+/** Megatron's masking settings for BERT. */
 export const bertMasking: MaskingOptions = {
   probability: 0.15,
   maximumNgram: 3,
@@ -47,9 +48,9 @@ export function checkMasking({ probability, maximumNgram }: MaskingOptions): voi
   }
 }
 
-/** Properties of a vocabulary that masking needs; plain data that worker threads receive. */
+/** The properties of a vocabulary that masking needs, as plain data for worker threads. */
 export interface MaskingVocabulary {
-  /** Number of ids: the largest id plus one. */
+  /** The number of ids: the largest id plus one. */
   readonly size: number;
   readonly classification: number;
   readonly separator: number;
@@ -57,12 +58,12 @@ export interface MaskingVocabulary {
   readonly padding: number;
   /** uint8 [size]: 1 for tokens that continue a word (`##`). */
   readonly continues: Uint8Array;
-  /** int32, ascending: the valid ids, from which random replacements are drawn. */
+  /** int32, ascending: the valid ids. Random replacements are drawn from these. */
   readonly ids: Int32Array;
 }
 
 /**
- * Reads the vocabulary of a WordPiece tokenizer. Throws `MTL_DATA_SPECIAL_TOKEN` where a special token is
+ * Reads the vocabulary of a WordPiece tokenizer. Throws `MTL_DATA_SPECIAL_TOKEN` if a special token is
  * missing.
  */
 export function maskingVocabulary(tokenizer: Tokenizer): MaskingVocabulary {
@@ -88,7 +89,7 @@ export function maskingVocabulary(tokenizer: Tokenizer): MaskingVocabulary {
   };
 }
 
-/** Returns the id of a token that must be there. Throws `MTL_DATA_SPECIAL_TOKEN`. */
+/** Returns the id of a required token. Throws `MTL_DATA_SPECIAL_TOKEN` if it is missing. */
 export function specialTokenId({ tokenIds, name }: Tokenizer, token: string): number {
   const id = tokenIds?.get(token);
   if (id !== undefined) return id;
@@ -99,33 +100,35 @@ export function specialTokenId({ tokenIds, name }: Tokenizer, token: string): nu
   });
 }
 
-// A candidate is a word (or a token, without whole-word masking); an n-gram is n candidates in a row.
+// In this file, a candidate is a word (or a token, without whole-word masking), and an n-gram is n
+// consecutive candidates.
 
 const geometricProbability = 0.2;
 
-/** Returns the token that replaces the masked token `label`; draws from `random`. */
+/** Returns the replacement of the masked token `label`, using numbers from `random`. */
 type Replace = (random: RandomState, label: number) => number;
 
 /**
- * Megatron's choice of masked tokens, draw for draw: candidates in shuffled order, an n-gram at each, as long
- * as it fits the number of tokens to mask. Arrays are kept from sample to sample: masking allocates nothing.
+ * Chooses masked tokens with the same random draws as Megatron. It goes through the candidates in shuffled
+ * order and masks an n-gram at each, if the n-gram does not exceed the number of tokens to mask. Arrays are
+ * reused for all samples, so masking does not allocate memory.
  */
 export class TokenMasker {
-  /** int32, the positions of the masked tokens, ascending; only the first `numMasked` entries are valid. */
+  /** int32: the positions of the masked tokens, ascending; only the first `numMasked` entries are valid. */
   readonly positions: Int32Array;
-  /** int32, the original tokens at `positions`. */
+  /** int32: the original tokens at `positions`. */
   readonly labels: Int32Array;
   numMasked = 0;
   readonly #vocabulary: MaskingVocabulary;
   readonly #options: MaskingOptions;
-  /** Entry n - 1 is P(length <= n), for n = 1, 2, ... */
+  /** Entry n - 1 is the probability that an n-gram has at most n candidates, P(length <= n). */
   readonly #cumulative: Float64Array;
-  /** Positions of the tokens that may be masked. */
+  /** The positions of the tokens that may be masked, in the order of candidates. */
   readonly #members: Int32Array;
-  /** For each candidate the index of its first member, and the end of the last candidate. */
+  /** For each candidate, the index in `#members` of its first token; then the end of the last candidate. */
   readonly #firstMembers: Int32Array;
   readonly #order: Int32Array;
-  /** For each position 1 if it is masked, else 0. */
+  /** For each position, 1 if it is masked, else 0. */
   readonly #isMasked: Uint8Array;
   readonly #labelAt: Int32Array;
 
@@ -145,7 +148,7 @@ export class TokenMasker {
   }
 
   /**
-   * Masks some of the first `length` tokens in place. `targetLength` is the sample's target length in the
+   * Masks some of the first `length` tokens, in place. `targetLength` is the sample's target length in the
    * mapping.
    */
   mask(options: {
@@ -178,8 +181,8 @@ export class TokenMasker {
       numMasked += end - first;
     }
     this.#collect(length);
-    // Megatron shuffles once more here. It can be left out, since nothing is drawn from this sample's stream
-    // afterwards.
+    // Megatron shuffles once more here. This can be omitted, because no further number is drawn from this
+    // sample's random stream.
   }
 
   #findCandidates(tokens: Int32Array, length: number): number {
@@ -190,7 +193,7 @@ export class TokenMasker {
     for (let position = 0; position < length; position++) {
       const token = tokens[position]!;
       if (token === classification || token === separator) continue;
-      // A continuation token joins the word before it, even one on the other side of a separator.
+      // A continuation token belongs to the word before it, even if a separator is between them.
       if (!(wholeWords && numCandidates > 0 && continues[token] === 1)) {
         this.#firstMembers[numCandidates++] = numMembers;
       }
@@ -201,8 +204,8 @@ export class TokenMasker {
   }
 
   /**
-   * Draws the length of an n-gram and shortens it until it fits; returns the end of its members, or their
-   * start if none fits.
+   * Draws the length of an n-gram and reduces it until the n-gram fits. Returns the end index of the n-gram's
+   * members, or their start index if none fits.
    */
   #fittingEnd(options: {
     candidate: number;
@@ -246,13 +249,16 @@ export class TokenMasker {
   }
 }
 
-/** Returns P(length <= n): the probability of a length is proportional to 1/n, or to 1/n in reverse order. */
+/**
+ * Returns P(length <= n) for each n. The probability of a length is proportional to 1/n, or to 1/n in reverse
+ * order if longer n-grams are preferred.
+ */
 function cumulativeProbabilities({ maximumNgram, favorLongerNgrams }: MaskingOptions): Float64Array {
   const inverse = Array.from({ length: maximumNgram }, (_, i) => 1 / (i + 1));
   let probabilities = normalizeWeights(inverse);
   if (favorLongerNgrams) probabilities.reverse();
-  // To get the same rounding, weights are normalized twice more: Megatron normalizes for the n-grams of this
-  // candidate, NumPy's choice() the running sum.
+  // The weights are normalized twice more to get the same rounding as Megatron, which normalizes once for the
+  // n-grams of a candidate, and once in the running sum of NumPy's choice().
   probabilities = normalizeWeights(probabilities);
   let sum = 0;
   const running = Float64Array.from(probabilities, (probability) => {

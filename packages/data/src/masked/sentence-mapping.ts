@@ -5,18 +5,18 @@ import { MersenneTwister, MersenneTwister64 } from '../random/mersenne-twister.j
 
 // N = number of samples.
 
-/** Documents of sentences, and the samples to gather them into. */
+/** Documents of sentences, and the sizes of the samples to build from them. */
 interface SentenceMappingOptions extends SentenceDocuments {
-  /** The most tokens of a sample, not counting its special tokens. */
+  /** The maximum number of tokens in a sample, without special tokens. */
   readonly maximumLength: number;
-  /** Share of samples that aim at a shorter length (Megatron rounds its inverse to an integer). */
+  /** The share of samples with a shorter target length (Megatron rounds its inverse to an integer). */
   readonly shortSequenceProbability: number;
 }
 
 /**
- * Builds Megatron's `build_mapping`: uint32 [N, 3], rows of first sentence, end sentence and target length,
- * bit for bit the same and in the same order (C++ `std::mt19937` draws the short targets). Throws
- * `MTL_DATA_NO_SENTENCES`.
+ * Builds Megatron's `build_mapping`: uint32 [N, 3] with the first sentence, end sentence and target length of
+ * each sample. The rows and their order are equal to Megatron's, bit for bit (`std::mt19937` of C++ draws the
+ * short targets). Throws `MTL_DATA_NO_SENTENCES`.
  */
 export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Array {
   const { maximumLength, shortSequenceProbability, seed } = options;
@@ -32,7 +32,7 @@ export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Arr
       exitCode: 2,
     });
   }
-  // C++ round(): halves away from zero.
+  // C++ round(): halves are rounded away from zero.
   const ratio = shortSequenceProbability > 0 ? Math.floor(1 / shortSequenceProbability + 0.5) : 0;
   const start = () => {
     const random = new MersenneTwister(seed);
@@ -45,51 +45,54 @@ export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Arr
   return walkSentences({ ...options, start });
 }
 
-/** A document of several sentences gives no samples if one of its sentences is longer than this. */
+/**
+ * If a document of several sentences has a sentence with more tokens than this, the document gives no
+ * samples.
+ */
 const longestSentence = 512;
-/** Number of columns of a row: first sentence, end sentence, target length. */
+/** The number of columns: first sentence, end sentence, target length. */
 const columns = 3;
-// The most rows: all rows have to fit into one typed array.
+// The maximum number of rows, since all rows must fit into one typed array.
 const maximumRows = 0x1fffffff;
 
-/** Documents, which are runs of sentences; a sentence is a sequence of the indexed dataset. */
+/** Documents, which are ranges of sentences. A sentence is a sequence of the indexed dataset. */
 interface SentenceDocuments {
   /**
-   * `[documents + 1]`, the number of the sentence at which each document starts, and the end of the last
+   * [documents + 1]: the number of the sentence at which each document starts, and the end of the last
    * document.
    */
   readonly documentIndices: ArrayLike<number>;
-  /** int32, the number of tokens of every sentence of the dataset. */
+  /** int32: the number of tokens in every sentence of the dataset. */
   readonly sizes: Int32Array;
-  /** The fewest sentences of a sample. */
+  /** The minimum number of sentences in a sample. */
   readonly minimumSentences: number;
   /**
-   * The fewest samples: complete epochs are added until there are this many, so there may be more. Undefined
-   * for one epoch.
+   * The minimum number of samples: whole epochs are added until there are enough, so there may be more.
+   * Undefined for one epoch.
    */
   readonly numSamples?: number | undefined;
   readonly seed: number;
 }
 
-/** Documents and the target lengths of their samples. */
+/** Documents, and a source of target lengths for their samples. */
 interface WalkSentencesOptions extends SentenceDocuments {
   /**
-   * Starts a walk, and returns a function that gives the target length of each sample. There are two walks,
-   * which must get the same lengths.
+   * Starts the random stream again; returns a function that gives the target length of each sample. The
+   * sentences are processed twice, and both passes need the same lengths.
    */
   readonly start: () => () => number;
 }
 
 /**
- * Walks the sentences as Megatron's mapping does: they are gathered until a sample reaches its target, at the
- * end of the document in any case; the rows are then shuffled by `std::mt19937_64`. Throws
- * `MTL_DATA_NO_SENTENCES` when no document can give a sample, where Megatron would look for one without end.
+ * Gathers sentences into samples as Megatron's mapping does: a sample ends when it reaches its target length,
+ * or at the end of the document. Then `std::mt19937_64` shuffles the rows. Throws `MTL_DATA_NO_SENTENCES` if
+ * no document gives a sample (Megatron would loop forever).
  */
 function walkSentences(options: WalkSentencesOptions): Uint32Array {
   checkWalk(options);
   const usable = usableDocuments(options);
   if (usable.length === 0) throw noSentences(options);
-  // The first walk counts the rows, the second fills them.
+  // The first pass counts the rows, the second fills them.
   const numRows = walkEpochs(options, usable, undefined);
   if (numRows > maximumRows) {
     throw new DataError('MTL_DATA_INDEX_TOO_LARGE', `the documents make ${numRows} samples`, {
@@ -133,16 +136,16 @@ function usableDocuments(options: WalkSentencesOptions): Int32Array {
 /** The number of documents, and the number of documents without samples. */
 export interface DocumentCounts {
   readonly numDocuments: number;
-  /** Documents that were left out because they have fewer sentences than a sample needs. */
+  /** Documents that are not used because they have fewer sentences than a sample needs. */
   readonly numWithFewSentences: number;
   /**
-   * Documents that were left out because a sentence is longer than 512 tokens, as in Megatron; long tables
-   * and lists are such sentences.
+   * Documents that are not used because a sentence has more than 512 tokens, as in Megatron; such sentences
+   * are often long tables and lists.
    */
   readonly numWithLongSentence: number;
 }
 
-/** Counts the documents that the walk leaves out. */
+/** Counts documents, and documents that give no samples. */
 export function countDocuments(
   options: Pick<SentenceDocuments, 'documentIndices' | 'sizes' | 'minimumSentences'>,
 ): DocumentCounts {
@@ -170,7 +173,7 @@ function isTooLong(
   return false;
 }
 
-/** Walks all epochs; returns the number of samples and, with `rows`, writes them. */
+/** Processes all epochs; returns the number of samples and, if `rows` is given, writes them. */
 function walkEpochs(
   options: WalkSentencesOptions,
   usable: Int32Array,
@@ -189,7 +192,8 @@ function walkEpochs(
         length += sizes[sentence]!;
         const remaining = end - sentence - 1;
         const enough = length >= target && sentence + 1 - start >= minimumSentences;
-        // a sample must leave at least two sentences for the next one, or take the rest
+        // a sample must either leave at least two sentences for the next sample, or take all remaining
+        // sentences
         if (remaining > 0 && !(enough && remaining >= 2)) continue;
         if (rows !== undefined) {
           rows[columns * count] = start;
@@ -206,7 +210,10 @@ function walkEpochs(
   return count;
 }
 
-/** Shuffles rows by Fisher-Yates from the end, with draws of C++ `std::mt19937_64(seed + 1)` modulo i + 1. */
+/**
+ * Shuffles rows with the Fisher-Yates algorithm from the end; the random numbers are draws of C++
+ * `std::mt19937_64(seed + 1)` modulo i + 1.
+ */
 function shuffleRows(rows: Uint32Array, seed: number): void {
   const random = new MersenneTwister64(seed + 1);
   for (let i = rows.length / columns - 1; i > 0; i--) {
@@ -232,7 +239,7 @@ function noSentences(options: WalkSentencesOptions): DataError {
       remedy:
         'prepare the corpus with mtl data prepare --split-sentences (in plain text, --text-documents file makes ' +
         'each file one document)' +
-        // BERT's samples have two parts, unless the model has no sentence-order head
+        // BERT's samples have two segments, unless the model has no sentence-order head
         (minimumSentences > 1 && numWithFewSentences > 0
           ? ', train without sentence order (--bert-no-binary-head)'
           : '') +
@@ -242,8 +249,8 @@ function noSentences(options: WalkSentencesOptions): DataError {
 }
 
 /**
- * Returns the problem with a mapping read from a cache, or undefined. Every row must be inside one document
- * of the part, with enough sentences and a possible target, and there must be enough rows.
+ * Returns the defect of a mapping that was read from a cache, or undefined. Every row must be inside one
+ * document of the split, with enough sentences and a possible target length, and there must be enough rows.
  */
 export function checkSentenceMapping(
   options: SentenceMappingOptions & { readonly mapping: Uint32Array },
@@ -268,7 +275,7 @@ export function checkSentenceMapping(
 /** Returns the end of the document that contains a sentence; -1 if the sentence is outside all documents. */
 function endOfDocument(documentIndices: ArrayLike<number>, sentence: number): number {
   if (documentIndices.length < 2 || sentence < documentIndices[0]!) return -1;
-  // The first boundary beyond the sentence.
+  // Finds the first boundary after the sentence.
   let low = 0;
   let high = documentIndices.length;
   while (low < high) {
@@ -288,14 +295,14 @@ interface SampleRange {
 
 /** The sentences of one sample. */
 interface SampleSentences extends SampleRange {
-  /** int32, the tokens of all sentences of the sample; valid until the next sample is read. */
+  /** int32: the tokens of all sentences of the sample, valid until the next sample is read. */
   readonly tokens: Int32Array;
 }
 
-/** Reads the sentences of samples; each sample takes one read of the file. */
+/** Reads the sentences of samples, with one read of the file for each sample. */
 export class SentenceReader {
   readonly #indexed: IndexedDataset;
-  /** uint32 [N, 3]: first sentence, end sentence, target length. */
+  /** uint32 [N, 3]: the first sentence, end sentence and target length of each sample. */
   readonly #mapping: Uint32Array;
   readonly #vocabularySize: number;
   #tokens = new Int32Array(4096);
@@ -314,7 +321,7 @@ export class SentenceReader {
     return this.#mapping.length / 3;
   }
 
-  /** Returns tokens of the sentences [first, end). */
+  /** Returns the number of tokens in the sentences [first, end). */
   countTokens(sentences: { readonly first: number; readonly end: number }): number {
     return this.#indexed.countTokens(sentences);
   }
@@ -335,7 +342,8 @@ export class SentenceReader {
   findDocument(sample: number): number {
     const { firstSentence } = this.findRange(sample);
     const ends = this.#indexed.documentIndices;
-    // the last document that starts at or before the sentence; earlier ones with the same start are empty
+    // finds the last document that starts at or before the sentence; earlier documents with the same start
+    // are empty
     let [low, high] = [0, ends.length - 2];
     while (low < high) {
       const middle = Math.ceil((low + high) / 2);
@@ -346,8 +354,8 @@ export class SentenceReader {
   }
 
   /**
-   * Reads the sentences of a sample. Throws `MTL_DATA_OUT_OF_RANGE`, and `MTL_DATA_TOKEN_OUT_OF_VOCABULARY`
-   * with the place of the token.
+   * Reads the sentences of a sample. Throws `MTL_DATA_OUT_OF_RANGE`, or `MTL_DATA_TOKEN_OUT_OF_VOCABULARY`
+   * with the position of the token.
    */
   read(sample: number): SampleSentences {
     const range = this.findRange(sample);
@@ -357,7 +365,7 @@ export class SentenceReader {
     this.#indexed.copySequences({ first, end, target: this.#tokens });
     const tokens = this.#tokens.subarray(0, length);
     for (let i = 0; i < length; i++) {
-      // `>>> 0` makes negative tokens large, so that one comparison finds both errors.
+      // `>>> 0` turns negative tokens into large numbers, so one comparison finds both kinds of errors.
       if (tokens[i]! >>> 0 >= this.#vocabularySize) this.#refuse({ first, position: i, token: tokens[i]! });
     }
     return { tokens, ...range };

@@ -4,10 +4,10 @@ import { floatText } from '@mtl/chat-templates/internal';
 const pythonNumber = /(?<![-.\w])(?:NaN|-?Infinity)\b/g;
 
 /**
- * Returns the value of a JSON text as Python's `json` reads it, which also accepts and writes NaN, Infinity
- * and -Infinity. These become 0, since callers need only the values around them.
+ * Parses a JSON text as Python's `json` does, which also accepts NaN, Infinity and -Infinity. These become 0,
+ * since callers need only the other values.
  *
- * @throws SyntaxError for text that Python refuses too
+ * @throws SyntaxError for text that Python also refuses
  */
 export function parsePythonJson(text: string): unknown {
   try {
@@ -20,8 +20,8 @@ export function parsePythonJson(text: string): unknown {
 }
 
 /**
- * Replaces NaN, Infinity and -Infinity by numbers of the same length, so that positions in error messages fit
- * the original text.
+ * Replaces NaN, Infinity and -Infinity by numbers of the same length, so that positions in error messages
+ * stay correct.
  */
 function withoutPythonNumbers(text: string): string {
   const parts: string[] = [];
@@ -38,8 +38,8 @@ function withoutPythonNumbers(text: string): string {
 }
 
 /**
- * Returns the end of a string that begins at a quotation mark: after its closing mark, or at the end of the
- * text.
+ * Returns the end of the string that begins with the quotation mark at `start`: the position after its
+ * closing mark, or the end of the text.
  */
 export function endOfJsonString(text: string, start: number): number {
   for (let at = start + 1; ; ) {
@@ -62,8 +62,8 @@ export type PythonJsonValue =
   | { readonly [key: string]: PythonJsonValue };
 
 /**
- * Returns the text of Python's `json.dumps(value, indent=4)`: Megatron names cache files by the md5 of such a
- * text, so spacing, escapes and the printing of floats must agree.
+ * Returns the same text as Python's `json.dumps(value, indent=4)`, including spacing, escapes and the format
+ * of floats: Megatron names cache files by the md5 of such a text.
  */
 export function pythonJson(value: PythonJsonValue, indent = ''): string {
   if (value === null || typeof value === 'boolean') return String(value);
@@ -82,7 +82,7 @@ export function pythonJson(value: PythonJsonValue, indent = ''): string {
 }
 
 function pythonString(text: string): string {
-  // Python escapes everything outside printable ASCII.
+  // Python escapes all characters except printable ASCII.
   return JSON.stringify(text).replace(/[\u007f-\uffff]/g, (unit) => {
     return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });

@@ -1,4 +1,4 @@
-/** Rounds as Python's and NumPy's round(): to the nearest integer, halves to the even one. */
+/** Rounds like Python's and NumPy's round(): to the nearest integer, halves to the even integer. */
 export function roundHalfToEven(value: number): number {
   const floor = Math.floor(value);
   const fraction = value - floor;
@@ -7,8 +7,9 @@ export function roundHalfToEven(value: number): number {
 }
 
 /**
- * Returns the sum of float64 values in the order NumPy adds them (eight partial sums in blocks of at most
- * 128, halves above): weights normalised by it are the same to the last bit.
+ * Returns the sum of float64 values in the order in which NumPy adds them (eight partial sums in blocks of at
+ * most 128, and halves of longer arrays). Weights that are normalised by this sum equal NumPy's to the last
+ * bit.
  */
 export function pairwiseSum(values: readonly number[], start = 0, end = values.length): number {
   const count = end - start;

@@ -3,13 +3,14 @@ const mask128 = (1n << 128n) - 1n;
 const multiplier = 47026247687942121848144207491837523525n;
 
 /**
- * NumPy's default generator, PCG64 (O'Neill 2014: a linear congruential generator of 128 bits, reduced to 64
- * by an exclusive or and a rotation), from a state that `numpy.random.PCG64(seed).state` gives.
+ * NumPy's default generator, PCG64 (O'Neill 2014): a 128-bit linear congruential generator whose output is
+ * reduced to 64 bits by an exclusive or and a rotation. Its initial state is the value of
+ * `numpy.random.PCG64(seed).state`.
  */
 export class Pcg64 {
   #state: bigint;
   readonly #increment: bigint;
-  /** The upper half of the last 64 bits, which is drawn next; undefined if it was drawn already. */
+  /** The upper half of the last 64-bit output, which is returned next; undefined if it has been returned. */
   #upper: number | undefined;
 
   constructor({ state, increment }: { readonly state: bigint; readonly increment: bigint }) {
@@ -17,7 +18,7 @@ export class Pcg64 {
     this.#increment = increment;
   }
 
-  /** Returns the next 32 bits: the lower half of 64, then the upper one. */
+  /** Returns the next 32 bits: the lower half of a 64-bit output, then its upper half. */
   u32(): number {
     if (this.#upper !== undefined) {
       const upper = this.#upper;
@@ -33,11 +34,12 @@ export class Pcg64 {
   }
 
   /**
-   * Returns an integer from 0 to below `count` (at most 2^20), drawn like a 32-bit integer of
-   * `Generator.integers`.
+   * Returns an integer from 0 to below `count` (at most 2^20), with the same draws as `Generator.integers`
+   * for 32-bit integers.
    */
   below(count: number): number {
-    // values below the remainder of 2^32 would be drawn too often (Lemire 2019); the products stay below 2^53
+    // products with a low half below this remainder are rejected, since some results would otherwise be too
+    // frequent (Lemire 2019); the products stay below 2^53
     const least = 2 ** 32 % count;
     for (;;) {
       const product = this.u32() * count;

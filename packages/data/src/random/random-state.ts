@@ -1,15 +1,16 @@
 import { UsageError } from '@mtl/errors';
 import { MersenneTwister } from './mersenne-twister.js';
 
-/** Anything that `shuffle` can permute in place. */
+/** A sequence that `shuffle` can permute in place. */
 interface Shufflable {
   readonly length: number;
   [index: number]: number;
 }
 
 /**
- * The parts of NumPy's legacy `numpy.random.RandomState(seed)` that Megatron's data pipeline draws from,
- * number for number: the same seed gives the same document order, sample order and masks as there.
+ * The functions of NumPy's legacy `numpy.random.RandomState(seed)` that Megatron's data pipeline uses. The
+ * numbers are the same, so the same seed gives the same document order, sample order and masks as in
+ * Megatron.
  */
 export class RandomState {
   readonly #generator: MersenneTwister;
@@ -25,7 +26,7 @@ export class RandomState {
     this.#generator = new MersenneTwister(seed);
   }
 
-  /** Starts the stream of another seed (taken modulo 2^32), as a new generator would, without allocating. */
+  /** Restarts with another seed (taken modulo 2^32), like a new generator, but without allocating memory. */
   reseed(seed: number): void {
     this.#generator.reseed(seed);
   }
@@ -42,7 +43,10 @@ export class RandomState {
     return (high * 67108864 + low) / 9007199254740992;
   }
 
-  /** Returns an integer in [0, maximum], by masking to the bit length and rejecting; `maximum` below 2^53. */
+  /**
+   * Returns an integer in [0, maximum], for `maximum` below 2^53: masks random bits to the bit length of
+   * `maximum`, and rejects larger values.
+   */
   interval(maximum: number): number {
     if (maximum === 0) return 0;
     if (maximum <= 0xffffffff) {
@@ -52,7 +56,7 @@ export class RandomState {
         if (value <= maximum) return value;
       }
     }
-    // Two draws, high half first; the high half alone is masked because maximum has more than 32 bits.
+    // Two draws, the high half first. Only the high half is masked, because `maximum` has more than 32 bits.
     const highMaximum = Math.floor(maximum / 4294967296);
     const highMask = 0xffffffff >>> Math.clz32(highMaximum);
     for (;;) {
@@ -62,7 +66,7 @@ export class RandomState {
     }
   }
 
-  /** Permutes `values` in place: Fisher-Yates from the end. */
+  /** Permutes `values` in place with the Fisher-Yates algorithm, from the end. */
   shuffle(values: Shufflable): void {
     for (let i = values.length - 1; i > 0; i--) {
       const j = this.interval(i);
@@ -79,7 +83,7 @@ export class RandomState {
     return low + this.interval(high - 1 - low);
   }
 
-  /** Returns one of `values`, drawn with `probabilities` (they need not sum to exactly 1). */
+  /** Returns one of `values`, drawn with `probabilities` (whose sum need not be exactly 1). */
   choice<T>(values: readonly T[], probabilities: readonly number[]): T {
     if (values.length === 0 || values.length !== probabilities.length) {
       throw new UsageError(
@@ -100,8 +104,8 @@ export class RandomState {
   }
 
   /**
-   * Returns the number of trials until the first success, for a success probability below 1/3 (NumPy's
-   * inversion branch).
+   * Returns the number of trials until the first success, for a success probability below 1/3 (the inversion
+   * method in NumPy).
    */
   geometric(probability: number): number {
     if (!(probability > 0 && probability < 1 / 3)) {

@@ -19,34 +19,37 @@ export interface BlendedDatasetDescription extends BlendIndices {
   readonly datasets: readonly SampleDatasetDescription[];
 }
 
-/** Datasets to blend, and their weights. */
+/** The datasets to blend, and their weights. */
 interface BlendedDatasetOptions<Batch extends NumberedBatch = TokenBatch> {
   readonly datasets: readonly SampleDataset<Batch>[];
   /**
-   * Identifiers of the datasets, for the cache files' md5 (`gptDatasetIdentifiers`,
-   * `bertDatasetIdentifiers`).
+   * The identifiers of the datasets (`gptDatasetIdentifiers`, `bertDatasetIdentifiers`), which enter the md5
+   * in the names of cache files.
    */
   readonly identifiers: readonly PythonJsonValue[];
-  /** Weights of the datasets, or their lengths when `size` is undefined. */
+  /** The weights of the datasets; if `size` is undefined, their lengths. */
   readonly weights: readonly number[];
-  /** Number of samples of the blend; undefined: every sample of every dataset once. */
+  /** The number of samples in the blend; undefined: every sample of every dataset exactly once. */
   readonly size: number | undefined;
   readonly split: SplitName;
-  /** Directory of cached indices; without it they are built each time. */
+  /** The directory of cached indices; without it, indices are built each time. */
   readonly cacheDirectory?: string | undefined;
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
 
-/** Megatron's BlendedDataset: draws from several datasets in proportion to weights, deterministically. */
+/**
+ * Megatron's BlendedDataset: draws samples from several datasets in proportion to their weights,
+ * deterministically.
+ */
 export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements SampleDataset<Batch> {
   readonly description: BlendedDatasetDescription;
-  /** Returns the length of a sample; undefined unless all datasets have this function. */
+  /** Returns the length of a sample; undefined unless all datasets can measure lengths. */
   readonly measureLength: ((sample: number) => number) | undefined;
-  /** Returns the documents of a sample; absent unless all datasets have this function. */
+  /** Returns the documents of a sample; absent unless all datasets can list documents. */
   readonly listDocuments?: (sample: number) => SampleDocuments;
   readonly #datasets: readonly SampleDataset<Batch>[];
 
-  /** @param datasets the opened datasets of `description.datasets`; the blend closes them */
+  /** @param datasets the opened datasets of `description.datasets`; closing the blend closes them */
   constructor(description: BlendedDatasetDescription, datasets: readonly SampleDataset<Batch>[]) {
     this.description = description;
     this.#datasets = datasets;
@@ -89,7 +92,7 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
   fillRow({ sample, batch, row }: { sample: number; batch: Batch; row: number }): void {
     const { dataset, number } = this.#locateSample(sample);
     dataset.fillRow({ sample: number, batch, row });
-    // Samples are known by their number in the blend, not in the dataset that holds them.
+    // The batch must contain the sample's number in the blend, not its number in the dataset.
     batch.sampleNumbers[row] = sample;
   }
 
@@ -115,8 +118,7 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
 }
 
 /**
- * Builds (or loads) the indices of a blend; throws if a dataset has fewer samples than the blend would draw
- * from it.
+ * Builds or loads the indices of a blend; throws if a dataset has fewer samples than the blend draws from it.
  */
 export function openBlendedDataset<Batch extends NumberedBatch = TokenBatch>(
   options: BlendedDatasetOptions<Batch>,
@@ -218,19 +220,20 @@ function checkOversampling(options: {
   }
 }
 
-/** For each sample of a blend: the dataset it is drawn from, and its number in that dataset. */
+/** For each sample of a blend, the dataset from which it is drawn and its number in that dataset. */
 interface BlendIndices {
-  /** int16 [size], the number of the dataset. */
+  /** int16 [size]: the index of the dataset. */
   readonly datasetIndex: Int16Array;
   /**
-   * float64 [size], the sample's number in the dataset: exact integers, stored as int64 in the cache file.
+   * float64 [size]: the sample's number in the dataset. The values are exact integers, stored as int64 in the
+   * cache file.
    */
   readonly datasetSampleIndex: Float64Array;
 }
 
 /**
- * Builds Megatron's greedy blend: sample k goes to the dataset that lags most behind its weight,
- * argmax of `weight * max(k, 1) - taken`, the first one on ties.
+ * Builds Megatron's greedy blend: sample k is drawn from the dataset that is furthest behind its weight,
+ * argmax of `weight * max(k, 1) - taken`; ties go to the first dataset.
  */
 export function buildBlendIndices({
   weights,
@@ -243,7 +246,7 @@ export function buildBlendIndices({
 }
 
 /**
- * Builds a blend by the same rule with weights proportional to `sizes`; it takes all samples of each dataset
+ * Builds a blend by the same rule, with weights proportional to `sizes`. Each sample of each dataset occurs
  * exactly once.
  */
 export function buildExhaustiveBlendIndices({ sizes }: { sizes: readonly number[] }): BlendIndices {

@@ -11,28 +11,29 @@ import type { SampleDataset } from './sample-dataset.js';
 export interface SplitDatasetsOptions {
   /** The datasets and their weights, from `parseDataPath`. */
   readonly blend: DataBlend;
-  /** `--split`: weights of train, valid and test (default "1": everything is for training). */
+  /** `--split`: the weights of train, valid and test (default "1": everything is for training). */
   readonly splitWeights?: string | undefined;
-  /** Number of samples of each part; undefined for one epoch, 0 for no samples. */
+  /** The number of samples in each split; undefined for one epoch, 0 for no samples. */
   readonly numSamples: Readonly<Record<SplitName, number | undefined>>;
   /**
-   * The directory of all indices (`--data-cache-path`; default: next to each dataset); `false` for no cache.
+   * The directory of all cached indices (`--data-cache-path`; default: next to each dataset); `false`
+   * disables the cache.
    */
   readonly dataCachePath?: string | false | undefined;
-  /** Fraction of samples built in addition to the samples that a blend needs (Megatron's 0.005). */
+  /**
+   * The fraction by which each dataset of a blend gets more samples than its weight requires (0.005, as in
+   * Megatron).
+   */
   readonly blendSurplus?: number;
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
 
-/**
- * The parts of a run's data; undefined for a part that has no share of the split, or for which no samples are
- * requested.
- */
+/** The splits of a run's data; undefined for a split without data or without requested samples. */
 export type SplitDatasets<Batch extends NumberedBatch = TokenBatch> = Readonly<
   Record<SplitName, SampleDataset<Batch> | undefined>
 >;
 
-/** One dataset of one part. */
+/** One dataset, limited to one split. */
 interface SplitDatasetOptions {
   readonly prefix: string;
   readonly split: SplitName;
@@ -46,7 +47,10 @@ interface DatasetKind<Batch extends NumberedBatch> {
   readonly identifiers: (part: SplitDatasetOptions) => PythonJsonValue;
 }
 
-/** Opens train, valid and test of one dataset or a blend, with Megatron's rules for sizes and surplus. */
+/**
+ * Opens the train, valid and test splits of one dataset or of a blend, with Megatron's rules for the numbers
+ * of samples and for the surplus of blends.
+ */
 export function buildSplitDatasets<Batch extends NumberedBatch>(
   options: SplitDatasetsOptions,
   kind: DatasetKind<Batch>,
@@ -68,7 +72,7 @@ export function buildSplitDatasets<Batch extends NumberedBatch>(
   return { train, valid, test };
 }
 
-/** Refuses values that JavaScript would coerce silently into other datasets. */
+/** Throws for values that JavaScript would silently coerce, which would select other datasets. */
 function checkOptions({ blend, numSamples }: SplitDatasetsOptions): void {
   const given: unknown = (blend as DataBlend | undefined)?.prefixes;
   if (!Array.isArray(given) || given.length === 0) {

@@ -1,18 +1,18 @@
 import { existsSync } from 'node:fs';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 
-/** Datasets and, when the user gave them, their weights. */
+/** Datasets, and their weights if the user gave any. */
 export interface DataBlend {
   readonly prefixes: readonly string[];
-  /** Weights as the user gave them, not normalized; undefined: proportional to the datasets' sizes. */
+  /** The weights as the user gave them, not normalized; undefined: proportional to the datasets' sizes. */
   readonly weights: readonly number[] | undefined;
-  /** True for made-up data without files, see `mockDataBlend`. */
+  /** True for synthetic data without files (see `mockDataBlend`). */
   readonly isMock?: boolean;
 }
 
 /**
- * Reads the list of `--data-path` as Megatron does: pairs `weight prefix weight prefix ...` when the length
- * is even and every first of a pair is a number, otherwise prefixes only. A mixture is an error.
+ * Parses the list of `--data-path` as Megatron does: pairs `weight prefix weight prefix ...` if the length is
+ * even and the first element of every pair is a number; otherwise prefixes only. A mixture is an error.
  *
  * @throws ConfigurationError MTL_DATA_PATH, MTL_DATA_BLEND_WEIGHTS
  */
@@ -59,8 +59,8 @@ export function parseDataPath(values: readonly string[]): DataBlend {
 }
 
 /**
- * Rejects a list of odd length that contains a number, unless a dataset has that name. Megatron treats the
- * number as a prefix, but a weight was meant.
+ * Throws for a list of odd length that contains a number, unless a dataset has the number as its name.
+ * Megatron would take the number as a prefix, but the user meant a weight.
  *
  * @throws ConfigurationError MTL_DATA_PATH
  */

@@ -7,53 +7,55 @@ import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 export interface SampleIndexSettings {
   readonly sequenceLength: number;
   readonly seed: number;
-  /** `--split`: weights of train, valid and test (default "1": everything is for training). */
+  /** `--split`: the weights of train, valid and test (default "1": everything is for training). */
   readonly splitWeights?: string | undefined;
   /**
-   * Identifiers of the tokenizer for the md5 in the names of cache files; with Megatron's value, Megatron and
-   * this project can use each other's caches.
+   * The tokenizer identifiers that enter the md5 in the names of cache files. With Megatron's value, Megatron
+   * and this project can use each other's caches.
    */
   readonly tokenizerIdentifiers?: PythonJsonValue;
   /**
-   * Directory of cached indices (default `{prefix}/cache/{Class}_indices`); `false` keeps them in memory
-   * only.
+   * The directory of cached indices (default `{prefix}/cache/{Class}_indices`); `false` disables the cache.
    */
   readonly cacheDirectory?: string | false | undefined;
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
 
-/** The part of a dataset from which samples are drawn, and their number. */
+/** The split of a dataset from which samples are drawn, and the number of samples. */
 export interface SampleIndexPart {
-  /** Prefix of an indexed dataset. */
+  /** The prefix of an indexed dataset. */
   readonly prefix: string;
   readonly split: SplitName;
   /**
-   * Number of samples that will be requested (epochs are repeated to supply them); undefined for exactly one
-   * epoch.
+   * The number of samples that will be requested (epochs are repeated if necessary); undefined for exactly
+   * one epoch.
    */
   readonly numSamples?: number | undefined;
 }
 
-/** An event of a cached index; programs print it. */
+/** An event about a cached index, for messages. */
 export interface IndexCacheEvent {
   /**
-   * `loaded` from the cache; `built` because there was none; `rebuilt` because the cache was broken;
-   * `not-written` when it was built but could not be kept.
+   * The kind of event:
+   * - `loaded`: the index was read from the cache
+   * - `built`: it was built, because the cache did not have it
+   * - `rebuilt`: it was built, because the cached index was invalid
+   * - `not-written`: it was built, but could not be stored
    */
   readonly kind: 'loaded' | 'built' | 'rebuilt' | 'not-written';
   readonly directory: string;
-  /** `{md5}-{class}` or `{md5}-{class}-{split}`: the start of the cache files' names. */
+  /** The start of the cache files' names: `{md5}-{class}` or `{md5}-{class}-{split}`. */
   readonly name: string;
-  /** The reason for which the index was rebuilt or could not be written. */
+  /** Why the index was rebuilt or could not be written. */
   readonly reason?: string;
   readonly milliseconds: number;
 }
 
-/** The three parts of a dataset, in Megatron's order. */
+/** The splits of a dataset, in Megatron's order. */
 export const splitNames = ['train', 'valid', 'test'] as const;
 export type SplitName = (typeof splitNames)[number];
 
-/** The range [from, to) of one part, as fractions of the dataset; undefined if the part is empty. */
+/** The range [from, to) of one split, as fractions of the dataset; undefined if the split is empty. */
 type SplitRange = readonly [from: number, to: number] | undefined;
 type SplitMatrix = readonly [train: SplitRange, valid: SplitRange, test: SplitRange];
 
@@ -83,8 +85,8 @@ export function parseSplit(split: string): SplitMatrix {
 }
 
 /**
- * Returns the sequences [first, end) of one part of a dataset of `count` sequences; none where the part is
- * empty.
+ * Returns the range [first, end) of the sequences of one split, for a dataset of `count` sequences; an empty
+ * range if the split is empty.
  */
 export function splitSequences(options: {
   readonly split: SplitName;
@@ -98,10 +100,10 @@ export function splitSequences(options: {
   return { first: roundHalfToEven(range[0] * count), end: roundHalfToEven(range[1] * count) };
 }
 
-/** Returns the split as written in the identifiers of a dataset. */
+/** Returns the split in the form in which it enters the identifiers of a dataset. */
 function splitMatrixIdentifier(split: string): PythonJsonValue {
   return parseSplit(split).map((range) => {
-    // The first bookend is Python's integer 0, all others are floats.
+    // As in Megatron, a 0 at the start is a Python integer, and all other limits are floats.
     return range === undefined
       ? null
       : [range[0] === 0 ? 0 : new PythonFloat(range[0]), new PythonFloat(range[1])];
@@ -116,8 +118,8 @@ function invalidSplit(split: string): ConfigurationError {
 }
 
 /**
- * Returns the first fields of the text whose md5 is in the names of a dataset's cache files, as Megatron
- * composes it for every class.
+ * Returns the first fields of the identifiers whose md5 is part of the names of a dataset's cache files. As
+ * in Megatron, they are the same for all dataset classes.
  */
 export function datasetIdentifiers(
   className: string,
@@ -138,8 +140,8 @@ export function datasetIdentifiers(
 }
 
 /**
- * Runs a function for one part of a dataset, and adds the names of the dataset and the part to its errors
- * about the data.
+ * Runs a function for one split of a dataset, and adds the names of the dataset and the split to its data
+ * errors.
  */
 export function inPart<T>(part: { readonly prefix: string; readonly split: SplitName }, run: () => T): T {
   try {

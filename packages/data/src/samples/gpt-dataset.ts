@@ -24,23 +24,23 @@ import {
 /** Settings that all datasets of a run share. */
 interface GptDatasetSettings extends SampleIndexSettings, SampleMaskOptions {
   /**
-   * True to drop the last, shorter sample of the validation part (default true; other parts always drop
-   * theirs).
+   * True to omit the last sample of the validation split if it is incomplete (default true; other splits
+   * always omit it).
    */
   readonly dropLastPartialValidationSequence?: boolean;
-  /** The tokenizer's padding token; undefined if the tokenizer has none. */
+  /** The tokenizer's padding token, if it has one. */
   readonly padId?: number | undefined;
   /**
-   * The size of the vocabulary: a token at or above it is an error that names document and position (default:
-   * no check).
+   * The vocabulary size: a token at or above it is an error that names document and position (default: no
+   * check).
    */
   readonly vocabularySize?: number;
 }
 
-/** Settings, and the part of a dataset from which samples are drawn. */
+/** Settings, and the split of a dataset from which samples are drawn. */
 export interface GptDatasetOptions extends GptDatasetSettings, SampleIndexPart {}
 
-/** The source of tokens for samples: files, or made-up documents. */
+/** The source of tokens for samples: files, or synthetic documents. */
 type TokenSequences = Pick<
   IndexedDataset,
   'prefix' | 'numSequences' | 'sequenceLengths' | 'copySequence' | 'close'
@@ -50,11 +50,11 @@ type IndexedSequences = TokenSequences & { readonly index: IndexFile | MockIndex
 /** A GPT dataset in a form that worker threads can receive. */
 export interface GptDatasetDescription {
   readonly kind: 'gpt';
-  /** Index of the files, or of made-up data. */
+  /** The index of the files, or of synthetic data. */
   readonly index: IndexFile | MockIndex;
   readonly sequenceLength: number;
   readonly masks: SampleMaskOptions;
-  /** The padding token; -1 if no token means padding. */
+  /** The padding token; -1 if no token counts as padding. */
   readonly padId: number;
   readonly vocabularySize: number | undefined;
   readonly documentIndex: Int32Array;
@@ -63,16 +63,16 @@ export interface GptDatasetDescription {
 }
 
 /**
- * Megatron's GPTDataset: samples of L + 1 tokens taken from concatenated shuffled documents, the same
- * samples in the same order as Megatron-Core for the same files, split, seed and sizes. Open one with
- * `openGptDataset`.
+ * Megatron's GPTDataset: samples of L + 1 tokens from shuffled, concatenated documents. For the same files,
+ * split, seed and sizes, the samples and their order are equal to Megatron-Core's. Use `openGptDataset` to
+ * open a dataset.
  */
 export class GptDataset implements SampleDataset {
   readonly description: GptDatasetDescription;
   readonly #indexed: TokenSequences;
   /** int32 [L + 1]: the tokens of the sample being read. */
   readonly #text: Int32Array;
-  /** float32 [S], the loss mask of the sample being read. */
+  /** float32 [S]: the loss mask of the sample being read. */
   readonly #lossMask: Float32Array;
   readonly #positionIds: Int32Array;
 
@@ -92,7 +92,7 @@ export class GptDataset implements SampleDataset {
     return this.description.sequenceLength;
   }
 
-  /** Returns the L + 1 tokens of a sample (a shorter last sample is padded with the padding id or -1). */
+  /** Returns the L + 1 tokens of a sample. An incomplete last sample is padded with the padding id or -1. */
   text(sample: number): Int32Array {
     this.#readText(sample);
     return this.#text.slice();
@@ -126,7 +126,7 @@ export class GptDataset implements SampleDataset {
     for (let s = 0; s < sequenceLength; s++) {
       const at = s * batchSize + row;
       const [token, label] = [text[s]!, text[s + 1]!];
-      // padding must not count in the loss, and an embedding must be able to look it up
+      // padding must not count in the loss, and must be a valid index of the embedding
       tokens[at] = token === padId ? 0 : token;
       labels[at] = label === padId ? 0 : label;
       lossMask[at] = label === padId ? 0 : this.#lossMask[s]!;
@@ -135,7 +135,7 @@ export class GptDataset implements SampleDataset {
     batch.sampleNumbers[row] = sample;
   }
 
-  /** Returns the documents of a sample: they are the sequences of the dataset, as in its indices. */
+  /** Returns the documents of a sample. Here a document is a sequence of the indexed dataset. */
   listDocuments(sample: number): SampleDocuments {
     const { documentIndex, sampleIndex } = this.description;
     const row = this.#findRow(sample);
@@ -171,7 +171,7 @@ export class GptDataset implements SampleDataset {
       const offset = position === firstPosition ? sampleIndex[2 * row + 1]! : 0;
       const end =
         position === lastPosition ? sampleIndex[2 * row + 3]! + 1 : this.#indexed.sequenceLengths[sequence]!;
-      // If the last document is empty, Megatron's offset is -1: nothing is left to read there.
+      // If the last document is empty, Megatron's end offset is -1, and there is nothing to read.
       if (end <= offset || offset < 0) continue;
       const length = end - offset;
       this.#indexed.copySequence({ sequence, offset, length, target, targetOffset: filled });
@@ -201,8 +201,8 @@ export class GptDataset implements SampleDataset {
 }
 
 /**
- * Opens one part of an indexed dataset for training: splits it, builds or loads Megatron's three indices.
- * Throws coded errors for broken files, an empty part, or too few tokens.
+ * Opens one split of an indexed dataset for training, and builds or loads Megatron's three indices. Throws
+ * coded errors for invalid files, an empty split, or too few tokens.
  */
 export function openGptDataset(options: GptDatasetOptions): GptDataset {
   const indexed = IndexedDataset.open(options.prefix);
@@ -214,7 +214,7 @@ export function openGptDataset(options: GptDatasetOptions): GptDataset {
 }
 
 /**
- * Opens one part of made-up data, without files and without a cache: the samples of Megatron-LM's
+ * Opens one split of synthetic data, without files and without a cache: the samples of Megatron-LM's
  * MockGPTDataset.
  *
  * @throws UsageError MTL_DATA_MASKING without `vocabularySize` and `endOfDocument`
@@ -230,7 +230,7 @@ function openMockGptDataset(options: GptDatasetOptions): GptDataset {
   return new GptDataset(describeGptDataset({ ...options, cacheDirectory: false, indexed }));
 }
 
-/** Returns the text whose md5 is in the names of a GPT dataset's cache files, as Megatron composes it. */
+/** Returns the identifiers whose md5 is part of the names of a GPT dataset's cache files, as in Megatron. */
 function gptDatasetIdentifiers(options: GptDatasetOptions): Record<string, PythonJsonValue> {
   return datasetIdentifiers('GPTDataset', options);
 }
@@ -293,8 +293,8 @@ function describeGptDataset(
     index: indexed.index,
     sequenceLength: options.sequenceLength,
     masks: Object.fromEntries(Object.entries(masks).filter(([, value]) => value !== undefined)),
-    // If the padding token is also the end of document, masking it would mask real ends too, so then no token
-    // counts as padding.
+    // If the padding token is also the end-of-document token, no token counts as padding, because real
+    // document ends would be masked as well.
     padId: options.padId === undefined || options.padId === endOfDocument ? -1 : options.padId,
     vocabularySize: options.vocabularySize,
     documentIndex: arrays.document_index,
@@ -303,21 +303,21 @@ function describeGptDataset(
   };
 }
 
-/** The treatment of documents inside a sample (Megatron's flags). */
+/** How documents inside a sample are treated (Megatron's flags). */
 interface SampleMaskOptions {
-  /** The end-of-document token; the three options below need it. */
+  /** The end-of-document token, which the three options below require. */
   readonly endOfDocument?: number | undefined;
-  /** True if tokens whose input is an end of document are left out of the loss. */
+  /** True if positions whose input is the end-of-document token do not count in the loss. */
   readonly eodMaskLoss?: boolean;
-  /** True if positions start again at 0 after each end of document. */
+  /** True if positions restart at 0 after each end-of-document token. */
   readonly resetPositionIds?: boolean;
-  /** True if attention stops at ends of documents. */
+  /** True if attention does not cross document boundaries. */
   readonly resetAttentionMask?: boolean;
 }
 
 /**
- * Fills the loss mask, positions and document starts of one sample from its inputs. The end-of-document token
- * belongs to the document it ends. Every array holds one row [S].
+ * Fills the loss mask, positions and document starts of one sample from its input tokens. The end-of-document
+ * token belongs to the document that it ends. Every array has one row [S].
  */
 function fillMasks(options: {
   readonly tokens: Int32Array;
@@ -343,7 +343,10 @@ interface GptDatasetsOptions
   extends Omit<GptDatasetSettings, 'cacheDirectory' | 'splitWeights' | 'onCacheEvent'>,
     SplitDatasetsOptions {}
 
-/** Opens train, valid and test of one dataset or a blend, with Megatron's rules for sizes and surplus. */
+/**
+ * Opens the train, valid and test splits of one dataset or of a blend, with Megatron's rules for the numbers
+ * of samples and for the surplus of blends.
+ */
 export function buildGptDatasets(options: GptDatasetsOptions): SplitDatasets {
   return buildSplitDatasets(options, {
     open: (part) =>

@@ -2,28 +2,31 @@ import { DataError } from '@mtl/errors';
 import { sharedInt32Array, sharedUint32Array } from '../files/typed-arrays.js';
 import { RandomState } from '../random/random-state.js';
 
-// L = sequence length, E = epochs, N = number of samples, T = tokens of one epoch.
+// L: sequence length. E: number of epochs. N: number of samples. T: number of tokens in one epoch.
 
-/** Documents, and the samples to lay out over them. */
+/** Documents, and the samples to build from them. */
 interface GptIndicesOptions {
-  /** int32: tokens of every sequence of the dataset (a GPT dataset treats a sequence as a document). */
+  /**
+   * int32: the number of tokens in every sequence of the dataset (each sequence is a document of a GPT
+   * dataset).
+   */
   readonly sizes: Int32Array;
   /** The sequences [first, end) that belong to this split. */
   readonly documents: { readonly first: number; readonly end: number };
-  /** Number of samples that will be requested; undefined for exactly one epoch. */
+  /** The number of samples that will be requested; undefined for exactly one epoch. */
   readonly numSamples?: number | undefined;
   readonly sequenceLength: number;
   readonly seed: number;
   /**
-   * True to leave out the last, shorter sample (default true; Megatron keeps it only in validation, if
+   * True to omit the last sample if it is incomplete (default true; Megatron keeps it only in validation, if
    * requested).
    */
   readonly dropLast?: boolean;
 }
 
 /**
- * The sizes of the indices: epochs, samples, and the samples before the last epoch, if that epoch is shuffled
- * separately.
+ * The sizes of the indices: the numbers of epochs and samples, and, if the last epoch is shuffled separately,
+ * the number of samples before it.
  */
 interface GptIndexPlan {
   readonly tokensPerEpoch: number;
@@ -31,22 +34,27 @@ interface GptIndexPlan {
   readonly numSamples: number;
   /** True if the last epoch is shuffled separately, because less than 80 % of it is used. */
   readonly separateFinalEpoch: boolean;
-  /** Number of samples before the last epoch (N if it is not shuffled separately). */
+  /** The number of samples before the last epoch (N if the last epoch is not shuffled separately). */
   readonly numSamplesBeforeFinalEpoch: number;
 }
 
 /** Megatron's three GPT indices. */
 interface GptIndices {
   readonly plan: GptIndexPlan;
-  /** int32 [E x documents]: sequence numbers in the order in which they are read. */
+  /** int32 [E x documents]: the sequence numbers in the order in which they are read. */
   readonly documentIndex: Int32Array;
-  /** int32 [N + 1, 2]: position in the document index and token offset at which each sample starts. */
+  /**
+   * int32 [N + 1, 2]: the position in the document index and the token offset at which each sample starts.
+   */
   readonly sampleIndex: Int32Array;
   /** uint32 [N]: the row of the sample index that sample i uses. */
   readonly shuffleIndex: Uint32Array;
 }
 
-/** Counts epochs and samples (GPTDataset of Megatron-Core); cheap, needs no random numbers. */
+/**
+ * Computes the numbers of epochs and samples (GPTDataset of Megatron-Core). It is fast and uses no random
+ * numbers.
+ */
 export function planGptIndices(options: GptIndicesOptions): GptIndexPlan {
   const { sizes, documents, numSamples: wanted, sequenceLength, dropLast = true } = options;
   let tokensPerEpoch = 0;
@@ -61,7 +69,7 @@ export function planGptIndices(options: GptIndicesOptions): GptIndexPlan {
   const samplesIn = (epochs: number) => Math.floor((epochs * tokensPerEpoch - 1) / sequenceLength);
   const numSamples = dropLast
     ? samplesIn(numEpochs)
-    : // Megatron computes this quotient in float32; more samples than tokens allow are padded.
+    : // Megatron computes this quotient in float32; samples beyond the available tokens are padded.
       Math.ceil(Math.fround(Math.fround(numEpochs * tokensPerEpoch - 1) / Math.fround(sequenceLength)));
   if (numSamples < 1) {
     throw new DataError(
@@ -84,8 +92,8 @@ export function planGptIndices(options: GptIndicesOptions): GptIndexPlan {
 }
 
 /**
- * Builds the document, sample and shuffle index, bit for bit as in Megatron-Core: one
- * `numpy.random.RandomState(seed)` shuffles the documents, then the samples.
+ * Builds the document, sample and shuffle index, with the same bits as Megatron-Core: one
+ * `numpy.random.RandomState(seed)` shuffles first the documents, then the samples.
  */
 export function buildGptIndices(options: GptIndicesOptions): GptIndices {
   const { sizes, documents, sequenceLength, seed } = options;
@@ -100,7 +108,8 @@ export function buildGptIndices(options: GptIndicesOptions): GptIndices {
 
 function checkCounts(plan: GptIndexPlan, documents: GptIndicesOptions['documents']): void {
   const entries = plan.numEpochs * (documents.end - documents.first);
-  // Beyond these Megatron widens the element types; such an index would not fit one typed array here.
+  // Beyond these limits, Megatron uses wider element types; such an index would not fit into one typed array
+  // here.
   if (entries > 0x7fffffff || plan.numSamples >= 0x7fffffff) {
     throw new DataError(
       'MTL_DATA_INDEX_TOO_LARGE',
@@ -151,7 +160,7 @@ function buildSampleIndex(options: {
       }
       remaining -= available;
       if (position === lastPosition) {
-        // Only reached with the partial last sample: the tokens are used up.
+        // This line is reached only in an incomplete last sample, when no tokens are left.
         offset = sizes[documentIndex[position]!]! - 1;
         break;
       }
@@ -173,7 +182,7 @@ function buildShuffleIndex({ plan, random }: { plan: GptIndexPlan; random: Rando
   return index;
 }
 
-/** Cached indices and the settings that they must match. */
+/** Cached indices, and the settings to which they must correspond. */
 interface CheckGptIndicesOptions {
   readonly sizes: Int32Array;
   readonly documents: { readonly first: number; readonly end: number };
@@ -185,8 +194,9 @@ interface CheckGptIndicesOptions {
 }
 
 /**
- * Returns the problem with indices read from a cache, or undefined. Every document must occur once per epoch,
- * every sample exactly once, and every sample must have L + 1 tokens and start where the one before ends.
+ * Returns the defect of indices that were read from a cache, or undefined. Every document must occur once per
+ * epoch, and every sample exactly once. Every sample must have L + 1 tokens and start at the last token of
+ * the previous sample.
  */
 export function checkGptIndices(options: CheckGptIndicesOptions): string | undefined {
   return checkDocumentIndex(options) ?? checkSampleIndex(options) ?? checkShuffleIndex(options);
@@ -218,7 +228,7 @@ function checkSampleIndex(options: CheckGptIndicesOptions): string | undefined {
       return `sample_index.npy, row ${row}: position ${rowPosition} is out of order`;
     }
     while (position < rowPosition) before += sizes[documentIndex[position++]!]!;
-    // The partial last sample (and rows that float32 rounding adds) ends at the last token.
+    // An incomplete last sample (and rows that float32 rounding adds) ends at the last token.
     const expected = Math.min(row * sequenceLength, totalTokens - 1);
     if (before + sampleIndex[2 * row + 1]! !== expected) {
       return `sample_index.npy, row ${row}: it does not start at token ${expected}`;

@@ -12,7 +12,7 @@ import {
 } from '../files/typed-arrays.js';
 import type { IndexCacheEvent, SampleIndexSettings } from './dataset-part.js';
 
-/** One array of a cached index. */
+/** The element type and shape of one array in a cached index. */
 interface CachedArraySpecification<D extends NpyDescription = NpyDescription> {
   readonly descr: D;
   /** The shape; the first size is undefined if it is known only after building. */
@@ -20,13 +20,14 @@ interface CachedArraySpecification<D extends NpyDescription = NpyDescription> {
 }
 
 /**
- * Returns the folder of the indices of a dataset: Megatron's unless another is named; undefined for none.
+ * Returns the cache folder of a dataset's indices: the given folder, or else Megatron's; undefined if the
+ * cache is disabled.
  */
 export function indexCacheDirectory(
   { prefix, cacheDirectory }: { readonly prefix: string } & Pick<SampleIndexSettings, 'cacheDirectory'>,
   className: string,
 ): string | undefined {
-  // a directory named like the prefix, next to the two files
+  // Megatron's folder is named like the prefix and is next to the two files
   return cacheDirectory === false
     ? undefined
     : (cacheDirectory ?? join(prefix, 'cache', `${className}_indices`));
@@ -34,30 +35,31 @@ export function indexCacheDirectory(
 
 type Arrays<S> = { [K in keyof S]: S[K] extends CachedArraySpecification<infer D> ? NpyArrays[D] : never };
 
-/** Settings by which an index is found, checked or built. */
+/** How an index is found in the cache, checked and built. */
 interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> {
-  /** The folder of the files; undefined builds without a cache. */
+  /** The cache folder; undefined disables the cache. */
   readonly directory: string | undefined;
-  /** Megatron's name of the class, such as `GPTDataset`. */
+  /** Megatron's class name, for example `GPTDataset`. */
   readonly className: string;
-  /** The part of the split; undefined if the files' names do not contain it. */
+  /** The split; undefined if the files' names do not contain it. */
   readonly split?: string | undefined;
-  /** Text whose md5 is in the files' names. */
+  /** The text whose md5 is part of the files' names. */
   readonly description: string;
-  /** Name (as in `{name}.npy`), element type and shape of each array. */
+  /** The name (as in `{name}.npy`), element type and shape of each array. */
   readonly arrays: S;
   readonly build: () => Arrays<S>;
-  /** Returns the problem with loaded arrays, or undefined. */
+  /** Returns the defect of loaded arrays, or undefined. */
   readonly check: (arrays: Arrays<S>) => string | undefined;
   readonly onEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
 
 /**
- * Loads an index from Megatron's cache files, or builds and stores it. Files appear atomically, and arrays
- * are checked when loaded; a broken cache is built again and the event reports why. Descriptions, and so
- * their md5, include the tokenizer, but an index does not depend on it. So an index is also loaded if its
- * description differs only in the tokenizer: the tokenizer was moved, or Megatron calls its class by another
- * name.
+ * Loads an index from Megatron's cache files, or builds and stores it. Files are written atomically, and
+ * arrays are checked after loading. An invalid cache is rebuilt, and the event contains the reason.
+ *
+ * The description, and thus the md5 in the names, includes the tokenizer, although an index does not depend
+ * on it. An index is therefore also loaded if its description differs only in the tokenizer, for example
+ * because the tokenizer was moved, or because Megatron has another name for its class.
  */
 export function cachedIndex<S extends Record<string, CachedArraySpecification>>(
   options: IndexCacheOptions<S>,
@@ -93,7 +95,7 @@ export function cachedIndex<S extends Record<string, CachedArraySpecification>>(
     if (found === 'absent') report('built', directory);
     else report('rebuilt', directory, found);
   } catch (error) {
-    // A read-only data directory is common: the run can go on, and the user gets a message.
+    // The data directory is often read-only: the run continues, and the user gets a message.
     report('not-written', directory, error instanceof Error ? error.message : String(error));
   }
   return arrays;
@@ -104,7 +106,7 @@ type Located<S extends Record<string, CachedArraySpecification>> = IndexCacheOpt
   name: string;
 };
 
-/** Returns the arrays, 'absent', or the problem with the files. */
+/** Returns the arrays, 'absent', or the defect of the files. */
 function load<S extends Record<string, CachedArraySpecification>>(options: Located<S>): Arrays<S> | string {
   const { directory, name, description, arrays, check } = options;
   try {
@@ -125,8 +127,8 @@ function load<S extends Record<string, CachedArraySpecification>>(options: Locat
 }
 
 /**
- * Returns an index whose description differs only in the tokenizer; `name` is the common end of the files'
- * names.
+ * Returns an index whose description differs only in the tokenizer. `name` is the part of the files' names
+ * that does not depend on the tokenizer.
  */
 function loadOfOtherTokenizer<S extends Record<string, CachedArraySpecification>>(
   options: Located<S>,
@@ -150,7 +152,8 @@ function listFiles(directory: string): readonly string[] {
   try {
     return readdirSync(directory).sort();
   } catch {
-    // without a directory nothing is cached; other errors appear when the index is stored
+    // a missing directory means that nothing is cached; any other error will occur again when the index is
+    // stored
     return [];
   }
 }
@@ -159,11 +162,11 @@ function descriptionIn(path: string): string | undefined {
   try {
     return readRegularFile(path).toString('utf8');
   } catch {
-    return undefined; // removed meanwhile, or not readable: not a cache to use
+    return undefined; // the file was removed meanwhile or cannot be read, so it is not used
   }
 }
 
-/** Returns a description without its tokenizers, as text; undefined if it is not JSON. */
+/** Returns a description without its tokenizer fields, as text; undefined if it is not JSON. */
 function withoutTokenizers(description: string): string | undefined {
   try {
     return JSON.stringify(JSON.parse(description), (key, value) => (key === 'tokenizer' ? undefined : value));
@@ -183,11 +186,11 @@ function store<S extends Record<string, CachedArraySpecification>>(
     const shapeBuilt = [rows ?? built.length / row.reduce((count, dim) => count * dim, 1), ...row];
     writeNpy({ path: join(directory, `${name}-${key}.npy`), descr, shape: shapeBuilt, values: built });
   }
-  // The description is written last: a reader that finds it also finds the arrays.
+  // The description is written last, so that a reader that finds it also finds the arrays.
   writeFileAtomically(join(directory, `${name}-description.txt`), [description]);
 }
 
-/** Element types of index files; `<i8` is stored as exact float64 values. */
+/** The element types of index files; `<i8` arrays are held in memory as float64 with exact values. */
 interface NpyArrays {
   '<i2': Int16Array;
   '<i4': Int32Array;
@@ -200,7 +203,7 @@ const itemSizes: Record<NpyDescription, number> = { '<i2': 2, '<i4': 4, '<u4': 4
 const magic = Buffer.from('\x93NUMPY\x01\x00', 'latin1');
 const preambleBytes = magic.length + 2;
 
-/** Writes an array as NumPy's format version 1.0, byte for byte as `numpy.save`, atomically. */
+/** Writes an array atomically in NumPy's format version 1.0, with the same bytes as `numpy.save`. */
 function writeNpy<D extends NpyDescription>(options: {
   path: string;
   descr: D;
@@ -218,11 +221,13 @@ function writeNpy<D extends NpyDescription>(options: {
   writeFileAtomically(path, [magic, size, Buffer.from(text, 'latin1'), data]);
 }
 
-/** Reads an array of the expected element type and shape; throws an Error that describes a mismatch. */
+/**
+ * Reads an array that must have the given element type and shape; throws an Error that describes a mismatch.
+ */
 function readNpy<D extends NpyDescription>(options: {
   path: string;
   descr: D;
-  /** The expected shape; undefined for a dimension of any size. */
+  /** The expected shape; undefined for a dimension that may have any size. */
   shape: readonly (number | undefined)[];
 }): NpyArrays[D] {
   const { path, descr, shape } = options;

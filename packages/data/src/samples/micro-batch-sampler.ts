@@ -1,35 +1,40 @@
 import { UsageError } from '@mtl/errors';
 import { RandomState } from '../random/random-state.js';
 
-/** The samples that a rank reads, and their order. Plain data: worker threads receive it. */
+/** Which samples a rank reads, and in which order; plain data for worker threads. */
 export interface MicroBatchSamplerOptions {
   /**
-   * `single`: 0, 1, 2, ... once. `cyclic`: a new seeded permutation of all samples for every epoch, without
+   * `single`: 0, 1, 2, ... once. `cyclic`: for every epoch a new seeded permutation of all samples, without
    * end.
    */
   readonly kind: 'single' | 'cyclic';
   /** Samples of the dataset. */
   readonly totalSamples: number;
-  /** Number of samples that all ranks together have consumed before: the sampler continues after them. */
+  /**
+   * The number of samples that all ranks together have already consumed; the sampler continues after them.
+   */
   readonly consumedSamples?: number;
   readonly microBatchSize: number;
-  /** This rank's share of every batch: number `index` of `count` equal shares. Default: the whole batch. */
+  /**
+   * The share of every batch that this rank reads: share `index` of `count` equal shares. Default: the whole
+   * batch.
+   */
   readonly shareOfBatch?: { readonly index: number; readonly count: number };
   /** @deprecated the `index` of `shareOfBatch` */
   readonly dataParallelRank?: number;
   /** @deprecated the `count` of `shareOfBatch` */
   readonly dataParallelSize?: number;
-  /** Seed of the permutations (`cyclic` only). */
+  /** The seed of the permutations (`cyclic` only). */
   readonly seed?: number;
   /**
-   * The number that the samples of an epoch are a multiple of (`cyclic` only). Pass the global batch size if
-   * steps must not span two epochs and the samples left out must not depend on the layout. Default:
-   * microBatchSize x number of shares.
+   * The number of samples in an epoch is rounded down to a multiple of this number (`cyclic` only). Pass the
+   * global batch size if no step may span two epochs, and if the omitted samples must not depend on the
+   * layout. Default: microBatchSize x number of shares.
    */
   readonly epochMultiple?: number;
 }
 
-/** Returns the share of every batch that options give, also under its deprecated names. */
+/** Returns the share of every batch from the options, including their deprecated names. */
 export function shareOfSampler({
   shareOfBatch,
   dataParallelRank,
@@ -49,9 +54,9 @@ export function shareOfSampler({
 }
 
 /**
- * Yields the sample numbers of one micro-batch after another. Every chunk of microBatchSize samples for each
- * share of a batch is split into contiguous slices, one for each share (Megatron's pretraining sampler), so
- * the samples of a step do not depend on how many ranks share them. A last incomplete chunk is left out.
+ * Yields the sample numbers of one micro-batch after another. Each chunk of (microBatchSize x number of
+ * shares) samples is divided into contiguous slices, one per share (Megatron's pretraining sampler), so the
+ * samples of a step do not depend on the number of ranks. An incomplete last chunk is omitted.
  */
 export function* sampleMicroBatches(options: MicroBatchSamplerOptions): Generator<number[], void, undefined> {
   const { kind, totalSamples, consumedSamples = 0, microBatchSize } = options;
@@ -73,7 +78,7 @@ export function* sampleMicroBatches(options: MicroBatchSamplerOptions): Generato
   ) {
     const order = new Float64Array(totalSamples).map((_, i) => i);
     new RandomState(((options.seed ?? 0) + epoch) % 4294967296).shuffle(order);
-    // if the dataset's size is no multiple of the chunk, each epoch leaves out other samples
+    // if the dataset's size is not a multiple of the chunk, each epoch omits different samples
     for (; start + chunk <= perEpoch; start += chunk) {
       yield Array.from(order.subarray(start + from, start + from + microBatchSize));
     }

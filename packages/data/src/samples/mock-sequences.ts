@@ -11,25 +11,25 @@ const stateOfSeed0 = {
   increment: 87136372517582989555478159403783844777n,
 };
 
-/** Parameters of the documents of `--mock-data`, in a form that worker threads can receive. */
+/** The parameters of the synthetic documents of `--mock-data`, in a form that worker threads can receive. */
 export interface MockIndex {
   readonly kind: 'mock';
-  /** int32 [100000], the number of tokens of each document. */
+  /** int32 [100000]: the number of tokens in each document. */
   readonly sequenceLengths: Int32Array;
   readonly endOfDocument: number;
-  /** The size of the vocabulary; all tokens are below it. */
+  /** The vocabulary size; all tokens are below it. */
   readonly vocabularySize: number;
 }
 
 /**
- * The blend of a run on made-up data, which replaces the datasets of --data-path: documents as in
- * Megatron-LM's MockGPTDataset.
+ * The blend of a run with synthetic data, in place of the datasets of --data-path; the documents are the same
+ * as in Megatron-LM's MockGPTDataset.
  */
 export const mockDataBlend: DataBlend = { prefixes: ['mock data'], weights: undefined, isMock: true };
 
 /**
- * Returns the lengths of Megatron-LM's made-up documents:
- * `default_rng(0).integers(1, 4096, 100000, numpy.int32)`.
+ * Returns the lengths of Megatron-LM's synthetic documents: `default_rng(0).integers(1, 4096, 100000,
+ * numpy.int32)`.
  */
 export function createMockIndex(options: {
   readonly endOfDocument: number;
@@ -44,8 +44,8 @@ export function createMockIndex(options: {
 }
 
 /**
- * Documents without files, as in Megatron-LM's MockGPTDataset: a document of n tokens has the tokens 1 to n -
- * 1, each modulo the size of the vocabulary, and ends with the end-of-document token.
+ * Synthetic documents as in Megatron-LM's MockGPTDataset: a document of n tokens consists of the tokens 1 to
+ * n - 1, each modulo the vocabulary size, and the end-of-document token.
  */
 export class MockSequences {
   readonly prefix = mockDataBlend.prefixes[0]!;
@@ -63,7 +63,8 @@ export class MockSequences {
   }
 
   /**
-   * Copies a part of a sequence into `target` from `targetOffset` on; returns the number of tokens copied.
+   * Copies a slice of a sequence into `target`, starting at `targetOffset`; returns the number of tokens
+   * copied.
    */
   copySequence(
     slice: SequenceSlice & { readonly target: Int32Array; readonly targetOffset?: number },

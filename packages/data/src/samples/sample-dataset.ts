@@ -1,30 +1,32 @@
 import type { NumberedBatch, TokenBatch } from '@mtl/layout';
 
-/** Plain data from which a dataset is opened, which worker threads can receive. */
+/** Plain data from which a dataset can be opened, also in a worker thread. */
 export interface SampleDatasetDescription {
-  /** The class of the dataset, such as `gpt`. */
+  /** The kind of the dataset, such as `gpt`. */
   readonly kind: string;
 }
 
 /** The documents that a sample was read from. */
 export interface SampleDocuments {
-  /** The source of the documents' numbers: the prefix of an indexed dataset, or another name. */
+  /** The source in which documents are numbered: the prefix of an indexed dataset, or another name. */
   readonly source: string;
-  /** Numbers of the documents in the source, from 0. */
+  /** The numbers of the documents in the source, from 0. */
   readonly documents: readonly number[];
 }
 
-/** A dataset from which samples of one sequence length can be drawn. */
+/** A dataset of samples with equal sequence lengths. */
 export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
   /** Number of samples. */
   readonly length: number;
   readonly sequenceLength: number;
-  /** Lets a worker thread open the same dataset; its arrays are shared, not copied. */
+  /**
+   * A description from which a worker thread can open the same dataset; its arrays are shared, not copied.
+   */
   readonly description: SampleDatasetDescription;
   /** Returns an empty batch of `batchSize` rows, to be filled and finished. */
   createBatch(batchSize: number): Batch;
   /**
-   * Writes sample number `sample` into row `row` of `batch`; each row must be written once, in ascending
+   * Writes sample `sample` into row `row` of `batch`. Each row must be written exactly once, in ascending
    * order.
    */
   fillRow(options: { readonly sample: number; readonly batch: Batch; readonly row: number }): void;
@@ -33,11 +35,11 @@ export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
   /** Returns one sample as a batch. */
   sample(sample: number): Batch;
   /**
-   * Returns the tokens of a sample before its padding, from the index alone if possible, for callers that do
-   * not need the tokens. Only datasets whose batches have `lengths` have this function.
+   * Returns the number of tokens in a sample before its padding; uses only the index if possible, for callers
+   * that do not need the tokens. Only datasets whose batches have `lengths` have this function.
    */
   readonly measureLength?: ((sample: number) => number) | undefined;
-  /** Returns the documents that a sample was read from. Absent for datasets that do not know them. */
+  /** Returns the documents from which a sample was read. Absent for datasets without document numbers. */
   listDocuments?(sample: number): SampleDocuments;
   /** Closes the files. */
   close(): void;
@@ -64,19 +66,19 @@ export function createTokenBatch(options: {
   };
 }
 
-/** Reads samples into a new batch, in the order given. */
+/** Reads samples into a new batch, in the given order. */
 export function assembleBatch<Batch extends NumberedBatch>(
   dataset: SampleDataset<Batch>,
   samples: readonly number[],
 ): Batch {
-  // New arrays each time: a caller that holds an older batch must not see it change.
+  // Each batch has new arrays, because a caller may still use an older batch.
   const batch = dataset.createBatch(samples.length);
   for (const [row, sample] of samples.entries()) dataset.fillRow({ sample, batch, row });
   return dataset.finishBatch(batch);
 }
 
 /**
- * Returns the documents that samples were read from, grouped by source, with sources in the order of their
+ * Returns the documents from which samples were read, grouped by source. Sources are in the order of their
  * first sample; each document occurs once, in ascending order.
  */
 export function documentsOfSamples<Batch extends NumberedBatch>(

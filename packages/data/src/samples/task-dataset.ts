@@ -3,34 +3,34 @@ import type { TaskTokenBatch } from '@mtl/layout';
 import { sharedFloat64Array, sharedInt32Array } from '../files/typed-arrays.js';
 import { assembleBatch, type SampleDataset } from './sample-dataset.js';
 
-// N = samples, C = choices of each.
+// N: number of samples. C: number of choices per sample.
 
-/** A fine-tuning dataset as plain data over shared memory. */
+/** A fine-tuning dataset as plain data in shared memory. */
 export interface TaskDatasetDescription {
   readonly kind: 'task';
   readonly sequenceLength: number;
   readonly numChoices: number;
   /** The padding token. */
   readonly padding: number;
-  /** int32: the tokens of all sequences (choice c of sample n is sequence n x C + c), one after another. */
+  /** int32: the tokens of all sequences, concatenated. Choice c of sample n is sequence n x C + c. */
   readonly tokens: Int32Array;
   /**
-   * float64 [N x C + 1], the index in `tokens` at which each sequence starts, and the end of the last one.
+   * float64 [N x C + 1]: the index in `tokens` at which each sequence starts, and the end of the last one.
    */
   readonly offsets: Float64Array;
-  /** int32 [N x C], the number of tokens of each sequence up to and including its first `[SEP]`. */
+  /** int32 [N x C]: the number of tokens in each sequence up to and including its first `[SEP]`. */
   readonly firstLengths: Int32Array;
-  /** int32 [N], the label of each sample. */
+  /** int32 [N]: the label of each sample. */
   readonly labels: Int32Array | undefined;
-  /** int32 [N], the position of the first token of each answer. */
+  /** int32 [N]: the position of the first token of each answer. */
   readonly startPositions: Int32Array | undefined;
-  /** int32 [N], the position of the last token of each answer. */
+  /** int32 [N]: the position of the last token of each answer. */
   readonly endPositions: Int32Array | undefined;
 }
 
 /**
- * Samples of sentence pairs, multiple choice or spans, encoded in advance by the encode functions. Loaders
- * and samplers accept it as they accept the datasets of pretraining.
+ * A dataset of sentence pairs, multiple choice or spans, encoded in advance by the encode functions. Data
+ * loaders and samplers accept it like a pretraining dataset.
  */
 export class TaskDataset implements SampleDataset<TaskTokenBatch> {
   readonly description: TaskDatasetDescription;
@@ -98,13 +98,13 @@ export class TaskDataset implements SampleDataset<TaskTokenBatch> {
   }
 }
 
-/** Optional arrays that the batches of a dataset may have. */
+/** Which optional arrays the batches of a dataset have. */
 interface TaskTargets {
   readonly labels: boolean;
   readonly positions: boolean;
 }
 
-/** Returns an empty batch of padding. */
+/** Returns a batch that contains only padding. */
 function createTaskTokenBatch(options: {
   readonly batchSize: number;
   readonly sequenceLength: number;
@@ -130,13 +130,13 @@ function createTaskTokenBatch(options: {
 
 /** Collects encoded sequences, then packs them into shared memory. */
 export class TaskSequences {
-  // Grows by doubling its size: a list of numbers would take three times the memory.
+  // The array grows by doubling; a list of numbers would take three times the memory.
   #tokens = new Int32Array(1 << 12);
   #numTokens = 0;
   readonly #offsets: number[] = [0];
   readonly #firstLengths: number[] = [];
 
-  /** Appends one sequence whose first `firstLength` tokens have type 0. */
+  /** Appends one sequence, in which the first `firstLength` tokens have type 0. */
   add({ tokens, firstLength }: { readonly tokens: ArrayLike<number>; readonly firstLength: number }): void {
     const end = this.#numTokens + tokens.length;
     if (end > this.#tokens.length) {

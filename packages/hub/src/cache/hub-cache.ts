@@ -4,15 +4,15 @@ import { basename, dirname, join, relative } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
 import { sizeText } from '../size-text.js';
 
-/** The text of CACHEDIR.TAG, by which backup programs skip a folder: https://bford.info/cachedir/ */
+/** The text of CACHEDIR.TAG, which marks a folder that backup programs skip: https://bford.info/cachedir/ */
 const cacheTag = 'Signature: 8a477f597d28d172789f06886806bc55\n';
 
 /**
  * The folder of one model in the cache that Hugging Face's tools share:
  *
- * - `blobs/ETAG`: contents, by the SHA-256 of large files and Git's SHA-1 of the others
- * - `snapshots/COMMIT/FILE`: relative links to them
- * - `refs/REVISION`: the commit that a branch or a tag meant when it was last asked for
+ * - `blobs/ETAG`: the contents of files, named by hash: SHA-256 for large files, Git's SHA-1 for others
+ * - `snapshots/COMMIT/FILE`: relative links to the blobs
+ * - `refs/REVISION`: the commit of a branch or tag when it was last requested
  *
  * https://huggingface.co/docs/huggingface_hub/guides/manage-cache
  */
@@ -38,17 +38,17 @@ export class HubCache {
     return existsSync(this.blobPath(etag));
   }
 
-  /** The folder of a commit's files, which is a directory of the transformers library. */
+  /** Returns the folder with the files of a commit, a directory of the transformers library. */
   snapshotPath(commit: string): string {
     return join(this.directory, 'snapshots', commit);
   }
 
-  /** Tells whether a file of a commit is there, with its contents. */
+  /** Tells whether a file of a commit exists with its contents. */
   has(commit: string, file: string): boolean {
     return existsSync(join(this.snapshotPath(commit), file));
   }
 
-  /** Returns the commit that a revision meant when it was last asked for; undefined where it never was. */
+  /** Returns the commit to which a revision pointed when it was last requested; undefined if it never was. */
   async readRef(revision: string): Promise<string | undefined> {
     try {
       const commit = (await readFile(join(this.directory, 'refs', revision), 'utf8')).trim();
@@ -58,13 +58,13 @@ export class HubCache {
     }
   }
 
-  /** Writes which commit a revision means. @throws CheckpointError MTL_HUB_CACHE */
+  /** Stores the commit to which a revision points. @throws CheckpointError MTL_HUB_CACHE */
   async writeRef(revision: string, commit: string): Promise<void> {
     const path = join(this.directory, 'refs', revision);
     if ((await this.readRef(revision)) === commit) return;
     await this.#writing(async () => {
       await mkdir(dirname(path), { recursive: true });
-      // other processes must not read a part of it
+      // written under another name and renamed, so that other processes do not read an incomplete file
       const aside = `${path}.${process.pid}.tmp`;
       await writeFile(aside, commit);
       await rename(aside, path);
@@ -80,8 +80,8 @@ export class HubCache {
   }
 
   /**
-   * Makes a file of a commit a link to its contents. Where the file system has no links the contents take its
-   * place, as huggingface_hub does it.
+   * Makes the file of a commit a link to its contents. If the file system does not support links, the
+   * contents are moved to the file's path, as in huggingface_hub.
    *
    * @throws CheckpointError MTL_HUB_CACHE
    */
@@ -98,21 +98,21 @@ export class HubCache {
         await symlink(relative(dirname(path), blob), path);
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException;
-        if (code === 'EEXIST') return; // another process has just made it
+        if (code === 'EEXIST') return; // another process has just created it
         if (code !== 'EPERM' && code !== 'ENOSYS' && code !== 'EOPNOTSUPP') throw error;
         await rename(blob, path);
       }
     });
   }
 
-  /** Refuses a download that does not fit. @throws CheckpointError MTL_HUB_DISK */
+  /** Throws if there is not enough space for a download. @throws CheckpointError MTL_HUB_DISK */
   async checkSpace(neededBytes: number): Promise<void> {
     const { bavail, bsize } = await statfs(this.directory);
     const freeBytes = bavail * bsize;
     if (freeBytes < neededBytes) throw this.diskFull({ neededBytes, freeBytes });
   }
 
-  /** Returns the error of a disk that is full, or would be. */
+  /** Returns the error about a disk that is full or has too little free space. */
   diskFull(sizes: {
     readonly neededBytes: number;
     readonly freeBytes?: number;

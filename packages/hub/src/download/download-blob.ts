@@ -7,12 +7,15 @@ import { refusedRequest } from '../requests/refused-request.js';
 import { sizeText } from '../size-text.js';
 import { claimPartialFile, markClaimed, removeAbandonedFiles } from './partial-file.js';
 
-/** A file of a repository as the Hub lists it. */
+/** A file of a repository, as listed by the Hub. */
 export interface HubFile {
   /** Its name in the repository. */
   readonly file: string;
   readonly bytes: number;
-  /** Its name in the cache, which is its hash: 64 hexadecimal digits of SHA-256, or 40 of Git's SHA-1. */
+  /**
+   * The file's name in the cache, which is its hash: 64 hexadecimal digits for SHA-256, or 40 for Git's
+   * SHA-1.
+   */
   readonly etag: string;
 }
 
@@ -22,14 +25,14 @@ interface DownloadBlobOptions extends HubFile {
   /** `org/name` */
   readonly name: string;
   readonly commit: string;
-  /** Called with the number of bytes that were added; negative where bytes were thrown away. */
+  /** Called with the number of bytes that were added; negative if bytes were discarded. */
   readonly onBytes: (added: number) => void;
 }
 
 /**
- * Downloads the contents of a file into the cache. A connection that breaks is opened again from the last
- * byte on, in this process and in a later one; size and hash of the whole are checked before it gets its
- * name.
+ * Downloads the contents of a file into the cache. If the connection breaks, the download continues after the
+ * last byte received, in this process or in a later one. Size and hash of the whole file are checked before
+ * it gets its final name.
  *
  * @throws CheckpointError MTL_HUB_UNREACHABLE, MTL_HUB_HASH, MTL_HUB_DISK; errors of `refusedRequest`
  */
@@ -77,15 +80,15 @@ async function refuseHash(
   );
 }
 
-/** Returns the hash that names a file: SHA-256 for large files, otherwise that of a blob of Git. */
+/** Returns the kind of hash that names a file: SHA-256 for large files, otherwise the hash of a Git blob. */
 function hashFor({ etag, bytes }: HubFile): Hash {
   return etag.length === 64 ? createHash('sha256') : createHash('sha1').update(`blob ${bytes}\0`);
 }
 
-/** The error of a connection that ended, or gave too little, so that it is worth another attempt. */
+/** A connection that ended or delivered too few bytes, so that another attempt may succeed. */
 class BrokenConnection extends Error {}
 
-/** A download into an opened file, which may have a beginning already. */
+/** A download into an open file, which may already contain the first bytes. */
 class PartialDownload {
   readonly #options: DownloadBlobOptions;
   readonly #handle: FileHandle;
@@ -108,7 +111,7 @@ class PartialDownload {
         await this.#receive();
       } catch (error) {
         if (!(error instanceof BrokenConnection)) throw error;
-        if (this.#done > before) attempt = 1; // it goes on, if slowly
+        if (this.#done > before) attempt = 1; // the download makes progress, if slowly, so attempts are counted anew
         if (attempt >= client.patience.mostAttempts)
           throw client.unreachable(error.cause ?? error, this.#url);
         await client.pause(attempt);
@@ -123,7 +126,7 @@ class PartialDownload {
     return `${client.settings.endpoint}/${name}/resolve/${commit}/${path}`;
   }
 
-  /** Takes the bytes that an interrupted download has left into the hash. */
+  /** Adds to the hash the bytes that an interrupted download has left in the file. */
   async #readBeginning(): Promise<void> {
     const { bytes, onBytes } = this.#options;
     const { size } = await this.#handle.stat();
@@ -144,14 +147,14 @@ class PartialDownload {
     this.#hash = hashFor(this.#options);
   }
 
-  /** Receives what one connection gives, and appends it. @throws BrokenConnection */
+  /** Appends the bytes that one connection delivers. @throws BrokenConnection */
   async #receive(): Promise<void> {
     const { client, name, commit, file, bytes, onBytes } = this.#options;
     const stalled = new AbortController();
     const { stallMs } = client.patience;
     const response = await client.send(this.#url, {
       headers: {
-        // the number of bytes must be that of the file
+        // uncompressed, because the number of bytes received must be the size of the file
         'accept-encoding': 'identity',
         ...(this.#done === 0 ? {} : { range: `bytes=${this.#done}-` }),
       },
@@ -164,7 +167,7 @@ class PartialDownload {
     }
     if (!response.ok || response.body === null)
       throw await refusedRequest({ client, response, name, revision: commit, file });
-    // a server without ranges sends the file from its beginning
+    // a server that does not support ranges sends the file from its beginning
     const from = /^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1];
     const start = response.status === 206 ? Number(from ?? 0) : 0;
     if (start !== this.#done) await this.#startOver();
@@ -206,7 +209,7 @@ class PartialDownload {
   }
 }
 
-/** Appends bytes: a single write may take fewer than it was given. */
+/** Appends all bytes; a single write may write only some of them. */
 async function writeWhole(handle: FileHandle, bytes: Uint8Array): Promise<void> {
   let written = 0;
   while (written < bytes.length) written += (await handle.write(bytes, written)).bytesWritten;

@@ -4,13 +4,13 @@ import { isJsonObject } from '@mtl/errors/files';
 type NamedPart = 'model' | 'configuration' | 'tokenizer' | 'adapter';
 
 /**
- * The parts of a model that can be fetched: all that training and inference read (`model`), the descriptions
- * without weights (`configuration`), the tokenizer, adapters in the format of PEFT, or one file by its path.
+ * The part of a model to fetch: all files that training and inference read (`model`), descriptions without
+ * weights (`configuration`), the tokenizer, adapters in the format of PEFT, or a single file by its path.
  */
 export type ModelPart = NamedPart | { readonly file: string };
 
 const configurationFiles = ['config.json', 'generation_config.json'];
-/** All that tokenizers are read from, and what an export of the model passes on. */
+/** All files from which tokenizers are read, and files that an export of the model passes on. */
 const tokenizerFiles = [
   ...['tokenizer.json', 'tokenizer_config.json', 'special_tokens_map.json', 'added_tokens.json'],
   ...['vocab.json', 'merges.txt', 'vocab.txt', 'tokenizer.model', 'tokenizer.model.v3', 'spiece.model'],
@@ -19,14 +19,14 @@ const tokenizerFiles = [
 const adapterFiles = ['adapter_config.json', 'adapter_model.safetensors'];
 
 const singleWeights = 'model.safetensors';
-/** The file that says which tensor is in which file of weights. */
+/** The file that states which tensor is in which weight file. */
 export const weightsIndex = 'model.safetensors.index.json';
 
-/** Names of further files; they must not lead out of the directory. */
+/** Patterns for the names of further files; no name may lead out of the directory. */
 const templatePattern = /^additional_chat_templates\/[\w-][\w.-]*\.jinja$/;
 const weightsPattern = /^[\w-][\w.-]*\.safetensors$/;
 
-/** The file without which a part is nothing. */
+/** The files without which a part cannot be used. */
 const requiredFiles: Readonly<Record<NamedPart, readonly string[]>> = {
   model: ['config.json'],
   configuration: ['config.json'],
@@ -35,11 +35,11 @@ const requiredFiles: Readonly<Record<NamedPart, readonly string[]>> = {
 };
 
 /**
- * Returns the files of a repository that a part needs, apart from files of weights that the index names.
- * Files that run code when they are read (pickles: `.bin`, `.pt`, `.ckpt`) are never among them.
+ * Returns the files of a repository that a part needs, except the weight files that the index names. Files
+ * whose loading executes code (pickles: `.bin`, `.pt`, `.ckpt`) are never included.
  *
  * @param options.files the names of all files in the repository
- * @throws CheckpointError MTL_HUB_FILE where the part is not there, or only as a pickle
+ * @throws CheckpointError MTL_HUB_FILE if the part does not exist, or only as a pickle
  */
 export function neededFiles(options: {
   readonly part: ModelPart;
@@ -61,7 +61,7 @@ export function neededFiles(options: {
   if (part === 'configuration') return [...ofConfiguration, ...ofTokenizer];
   if (part === 'tokenizer') {
     if (ofTokenizer.length === 0) throw noSuchPart({ part, files, name }, ['tokenizer.json']);
-    // special tokens may be in config.json
+    // the configuration is included because special tokens may be in config.json
     return [...ofConfiguration, ...ofTokenizer];
   }
   const weights = [singleWeights, weightsIndex].find((file) => files.has(file));
@@ -70,10 +70,11 @@ export function neededFiles(options: {
 }
 
 /**
- * Returns the files of weights that an index names.
+ * Returns the weight files that an index names.
  *
- * @param text the index
- * @throws CheckpointError MTL_HUB_FILE for an index that names none, or a file that is not in the repository
+ * @param text the contents of the index
+ * @throws CheckpointError MTL_HUB_FILE for an index without files, or with a file that is not in the
+ *   repository
  */
 export function listWeightFiles(
   text: string,

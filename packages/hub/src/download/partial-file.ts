@@ -3,22 +3,22 @@ import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 
-/** After this time without a write a download of another host counts as abandoned. */
+/** If a download on another host has not written for this time, it counts as abandoned. */
 const abandonedMs = 3_600_000;
 
-/** This host, in the names of partial files: a cache may be on storage that several hosts share. */
+/** Identifies this host in the names of partial files, because several hosts may share a cache. */
 const host = createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
 
-/** The number of the download among those of this process. */
+/** The number of downloads that this process has started. */
 let numClaims = 0;
 
 /**
- * Returns the path of a partial file of this process alone, with the bytes that an interrupted download has
- * left, if any. The name tells the writer (`ETAG.HOST-PID-NUMBER.incomplete`), so that no two processes write
- * to one file, and no lock can be left behind: taking over an abandoned file is one rename, which only one
- * process wins.
+ * Returns the path of a partial file that belongs to this process alone; it may already contain the bytes of
+ * an interrupted download. The name identifies the writer (`ETAG.HOST-PID-NUMBER.incomplete`), so no two
+ * processes write to the same file and no lock is needed. An abandoned file is taken over by one rename,
+ * which succeeds in only one process.
  *
- * @param blobPath the path of the whole file, `blobs/ETAG`
+ * @param blobPath the path of the complete file, `blobs/ETAG`
  */
 export async function claimPartialFile(blobPath: string): Promise<string> {
   numClaims += 1;
@@ -36,7 +36,7 @@ export async function claimPartialFile(blobPath: string): Promise<string> {
   return own;
 }
 
-/** Removes what interrupted downloads of a file have left, after it is whole. */
+/** Removes the partial files of interrupted downloads, after the complete file exists. */
 export async function removeAbandonedFiles(blobPath: string): Promise<void> {
   for (const { path } of await abandonedFiles(blobPath)) await rm(path, { force: true });
 }
@@ -54,7 +54,7 @@ async function abandonedFiles(blobPath: string): Promise<{ path: string; bytes: 
   return found;
 }
 
-/** `claimed`: files of this process that a download writes to. */
+/** Files of this process to which a download is writing. */
 const claimed = new Set<string>();
 
 /** Marks a file of this process as in use, or as no longer in use. */
@@ -75,7 +75,7 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // a process of another user
+    // EPERM: the process exists and belongs to another user
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }

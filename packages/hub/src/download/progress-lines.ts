@@ -1,9 +1,9 @@
 import { sizeText } from '../size-text.js';
 
-/** Time between two lines: a download of minutes shows that it goes on, and fills no log. */
+/** The time between two progress lines: short enough to show progress, long enough not to fill a log. */
 const intervalMs = 15_000;
 
-/** Writes lines of progress during a download that takes long. */
+/** Writes progress lines during a long download. */
 export class ProgressLines {
   readonly #total: number;
   readonly #onMessage: (text: string) => void;
@@ -11,7 +11,7 @@ export class ProgressLines {
   #lastMs = this.#startedMs;
   #done = 0;
 
-  /** `total`: bytes of all files */
+  /** `total`: the bytes of all files */
   constructor({ total, onMessage }: { readonly total: number; readonly onMessage: (text: string) => void }) {
     this.#total = total;
     this.#onMessage = onMessage;

@@ -6,7 +6,7 @@ import { refusedRequest } from '../requests/refused-request.js';
 import type { HubFile } from './download-blob.js';
 
 /**
- * Reads which commit a revision means, and its files with their sizes and hashes: `GET
+ * Reads the commit to which a revision points, and the commit's files with sizes and hashes: `GET
  * /api/models/ORG/NAME/revision/REVISION?blobs=true`.
  *
  * https://huggingface.co/docs/hub/api
@@ -38,7 +38,10 @@ export async function readRepositoryFiles(options: {
   return { commit, files: new Map(listed.map((each) => [each.file, each])) };
 }
 
-/** Returns a file of the list; undefined for an entry without what is needed to fetch and check it. */
+/**
+ * Returns a file from the list; undefined if the entry lacks data that are needed to fetch and check the
+ * file.
+ */
 function parseFile(entry: unknown): HubFile | undefined {
   if (!isJsonObject(entry)) return undefined;
   const { rfilename: file, size, blobId, lfs } = entry;
@@ -46,7 +49,7 @@ function parseFile(entry: unknown): HubFile | undefined {
   const bytes = large?.size ?? size;
   const etag = large?.sha256 ?? blobId;
   if (typeof file !== 'string' || !Number.isSafeInteger(bytes) || typeof etag !== 'string') return undefined;
-  // the hash becomes the name of a file
+  // checked strictly, because the hash becomes the name of a local file
   if (!/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(etag) || (bytes as number) < 0) return undefined;
   return { file, bytes: bytes as number, etag };
 }

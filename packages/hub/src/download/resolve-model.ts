@@ -24,15 +24,15 @@ import { readRepositoryFiles } from './repository-files.js';
 import type { ResolvedModel } from './resolved-model.js';
 
 export interface ResolveModelOptions {
-  /** The part that is needed. Default: `model`, all that training and inference read. */
+  /** The part to fetch. Default: `model`, all files that training and inference read. */
   readonly part?: ModelPart;
-  /** Environment variables of Hugging Face's tools. Default: `process.env`. */
+  /** The environment variables of Hugging Face's tools. Default: `process.env`. */
   readonly environment?: HubEnvironment;
-  /** Called with a line that says what is fetched and how large it is, and with lines of progress. */
+  /** Called with a line that states what is fetched and its size, and with progress lines. */
   readonly onMessage?: (text: string) => void;
-  /** Ends the download; what has arrived stays for the next one. */
+  /** Ends the download when aborted; the next download continues from the bytes received. */
   readonly signal?: AbortSignal;
-  /** How often and how long requests are repeated. Default: 5 attempts, waits of up to 300 s. */
+  /** How often and for how long requests are repeated. Default: 5 attempts, waits of up to 300 s. */
   readonly patience?: Partial<Patience>;
 }
 
@@ -49,9 +49,9 @@ const checks: OptionChecks<ResolveModelOptions> = {
 };
 
 /**
- * Returns the directory of a model on the Hub: it is looked for in the cache that Hugging Face's tools share,
- * and what is missing is fetched. Only files that are needed are fetched, and no pickles. An interrupted
- * download is continued by the next call; sizes and hashes are checked.
+ * Returns the local directory of a model on the Hub. The model is searched in the cache that Hugging Face's
+ * tools share, and missing files are fetched. Only files that are needed are fetched, and no pickles. If a
+ * download was interrupted, the next call continues it; sizes and hashes are checked.
  *
  * Without a connection, or with `HF_HUB_OFFLINE`, the model must be in the cache.
  *
@@ -122,7 +122,7 @@ interface FetchOptions {
   readonly onMessage: (text: string) => void;
 }
 
-/** Fetches what is missing of a model. */
+/** Fetches the missing files of a model. */
 class Fetch {
   readonly #options: FetchOptions;
   #fetchedBytes = 0;
@@ -140,13 +140,13 @@ class Fetch {
     const listed = (file: string): HubFile => files.get(file)!;
     let all = needed.map(listed);
     if (needed.includes(weightsIndex)) {
-      // the index decides which files of weights are needed
+      // the index is fetched first, because it names the weight files that are needed
       await this.#fetch(commit, [listed(weightsIndex)], { isAnnounced: false });
       const text = await readFile(join(cache.snapshotPath(commit), weightsIndex), 'utf8');
       all = [...all, ...listWeightFiles(text, { files: names, name }).map(listed)];
     }
     await this.#fetch(commit, all, { isAnnounced: true });
-    // only now: a reference without its files would be a model that looks complete
+    // written last, because a reference without its files would look like a complete model
     if (!isCommit(revision)) await cache.writeRef(revision, commit);
     return { directory: cache.snapshotPath(commit), name, commit, fetchedBytes: this.#fetchedBytes };
   }

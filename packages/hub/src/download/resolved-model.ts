@@ -1,11 +1,11 @@
 /** A model in the cache. */
 export interface ResolvedModel {
-  /** The directory with its files, as the transformers library reads it. */
+  /** The directory with the model's files, in the form that the transformers library reads. */
   readonly directory: string;
   /** `org/name` */
   readonly name: string;
-  /** The commit that the revision means. */
+  /** The commit to which the revision points. */
   readonly commit: string;
-  /** The bytes that were fetched; 0 where all were in the cache. */
+  /** The number of bytes fetched; 0 if all files were in the cache. */
   readonly fetchedBytes: number;
 }

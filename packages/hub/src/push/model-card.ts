@@ -1,29 +1,34 @@
 import { sizeText } from '../size-text.js';
 import type { ModelFormat, PushedFile } from './pushed-files.js';
 
-/** The facts that are known of a model. Everything is published, so nothing may be about the machine. */
+/**
+ * The known facts about a model. All of them are published, so none may reveal anything about this machine.
+ */
 export interface ModelCardFacts {
   /** `org/name` */
   readonly name: string;
   readonly format: ModelFormat;
   readonly files: readonly PushedFile[];
-  /** An identifier of the Hub, such as `apache-2.0`. Default: the model card says that none was chosen. */
+  /**
+   * A license identifier of the Hub, such as `apache-2.0`. Default: the model card states that none was
+   * chosen.
+   */
   readonly license?: string | undefined;
-  /** `org/name` of the model that training began with. */
+  /** The model from which training started, as `org/name`. */
   readonly baseModel?: string | undefined;
   /** Fields of config.json by their names. */
   readonly architecture?: Readonly<Record<string, string | number>> | undefined;
   readonly training?: TrainingFacts | undefined;
 }
 
-/** The facts about a model in the record of its training run. */
+/** Facts from the record of a model's training run. */
 export interface TrainingFacts {
   /** The program and its version, such as `mtl 0.1.0`. */
   readonly program: string;
   readonly iterations: number;
-  /** Flags that decide what a model learns. */
+  /** The flags that affect what a model learns. */
   readonly flags: Readonly<Record<string, string | number | boolean>>;
-  /** Names of datasets, without folders, and the beginnings of their SHA-256. */
+  /** The names of datasets, without folders, and the first digits of their SHA-256. */
   readonly data: readonly { readonly name: string; readonly bytes: number; readonly sha256: string }[];
   /** Losses of steps, oldest first. */
   readonly losses: readonly { readonly iteration: number; readonly loss: number }[];
@@ -31,12 +36,12 @@ export interface TrainingFacts {
   readonly evaluations: readonly { readonly iteration: number; readonly loss: number }[];
 }
 
-/** Number of rows of the loss curve. */
+/** The maximum number of rows in the table of losses. */
 const numRows = 12;
 
 /**
- * Returns a model card in Markdown, with its metadata in YAML: what the model is and began with, how to load
- * it, and how it was trained.
+ * Returns a model card in Markdown with YAML metadata: what the model is, from which model training started,
+ * how to load it, and how it was trained.
  *
  * https://huggingface.co/docs/hub/model-cards
  */
@@ -166,16 +171,16 @@ function table(titles: readonly string[], rows: readonly (readonly (string | num
   return [line(titles), line(titles.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
-/** Returns at most `numRows` entries: the first, the last, and others at even distances. */
+/** Returns at most `numRows` entries at even distances, including the first and the last. */
 function evenly<Entry>(entries: readonly Entry[]): readonly Entry[] {
   if (entries.length <= numRows) return entries;
   const last = entries.length - 1;
   return Array.from({ length: numRows }, (_, at) => entries[Math.round((at * last) / (numRows - 1))]!);
 }
 
-/** Returns a text that neither ends a line or a cell of Markdown nor is HTML. */
+/** Escapes a text for a cell of a Markdown table: no line breaks, no cell separators, no HTML. */
 const inLine = (text: string): string =>
   text.replaceAll(/\s+/g, ' ').replaceAll('|', '\\|').replaceAll('<', '&lt;');
 
-/** Returns a text as a scalar of YAML. */
+/** Returns a text as a YAML scalar. */
 const inYaml = (text: string): string => (/^[\w./-]+$/.test(text) ? text : JSON.stringify(text));

@@ -1,21 +1,21 @@
 import { homedir, hostname, userInfo } from 'node:os';
 import type { HubEnvironment } from '../hub-settings.js';
 
-/** Something that must not be published, and how messages call it. */
+/** A text that must not be published, and its description in messages. */
 export interface PrivateWord {
   readonly what: string;
   readonly word: string;
 }
 
-/** Names of variables whose values are secrets. */
+/** Matches names of variables whose values are secrets. */
 const secretName = /(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIAL)/i;
-/** Shorter values occur in every text. */
+/** The minimum length of a secret; shorter values occur in ordinary text. */
 const fewestCharacters = 6;
 
 /**
- * Returns what this machine must not publish: its name, its home and working directories, and the values of
- * environment variables that are secrets. Words that occur in every text, such as a host called `gpu`, are
- * left out.
+ * Returns the texts that reveal something about this machine: its name, its home and working directories, and
+ * the values of environment variables that are secrets. Common words, such as a host called `gpu`, are
+ * omitted.
  */
 export function privateWords(
   environment: HubEnvironment,
@@ -42,20 +42,22 @@ function userName(): string {
   try {
     return userInfo().username;
   } catch {
-    return ''; // a container may have no user of this number
+    return ''; // a container may have no user with this number
   }
 }
 
-/** Tokens of known services; one in a file is a mistake whose ever it is. */
+/** Matches tokens of known services, which must not be published even if they are not this user's. */
 const tokens = /\b(?:hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9-]{30,}|AKIA[A-Z0-9]{16})\b/;
 
-/** Returns how messages call the first private word in a text; undefined where there is none. */
+/** Returns the description of the first private word in a text; undefined if there is none. */
 export function privateWordIn(text: string, words: readonly PrivateWord[]): string | undefined {
   const found = words.find(({ word }) => occursIn(text, word));
   return found?.what ?? (tokens.test(text) ? 'an access token' : undefined);
 }
 
-/** Tells whether a word occurs as a whole, so that the home directory `/root` is not found in `/rooted`. */
+/**
+ * Tells whether a word occurs as a whole word, so that the home directory `/root` is not found in `/rooted`.
+ */
 function occursIn(text: string, word: string): boolean {
   for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) {
     const [before, after] = [text[at - 1] ?? ' ', text[at + word.length] ?? ' '];

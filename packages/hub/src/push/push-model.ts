@@ -11,7 +11,7 @@ import { type PrivateWord, privateWordIn, privateWords } from './private-words.j
 import { type PushedFolder, pushedFolder } from './pushed-files.js';
 
 export interface PreparePushOptions {
-  /** A folder of the transformers library, of PEFT, or of GGUF files. */
+  /** A folder in the format of the transformers library or PEFT, or a folder of GGUF files. */
   readonly directory: string;
   /** `org/name` */
   readonly name: string;
@@ -23,32 +23,32 @@ export interface PreparePushOptions {
   readonly patience?: Partial<Patience>;
 }
 
-/** An upload that was checked, and has not begun. */
+/** An upload that has been checked but has not begun. */
 export interface PreparedPush {
   readonly folder: PushedFolder;
   /** The address of the repository. */
   readonly url: string;
-  /** The visibility of the repository, or undefined where it does not exist yet. */
+  /** The visibility of the repository; undefined if it does not exist yet. */
   readonly existing: 'public' | 'private' | undefined;
   /**
-   * Uploads the files with a model card in one commit. Large files that an interrupted upload has sent are
-   * not sent again.
+   * Uploads the files with a model card in one commit. Large files that an interrupted upload has already
+   * sent are not sent again.
    *
    * @param readme the text of README.md, the model card
    * @returns the address of the commit
-   * @throws ConfigurationError MTL_HUB_PRIVATE for a model card that tells something of this machine, and the
+   * @throws ConfigurationError MTL_HUB_PRIVATE if the model card reveals something about this machine; the
    *   errors of a refused request
    */
   run(readme: string): Promise<string>;
 }
 
 /**
- * Checks an upload: that the folder holds a model and nothing private, that there is a token, and whether the
- * repository exists. Nothing is changed before `run`.
+ * Checks an upload: the folder must contain a model and nothing private, and there must be a token. Also
+ * finds out whether the repository exists. Nothing is changed before `run`.
  *
  * @throws ConfigurationError MTL_HUB_NAME, MTL_HUB_PUSH_FOLDER, MTL_HUB_PRIVATE, MTL_HUB_OFFLINE,
- *   MTL_HUB_PUBLIC for a repository that others can read where a private one was asked for; MTL_HUB_TOKEN
- *   without a token; errors of requests as `resolveModel`
+ *   MTL_HUB_PUBLIC if the repository is public but a private one was requested; MTL_HUB_TOKEN without a
+ *   token; errors of requests as in `resolveModel`
  */
 export async function preparePush(options: PreparePushOptions): Promise<PreparedPush> {
   const { directory, environment = process.env, isPublic = false, onMessage, patience } = options;
@@ -91,7 +91,7 @@ export async function preparePush(options: PreparePushOptions): Promise<Prepared
 }
 
 /**
- * Returns the visibility of a repository; undefined where it does not exist, as far as the token can tell.
+ * Returns the visibility of a repository; undefined if it does not exist, or is not visible with this token.
  */
 async function readVisibility(client: HubClient, name: string): Promise<'public' | 'private' | undefined> {
   const response = await client.send(`${client.settings.endpoint}/api/models/${name}`);
@@ -113,7 +113,7 @@ interface UploadOptions {
   readonly words: readonly PrivateWord[];
 }
 
-/** An upload by the requests of @huggingface/hub. */
+/** An upload through the library @huggingface/hub. */
 class Upload {
   readonly #options: UploadOptions;
 
@@ -130,16 +130,16 @@ class Upload {
           'write README.md in the folder yourself, which is uploaded in its place; nothing was uploaded',
       });
     }
-    // its 290 kB are loaded for uploads alone
+    // the library (290 kB) is loaded only for uploads
     const { commit, createRepo } = await import('@huggingface/hub');
     const repo = { type: 'model', name } as const;
     const hubUrl = client.settings.endpoint;
     const send = this.#send;
     if (existing === undefined) {
       const visibility = isPublic ? 'public' : 'private';
-      // the token is added by `send`, to requests that it may go to
+      // no token here: `send` adds it, and only to requests to the Hub's own address
       await createRepo({ repo, visibility, hubUrl, fetch: send, accessToken: '' }).catch((error: unknown) => {
-        // it was created meanwhile, and the commit goes there
+        // 409: the repository was created meanwhile, and can be used
         if ((error as { statusCode?: number }).statusCode !== 409) throw error;
       });
     }
@@ -154,7 +154,7 @@ class Upload {
     ];
     const title = 'Upload the model';
     try {
-      // Git LFS, which is documented, and not Xet, which needs a program in WebAssembly
+      // uses Git LFS, which is documented, instead of Xet, which requires a WebAssembly program
       const done = await commit({ repo, title, operations, hubUrl, fetch: send, useXet: false });
       return done?.commit.url ?? `${hubUrl}/${name}`;
     } catch (error) {
@@ -162,7 +162,7 @@ class Upload {
     }
   }
 
-  /** `fetch` for the library: an answer that refuses becomes the error that a user gets. */
+  /** A `fetch` for the library; it turns an answer that refuses a request into an error for the user. */
   readonly #send = (async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
     const { client, name } = this.#options;
     const response = await client.send(input, init);

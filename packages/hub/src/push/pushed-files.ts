@@ -7,12 +7,12 @@ import { type PrivateWord, privateWordIn } from './private-words.js';
 
 /** A file to upload. */
 export interface PushedFile {
-  /** Its name in the repository and in the folder. */
+  /** The file's name in the repository and in the folder. */
   readonly file: string;
   readonly bytes: number;
 }
 
-/** The kind of a folder of a model. */
+/** The format of a model's folder. */
 export type ModelFormat = 'transformers' | 'peft' | 'gguf';
 
 /** A folder of a model that can be uploaded. */
@@ -20,13 +20,13 @@ export interface PushedFolder {
   readonly directory: string;
   readonly format: ModelFormat;
   readonly files: readonly PushedFile[];
-  /** Names in the folder that belong to no model, and stay here. */
+  /** The names of files that do not belong to the model and are not uploaded. */
   readonly left: readonly string[];
   /** The folder's own model card, if it has one. */
   readonly readme: string | undefined;
 }
 
-/** Files of a model, by name: everything else in the folder stays here. */
+/** Patterns for the names of model files; all other files in the folder are not uploaded. */
 const modelFiles: readonly RegExp[] = [
   /^(?:config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|tekken|chat_template)\.json$/,
   /^(?:merges|vocab)\.txt$/,
@@ -38,13 +38,16 @@ const modelFiles: readonly RegExp[] = [
   /^additional_chat_templates\/[\w-][\w.-]*\.jinja$/,
 ];
 const readmeName = 'README.md';
-/** Texts that may tell something of this machine. Vocabularies are none: they have words such as `/root`. */
+/**
+ * Matches text files that may reveal something about this machine. Vocabularies are excluded, because they
+ * contain words such as `/root`.
+ */
 const searched =
   /^(?:(?:config|generation_config|adapter_config|tokenizer_config|special_tokens_map)\.json|chat_template\..*|LICENSE.*|NOTICE.*|additional_chat_templates\/.*)$/;
 
 /**
- * Reads which files of a folder make up a model, and refuses texts that would publish something of this
- * machine.
+ * Finds the files of a folder that belong to the model, and throws if a text would reveal something about
+ * this machine.
  *
  * @throws ConfigurationError MTL_HUB_PUSH_FOLDER for a folder without a model, or with a file that is too
  *   large; MTL_HUB_PRIVATE
@@ -72,7 +75,10 @@ export async function pushedFolder(directory: string, words: readonly PrivateWor
   };
 }
 
-/** The largest file that the Hub takes by Git LFS (https://huggingface.co/docs/hub/storage-limits). */
+/**
+ * The maximum file size that the Hub accepts through Git LFS
+ * (https://huggingface.co/docs/hub/storage-limits).
+ */
 const mostFileBytes = 50e9;
 
 function tooLarge(directory: string, file: string, bytes: number): ConfigurationError {
@@ -143,7 +149,9 @@ async function refusePrivate(
   });
 }
 
-/** Returns a description of a local path in the fields that name the origin of a model. */
+/**
+ * Returns a description of a local path in a field that names the model's origin; undefined if there is none.
+ */
 function localModelIn(file: string, text: string): string | undefined {
   if (file !== 'config.json' && file !== 'adapter_config.json') return undefined;
   try {

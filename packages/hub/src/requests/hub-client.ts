@@ -6,22 +6,22 @@ import { findReason } from './reason-of.js';
 
 export interface HubClientOptions {
   readonly settings: HubSettings;
-  /** The variables that name proxies. */
+  /** The environment variables that name proxies. */
   readonly environment: HubEnvironment;
-  /** Called with a line for each wait that the Hub asks for. */
+  /** Called with a line for each wait that the Hub requests. */
   readonly onMessage?: ((text: string) => void) | undefined;
   /** Ends requests and waits. */
   readonly signal?: AbortSignal | undefined;
   readonly patience?: Partial<Patience> | undefined;
 }
 
-/** How often and how long requests are repeated. */
+/** How often and for how long requests are repeated. */
 export interface Patience {
-  /** Most attempts of a request, and of a download between two bytes. */
+  /** The maximum number of attempts of a request, and of a download without progress. */
   readonly mostAttempts: number;
-  /** Milliseconds before the second attempt; twice as many before each following one. */
+  /** The wait before the second attempt, in milliseconds; it doubles with each further attempt. */
   readonly firstWaitMs: number;
-  /** The longest wait that the Hub may ask for, in seconds; a longer one is an error. */
+  /** The longest wait that the Hub may request, in seconds; a longer request is an error. */
   readonly longestWaitSeconds: number;
   /** Milliseconds without a byte after which a connection counts as broken. */
   readonly stallMs: number;
@@ -34,14 +34,17 @@ const defaultPatience: Patience = {
   stallMs: 60_000,
 };
 
-/** Redirects of one request; the Hub needs two: a renamed repository, and the storage of a large file. */
+/**
+ * The maximum number of redirects of a request. The Hub needs two: a renamed repository, and the storage of a
+ * large file.
+ */
 const mostRedirects = 5;
-/** Statuses of a service that is overloaded or restarts. */
+/** The status codes of a service that is overloaded or restarting. */
 const passing: readonly number[] = [429, 500, 502, 503, 504];
 
 /**
- * Sends requests to the Hub. The access token goes to the origin of `HF_ENDPOINT` alone: redirects are
- * followed here, and the storage that they lead to gets no token.
+ * Sends requests to the Hub. The access token is sent only to the origin of `HF_ENDPOINT`. This class follows
+ * redirects itself, so that the storage to which they lead does not get the token.
  */
 export class HubClient {
   readonly settings: HubSettings;
@@ -64,14 +67,14 @@ export class HubClient {
   }
 
   /**
-   * Sends a request, and repeats it where the Hub is overloaded or cannot be reached.
+   * Sends a request. A GET or HEAD is repeated if the Hub is overloaded or cannot be reached.
    *
    * @param init as for `fetch`; a header `authorization` is replaced
    * @returns the answer, which may be an error; its body has not been read
-   * @throws CheckpointError MTL_HUB_UNREACHABLE where there is no answer; ConfigurationError MTL_PROXY
+   * @throws CheckpointError MTL_HUB_UNREACHABLE if there is no answer; ConfigurationError MTL_PROXY
    */
   async send(url: string | URL, init: RequestInit = {}): Promise<Response> {
-    // another attempt of a request that changes something could do it twice
+    // a request that changes something is not repeated, because the change could happen twice
     const isRepeatable = ['GET', 'HEAD'].includes((init.method ?? 'GET').toUpperCase());
     for (let attempt = 1; ; attempt++) {
       const isLast = attempt >= this.patience.mostAttempts;
@@ -96,12 +99,12 @@ export class HubClient {
     }
   }
 
-  /** Waits before another attempt: the given time, or twice as long as before the last attempt. */
+  /** Waits before another attempt: the given time, or twice the wait before the last attempt. */
   async pause(attempt: number, milliseconds = this.patience.firstWaitMs * 2 ** (attempt - 1)): Promise<void> {
     await wait(milliseconds, undefined, this.#signal === undefined ? {} : { signal: this.#signal });
   }
 
-  /** Returns the error of a request without an answer. */
+  /** Returns the error about a request without an answer. */
   unreachable(error: unknown, url: string | URL): CheckpointError {
     const { host } = new URL(url);
     return new CheckpointError(
@@ -137,7 +140,7 @@ export class HubClient {
         ...(signal === undefined ? {} : { signal }),
       });
       const location = response.headers.get('location');
-      // 301 to 303 would turn a request with a body into one without
+      // other redirects are not followed, because 301 to 303 would drop the body of the request
       const isFollowed = method === 'GET' || method === 'HEAD' || [307, 308].includes(response.status);
       if (response.status < 300 || response.status >= 400 || location === null || !isFollowed)
         return response;
@@ -154,8 +157,8 @@ function joinSignals(...signals: readonly (AbortSignal | null | undefined)[]): A
 }
 
 /**
- * Returns the seconds that an answer asks to wait: by `Retry-After` in seconds or as a date, or by the
- * `RateLimit` of an exhausted limit (`"api";r=0;t=55`,
+ * Returns the wait in seconds that an answer requests: by `Retry-After`, in seconds or as a date, or by
+ * `RateLimit` if a limit is exhausted (`"api";r=0;t=55`,
  * https://www.ietf.org/archive/id/draft-ietf-httpapi-ratelimit-headers-09.html).
  */
 export function askedSeconds(headers: Pick<Headers, 'get'>): number | undefined {

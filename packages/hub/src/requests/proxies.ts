@@ -2,21 +2,21 @@ import { ConfigurationError } from '@mtl/errors';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The proxies of an environment, in the form that undici's `EnvHttpProxyAgent` takes. */
+/** The proxies of an environment, in the form that undici's `EnvHttpProxyAgent` accepts. */
 interface Proxies {
   readonly httpProxy: string;
   readonly httpsProxy: string;
   readonly noProxy: string;
 }
 
-/** Names of this host: requests to them stay on the host, so they use no proxy. */
+/** Names of this host; requests to these use no proxy. */
 const ownHosts = ['localhost', '127.0.0.1', '[::1]'];
 const protocols = ['http:', 'https:', 'socks5:'];
 
 /**
- * Returns the proxies that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name, lower-case names first; undefined if
- * there is no proxy. Without HTTPS_PROXY the proxy of HTTP_PROXY serves https, too; requests to this host use
- * no proxy.
+ * Returns the proxies that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name; lower-case names take precedence.
+ * Undefined if there is no proxy. Without HTTPS_PROXY, the proxy in HTTP_PROXY is also used for https.
+ * Requests to this host use no proxy.
  *
  * @throws ConfigurationError MTL_PROXY
  */
@@ -33,7 +33,7 @@ function readProxy(environment: Environment, name: string): string {
   const from = spelling(environment, name);
   const given = environment[from]?.trim() ?? '';
   if (given === '') return '';
-  // a host with a port but without a protocol, which curl and Python accept
+  // curl and Python also accept a host and port without a protocol
   const address = given.includes('://') ? given : `http://${given}`;
   if (URL.canParse(address) && isUsable(new URL(address))) return address;
   // the message does not show the address, which may contain a password
@@ -45,7 +45,7 @@ function readProxy(environment: Environment, name: string): string {
   });
 }
 
-/** Returns the name under which a variable is set; the lower-case name comes first. */
+/** Returns the name under which a variable is set; the lower-case name takes precedence. */
 function spelling(environment: Environment, name: string): string {
   const lower = name.toLowerCase();
   return environment[lower] === undefined ? name : lower;
@@ -62,18 +62,18 @@ function isUsable({ protocol, username, password }: URL): boolean {
   return protocols.includes(protocol);
 }
 
-/** `fetch`, through the proxies of an environment where it names some. */
+/** A function like `fetch` that uses the proxies of an environment, if it names any. */
 export type SendRequest = typeof fetch;
 
 /**
- * Functions that send requests, by their proxies. They are shared, since each keeps connections open between
- * requests.
+ * Functions that send requests, by their proxies. They are shared, because each keeps connections open
+ * between requests.
  */
 const senders = new Map<string, Promise<SendRequest>>();
 
 /**
- * Returns a function that sends requests through the proxies of an environment, by default that of the
- * process; without a proxy, this is `fetch`.
+ * Returns a function that sends requests through the proxies of an environment (default: of this process);
+ * without a proxy, it is `fetch`.
  *
  * @throws as `readProxies`
  */
@@ -87,8 +87,8 @@ export async function requestSender(environment: Environment = process.env): Pro
 }
 
 /**
- * Returns a text with the proxy that a request went through and the proxy's variable, for the message of a
- * failed request. The text omits the password, and is empty without a proxy.
+ * Returns a text about the proxy of a request and the variable that names the proxy, for the message about a
+ * failed request. The password is omitted. Empty if the request used no proxy.
  *
  * @param url the URL of the request
  */
@@ -103,8 +103,8 @@ export function proxyNote(url: string, environment: Environment = process.env): 
 }
 
 /**
- * Returns whether NO_PROXY names a host, or a domain that contains it, as undici's `EnvHttpProxyAgent` reads
- * it.
+ * Returns whether NO_PROXY contains a host or a domain of the host, by the rules of undici's
+ * `EnvHttpProxyAgent`.
  */
 function isWithoutProxy({ protocol, hostname, port }: URL, noProxy: string): boolean {
   if (noProxy === '*') return true;
@@ -117,12 +117,12 @@ function isWithoutProxy({ protocol, hostname, port }: URL, noProxy: string): boo
 }
 
 async function openSender(proxies: Proxies): Promise<SendRequest> {
-  // Node's own `fetch` accepts no agent from another version of undici. Undici is loaded only here, so that
-  // it costs runs without a proxy nothing
+  // Node's own `fetch` does not accept an agent from another version of undici. Undici is loaded only here,
+  // so that runs without a proxy do not pay for it.
   const { EnvHttpProxyAgent, fetch: fetchOfUndici } = await import('undici');
-  // proxies refuse tunnels to ports other than the https ports
+  // tunnels are disabled for http, because proxies refuse tunnels to ports other than the https ports
   const dispatcher = new EnvHttpProxyAgent({ ...proxies, proxyTunnel: false });
   const send = (url: string | URL, init: object): unknown => fetchOfUndici(url, { ...init, dispatcher });
-  // undici declares types of its own for what Node's `fetch` takes and returns
+  // the cast is needed because undici declares its own types for the arguments and results of `fetch`
   return send as unknown as SendRequest;
 }

@@ -8,15 +8,15 @@ interface RefusedRequest {
   /** `org/name` */
   readonly name: string;
   readonly revision: string;
-  /** The file that was asked for, if any. */
+  /** The file that was requested, if any. */
   readonly file?: string;
   /** True for a request that changes the repository. */
   readonly writes?: boolean;
 }
 
 /**
- * Returns the error of an answer that is none of success. Its kind follows from the header `X-Error-Code`, as
- * in Hugging Face's huggingface_hub (`hf_raise_for_status`), and from the status.
+ * Returns the error for an answer without success. Its kind depends on the header `X-Error-Code`, as in
+ * huggingface_hub (`hf_raise_for_status`), and on the status.
  */
 export async function refusedRequest(refused: RefusedRequest): Promise<MtlError> {
   const { response, client, name } = refused;
@@ -59,14 +59,14 @@ export async function refusedRequest(refused: RefusedRequest): Promise<MtlError>
   });
 }
 
-/** Returns the server's own words, for a message; empty for a page of HTML. */
+/** Returns the server's own message; empty if the answer is an HTML page. */
 async function saidBy({ response, client }: RefusedRequest): Promise<string> {
   const { token } = client.settings;
   const inHeader = response.headers.get('x-error-message');
   const body = await response.text().catch(() => '');
   const isPage = /html/i.test(response.headers.get('content-type') ?? '');
   const text = inHeader ?? errorIn(body) ?? (isPage ? '' : body);
-  // a server must not make the token appear in a log
+  // the token is removed, because a server must not be able to put it into a log
   return shown(token === undefined ? text : text.replaceAll(token, '***'));
 }
 

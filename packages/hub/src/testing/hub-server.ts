@@ -3,23 +3,23 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 
-/** A repository of the server. */
+/** A repository of the test server. */
 export interface ServedRepository {
   /** Contents by file. */
   readonly files: Readonly<Record<string, string | Uint8Array>>;
-  /** Files of LFS, which another host serves; by default those that end with `.safetensors`. */
+  /** LFS files, which another host serves. Default: files whose names end in `.safetensors`. */
   readonly large?: readonly string[];
-  /** Names of the commit in addition to `main`. */
+  /** The revisions that refer to the commit, in addition to `main`. */
   readonly revisions?: readonly string[];
-  /** `gated`: only accounts that were let in; `private`: only its owner. */
+  /** `gated`: only accounts with granted access; `private`: only the owner. */
   readonly access?: 'public' | 'gated' | 'private';
-  /** The new name of a repository that was renamed. */
+  /** The new name, if the repository was renamed. */
   readonly movedTo?: string;
 }
 
 /** A request that the server received. */
 export interface ServedRequest {
-  /** `hub` or `storage`, the host of large files. */
+  /** `hub`, or `storage` for the host of large files. */
   readonly host: 'hub' | 'storage';
   readonly method: string;
   /** Path and query. */
@@ -28,9 +28,9 @@ export interface ServedRequest {
   readonly range: string | undefined;
 }
 
-/** Something that goes wrong once: the first request that it fits is its own. */
+/** A fault that is injected once, into the first matching request. */
 export interface Fault {
-  /** Fits requests whose path contains this text. */
+  /** The fault matches requests whose path contains this text. */
   readonly path: string;
   readonly host?: 'hub' | 'storage';
   /** Answers with a status and headers. */
@@ -46,25 +46,25 @@ export interface Fault {
   readonly stalls?: true;
 }
 
-/** The token with which a `HubServer` opens gated and private repositories, and takes uploads. */
+/** The token that gives access to gated and private repositories of a `HubServer`, and permits uploads. */
 export const servedToken = 'hf_TokenOfTheTests';
 
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
-/** Returns the SHA-1 by which Git names contents. */
+/** Returns the SHA-1 hash by which Git identifies contents. */
 const gitSha1 = (bytes: Uint8Array): string =>
   createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
 const encodeContent = (content: string | Uint8Array): Buffer => Buffer.from(content as string);
 
 /**
- * A server on this machine that speaks the part of the Hub's API that downloads and uploads use, as
- * https://huggingface.co/docs/hub/api and the client huggingface_hub 2.0 have it: the list of files,
- * `resolve` with its headers, redirects of large files to a second host, ranges, error codes, and commits
- * with LFS. It is a double for tests: it was not compared with the real Hub.
+ * A mock of the Hub on this machine. It implements the part of the Hub's API that downloads and uploads use,
+ * as described in https://huggingface.co/docs/hub/api and implemented by huggingface_hub 2.0: the list of
+ * files, `resolve` with its headers, redirects of large files to a second host, ranges, error codes, and
+ * commits with LFS. It has not been compared with the real Hub.
  */
 export class HubServer {
   /** The requests so far. */
   readonly requests: ServedRequest[] = [];
-  /** Faults of the next requests. */
+  /** The faults to inject into the next requests. */
   readonly faults: Fault[] = [];
   /** Repositories by name. */
   readonly repositories: Map<string, ServedRepository>;
@@ -81,11 +81,11 @@ export class HubServer {
     this.#storage = createServer((request, response) => void this.#answer('storage', request, response));
   }
 
-  /** Starts a server with repositories by name. The caller closes it. */
+  /** Starts a server with the given repositories. The caller must close it. */
   static async start(repositories: Readonly<Record<string, ServedRepository>>): Promise<HubServer> {
     const server = new HubServer(repositories);
     await new Promise<void>((listening) => server.#hub.listen(0, '127.0.0.1', listening));
-    // another name, since clients may compare hosts without their ports
+    // a different host name, since clients may compare hosts without their ports
     await new Promise<void>((listening) => server.#storage.listen(0, 'localhost', listening));
     return server;
   }
@@ -178,7 +178,7 @@ export class HubServer {
     else this.#resolve(call, { name, file: decodeURIComponent(file![3]!) });
   }
 
-  /** Tells whether the request may read the repository, and refuses it otherwise. */
+  /** Tells whether the request may read the repository; if not, sends a refusal. */
   #isOpen(call: Call, { access = 'public', movedTo }: ServedRepository): boolean {
     const { authorization } = call.request.headers;
     if (authorization !== undefined && authorization !== `Bearer ${servedToken}`) {
@@ -315,7 +315,7 @@ interface Call {
   readonly fault: Fault | undefined;
 }
 
-/** Tells whether the request may change repositories, and refuses it otherwise. */
+/** Tells whether the request may change repositories; if not, sends a refusal. */
 function isOwner(call: Call): boolean {
   const { authorization } = call.request.headers;
   if (authorization === `Bearer ${servedToken}`) return true;
@@ -350,7 +350,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Sends a file, or the range of it that was asked for. */
+/** Sends a file, or the requested range of it. */
 function sendBytes(
   whole: Buffer,
   {
@@ -371,7 +371,7 @@ function sendBytes(
   const last = asked?.[2] === undefined || asked[2] === '' ? whole.length - 1 : Number(asked[2]);
   const part = whole.subarray(first, last + 1);
   const sent = fault?.changesBytes === true ? Buffer.from(part.map((byte) => byte ^ 1)) : part;
-  // as the Hub does for texts: the length is not that of the file
+  // the Hub also compresses texts, so the length of the answer differs from the length of the file
   const isZipped =
     asked == null && /gzip/.test(`${request.headers['accept-encoding'] ?? ''}`) && whole.length < 4096;
   const coded = isZipped ? gzipSync(sent) : sent;

@@ -23,7 +23,7 @@ struct MemoryStatistics {
 struct BlockSource {
   void* (*reserve)(size_t bytes);  // null: out of memory
   void (*give_back)(void* data);
-  bool is_memory;  // false: addresses that only model memory, to count it
+  bool is_memory;  // false for addresses that only model memory, so that it can be counted
 };
 
 class CachingAllocator {

@@ -80,7 +80,7 @@ Status expect_contiguous(const TensorView& view) {
                       "the operations that Tensor.strided lists take strided views");
 }
 
-// The number of elements of memory from the first element of a tensor to its last.
+// Returns the number of elements of memory from a tensor's first element to its last.
 int64_t reachable_elements(const TensorView& view) {
   if (!view.is_strided) return view.size();
   if (view.size() == 0) return 0;

@@ -18,14 +18,14 @@ struct TensorRecord {
 };
 
 Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int rank, TensorHandle* handle);
-// A view of `size(shape)` elements from element `offset` on, sharing the storage of `base`.
+// Creates a view of `size(shape)` elements from element `offset` on, which shares the storage of `base`.
 Status create_view(TensorHandle base, int64_t offset, const int64_t* shape, int rank, TensorHandle* handle);
-// A view of elements that are `strides[dim]` elements apart along each dimension, from element `offset` on.
-// MTL_SHAPE if the view exceeds the base.
+// Creates a view from element `offset` on whose neighbours along each dimension are `strides[dim]` elements
+// apart. Fails with MTL_SHAPE if the view exceeds the base.
 Status create_strided_view(TensorHandle base, int64_t offset, const int64_t* shape, const int64_t* strides, int rank,
                            TensorHandle* handle);
 Status release_tensor(TensorHandle handle);
-// Looks up a contiguous tensor; MTL_SHAPE for a strided view.
+// Looks up a contiguous tensor. Fails with MTL_SHAPE for a strided view.
 Status resolve_tensor(TensorHandle handle, TensorRecord* record);
 // Looks up a tensor, which may be a strided view: for code that uses strides.
 Status resolve_view(TensorHandle handle, TensorRecord* record);

@@ -8,7 +8,7 @@
 namespace mtl {
 namespace {
 
-constexpr size_t kGranularity = 512;  // minimum for fast matmuls and 16-byte accesses
+constexpr size_t kGranularity = 512;  // the least alignment for fast matmuls and 16-byte accesses
 constexpr size_t kMebibyte = size_t{1} << 20;
 constexpr size_t kLargestSmall = kMebibyte;
 constexpr size_t kSmallSegment = 2 * kMebibyte;

@@ -28,9 +28,9 @@ class MemoryArena {
     std::function<void(void* data)> give_back;
     // True if unused segments are kept even when memory is short: graphs contain their addresses.
     bool keeps_segments = false;
-    // Tells whether segments may be returned now; empty: always.
+    // Tells whether segments may be returned now. An empty function: they may always be returned.
     std::function<bool()> may_give_back = nullptr;
-    bool is_memory = true;  // false: addresses that only model memory, to count it
+    bool is_memory = true;  // false for addresses that only model memory, so that it can be counted
   };
 
   explicit MemoryArena(Source source) : source_(std::move(source)) {}

@@ -1,4 +1,4 @@
-// Rounds up: the smallest multiple of a number that is not below a value.
+// Returns the smallest multiple of a number that is not below a value.
 #pragma once
 
 #include <cstddef>

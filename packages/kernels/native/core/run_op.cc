@@ -12,7 +12,7 @@
 namespace mtl {
 namespace {
 
-// Counted for each thread, because worker threads that share the process are separate ranks.
+// FLOPs are counted for each thread, because worker threads that share the process are separate ranks.
 thread_local double flops_counter = 0.0;
 
 // The statistics of this thread, by op index. Sized at the first run, when all registrations are done.

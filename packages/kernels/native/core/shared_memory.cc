@@ -31,7 +31,7 @@ struct StepList {
   void sort() {
     std::sort(at, at + size, [](const Steps& left, const Steps& right) { return left.stride > right.stride; });
   }
-  // The distance in bytes from the first to the last byte that the steps from index `first` on reach.
+  // Returns the distance in bytes from the first to the last byte that the steps from index `first` on reach.
   int64_t extent(int first = 0) const {
     int64_t bytes = 0;
     for (int i = first; i < size; ++i) bytes += at[i].stride * at[i].count;

@@ -1,4 +1,5 @@
-// Detects elements of views that share memory: elements that an op writes must not.
+// Detects elements of views that share memory, because the elements that an op writes must not share memory
+// with any other.
 #pragma once
 
 #include "core/tensor_view.h"

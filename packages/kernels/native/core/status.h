@@ -15,7 +15,7 @@ struct [[nodiscard]] Status {
 // Success.
 inline Status ok_status() { return Status{}; }
 
-// A failure with a printf-style message; `code` must be a string literal.
+// Returns a failure with a printf-style message; `code` must be a string literal.
 Status error_status(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
 // Frees the message.

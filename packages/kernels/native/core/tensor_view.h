@@ -22,9 +22,9 @@ struct TensorView {
     for (int dim = 0; dim < rank; ++dim) count *= shape[dim];
     return count;
   }
-  // Size of dimension `dim`, counted from the end when negative.
+  // Returns the size of dimension `dim`, counted from the end when negative.
   int64_t dim(int dim) const { return shape[dim < 0 ? rank + dim : dim]; }
-  // The distance, in elements, from one index of dimension `dim` to the next.
+  // Returns the distance, in elements, from one index of dimension `dim` to the next.
   int64_t stride(int dim) const {
     if (dim < 0) dim += rank;
     if (is_strided) return strides[dim];
@@ -32,7 +32,7 @@ struct TensorView {
     for (int inner = dim + 1; inner < rank; ++inner) elements *= shape[inner];
     return elements;
   }
-  // Product of all dimensions but the last: the number of rows of `dim(-1)` elements.
+  // Returns the product of all dimensions but the last: the number of rows of `dim(-1)` elements.
   int64_t rows() const { return rank == 0 ? 1 : (dim(-1) == 0 ? 0 : size() / dim(-1)); }
 };
 

@@ -8,34 +8,36 @@
 
 namespace mtl {
 
-// The name of a tensor, without the '?' that marks optional tensors. Valid until the thread's next call.
+// Returns the name of a tensor without the '?' that marks optional tensors. Valid until the thread's next
+// call.
 const char* tensor_name(const OpCall& call, int tensor);
 
-// A shape as messages write it: `[2, 3]`.
+// Returns a shape as messages write it: `[2, 3]`.
 struct ShapeText {
   explicit ShapeText(const TensorView& view) : ShapeText(view.shape, view.rank) {}
   ShapeText(const int64_t* shape, int rank);
   char text[160];
 };
 
-// The tensor is present and has exactly this shape.
+// Checks that the tensor is present and has exactly this shape.
 Status expect_shape(const OpCall& call, int tensor, std::initializer_list<int64_t> shape);
-// The error for a tensor that does not have the shape of these `rank` dimensions.
+// Returns the error for a tensor that does not have the shape of these `rank` dimensions.
 Status shape_error(const OpCall& call, int tensor, const int64_t* shape, int rank);
-// The tensor is present and has at least `minimum` and at most `maximum` dimensions.
+// Checks that the tensor is present and has at least `minimum` and at most `maximum` dimensions.
 Status expect_rank(const OpCall& call, int tensor, int minimum, int maximum);
-// The tensor has one of these dtypes.
+// Checks that the tensor has one of these dtypes.
 Status expect_dtype(const OpCall& call, int tensor, std::initializer_list<DType> dtypes);
-// The tensor has the dtype and the shape of another one.
+// Checks that the tensor has the dtype and the shape of another tensor.
 Status expect_like(const OpCall& call, int tensor, int other);
-// The tensor has the shape of another one, of any dtype.
+// Checks that the tensor has the shape of another tensor, of any dtype.
 Status expect_same_shape(const OpCall& call, int tensor, int other);
-// The tensor has the same number of elements as another one, of any shape.
+// Checks that the tensor has the same number of elements as another tensor, of any shape.
 Status expect_as_many(const OpCall& call, int tensor, int other);
-// The output shares no memory with any of these inputs: it is written before all inputs are read.
+// Checks that the output shares no memory with any of these inputs, because it is written before all inputs
+// are read.
 Status expect_separate_output(const OpCall& call, int output, std::initializer_list<int> inputs);
-// The elements of the last dimension are adjacent in memory: a contiguous tensor, or a strided view of whole
-// rows.
+// Checks that the elements of the last dimension are adjacent in memory: a contiguous tensor, or a strided
+// view of whole rows.
 Status expect_whole_rows(const OpCall& call, int tensor);
 // Returns an error with any text: "<op>: <text>", code MTL_ARGUMENT.
 Status argument_error(const OpCall& call, const char* format, ...) __attribute__((format(printf, 2, 3)));

@@ -138,7 +138,7 @@ Status expect_statistics(const OpCall& call, int tensor) {
   return expect_dtype(call, tensor, {exact_dtype(call.tensor(Op::kQuery).dtype)});
 }
 
-// Returns the operands of a call that say who sees whom.
+// Returns the operands of a call that determine which keys each query sees.
 template <typename Op>
 VisibilityCall visibility_call(const OpCall& call, const Sizes& sizes) {
   static_assert(int{Op::kCausal} == 0, "the attributes of visibility are the first");
@@ -227,7 +227,8 @@ Status validate_backward(const OpCall& call) {
   return expect_gradients(call);
 }
 
-// The FLOPs of one matmul of queries and keys and of one of probabilities and values, for all heads.
+// Returns the FLOPs of one matmul of queries and keys and of one matmul of probabilities and values, for all
+// heads.
 template <typename Op>
 double matmuls_flops(const OpCall& call) {
   const Sizes sizes = sizes_of<Op>(call);
@@ -258,14 +259,15 @@ MTL_REGISTER_OP(OpSchema{"attention_backward",
                                          AttentionBackward::kValueGradient, AttentionBackward::kQuery,
                                          AttentionBackward::kKey, AttentionBackward::kValue)});
 
-// An operand with query heads: query, output and their gradients. `first`: dimensions before the heads.
+// Returns the layout of an operand with query heads (query, output or their gradients). `first`: the number
+// of dimensions before the heads.
 AttentionOperand head_operand(const TensorView& tensor, int first, int64_t groups, const int32_t* starts) {
   const int64_t member = tensor.stride(-2);
   const int64_t group = tensor.rank == first + 3 ? tensor.stride(-3) : groups == 0 ? 0 : tensor.dim(-2) / groups * member;
   return {tensor.data, tensor.dtype, tensor.stride(0), first == 1 ? 0 : tensor.stride(1), group, member, starts};
 }
 
-// An operand with one head per group: key, value and their gradients.
+// Returns the layout of an operand with one head per group (key, value or their gradients).
 AttentionOperand group_operand(const TensorView& tensor, int first, const int32_t* starts) {
   return {tensor.data, tensor.dtype, tensor.stride(0), first == 1 ? 0 : tensor.stride(1), tensor.stride(-2), 0, starts};
 }

@@ -100,7 +100,7 @@ AttentionProblem attention_backward_problem(const OpCall& call);
 // packed samples.
 Status prepare_packed_rows(const OpCall& call, const AttentionProblem& problem);
 
-// The index of the first element of a head's rows.
+// Returns the index of the first element of a head's rows.
 MTL_HOST_DEVICE static inline int64_t head_at(const AttentionProblem& problem, const AttentionOperand& operand,
                                               int64_t batch, int64_t head) {
   const int64_t members = problem.heads / problem.groups;
@@ -108,7 +108,7 @@ MTL_HOST_DEVICE static inline int64_t head_at(const AttentionProblem& problem, c
   return sample + head / members * operand.group + head % members * operand.member;
 }
 
-// The index of a head's first element in log_sum_exp.
+// Returns the index of a head's first element in log_sum_exp.
 MTL_HOST_DEVICE static inline int64_t statistics_at(const AttentionProblem& problem, int64_t batch, int64_t head) {
   if (problem.query_starts != nullptr) return head * problem.query_rows + problem.query_starts[batch];
   return (batch * problem.heads + head) * problem.num_queries;

@@ -11,13 +11,13 @@ struct AttentionRowSums {
   enum Tensors { kRowSums, kOutput, kOutputGradient };
 };
 
-// Rows of head_size elements, one for each position and head of all samples, in this order.
+// Rows of `head_size` elements: at each position, one row for each head of each sample.
 struct SummedRows {
   int64_t positions, heads;  // heads of all samples
   int64_t head_size;
 
   MTL_HOST_DEVICE int64_t count() const { return positions * heads; }
-  // The index of a row's sum in rowSums.
+  // Returns the index of a row's sum in rowSums.
   MTL_HOST_DEVICE int64_t sum_at(int64_t row) const { return row % heads * positions + row / heads; }
 };
 

@@ -19,7 +19,7 @@ struct SinkRows {
   int64_t positions, batch, heads;
 
   int64_t head_of(int64_t row) const { return row % heads; }
-  // The index of a row's element in statistics [B, A, S] or [A, T].
+  // Returns the index of a row's element in statistics [B, A, S] or [A, T].
   int64_t statistics_of(int64_t row) const {
     const int64_t head = row % heads, sample = row / heads % batch, position = row / heads / batch;
     return (sample * heads + head) * positions + position;

@@ -91,7 +91,8 @@ Status validate_weight_gradient(const OpCall& call) {
   return expect_shape(call, Op::kBiasGradient, {outputs});
 }
 
-// The FLOPs of a matmul of a linear layer, 2 rows O I: `rows` and `weight` are the positions of tensors.
+// Returns the FLOPs of a matmul of a linear layer, 2 rows O I. `rows` and `weight` are the positions of
+// tensors in the call.
 double flops(const OpCall& call, int rows, int weight) {
   return 2.0 * static_cast<double>(call.tensor(rows).rows()) * static_cast<double>(call.tensor(weight).size());
 }

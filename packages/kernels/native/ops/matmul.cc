@@ -15,16 +15,16 @@
 namespace mtl {
 namespace {
 
-// Returns the product of all dimensions except the last `count`: a quotient of sizes would fail for an empty
-// tensor.
+// Returns the product of all dimensions except the last `count`. It multiplies, because a quotient of sizes
+// would fail for an empty tensor.
 int64_t leading(const TensorView& view, int count) {
   int64_t product = 1;
   for (int dim = 0; dim < view.rank - count; ++dim) product *= view.shape[dim];
   return product;
 }
 
-// Tells if the batch is one matmul: leading dimensions become rows, or are summed over where `left` is
-// transposed.
+// Tells whether the batch can be computed as one matmul: leading dimensions become rows or, where `left` is
+// transposed, are summed over.
 bool is_folded(const OpCall& call) {
   return call.tensor(Matmul::kRight).rank == 2 ||
          (call.flag(Matmul::kTransposeLeft) && call.tensor(Matmul::kOutput).rank == 2);

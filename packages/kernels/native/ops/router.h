@@ -26,7 +26,7 @@ inline RouterSizes router_sizes(const OpCall& call, int logits, int probabilitie
   return {of_slots.dim(0), of_logits.dim(-1), of_slots.dim(1)};
 }
 
-// MTL_ARGUMENT unless the attribute numbers a score function.
+// Fails with MTL_ARGUMENT unless the attribute is the number of a score function.
 Status expect_score_function(const OpCall& call, int attribute);
 
 }  // namespace mtl

@@ -1,23 +1,21 @@
-// Who sees whom in attention: the operands of attention_forward and attention_backward that hide keys from
-// queries, their validation, and the fields with which kernels compute what is hidden.
+// The keys that each query sees in attention: the operands of attention_forward and attention_backward that
+// hide keys from queries, their validation, and the fields with which kernels compute what is hidden.
 //
 // Query s is at position p = firstQuery + s of the sequence and key k at position firstKey + k, so that a
 // call may compute some queries of a sequence with some of its keys. A query attends to every key that none
-// of these options hides:
-//   causal: keys after p
-//   windowSize w of 0 or more (-1: none), causal only: keys before p - w
+// of these options hides: causal: keys after p windowSize w of 0 or more (-1: none), causal only: keys before
+// p - w
 //   keyStart?  [B, S] int32: keys before position keyStart[b, s] (the first one of its document)
 //   keyMask?   [B, K] uint8: keys where it is 0 (padding)
 //   starts?    [N + 1] int32: packed samples. Sample n has the rows starts[n] to starts[n + 1] of T, without
 //   padding; keys of other samples are hidden, and positions count from firstQueries and firstKeys. There is
-//   no B, and no firstQuery, firstKey, keyStart and keyMask. Rows from starts[N] on belong to no sample:
-//   results are 0 there; inputs must be finite there, as under a key mask.
-//   longest: no sample has more rows. numScores: scores that count as FLOPs, the sum of the squares of all
-//   lengths. Both are 0 without packed samples.
+// no B, and no firstQuery, firstKey, keyStart and keyMask. Rows from starts[N] on belong to no sample:
+// results are 0 there; inputs must be finite there, as under a key mask. longest: no sample has more rows.
+// numScores: scores that count as FLOPs, the sum of the squares of all lengths. Both are 0 without packed
+// samples.
 //   queryStarts?  [N + 1] int32, with starts: sample n has the queries queryStarts[n] to queryStarts[n + 1] of U
-//   rows, any part of the sample: queries and outputs have U rows in place of T.
-//   longestQueries: no sample has more queries (0 without queryStarts). numScores: the sum over samples of
-//   queries times keys.
+//   rows, any part of the sample: queries and outputs have U rows in place of T. longestQueries: no sample
+// has more queries (0 without queryStarts). numScores: the sum over samples of queries times keys.
 //   firstQueries?, firstKeys?  [N] int32, with starts: the positions of each sample's first query and first key
 //   in its sequence. Default: 0.
 #pragma once
@@ -76,17 +74,17 @@ double counted_scores(const VisibilityCall& operands);
 // packed samples.
 Status check_packed_rows(const OpCall& call, const Visibility& visibility);
 
-// The position of a sample's query 0 in its sequence.
+// Returns the position of a sample's query 0 in its sequence.
 MTL_HOST_DEVICE static inline int64_t first_query_of(const Visibility& visibility, int64_t batch) {
   return visibility.first_queries == nullptr ? visibility.first_query : visibility.first_queries[batch];
 }
 
-// The position of a sample's key 0 in its sequence.
+// Returns the position of a sample's key 0 in its sequence.
 MTL_HOST_DEVICE static inline int64_t first_key_of(const Visibility& visibility, int64_t batch) {
   return visibility.first_keys == nullptr ? visibility.first_key : visibility.first_keys[batch];
 }
 
-// The number of positions of a sample: its own length if samples are packed, else `padded`.
+// Returns the number of positions of a sample: its own length if samples are packed, otherwise `padded`.
 MTL_HOST_DEVICE static inline int64_t length_of(const int32_t* starts, int64_t batch, int64_t padded) {
   return starts == nullptr ? padded : starts[batch + 1] - starts[batch];
 }

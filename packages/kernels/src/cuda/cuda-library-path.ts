@@ -6,7 +6,7 @@ import { packageDirectory } from '../native/load-addon.js';
 
 const file = 'libmtl_cuda.so';
 
-/** The version that packages have in the repository and in no registry. */
+/** The version that packages have in the repository; no registry has a package of this version. */
 const unpublished = '0.0.0';
 
 const readManifest = (path: string): { version: string } => JSON.parse(readFileSync(path, 'utf8'));
@@ -76,7 +76,7 @@ function resolveManifest(directory: string, name: string): string | undefined {
   const require = createRequire(join(directory, 'package.json'));
   try {
     const manifest = require.resolve(`${name}/package.json`);
-    // Node.js caches the paths of packages, even of packages that have been removed since
+    // Node.js caches the paths of packages, even if the packages have been removed since
     return existsSync(manifest) ? manifest : undefined;
   } catch {
     return undefined;

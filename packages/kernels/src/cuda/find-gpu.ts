@@ -10,7 +10,7 @@ interface FoundGpu {
    * repository). Its times mean nothing.
    */
   readonly isEmulated: boolean;
-  /** The reason in a few words, if there is no device. */
+  /** The reason in a few words why there is no device; undefined if there is one. */
   readonly problem: string | undefined;
   /** The device's name, or the problem: for titles of tests that are skipped without a device. */
   readonly title: string;

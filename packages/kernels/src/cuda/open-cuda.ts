@@ -60,9 +60,10 @@ const remedies: Readonly<Record<string, string>> = {
 };
 
 /**
- * Sets the number of queues between host and device (CUDA_DEVICE_MAX_CONNECTIONS), which is 8 by default:
- * kernels of streams that share a queue wait for each other, and collectives have a stream for each group and
- * message. The driver reads the variable when it starts; a value that the user has set stays.
+ * Sets the number of queues between host and device (CUDA_DEVICE_MAX_CONNECTIONS), which is 8 by default.
+ * Kernels of streams that share a queue wait for each other, and collectives have a stream for each group and
+ * message, so that 8 queues are too few. The driver reads the variable when it starts; a value that the user
+ * has set stays.
  */
 function prepareDriver(): void {
   process.env.CUDA_DEVICE_MAX_CONNECTIONS ??= '32';
@@ -139,12 +140,12 @@ export function openCuda({ deviceIndex = 0, allowTf32 = false }: OpenCudaOptions
   });
 }
 
-/** @throws KernelError MTL_DEVICE when no device is open */
+/** Returns the streams of the open device. @throws KernelError MTL_DEVICE when no device is open */
 export function cudaStreams(): CudaStreams {
   return callNative(() => addon().cudaStreams());
 }
 
-// The versions of cuBLASLt that have the interface that this project declares, best first.
+// The versions of cuBLASLt whose interface this project declares, best first.
 const names = ['libcublasLt.so.13', 'libcublasLt.so.12'];
 
 function subdirectories(directory: string): string[] {

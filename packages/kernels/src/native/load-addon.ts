@@ -16,8 +16,8 @@ function prepareEnvironment(): void {
 }
 
 /**
- * @throws Error if no kernel of the addon runs on this machine: a first build has the kernels of one machine
- *   only
+ * @throws Error if no kernel of the addon runs on this machine: the first build in a checkout compiles the
+ *   kernels for one machine only
  */
 export function requireInstructionSet(addon: Pick<KernelsAddon, 'host'>): void {
   const { instructionSet, compiledInstructionSets, detectedInstructionSet } = addon.host();

@@ -24,7 +24,7 @@ export interface AdamwOptions {
   readonly beta2: number;
   readonly epsilon: number;
   readonly weightDecay: number;
-  /** Sets the gradient to zero in the same pass over memory, even if the step updates nothing. */
+  /** Sets the gradient to zero in the same pass over memory, even in a step that updates nothing. */
   readonly clearGradient?: boolean;
 }
 
@@ -49,9 +49,9 @@ export interface AdamwScalarsOptions {
 }
 
 /**
- * Computes the scalars of `adamw` from the norm of the gradients, on the device: clipping and the skipping of
- * a step whose gradients are not finite need no wait for the device. The factor on the gradient is computed
- * as in Megatron and PyTorch, with 1e-6 against division by zero.
+ * Computes the scalars of `adamw` from the norm of the gradients, on the device. The host therefore need not
+ * wait for the norm to clip gradients, or to skip a step whose gradients are not finite. The factor on the
+ * gradient is computed as in Megatron and PyTorch, with 1e-6 against division by zero.
  */
 export const adamwScalars = checkedOperation('adamwScalars', (options: AdamwScalarsOptions): void => {
   const { scalars, gradientNorm, squares, learningRate, correction1, correction2 } = options;

@@ -9,7 +9,9 @@ export interface AttentionSinkForwardOptions {
    * the sinks.
    */
   readonly output: Tensor;
-  /** [B, A, S], packed [A, T]: its log-sum-exp; becomes the log-sum-exp with the sinks. */
+  /**
+   * [B, A, S], packed [A, T]: the log-sum-exp of `attentionForward`; becomes the log-sum-exp with the sinks.
+   */
   readonly logSumExp: Tensor;
   /** [A], of any floating dtype: the score of each head's sink. Default: 0 for each head. */
   readonly sinks?: Tensor | undefined;
@@ -17,8 +19,8 @@ export interface AttentionSinkForwardOptions {
 
 /**
  * Adds a sink to the softmax of every query: a key that all queries see, whose score is a number of the head
- * and whose value is 0 (Xiao et al. 2023; OpenAI 2025, "gpt-oss"). A query may thus attend to nothing. In
- * place; after the results of all keys are merged.
+ * and whose value is 0 (Xiao et al. 2023; OpenAI 2025, "gpt-oss"). A query may thus attend to no key. Works
+ * in place, and is called after the results of all keys are merged.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */
@@ -31,7 +33,7 @@ export const attentionSinkForward = checkedOperation(
 
 /** B micro-batch, A query heads, S query positions, T rows of packed samples. */
 export interface AttentionSinkBackwardOptions {
-  /** [A] float32 (float64 over float64): adds to it. */
+  /** [A] float32 (float64 over float64): the call adds to it. */
   readonly sinksGradient: Tensor;
   /** [B, A, S], packed [A, T]: `attentionRowSums` of the output with sinks and its gradient. */
   readonly rowSums: Tensor;

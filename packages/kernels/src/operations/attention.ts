@@ -42,8 +42,8 @@ export interface AttentionDropout {
 
 export interface AttentionForwardOptions extends AttentionOptions {
   /**
-   * [S, B, A, E], packed [T, A, E]; 0 where a query sees no key. May be float32 over operands of 16 bits:
-   * results that are merged with results of other keys (`mergeAttention`) are then rounded only once.
+   * [S, B, A, E], packed [T, A, E]; 0 where a query sees no key. May be float32 although the operands have 16
+   * bits: results that are merged with results of other keys (`mergeAttention`) are then rounded only once.
    */
   readonly output: Tensor;
   /**
@@ -277,7 +277,7 @@ export const attentionCachedForward = checkedOperation(
     const { keyCache, valueCache, key: newKey, value: newValue, position, windowSize, ...call } = options;
     checkVisibility('attentionCachedForward', call);
     runOperation('append_to_cache', { keyCache, valueCache, key: newKey, value: newValue, position });
-    // no new positions and no queries: there is no output
+    // without new positions there are no queries, and the output is empty
     if (newKey.dim(0) === 0 && call.query.dim(0) === 0) return;
     const numPositions = position + newKey.dim(0);
     using key = viewPositions(keyCache, numPositions);

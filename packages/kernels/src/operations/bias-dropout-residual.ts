@@ -15,8 +15,8 @@ export interface DropoutMask {
   /** int64 [B]: global sample numbers; with `positions` [S, B], one for every row. */
   readonly samples: Tensor;
   /**
-   * int32 [S, B]: the position of every row in its sample; default: its index in S. Needed where samples are
-   * packed or the sequence is sharded.
+   * int32 [S, B]: the position of every row in its sample; default: its index in S. Required where samples
+   * are packed or the sequence is sharded.
    */
   readonly positions?: Tensor | undefined;
   /** The number of the first feature, if the tensors hold a slice of the features. Default: 0. */

@@ -91,7 +91,7 @@ export const crossEntropyRescale = returningOperation<CrossEntropyRescaleOptions
 
 export interface CrossEntropyBackwardOptions extends VocabularyColumns {
   /**
-   * `[N, V]`: weight * (softmax - onehot). May be the memory of `logits`. If it is left out, only the loss is
+   * `[N, V]`: weight * (softmax - onehot). May be the memory of `logits`. If it is omitted, only the loss is
    * computed.
    */
   readonly logitGradient?: Tensor | undefined;
@@ -113,11 +113,11 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
    */
   readonly vocabularySize?: number | undefined;
   /**
-   * Rows with this label have no loss and no gradient for any weight, as in PyTorch. For the mean over the
-   * other rows, give each the weight 1 / their number. Default: no label is ignored.
+   * Rows with this label have no loss and no gradient, whatever their weight, as in PyTorch. To get the mean
+   * over the other rows, give each a weight of 1 / the number of these rows. Default: no label is ignored.
    */
   readonly ignoreIndex?: number | undefined;
-  /** The number of row 0 in errors, if these rows are a chunk of a larger tensor. Default 0. */
+  /** The number of row 0 in error messages, if these rows are a chunk of a larger tensor. Default 0. */
   readonly firstRow?: number;
 }
 

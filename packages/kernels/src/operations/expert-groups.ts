@@ -16,7 +16,7 @@ export interface GroupByExpertOptions {
 /**
  * Finds the rows of each expert when all slots are sorted by expert. Rows of an expert keep their order.
  *
- * @param options with `numExperts`, the number E, if the outputs are left out
+ * @param options with `numExperts`, the number E, if the outputs are omitted
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an invalid
  *   expert
  */
@@ -47,8 +47,8 @@ export interface DropOverCapacityOptions {
   /** The most slots that an expert keeps. */
   readonly capacity: number;
   /**
-   * True if an expert keeps the first rows. Default: it keeps the rows of the largest probabilities, among
-   * equal ones the first.
+   * True: an expert keeps the first rows. Default: it keeps the rows of the largest probabilities and, of
+   * rows with equal probabilities, the first.
    */
   readonly byPosition?: boolean | undefined;
 }

@@ -82,8 +82,8 @@ export interface GroupedSumRowsOptions {
 }
 
 /**
- * output[g] = sum over the rows r of group g of weights[r] * input[r], in float32: the gradient of the
- * groups' biases.
+ * output[g] = sum over the rows r of group g of weights[r] * input[r], in float32: the gradient of the biases
+ * of all groups.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
  */
@@ -153,7 +153,8 @@ export const groupedBiasBackward = returningOperation<GroupedBiasBackwardOptions
 
 /**
  * The activation between the two matmuls of an expert. `swiglu`: silu(gate) * value; `clampedQuickGeglu`:
- * gate * sigmoid(1.702 gate) * value (OpenAI 2025, gpt-oss). Both have inputs of F gates, then F values.
+ * gate * sigmoid(1.702 gate) * value (OpenAI 2025, gpt-oss). The inputs of both are F gates, followed by F
+ * values.
  */
 export type ExpertActivation = 'swiglu' | 'geluTanh' | 'geluErf' | 'squaredRelu' | 'clampedQuickGeglu';
 
@@ -228,7 +229,7 @@ export const expertActivationForward = returningOperation<ExpertActivationForwar
 export interface ExpertActivationBackwardOptions extends ExpertActivationOptions {
   /** `[..., W]`; its sums over the rows of a group are the bias gradient (`groupedSumRows`). */
   readonly inputGradient: Tensor;
-  /** `[R]` float32; may be left out */
+  /** [R] float32; may be omitted */
   readonly probabilitiesGradient?: Tensor | undefined;
   /** [..., F] */
   readonly outputGradient: Tensor;

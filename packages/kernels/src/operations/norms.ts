@@ -34,7 +34,7 @@ export const layerNormForward = returningOperation<LayerNormForwardOptions, 'out
 );
 
 export interface LayerNormBackwardOptions {
-  /** [..., H]; if left out, only the weight part is computed. May be the memory of `outputGradient`. */
+  /** [..., H]; if omitted, only the weight part is computed. May be the memory of `outputGradient`. */
   readonly inputGradient?: Tensor | undefined;
   /** [H] float32; the call adds to it. Given together with `biasGradient` or not at all. */
   readonly weightGradient?: Tensor | undefined;
@@ -112,9 +112,9 @@ export const rmsNormForward = returningOperation<RmsNormForwardOptions, 'output'
 );
 
 export interface RmsNormBackwardOptions {
-  /** [..., H]; if left out, only the weight part is computed. May be the memory of `outputGradient`. */
+  /** [..., H]; if omitted, only the weight part is computed. May be the memory of `outputGradient`. */
   readonly inputGradient?: Tensor | undefined;
-  /** [H] float32; the call adds to it. If left out, only the input part is computed. */
+  /** [H] float32; the call adds to it. If omitted, only the input part is computed. */
   readonly weightGradient?: Tensor | undefined;
   readonly outputGradient: Tensor;
   /** Input and rstd of the forward call. */
@@ -137,7 +137,7 @@ export interface RmsNormBackwardOptions {
  * weight parts. All tensors of shape [..., H] may be strided views whose last dimension is contiguous.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_ARGUMENT` if both
- *   gradients are left out
+ *   gradients are omitted
  */
 export const rmsNormBackward = checkedOperation(
   'rmsNormBackward',

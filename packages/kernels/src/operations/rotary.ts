@@ -115,7 +115,7 @@ export const rotaryTable = checkedOperation('rotaryTable', (options: RotaryTable
 
 /** A way to make a model read more positions than it was pretrained with. */
 export type RotaryScaling =
-  /** All angles divided by `factor` (position interpolation, Chen et al. 2023). */
+  /** Divides all angles by `factor` (position interpolation, Chen et al. 2023). */
   { readonly kind: 'linear'; readonly factor: number } | Llama3Scaling | YarnScaling;
 
 /**
@@ -141,7 +141,7 @@ export interface YarnScaling {
   readonly factor: number;
   readonly originalPositions: number;
   readonly betaFast: number;
-  /** A bound below `betaFast`, or equal to it. */
+  /** A number of turns that is at most `betaFast`. */
   readonly betaSlow: number;
   /** True if the range of mixed indices is expanded to whole numbers. */
   readonly roundsRange: boolean;
@@ -262,6 +262,6 @@ function mixedRange(
   const first = Math.max(roundsRange ? Math.floor(fast) : fast, 0);
   // the limit counts all elements, not all pairs, as in the authors' code
   const last = Math.min(roundsRange ? Math.ceil(slow) : slow, rotarySize - 1);
-  // an empty range becomes a step instead of a ramp
+  // if no index is between the limits, the ramp becomes a step
   return { first, last: first === last ? last + 0.001 : last };
 }

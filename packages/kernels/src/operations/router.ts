@@ -52,7 +52,7 @@ export interface RouterForwardOptions extends RouterScoreOptions {
  * k is more than 1 (DeepSeek-AI 2024, arXiv 2412.19437). Groups are ranked by the sums of their k / groupTopK
  * largest scores.
  *
- * @param options with `topK`, the number k, if the outputs are left out
+ * @param options with `topK`, the number k, if the outputs are omitted
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
  *   for an invalid chosen expert
  */
@@ -162,9 +162,9 @@ export const routerStatisticsForward = returningOperation<
 export interface RouterStatisticsBackwardOptions {
   /** `[..., E]` */
   readonly logitsGradient: Tensor;
-  /** `[N, E]`; left out where nothing depends on `scoreSums` */
+  /** [N, E]; omitted where nothing depends on `scoreSums` */
   readonly scoreGradients?: Tensor | undefined;
-  /** [N]; left out where nothing depends on `squaredLogSumExp` */
+  /** [N]; omitted where nothing depends on `squaredLogSumExp` */
   readonly squareGradients?: Tensor | undefined;
   /** The operand of the forward call. */
   readonly logits: Tensor;

@@ -4,7 +4,7 @@ import type { Operands } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
- * The keys that each query sees: every key that nothing here hides. S query positions, K key positions, B
+ * The keys that each query sees: every key that no option below hides. S query positions, K key positions, B
  * micro-batch. Query s is at position `firstQuery` + s of the sequence, key k at position `firstKey` + k.
  * Keys that no query sees cost nothing. A call may thus compute a part of a sequence, as context parallelism
  * does: some queries with some of their keys. Default: every query sees all keys.
@@ -42,7 +42,7 @@ export interface PackedSamples {
    * sample: output and gradients are 0 there.
    */
   readonly starts: Tensor;
-  /** The number of rows of the longest sample, or more. */
+  /** The number of rows of the longest sample, or a larger number. */
   readonly longest: number;
   /**
    * The number of scores, for counting FLOPs: the sum over samples of their length squared or, with
@@ -63,7 +63,7 @@ export interface PackedSamples {
 export interface PackedQueries {
   /** [N + 1] int32: sample n has the queries starts[n] to starts[n + 1]; any number is allowed. */
   readonly starts: Tensor;
-  /** The number of queries of the sample with the most queries, or more. */
+  /** The number of queries of the sample with the most queries, or a larger number. */
   readonly longest: number;
   /** [N] int32: the position of each sample's first query in its sequence. Default: 0. */
   readonly first?: Tensor | undefined;
@@ -130,7 +130,7 @@ export function checkVisibility(operation: string, options: object): void {
   checkStarts(operation, 'packed.queries', visibility.packed?.queries);
 }
 
-/** Returns the operands and attributes of both operations that say which keys each query sees. */
+/** Returns the operands and attributes of attention that determine which keys each query sees. */
 export function visibilityOperands(visibility: Visibility): Operands {
   const { causal = false, windowSize, firstQuery = 0, firstKey = 0, keyStart, keyMask, packed } = visibility;
   return {

@@ -15,19 +15,20 @@ import { numPackedRows, type PaddedSize, SamplePacking } from './sample-packing.
 export type BertStageOptions = TransformerStageOptions<BertModelConfiguration>;
 
 /**
- * The part that all BERTs share, whatever their heads: embeddings of tokens, positions and token types,
- * layers that see all real tokens, and the norm after the last one. Padding is left out before the first
- * layer: activations are [T, 1, H], T being the tokens of the micro-batch, rounded up a little.
+ * The part that all BERT models share, whatever their heads: embeddings of tokens, positions and token types;
+ * layers whose attention sees all real tokens; and the norm after the last layer. Padding is removed before
+ * the first layer: activations are [T, 1, H], where T is the number of tokens in the micro-batch, rounded up
+ * (`numPackedRows`).
  */
 export abstract class BertEncoderStage<
   Batch extends BatchSize,
   OnDevice extends DeviceSequences,
 > extends TransformerStage<Batch, OnDevice, BertModelConfiguration> {
-  /** True if the embedding has a row for each position. */
+  /** True if the model has learned position embeddings. */
   readonly #hasPositionTable: boolean;
 
   /**
-   * @param heads.isTied whether the last stage computes with the word embedding too
+   * @param heads.isTied true if the last stage also computes with the word embedding
    * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_BLOCK_KIND; MTL_TENSOR_PARALLEL_SIZE when heads,
    *   feed-forward width or the padded vocabulary cannot be sharded evenly over the tensor-parallel processes
    */
@@ -55,20 +56,23 @@ export abstract class BertEncoderStage<
     return this.dropped(tape, embedded, { site: 'embedding.dropout', call });
   }
 
-  /** Returns the rows of a micro-batch with their lengths. */
+  /** Returns the padded size of a micro-batch and the length of each row. */
   protected abstract measureSize(batch: Batch): PaddedSize;
 
   protected override activationRows(batch: Batch): readonly [rows: number, columns: number] {
     return [numPackedRows(this.measureSize(batch), this.#rowDivisor) / numOwners(this.sequence), 1];
   }
 
-  /** On the first stage, passes also read positions if the model has a position embedding. */
+  /**
+   * Adds the position ids to the coordinates that passes read, on the first stage of a model with learned
+   * position embeddings.
+   */
   protected override rowReads(call: { readonly training: boolean }): ReadonlySet<RowCoordinate> {
     const reads = super.rowReads(call);
     return this.isFirst && this.#hasPositionTable ? new Set([...reads, 'positions']) : reads;
   }
 
-  /** Returns the options with which this rank packs a micro-batch. */
+  /** Returns the options for packing a micro-batch (`sequencesToDevice`) on this rank. */
   protected sequencesOptions(
     { batch, reads, upload }: Pick<ToDevice<Batch>, 'batch' | 'reads' | 'upload'>,
     own: Positions,
@@ -78,13 +82,18 @@ export abstract class BertEncoderStage<
     return { device, packing, partition, own, isFirst, reads, tables, upload };
   }
 
-  /** Hidden states [rows, 1, H] that a head reads, normalized and replicated. */
+  /**
+   * Gathers the hidden states that a head reads, [rows, 1, H]: normalized, and replicated on all
+   * tensor-parallel ranks.
+   */
   protected rows(tape: Tape, hidden: Variable, indices: Variable, call: StageCall<OnDevice>): Variable {
     const rows = gatheredRows(tape, { input: hidden, indices }, call.positions.sharding);
     return this.normalized(tape, rows);
   }
 
-  /** Returns the number of ranks that rows are divided over, in calls that shard rows. */
+  /**
+   * The number of ranks that share the rows of a micro-batch; the number of packed rows is a multiple of it.
+   */
   get #rowDivisor(): number {
     return this.factory.numSequenceShards * numOwners(this.sequence);
   }

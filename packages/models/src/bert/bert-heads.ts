@@ -15,7 +15,7 @@ import type { BertModelConfiguration } from './bert-model.js';
 
 export interface BertHeadOptions {
   readonly model: BertModelConfiguration;
-  /** Makes the layers of a head. Heads read rows that are gathered and replicated. */
+  /** Makes the layers of a head. The rows that heads read are gathered and replicated. */
   readonly factory: LayerFactory;
 }
 
@@ -26,8 +26,8 @@ export interface LinearParameters {
 }
 
 /**
- * Returns a weight [outputs, inputs] and a bias [outputs], replicated on every rank. It is a hidden layer
- * where outputs equal inputs, otherwise the output layer of a head.
+ * Returns a weight [outputs, inputs] and a bias [outputs], replicated on every rank. If outputs equal inputs,
+ * the layer is initialized as a hidden layer, otherwise as an output layer.
  */
 export function headLinear(
   name: string,
@@ -65,7 +65,7 @@ export class Pooler {
     this.parameters = [this.#dense.weight, this.#dense.bias];
   }
 
-  /** Computes a vector for each row, [R, 1, H], from the hidden states of first tokens [R, 1, H]. */
+  /** Computes one vector per row, [R, 1, H], from the hidden states of the rows' first tokens, [R, 1, H]. */
   pool(tape: Tape, hidden: Variable): Variable {
     return tape.scope(() => tanh(tape, linear(tape, { input: hidden, ...this.#dense })));
   }
@@ -77,7 +77,7 @@ export class Pooler {
  */
 export class MaskedLanguageHead {
   readonly parameters: readonly Parameter[];
-  /** [V], padding included, sharded as the embedding is. */
+  /** [V], including padded entries, sharded like the embedding. */
   readonly outputBias: Parameter;
   readonly #options: BertHeadOptions;
   readonly #dense: LinearParameters;
@@ -126,8 +126,8 @@ export class MaskedLanguageHead {
 }
 
 /**
- * Predicts whether two texts are in their order: the pooler, tanh of a dense layer over the first token,
- * and two logits (Lan et al. 2019; with other labels it is next-sentence prediction).
+ * Predicts whether two texts are in their original order: the pooler (tanh of a dense layer over the first
+ * token) and two logits (Lan et al. 2019). With other labels, the same head does next-sentence prediction.
  */
 export class SentenceOrderHead {
   readonly parameters: readonly Parameter[];
@@ -141,12 +141,12 @@ export class SentenceOrderHead {
     this.parameters = [...this.#pooler.parameters, this.#output.weight, this.#output.bias];
   }
 
-  /** Computes the logits [B, 1, 2] of samples from the hidden states of their first tokens. */
+  /** Computes the logits [B, 1, 2] of samples from the hidden states of their first tokens, [B, 1, H]. */
   logits(tape: Tape, hidden: Variable): Variable {
     return linear(tape, { input: this.#pooler.pool(tape, hidden), ...this.#output });
   }
 
-  /** Returns the losses [B] of samples. */
+  /** Returns one loss per sample, [B]. */
   computeLosses(
     tape: Tape,
     call: { readonly hidden: Variable; readonly labels: Variable; readonly weights: Variable },

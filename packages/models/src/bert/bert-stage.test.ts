@@ -231,7 +231,7 @@ describe('BertStage', () => {
   it('computes nothing for padding, however much there is', () => {
     const built = build('cpu', 'float32');
     const batch = makeBatch([4, 5, 6]);
-    // the same samples in a layout four times as long
+    // the same samples, in a layout that is four times as long
     const sequenceLength = 4 * batch.sequenceLength;
     const lengthened = (values: Int32Array): Int32Array => {
       const result = new Int32Array(sequenceLength * batch.batchSize).fill(20);

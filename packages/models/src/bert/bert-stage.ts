@@ -21,15 +21,16 @@ export interface BertPrediction {
   /** float32 [M, vocabularySize]: logits of the token at each masked position. */
   readonly maskedLogits: Float32Array;
   /**
-   * float32 [B, 2]: logits of the order of the texts; undefined for a model without the sentence-order head.
+   * float32 [B, 2]: logits for the order of the two texts; undefined for a model without the sentence-order
+   * head.
    */
   readonly sentenceOrderLogits: Float32Array | undefined;
 }
 
 /**
  * BERT as a pipeline stage (Devlin et al. 2018; Shoeybi et al. 2019, section 5.4): the encoder, a
- * masked-language head and a sentence-order head. Only the hidden states of masked tokens and of each row's
- * first token go on to the heads.
+ * masked-language head and a sentence-order head. The heads get only the hidden states of masked tokens and
+ * of each row's first token.
  */
 export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBatch> {
   readonly parameters: readonly Parameter[];
@@ -39,7 +40,7 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
   /** @throws ConfigurationError as `BertEncoderStage` does */
   constructor(options: BertStageOptions) {
     const { model } = options;
-    // the decoder of the last stage is tied to the embedding
+    // the decoder of the last stage shares the weight of the embedding
     super(options, { isTied: true });
     const { isFirst, isLast, factory } = this;
     this.maskedHead = isLast
@@ -59,7 +60,7 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
    * Returns the predictions of a complete model for a batch, without dropout; labels and weights of the batch
    * are ignored.
    *
-   * @throws UsageError MTL_STAGE for a stage that holds a part of the layers
+   * @throws UsageError MTL_STAGE for a stage that does not hold all layers and all rows
    */
   predict(batch: MaskedTokenBatch): BertPrediction {
     if (!this.isFirst || !this.isLast || numOwners(this.sequence) > 1) {

@@ -17,18 +17,19 @@ export interface BertTaskStageOptions extends BertStageOptions {
   readonly task: BertTask;
 }
 
-/** The loss `task_loss` of a micro-batch, which the last stage makes, and the logits. */
+/** The loss `task_loss` of a micro-batch, which the last stage computes, together with the logits. */
 export interface TaskLoss extends StageLoss {
   /**
-   * float32: classification [B, classes], multiple choice [B, C], spans [2 * B, S], the starts of all samples
-   * and then the ends.
+   * float32. Classification: [B, classes]. Multiple choice: [B, C]. Spans: [2 * B, S], the start logits of
+   * all samples followed by the end logits.
    */
   readonly logits: Tensor;
 }
 
 /**
- * BERT for a fine-tuning task as a pipeline stage: the encoder of pretraining with a task head. Its loss,
- * `task_loss`, is the mean over samples. Batches without labels have weight 0, so test sets can be evaluated.
+ * BERT for a fine-tuning task as a pipeline stage: the encoder of pretraining with a task head. The loss
+ * `task_loss` is the mean over samples. Batches without labels have loss weight 0, so test sets can be
+ * evaluated.
  */
 export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBatch> {
   readonly parameters: readonly Parameter[];
@@ -37,7 +38,7 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
 
   /**
    * @throws ConfigurationError as `BertEncoderStage` does
-   * @throws UsageError MTL_STAGE where ranks share the rows of micro-batches
+   * @throws UsageError MTL_STAGE if several ranks share the rows of a micro-batch (context parallelism)
    */
   constructor({ task, ...options }: BertTaskStageOptions) {
     super(options, { isTied: false });
@@ -62,7 +63,7 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
   protected toDevice(call: ToDevice<TaskTokenBatch>, positions: Positions): DeviceTaskBatch {
     const { batch, lossFactors, training } = call;
     const head = this.task.kind === 'span' ? SpanHead : PooledHead;
-    // every stage gets labels and weights, the last one reads them
+    // every stage gets labels and weights, but only the last stage reads them
     const targets = head.targets(batch, this.isLast ? findLossFactor(lossFactors, 'task_loss') : 0);
     const isPooled = this.isLast && this.task.kind !== 'span';
     const dropsInHead = isPooled && training && this.model.hiddenDropout > 0;
@@ -75,7 +76,8 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     call: StageCall<DeviceTaskBatch>,
   ): readonly Variable[] {
     const { batch } = call;
-    // the head reads one row per sequence, replicated: its dropout masks depend on that row alone
+    // the head reads one row per sequence, replicated on all ranks, so its dropout masks depend only on that
+    // row
     const ofHead = { ...call, batch: { ...batch, rows: batch.headRows } };
     const logits = this.#head!.logits(tape, {
       batch,

@@ -9,43 +9,47 @@ import { uploadConstant } from '../blocks/upload-constant.js';
 import { neededTokens } from '../stages/stage-call.js';
 import type { SamplePacking } from './sample-packing.js';
 
-// S: sequence length. R: rows, one for each sample, or several if a sample has several sequences. T: tokens
-// of all rows. Ranks that share T or R each own an equal share.
+// S: sequence length. R: number of rows; a sample has one row for each of its sequences. T: number of tokens
+// in all rows. If several ranks share T or R, each rank owns an equal share.
 
 /** Token sequences on the host, sequence first: token s of row r has the flat index s * R + r. */
 interface TokenSequences {
   readonly numRows: number;
   readonly sequenceLength: number;
-  /** int32 [S, R], padding at the end. The first stage needs tokens and token types. */
+  /** int32 [S, R], with padding at the end of each row. Only the first stage needs tokens and token types. */
   readonly tokens?: Int32Array | undefined;
   /** int32 [S, R] */
   readonly tokenTypes?: Int32Array | undefined;
-  /** int32 [R]: tokens of each row before its padding, at least one. */
+  /** int32 [R]: the number of tokens in each row before its padding, at least one. */
   readonly lengths: Int32Array;
-  /** `[R]`: unique numbers (exact integers) of rows in a training run; random masks depend on them. */
+  /**
+   * [R]: unique numbers of the rows in a training run (exact integers); random masks depend on these numbers.
+   */
   readonly rowNumbers: Float64Array;
 }
 
 /**
- * The device tensors that the embeddings and the layers of a BERT read. The samples are packed one after the
- * other into T rows, without padding; each rank has the rows that it owns.
+ * The device tensors that the embeddings and layers of a BERT read. Rows are packed one after the other into
+ * T tokens, without padding. Each rank has the tokens that it owns.
  */
 export interface DeviceSequences {
-  /** int32 [T, 1]; on the first stage. */
+  /** int32 [T, 1]; only on the first stage. */
   readonly tokens: Variable | undefined;
   /**
-   * int32 [own, 1]: types of the owned tokens that this process computes between the tensor-parallel regions;
-   * on the first stage.
+   * int32 [own, 1]: the types of this rank's tokens, limited to the slice that this process computes between
+   * the tensor-parallel regions; only on the first stage.
    */
   readonly tokenTypes: Variable | undefined;
   readonly ownRows: OwnRows;
-  /** The coordinates of the rows; their positions are also the position ids. */
+  /** The coordinates of the tokens; the coordinate `positions` is also used as position id. */
   readonly rows: RowCoordinates;
-  /** int32 [R]: the index of each row's first token, which is pooled; 0 if another rank owns the token. */
+  /**
+   * int32 [R]: the index of each row's first token, which the pooler reads; 0 if another rank owns the token.
+   */
   readonly firstPositions: Variable;
   /** int64 [R]: the numbers of the rows. */
   readonly samples: Variable;
-  /** The bound on the longest sample, which attention gets: see `LoadedBatch`. */
+  /** An upper bound on the length of the longest row, for attention; see `LoadedBatch`. */
   readonly variant: string | undefined;
   release(): void;
 }
@@ -54,26 +58,28 @@ export interface DeviceSequencesOptions {
   readonly device: Device;
   readonly packing: SamplePacking;
   readonly partition: SequencePartition;
-  /** The slice of the owned rows that this process computes with, if rows are sharded. */
+  /** The slice of the owned tokens with which this process computes between the tensor-parallel regions. */
   readonly own: Slice;
   /** True if this stage embeds the tokens. */
   readonly isFirst: boolean;
-  /** The coordinates of rows that passes read. */
+  /** The row coordinates that passes read; others are not uploaded. */
   readonly reads: ReadonlySet<RowCoordinate>;
   /** The position tables for the coordinates in `reads`. */
   readonly tables: PositionTables;
   /**
-   * Uploads the tensors for passes that are launched again with other samples. The attributes of operations
-   * then fit all samples with the same number of tokens and rows.
+   * Uploads the tensors for passes that are recorded and launched again with other samples. The attributes of
+   * operations are then chosen to fit all samples with the same number of tokens and rows.
    */
   readonly upload?: Upload | undefined;
 }
 
-/** Maps packed rows to their indices among the rows that this rank owns. */
+/** Maps indices of packed tokens to indices among the tokens that this rank owns. */
 export class PlacesOfRows {
   readonly #places: Int32Array | undefined;
 
-  /** @param indices of this rank's rows among all rows; undefined: this rank owns all rows */
+  /**
+   * @param indices the indices of this rank's tokens among all packed tokens; undefined if this rank owns all
+   */
   constructor(indices: Int32Array | undefined, numRows: number) {
     if (indices === undefined) return;
     this.#places = new Int32Array(numRows).fill(-1);
@@ -82,13 +88,14 @@ export class PlacesOfRows {
     });
   }
 
-  /** Returns whether this rank owns all rows. */
+  /** True if this rank owns all packed tokens. */
   get areAll(): boolean {
     return this.#places === undefined;
   }
 
   /**
-   * Returns the index of a row among the rows that this rank owns; undefined if another rank owns the row.
+   * Returns the index of a packed token among the tokens that this rank owns; undefined if another rank owns
+   * it.
    */
   of(row: number): number | undefined {
     const place = this.#places === undefined ? row : this.#places[row]!;
@@ -97,8 +104,8 @@ export class PlacesOfRows {
 }
 
 /**
- * Copies sequences to the device, packed. The caller releases the result, and the tensors that `packed`
- * returns.
+ * Packs sequences and copies them to the device. The caller must release the result, and the tensors that
+ * `packed` returns.
  *
  * @throws UsageError MTL_STAGE when the first stage gets no tokens
  */
@@ -108,7 +115,8 @@ export function sequencesToDevice(
 ): Omit<DeviceSequences, 'release'> & { readonly places: PlacesOfRows } {
   const { device, packing, partition, own, isFirst, reads, tables, upload } = options;
   const { numRows: r, sequenceLength } = batch;
-  // attention is launched for the longest sample; for an upper bound, some launched blocks have no work
+  // attention is launched for the longest row; if only an upper bound is known, some of its thread blocks
+  // have no work
   const bound = Math.min(sequenceLength, packing.numRows);
   const longest = upload === undefined ? packing.longest : bound;
   const ids = (values: Int32Array, shape: readonly number[]): Variable =>
@@ -149,7 +157,7 @@ export function sequencesToDevice(
   };
 }
 
-/** Releases sequences and the other variables of a batch on the device. */
+/** Releases the variables of a batch on the device. */
 export function releaseSequences(
   batch: Readonly<Record<string, Variable | string | undefined | OwnRows | RowCoordinates>>,
 ): void {

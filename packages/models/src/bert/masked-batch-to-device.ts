@@ -12,35 +12,36 @@ import {
   sequencesToDevice,
 } from './device-sequences.js';
 
-/** The part of a micro-batch that every stage of a BERT needs: the packing and the numbers of its samples. */
+/** The fields of a micro-batch that every stage of a BERT needs: the packing and the sample numbers. */
 export type BertBatchOutline = Pick<
   MaskedTokenBatch,
   'batchSize' | 'sequenceLength' | 'lengths' | 'sampleNumbers'
 >;
 
 /**
- * The batch that a stage gets. The first and the last stage of a pipeline need the tokens; stages between
- * them need only the outline.
+ * The batch that a stage gets. The first and the last stage of a pipeline need the tokens; the stages between
+ * need only the outline.
  */
 export type MaskedStageBatch = BertBatchOutline & Partial<MaskedTokenBatch>;
 
-// B: samples of a micro-batch. S: sequence length. M: room for masked tokens of the rows that this rank owns.
+// B: samples of a micro-batch. S: sequence length. M: the room for masked tokens among the tokens that this
+// rank owns.
 
-/** The part of a batch that the heads read, on the device. */
+/** The fields of a batch that the heads read, on the device. */
 interface MaskedTargets {
-  /** int32 [M]: the rows of the masked tokens among the packed tokens. */
+  /** int32 [M]: the indices of the masked tokens among the packed tokens. */
   readonly maskedPositions: Variable;
   readonly maskedLabels: Variable;
   /** int32 [B] */
   readonly sentenceOrderLabels: Variable | undefined;
-  /** float32 [M] and [B]: the factor of each loss in the total. */
+  /** float32 [M] and [B]: the factor of each loss in the total loss. */
   readonly maskedWeights: Variable;
   readonly sentenceOrderWeights: Variable | undefined;
 }
 
-/** A batch of pretraining on the device. */
+/** A pretraining batch on the device. */
 export interface DeviceMaskedBatch extends DeviceSequences {
-  /** The targets of the heads; on the last stage only. */
+  /** The targets of the heads; only on the last stage. */
   readonly targets: MaskedTargets | undefined;
 }
 
@@ -52,10 +53,10 @@ interface MaskedBatchOptions extends DeviceSequencesOptions {
 }
 
 /**
- * Copies the part of a pretraining batch that a stage needs to the device.
+ * Copies the fields of a pretraining batch that a stage needs to the device.
  *
- * @throws UsageError MTL_STAGE where the factor of a loss is missing, and when the first or the last stage
- *   gets a batch without tokens
+ * @throws UsageError MTL_STAGE if the factor of a loss is missing, or if the first or the last stage gets a
+ *   batch without tokens
  */
 export function maskedBatchToDevice(
   batch: MaskedStageBatch,
@@ -85,7 +86,7 @@ function targetsToDevice(
     uploadConstant(values, { shape: [values.length], dtype: 'int32', device, upload });
   const weights = (values: Float32Array): Variable =>
     uploadConstant(values, { shape: [values.length], dtype: 'float32', device, upload });
-  // the rank that owns a sample's first token predicts the order of its sentences
+  // the rank that owns a sample's first token computes its sentence-order loss
   const orderWeights = Float32Array.from({ length: b }, (_, sample) =>
     places.of(packing.starts[sample]!) === undefined ? 0 : orderFactor!,
   );
@@ -99,7 +100,8 @@ function targetsToDevice(
 }
 
 /**
- * Masked tokens: their rows among the rows of this rank, their labels, and a weight of 1 where they count.
+ * Masked tokens: their indices among the tokens of this rank, their labels, and a weight of 1 for each token
+ * that counts.
  */
 interface MaskedTokens {
   readonly positions: Int32Array;
@@ -108,8 +110,8 @@ interface MaskedTokens {
 }
 
 /**
- * Returns the masked tokens in rows that this rank owns. Their number is rounded up to one of eight sizes;
- * unused places have weight 0.
+ * Returns the masked tokens that this rank owns. Their number is rounded up to one of eight sizes, which
+ * limits the number of shapes; unused places have weight 0.
  */
 function ownMasked(
   batch: MaskedStageBatch,
@@ -126,7 +128,8 @@ function ownMasked(
     token,
     place: findPlace(position),
   })).filter(({ token, place }) => place !== undefined && (weights[token]! > 0 || places.areAll));
-  // a captured pass is launched again with other batches, so it needs room for all masked tokens
+  // a recorded pass is launched again with other batches, so it needs room for the maximum number of masked
+  // tokens
   const step = upload === undefined ? Math.ceil(room / 8) : room;
   const size = Math.min(room, step * Math.max(1, Math.ceil(own.length / step)));
   const result = {

@@ -1,21 +1,21 @@
-// B samples of a micro-batch, S sequence, T rows.
+// B: samples of a micro-batch. S: sequence length. T: rows after packing, one for each token.
 
 /** The size of a padded micro-batch. */
 export interface PaddedSize {
   readonly batchSize: number;
   readonly sequenceLength: number;
-  /** int32 [B]: tokens of each sample before its padding. */
+  /** int32 [B]: the number of tokens in each sample before its padding. */
   readonly lengths: Int32Array;
 }
 
-/** The maximum number of different row counts of micro-batches with one padded size. */
+/** The maximum number of different values of T for micro-batches with the same padded size. */
 const maximumShapes = 32;
 const rowMultiple = 8;
 
 /**
- * Returns the number of rows T of a packed micro-batch: its tokens, rounded up. Rounding gives at most 32
- * shapes, since matmuls are prepared once per shape, and wastes fewer rows than a 32nd of the padded size,
- * plus 8. The result is a multiple of `divisor`, so that rows can be sharded.
+ * Returns the number of rows T of a packed micro-batch: its tokens, rounded up to a multiple of `divisor`, so
+ * that rows can be sharded. Rounding limits the number of shapes to 32, because matmuls are prepared once for
+ * each shape. It adds at most 1/32 of the padded size plus 8 rows.
  */
 export function numPackedRows({ batchSize, sequenceLength, lengths }: PaddedSize, divisor: number): number {
   const padded = batchSize * sequenceLength;
@@ -26,22 +26,25 @@ export function numPackedRows({ batchSize, sequenceLength, lengths }: PaddedSize
 }
 
 /**
- * The layout of a padded micro-batch, sequence first, whose tokens are stored one sample after the other in T
+ * The packed layout of a padded micro-batch [S, B]: its tokens are stored one sample after the other in T
  * rows.
  */
 export class SamplePacking {
   readonly numRows: number;
-  /** int32 [B + 1]: sample b has the rows starts[b] to starts[b + 1]; rows after the last are unused. */
+  /**
+   * int32 [B + 1]: sample b has the rows from starts[b] to starts[b + 1]; the rows from starts[B] on are
+   * unused.
+   */
   readonly starts: Int32Array;
-  /** int32 [T]: the position of each row in its sample; 0 in unused rows. */
+  /** int32 [T]: the position of each row within its sample; 0 in unused rows. */
   readonly positions: Int32Array;
-  /** int32 [T]: the sample of each row, 0 to B - 1; 0 in unused rows. */
+  /** int32 [T]: the sample index of each row, 0 to B - 1; 0 in unused rows. */
   readonly rowSamples: Int32Array;
   readonly longest: number;
-  /** The number of attention scores: the sum of the squares of the lengths. */
+  /** The number of attention scores per head: the sum of the squared lengths. */
   readonly numScores: number;
 
-  /** @param divisor ranks that the rows are sharded over */
+  /** @param divisor the number of ranks that share the rows */
   constructor(size: PaddedSize, divisor = 1) {
     const { batchSize, lengths } = size;
     this.numRows = numPackedRows(size, divisor);
@@ -58,7 +61,7 @@ export class SamplePacking {
     this.numScores = lengths.reduce((sum, length) => sum + length * length, 0);
   }
 
-  /** Packs the values [S, B] of tokens into int32 [T]; 0 in unused rows. */
+  /** Packs values [S, B] of tokens into int32 [T], with 0 in unused rows. */
   packed(values: Int32Array): Int32Array {
     const batchSize = this.starts.length - 1;
     const result = new Int32Array(this.numRows);

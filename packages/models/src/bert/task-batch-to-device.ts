@@ -9,10 +9,10 @@ import {
   sequencesToDevice,
 } from './device-sequences.js';
 
-// B samples of a micro-batch, C choices of a sample (1 except for multiple choice), R = B * C rows, S
-// sequence.
+// B: samples of a micro-batch. C: choices per sample (1 except for multiple choice). R = B * C: rows. S:
+// sequence length.
 
-/** The targets of a head: a label and a loss weight for each choice that the head makes. */
+/** The targets of a head: a label and a loss weight for each decision of the head. */
 export interface TaskTargets {
   readonly labels: Int32Array;
   readonly weights: Float32Array;
@@ -20,21 +20,22 @@ export interface TaskTargets {
 
 /** A batch of a fine-tuning run on the device. */
 export interface DeviceTaskBatch extends DeviceSequences {
-  /** int32 [N] labels and float32 [N] loss factors, one for each choice of the head. */
+  /** int32 [N] labels and float32 [N] loss factors, one for each decision of the head. */
   readonly labels: Variable;
   readonly weights: Variable;
   /**
-   * [1, R]: the coordinates of the rows in which the head drops values, if it does; all are at position 0.
+   * [1, R]: the coordinates of the rows to which the head applies dropout, if it has dropout; all have
+   * position 0.
    */
   readonly headRows: RowCoordinates;
   readonly numRows: number;
   readonly sequenceLength: number;
-  /** Tokens of each row before its padding, and the index of its first token. */
+  /** The number of tokens in each row before its padding, and the index of each row's first token. */
   readonly lengths: Int32Array;
   readonly starts: Int32Array;
 }
 
-/** Copies the part of a fine-tuning batch that a stage needs, and the labels of its head, to the device. */
+/** Copies to the device the fields of a fine-tuning batch that a stage needs, and the labels for its head. */
 export function taskBatchToDevice(
   batch: TaskTokenBatch,
   {
@@ -43,14 +44,14 @@ export function taskBatchToDevice(
     ...sequences
   }: DeviceSequencesOptions & {
     readonly targets: TaskTargets;
-    /** True if the head drops values. */
+    /** True if the head applies dropout. */
     readonly dropsInHead: boolean;
   },
 ): DeviceTaskBatch {
   const { batchSize, numChoices, sampleNumbers, sequenceLength, lengths } = batch;
   const numRows = batchSize * numChoices;
   const { device, packing, upload } = sequences;
-  // every choice of a sample has separate dropout masks
+  // the choices of a sample get different row numbers, so that their dropout masks differ
   const rowNumbers = Float64Array.from(
     { length: numRows },
     (_, row) => sampleNumbers[Math.floor(row / numChoices)]! * numChoices + (row % numChoices),

@@ -16,7 +16,10 @@ import type { DeviceTaskBatch, TaskTargets } from './task-batch-to-device.js';
 /** The inputs of a head, apart from its parameters. */
 interface TaskHeadCall {
   readonly batch: DeviceTaskBatch;
-  /** Hidden states [n, 1, H] at flat indices [n] into [S, R], after the last layer norm. */
+  /**
+   * Returns the hidden states [n, 1, H] of packed tokens after the last layer norm. `indices`: flat indices
+   * [n] into [S, R].
+   */
   rows(indices: Variable): Variable;
   /** Applies hidden dropout to [1, R, H]. */
   dropped(input: Variable): Variable;
@@ -25,14 +28,15 @@ interface TaskHeadCall {
 /** A part of a model that turns hidden states into the logits of a fine-tuning task. */
 interface TaskHead {
   readonly parameters: readonly Parameter[];
-  /** Computes logits whose elements fold to [N, V], for the N labels of the batch. */
+  /** Computes logits that can be reshaped to [N, V], for the N labels of the batch. */
   logits(tape: Tape, call: TaskHeadCall): Variable;
 }
 
 /**
- * Classification and multiple choice: pooler, dropout and a linear layer. It returns one logit for each
- * class, or one for each sequence; the sequences of a sample then compete (Devlin et al. 2018, sections 4.1
- * and 4.4). The linear layers are named as in Megatron-LM; only the pooler may come from pretraining.
+ * The head for classification and multiple choice: pooler, dropout and a linear layer. Classification has one
+ * logit per class; multiple choice has one logit per sequence, and a softmax over the sequences of a sample
+ * (Devlin et al. 2018, sections 4.1 and 4.4). The linear layers have Megatron-LM's names; only the pooler may
+ * come from pretraining.
  */
 export class PooledHead implements TaskHead {
   readonly parameters: readonly Parameter[];
@@ -52,10 +56,7 @@ export class PooledHead implements TaskHead {
     this.parameters = [...this.#pooler.parameters, this.#output.weight, this.#output.bias];
   }
 
-  /**
-   * Returns the labels [B] of samples, weighted with the loss factor; the weights are 0 if there are no
-   * labels.
-   */
+  /** Returns the labels [B], weighted by the loss factor; the weights are 0 if the batch has no labels. */
   static targets({ batchSize, labels }: TaskTokenBatch, lossFactor: number): TaskTargets {
     const weight = labels === undefined ? 0 : lossFactor;
     return {
@@ -64,7 +65,9 @@ export class PooledHead implements TaskHead {
     };
   }
 
-  /** Computes [1, R, classes], or [1, R, 1] for choices: both fold to one row per sample. */
+  /**
+   * Computes [1, R, classes], or [1, R, 1] for multiple choice. Both can be reshaped to one row per sample.
+   */
   logits(tape: Tape, { batch, rows, dropped }: TaskHeadCall): Variable {
     const pooled = this.#pooler.pool(tape, rows(batch.firstPositions));
     const shape = [1, batch.numRows, pooled.tensor.dim(-1)];
@@ -73,13 +76,15 @@ export class PooledHead implements TaskHead {
 }
 
 /**
- * The number that is added to the logits of padding: it makes their softmax 0, and every dtype can hold it.
+ * A number that is added to the logits of padding: it makes their softmax probability 0, and every dtype can
+ * represent it.
  */
 const outOfReach = -30_000;
 
 /**
- * Spans: two logits for every token, which score it as the first and as the last token of the answer (Devlin
- * et al. 2018, section 4.2). Padding is masked out, so losses do not depend on its length.
+ * The head for spans: two logits for every token, its scores as the first and as the last token of the answer
+ * (Devlin et al. 2018, section 4.2). Padding is masked out, so the loss does not depend on the amount of
+ * padding.
  */
 export class SpanHead implements TaskHead {
   readonly parameters: readonly Parameter[];
@@ -91,8 +96,8 @@ export class SpanHead implements TaskHead {
   }
 
   /**
-   * Returns the starts [B] and then the ends [B], each with half the loss factor: a sample's loss is their
-   * mean.
+   * Returns the start labels [B] followed by the end labels [B]. Each has half the loss factor, since a
+   * sample's loss is the mean of both.
    */
   static targets(batch: TaskTokenBatch, lossFactor: number): TaskTargets {
     const { batchSize, startPositions, endPositions } = batch;
@@ -106,14 +111,17 @@ export class SpanHead implements TaskHead {
     return { labels, weights };
   }
 
-  /** Computes [2 * R * S, 1, 1], which folds to [2 * R, S]: first the starts of all rows, then the ends. */
+  /**
+   * Computes [2 * R * S, 1, 1], which can be reshaped to [2 * R, S]: the start logits of all rows, then the
+   * end logits.
+   */
   logits(tape: Tape, { batch, rows }: TaskHeadCall): Variable {
     const { numRows: r, sequenceLength: s, lengths, starts } = batch;
     const { device } = batch.samples.tensor;
-    // constants of one operation each, on a tape that releases them
+    // constants that one operation uses; the tape releases them
     const indices = (values: Int32Array): Variable =>
       tape.input(Tensor.from(values, { shape: [values.length], dtype: 'int32', device }));
-    // padding has no row: it gathers row 0, and its logit is masked out
+    // padding has no packed token: it reads token 0 instead, and its logit is masked out
     const byRow = Int32Array.from({ length: r * s }, (_, index) => {
       const [row, position] = [Math.floor(index / s), index % s];
       return position < lengths[row]! ? starts[row]! + position : 0;

@@ -15,16 +15,19 @@ import type { MicroBatchContext } from './micro-batch-context.js';
 import type { RowCoordinate } from './row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
 
-/** The kind and the sizes of a feed-forward network. Kinds may add fields. */
+/** The kind and the sizes of a feed-forward network. Registered kinds may add fields. */
 export interface FeedForwardSpecification {
   readonly kind: string;
-  /** F: the features between its layers. */
+  /** F: the number of features between the two layers. */
   readonly ffnHiddenSize: number;
-  /** True if its layers have biases. */
+  /** True if both layers have biases. */
   readonly bias: boolean;
 }
 
-/** Two linear layers with an activation between them; the first is sharded by columns, the second by rows. */
+/**
+ * A feed-forward network of two linear layers with an activation between them. The first layer is
+ * column-parallel, the second row-parallel.
+ */
 export class ActivatedFeedForward implements Sublayer {
   readonly parameters: readonly Parameter[];
   readonly reads: readonly RowCoordinate[];
@@ -78,12 +81,15 @@ export class ActivatedFeedForward implements Sublayer {
     return output;
   }
 
-  /** Returns the first half of `forward`: the input of the second layer. */
+  /**
+   * Computes the first half of `forward`: the first layer and the activation. Returns the input of the second
+   * layer.
+   */
   activate(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
     return this.#activation.apply(tape, { input, layer: this.#up, call: context });
   }
 
-  /** Returns the second half of `forward`. */
+  /** Computes the second half of `forward`: the second layer, dropout and residual. */
   project(
     tape: Tape,
     {
@@ -108,21 +114,24 @@ export interface GeluFeedForwardSpecification extends FeedForwardSpecification {
 
 /** The activation between the linear layers of a feed-forward network. */
 export interface FeedForwardActivation {
-  /** The number of parts of the first layer: see `columnParallelParameters`. */
+  /**
+   * The number of parts in the output of the first layer, such as 2 for gates and values
+   * (`columnParallelParameters`).
+   */
   readonly numParts?: number | undefined;
-  /** Applies the first layer and the activation to [S, B, H]; returns [S, B, F] of this rank. */
+  /** Applies the first layer and the activation to [S, B, H]; returns this rank's features, [S, B, F / t]. */
   apply(tape: Tape, first: FirstLayer): Variable;
 }
 
-/** The first layer of a feed-forward network in a call. */
+/** The first layer of a feed-forward network and its input in one call. */
 export interface FirstLayer {
-  /** [S, B, H], or this process's part of it. */
+  /** [S, B, H], or this process's shard of it. */
   readonly input: Variable;
   readonly layer: ColumnLayer;
   readonly call: LinearCall;
 }
 
-/** Returns an elementwise operation on the output of the first layer as the activation of a network. */
+/** Returns an activation that applies an elementwise operation to the output of the first layer. */
 export function elementwiseActivation(
   operation: (tape: Tape, input: Variable) => Variable,
 ): FeedForwardActivation {
@@ -140,7 +149,7 @@ export function geluActivation(kind: GeluKind): FeedForwardActivation {
   return { apply: (tape, { input, layer, call }) => layer.forwardThrough(activation, tape, input, call) };
 }
 
-/** SwiGLU: the first layer computes gates and values. */
+/** SwiGLU: the first layer computes gates and values; the output is SiLU(gate) times value. */
 export const swigluActivation: FeedForwardActivation = {
   numParts: 2,
   ...elementwiseActivation((tape, input) => swiglu(tape, { input })),
@@ -152,15 +161,15 @@ export const squaredReluActivation: FeedForwardActivation = elementwiseActivatio
 
 /** The fields of the kind `clamped-glu`. */
 export interface ClampedGluSpecification {
-  /** The function that gates go through: SiLU, or x sigmoid(1.702 x). */
+  /** The function applied to gates: SiLU (`swiglu`), or x sigmoid(1.702 x) (`clampedQuickGeglu`). */
   readonly gate: 'swiglu' | 'clampedQuickGeglu';
-  /** The maximum of gates, and of the magnitude of values. Absent: no limit. */
+  /** The upper limit of gates, and of the magnitude of values. Absent: no limit. */
   readonly clamp?: number | undefined;
   /** The number that is added to the values. Absent: 0. */
   readonly linearOffset?: number | undefined;
 }
 
-/** Returns an activation of gates and values, which may be clamped, and values an offset (gpt-oss). */
+/** Returns a gated activation that may clamp gates and values and add an offset to values (gpt-oss). */
 export const clampedGluActivation = ({
   gate: activation,
   clamp,
@@ -171,7 +180,7 @@ export const clampedGluActivation = ({
     const { shape, device } = input.tensor;
     const width = shape.at(-1)!;
     const numRows = input.tensor.size / width;
-    // all rows belong to one expert
+    // the kernel is the one for experts: here all rows belong to a single expert
     const offsets = Tensor.from(Int32Array.of(0, numRows), { shape: [2], dtype: 'int32', device });
     const output = expertActivation(tape, {
       input: reshape(tape, { input, shape: [numRows, 1, width] }),

@@ -14,16 +14,14 @@ interface HeadScoresOptions {
     readonly groups: Slice;
     readonly heads: Slice;
   };
-  /**
-   * The packed projection of this rank's groups: its weight [G, A / G + 2, D, H] and bias [G, A / G + 2, D].
-   */
+  /** The packed projection of this rank's groups: weight [G, A / G + 2, D, H] and bias [G, A / G + 2, D]. */
   readonly weight: Parameter;
   readonly bias: Parameter | undefined;
 }
 
 /**
- * The highest scores of this rank's heads of an attention, and the weights of their queries and keys. Passes
- * raise the scores while these are watched; recomputed passes raise them to the same values.
+ * Records the highest attention scores of this rank's heads in a layer, and scales the weights of queries and
+ * keys (QK-clip). Recomputed passes do not change the recorded scores, since they have the same values.
  */
 export class HeadScores {
   /** Global index of the layer. */
@@ -44,15 +42,16 @@ export class HeadScores {
     this.#options = options;
   }
 
-  /** [heads of this rank] float32; undefined while nothing is watched. */
+  /** float32, one element for each head of this rank; undefined while scores are not recorded. */
   get tensor(): Tensor | undefined {
     return this.#isWatched ? this.#tensor : undefined;
   }
 
-  /** Watches the scores of the following passes, from -infinity on. */
+  /** Starts to record the highest scores of the passes that follow, beginning at -infinity. */
   watch(): void {
     const size = this.heads.end - this.heads.start;
-    // to read the weight would wait for a gather that the first layers can compute next to
+    // made only once, because `data` of the weight waits for an all-gather that the first layers could
+    // overlap
     this.#tensor ??= Tensor.empty({
       shape: [size],
       dtype: 'float32',
@@ -62,7 +61,7 @@ export class HeadScores {
     this.#tensor.write(new Float32Array(size).fill(Number.NEGATIVE_INFINITY));
   }
 
-  /** Ends the watch. Returns the highest score of each head of this rank since `watch`. */
+  /** Stops recording. Returns the highest score of each head of this rank since `watch`. */
   take(): readonly number[] {
     if (!this.#isWatched) return [];
     this.#isWatched = false;
@@ -70,13 +69,13 @@ export class HeadScores {
   }
 
   /**
-   * Returns the parts of the projection that are scaled to multiply the scores of query head h by factors[h]:
-   * queries by factors[h]^alpha, the key of a group by f^(1 - alpha) with the smallest factor f of the heads
-   * that share it, so that the scores of the other heads become smaller than asked. With one head per group
-   * it is QK-clip of Kimi Team 2025, "Kimi K2". Biases are scaled as their weights are: scores are products
-   * of their sums.
+   * Returns the slices of the projection and their factors that multiply the scores of query head h by
+   * factors[h]. Queries are scaled by factors[h]^alpha. The key of a group is scaled by f^(1 - alpha), where
+   * f is the smallest factor of the heads that share it; the scores of the other heads in the group thus
+   * become smaller than requested. With one head per group this is QK-clip of Kimi Team 2025, "Kimi K2".
+   * Biases are scaled like their weights.
    *
-   * @param factors of this rank's heads, above 0 and at most 1
+   * @param factors the factors of this rank's heads, above 0 and at most 1
    */
   scaledBy(factors: readonly number[], alpha: number): readonly ScaledPart[] {
     const { groups, weight, bias } = this.#options;

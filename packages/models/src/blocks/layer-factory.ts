@@ -27,7 +27,7 @@ import { asSharedAdapter, type BlockAdapter, freezeAllButAdapters, loraOfSharedE
 
 export type { DispatchedTokens, PendingVariable, SentTokens } from '@mtl/tensor-parallel';
 
-/** Returns the sharding of layers in a call, under its name and under its earlier name. */
+/** Returns the sharding of layers in a call, under its current and its earlier option name. */
 export const shardingOfCall = (sharding: LayerSharding): EarlierSharding & { sharding: LayerSharding } => ({
   sharding,
   tensorParallel: sharding,
@@ -41,8 +41,8 @@ export const gatheredRows = (
 ): Variable => gatherRows(tape, { ...operands, tensorParallel: sharding });
 
 /**
- * Returns the options that sum the partial results of all processes, which each compute some heads or
- * features.
+ * Returns options for operations whose result must be summed over all tensor-parallel processes, because each
+ * process computes only some heads or features.
  */
 export const sumOverShards = (sharding: LayerSharding) => ({
   numShards: isSharded(sharding) ? sharding.group.size : 1,
@@ -51,14 +51,14 @@ export const sumOverShards = (sharding: LayerSharding) => ({
 
 /**
  * Makes this process's shard of each layer of a stage, with the model's adapters. Blocks and heads are built
- * from it and do not know how layers are sharded or which have adapters.
+ * through the factory, so they need not know how layers are sharded or which layers have adapters.
  */
 export class LayerFactory {
   readonly device: Device;
   readonly #options: LayerFactoryOptions;
   readonly #tensorParallel: TensorParallel | undefined;
   readonly #adapters: BlockAdapter[] = [];
-  /** Keeps the adapters of a layer. */
+  /** Adds the adapters of a new layer to the list of all adapters. */
   #keep = (adapters: readonly BlockAdapter[]): void => void this.#adapters.push(...adapters);
 
   constructor(options: LayerFactoryOptions = {}) {
@@ -68,40 +68,43 @@ export class LayerFactory {
     this.device = device;
   }
 
-  /** Returns the adapters of all layers that the factory has made, in the order in which they were made. */
+  /** The adapters of all layers that the factory has made, in order of creation. */
   get adapters(): readonly BlockAdapter[] {
     return this.#adapters;
   }
 
-  /** Returns true where only adapters are trained. */
+  /** True if only adapters are trained. */
   get trainsAdapters(): boolean {
     return this.#options.lora !== undefined;
   }
 
-  /** Returns the number of processes that the sequence is divided over in calls that do so. */
+  /**
+   * The number of processes over which the sequence is sharded, in calls that shard it (sequence
+   * parallelism).
+   */
   get numSequenceShards(): number {
     return this.#tensorParallel?.sequenceParallel === true ? this.#tensorParallel.group.size : 1;
   }
 
-  /** Returns the sharding of layers in calls that do not divide the sequence. */
+  /** The sharding of layers in calls that do not shard the sequence. */
   get sharding(): LayerSharding {
     return this.#tensorParallel && { ...this.#tensorParallel, sequenceParallel: false };
   }
 
-  /** Returns the factory as kinds of parts get it, with the sharding under the earlier name. */
+  /** Returns the factory as an option for registered kinds, with the sharding under its earlier name. */
   get asOption(): EarlierSharding & { readonly factory: LayerFactory } {
     return { factory: this, tensorParallel: this.#options.tensorParallel };
   }
 
   /**
-   * Returns the factory of layers that compute with rows which are gathered and replicated: gradients of
-   * their parameters are never partial sums, even where other layers divide the sequence.
+   * Returns a factory for layers whose input rows are gathered and replicated. The gradients of their
+   * parameters are never partial sums, even if other layers shard the sequence.
    */
   onGatheredRows(): LayerFactory {
     return new LayerFactory({ ...this.#options, tensorParallel: this.sharding });
   }
 
-  /** Returns the factory of shared experts, whose layers have separate adapter targets. */
+  /** Returns a factory for shared experts, whose layers have their own adapter targets. */
   ofSharedExperts(): LayerFactory {
     const { lora } = this.#options;
     const factory = new LayerFactory({ ...this.#options, lora: lora && loraOfSharedExperts(lora) });
@@ -110,11 +113,12 @@ export class LayerFactory {
   }
 
   /**
-   * Returns the part of a sequence that this process works on.
+   * Returns the slice of a sequence that this process works on.
    *
-   * `divides`: true if the call divides the sequence in the case that training does
+   * `divides`: true if the call shards the sequence whenever training does
    *
-   * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be divided evenly
+   * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the length is not divisible by the number of
+   *   processes
    */
   positions({ length, divides }: { readonly length: number; readonly divides: boolean }): Positions {
     const all = this.#tensorParallel;
@@ -124,9 +128,9 @@ export class LayerFactory {
   }
 
   /**
-   * Returns the slice of this process of `size` heads, features or tokens: see `sliceOfRank`.
+   * Returns this process's slice of `size` heads, features or tokens: see `sliceOfRank`.
    *
-   * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when they cannot be sharded evenly
+   * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the items cannot be sharded evenly
    */
   slice(items: { readonly size: number; readonly what: string }): Slice {
     return sliceOfRank(this.#options.tensorParallel, items);
@@ -137,7 +141,7 @@ export class LayerFactory {
     return replicatedParameter({ ...options, tensorParallel: this.#options.tensorParallel });
   }
 
-  /** Makes a parameter whose first dimension is sharded; this process has a `slice`. */
+  /** Makes a parameter whose first dimension is sharded; this process holds the given `slice`. */
   sharded({
     stages,
     ...options
@@ -145,17 +149,19 @@ export class LayerFactory {
     return new Parameter({ ...options, placement: { sharded: { tp: 0 }, ...(stages && { stages }) } });
   }
 
-  /** Makes a linear layer whose outputs are sharded. */
+  /** Makes a linear layer whose outputs are sharded (column-parallel). */
   column(options: ColumnLayerOptions): ColumnLayer {
     return this.#adapted(new ColumnLayer(options, this.#options));
   }
 
-  /** Makes a linear layer whose inputs are sharded. */
+  /** Makes a linear layer whose inputs are sharded (row-parallel). */
   row(options: RowLayerOptions): RowLayer {
     return this.#adapted(new RowLayer(options, this.#options));
   }
 
-  /** Makes a linear layer of all routed experts; this process holds some of the experts. */
+  /**
+   * Makes a linear layer that has one matrix for each routed expert; this process holds some of the experts.
+   */
   experts(options: ExpertLayerOptions): ExpertLayer {
     return this.#adapted(new ExpertLayer(options, this.#options));
   }
@@ -168,9 +174,9 @@ export class LayerFactory {
   /**
    * Freezes all parameters except adapters, if the model has adapters.
    *
-   * `isWhole`: whether these are the parameters of a whole model, so that some must be trained
+   * `isWhole`: true if `parameters` belong to a whole model, which must have at least one adapter
    *
-   * @throws ConfigurationError MTL_LORA_TARGETS when no layer of a whole model has an adapter
+   * @throws ConfigurationError MTL_LORA_TARGETS if no layer of a whole model has an adapter
    */
   freezeUntrained(parameters: readonly Parameter[], { isWhole }: { readonly isWhole: boolean }): void {
     if (this.trainsAdapters) freezeAllButAdapters(parameters, { adapters: this.#adapters, isWhole });

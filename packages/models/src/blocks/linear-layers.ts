@@ -33,25 +33,25 @@ import {
 import type { MicroBatchContext } from './micro-batch-context.js';
 import type { RowCoordinate } from './row-coordinates.js';
 
-/** The parts of a layer that may have adapters. */
+/** The option of a layer for adapters. */
 interface Adapted {
   /** The outputs of the layer that may have adapters. Default: none. */
   readonly adapters?: AdapterBoxes | undefined;
 }
 
-/** The values that a linear layer reads of a micro-batch. */
+/** The values of a micro-batch that a linear layer reads. */
 export type LinearCall = Pick<MicroBatchContext, 'sharding' | 'regionDropout'>;
 
 interface AdaptedLayerOptions {
-  /** The name of the layer: `decoder.layers.3.mlp.linear_fc1`. */
+  /** The name of the layer, for example `decoder.layers.3.mlp.linear_fc1`. */
   readonly name: string;
   readonly own: { readonly weight: Parameter; readonly bias: Parameter | undefined };
   readonly boxes: AdapterBoxes | undefined;
   readonly lora: LayerFactoryOptions['lora'];
   readonly newAdapter: NewAdapter;
-  /** The first column of the input that this process has. Default: 0. */
+  /** The first column of the input that this process holds. Default: 0. */
   readonly firstColumn?: number;
-  /** True if the bias is added to a sum over processes, to which adapters have added before. */
+  /** True if the bias is added only after the sum over processes, which includes the adapters' outputs. */
   readonly isBiasLast: boolean;
 }
 
@@ -59,10 +59,10 @@ interface AdaptedLayerOptions {
 class AdaptedLayer {
   readonly weight: Parameter;
   readonly bias: Parameter | undefined;
-  /** Includes the parameters of its adapters, in the order of use. */
+  /** The layer's parameters and the parameters of its adapters, in the order of use. */
   readonly parameters: readonly Parameter[];
   readonly adapters: readonly BlockAdapter[];
-  /** The coordinates of rows that it reads. */
+  /** The row coordinates that the layer reads. */
   readonly reads: readonly RowCoordinate[];
   protected readonly layerAdapters: LayerAdapters;
 
@@ -81,7 +81,9 @@ class AdaptedLayer {
   }
 }
 
-/** An activation that one pass can compute together with a linear layer. */
+/**
+ * An activation that can be computed in the same kernel as a linear layer (`fused`) or by itself (`alone`).
+ */
 export interface LinearActivation {
   fused(tape: Tape, operands: LinearOptions & { readonly bias: Parameter }): Variable;
   alone(tape: Tape, output: Variable): Variable;
@@ -91,9 +93,9 @@ export interface ColumnLayerOptions
   extends Adapted,
     Omit<ColumnParallelParametersOptions, 'tensorParallel'> {}
 
-/** A linear layer whose outputs are sharded, with its adapters (`columnParallelLinear`). */
+/** A column-parallel linear layer with its adapters: its outputs are sharded (`columnParallelLinear`). */
 export class ColumnLayer extends AdaptedLayer {
-  /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when outputs cannot be sharded evenly */
+  /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the outputs cannot be sharded evenly */
   constructor(options: ColumnLayerOptions, { tensorParallel, lora }: LayerFactoryOptions) {
     const { adapters: boxes, ...layer } = options;
     const own = columnParallelParameters({ ...layer, tensorParallel });
@@ -107,7 +109,7 @@ export class ColumnLayer extends AdaptedLayer {
     });
   }
 
-  /** Computes this process's features [S, B, O / t] from [S, B, I], or from this process's part of it. */
+  /** Computes this process's features [S, B, O / t] from [S, B, I], or from this process's shard of it. */
   forward(tape: Tape, input: Variable, call: LinearCall): Variable {
     const { weight, bias } = this;
     const adapters = this.layerAdapters.in(call);
@@ -115,8 +117,8 @@ export class ColumnLayer extends AdaptedLayer {
   }
 
   /**
-   * Computes an activation of `forward`. It is fused with the bias if the layer has a bias and no adapter:
-   * the adapter's output is added between the two.
+   * Computes `forward` followed by an activation. Bias and activation are fused if the layer has a bias and
+   * no adapter; the output of an adapter must be added between them.
    */
   forwardThrough(
     { fused, alone }: LinearActivation,
@@ -136,9 +138,9 @@ export class ColumnLayer extends AdaptedLayer {
 
 export interface RowLayerOptions extends Adapted, Omit<RowParallelParametersOptions, 'tensorParallel'> {}
 
-/** A linear layer whose inputs are sharded, with its adapters (`rowParallelLinear`). */
+/** A row-parallel linear layer with its adapters: its inputs are sharded (`rowParallelLinear`). */
 export class RowLayer extends AdaptedLayer {
-  /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when inputs cannot be sharded evenly */
+  /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the inputs cannot be sharded evenly */
   constructor(options: RowLayerOptions, { tensorParallel, lora }: LayerFactoryOptions) {
     const { adapters: boxes, ...layer } = options;
     const own = rowParallelParameters({ ...layer, tensorParallel });
@@ -154,7 +156,8 @@ export class RowLayer extends AdaptedLayer {
   }
 
   /**
-   * Computes residual + dropout(output), [S, B, O] or this process's part of it, from features [S, B, I / t].
+   * Computes residual + dropout(output), [S, B, O] or this process's shard of it, from features [S, B, I /
+   * t].
    */
   forward(
     tape: Tape,
@@ -173,13 +176,11 @@ export class RowLayer extends AdaptedLayer {
 
 export interface ExpertLayerOptions extends Adapted, Omit<ExpertParametersOptions, 'expertParallel'> {}
 
-/** A linear layer of all routed experts; each expert may have an adapter. */
+/** A linear layer with one matrix for each routed expert; each expert may have an adapter. */
 export class ExpertLayer extends AdaptedLayer {
   readonly #scale: number;
 
-  /**
-   * @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be sharded evenly
-   */
+  /** @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE if experts or features cannot be sharded evenly */
   constructor(options: ExpertLayerOptions, { expertParallel, lora }: LayerFactoryOptions) {
     const { adapters: boxes, ...layer } = options;
     const own = expertParameters({ ...layer, expertParallel });
@@ -195,7 +196,7 @@ export class ExpertLayer extends AdaptedLayer {
     this.#scale = lora?.scale ?? 0;
   }
 
-  /** Computes the outputs [R, 1, O] of rows [R, 1, I], sorted by expert, without the bias. */
+  /** Computes the outputs [R, 1, O] from rows [R, 1, I] that are sorted by expert; biases are not added. */
   forward(tape: Tape, rows: Pick<GroupedLinearOptions, 'input' | 'offsets'>): Variable {
     const { weight } = this;
     const [adapter] = this.adapters;

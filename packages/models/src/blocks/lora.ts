@@ -4,10 +4,13 @@ import type { Slice } from '@mtl/layout';
 import type { RowCoordinate } from './row-coordinates.js';
 
 /**
- * A linear layer of a block, or a part of its outputs, that may have a low-rank adapter. `qkv` is the whole
- * projection to queries, keys and values. `fc1` is the whole first layer of a feed-forward network, with
- * gates and values if it is gated. `expertsFc1` and `expertsFc2` are the layers of all routed experts; each
- * expert has its own adapter. `sharedFc1` to `sharedFc2` are the layers of shared experts.
+ * A linear layer of a block, or a part of its outputs, that may have a low-rank adapter:
+ * - `qkv`: the whole projection to queries, keys and values; `query`, `key`, `value`: parts of it
+ * - `projection`: the output projection of attention
+ * - `fc1`: the whole first layer of a feed-forward network; `gate` and `up`: its gates and its values
+ * - `fc2`: the second layer of a feed-forward network
+ * - `expertsFc1`, `expertsFc2`: the layers of all routed experts; each expert has its own adapter
+ * - `sharedFc1` to `sharedFc2`: the layers of shared experts
  */
 export type LoraTarget =
   | ('qkv' | 'query' | 'key' | 'value' | 'projection')
@@ -15,34 +18,37 @@ export type LoraTarget =
   | ('expertsFc1' | 'expertsFc2')
   | `shared${Capitalize<FeedForwardTarget>}`;
 
-/** A linear layer of a feed-forward network that every token uses, or a part of its outputs. */
+/** A linear layer of a feed-forward network that is not a routed expert, or a part of its outputs. */
 type FeedForwardTarget = 'fc1' | 'gate' | 'up' | 'fc2';
 
-/** The low-rank adapters of blocks (LoRA, Hu et al. 2021). If there are any, only they are trained. */
+/**
+ * The low-rank adapters of blocks (LoRA, Hu et al. 2021). If a model has adapters, only these are trained.
+ */
 export interface LoraSpecification {
   /** r: the rank of every adapter. */
   readonly rank: number;
-  /** The factor of an adapter's output: alpha / r, or alpha / sqrt(r). */
+  /** The factor by which an adapter's output is multiplied: alpha / r, or alpha / sqrt(r). */
   readonly scale: number;
   /**
-   * Probability with which a feature of an adapter's input is dropped; 0 where routed experts have adapters.
+   * The probability with which a feature of an adapter's input is dropped; must be 0 if routed experts have
+   * adapters.
    */
   readonly dropout: number;
   readonly targets: readonly LoraTarget[];
 }
 
 /**
- * A low-rank adapter of a linear layer of a block. The adapter of routed experts has factors for each expert:
- * A [E, r, I], B [E, ..., r].
+ * A low-rank adapter of a linear layer in a block. The adapter of routed experts has one pair of factors per
+ * expert: A [E, r, I] and B [E, ..., r].
  */
 export interface BlockAdapter extends LinearAdapter {
   readonly target: LoraTarget;
-  /** The weight of the layer. */
+  /** The weight of the adapted layer. */
   readonly weight: Parameter;
 }
 
 /**
- * Rejects dropout in adapters of routed experts: PEFT does not have it, so its files cannot describe it.
+ * Rejects dropout in adapters of routed experts: PEFT does not support it, so PEFT files cannot describe it.
  *
  * @throws ConfigurationError MTL_LORA_TARGETS
  */
@@ -59,19 +65,19 @@ export function checkAdapterDropout({ dropout, targets }: LoraSpecification): vo
 }
 
 /**
- * The parts of a layer that may have an adapter: the whole layer, or boxes of its outputs in global
+ * The outputs of a layer that may have an adapter, by target: all outputs, or boxes of outputs in global
  * coordinates.
  */
 export type AdapterBoxes = Partial<Readonly<Record<LoraTarget, readonly Slice[] | 'all'>>>;
 
-/** Makes the adapter of a box of a layer, or of the whole layer. */
+/** Makes the adapter of a layer, or of a box of its outputs. */
 export type NewAdapter = (options: {
   readonly name: string;
   readonly rank: number;
   readonly outputs?: readonly Slice[] | undefined;
 }) => LinearAdapter;
 
-/** The values that adapters read of a micro-batch (`MicroBatchContext`). */
+/** The values of a micro-batch (`MicroBatchContext`) that adapters read. */
 interface AdapterCall {
   regionDropout(
     site: { readonly site: string; readonly probability: number },
@@ -80,18 +86,21 @@ interface AdapterCall {
 }
 
 interface LayerAdaptersOptions {
-  /** The name of the layer: `decoder.layers.3.mlp.linear_fc1`. */
+  /** The name of the layer, for example `decoder.layers.3.mlp.linear_fc1`. */
   readonly name: string;
   /** The layer's weight. */
   readonly weight: Parameter;
   readonly boxes: AdapterBoxes;
   readonly lora: LoraSpecification | undefined;
   readonly newAdapter: NewAdapter;
-  /** The first column of the layer's input that this process has. */
+  /** The first column of the layer's input that this process holds. */
   readonly firstColumn: number;
 }
 
-/** The adapters of a linear layer, one for each matching target of the specification. */
+/**
+ * The adapters of one linear layer: one for each target in the specification that names the layer or a part
+ * of it.
+ */
 export class LayerAdapters {
   readonly all: readonly BlockAdapter[];
   readonly parameters: readonly Parameter[];
@@ -116,7 +125,7 @@ export class LayerAdapters {
     this.reads = drops ? ['regionPositions', 'regionSamples'] : [];
   }
 
-  /** Returns the adapters that the layer computes with in a call; undefined without adapters. */
+  /** Returns the adapters for one call of the layer; undefined without adapters. */
   in(call: AdapterCall): LinearAdapters | undefined {
     const { name, lora, firstColumn } = this.#options;
     if (this.all.length === 0) return undefined;
@@ -136,7 +145,10 @@ const targetOfShared: Readonly<Record<FeedForwardTarget, LoraTarget>> = {
   fc2: 'sharedFc2',
 };
 
-/** Returns the adapters of shared experts with the target names of a feed-forward network. */
+/**
+ * Returns the adapter specification for shared experts, with their targets renamed as targets of a
+ * feed-forward network.
+ */
 export const loraOfSharedExperts = (lora: LoraSpecification): LoraSpecification => ({
   ...lora,
   targets: (Object.keys(targetOfShared) as FeedForwardTarget[]).filter((target) =>
@@ -144,7 +156,7 @@ export const loraOfSharedExperts = (lora: LoraSpecification): LoraSpecification 
   ),
 });
 
-/** Returns an adapter of a feed-forward network as one of shared experts. */
+/** Returns an adapter of a feed-forward network, renamed as an adapter of shared experts. */
 export const asSharedAdapter = (adapter: BlockAdapter): BlockAdapter => ({
   ...adapter,
   target: targetOfShared[adapter.target as FeedForwardTarget],
@@ -153,10 +165,10 @@ export const asSharedAdapter = (adapter: BlockAdapter): BlockAdapter => ({
 /**
  * Freezes all parameters except adapters.
  *
- * `isWhole`: whether these are the parameters of a whole model; a pipeline stage may have no adapter, such as
- * a stage of dense layers where only experts have adapters
+ * `isWhole`: true if `parameters` belong to a whole model. A pipeline stage may have no adapters, for example
+ * a stage of dense layers if only experts have adapters.
  *
- * @throws ConfigurationError MTL_LORA_TARGETS when a whole model has no adapter
+ * @throws ConfigurationError MTL_LORA_TARGETS if a whole model has no adapter
  */
 export function freezeAllButAdapters(
   parameters: readonly Parameter[],

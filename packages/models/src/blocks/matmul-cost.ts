@@ -2,22 +2,20 @@ import type { Parameter } from '@mtl/autograd';
 import { countElements } from '@mtl/kernels';
 
 /**
- * The cost of the matmuls of layers, on all ranks together: FLOPs and the balance of a pipeline follow from
- * it.
+ * The cost of the matmuls in layers, summed over all ranks. The FLOP count and the balance of pipeline stages
+ * are computed from it.
  */
 export interface MatmulCost {
-  /** Elements of the weights that a token is multiplied with. */
+  /** The number of weight elements that each token is multiplied by. */
   readonly weights: number;
   /**
-   * Features of queries (A D). Each feature of a pair of positions takes two multiplications: for the score
-   * of the pair and for its part of the output.
+   * The number of query features, A D. Each feature takes two multiplications per pair of positions: one for
+   * the score, one for the output.
    */
   readonly attentionFeatures: number;
 }
 
-/**
- * Returns the cost of weights that every token is multiplied with: the parameters that consist of matrices.
- */
+/** Returns the cost of weights that every token is multiplied by: the parameters that consist of matrices. */
 export function costOfWeights(parameters: readonly Parameter[]): MatmulCost {
   const weights = parameters
     .filter(({ matrices }) => matrices.length > 0)
@@ -32,7 +30,10 @@ export function sumOfCosts(costs: readonly MatmulCost[]): MatmulCost {
   };
 }
 
-/** Returns the FLOPs of a token in the forward pass of a layer, on average, attention in full. */
+/**
+ * Returns the FLOPs per token in the forward pass of an average layer. Attention counts all pairs of
+ * positions.
+ */
 export function flopsOfLayer(
   { weights, attentionFeatures }: MatmulCost,
   { numLayers, sequenceLength }: { readonly numLayers: number; readonly sequenceLength: number },

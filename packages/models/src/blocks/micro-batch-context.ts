@@ -7,67 +7,68 @@ import type { RowCoordinates } from './row-coordinates.js';
 import type { SequencePartition } from './sequence-partition.js';
 import type { LayerLosses } from './stage-losses.js';
 
-/** Attention of the heads of this rank, over the keys of a micro-batch or of a cache. */
+/** A call of attention: the heads of this rank, with the keys of a micro-batch or of a cache. */
 export interface AttendCall extends Heads<Variable> {
   /** Global index of the layer. */
   readonly layer: number;
-  /** Global number of the first head. */
+  /** The global index of this rank's first head. */
   readonly headOffset: number;
-  /** A query sees its own position and this number of positions before it; undefined: all. */
+  /** The number of positions before its own that a query sees; undefined: all. */
   readonly windowSize?: number | undefined;
-  /** c: scores s become c tanh(s / c). Default: no cap. */
+  /** c: attention scores s become c tanh(s / c). Default: no cap. */
   readonly softCap?: number | undefined;
-  /** [A] float32: raised to the highest score of each head. Generation leaves it as it is. */
+  /** float32 [A]: each element is raised to the highest score of its head. Generation does not change it. */
   readonly highestScores?: Tensor | undefined;
   /** Default: no sinks. */
   readonly sinks?: AttentionSinks | undefined;
   readonly dropout: DropoutSite;
 }
 
-/** A place in a model where values are dropped. */
+/** A place in a model where dropout is applied. */
 export interface DropoutSite {
   /** The logical name of the site; its dropout masks depend on the name. */
   readonly site: string;
   readonly probability: number;
 }
 
-/** The values that the sublayers of a block read of a micro-batch. */
+/** The values of a micro-batch that the sublayers of a block read. */
 export interface MicroBatchContext extends EarlierSharding {
   /**
    * Computes softmax(q k^T / sqrt(D)) v over the keys that each query sees: [S, B, A * E]. Training uses the
    * keys of the micro-batch, generation the keys of a cache.
    */
   attend(tape: Tape, call: AttendCall): Variable;
-  /** Returns the dropout of hidden states [S, B, ...] at a site; undefined where nothing is dropped. */
+  /** Returns the dropout of hidden states [S, B, ...] at a site; undefined if nothing is dropped. */
   hiddenDropout(site: DropoutSite): Dropout | undefined;
   /**
-   * Returns the dropout of activations [S, B, ...] inside the sharded regions, for all rows; the features
-   * start at global column `firstColumn`. Undefined where nothing is dropped. Needs the coordinates
-   * `regionPositions` and `regionSamples`.
+   * Returns the dropout of activations [S, B, ...] inside the tensor-parallel regions, where each process has
+   * all rows and the features from global column `firstColumn` on. Undefined if nothing is dropped. The
+   * coordinates `regionPositions` and `regionSamples` must be declared in `Sublayer.reads`.
    */
   regionDropout(site: DropoutSite, firstColumn: number): Dropout | undefined;
   /**
-   * The coordinates of the rows of activations, such as their positions in samples, for layers that depend on
-   * them (rotary position embeddings). There are only the coordinates that a sublayer declares to read
-   * (`Sublayer.reads`). Generation has no sample numbers.
+   * The coordinates of activation rows, such as their positions in samples, for layers that depend on them
+   * (rotary position embeddings). Only the coordinates that a sublayer declares in `Sublayer.reads` exist.
+   * Generation has no sample numbers.
    */
   readonly rows: RowCoordinates;
   /**
-   * Collects losses of the layers, such as the balancing loss of a router; undefined where no such loss
-   * counts (generation).
+   * Collects the losses of layers, such as the load-balancing loss of a router; undefined if such losses are
+   * not used (generation).
    */
   readonly losses: LayerLosses | undefined;
-  /** The state that routers keep of the micro-batch; undefined in generation. */
+  /** The state that routers keep for the micro-batch; undefined in generation. */
   readonly routing?: RoutingOfMicroBatch | undefined;
-  /** Parts of layers that are to be computed again in backward. Default: none. */
+  /** The modules of layers that are recomputed in backward. Default: none. */
   readonly recomputed?: readonly RecomputableModule[] | undefined;
   /**
-   * The sharding of layers in this call: evaluation and generation do not shard the sequence even where
+   * The sharding of layers in this call: evaluation and generation do not shard the sequence, even if
    * training does.
    */
   readonly sharding: LayerSharding;
   /**
-   * The processes that share sequences in this call; undefined: this process has all rows of the sequences.
+   * The processes that share sequences in this call (context parallelism); undefined: this process has all
+   * rows.
    */
   readonly sequence?: Pick<SequencePartition, 'group' | 'groupWithTensor'> | undefined;
 }

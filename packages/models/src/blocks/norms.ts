@@ -2,16 +2,16 @@ import { layerNorm, type Parameter, rmsNorm, type Tape, type Variable } from '@m
 import type { LayerFactory } from './layer-factory.js';
 import type { EarlierSharding } from './layer-sharding.js';
 
-/** The kind and the epsilon of a norm. Kinds may add fields. */
+/** The kind and the epsilon of a norm. Registered kinds may add fields. */
 export interface NormSpecification {
   readonly kind: string;
-  /** The number that is added to the variance, or to the mean square. */
+  /** A small number that is added to the variance or to the mean square, for numerical stability. */
   readonly epsilon: number;
 }
 
 export interface NormOptions<Specification extends NormSpecification = NormSpecification>
   extends EarlierSharding {
-  /** Prefix of parameter names: `decoder.layers.3.input_layernorm`. */
+  /** The prefix of parameter names, for example `decoder.layers.3.input_layernorm`. */
   readonly name: string;
   /** H */
   readonly hiddenSize: number;
@@ -20,7 +20,7 @@ export interface NormOptions<Specification extends NormSpecification = NormSpeci
   readonly factory: LayerFactory;
 }
 
-/** A normalization of hidden states. */
+/** A normalization layer for hidden states. */
 export interface Norm {
   /** The parameters, replicated on every process (`LayerFactory.replicated`). */
   readonly parameters: readonly Parameter[];

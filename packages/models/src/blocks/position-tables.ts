@@ -2,26 +2,30 @@ import { type Device, Tensor } from '@mtl/kernels';
 import { hasValues } from '@mtl/kernels/internal';
 
 /**
- * Constants for every position, such as the angles of rotary position embeddings. A layer declares the tables
- * that it reads (`Sublayer.reads`).
+ * A table of constants for every position, such as the angles of rotary position embeddings. A layer declares
+ * the tables that it reads (`Sublayer.reads`).
  */
 export interface PositionTable {
-  /** The name of the constants: tables of one name have the same values. */
+  /** The name of the table: tables with the same name have the same values. */
   readonly name: string;
-  /** R: the number of constants for a position. */
+  /** R: the number of constants per position. */
   readonly width: number;
-  /** float32 [numPositions, R], row by row. A table of fewer positions is a prefix of these rows. */
+  /**
+   * float32 [numPositions, R], in row-major order. The table for fewer positions is a prefix of the table for
+   * more.
+   */
   values(numPositions: number): Float32Array;
 }
 
 /**
- * The position tables of a rank on its device: one copy of each, shared by layers, chunks and micro-batches.
+ * The position tables of a rank on its device: one copy of each table, shared by layers, chunks and
+ * micro-batches.
  */
 export class PositionTables {
   readonly #device: Device;
   /**
-   * The copies of each table by its name, each longer than the previous one: recorded passes may still read
-   * the shorter copies.
+   * The copies of each table by name, in order of increasing length. Shorter copies are kept because recorded
+   * passes may still read them.
    */
   readonly #tables = new Map<string, Tensor[]>();
 
@@ -35,14 +39,14 @@ export class PositionTables {
     const known = (this.#tables.get(name) ?? []).filter(({ isDisposed }) => !isDisposed);
     let longest = known.at(-1);
     if (longest === undefined || longest.dim(0) < numPositions) {
-      // twice as long, so the sizes of all copies add up to at most twice the last
+      // at least twice as long as before, so all copies together are at most twice as large as the last copy
       longest = this.#newTensor(table, Math.max(numPositions, 2 * (longest?.dim(0) ?? 0)));
       this.#tables.set(name, [...known, longest]);
     }
     return longest.view({ shape: [numPositions, width] });
   }
 
-  /** Releases the tables' memory; a table that is read later is made again. */
+  /** Releases the tables' memory; a table is made again if it is read later. */
   dispose(): void {
     for (const tensor of [...this.#tables.values()].flat()) tensor.dispose();
     this.#tables.clear();

@@ -1,18 +1,19 @@
 import { recompute, type Tape, type Variable } from '@mtl/autograd';
 
 /**
- * Parts of layers that `selective` may recompute, by Megatron-LM's names: all of a mixture of experts (its
- * router's choice is kept), the activations of experts, the shared experts, attention inside its heads.
- * Attention never keeps its scores, and activations of experts are always computed again.
+ * The modules that the recomputation granularity `selective` may recompute, by Megatron-LM's names: a whole
+ * mixture of experts except its router's choice (`moe`), the activations of experts (`moe_act`), the shared
+ * experts (`shared_experts`), attention between its projections (`core_attn`). Attention never keeps its
+ * scores, and activations of experts are always recomputed.
  */
 export const recomputableModules = ['core_attn', 'moe', 'moe_act', 'shared_experts'] as const;
 
 export type RecomputableModule = (typeof recomputableModules)[number];
 
 /**
- * The activations that are recomputed. `full`: layers keep only their input, either in `uniform` groups of
- * `numLayers` layers, or by `block`: each of the first `numLayers` layers, while the others keep their
- * activations (Megatron-LM's two methods).
+ * Which activations are recomputed. With `full`, layers keep only their input, by one of Megatron-LM's two
+ * methods: `uniform` recomputes groups of `numLayers` layers; `block` recomputes each of the first
+ * `numLayers` layers, and the other layers keep their activations.
  */
 export type Recomputation =
   | { readonly granularity: 'none' }
@@ -21,7 +22,9 @@ export type Recomputation =
 
 type Layer = (tape: Tape, input: Variable) => Variable;
 
-/** Applies layers one after the other under a recomputation. Every intermediate result is released. */
+/**
+ * Applies layers one after the other with the given recomputation. Intermediate results are released early.
+ */
 export function applyLayers(
   tape: Tape,
   input: Variable,
@@ -51,7 +54,7 @@ function applyAll(tape: Tape, input: Variable, layers: readonly Layer[]): Variab
   for (const layer of layers) {
     const before = hidden;
     hidden = layer(tape, before);
-    // the tape holds the values that backward needs
+    // the tape still holds the values that backward needs
     if (before !== input) before.release();
   }
   return hidden;

@@ -10,11 +10,11 @@ import { hasRotaryPositions, type PositionVariants, type YarnVariants } from './
 
 /** Rotary position embeddings of an attention (Su et al. 2021). */
 export interface RotarySpecification extends RotaryFrequenciesOptions {
-  /** True if elements 2i and 2i + 1 of a head are a pair; else i and i + R / 2. */
+  /** True if elements 2i and 2i + 1 of a head form a pair; otherwise elements i and i + R / 2 do. */
   readonly interleaved: boolean;
 }
 
-/** Returns the angles of rotary position embeddings. */
+/** Returns the table of the angles of rotary position embeddings. */
 export function rotaryPositions({ rotarySize, base, scaling }: RotarySpecification): PositionTable {
   const options: RotaryFrequenciesOptions = { rotarySize, base, scaling };
   return {
@@ -27,7 +27,10 @@ export function rotaryPositions({ rotarySize, base, scaling }: RotarySpecificati
   };
 }
 
-/** Returns the rotary position embeddings of a model; undefined if it encodes positions in another way. */
+/**
+ * Returns the specification of a model's rotary position embeddings; undefined if the model encodes positions
+ * in another way.
+ */
 export function rotarySpecification(
   model: PositionVariants,
   headSize: number,
@@ -50,7 +53,7 @@ function chooseScaling(model: PositionVariants): RotaryScaling | undefined {
 }
 
 /**
- * Returns the scaling of frequencies of Llama 3.1; absent numbers default to its values, as in Megatron-LM.
+ * Returns the frequency scaling of Llama 3.1. Absent numbers get the values of Llama 3.1, as in Megatron-LM.
  */
 export const llama3Scaling = (model: PositionVariants): Llama3Scaling => ({
   kind: 'llama3',
@@ -61,8 +64,8 @@ export const llama3Scaling = (model: PositionVariants): Llama3Scaling => ({
 });
 
 /**
- * Returns a factor of YaRN, by its paper with a weight of 1: 1 where positions are not more than in
- * pretraining.
+ * Returns the attention temperature of YaRN; the paper has weight 1. It is 1 if the model has no more
+ * positions than in pretraining.
  */
 const temperature = (factor: number, weight: number): number =>
   factor <= 1 ? 1 : 0.1 * weight * Math.log(factor) + 1;
@@ -73,7 +76,7 @@ export function yarnConcentration(model: YarnVariants): number {
   return yarnAttentionFactor ?? temperature(factor, mscale) / temperature(factor, mscaleAllDim);
 }
 
-/** Returns the scaling of frequencies of a model with the positions `yarn`. */
+/** Returns the frequency scaling of a model with position embedding type `yarn`. */
 export const yarnScaling = (model: YarnVariants): YarnScaling => ({
   kind: 'yarn',
   factor: model.rotaryScalingFactor ?? 1,

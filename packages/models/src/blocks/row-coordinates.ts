@@ -7,40 +7,47 @@ import type { PositionTable, PositionTables } from './position-tables.js';
 import { uploadConstant } from './upload-constant.js';
 
 /**
- * A coordinate of the rows of a micro-batch, [S, B], or of packed samples, [T, 1]. `positions`, int32: the
- * position of a row in its sample. `samples`, int64: the global number of its sample. Both cover the rows
- * that this rank computes between the tensor-parallel regions (its shard under sequence parallelism).
- * `regionPositions` and `regionSamples` cover all rows, as the layers see them inside the regions. A table
- * has a row for every possible position: float32 [P, R].
+ * A coordinate of the activation rows of a micro-batch, [S, B], or of packed samples, [T, 1]:
+ * - `positions`, int32: the position of each row in its sample
+ * - `samples`, int64: the global number of each row's sample
+ * - `regionPositions`, `regionSamples`: the same values, for all rows that layers see inside the
+ *   tensor-parallel regions
+ * - a position table, float32 [P, R]: one row for every possible position
+ *
+ * `positions` and `samples` cover only the rows that this rank computes between the tensor-parallel regions
+ * (its shard under sequence parallelism).
  */
 export type RowCoordinate = 'positions' | 'samples' | 'regionPositions' | 'regionSamples' | PositionTable;
 
-/** The rows of a micro-batch on the host, by their flat index in [S, B]. */
+/** The rows of a micro-batch on the host, by flat index in [S, B]. */
 interface HostRows {
   /** [S, B] */
   readonly shape: readonly [rows: number, columns: number];
-  /** P: all positions are below it. */
+  /** P: an exclusive upper limit of all positions. */
   readonly numPositions: number;
   findPosition(index: number): number;
   findSample(index: number): bigint;
 }
 
 interface UploadRowsOptions {
-  /** The coordinates that passes read: other coordinates are not uploaded. */
+  /** The coordinates that passes read; others are not uploaded. */
   readonly reads: ReadonlySet<RowCoordinate>;
-  /** The position tables for the coordinates in `reads`. Default: none; `reads` has no table. */
+  /** The position tables for the coordinates in `reads`. Default: none, if `reads` has no table. */
   readonly tables?: PositionTables | undefined;
-  /** The slice of the S rows that this rank computes with between the tensor-parallel regions. */
+  /** The slice of the S rows that this rank computes between the tensor-parallel regions. */
   readonly own: Slice;
   readonly device: Device;
   readonly upload?: Upload | undefined;
 }
 
-/** The coordinates of the rows of activations that passes read, on the device. */
+/** The row coordinates that passes read, on the device. */
 export class RowCoordinates {
   readonly #variables: ReadonlyMap<string, Variable>;
 
-  /** @param variables of each coordinate, by its name; this object takes them over and releases them */
+  /**
+   * @param variables the values of each coordinate, by its name; this object takes ownership and releases
+   *   them
+   */
   constructor(variables: ReadonlyMap<string, Variable> = new Map()) {
     this.#variables = variables;
   }
@@ -73,7 +80,7 @@ export class RowCoordinates {
     );
   }
 
-  /** @throws UsageError MTL_STAGE for a coordinate that nothing declares to read */
+  /** @throws UsageError MTL_STAGE for a coordinate that was not declared in `reads` */
   of(coordinate: RowCoordinate): Variable {
     const what = nameCoordinate(coordinate);
     const variable = this.#variables.get(what);
@@ -89,6 +96,6 @@ export class RowCoordinates {
   }
 }
 
-/** Returns the name of a coordinate; coordinates with one name are the same. */
+/** Returns the name of a coordinate; equal names mean equal coordinates. */
 const nameCoordinate = (coordinate: RowCoordinate): string =>
   typeof coordinate === 'string' ? coordinate : coordinate.name;

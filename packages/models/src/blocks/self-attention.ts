@@ -30,47 +30,52 @@ import {
 
 export interface QueryKeyNormSpecification {
   readonly kind: 'layer-norm' | 'rms-norm';
-  /** The number that is added to the variance, or to the mean square. */
+  /** A small number that is added to the variance or to the mean square, for numerical stability. */
   readonly epsilon: number;
-  /**
-   * True if the queries of all heads are normalized together, and the keys, by an RMS norm. Default: false
-   */
+  /** True if one RMS norm covers the queries of all heads, and another one the keys. Default: false. */
   readonly wholeWidth?: boolean | undefined;
 }
 
-/** The kind and the sizes of an attention. Kinds may add fields. */
+/** The kind and the sizes of an attention. Registered kinds may add fields. */
 export interface AttentionSpecification {
   readonly kind: string;
   /** A: query heads. */
   readonly numHeads: number;
   /**
-   * G: groups of A / G heads that share a key and a value (Ainslie et al. 2023). Default: one group per head.
+   * G: the number of groups; the A / G heads of a group share one key and one value (Ainslie et al. 2023).
+   * Default: one group per head.
    */
   readonly numGroups?: number | undefined;
-  /** D: features of a head; A * D may differ from the hidden size. */
+  /** D: the number of features of a head. A * D may differ from the hidden size. */
   readonly headSize: number;
-  /** True if the projection to the output has a bias. */
+  /** True if the output projection has a bias. */
   readonly bias: boolean;
   /** True if the projections to queries, keys and values have biases. Default: `bias`. */
   readonly qkvBias?: boolean | undefined;
-  /** Probability with which attention weights are dropped. */
+  /** The probability with which attention weights are dropped. */
   readonly dropout: number;
-  /** A query sees its own position and this number of positions before it. Default: all. */
+  /** The number of positions before its own that a query sees. Default: all. */
   readonly windowSize?: number | undefined;
   /** Rotary position embeddings of queries and keys. Default: none. */
   readonly rotary?: RotarySpecification | undefined;
-  /** c: scores s become c tanh(s / c) before the softmax. Default: no cap. */
+  /** c: attention scores s become c tanh(s / c) before the softmax. Default: no cap. */
   readonly softCap?: number | undefined;
-  /** A sink for each head: of score 0, or of a score that is trained. Default: none. */
+  /**
+   * Gives each head an attention sink, with score 0 (`zero`) or with a trained score (`trained`). Default:
+   * none.
+   */
   readonly sinks?: 'zero' | 'trained' | undefined;
-  /** A norm of queries and keys before rotation, each over the features of its head. Default: none. */
+  /**
+   * A norm that is applied to each query and key before rotation, over the features of its head. Default:
+   * none.
+   */
   readonly queryKeyNorm?: QueryKeyNormSpecification | undefined;
 }
 
 /**
- * Returns the self-attention of a layer of a model, by its global index.
+ * Returns the specification of a layer's self-attention. `layer`: its global index.
  *
- * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
+ * @throws ConfigurationError MTL_ATTENTION_HEADS if the hidden size is not divisible by the number of heads
  */
 export function specifySelfAttention(model: ModelOfBlocks, layer: number): AttentionSpecification {
   const { groupQueryAttention = false, numQueryGroups = 1, addBiasLinear: bias = true } = model;
@@ -103,9 +108,10 @@ export function specifySelfAttention(model: ModelOfBlocks, layer: number): Atten
 }
 
 /**
- * Self-attention (Vaswani et al. 2017), also with fewer keys and values than queries. A rank holds complete
- * groups of heads. The packed projection is [G, A / G + 2, D, H]: the queries of each group, then its key,
- * then its value. So the shard of a rank is one slice. Where every head is a group it is [A, 3, D, H].
+ * Self-attention (Vaswani et al. 2017), with or without grouped queries. A rank holds complete groups of
+ * heads. The packed projection is [G, A / G + 2, D, H]: the queries of each group, then the group's key and
+ * value. A rank's shard is therefore a single slice. If every head is a group of its own, the shape is [A, 3,
+ * D, H].
  */
 export class SelfAttention implements Sublayer {
   readonly parameters: readonly Parameter[];
@@ -122,8 +128,8 @@ export class SelfAttention implements Sublayer {
   readonly #sinks: AttentionSinks | undefined;
 
   /**
-   * @throws ConfigurationError MTL_ATTENTION_HEADS when the groups do not divide the heads,
-   *   MTL_TENSOR_PARALLEL_SIZE when they cannot be sharded evenly
+   * @throws ConfigurationError MTL_ATTENTION_HEADS if the heads are not divisible by the groups,
+   *   MTL_TENSOR_PARALLEL_SIZE if the groups cannot be sharded evenly
    */
   constructor(options: SublayerOptions<AttentionSpecification>) {
     const { name, hiddenSize, specification, initialization, factory } = options;
@@ -214,7 +220,7 @@ export class SelfAttention implements Sublayer {
     this.dispose();
   }
 
-  /** Normalizes and rotates queries and keys, if the model does so. */
+  /** Normalizes and rotates queries and keys, as far as the specification says so. */
   #prepared(tape: Tape, projected: Variable, { rows, sharding }: MicroBatchContext): Variable {
     const { headSize, rotary } = this.#options.specification;
     const numGroups = this.#groups.groups.end - this.#groups.groups.start;
@@ -242,7 +248,7 @@ export class SelfAttention implements Sublayer {
 /** The inputs of `wholeHeadNorm`. */
 type WholeNorm = Pick<WholeHeadNormOptions, 'queryWeight' | 'keyWeight' | 'epsilon'>;
 
-/** Makes weights of the features of all heads; a rank holds the weights of its heads. */
+/** Makes the weights of a norm over the features of all heads; a rank holds the weights for its own heads. */
 function makeWholeNorm(
   { name, specification, factory }: SublayerOptions<AttentionSpecification>,
   { heads, groups, numGroups }: HeadGroups,
@@ -273,7 +279,8 @@ function makeWholeNorm(
 }
 
 /**
- * Makes the scores of sinks [A]; undefined where they are not trained. A rank holds the scores of its heads.
+ * Makes the trained scores of the sinks, [A]; undefined if they are not trained. A rank holds the scores of
+ * its own heads.
  */
 function makeSinkWeight(
   { name, specification, factory, initialization }: SublayerOptions<AttentionSpecification>,
@@ -289,7 +296,7 @@ function makeSinkWeight(
   });
 }
 
-/** Returns the matrices of queries, keys and values in a weight [G, A / G + 2, D, H]. */
+/** Returns where the matrices of queries, keys and values are within a weight [G, A / G + 2, D, H]. */
 function queryKeyAndValue(options: {
   readonly numGroups: number;
   readonly headsPerGroup: number;
@@ -330,13 +337,16 @@ function makeHeadNorm({
   };
 }
 
-/** The heads of an attention and their groups; each rank has complete groups. */
+/**
+ * The division of an attention's heads into groups, and the groups of this rank; each rank has complete
+ * groups.
+ */
 export class HeadGroups {
   /** G, of all ranks. */
   readonly numGroups: number;
   /** A / G */
   readonly headsPerGroup: number;
-  /** The name of the sharded parts, in the plural, for errors. */
+  /** The plural noun for the sharded items, for errors. */
   readonly what: string;
   /** The groups of this rank. */
   readonly groups: Slice;
@@ -344,8 +354,8 @@ export class HeadGroups {
   readonly heads: Slice;
 
   /**
-   * @throws ConfigurationError MTL_ATTENTION_HEADS when the groups do not divide the heads,
-   *   MTL_TENSOR_PARALLEL_SIZE when they cannot be sharded evenly
+   * @throws ConfigurationError MTL_ATTENTION_HEADS if the heads are not divisible by the groups,
+   *   MTL_TENSOR_PARALLEL_SIZE if the groups cannot be sharded evenly
    */
   constructor(
     {

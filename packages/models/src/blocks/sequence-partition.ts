@@ -10,10 +10,10 @@ interface OwnRowsOptions {
   readonly upload?: Upload | undefined;
 }
 
-/** The rows of a micro-batch that this rank owns; for `variant` see `LoadedBatch`. */
+/** The rows of a micro-batch that this rank owns. */
 export type OwnRows = layout.OwnRows<AttendRows>;
 
-/** The partition of rows over the ranks of a group, for models. */
+/** The partition of a micro-batch's rows over the ranks of a group, with the types of this package. */
 export type SequencePartition = layout.SequencePartition<AttendRows, OwnRowsOptions, ProcessGroup>;
 
 /** The partition in which every rank owns all rows. */
@@ -38,12 +38,12 @@ export const wholeSequence: SequencePartition = {
   },
 };
 
-/** Returns the number of ranks that own the rows of a micro-batch together. */
+/** Returns the number of ranks that share the rows of a micro-batch. */
 export const numOwners = ({ group }: SequencePartition): number => group?.size ?? 1;
 
 /**
- * Returns the values of all rows, given the values of the rows that this rank owns. The result is the same on
- * all ranks that share the rows. float32; `device` is the device of the all-gather.
+ * Returns the values of all rows, given the values of the rows that this rank owns (float32). All ranks that
+ * share the rows get the same result. `device`: the device of the all-gather.
  */
 export function valuesOfAllRows(
   own: Float32Array,

@@ -3,7 +3,7 @@ import { UsageError } from '@mtl/errors';
 import { type Device, Tensor } from '@mtl/kernels';
 import type { LossFactors, StageLoss, Upload } from '@mtl/pipeline';
 
-/** A loss on a tape: its values, and the same number of factors for their gradients. */
+/** A loss on a tape: its values, and a factor for the gradient of each value. */
 export interface LossVariables {
   readonly name: string;
   readonly losses: Variable;
@@ -24,8 +24,8 @@ export function asStageLoss({ name, losses, weights }: LossVariables): StageLoss
 }
 
 /**
- * Returns the factor of a loss that a stage makes.
- * @throws UsageError MTL_STAGE where the caller gives none
+ * Returns the factor of a loss that a stage computes.
+ * @throws UsageError MTL_STAGE if the caller has not given a factor
  */
 export function findLossFactor(lossFactors: LossFactors, name: string): number {
   const factor = lossFactors[name];
@@ -37,20 +37,20 @@ export function findLossFactor(lossFactors: LossFactors, name: string): number {
 }
 
 interface LayerLossesOptions {
-  /** The losses that the layers declare (`Sublayer.losses`). */
+  /** The names of the losses that the layers declare (`Sublayer.losses`). */
   readonly names: ReadonlySet<string>;
   readonly lossFactors: LossFactors;
   readonly device: Device;
   readonly upload?: Upload | undefined;
 }
 
-/** The losses that the layers of a stage make of a micro-batch. */
+/** Collects the losses that the layers of a stage compute for a micro-batch. */
 export class LayerLosses {
   readonly #factors: ReadonlyMap<string, Variable>;
   #made: StageLoss[] = [];
   #isForward = true;
 
-  /** @throws UsageError MTL_STAGE where a factor is missing */
+  /** @throws UsageError MTL_STAGE if the factor of a loss is missing */
   constructor({ names, lossFactors, device, upload = Tensor.from }: LayerLossesOptions) {
     const factors = [...names].map((name) => [name, findLossFactor(lossFactors, name)] as const);
     this.#factors = new Map(
@@ -75,25 +75,25 @@ export class LayerLosses {
   }
 
   /**
-   * Adds a loss to the total, and to the metrics by its name; losses of the same name add up. The values are
-   * per token of the micro-batch and the same on all tensor-parallel ranks, or already summed. The backward
-   * of the operation that made them returns gradients that include the weights.
+   * Adds a loss to the total, and to the metrics under its name; losses with the same name are added up. The
+   * values are either one per token of the micro-batch, the same on all tensor-parallel ranks, or already a
+   * sum. The backward of the operation that computed the loss must return gradients that include the weights.
    *
    * @throws UsageError MTL_STAGE for a name that no sublayer declares
    */
   add(tape: Tape, loss: LossVariables): void {
     this.factor(loss.name);
     tape.addLoss(loss.losses);
-    // recomputation in backward makes it a second time
+    // recomputation in backward computes the loss a second time, which must not count
     if (this.#isForward) this.#made.push(asStageLoss(loss));
   }
 
-  /** Ends the forward pass: losses that layers make from here on are not counted. */
+  /** Ends the forward pass: losses that layers add from now on are ignored. */
   endForward(): void {
     this.#isForward = false;
   }
 
-  /** Returns the losses of the forward pass, which the caller disposes of. */
+  /** Returns the losses of the forward pass; the caller must dispose of them. */
   take(): readonly StageLoss[] {
     const made = this.#made;
     this.#made = [];

@@ -10,13 +10,13 @@ import type { RowCoordinate } from './row-coordinates.js';
 /** The initial distribution of weights. */
 export interface BlockInitialization {
   readonly standardDeviation: number;
-  /** The standard deviation of weights whose output is added to the residual. */
+  /** The standard deviation of weights whose output is added to the residual stream. */
   readonly residualStandardDeviation: number;
 }
 
 /** The options that a sublayer is built from. */
 export interface SublayerOptions<Specification extends { readonly kind: string }> extends EarlierSharding {
-  /** Prefix of parameter names: `decoder.layers.3.mlp`. */
+  /** The prefix of parameter names, for example `decoder.layers.3.mlp`. */
   readonly name: string;
   /** Global index of the layer. */
   readonly layer: number;
@@ -29,44 +29,47 @@ export interface SublayerOptions<Specification extends { readonly kind: string }
 }
 
 export interface SublayerInput {
-  /** [S, B, H], normalized if the norm comes before the sublayer. */
+  /** [S, B, H], already normalized if the norm comes before the sublayer. */
   readonly input: Variable;
-  /** [S, B, H], to which the output is added. */
+  /** [S, B, H], the residual to which the output is added. */
   readonly residual: Variable;
-  /** The dropout of the output, before it is added to the residual; undefined where nothing is dropped. */
+  /** The dropout of the output, before it is added to the residual; undefined if nothing is dropped. */
   readonly dropout: Dropout | undefined;
   /**
-   * Releases the input as soon as nothing more is computed with it, which frees its memory early. If a
-   * sublayer does not call this function, the input is kept until the end of the block.
+   * Must be called once the input is no longer needed: it releases the input, which frees memory early. If a
+   * sublayer does not call it, the input is kept until the end of the block.
    */
   readonly used: () => void;
 }
 
 /**
- * Attention or a feed-forward network of a transformer block, with dropout and residual, which its last layer
- * can add in the same pass (`rowParallelLinear`). The block adds the norm.
+ * Attention or a feed-forward network of a transformer block, including dropout and the residual sum, which
+ * the sublayer's last linear layer can compute in the same pass (`rowParallelLinear`). The block adds the
+ * norm.
  */
 export interface Sublayer {
   /** The parameters in the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
-  /** The cost of its matmuls. Default: each token is multiplied with every matrix among `parameters`. */
+  /**
+   * The cost of the sublayer's matmuls. Default: each token is multiplied by every matrix in `parameters`.
+   */
   readonly matmuls?: MatmulCost | undefined;
-  /** The names of the losses that the sublayer makes (`MicroBatchContext.losses`). Default: none. */
+  /** The names of the losses that the sublayer computes (`MicroBatchContext.losses`). Default: none. */
   readonly losses?: readonly string[] | undefined;
-  /** The coordinates of rows that the sublayer reads (`MicroBatchContext.rows`). Default: none. */
+  /** The row coordinates that the sublayer reads (`MicroBatchContext.rows`). Default: none. */
   readonly reads?: readonly RowCoordinate[] | undefined;
   /**
-   * Computes residual + dropout(output), [S, B, H], S being this rank's shard under sequence parallelism. It
-   * is called again with the same arguments where layers are recomputed.
+   * Computes residual + dropout(output), [S, B, H], where S is this rank's shard under sequence parallelism.
+   * If layers are recomputed, it is called again with the same arguments.
    */
   forward(tape: Tape, input: SublayerInput, context: MicroBatchContext): Variable;
-  /** The numbers of rows that the sublayer's experts get, if it has experts. */
+  /** The number of rows that each expert of the sublayer gets; absent without experts. */
   readonly load?: ExpertLoad | undefined;
-  /** The highest scores of the sublayer's heads, if it is an attention. */
+  /** The highest scores of the sublayer's heads; absent if the sublayer is not an attention. */
   readonly scores?: HeadScores | undefined;
   /**
-   * Releases resources that are held between passes, except parameters, which the owner disposes of. Default:
-   * nothing.
+   * Releases resources that are held between passes, except parameters, whose owner disposes of them.
+   * Default: nothing to release.
    */
   dispose?(): void;
 }

@@ -9,7 +9,7 @@ export interface TransformerConfiguration {
   readonly ffnHiddenSize: number;
   readonly numAttentionHeads: number;
   readonly maxPositionEmbeddings: number;
-  /** Real tokens; the embedding is padded beyond them (see paddedVocabularySize). */
+  /** The number of real tokens; the embedding has further rows as padding (`paddedVocabularySize`). */
   readonly vocabularySize: number;
   readonly makeVocabularySizeDivisibleBy: number;
   readonly layerNormEpsilon: number;
@@ -17,20 +17,21 @@ export interface TransformerConfiguration {
   readonly hiddenDropout: number;
   readonly attentionDropout: number;
   /**
-   * Standard deviation of initial weights; layers before a residual get this / sqrt(2 * numLayers)
-   * (Megatron-LM).
+   * The standard deviation of initial weights. Layers whose output is added to the residual use this value
+   * divided by sqrt(2 * numLayers), as in Megatron-LM.
    */
   readonly initMethodStd: number;
   /**
-   * The name of a function that gives layers their blocks (`registerModelBlocks`). Absent: the standard
-   * blocks.
+   * The name of a registered function that returns the block of each layer (`registerModelBlocks`). Absent:
+   * the standard blocks.
    */
   readonly modelBlocks?: string | undefined;
 }
 
 /**
- * Returns the rows of the embedding: the vocabulary rounded up to the divisor. Unlike Megatron's, this does
- * not depend on the tensor-parallel size, so checkpoints fit any layout. Padded rows never enter a softmax.
+ * Returns the number of rows of the embedding: the vocabulary size, rounded up to a multiple of the divisor.
+ * Unlike in Megatron-LM, the result does not depend on the tensor-parallel size, so checkpoints fit any
+ * layout. Padded rows never enter a softmax.
  */
 export function paddedVocabularySize({
   vocabularySize,
@@ -48,8 +49,8 @@ export function numBlockParameters(configuration: TransformerConfiguration): num
 }
 
 /**
- * Returns the features of an attention head; the default is hidden size / heads.
- * @throws ConfigurationError MTL_ATTENTION_HEADS where the heads do not divide the hidden size
+ * Returns the number of features of an attention head; the default is hidden size / heads.
+ * @throws ConfigurationError MTL_ATTENTION_HEADS if the hidden size is not divisible by the number of heads
  */
 export function computeHeadSize({
   hiddenSize,
@@ -69,11 +70,14 @@ export function computeHeadSize({
 export const hasNormBiases = ({ normalization = 'LayerNorm' }: BlockVariants): boolean =>
   normalization === 'LayerNorm';
 
-/** The properties in which the blocks of a model may differ from GPT-2's. Absent: as in GPT-2. */
+/**
+ * The properties in which the blocks of a model may differ from the blocks of GPT-2. An absent property has
+ * GPT-2's value.
+ */
 export interface BlockVariants {
-  /** D: features of an attention head. Absent: hidden size / heads. */
+  /** D: the number of features of an attention head. Absent: hidden size / heads. */
   readonly kvChannels?: number | undefined;
-  /** True if heads share keys and values in `numQueryGroups` groups. */
+  /** True if heads share keys and values, in `numQueryGroups` groups. */
   readonly groupQueryAttention?: boolean | undefined;
   /** G, with `groupQueryAttention`. */
   readonly numQueryGroups?: number | undefined;
@@ -85,106 +89,111 @@ export interface BlockVariants {
   readonly addQkvBias?: boolean | undefined;
   /** The kind of all norms. Absent: LayerNorm. */
   readonly normalization?: 'LayerNorm' | 'RMSNorm' | undefined;
-  /** True if feed-forward networks are gated: three matrices, with SiLU of the gate. */
+  /** True if feed-forward networks are gated: they have three matrices, and SiLU is applied to the gate. */
   readonly swiglu?: boolean | undefined;
   /** True if the activation of feed-forward networks is squared ReLU. */
   readonly squaredRelu?: boolean | undefined;
-  /** True if queries and keys are normalized over the features of their head (with RMSNorm). */
+  /** True if each query and key is normalized over the features of its head, with RMSNorm. */
   readonly qkLayernorm?: boolean | undefined;
   /**
-   * True if with `qkLayernorm` the queries of all heads are normalized together, and the keys (OLMoE). With
-   * RMSNorm.
+   * True if, with `qkLayernorm`, one RMSNorm covers the queries of all heads, and another one the keys
+   * (OLMoE).
    */
   readonly qkNormWholeWidth?: boolean | undefined;
-  /** `L,0`: a query sees its own position and L before it. Absent: all. */
+  /**
+   * `L,0`: a query sees its own position and L positions before it (sliding window). Absent: all positions.
+   */
   readonly windowSize?: string | undefined;
   /**
-   * The layers that have the window: all but every Nth, or a list with 1 for each layer that has it and 0 for
-   * each that sees all positions. Absent: all layers.
+   * The layers that have the sliding window: N means all layers except every Nth; a list has 1 for each layer
+   * with the window, 0 for each layer that sees all positions. Absent: all layers.
    */
   readonly windowAttnSkipFreq?: LayerList | undefined;
   /**
-   * Sinks of attention: none (`vanilla`), one of score 0 for each head (`off-by-one`), or one whose score is
-   * trained (`learnable`). Absent: vanilla.
+   * Attention sinks: none (`vanilla`), one with score 0 per head (`off-by-one`), or one with a trained score
+   * per head (`learnable`). Absent: vanilla.
    */
   readonly softmaxType?: 'vanilla' | 'off-by-one' | 'learnable' | undefined;
-  /** c: the scores s of attention become c tanh(s / c) (Gemma 2, Gemma Team 2024). Absent: no cap. */
+  /** c: attention scores s become c tanh(s / c) (Gemma 2, Gemma Team 2024). Absent: no cap. */
   readonly attnLogitSoftcapping?: number | undefined;
 }
 
-/** Some layers of a model, as Megatron-LM writes them: N, or a list with 0 or 1 for each layer. */
+/** A selection of layers in Megatron-LM's notation: N, or a list with 0 or 1 for each layer. */
 export type LayerList = number | readonly number[];
 
 /**
- * Returns whether a layer, by its global index, is one of every N layers' last, or has a 1 in the list
- * (Megatron-LM's frequencies of layers).
+ * Returns whether a list selects a layer: N selects every Nth layer (N - 1, 2 N - 1, ...), and a list selects
+ * the layers with a 1. `layer`: the global index.
  */
 export const isListedLayer = (list: LayerList, layer: number): boolean =>
   typeof list === 'number' ? (layer + 1) % list === 0 : list[layer] === 1;
 
 /**
- * The way in which a model encodes positions: `learned_absolute`, a learned row for each position, added to
- * the embedding of the token; `rope`, rotary embeddings of queries and keys; `yarn`, rotary embeddings with
- * the frequencies of YaRN; `none`, only the causal mask.
+ * How a model encodes positions:
+ * - `learned_absolute`: a learned row for each position is added to the embedding of the token
+ * - `rope`: rotary embeddings of queries and keys
+ * - `yarn`: rotary embeddings with the frequencies of YaRN
+ * - `none`: positions are not encoded; the causal mask alone depends on them
  */
 export type PositionEmbeddingType = 'learned_absolute' | 'rope' | 'yarn' | 'none';
 
 /**
- * How the blocks of a model encode positions. Absent numbers of rotary embeddings default to the first
- * published models.
+ * How the blocks of a model encode positions. An absent number of rotary embeddings has the value of the
+ * first published models.
  */
 export interface PositionVariants extends YarnVariants {
-  /** Absent: learned_absolute. A BERT cannot have `none`, since it has no causal mask. */
+  /** Absent: learned_absolute. `none` is not possible for BERT, which has no causal mask. */
   readonly positionEmbeddingType?: PositionEmbeddingType | undefined;
   /**
-   * The layers whose queries and keys are not rotated: every Nth, or a list with 1 for each. Absent: none.
+   * The layers whose queries and keys are not rotated: every Nth layer, or the layers with a 1 in the list.
+   * Absent: none.
    */
   readonly noRopeFreq?: LayerList | undefined;
   /** The base of the rotary frequencies. Absent: 10000. */
   readonly rotaryBase?: number | undefined;
-  /** Share of the features of a head that are rotated. Absent: 1. */
+  /** The fraction of a head's features that are rotated. Absent: 1. */
   readonly rotaryPercent?: number | undefined;
-  /** True if elements 2i and 2i + 1 of a head are a pair; else i and i + R / 2. */
+  /** True if elements 2i and 2i + 1 of a head form a pair; otherwise elements i and i + R / 2 do. */
   readonly rotaryInterleaved?: boolean | undefined;
-  /** The number that all angles are divided by (position interpolation). Absent: 1. */
+  /** The number by which all positions are divided (position interpolation). Absent: 1. */
   readonly rotarySeqLenInterpolationFactor?: number | undefined;
-  /** True if frequencies are scaled as in Llama 3.1, by `ropeScalingFactor`. */
+  /** True if frequencies are scaled as in Llama 3.1, with factor `ropeScalingFactor`. */
   readonly useRopeScaling?: boolean | undefined;
-  /** The factor of the scaling of Llama 3.1. Absent: 8. */
+  /** The scaling factor of Llama 3.1. Absent: 8. */
   readonly ropeScalingFactor?: number | undefined;
-  /**
-   * The number of positions in pretraining, which determines the wavelengths that are scaled. Absent: 8192.
-   */
+  /** The number of positions in pretraining, from which the wavelength limits are computed. Absent: 8192. */
   readonly ropeScalingOriginalMaxPositionEmbeddings?: number | undefined;
-  /** Wavelengths above (positions of pretraining / this number) are multiplied by the factor. Absent: 1. */
+  /**
+   * Wavelengths above the positions of pretraining divided by this number are multiplied by the factor.
+   * Absent: 1.
+   */
   readonly ropeScalingLowFreqFactor?: number | undefined;
-  /** Wavelengths below (positions of pretraining / this number) are kept. Absent: 4. */
+  /** Wavelengths below the positions of pretraining divided by this number are kept. Absent: 4. */
   readonly ropeScalingHighFreqFactor?: number | undefined;
 }
 
-/** YaRN (Peng et al. 2023), by Megatron-LM's names and with its defaults. */
+/** The options of YaRN (Peng et al. 2023), with Megatron-LM's names and defaults. */
 export interface YarnVariants {
   /** The number of positions divided by the positions of pretraining. Absent: 1. */
   readonly rotaryScalingFactor?: number | undefined;
   /** The number of positions in pretraining. Absent: 4096. */
   readonly yarnOriginalMaxPositionEmbeddings?: number | undefined;
-  /**
-   * Frequencies with at least this number of turns within the positions of pretraining are kept. Absent: 32.
-   */
+  /** Frequencies with at least this number of turns within the pretraining length are kept. Absent: 32. */
   readonly yarnBetaFast?: number | undefined;
   /**
-   * Frequencies with at most this number of turns within the positions of pretraining are divided. Absent: 1.
+   * Frequencies with at most this number of turns within the pretraining length are divided by the factor.
+   * Absent: 1.
    */
   readonly yarnBetaSlow?: number | undefined;
-  /** True if the bounds of the interpolated frequency range are rounded outward to integers. Absent: true. */
+  /** True if the limits of the interpolated frequency range are rounded outward to integers. Absent: true. */
   readonly yarnCorrectionRangeRoundToInt?: boolean | undefined;
-  /** Weight of ln(factor) in the multiplier of cosines and sines. Absent: 1. */
+  /** The weight of ln(factor) in the number that cosines and sines are multiplied by. Absent: 1. */
   readonly mscale?: number | undefined;
-  /** Weight of ln(factor) in the divisor of cosines and sines. Absent: 0. */
+  /** The weight of ln(factor) in the number that cosines and sines are divided by. Absent: 0. */
   readonly mscaleAllDim?: number | undefined;
   /**
-   * A multiplier of cosines and sines that replaces the multiplier computed from the two weights. Absent: the
-   * computed multiplier.
+   * A number that cosines and sines are multiplied by; it replaces the number computed from the two weights.
+   * Absent: the computed number.
    */
   readonly yarnAttentionFactor?: number | undefined;
 }
@@ -193,31 +202,32 @@ export interface YarnVariants {
 export const isRotatedLayer = ({ noRopeFreq }: PositionVariants, layer: number): boolean =>
   noRopeFreq === undefined || !isListedLayer(noRopeFreq, layer);
 
-/** Returns the number of positions before its own that a query of a layer sees; undefined: all. */
+/** Returns how many positions before its own a query of a layer sees; undefined: all. */
 export function windowOfLayer(
   { windowSize, windowAttnSkipFreq: list }: BlockVariants,
   layer: number,
 ): number | undefined {
   if (windowSize === undefined) return undefined;
-  // a number N is of the layers without a window, a list of the layers with one (Megatron-LM)
+  // in Megatron-LM, a number N selects the layers without a window, but a list selects the layers with a
+  // window
   const hasWindow =
     list === undefined ||
     (typeof list === 'number' ? !isListedLayer(list, layer) : isListedLayer(list, layer));
   return hasWindow ? Number.parseInt(windowSize, 10) : undefined;
 }
 
-/** Returns the properties of a model all of whose layers have its window, or none has one. */
+/** Returns the properties that give the window to all layers of a model, or to none. */
 export const windowOfAllLayers = (hasWindow: boolean): Partial<BlockVariants> =>
   hasWindow ? { windowAttnSkipFreq: undefined } : { windowSize: undefined };
 
-/** The properties that decide the blocks of a model, but for its experts. */
+/** The properties that determine the blocks of a model, except for its experts. */
 export type ModelOfBlocks = TransformerConfiguration & BlockVariants & PositionVariants;
 
 /** Returns whether queries and keys are rotated. */
 export const hasRotaryPositions = (type: PositionEmbeddingType | undefined): boolean =>
   type === 'rope' || type === 'yarn';
 
-/** Returns the rows of the table of learned positions; 0 where the model has none. */
+/** Returns the number of learned position embeddings; 0 if the model has none. */
 export function numLearnedPositions({
   positionEmbeddingType = 'learned_absolute',
   maxPositionEmbeddings,

@@ -21,7 +21,7 @@ export const balancingLossNames = {
   z: 'z_loss',
 } as const;
 
-/** Returns the losses that a mixture of experts makes, by name. */
+/** Returns the names of the losses that a mixture of experts computes. */
 export const listLosses = ({
   balancingLosses,
   zLossCoefficient,
@@ -31,34 +31,35 @@ export const listLosses = ({
 ];
 
 interface BalancingLossesOptions {
-  /** float32 [T, E]: row t is of sequence t % `numSequences`. */
+  /** float32 [T, E]: row t belongs to sequence t % `numSequences`. */
   readonly logits: Variable;
   readonly specification: ExpertsSpecification;
   readonly numSequences: number;
   /** The processes that share the rows of these sequences; undefined: this process has all rows. */
   readonly group: ProcessGroup | undefined;
   readonly losses: LayerLosses;
-  /** The load that `global_aux_loss` uses. */
+  /** The loads that `global_aux_loss` uses. */
   readonly scoredLoad?: ScoredLoad | undefined;
-  /** True if this pass counts in `scoredLoad`. */
+  /** True if the choices of this pass are added to `scoredLoad`. */
   readonly countsLoads: boolean;
-  /** Receives the entropies of this process's rows. */
+  /** Receives the entropies of the scores of this process's rows. */
   readonly entropy?: RouterEntropy | undefined;
 }
 
-/** Losses whose sums are still being computed. */
+/** Losses whose sums over processes are still being computed. */
 export interface PendingLosses {
-  /** Adds the losses to the layer's losses. */
+  /** Waits for the sums and adds the losses to the layer's losses. */
   finish(): void;
 }
 
 /**
- * Starts to compute the losses of a router, which are added to the layer's losses. Balancing loss, of a
- * sequence or of a micro-batch of n rows (Switch Transformer, Fedus et al. 2021; for sequences DeepSeek-V3):
- * E / (k n^2) times the sum over experts of (the number of rows that would choose the expert by its score,
- * times the sum of its scores over rows); 1 where loads are even. Z-loss: the squared log-sum-exp of a row's
- * logits. Both are sums over sequences or rows; the factor of a loss (`LayerLosses.factor`) turns them into
- * means.
+ * Starts to compute the losses of a router, which `finish` adds to the layer's losses.
+ *
+ * The balancing loss of n rows (the rows of a sequence or of a micro-batch) is E / (k n^2) times a sum over
+ * experts. The term of an expert is the number of rows that would choose it by score, times the sum of its
+ * scores over the rows. The loss is 1 if loads are even (Switch Transformer, Fedus et al. 2021; for
+ * sequences, DeepSeek-V3). The z-loss of a row is the squared log-sum-exp of its logits. Both losses are
+ * summed over sequences or rows; the factor of a loss (`LayerLosses.factor`) turns the sum into a mean.
  *
  * One pass over the logits computes all losses. Their sums are all-reduced once, overlapped with the
  * computation until `finish`; the losses share one gradient.
@@ -74,7 +75,7 @@ export function startBalancingLosses(tape: Tape, options: BalancingLossesOptions
     numSequences: isOfSequences ? options.numSequences : 1,
   });
   if (countsLoads && balancingLosses.some(({ type }) => type === 'global_aux_loss')) {
-    // the counts of this process, before they are summed over processes
+    // adds the counts of this process, before the all-reduce sums them over processes
     scoredLoad!.add(sums.counts);
   }
   if (countsLoads && entropy?.isWatched === true) entropy.add(sums.entropies, logits.tensor.dim(0));
@@ -82,10 +83,13 @@ export function startBalancingLosses(tape: Tape, options: BalancingLossesOptions
   return { finish: () => addLosses(tape, options, sums) };
 }
 
-/** A loss that is `factor` times the sum of products of two tensors: one without a gradient, and scores. */
+/**
+ * A loss that is `factor` times the sum of products of two tensors: loads, which have no gradient, and
+ * scores.
+ */
 interface Balance {
   readonly name: string;
-  /** [N, E], or of all sequences [1, E] */
+  /** [N, E], or [1, E] for all sequences together */
   readonly load: Tensor;
   readonly scoreSums: Tensor;
   readonly factor: number;
@@ -99,7 +103,7 @@ function makeBalance(
   const name = balancingLossNames[type];
   const { totalCounts, totalScoreSums, numSequences } = sums;
   if (type === 'global_aux_loss') {
-    // with the load of the step before, which is 1 for an expert with an even share
+    // the load of the previous step, which is 1 for an expert with an even share
     return { name, load: scoredLoad!.tensor, scoreSums: totalScoreSums, factor: 1 };
   }
   const numRows = logits.tensor.dim(0) * (group?.size ?? 1);
@@ -110,7 +114,7 @@ function makeBalance(
     : { name, load: sums.counts, scoreSums: sums.scoreSums, factor: computeFactor(numRows / numSequences) };
 }
 
-/** Returns the sum of products of two tensors of one size times a factor, float32 [1]. */
+/** Returns `factor` times the sum of the elementwise products of two tensors of equal size, float32 [1]. */
 function scaledProduct({ load, scoreSums, factor }: Balance): Tensor {
   using row = load.reshape([1, load.size]);
   using column = scoreSums.reshape([scoreSums.size, 1]);
@@ -170,12 +174,12 @@ function addLosses(tape: Tape, options: BalancingLossesOptions, sums: RouterSums
 }
 
 interface GradientOptions {
-  /** float32 [1]: the weight of a loss. */
+  /** Returns the weight of a loss, float32 [1]. */
   readonly findWeight: (name: string) => Tensor;
   readonly sums: RouterSums;
 }
 
-/** Returns the gradient of the sums of scores, [N, E]; undefined where no loss depends on them. */
+/** Returns the gradient with respect to the sums of scores, [N, E]; undefined if no loss depends on them. */
 function computeScoreGradients(
   balances: readonly Balance[],
   { findWeight, sums }: GradientOptions,
@@ -203,7 +207,7 @@ function computeScoreGradients(
   return ofSequences;
 }
 
-/** Returns the gradient of the sums of squares, [N]: the weight of their loss. */
+/** Returns the gradient with respect to the sums of squared log-sum-exps, [N]: the weight of the z-loss. */
 function computeSquareGradients(weight: Tensor, { numSequences }: RouterSums): Tensor {
   const { dtype, device } = weight;
   const gradients = Tensor.zeros({ shape: [numSequences, 1], dtype, device });
@@ -213,7 +217,7 @@ function computeSquareGradients(weight: Tensor, { numSequences }: RouterSums): T
   return vector;
 }
 
-/** Adds a row to each row of a matrix. */
+/** Adds a vector to each row of a matrix, in place. */
 function addToRows(matrix: Tensor, row: Tensor): void {
   using rows = matrix.reshape([matrix.dim(0), 1, row.size]);
   using bias = row.reshape([row.size]);

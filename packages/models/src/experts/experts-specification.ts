@@ -2,77 +2,96 @@ import type { ExpertActivation } from '@mtl/kernels';
 import type { FeedForwardSpecification } from '../blocks/feed-forward.js';
 import type { BlockVariants, TransformerConfiguration } from '../blocks/transformer-configuration.js';
 
-/** The function from the logits of the router to the scores of experts. */
+/** The function that turns the router's logits into scores of experts. */
 export type RouterScoreFunction = 'softmax' | 'sigmoid' | 'sqrtsoftplus';
 
 /**
- * The losses that keep experts from being chosen unevenly. `aux_loss`: a loss over the tokens of a
- * micro-batch, which depends on how the global batch is split. `seq_aux_loss`: over the tokens of each
- * sequence. `global_aux_loss`: over the tokens of the global batch, with the loads of the step before.
+ * The losses that encourage even loads of the experts:
+ * - `aux_loss`: computed over the tokens of each micro-batch, so it depends on how the global batch is split
+ * - `seq_aux_loss`: computed over the tokens of each sequence
+ * - `global_aux_loss`: computed over the tokens of the global batch, with the loads of the previous step
  */
 export type LoadBalancingType = 'aux_loss' | 'seq_aux_loss' | 'global_aux_loss' | 'none';
 
-/** The order in which assignments are dropped if an expert gets more of these than its capacity. */
+/**
+ * The order in which assignments are dropped if an expert gets more assignments than its capacity: by
+ * probability or by position.
+ */
 export type TokenDropPolicy = 'probs' | 'position';
 
 /**
- * A mixture of experts in place of feed-forward networks (Shazeer et al. 2017), by Megatron-LM's names.
- * Absent values are Megatron-LM's defaults; without `numExperts` there are no experts and all others are
- * unused.
+ * A mixture of experts in place of feed-forward networks (Shazeer et al. 2017), with Megatron-LM's names and
+ * defaults. Without `numExperts` the model has no experts, and the other properties are unused.
  */
 export interface ExpertVariants {
-  /** E: routed experts of a layer. Absent: feed-forward networks are dense. */
+  /** E: the number of routed experts of a layer. Absent: feed-forward networks are dense. */
   readonly numExperts?: number | undefined;
   /**
-   * The layers that have experts: every Nth from the first on, or a list with 1 for each layer that has them
-   * and 0 for each that is dense. Absent: 1.
+   * The layers that have experts: every Nth from the first layer on, or a list with 1 for each layer that has
+   * experts and 0 for each dense layer. Absent: 1.
    */
   readonly moeLayerFreq?: number | readonly number[] | undefined;
-  /** F: the width of an expert. Absent: `ffnHiddenSize`, which is the width of dense layers. */
+  /** F: the feed-forward width of an expert. Absent: `ffnHiddenSize`, the width of dense layers. */
   readonly moeFfnHiddenSize?: number | undefined;
-  /** k: experts of a token. Absent: 2. */
+  /** k: the number of routed experts that each token uses. Absent: 2. */
   readonly moeRouterTopk?: number | undefined;
-  /** The function from the logits of the router to scores. Absent: softmax. */
+  /** The function that turns the router's logits into scores. Absent: softmax. */
   readonly moeRouterScoreFunction?: RouterScoreFunction | undefined;
   /**
-   * True if the softmax is over all experts before k are chosen; else over the chosen ones. Other score
-   * functions have no softmax, so this changes nothing for them, as in Megatron-LM.
+   * True if the softmax covers all experts, before k experts are chosen; otherwise it covers only the chosen
+   * experts. Other score functions ignore this property, as in Megatron-LM.
    */
   readonly moeRouterPreSoftmax?: boolean | undefined;
-  /** The number that the probabilities of the chosen experts are multiplied by. Absent: 1. */
+  /** A number by which the probabilities of the chosen experts are multiplied. Absent: 1. */
   readonly moeRouterTopkScalingFactor?: number | undefined;
-  /** Groups of experts; a token uses experts of `moeRouterGroupTopk` groups. Absent: any experts. */
+  /**
+   * The number of expert groups; a token may use experts from only `moeRouterGroupTopk` groups. Absent: any
+   * experts.
+   */
   readonly moeRouterNumGroups?: number | undefined;
   readonly moeRouterGroupTopk?: number | undefined;
   /**
-   * True if each expert has a bias that affects the choice; each step moves the biases towards even loads.
+   * True if each expert has a bias that is added to its score when experts are chosen; each step moves the
+   * biases towards even loads.
    */
   readonly moeRouterEnableExpertBias?: boolean | undefined;
   /** The amount by which a step moves the bias of an expert. Absent: 1e-3. */
   readonly moeRouterBiasUpdateRate?: number | undefined;
-  /** The types of the balancing losses. Absent: aux_loss. */
+  /** The types of the load-balancing losses. Absent: aux_loss. */
   readonly moeRouterLoadBalancingType?: readonly LoadBalancingType[] | undefined;
-  /** The coefficients of the balancing losses, one for each of the types. Absent: 0. */
+  /** The coefficient of each load-balancing loss, in the order of the types. Absent: 0. */
   readonly moeAuxLossCoeff?: readonly number[] | undefined;
-  /** The weight of the mean squared log-sum-exp of the logits (Zoph et al. 2022). Absent: none. */
+  /**
+   * The coefficient of the z-loss, the mean squared log-sum-exp of the router's logits (Zoph et al. 2022).
+   * Absent: no z-loss.
+   */
   readonly moeZLossCoeff?: number | undefined;
-  /** The width of all shared experts together, which every token uses. Absent: there are none. */
+  /**
+   * The total feed-forward width of the shared experts, which every token uses. Absent: no shared experts.
+   */
   readonly moeSharedExpertIntermediateSize?: number | undefined;
-  /** True if the output of shared experts is multiplied by the sigmoid of a learned projection. */
+  /**
+   * True if the output of the shared experts is multiplied by a gate, the sigmoid of a learned projection.
+   */
   readonly moeSharedExpertGate?: boolean | undefined;
-  /** The capacity of an expert, as a multiple of an even share of the tokens. Absent: nothing is dropped. */
+  /**
+   * The capacity of an expert as a multiple of its even share of the assignments. Absent: nothing is dropped.
+   */
   readonly moeExpertCapacityFactor?: number | undefined;
   /** The order in which assignments beyond the capacity are dropped. Absent: probs. */
   readonly moeTokenDropPolicy?: TokenDropPolicy | undefined;
   /** True if feed-forward networks are gated by x sigmoid(1.702 x) (gpt-oss). */
   readonly quickGeglu?: boolean | undefined;
-  /** The number that is added to the values of gated networks before the gates multiply them. Absent: 0. */
+  /**
+   * A number that is added to the values of gated networks before they are multiplied by the gates. Absent:
+   * 0.
+   */
   readonly gluLinearOffset?: number | undefined;
-  /** The maximum of gates, and of the magnitude of values. Absent: no limit. */
+  /** The upper limit of gates, and of the magnitude of values. Absent: no limit. */
   readonly activationFuncClampValue?: number | undefined;
 }
 
-/** Returns whether a layer, by its global index, has experts. */
+/** Returns whether a layer has experts. `layer`: the global index. */
 export function hasExperts(
   { numExperts, moeLayerFreq = 1 }: Pick<ExpertVariants, 'numExperts' | 'moeLayerFreq'>,
   layer: number,
@@ -84,9 +103,9 @@ export function hasExperts(
 /** The activation between the two layers of an expert. */
 export interface ExpertActivationSpecification {
   readonly kind: ExpertActivation;
-  /** The maximum of gates, and of the magnitude of values. Absent: no limit. */
+  /** The upper limit of gates, and of the magnitude of values. Absent: no limit. */
   readonly clamp?: number | undefined;
-  /** The number that is added to the values of gated experts. Absent: 0. */
+  /** A number that is added to the values of gated experts. Absent: 0. */
   readonly linearOffset?: number | undefined;
 }
 
@@ -94,39 +113,47 @@ export interface ExpertActivationSpecification {
 export const isGated = ({ kind }: ExpertActivationSpecification): boolean =>
   kind === 'swiglu' || kind === 'clampedQuickGeglu';
 
-/** The way in which a router chooses the experts of a token. */
+/** How a router chooses the experts of a token. */
 interface RouterSpecification {
   readonly scoreFunction: RouterScoreFunction;
   readonly preSoftmax: boolean;
   readonly scalingFactor: number;
   readonly bias: boolean;
   /**
-   * The number of expert groups, and the number of groups whose experts a token uses. Absent: any experts.
+   * The number of expert groups, and the number of groups from which a token may use experts. Absent: any
+   * experts.
    */
   readonly groups?: { readonly number: number; readonly topK: number } | undefined;
-  /** A bias of each expert that affects the choice, and the amount by which a step moves it. Absent: none. */
+  /**
+   * Gives each expert a bias that is added to its score when experts are chosen; `updateRate` is the amount
+   * by which a step moves it. Absent: no bias.
+   */
   readonly expertBias?: { readonly updateRate: number } | undefined;
 }
 
-/** A loss that keeps experts from being chosen unevenly, with its weight. */
+/** A loss that encourages even loads of the experts, with its coefficient. */
 export interface BalancingLoss {
   readonly type: Exclude<LoadBalancingType, 'none'>;
   readonly coefficient: number;
 }
 
-/** The fields of the kind `mixture-of-experts`; `ffnHiddenSize` is F, the width of an expert. */
+/** The fields of the kind `mixture-of-experts`. `ffnHiddenSize` is F, the width of an expert. */
 export interface ExpertsSpecification extends FeedForwardSpecification {
   readonly kind: 'mixture-of-experts';
-  /** E: the routed experts of a layer. */
+  /** E: the number of routed experts of a layer. */
   readonly numExperts: number;
-  /** k: the experts of a token. */
+  /** k: the number of routed experts that each token uses. */
   readonly topK: number;
   readonly activation: ExpertActivationSpecification;
   readonly router: RouterSpecification;
   readonly balancingLosses: readonly BalancingLoss[];
-  /** The weight of the mean squared log-sum-exp of the logits. Absent: no such loss. */
+  /**
+   * The coefficient of the z-loss, the mean squared log-sum-exp of the router's logits. Absent: no z-loss.
+   */
   readonly zLossCoefficient?: number | undefined;
-  /** Experts that every token uses, of this width together. Absent: there are none. */
+  /**
+   * Shared experts, which every token uses: their total width, and whether they have a gate. Absent: none.
+   */
   readonly shared?: { readonly ffnHiddenSize: number; readonly gate: boolean } | undefined;
   /** The capacity of the experts. Absent: nothing is dropped. */
   readonly capacity?: { readonly factor: number; readonly policy: TokenDropPolicy } | undefined;
@@ -134,7 +161,7 @@ export interface ExpertsSpecification extends FeedForwardSpecification {
 
 type Model = TransformerConfiguration & BlockVariants & ExpertVariants;
 
-/** Returns the mixture of experts of a model that has one, with Megatron-LM's defaults. */
+/** Returns the specification of a model's mixture of experts, with Megatron-LM's defaults. */
 export function specifyExperts(model: Model): ExpertsSpecification {
   const { numExperts = 1, moeRouterTopk: topK = 2, addBiasLinear: bias = true } = model;
   const { moeRouterNumGroups, moeRouterGroupTopk, moeExpertCapacityFactor: factor } = model;
@@ -180,7 +207,7 @@ function describeActivation(model: Model): ExpertActivationSpecification {
   return { kind, ...(clamp !== undefined && { clamp }), ...(linearOffset !== undefined && { linearOffset }) };
 }
 
-/** Returns the balancing losses that have a coefficient. */
+/** Returns the load-balancing losses whose coefficient is not 0. */
 function listBalancingLosses({
   moeRouterLoadBalancingType: types = ['aux_loss'],
   moeAuxLossCoeff: coefficients = [],

@@ -22,15 +22,16 @@ import { SharedExperts } from './shared-experts.js';
 
 /**
  * A feed-forward network of experts (Shazeer et al. 2017). A router chooses k of E experts for each token;
- * their outputs are summed, weighted by their probabilities. Each process of a tensor-parallel group routes
- * different rows: its shard of the sequence, or without sequence parallelism its share of the rows.
+ * the outputs of the chosen experts are added, weighted by their probabilities. The processes of a
+ * tensor-parallel group route different rows: each takes its shard of the sequence, or, without sequence
+ * parallelism, its share of the rows that all processes have.
  */
 export class MixtureOfExperts implements Sublayer {
   readonly parameters: readonly Parameter[];
   readonly reads: readonly RowCoordinate[];
   readonly losses: readonly string[];
   readonly matmuls: MatmulCost;
-  /** The rows that its experts got. */
+  /** Counts the rows of each expert. */
   readonly load: ExpertLoad;
   readonly #specification: ExpertsSpecification;
   readonly #factory: LayerFactory;
@@ -38,9 +39,7 @@ export class MixtureOfExperts implements Sublayer {
   readonly #experts: RoutedExperts;
   readonly #shared: SharedExperts | undefined;
 
-  /**
-   * @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be sharded evenly
-   */
+  /** @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE if experts or features cannot be sharded evenly */
   constructor(options: SublayerOptions<ExpertsSpecification>) {
     const { name, specification, factory } = options;
     const { topK, numExperts, router } = specification;
@@ -61,7 +60,7 @@ export class MixtureOfExperts implements Sublayer {
     const weights = topK * this.#experts.weightsOfExpert + (this.#shared?.weights ?? 0);
     this.matmuls = { weights, attentionFeatures: 0 };
     const { expertBias } = this.#router;
-    // if adapters are trained, everything else is frozen
+    // if adapters are trained, all other parameters are frozen, and so are the expert biases
     const updateRate = factory.trainsAdapters ? 0 : (router.expertBias?.updateRate ?? 0);
     const scored = this.#router.scoredLoad;
     this.load = new ExpertLoad({ layer: name, numExperts, expertBias, updateRate, scored });
@@ -80,14 +79,14 @@ export class MixtureOfExperts implements Sublayer {
     return biasDropoutResidual(tape, { input: output, residual, dropout });
   }
 
-  /** Returns the experts' outputs together, [S, B, H]. */
+  /** Returns the weighted sum of the experts' outputs, [S, B, H]. */
   #output(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
     const { shape } = input.tensor;
     return tape.scope(() => {
       const own = ownRows(tape, input, context);
       const routing = this.#route(tape, own, { numSequences: shape[1]!, context });
       const sent = this.#send(tape, own, { routing, context });
-      // if rows are exchanged between processes, the shared experts compute meanwhile
+      // while processes exchange rows, the shared experts compute
       const shared = sent.isExchange ? this.#shared?.begin(tape, input, context) : undefined;
       const tokens = sent.arrive(tape);
       const combined = tokens.combine(tape, this.#experts.forward(tape, tokens));
@@ -110,7 +109,9 @@ export class MixtureOfExperts implements Sublayer {
     return routing;
   }
 
-  /** Returns the losses of the router, and its entropy while that is watched. */
+  /**
+   * Starts to compute the losses of the router, and records the entropy of its scores if this is requested.
+   */
   #startLosses(
     tape: Tape,
     logits: Variable,
@@ -157,8 +158,8 @@ export class MixtureOfExperts implements Sublayer {
   }
 
   /**
-   * Returns the choice without assignments that exceed an expert's capacity. A dropped assignment adds
-   * nothing; the other probabilities do not change.
+   * Returns the choice of experts without the assignments beyond an expert's capacity. A dropped assignment
+   * contributes nothing; the probabilities of the other assignments do not change.
    */
   #withinCapacity(tape: Tape, { experts, probabilities }: Routing): Variable {
     const { capacity, numExperts } = this.#specification;

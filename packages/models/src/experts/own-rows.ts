@@ -8,18 +8,21 @@ import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 export interface OwnRows {
   /** [T, 1, H] */
   readonly rows: Variable;
-  /** The processes that route rows of the same sequences; undefined: this process has all rows. */
+  /** The other processes that route rows of the same sequences; undefined: this process has all rows. */
   readonly group: ProcessGroup | undefined;
-  /** Returns all rows, given the rows of this process; joins them if each process has a share. */
+  /**
+   * Returns the rows of all processes, given the rows of this process; gathers them if each process has a
+   * share.
+   */
   whole(tape: Tape, rows: Variable): Variable;
 }
 
 const asIs: OwnRows['whole'] = (_tape, rows) => rows;
 
 /**
- * Returns the rows that this process routes. They are all its rows if the sequence is sharded or nothing is;
- * otherwise its share of the rows that all tensor-parallel processes have. If the shares would be uneven and
- * nothing is trained, each process routes all rows.
+ * Returns the rows that this process routes. If the sequence is sharded, or layers are not sharded, these are
+ * all rows that the process has. Otherwise all tensor-parallel processes have the same rows, and each routes
+ * its share. If the rows cannot be shared evenly and nothing is trained, each process routes all rows.
  */
 export function ownRows(
   tape: Tape,
@@ -28,7 +31,7 @@ export function ownRows(
 ): OwnRows {
   const [length, numSequences, hiddenSize] = input.tensor.shape as [number, number, number];
   const rows = reshape(tape, { input, shape: [length * numSequences, 1, hiddenSize] });
-  // every tensor-parallel process has the same rows
+  // from here on: every tensor-parallel process has the same rows
   const all = { rows, group: sequence?.group, whole: asIs };
   if (!isSharded(layers)) return all;
   const { group: sharing, sequenceParallel } = layers;

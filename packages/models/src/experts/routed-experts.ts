@@ -5,9 +5,9 @@ import type { SublayerOptions } from '../blocks/sublayer.js';
 import { type ExpertsSpecification, isGated } from './experts-specification.js';
 
 /**
- * The experts of this process: feed-forward networks of one shape, each with a matrix in `linear_fc1.weight`
- * ([E, F, H], gated [E, 2, F, H]) and one in `linear_fc2.weight` [E, H, F], biases [E, F] or [E, 2, F] and
- * [E, H]. Each expert may have low-rank adapters.
+ * The routed experts of this process: feed-forward networks of equal shape. Each has a matrix in
+ * `linear_fc1.weight` ([E, F, H], gated [E, 2, F, H]) and one in `linear_fc2.weight` [E, H, F]. Biases are
+ * [E, F], gated [E, 2, F], and [E, H]. Each expert may have low-rank adapters.
  */
 export class RoutedExperts {
   readonly parameters: readonly Parameter[];
@@ -15,9 +15,7 @@ export class RoutedExperts {
   readonly #up: ExpertLayer;
   readonly #down: ExpertLayer;
 
-  /**
-   * @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be sharded evenly
-   */
+  /** @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE if experts or features cannot be sharded evenly */
   constructor({
     name,
     hiddenSize,
@@ -49,7 +47,7 @@ export class RoutedExperts {
     this.parameters = [...this.#up.parameters, ...this.#down.parameters];
   }
 
-  /** Elements of the matrices of one expert. */
+  /** The number of elements in the matrices of one expert. */
   get weightsOfExpert(): number {
     const { numExperts } = this.#specification;
     const countElements = ({ weight }: ExpertLayer): number =>
@@ -57,7 +55,7 @@ export class RoutedExperts {
     return (countElements(this.#up) + countElements(this.#down)) / numExperts;
   }
 
-  /** Returns the outputs of the experts, each times the probability of its row: [R, 1, H]. */
+  /** Returns the outputs of the experts, each multiplied by the probability of its row: [R, 1, H]. */
   forward(tape: Tape, { rows, probabilities, offsets }: DispatchedTokens): Variable {
     const { kind: activation, clamp, linearOffset } = this.#specification.activation;
     const up = this.#up.forward(tape, { input: rows, offsets });

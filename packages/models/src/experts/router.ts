@@ -4,7 +4,7 @@ import { ScoredLoad } from '../routing/expert-load.js';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 import type { ExpertsSpecification } from './experts-specification.js';
 
-/** The experts of each row and their weights. */
+/** The experts of each row and their probabilities. */
 export interface Routing {
   /** int32 [T, k] */
   readonly experts: Variable;
@@ -13,15 +13,15 @@ export interface Routing {
 }
 
 /**
- * Chooses the experts of each row by a linear layer with logits and scores in float32. Ties go to the expert
- * with the lower number. Under tensor parallelism each process routes different rows, so the gradients of the
- * router's parameters are partial sums.
+ * Chooses the experts of each row. A linear layer computes logits and scores in float32; ties go to the
+ * expert with the lower number. Under tensor parallelism each process routes different rows, so the gradients
+ * of the router's parameters are partial sums.
  */
 export class Router {
   readonly parameters: readonly Parameter[];
-  /** float32 [E]: moved after each step; undefined without expert bias. */
+  /** float32 [E], moved after each step; undefined if the router has no expert bias. */
   readonly expertBias: Parameter | undefined;
-  /** The load that `global_aux_loss` uses; undefined without this loss. */
+  /** The loads that `global_aux_loss` uses; undefined without this loss. */
   readonly scoredLoad: ScoredLoad | undefined;
   readonly #name: string;
   readonly #specification: ExpertsSpecification;
@@ -70,7 +70,9 @@ export class Router {
     return routerLinear(tape, { input, weight: this.#weight, bias: this.#bias });
   }
 
-  /** Returns the choice for each row. Recomputed layers get the choice of the forward pass. */
+  /**
+   * Returns the experts of each row. If layers are recomputed, the choice of the forward pass is used again.
+   */
   route(tape: Tape, logits: Variable, passes: RoutingOfMicroBatch | undefined): Routing {
     const { topK, router } = this.#specification;
     const { scoreFunction, preSoftmax, scalingFactor, groups } = router;

@@ -23,18 +23,19 @@ import type { SublayerOptions } from '../blocks/sublayer.js';
 import type { ExpertActivationSpecification, ExpertsSpecification } from './experts-specification.js';
 
 /**
- * Experts that every token uses: one feed-forward network of their widths together, sharded as dense ones
- * are. With a gate its output is multiplied by the sigmoid of a projection of its input (Qwen2-MoE).
+ * Experts that every token uses. They are computed as one feed-forward network of their total width, which is
+ * sharded like a dense one. With a gate, the output is multiplied by the sigmoid of a projection of the input
+ * (Qwen2-MoE).
  */
 export class SharedExperts {
   readonly parameters: readonly Parameter[];
   readonly reads: readonly RowCoordinate[];
-  /** The number of elements of all matrices. */
+  /** The number of elements of all matrices in the shared experts. */
   readonly weights: number;
   readonly #network: ActivatedFeedForward;
   readonly #gate: Parameter | undefined;
 
-  /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when features cannot be sharded evenly */
+  /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if features cannot be sharded evenly */
   constructor(
     options: SublayerOptions<ExpertsSpecification>,
     { ffnHiddenSize, gate }: NonNullable<ExpertsSpecification['shared']>,
@@ -62,7 +63,7 @@ export class SharedExperts {
       .reduce((sum, { globalShape }) => sum + globalShape.reduce((product, size) => product * size, 1), 0);
   }
 
-  /** Computes the sum of the output of these experts and `routed`, [S, B, H]. */
+  /** Computes the sum of these experts' output and `routed`, [S, B, H]. */
   add(
     tape: Tape,
     { input, routed }: { readonly input: Variable; readonly routed: Variable },
@@ -77,8 +78,8 @@ export class SharedExperts {
   }
 
   /**
-   * Computes the output [S, B, H] in two parts, each during an exchange of rows: `finish` computes the second
-   * part.
+   * Computes the output [S, B, H] in two parts, each overlapped with one exchange of rows. This call computes
+   * the first part, and `finish` of the result the second.
    */
   begin(tape: Tape, input: Variable, context: MicroBatchContext): PendingVariable {
     if (isRecomputed(context)) {

@@ -1,9 +1,9 @@
 import { UsageError } from '@mtl/errors';
 import { cast, countElements, type Device, type DType, Tensor, tidy } from '@mtl/kernels';
 
-/** The keys and values that a layer has for each position. */
+/** The shape of a layer's keys and values per position. */
 interface KeyValueShape {
-  /** G: groups of heads that share keys and values; of this rank. */
+  /** G: the number of this rank's groups of heads; the heads of a group share keys and values. */
   readonly numGroups: number;
   /** D */
   readonly headSize: number;
@@ -11,34 +11,37 @@ interface KeyValueShape {
   readonly windowSize?: number | undefined;
 }
 
-/** New tokens of a sequence that a layer computes with one call, and the cache of that call. */
+/** New tokens of a sequence that a layer processes in one call, and the cache for this call. */
 interface CachedTokens {
-  /** The tokens, counted from the first new one of the sequence. */
+  /** The range of tokens, where 0 is the first new token of the sequence. */
   readonly start: number;
   readonly end: number;
-  /** The row of the first of these tokens in the cache. */
+  /** The row in the cache of the first token in the range. */
   readonly position: number;
   /** [1, G, rows, D] */
   readonly keyCache: Tensor;
   readonly valueCache: Tensor;
 }
 
-/** The fewest rows that a layer with a window has beyond its window, so that prompts take few calls. */
+/**
+ * The minimum number of cache rows beyond the window in a layer with a window, so that prompts take few
+ * calls.
+ */
 const leastRoom = 64;
 
 /**
- * Keys and values of several sequences of different lengths: [B, G, rows, D] for each layer, in the compute
- * dtype. A layer without a window has a row for each position. A layer with a window keeps the rows that its
- * next queries see, and room for about as many new ones: when the room is used up, the rows of the window
- * move to the front.
+ * The keys and values of several sequences of different lengths: [B, G, rows, D] for each layer, in the
+ * compute dtype. A layer without a window has one row for each position. A layer with a window keeps the rows
+ * that its next queries see, and room for about the same number of new rows. When the room is used up, the
+ * rows of the window are moved to the front.
  */
 export class GptKeyValueCache {
   readonly batchSize: number;
-  /** The maximum number of positions of a sequence. */
+  /** The maximum number of positions in a sequence. */
   readonly capacity: number;
   /**
-   * The number of positions of each sequence. Set one to 0 to use its slot for another text, or lower to go
-   * back, as far as the layers with a window still have the rows.
+   * The number of cached positions of each sequence. The caller may set a length to 0 to reuse its slot for
+   * another text, or to a lower value to go back, if the layers with a window still have the rows.
    */
   readonly lengths: number[];
   readonly #keys: Tensor;
@@ -74,11 +77,13 @@ export class GptKeyValueCache {
   }
 
   /**
-   * Calls `attend` for the new tokens of one sequence in one layer, in order: all at once, or in pieces that
-   * fit the rows of a window. Each call must append the keys and values of its tokens.
+   * Calls `attend` for the new tokens of one sequence in one layer, in order: once for all tokens, or several
+   * times if the rows of a window have no room for all. Each call must append the keys and values of its
+   * tokens.
    *
-   * @param index of the layer, in the order of `layers`
-   * @throws UsageError MTL_CONTEXT when `lengths` went back to positions whose window is no longer kept
+   * @param index the index of the layer, in the order of `layers`
+   * @throws UsageError MTL_CONTEXT if `lengths` was set back to positions whose window is no longer in the
+   *   cache
    */
   append(
     index: number,
@@ -151,15 +156,15 @@ export class GptKeyValueCache {
   }
 }
 
-/** The rows of a layer. */
+/** Where the cached rows of a layer are. */
 interface LayerSlots {
-  /** The start of the first sequence among all values. */
+  /** The offset of the first sequence's rows among all values. */
   readonly start: number;
   /** [1, G, rows, D] */
   readonly slotShape: readonly [1, number, number, number];
   /** The number of positions before its own that a query sees. */
   readonly windowSize: number;
-  /** For each sequence: the position of its first row. */
+  /** The position that the first cached row of each sequence belongs to. */
   readonly firsts: number[];
 }
 
@@ -169,7 +174,10 @@ function firstRows(cache: Tensor, numRows: number): Tensor {
   return cache.strided({ shape: [numGroups, numRows, headSize], strides: [rows * headSize, headSize, 1] });
 }
 
-/** Moves the last rows of a full cache [1, G, rows, D] to its front. They are at most half of it. */
+/**
+ * Moves the last rows of a full cache [1, G, rows, D] to its front. `numRows` is at most half of all rows, so
+ * source and target do not overlap.
+ */
 function moveToFront(cache: Tensor, numRows: number): void {
   if (numRows === 0) return;
   const [, numGroups, rows, headSize] = cache.shape as readonly [number, number, number, number];

@@ -10,14 +10,17 @@ import type { GptStage } from './gpt-stage.js';
 import { type PipelinedGpt, StageChain } from './stage-chain.js';
 import { sequenceFirst } from './token-batch.js';
 
-/** New tokens of one of the sequences that a cache holds. */
+/** The new tokens of one sequence in a cache. */
 export interface SequenceTokens {
-  /** The number of the sequence in the cache. */
+  /** The index of the sequence in the cache. */
   readonly slot: number;
   readonly tokens: Int32Array;
 }
 
-/** A sequence's rows among the packed tokens of a call, and how many positions it had before. */
+/**
+ * The rows of a sequence among the packed tokens of a call, and the number of positions that the cache
+ * already had.
+ */
 interface TokenSpan {
   readonly slot: number;
   readonly start: number;
@@ -26,23 +29,23 @@ interface TokenSpan {
 }
 
 /**
- * A GPT for generation and scoring; it implements @mtl/inference's `CausalLanguageModel`. The new tokens of
- * all sequences are packed one after the other. Everything except attention sees one list of tokens, so
+ * A GPT for generation and scoring; it implements `CausalLanguageModel` of @mtl/inference. The new tokens of
+ * all sequences are packed one after the other. All layers except attention see one list of tokens, so
  * sequences of different lengths share matmuls without padding; attention runs for each sequence with its own
- * cache. Under tensor or pipeline parallelism all processes make the same calls and get the same logits, bit
- * for bit: hidden states go from stage to stage, and the last stage broadcasts its results.
+ * cache. Under tensor or pipeline parallelism, all processes make the same calls and get logits with the same
+ * bits: hidden states go from stage to stage, and the last stage broadcasts its results.
  */
 export class GptLanguageModel {
   readonly vocabularySize: number;
   readonly maximumContext: number;
   readonly #chain: StageChain;
-  /** One of this rank's stages, for the properties that all stages share. */
+  /** One of this rank's stages, to read properties that all stages have in common. */
   readonly #stage: GptStage;
-  /** The index of the keys and values of a layer in the cache. */
+  /** The index in the cache of each layer, by global layer index. */
   readonly #cacheIndex = new Map<number, number>();
 
   /**
-   * The parameters must have storage; the caller keeps them.
+   * Does not take ownership of the parameters, which must have storage.
    *
    * @param model a stage that holds all layers, or the stages of a pipeline
    */
@@ -58,13 +61,14 @@ export class GptLanguageModel {
     this.maximumContext = this.#stage.model.maxPositionEmbeddings;
   }
 
-  /** Returns the ranks that share every sequence. */
+  /** The number of ranks that share every sequence (context parallelism). */
   get #numSharing(): number {
     return this.#stage.sequence.group?.size ?? 1;
   }
 
   /**
-   * Makes empty caches for `batchSize` sequences of up to `capacity` tokens, which the caller disposes of.
+   * Makes empty caches for `batchSize` sequences of up to `capacity` tokens. The caller must dispose of the
+   * result.
    */
   newCache({ batchSize, capacity }: { batchSize: number; capacity: number }): GptKeyValueCache {
     const { device, dtype } = this.#stage;
@@ -89,13 +93,13 @@ export class GptLanguageModel {
   }
 
   /**
-   * Appends tokens to sequences of a cache. Ranks that share sequences in training have complete sequences
-   * here, and compute the same.
+   * Appends tokens to sequences in a cache. Ranks that share sequences in training (context parallelism) all
+   * process complete sequences here, with the same results.
    *
-   * `sequences`: each slot at most once, at least one token each
+   * `sequences`: each slot at most once, with at least one token
    *
-   * @returns float32 [sequences, vocabularySize]: logits of the next token of each sequence
-   * @throws UsageError MTL_CONTEXT when a sequence would outgrow the cache
+   * @returns float32 [sequences, vocabularySize]: the logits of the next token of each sequence
+   * @throws UsageError MTL_CONTEXT if a sequence would exceed the cache's capacity
    */
   forward({
     cache,
@@ -145,19 +149,19 @@ export class GptLanguageModel {
   }
 
   /**
-   * Returns the loss of every token, without a cache: minus the natural logarithm of the probability of
-   * `labels` given the tokens so far.
+   * Returns the loss of every token, without a cache: minus the natural logarithm of the label's probability,
+   * given the tokens up to this position.
    *
-   * `tokens`: [batchSize, length], row by row, and so are `labels`; length is at most maximumContext. Ranks
-   * that share sequences split them evenly; a few padding tokens are appended for that, which no earlier
-   * token sees.
+   * `tokens` and `labels`: [batchSize, length], in row-major order; length is at most maximumContext. Ranks
+   * that share sequences split them evenly. For an even split, a few padding tokens are appended, which do
+   * not affect earlier tokens.
    *
    * @returns float32 [batchSize, length]
    */
   tokenLosses(call: { tokens: Int32Array; labels: Int32Array; batchSize: number }): Float32Array {
     const { batchSize } = call;
     const length = call.tokens.length / batchSize;
-    // two chunks for each rank
+    // context parallelism needs two chunks of equal length per rank
     const multiple = this.#numSharing > 1 ? 2 * this.#numSharing : 1;
     const sequenceLength = Math.ceil(length / multiple) * multiple;
     const size = batchSize * sequenceLength;
@@ -190,7 +194,7 @@ export class GptLanguageModel {
         return result;
       },
     });
-    // [S, B], as activations are
+    // transposed to [S, B], the layout of activations
     const { sequence: partition, device } = this.#stage;
     const { indices, release } = partition.ofSequences(batch, { device });
     const losses = valuesOfAllRows(this.#chain.fromLast(own, size / this.#numSharing), {
@@ -205,7 +209,7 @@ export class GptLanguageModel {
     });
   }
 
-  /** Computes attention [N, 1, A * E] of packed tokens, the heads [N, 1, G, ...] of this process. */
+  /** Computes attention of packed tokens, [N, 1, A * E], for the heads of this process, [N, 1, G, ...]. */
   #attend(
     tape: Tape,
     { query, key, value, layer, windowSize, softCap, sinks }: AttendCall,
@@ -245,7 +249,7 @@ export class GptLanguageModel {
     return tape.result(output, { requiresGradient: false });
   }
 
-  /** Computes the logits after the last token of each span; padded rows of the vocabulary are left out. */
+  /** Computes the logits after the last token of each span, without padded vocabulary entries. */
   #logits(hidden: Tensor, spans: readonly TokenSpan[]): Float32Array {
     const { model, factory, outputWeight, outputSoftCap: softCap } = this.#chain.stages.at(-1)!;
     const { hiddenSize } = model;

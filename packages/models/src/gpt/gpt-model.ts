@@ -11,8 +11,8 @@ import {
 } from '../stages/block-specification.js';
 
 /**
- * The architecture of a GPT: the shapes of its weights and its computation. With other blocks it is a Llama,
- * or a mixture of experts.
+ * The architecture of a GPT: the shapes of its weights and its computation. With other blocks, the same type
+ * describes a Llama or a mixture-of-experts model.
  */
 export interface GptModelConfiguration
   extends TransformerConfiguration,
@@ -20,11 +20,11 @@ export interface GptModelConfiguration
     PositionVariants,
     ExpertVariants {
   readonly tieEmbeddings: boolean;
-  /** c: the logits x of the head become c tanh(x / c) (Gemma 2, Gemma Team 2024). Absent: no cap. */
+  /** c: the logits x of the output head become c tanh(x / c) (Gemma 2, Gemma Team 2024). Absent: no cap. */
   readonly finalLogitSoftcapping?: number | undefined;
 }
 
-/** Options of a GPT: sizes are required, everything else has a default. */
+/** Options of a GPT: sizes are required, other properties have defaults. */
 export type GptModelOptions = Partial<GptModelConfiguration> &
   Pick<
     GptModelConfiguration,
@@ -51,19 +51,19 @@ export function gptModel(options: GptModelOptions): GptModelConfiguration {
 }
 
 /**
- * Returns the block of a layer of a GPT without experts, by its global index: the block of
- * `transformerBlockSpecification`, with norms before sublayers (GPT-2, Radford et al. 2019).
+ * Returns the block of a layer of a GPT without experts: the block of `transformerBlockSpecification`, with
+ * norms before sublayers (GPT-2, Radford et al. 2019). `layer`: the global index.
  *
- * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
+ * @throws ConfigurationError MTL_ATTENTION_HEADS if the hidden size is not divisible by the number of heads
  */
 export const gptBlock = (model: GptModelConfiguration, layer = 0): BlockSpecification =>
   transformerBlockSpecification(model, { normPlacement: 'pre', layer });
 
 /**
- * Returns the block of each layer of a GPT: `gptBlock`, with a mixture of experts as the feed-forward network
- * of layers that have experts.
+ * Returns the block of each layer of a GPT: `gptBlock`; layers that have experts get a mixture of experts as
+ * their feed-forward network.
  *
- * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
+ * @throws ConfigurationError MTL_ATTENTION_HEADS if the hidden size is not divisible by the number of heads
  */
 export function gptBlocks(model: GptModelConfiguration): BlockOfLayer {
   return (layer) => {

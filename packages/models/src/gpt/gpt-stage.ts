@@ -18,24 +18,26 @@ export type GptStageOptions = TransformerStageOptions<GptModelConfiguration>;
 
 /**
  * A GPT as a pipeline stage: embeddings, transformer layers with norms before their sublayers, a final norm,
- * and a head. The head is tied to the token embedding as in GPT-2 (Radford et al. 2019), or not, as in Llama
- * (Touvron et al. 2023). It is computed together with the loss so that all logits never exist at once.
+ * and a head. The head shares the weight of the token embedding, as in GPT-2 (Radford et al. 2019), or has
+ * its own, as in Llama (Touvron et al. 2023). Logits and loss are computed together in chunks, so all logits
+ * never exist at once.
  */
 export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModelConfiguration> {
   readonly parameters: readonly Parameter[];
   /**
-   * The word embedding if the head is tied to it, otherwise the head's own weight; on the last stage only.
+   * The weight of the output head: the word embedding if the head is tied to it, otherwise its own weight;
+   * only on the last stage.
    */
   readonly outputWeight: Parameter | undefined;
-  /** c: the logits x of the head become c tanh(x / c). */
+  /** c: the logits x of the output head become c tanh(x / c). */
   readonly outputSoftCap: number | undefined;
-  /** True if the embedding has a row for each position. */
+  /** True if the model has learned position embeddings. */
   readonly #hasPositionTable: boolean;
 
   /**
-   * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_BLOCK_KIND; MTL_TENSOR_PARALLEL_SIZE when heads,
+   * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_BLOCK_KIND; MTL_TENSOR_PARALLEL_SIZE if heads,
    *   feed-forward width or the padded vocabulary cannot be sharded evenly over the tensor-parallel
-   *   processes; MTL_LORA_TARGETS when no layer of the blocks gets an adapter
+   *   processes; MTL_LORA_TARGETS if no layer of the blocks gets an adapter
    */
   constructor(options: GptStageOptions) {
     const { model, block = resolveBlocks(options.model, gptBlocks(options.model)) } = options;
@@ -62,14 +64,15 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
   }
 
   /**
-   * Returns the hidden states [S, B, H] after the layers of this stage, on the last stage after the final
-   * layer norm, for generation: `attend` uses its own cache. The sequence is never sharded, so any number of
+   * Returns the hidden states [S, B, H] after the layers of this stage (on the last stage, after the final
+   * layer norm), for generation: `attend` uses its own cache. The sequence is never sharded, so any number of
    * tokens is valid.
    *
-   * @param input.tokens ids, on the first stage
+   * @param input.tokens token ids, on the first stage
    * @param input.hidden the hidden states of the previous stage, on the other stages
    * @param input.positionIds int32 [S, B]: the positions of the tokens
-   * @param input.numPositions all positions are below it. Default: the model's number of positions
+   * @param input.numPositions an exclusive upper limit of all positions. Default: the model's number of
+   *   positions
    */
   hiddenStates(
     tape: Tape,

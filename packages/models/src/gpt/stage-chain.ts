@@ -5,14 +5,14 @@ import type { GptStage } from './gpt-stage.js';
 
 /** A model whose stages are distributed over the ranks of a pipeline. */
 export interface PipelinedGpt {
-  /** The stages of this rank, by number of the model chunk. */
+  /** The stages of this rank, by chunk number. */
   readonly stages: ReadonlyMap<number, GptStage>;
   /** The rank of each chunk, in the order of the model. */
   readonly placement: readonly number[];
   readonly group: ProcessGroup;
 }
 
-/** One forward pass through all stages of a model, each rank running its own, without gradients. */
+/** Runs one forward pass through all stages of a model, without gradients; each rank runs its own stages. */
 export class StageChain {
   /** The stages of this rank, in the order of the model. */
   readonly stages: readonly GptStage[];
@@ -36,11 +36,11 @@ export class StageChain {
   }
 
   /**
-   * Runs the stages in turn. All ranks call it.
+   * Runs the stages in the order of the model. All ranks must call it.
    *
-   * @param options.pass takes the result of the previous stage (none on the first; it is disposed of here),
-   *   and returns the input of the next one
-   * @returns the result of the last stage, on its rank; the caller disposes of it
+   * @param options.pass gets the result of the previous stage (undefined on the first stage; this function
+   *   disposes of it), and returns the input of the next stage
+   * @returns the result of the last stage, on the rank that holds it; the caller must dispose of it
    */
   run(options: {
     readonly shapeBefore: (stage: GptStage) => readonly number[];
@@ -73,7 +73,7 @@ export class StageChain {
     }
   }
 
-  /** Returns `size` float32 values of the last stage's rank, on all ranks. */
+  /** Broadcasts `size` float32 values from the rank of the last stage, and returns them on all ranks. */
   fromLast(values: Float32Array | undefined, size: number): Float32Array {
     if (this.#pipelined === undefined) return values!;
     const { placement, group } = this.#pipelined;

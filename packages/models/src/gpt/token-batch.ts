@@ -9,23 +9,20 @@ import { uploadConstant } from '../blocks/upload-constant.js';
 import { neededTokens } from '../stages/stage-call.js';
 
 /**
- * The batch that a stage gets. The first and the last stage of a pipeline need the tokens; stages between
- * them need only the outline.
+ * The batch that a stage gets. The first and the last stage of a pipeline need the tokens; the stages between
+ * need only the outline.
  */
 export type StageBatch = SequencesOfBatch & Partial<TokenBatch>;
 
-/** Returns the number of tokens whose loss counts; 0 for an outline. */
+/** Returns the number of tokens whose loss counts; 0 for an outline (a batch without tokens). */
 export function numLossTokens({ lossMask }: StageBatch): number {
   let sum = 0;
-  // reduce calls a function for each token
+  // a loop, because `reduce` calls a function for each token
   if (lossMask !== undefined) for (let at = 0; at < lossMask.length; at++) sum += lossMask[at]!;
   return sum;
 }
 
-/**
- * Returns the batch with arrays transposed from [B, S] to [S, B], the layout that a stage expects. It is for
- * callers that make batches of sequences.
- */
+/** Returns the batch with its arrays transposed from [B, S] to [S, B], the layout that stages expect. */
 export function sequenceFirst(rows: TokenBatch): TokenBatch {
   const { batchSize, sequenceLength } = rows;
   const turned = <Values extends Int32Array | Float32Array>(values: Values): Values =>
@@ -39,7 +36,9 @@ export function sequenceFirst(rows: TokenBatch): TokenBatch {
   };
 }
 
-/** Returns the values of some rows of [S, B], by their indices; undefined: all. */
+/**
+ * Returns the values of some rows of [S, B]. `indices`: the flat indices of the rows; undefined: all rows.
+ */
 function chosen<Values extends Int32Array | Float32Array>(
   values: Values,
   indices: Int32Array | undefined,
@@ -51,20 +50,20 @@ function chosen<Values extends Int32Array | Float32Array>(
 }
 
 /**
- * A batch on the device; [own, B] except `samples` [B], `rows` and `ownRows`. `own` is the number of
- * positions of each sequence that this rank owns.
+ * A batch on the device. Tensors are [own, B], where `own` is the number of positions of each sequence that
+ * this rank owns; exceptions are `samples`, which is [B], `rows` and `ownRows`.
  */
 export interface DeviceBatch {
-  /** The tokens; on the first stage only. */
+  /** The tokens; only on the first stage. */
   readonly tokens: Variable | undefined;
   /**
-   * [own, B]: the positions that this rank computes between the tensor-parallel regions, on the first stage
-   * of a model with a position embedding.
+   * The position ids of the rows that this rank computes between the tensor-parallel regions; only on the
+   * first stage of a model with learned position embeddings.
    */
   readonly positionIds: Variable | undefined;
-  /** The labels; on the last stage only, like `weights`. */
+  /** The labels; only on the last stage, like `weights`. */
   readonly labels: Variable | undefined;
-  /** float32: loss mask times the loss factor. */
+  /** float32: the loss mask times the loss factor. */
   readonly weights: Variable | undefined;
   readonly samples: Variable;
   readonly rows: RowCoordinates;
@@ -74,9 +73,9 @@ export interface DeviceBatch {
 }
 
 /**
- * Copies the part of a batch that a stage needs to the device.
+ * Copies the fields of a batch that a stage needs to the device.
  *
- * @throws UsageError MTL_STAGE when the first or the last stage gets a batch without tokens
+ * @throws UsageError MTL_STAGE if the first or the last stage gets a batch without tokens
  */
 export function toDevice(
   batch: StageBatch,
@@ -92,16 +91,16 @@ export function toDevice(
     upload,
   }: {
     device: Device;
-    /** The factor of the tokens that count; only on the last stage, otherwise undefined. */
+    /** The loss factor of tokens that count; undefined except on the last stage. */
     lossFactor: number | undefined;
     isFirst: boolean;
-    /** True if the stage embeds positions. */
+    /** True if the stage has learned position embeddings. */
     embedsPositions: boolean;
-    /** The rows that this rank owns. */
+    /** The partition that determines which rows this rank owns. */
     partition: SequencePartition;
     /** The slice of the owned positions that this rank computes between the tensor-parallel regions. */
     own: Slice;
-    /** The coordinates of rows that passes read. */
+    /** The row coordinates that passes read. */
     reads: ReadonlySet<RowCoordinate>;
     /** The position tables for the coordinates in `reads`. */
     tables: PositionTables;

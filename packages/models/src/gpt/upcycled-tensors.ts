@@ -6,15 +6,14 @@ const ofExperts = /\.mlp\.experts\.(linear_fc[12]\.(?:weight|bias))$/;
 const ofRouter = /\.mlp\.router\./;
 
 /**
- * Returns the name of the parameter of the dense model that a parameter of a mixture of experts is copied
- * from.
+ * Returns the name of the dense model's parameter from which a parameter of a mixture of experts is copied.
  *
  * @returns undefined for a router, which the dense model does not have
  */
 export const findDenseName = (name: string): string | undefined =>
   ofRouter.test(name) ? undefined : name.replace(ofExperts, '.mlp.$1');
 
-/** The names of all properties of experts; a new property must be added here. */
+/** The names of all properties in `ExpertVariants`; a new property must be added here. */
 const propertiesOfExperts = {
   numExperts: true,
   moeLayerFreq: true,
@@ -42,23 +41,20 @@ const propertiesOfExperts = {
 const isOfExperts = (key: string): boolean =>
   Object.entries(propertiesOfExperts).some(([name, isOf]) => isOf && name === key);
 
-/**
- * Returns a model without its experts: the dense model whose feed-forward networks the experts can be copies
- * of.
- */
+/** Returns the dense model without experts, from which the experts of `model` can be initialized. */
 export const makeDenseModel = (model: GptModelConfiguration): GptModelConfiguration =>
   Object.fromEntries(
     Object.entries(model).filter(([key]) => !isOfExperts(key)),
   ) as unknown as GptModelConfiguration;
 
-/** Returns the properties of experts that a model has. */
+/** Returns the expert properties (`ExpertVariants`) of a model. */
 export const pickExpertVariants = (model: GptModelConfiguration): ExpertVariants =>
   Object.fromEntries(Object.entries(model).filter(([key]) => isOfExperts(key)));
 
 /**
- * Returns tensors of a mixture of experts under the names of the dense model, to be filled from a dense
- * checkpoint: values for the feed-forward network of a layer are written to each of its experts (Komatsuzaki
- * et al. 2023). Routers are left out and keep their values.
+ * Returns tensors of a mixture of experts under the names of the dense model, so that a dense checkpoint can
+ * be loaded into them: the values of a feed-forward network are written to each expert of its layer
+ * (Komatsuzaki et al. 2023). Routers are omitted and keep their values.
  */
 export function upcycledTensors(tensors: readonly LogicalTensor[]): LogicalTensor[] {
   return tensors.flatMap((tensor) => {
@@ -76,7 +72,7 @@ function copiedToExperts(name: string, tensor: LogicalTensor): LogicalTensor {
     dtype,
     globalShape: globalShape.slice(1),
     slices: slices.slice(1),
-    // the tensor is only filled, never saved
+    // the tensor is only loaded, never saved
     read: () => new Uint8Array(0),
     write: async (bytes) => {
       const all = new Uint8Array(bytes.length * (end - start));

@@ -15,33 +15,33 @@ export interface BuildStagesOptions<Model extends TransformerConfiguration>
   extends Omit<TransformerStageOptions<Model>, 'layers' | 'wordEmbedding' | 'positionTables'> {
   /** The layers of each chunk, in the order of the model (see `partitionLayers`). */
   readonly layers: readonly Slice[];
-  /** The pipeline rank of each chunk: a schedule's placement. */
+  /** The pipeline rank of each chunk, as in the `placement` of a schedule. */
   readonly placement: readonly number[];
   /** This process's pipeline rank. */
   readonly rank: number;
 }
 
-/** A rank's stages of a model. */
+/** The stages of a model on one rank. */
 export interface Stages<Stage> {
   /** The stages by chunk number: chunk 0 holds the embeddings, the last chunk the head. */
   readonly stages: ReadonlyMap<number, Stage>;
-  /** The parameters of all stages, each once, in the order in which forward uses them. */
+  /** The parameters of all stages without duplicates, in the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
-  /** The parameters that a stage uses together, in the order of forward. */
+  /** Groups of parameters that a stage uses together, in the order of forward. */
   readonly units: readonly ParameterUnit[];
 }
 
-/** The construction of the stages of a kind of model. */
+/** How the stages of a kind of model are built. */
 interface StageKind<Model extends TransformerConfiguration, Stage> {
-  /** True if the head is tied to the token embedding. */
+  /** True if the output head shares the weight of the token embedding. */
   readonly isTied: boolean;
   readonly newStage: (options: TransformerStageOptions<Model>) => Stage;
 }
 
 /**
- * Builds the model chunks of one rank. If the rank has both the first and the last chunk, they share a tied
- * embedding as one parameter; on two ranks each has a copy, whose gradients are partial sums (axis pp). All
- * chunks share the position tables.
+ * Builds the model chunks of one rank. If the rank has both the first and the last chunk, a tied embedding is
+ * one parameter of both. If different ranks have these chunks, each has a copy, whose gradients are partial
+ * sums (axis pp). All chunks share the position tables.
  */
 function buildStages<
   Model extends TransformerConfiguration,
@@ -73,7 +73,7 @@ function buildStages<
 export type BuildGptStagesOptions = BuildStagesOptions<GptModelConfiguration>;
 export type GptStages = Stages<GptStage>;
 
-/** Returns the chunks of a GPT on one rank (see `buildStages`). */
+/** Builds the chunks of a GPT on one rank (see `buildStages`). */
 export function buildGptStages(options: BuildGptStagesOptions): GptStages {
   return buildStages(options, {
     isTied: options.model.tieEmbeddings,
@@ -84,7 +84,7 @@ export function buildGptStages(options: BuildGptStagesOptions): GptStages {
 export type BuildBertStagesOptions = BuildStagesOptions<BertModelConfiguration>;
 export type BertStages = Stages<BertStage>;
 
-/** Returns the chunks of a BERT on one rank (see `buildStages`). */
+/** Builds the chunks of a BERT on one rank (see `buildStages`). */
 export function buildBertStages(options: BuildBertStagesOptions): BertStages {
   return buildStages(options, { isTied: true, newStage: (stage) => new BertStage(stage) });
 }
@@ -95,7 +95,7 @@ export interface BuildBertTaskStagesOptions extends BuildStagesOptions<BertModel
 export type BertTaskStages = Stages<BertTaskStage>;
 
 /**
- * Returns the chunks of a BERT for a fine-tuning task on one rank (see `buildStages`). No head is tied to the
+ * Builds the chunks of a BERT for a fine-tuning task on one rank (see `buildStages`). No head is tied to the
  * embedding.
  */
 export function buildBertTaskStages({ task, ...options }: BuildBertTaskStagesOptions): BertTaskStages {

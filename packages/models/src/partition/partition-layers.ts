@@ -2,36 +2,39 @@ import { ConfigurationError } from '@mtl/errors';
 import type { Slice } from '@mtl/layout';
 
 /**
- * The assignment of layers to the model chunks of a pipeline: `even` numbers as in Megatron-LM, numbers
- * `balanced` by cost, or given numbers, one for each chunk in the order of the model.
+ * How layers are assigned to the model chunks of a pipeline: `even` numbers of layers as in Megatron-LM,
+ * numbers `balanced` by cost, or a given number for each chunk, in the order of the model.
  */
 export type LayerLayout = 'even' | 'balanced' | readonly number[];
 
-/** The cost of computation outside of layers, in layers, and of layers that differ. */
+/**
+ * The cost of computation outside of layers, in units of an average layer's cost, and the costs of unequal
+ * layers.
+ */
 export interface EmbeddingAndHeadCost {
-  /** The cost of the embeddings, in the first chunk. */
+  /** The cost of the embeddings, which are in the first chunk. */
   readonly embedding: number;
-  /** The cost of the head with the loss, in the last chunk. */
+  /** The cost of the output head with the loss, which are in the last chunk. */
   readonly head: number;
-  /** The cost of each layer, 1 on average. Default: all costs are equal. */
+  /** The cost of each layer, 1 on average. Default: all layers cost the same. */
   readonly layers?: readonly number[];
 }
 
 export interface PartitionLayersOptions {
   readonly numLayers: number;
-  /** Chunks of the model: p stages of v chunks are p v. */
+  /** The number of model chunks: p v for p stages with v chunks each. */
   readonly numChunks: number;
   readonly layout: LayerLayout;
   readonly work: EmbeddingAndHeadCost;
 }
 
 /**
- * Returns the layers of each chunk, in the order of the model. Chunk c of rank r is number c p + r if
- * schedules assign chunks round-robin; evenly sized chunks are then placed as in Narayanan et al. 2021,
- * section 2.2.2.
+ * Returns the layers of each chunk, in the order of the model. If a schedule assigns chunks round-robin,
+ * number c p + r is chunk c of rank r; with evenly sized chunks this is the placement of Narayanan et al.
+ * 2021, section 2.2.2.
  *
- * @throws ConfigurationError `MTL_PIPELINE_LAYERS` when the layers cannot be split so, with the nearest
- *   numbers that can
+ * @throws ConfigurationError `MTL_PIPELINE_LAYERS` if the layers cannot be split in this way, with the
+ *   nearest numbers that can
  */
 export function partitionLayers(options: PartitionLayersOptions): readonly Slice[] {
   const { numLayers, numChunks, layout } = options;
@@ -91,9 +94,9 @@ function evenNumbers({ numLayers, numChunks }: PartitionLayersOptions): number[]
 }
 
 /**
- * Returns the numbers of layers whose most expensive chunk costs the least, since the slowest stage
- * determines the speed. Ties go to the most even numbers. Chunks other than the first and the last differ by
- * one layer at most, the larger ones last: early stages keep more activations.
+ * Returns the numbers of layers that minimize the cost of the most expensive chunk, since the slowest stage
+ * determines the speed. Ties are broken in favour of even numbers. The chunks between the first and the last
+ * differ by at most one layer. Larger chunks come later, because early stages keep more activations.
  */
 function balancedNumbers({ numLayers, numChunks, work }: PartitionLayersOptions): readonly number[] {
   if (numChunks === 1) return [numLayers];
@@ -117,15 +120,17 @@ function balancedNumbers({ numLayers, numChunks, work }: PartitionLayersOptions)
   return best!.numbers;
 }
 
-/** A split of the first layers over the first chunks: of each chunk the layers, and its sum of squares. */
+/**
+ * A split of the first layers into the first chunks: the number of layers in each chunk, and the sum of
+ * squared chunk costs.
+ */
 interface Split {
   readonly squares: number;
   readonly numbers: readonly number[];
 }
 
 /**
- * Does the same as `balancedNumbers` for layers with different costs: it finds the best of all partitions,
- * chunk by chunk.
+ * Like `balancedNumbers`, for layers with different costs: finds the best of all partitions, chunk by chunk.
  */
 function balancedCosts(
   { numLayers, numChunks, work }: PartitionLayersOptions,
@@ -157,7 +162,7 @@ function balancedCosts(
     }
     return splits[numLayers];
   };
-  // the largest chunk is one of these
+  // all costs that the most expensive chunk can have
   const candidates = new Set<number>();
   for (const chunk of new Set([0, Math.min(1, numChunks - 1), numChunks - 1])) {
     for (let start = 0; start < numLayers; start++) {
@@ -174,7 +179,7 @@ function balancedCosts(
   return bestWithin(sorted[low]!)!.numbers;
 }
 
-/** Returns `count` integers that add up to `sum` and differ by one at most, ascending. */
+/** Returns `count` integers in ascending order that add up to `sum` and differ by at most one. */
 function alike(sum: number, count: number): number[] {
   const least = Math.floor(sum / count);
   const numMore = sum % count;

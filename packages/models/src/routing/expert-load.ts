@@ -3,17 +3,20 @@ import { addCounts, type Device, sumRows, Tensor } from '@mtl/kernels';
 import { hasValues } from '@mtl/kernels/internal';
 import { RouterEntropy } from './router-sums.js';
 
-/** The rows that the experts of a layer got on this process since the last call of `take`. */
+/** Counts the rows that the experts of a layer get on this process between two calls of `take`. */
 export class ExpertLoad {
-  /** The layer's name, such as `decoder.layers.3.mlp`. */
+  /** The layer's name, for example `decoder.layers.3.mlp`. */
   readonly layer: string;
   /** E */
   readonly numExperts: number;
-  /** float32 [E]: the bias that affects the choice; undefined without expert bias. */
+  /**
+   * float32 [E]: the bias that is added to scores when experts are chosen; undefined for a router without a
+   * bias.
+   */
   readonly expertBias: Parameter | undefined;
   /** The amount by which a step moves the bias. */
   readonly updateRate: number;
-  /** The load that `global_aux_loss` carries from step to step; undefined without this loss. */
+  /** The loads that `global_aux_loss` uses in the next step; undefined without this loss. */
   readonly scored: ScoredLoad | undefined;
   readonly entropy = new RouterEntropy();
   #counts: Tensor | undefined;
@@ -34,15 +37,15 @@ export class ExpertLoad {
   }
 
   /**
-   * Adds the rows of a pass and the choices of its router. `offsets` is int32 [E + 1]; expert e has the rows
-   * between neighbours e and e + 1.
+   * Adds the rows of a pass and the choices of its router. `offsets` is int32 [E + 1]: expert e has the rows
+   * from offsets[e] to offsets[e + 1].
    */
   add(offsets: Tensor, numChoices: number): void {
     addCounts({ counts: this.#countsOn(offsets.device), offsets });
     this.#numChoices += numChoices;
   }
 
-  /** Returns the rows of each expert since the last call. */
+  /** Returns the number of rows of each expert since the last call. */
   take(): readonly number[] {
     if (this.#counts === undefined || !hasValues(this.#counts.device)) {
       return new Array<number>(this.numExperts).fill(0);
@@ -53,7 +56,7 @@ export class ExpertLoad {
   }
 
   /**
-   * Returns the number of choices since the last call, k for each row, including choices beyond an expert's
+   * Returns the number of choices since the last call: k for each row, including choices beyond an expert's
    * capacity.
    */
   takeChoices(): number {
@@ -80,9 +83,9 @@ export class ExpertLoad {
 }
 
 /**
- * The frequency with which the scores alone would choose each expert of a layer, over all ranks and a whole
- * step. `global_aux_loss` uses the frequency of the previous step, since a step's own frequency is known only
- * after its last micro-batch is routed. Checkpoints keep it.
+ * How often the scores alone would choose each expert of a layer, over all ranks and a whole step.
+ * `global_aux_loss` uses the values of the previous step, since a step's own values are known only after its
+ * last micro-batch. Checkpoints store them.
  */
 export class ScoredLoad implements PrecisionState {
   readonly name = 'load';
@@ -96,7 +99,7 @@ export class ScoredLoad implements PrecisionState {
     this.#device = device;
   }
 
-  /** float32 [E]: the load of the step before, relative to an even load; at first 1. */
+  /** float32 [E]: the load of each expert in the previous step, relative to an even load; initially 1. */
   get tensor(): Tensor {
     const shape = [this.#numExperts];
     this.#tensor ??= Tensor.from(new Float32Array(this.#numExperts).fill(1), {
@@ -107,14 +110,14 @@ export class ScoredLoad implements PrecisionState {
     return this.#tensor;
   }
 
-  /** Adds the choices of this rank's rows in a pass: float32 [N, E], of N sequences. */
+  /** Adds the choices of this rank's rows in a pass: float32 [N, E], for N sequences. */
   add(counts: Tensor): void {
     const options = { shape: [this.#numExperts], dtype: 'float32', device: this.#device } as const;
     this.#counts ??= Tensor.zeros(options);
     sumRows({ output: this.#counts, input: counts, accumulate: true });
   }
 
-  /** Returns the choices of this rank since the last call. */
+  /** Returns this rank's choices of each expert since the last call. */
   take(): readonly number[] {
     if (this.#counts === undefined || !hasValues(this.#device)) {
       return new Array<number>(this.#numExperts).fill(0);
@@ -124,7 +127,7 @@ export class ScoredLoad implements PrecisionState {
     return counts;
   }
 
-  /** Sets the load of the next step from the choices of all ranks in a step. */
+  /** Sets the load for the next step from the choices of all ranks in this step. */
   set(counts: readonly number[]): void {
     const sum = counts.reduce((total, count) => total + count, 0);
     if (sum === 0) return;

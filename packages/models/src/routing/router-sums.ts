@@ -3,7 +3,7 @@ import { type RouterScoreFunction, routerStatisticsForward, sumRows, Tensor } fr
 import { hasValues } from '@mtl/kernels/internal';
 
 interface RouterSumsOptions {
-  /** float32 [T, E]: row t is of sequence t % `numSequences`. */
+  /** float32 [T, E]: row t belongs to sequence t % `numSequences`. */
   readonly logits: Tensor;
   readonly topK: number;
   readonly scoreFunction: RouterScoreFunction;
@@ -12,24 +12,24 @@ interface RouterSumsOptions {
 }
 
 /**
- * The sums of one pass over the logits of a router, of each sequence and of all: parts of one vector of
- * float32, which is summed over processes at once.
+ * The sums that one pass over the logits of a router computes, for each sequence and for all sequences. All
+ * sums are views of one float32 vector, so a single all-reduce sums them over processes.
  */
 export class RouterSums {
   /** N */
   readonly numSequences: number;
-  /** [N, E]: the rows that would choose an expert by its score. */
+  /** [N, E]: how many rows of a sequence would choose each expert by score. */
   readonly counts: Tensor;
-  /** [N, E], the sums of scores over the rows of a sequence. */
+  /** [N, E]: the sums of scores over the rows of each sequence. */
   readonly scoreSums: Tensor;
-  /** [N], the sums over rows of the squared log-sum-exp of the logits. */
+  /** [N]: the sums over rows of the squared log-sum-exp of the logits. */
   readonly squares: Tensor;
-  /** [N], on this process only: the sums of the entropies of scores, in nats. */
+  /** [N]: the sums of the entropies of scores, in nats; only of this process's rows. */
   readonly entropies: Tensor;
   /** [1, E]: sums over all sequences. */
   readonly totalCounts: Tensor;
   readonly totalScoreSums: Tensor;
-  /** [1], the sum of `squares` over all sequences. */
+  /** [1]: the sum of `squares` over all sequences. */
   readonly totalSquares: Tensor;
   readonly #all: Tensor;
   #work: Work | undefined;
@@ -64,12 +64,12 @@ export class RouterSums {
     });
   }
 
-  /** Starts to add up the sums of processes; `finish` waits for them. */
+  /** Starts the all-reduce of the sums over processes; `finish` waits for it. */
   reduce(group: ProcessGroup): void {
     this.#work = group.allReduce(this.#all);
   }
 
-  /** Waits for other processes, and adds up the sums of sequences. */
+  /** Waits for the all-reduce, then computes the totals over all sequences. */
   finish(): void {
     this.#work?.wait();
     this.#work = undefined;
@@ -92,7 +92,8 @@ export class RouterSums {
 }
 
 /**
- * Sets `total` to the sum over the first dimension of `input`; each row of `input` has the size of `total`.
+ * Sets `total` to the sum of the rows of `input`, whose first dimension is the number of rows; a row has the
+ * size of `total`.
  */
 function addRows(total: Tensor, input: Tensor): void {
   using rows = input.reshape([input.dim(0), total.size]);
@@ -101,17 +102,17 @@ function addRows(total: Tensor, input: Tensor): void {
 }
 
 /**
- * The indecision of a router: the entropy of its scores, which is ln E where it prefers no expert and 0 where
- * it always gives one expert all. Entropies are added only while `isWatched` is true.
+ * Measures how undecided a router is: the entropy of its scores. It is ln E if all experts have equal scores,
+ * and 0 if one expert has the whole score. Entropies are added only while `isWatched` is true.
  */
 export class RouterEntropy {
-  /** True if rows are added now. */
+  /** True while entropies are added. */
   isWatched = false;
-  /** float32 [1], the sum of the entropies so far. */
+  /** float32 [1]: the sum of the entropies so far. */
   #sum: Tensor | undefined;
   #numRows = 0;
 
-  /** Adds the sums of a pass over `numRows` rows, float32 [N]. */
+  /** Adds the entropy sums of a pass over `numRows` rows, float32 [N]. */
   add(entropies: Tensor, numRows: number): void {
     this.#sum ??= Tensor.zeros({ shape: [1], dtype: 'float32', device: entropies.device });
     using column = entropies.reshape([entropies.size, 1]);
@@ -119,13 +120,13 @@ export class RouterEntropy {
     this.#numRows += numRows;
   }
 
-  /** Adds the rows of logits float32 [T, E], in a pass over them. */
+  /** Computes and adds the entropies of rows of logits, float32 [T, E]. */
   addLogits(logits: Tensor, options: Omit<RouterSumsOptions, 'logits' | 'numSequences'>): void {
     using sums = new RouterSums({ ...options, logits, numSequences: 1 });
     this.add(sums.entropies, logits.dim(0));
   }
 
-  /** Returns the sum of the entropies of rows since the last call, in nats, and how many rows these were. */
+  /** Returns the sum of entropies since the last call, in nats, and the number of rows. */
   take(): { readonly sum: number; readonly numRows: number } {
     if (this.#sum === undefined || !hasValues(this.#sum.device)) return { sum: 0, numRows: 0 };
     const taken = { sum: this.#sum.item(), numRows: this.#numRows };

@@ -1,6 +1,6 @@
 import type { Tensor } from '@mtl/kernels';
 
-/** The choice of a router in a forward pass of training; the router still owns the tensors. */
+/** The choice of a router in a training forward pass. The router still owns the tensors. */
 interface ObservedChoice {
   /** The name of the router. */
   readonly router: string;
@@ -8,23 +8,22 @@ interface ObservedChoice {
   readonly experts: Tensor;
   /** float32 [T, E] */
   readonly logits: Tensor;
-  /** int64 [B]: global numbers of the samples; row t is of sample t % B. */
+  /** int64 [B]: the global numbers of the samples; row t belongs to sample t % B. */
   readonly samples: Tensor;
   /**
-   * The indices in [S, B] of the rows that this rank owns together with its tensor-parallel ranks; undefined:
-   * all rows.
+   * The indices in [S, B] of the rows that this rank and its tensor-parallel ranks own; undefined: all rows.
    */
   readonly indices: Int32Array | undefined;
 }
 
-/** The part of a choice that the router knows. */
+/** The fields of an observed choice that the router itself knows. */
 export type Choice = Omit<ObservedChoice, 'samples' | 'indices'>;
 
 export type RoutingObserver = (choice: ObservedChoice) => void;
 
 /**
- * The state that the routers of a stage keep of a micro-batch: whether loads count, and the experts that the
- * forward pass has chosen, which recomputed layers use again.
+ * The state that the routers of a stage keep for a micro-batch: whether loads are counted, and the experts
+ * chosen in the forward pass, which recomputed layers use again.
  */
 export class RoutingOfMicroBatch {
   readonly #isTraining: boolean;
@@ -37,19 +36,22 @@ export class RoutingOfMicroBatch {
     observe = () => {},
   }: {
     readonly training: boolean;
-    /** Receives each choice of the forward pass. Default: none. */
+    /** Called with each choice in the forward pass. Default: not called. */
     readonly observe?: ((choice: Choice) => void) | undefined;
   }) {
     this.#isTraining = training;
     this.#observe = observe;
   }
 
-  /** Returns whether rows are counted as loads of experts: in the forward pass of training, each once. */
+  /**
+   * True if rows are counted as loads of experts: in the forward pass of training only, so that recomputation
+   * does not count them twice.
+   */
   get countsLoads(): boolean {
     return this.#isTraining && this.#isForward;
   }
 
-  /** Keeps the choice of a router for its recomputation; the caller still owns the choice. */
+  /** Keeps the choice of a router for recomputation; the caller still owns the choice. */
   keep(choice: Choice): void {
     if (!this.countsLoads) return;
     const { router, experts } = choice;
@@ -58,7 +60,7 @@ export class RoutingOfMicroBatch {
     this.#observe(choice);
   }
 
-  /** Returns the choice of a router in the forward pass; undefined in that pass itself. */
+  /** Returns the experts that a router chose in the forward pass; undefined during the forward pass. */
   chosen(router: string): Tensor | undefined {
     return this.#isForward ? undefined : this.#kept.get(router);
   }

@@ -20,22 +20,25 @@ import type { ModelOfBlocks } from '../blocks/transformer-configuration.js';
 import type { ExpertsSpecification } from '../experts/experts-specification.js';
 import { MixtureOfExperts } from '../experts/mixture-of-experts.js';
 
-/** Parts of a model by the `kind` in their specifications: the kinds of this package and registered ones. */
+/**
+ * A registry of the kinds of a model component, such as norms or attentions: this package's kinds and kinds
+ * that callers register. The `kind` in a specification selects the factory.
+ */
 export class KindRegistry<Options extends { readonly specification: { readonly kind: string } }, Part> {
   readonly #what: string;
   readonly #factories: Map<string, (options: Options) => Part>;
 
-  /** @param what the name of the parts in errors: `norm` */
+  /** @param what the name of the component in errors, for example `norm` */
   constructor(what: string, builtIn: Readonly<Record<string, (options: Options) => Part>>) {
     this.#what = what;
     this.#factories = new Map(Object.entries(builtIn));
   }
 
   /**
-   * Adds a kind. The factory gets the specification that a model was built with: fields that a kind adds are
-   * declared in the type of the factory's options.
+   * Adds a kind. The factory gets the specification that a model was built with; the type of the factory's
+   * options declares the fields that the kind adds.
    *
-   * @throws UsageError MTL_BLOCK_KIND when the kind is registered already
+   * @throws UsageError MTL_BLOCK_KIND if the kind is already registered
    */
   register<Own extends Options>(kind: string, factory: (options: Own) => Part): void {
     if (this.#factories.has(kind)) {
@@ -45,14 +48,14 @@ export class KindRegistry<Options extends { readonly specification: { readonly k
         details: { kind },
       });
     }
-    // the caller writes specifications of this kind, with the fields that its factory reads
+    // the cast is safe because specifications of this kind have the fields that its factory reads
     this.#factories.set(kind, factory as unknown as (options: Options) => Part);
   }
 
   /**
-   * Builds a part of the specification's kind.
+   * Builds a component of the specification's kind.
    *
-   * @throws ConfigurationError MTL_BLOCK_KIND when the kind is not registered
+   * @throws ConfigurationError MTL_BLOCK_KIND if the kind is not registered
    */
   build(options: Options): Part {
     const { kind } = options.specification;
@@ -72,25 +75,28 @@ export const norms = new KindRegistry<NormOptions, Norm>('norm', {
   'rms-norm': (options) => new RmsNorm(options),
 });
 
-/** Returns the attention of a layer if the architecture of its model is one that the kind describes. */
+/**
+ * Returns the specification of a layer's attention; undefined if the model's architecture is not one that
+ * this function describes.
+ */
 export type DescribeAttention = (model: ModelOfBlocks, layer: number) => AttentionSpecification | undefined;
 
-/** Attentions by kind, and which kind the layers of a model have. */
+/** The registry of attentions, and the functions that choose the kind of attention of a model's layers. */
 class AttentionKinds extends KindRegistry<SublayerOptions<AttentionSpecification>, Sublayer> {
   readonly #descriptions: DescribeAttention[] = [];
 
   /**
-   * Adds a function that describes the layers of some models, which is asked before the functions added
-   * earlier: what it returns for an architecture decides the kind of its layers.
+   * Adds a function that describes the attention of some models. Functions added later are asked first; the
+   * first result determines the attention of a layer.
    */
   describe(description: DescribeAttention): void {
     this.#descriptions.unshift(description);
   }
 
   /**
-   * Returns the attention of a layer, by its global index.
+   * Returns the specification of a layer's attention. `layer`: the global index.
    *
-   * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
+   * @throws ConfigurationError MTL_ATTENTION_HEADS if the hidden size is not divisible by the number of heads
    */
   ofLayer(model: ModelOfBlocks, layer: number): AttentionSpecification {
     for (const describe of this.#descriptions) {
@@ -114,7 +120,7 @@ export const feedForwards = new KindRegistry<SublayerOptions<FeedForwardSpecific
   'feed-forward network',
   {
     gelu: (options) => {
-      // specifications of this kind have its fields
+      // the cast is safe because specifications of this kind have these fields
       const { geluKind } = options.specification as GeluFeedForwardSpecification;
       return new ActivatedFeedForward(options, geluActivation(geluKind));
     },

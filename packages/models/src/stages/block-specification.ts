@@ -15,12 +15,12 @@ import type {
 import type { ExpertVariants } from '../experts/experts-specification.js';
 import { attentions } from './block-kinds.js';
 
-/** The position of a norm: before each sublayer, or after its residual sum. */
+/** The position of norms: before each sublayer (`pre`), or after its residual sum (`post`). */
 export type LayerNormPlacement = 'pre' | 'post';
 
 /**
- * The parts that the blocks of a model are built from. The kinds are registered in `norms`, `attentions` and
- * `feedForwards`.
+ * The components that the blocks of a model are built from. Their kinds are registered in `norms`,
+ * `attentions` and `feedForwards`.
  */
 export interface BlockSpecification {
   /** H */
@@ -29,19 +29,20 @@ export interface BlockSpecification {
   readonly normPlacement: LayerNormPlacement;
   readonly attention: AttentionSpecification;
   readonly feedForward: FeedForwardSpecification;
-  /** Probability with which hidden states are dropped before they are added to the residual. */
+  /** The probability with which hidden states are dropped before they are added to the residual. */
   readonly hiddenDropout: number;
   readonly initialization: BlockInitialization;
 }
 
-/** The specification of each layer of a model, by its global index. */
+/** Returns the specification of a layer, by its global index. */
 export type BlockOfLayer = (layer: number) => BlockSpecification;
 
 /**
- * Returns the specification of each layer by its index, from one for all layers or one for each.
+ * Returns a function from layer indices to specifications, given a single specification for all layers, or a
+ * function.
  *
- * @throws ConfigurationError `MTL_BLOCK_KIND` for layers that do not fit together: of other hidden sizes, or
- *   with norms in other places
+ * @throws ConfigurationError `MTL_BLOCK_KIND` for layers that do not fit together: different hidden sizes or
+ *   norm placements
  */
 export function blockOfLayer(
   block: BlockSpecification | BlockOfLayer,
@@ -62,8 +63,8 @@ export function blockOfLayer(
 }
 
 /**
- * Checks the blocks of a model without a causal mask: they cannot have a window, which is of the tokens
- * before a query.
+ * Checks that no layer of a model without a causal mask has a sliding window, which covers only tokens before
+ * a query.
  *
  * @throws ConfigurationError `MTL_BLOCK_KIND` for a layer that has a window
  */
@@ -80,12 +81,12 @@ export function expectNoWindows(block: BlockOfLayer, { numLayers }: { readonly n
 }
 
 /**
- * Returns the block of a layer of a model, by its global index. The default is the block of GPT-2 and BERT:
- * layer norms, self-attention and a feed-forward network with GELU, all with biases. The model's variants
- * replace these parts; rotary position embeddings are part of attention (Llama, Touvron et al. 2023;
+ * Returns the block of a layer. `layer`: the global index. The default is the block of GPT-2 and BERT: layer
+ * norms, self-attention and a feed-forward network with GELU, all with biases. The properties of the model
+ * replace these components; rotary position embeddings are part of attention (Llama, Touvron et al. 2023;
  * RoFormer, Su et al. 2021).
  *
- * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
+ * @throws ConfigurationError MTL_ATTENTION_HEADS if the hidden size is not divisible by the number of heads
  */
 export function transformerBlockSpecification(
   model: ModelOfBlocks & ExpertVariants,
@@ -103,7 +104,7 @@ export function transformerBlockSpecification(
     hiddenDropout,
     initialization: {
       standardDeviation: initMethodStd,
-      // weights before a residual start smaller (Megatron-LM)
+      // weights whose output is added to the residual start with a smaller deviation (Megatron-LM)
       residualStandardDeviation: initMethodStd / Math.sqrt(2 * numLayers),
     },
   };
@@ -134,7 +135,7 @@ function specifyFeedForward(
   return specification;
 }
 
-/** The properties of a layer that a registered function gets (`registerModelBlocks`). */
+/** The arguments of a registered function (`registerModelBlocks`). */
 export interface ModelBlocksOptions {
   /** Global index of the layer. */
   readonly layer: number;
@@ -143,23 +144,25 @@ export interface ModelBlocksOptions {
   readonly model: TransformerConfiguration;
 }
 
-/** Returns the block of each layer of a model, in place of the block that the configuration describes. */
+/** Returns the block of a layer, which replaces the block that the configuration describes. */
 export type ModelBlocks = (options: ModelBlocksOptions) => BlockSpecification;
 
 const registered = new Map<string, ModelBlocks>();
 
 /**
- * Registers the blocks of models whose configuration has `modelBlocks: name`; it replaces blocks registered
- * under the same name. Register other kinds of parts with `norms`, `attentions` and `feedForwards`.
+ * Registers a function that returns the blocks of models whose configuration has `modelBlocks: name`; it
+ * replaces an earlier function with this name. To register new kinds of components, use `norms`, `attentions`
+ * and `feedForwards`.
  */
 export function registerModelBlocks(name: string, blocks: ModelBlocks): void {
   registered.set(name, blocks);
 }
 
 /**
- * Returns the blocks of a model: one for all layers, or the result of a registered function.
+ * Returns the blocks of a model: the standard blocks, or the results of the registered function that the
+ * configuration names.
  *
- * @throws ConfigurationError MTL_BLOCK_KIND where the function is not registered
+ * @throws ConfigurationError MTL_BLOCK_KIND if the function is not registered
  */
 export function resolveBlocks(
   model: TransformerConfiguration,

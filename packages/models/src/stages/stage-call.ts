@@ -9,45 +9,45 @@ import type { LayerLosses } from '../blocks/stage-losses.js';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 
 /**
- * The size of a micro-batch on the host. Models whose rows of activations depend on more (`activationRows`)
- * add properties.
+ * The size of a micro-batch on the host. If a model's activation rows depend on more values
+ * (`activationRows`), it extends this type.
  */
 export interface BatchSize {
   readonly batchSize: number;
   readonly sequenceLength: number;
 }
 
-/** The part that every micro-batch has on the device. */
+/** The device fields that the micro-batches of all models have. */
 export interface DeviceSamples {
   /** int64 [B]: global sample numbers, which random masks depend on. */
   readonly samples: Variable;
   readonly rows: RowCoordinates;
-  /** The rows of this rank, and how their queries see keys. */
+  /** The rows that this rank owns, and which keys their queries see. */
   readonly ownRows: OwnRows;
-  /** The difference between micro-batches of one shape: see `LoadedBatch`. */
+  /** Text that distinguishes passes over micro-batches of equal shapes: see `LoadedBatch`. */
   readonly variant?: string | undefined;
   release(): void;
 }
 
-/** The values that layers need of a micro-batch. */
+/** The values of a micro-batch that layers need. */
 export interface StageCall<OnDevice extends DeviceSamples> {
   readonly batch: OnDevice;
   readonly positions: Positions;
   readonly training: boolean;
   /** Collects the losses of layers; default: layers have no losses. */
   readonly layerLosses?: LayerLosses | undefined;
-  /** The state that the routers keep. */
+  /** The state that routers keep for the micro-batch. */
   readonly routing?: RoutingOfMicroBatch | undefined;
 }
 
-/** A batch that a model copies to the device, with the options for the copy. */
+/** A batch to copy to the device, and the options of the copy. */
 export interface ToDevice<Batch> {
   readonly batch: Batch;
   readonly lossFactors: LossFactors;
-  /** The coordinates of rows that its passes read. */
+  /** The row coordinates that the passes read. */
   readonly reads: ReadonlySet<RowCoordinate>;
   readonly tables: PositionTables;
-  /** True if there is dropout. */
+  /** True if dropout is applied. */
   readonly training: boolean;
   readonly upload?: Upload | undefined;
 }
@@ -61,7 +61,7 @@ export interface LoadedMicroBatch<OnDevice> extends LoadedBatch {
 
 /**
  * Returns the values that the first or the last stage needs of a micro-batch.
- * @throws UsageError MTL_STAGE where it got an outline only
+ * @throws UsageError MTL_STAGE if the stage got only an outline (a batch without tokens)
  */
 export function neededTokens<Values>(values: Values | undefined): Values {
   if (values !== undefined) return values;

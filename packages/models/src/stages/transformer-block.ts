@@ -13,14 +13,14 @@ import type { BlockSpecification } from './block-specification.js';
 interface TransformerBlockOptions {
   /** Global index of the layer. */
   readonly layer: number;
-  /** Prefix of the names of layers, as in Megatron-Core. Default `decoder`. */
+  /** The prefix of layer names, as in Megatron-Core. Default `decoder`. */
   readonly stack?: 'decoder' | 'encoder' | undefined;
   readonly specification: BlockSpecification;
   /** Makes the linear layers of its sublayers. */
   readonly factory: LayerFactory;
 }
 
-/** A sublayer with its norm, dropout and residual. */
+/** A sublayer with its norm, dropout and residual sum. */
 interface Residual {
   readonly norm: Norm;
   readonly sublayer: Sublayer;
@@ -28,11 +28,11 @@ interface Residual {
 }
 
 /**
- * A transformer layer: two sublayers, each with norm, dropout and residual. `pre`: x + attention(norm(x)),
- * then x + feedForward(norm(x)) (GPT-2; for BERT this is Megatron's rearrangement, Shoeybi et al. 2019,
- * figure 7b). `post`: norm(x + attention(x)), then norm(x + feedForward(x)) (the original order, figure 7a).
- * Parameter names are Megatron-Core's; norms after a sublayer have other names, so that weights of one
- * placement are never loaded as the other's.
+ * A transformer layer: two sublayers, each with norm, dropout and residual sum. `pre`: x +
+ * attention(norm(x)), then x + feedForward(norm(x)) (GPT-2; for BERT this is Megatron's rearrangement,
+ * Shoeybi et al. 2019, figure 7b). `post`: norm(x + attention(x)), then norm(x + feedForward(x)) (the
+ * original order, figure 7a). Parameters have Megatron-Core's names. Norms after a sublayer have other names,
+ * so that weights of one placement cannot be loaded into the other.
  */
 export class TransformerBlock {
   readonly specification: BlockSpecification;
@@ -41,13 +41,13 @@ export class TransformerBlock {
   /** Low-rank adapters, whose factors are among `parameters`. */
   readonly adapters: LayerFactory['adapters'];
   readonly matmuls: MatmulCost;
-  /** The names of the losses that its sublayers make. */
+  /** The names of the losses that the sublayers compute. */
   readonly losses: readonly string[];
-  /** The coordinates of rows that its sublayers read. */
+  /** The row coordinates that the sublayers read. */
   readonly reads: readonly RowCoordinate[];
-  /** The rows that experts of its sublayers get. */
+  /** Counts the rows of each expert, one entry for each sublayer with experts. */
   readonly expertLoads: readonly ExpertLoad[];
-  /** The highest scores of the heads of its attentions. */
+  /** The highest scores of the heads, one entry for each attention. */
   readonly headScores: readonly HeadScores[];
   readonly #isPost: boolean;
   readonly #residuals: readonly Residual[];
@@ -93,14 +93,17 @@ export class TransformerBlock {
     this.headScores = this.#residuals.flatMap(({ sublayer }) => sublayer.scores ?? []);
   }
 
-  /** Computes [S, B, H] from [S, B, H]; S is this rank's shard of the sequence under sequence parallelism. */
+  /**
+   * Computes [S, B, H] from [S, B, H], where S is this rank's shard of the sequence under sequence
+   * parallelism.
+   */
   forward(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
     return tape.scope(() =>
       this.#residuals.reduce((hidden, residual) => this.#add(tape, hidden, { residual, context }), input),
     );
   }
 
-  /** Releases resources that sublayers hold between passes. */
+  /** Releases resources that the sublayers hold between passes. */
   dispose(): void {
     for (const { sublayer } of this.#residuals) sublayer.dispose?.();
   }
@@ -109,7 +112,7 @@ export class TransformerBlock {
     this.dispose();
   }
 
-  /** Applies a sublayer with its norm before or after it, dropout and residual. */
+  /** Applies a sublayer with dropout and residual sum, and its norm before or after. */
   #add(
     tape: Tape,
     residual: Variable,

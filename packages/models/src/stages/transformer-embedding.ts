@@ -8,19 +8,22 @@ import { vocabularyEmbedding } from './vocabulary.js';
 
 interface TransformerEmbeddingOptions {
   readonly model: TransformerConfiguration;
-  /** [padded vocabulary, H], sharded by rows. */
+  /** [padded vocabulary, H], with sharded rows. */
   readonly wordEmbedding: Parameter;
   /**
-   * Learned tables whose rows are added to the token embeddings: parameter names (`position_embeddings`) and
-   * their number of rows, in the order in which `forward` gets the ids.
+   * The learned tables whose rows are added to the token embeddings: parameter names (for example
+   * `position_embeddings`) and their numbers of rows. `forward` gets ids in the same order.
    */
   readonly tables: Readonly<Record<string, number>>;
-  /** The norm of the sum; undefined: none. */
+  /** The norm of the sum; undefined: no norm. */
   readonly norm: NormSpecification | undefined;
   readonly factory: LayerFactory;
 }
 
-/** The part before the first layer: the sum of embedded tokens and other ids, and its norm. */
+/**
+ * The embedding layer of a transformer: the sum of the embeddings of tokens and other ids, followed by an
+ * optional norm.
+ */
 export class TransformerEmbedding {
   /** The parameters in the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
@@ -52,7 +55,7 @@ export class TransformerEmbedding {
   }
 
   /**
-   * Returns [S, B, H]; S is this rank's shard under sequence parallelism.
+   * Returns [S, B, H], where S is this rank's shard under sequence parallelism.
    *
    * @param call.tokens int32 [S, B]: the tokens of all shards
    * @param call.ids int32 [S, B] for each table: the ids of this rank's shard

@@ -11,42 +11,46 @@ import type { BlockOfLayer, BlockSpecification } from './block-specification.js'
 export interface TransformerStageOptions<Model extends TransformerConfiguration> extends LayerFactoryOptions {
   readonly model: Model;
   /**
-   * The specification of the layers, one for all or each by its index; default: the blocks of the model's
-   * kind.
+   * The specification of all layers, or a function from layer indices to specifications. Default: the blocks
+   * that the model describes.
    */
   readonly block?: BlockSpecification | BlockOfLayer | undefined;
   readonly device: Device;
-  /** Compute dtype of activations and of the parameters' data. */
+  /** The compute dtype of activations and parameters. */
   readonly dtype: DType;
   /** Seed of dropout masks. */
   readonly seed: number;
   /**
-   * Layers [start, end) of the model; default all. The first holds the embedding, the last the output head.
+   * The range of layers [start, end) of this stage. Default: all. The stage of the first layer holds the
+   * embedding, the stage of the last layer the output head.
    */
   readonly layers?: Slice;
   /**
-   * The word embedding of the first stage and, if tied, of the last stage, where one process holds both.
-   * Default: a new one; the last stage then has a copy.
+   * The word embedding, if one process holds both the first and the last stage and they share it. Default: a
+   * new parameter; a tied last stage then has its own copy.
    */
   readonly wordEmbedding?: Parameter | undefined;
-  /** The position tables of this rank, if it holds several stages. Default: tables of this stage alone. */
+  /** The position tables of this rank, shared by its stages. Default: this stage makes its own tables. */
   readonly positionTables?: PositionTables | undefined;
   readonly recomputation?: Recomputation;
   /** The rows of micro-batches that this rank owns. Default: all. */
   readonly sequence?: SequencePartition | undefined;
 }
 
-/** The differences between the stages of GPT and BERT, apart from heads and batches. */
+/** The differences between the stages of GPT and BERT, except for heads and batches. */
 export interface TransformerSpecification {
   /** Prefix of the names of layers. */
   readonly stack: 'decoder' | 'encoder';
-  /** True if a query sees keys up to its own position only. */
+  /** True if a query sees only the keys up to its own position. */
   readonly causal: boolean;
   readonly block: BlockSpecification | BlockOfLayer;
-  /** The learned tables: see `TransformerEmbeddingOptions`. */
+  /** The learned tables of the embedding: see `TransformerEmbeddingOptions`. */
   readonly tables: Readonly<Record<string, number>>;
-  /** True if the last stage computes with the word embedding too. */
+  /** True if the last stage also computes with the word embedding. */
   readonly isTied: boolean;
-  /** The input of the norm after the last layer: the sequence, or rows that are gathered for the heads. */
+  /**
+   * The input of the norm after the last layer: the whole sequence, or only the rows that are gathered for
+   * the heads.
+   */
   readonly finalNormInput: 'sequence' | 'rows';
 }

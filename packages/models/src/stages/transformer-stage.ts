@@ -37,13 +37,14 @@ interface InFlightMicroBatch<OnDevice> {
   readonly tape: Tape;
   readonly loaded: LoadedMicroBatch<OnDevice>;
   readonly input: Variable | undefined;
-  /** Boundary activations, or on the last stage the result of `losses`. */
+  /** The boundary activations, or on the last stage the result of `computeLosses`. */
   readonly outputs: readonly Variable[];
 }
 
 /**
- * Consecutive layers of a transformer as a pipeline stage: the common part of GPT and BERT. A model adds the
- * computation before the layers (`embed`) and after them (`losses`), and the keys that a query sees.
+ * Consecutive layers of a transformer as a pipeline stage: the code that GPT and BERT share. A subclass adds
+ * the computation before the layers (`embed`) and after them (`computeLosses`), and defines which keys a
+ * query sees.
  */
 export abstract class TransformerStage<
   Batch extends BatchSize,
@@ -60,15 +61,15 @@ export abstract class TransformerStage<
   /** The parameters in the order in which forward uses them. */
   abstract readonly parameters: readonly Parameter[];
   readonly blocks: readonly TransformerBlock[];
-  /** The word embedding: on the first stage, and on the last one if the output head is tied to it. */
+  /** The word embedding; on the first stage, and on the last stage if the output head is tied to it. */
   readonly wordEmbedding: Parameter | undefined;
-  /** Makes this process's shards of the layers. */
+  /** Makes this process's shards of layers. */
   readonly factory: LayerFactory;
-  /** The tables that its layers read, on its device. */
+  /** The position tables that the layers read, on the device. */
   readonly positionTables: PositionTables;
-  /** Receives the choices of the layers' routers in forward passes of training. Default: none. */
+  /** Called with the choices of the layers' routers in training forward passes. Default: not called. */
   observeRouting: RoutingObserver | undefined;
-  /** The names of the losses that its layers make (`Sublayer.losses`). */
+  /** The names of the losses that the layers compute (`Sublayer.losses`). */
   readonly layerLosses: ReadonlySet<string>;
   /** The specifications of all layers of the model, not only of this stage. */
   protected readonly blockOfLayer: BlockOfLayer;
@@ -77,22 +78,22 @@ export abstract class TransformerStage<
    */
   protected readonly bodyParameters: readonly Parameter[];
   readonly #embedding: TransformerEmbedding | undefined;
-  /** The norm after the last layer; only if norms come before sublayers. */
+  /** The norm after the last layer; undefined if norms come after sublayers. */
   readonly #finalNorm: Norm | undefined;
   readonly #isTied: boolean;
   #stageUnits: StageUnits | undefined;
   readonly #seed: number;
   readonly #recomputation: Recomputation;
-  /** The rows of micro-batches that are this rank's. */
+  /** The partition that determines which rows of a micro-batch this rank owns. */
   readonly sequence: SequencePartition;
   readonly #causal: boolean;
   readonly #inFlight = new Map<number, InFlightMicroBatch<OnDevice>>();
   readonly #losses = new Map<number, readonly StageLoss[]>();
 
   /**
-   * @throws ConfigurationError MTL_BLOCK_KIND for a kind that is not registered, and for a window of
-   *   attention without a causal mask; MTL_TENSOR_PARALLEL_SIZE when heads, feed-forward features or the
-   *   padded vocabulary cannot be sharded evenly
+   * @throws ConfigurationError MTL_BLOCK_KIND for a kind that is not registered, and for an attention window
+   *   without a causal mask; MTL_TENSOR_PARALLEL_SIZE if heads, feed-forward features or the padded
+   *   vocabulary cannot be sharded evenly
    */
   constructor(options: TransformerStageOptions<Model>, specification: TransformerSpecification) {
     const { model, layers = { start: 0, end: model.numLayers } } = options;
@@ -129,25 +130,26 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Returns groups of parameters that are used together, in the order of forward, for stores that do not keep
-   * all parameters: the embedding, each layer, and the head. A tied word embedding is in two groups.
+   * The groups of parameters that are used together, in the order of forward: the embedding, each layer, and
+   * the head. Parameter stores that do not keep all parameters gather one group at a time. A tied word
+   * embedding is in two groups.
    */
   get units(): readonly ParameterUnit[] {
     const { embedding, blocks, head } = this.#units;
     return [embedding, ...blocks, head].filter((unit) => unit !== undefined);
   }
 
-  /** Returns the cost of the matmuls of its layers. */
+  /** The cost of the matmuls in this stage's layers. */
   get matmuls(): MatmulCost {
     return sumOfCosts(this.blocks.map(({ matmuls }) => matmuls));
   }
 
-  /** Returns the rows that the experts of its layers get. */
+  /** Counts the rows of each expert, one entry for each layer with experts. */
   get expertLoads(): readonly ExpertLoad[] {
     return this.blocks.flatMap(({ expertLoads }) => expertLoads);
   }
 
-  /** The highest scores of the heads of its attentions. */
+  /** The highest scores of the heads, one entry for each attention. */
   get headScores(): readonly HeadScores[] {
     return this.blocks.flatMap(({ headScores }) => headScores);
   }
@@ -199,11 +201,12 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Copies a micro-batch to the device, with the factors that losses enter the total with. With `upload`,
-   * passes over micro-batches of the same shapes and `variant` differ only in the tensors that it copies.
+   * Copies a micro-batch to the device, together with the factors of its losses in the total loss. With
+   * `upload`, passes over micro-batches of equal shapes and equal `variant` differ only in the uploaded
+   * tensors.
    */
   protected abstract toDevice(call: ToDevice<Batch>, positions: Positions): OnDevice;
-  /** Returns the input of the first layer, [S, B, H] or this process's part of it, dropout included. */
+  /** Returns the input of the first layer after dropout, [S, B, H] or this process's shard of it. */
   protected abstract embed(tape: Tape, call: StageCall<OnDevice>): Variable;
   /** Returns the losses of the last layer's output. */
   protected abstract computeLosses(
@@ -212,19 +215,23 @@ export abstract class TransformerStage<
     call: StageCall<OnDevice>,
   ): Variable | readonly Variable[];
   /**
-   * Returns the losses that `computeLosses` made, after the input half of backward, in new tensors or views.
+   * Returns the losses that `computeLosses` computed, in new tensors or views; called after the input half of
+   * backward.
    */
   protected abstract namedLosses(losses: readonly Variable[], batch: OnDevice): readonly StageLoss[];
 
   /**
    * Returns the first two dimensions of activations: [S, B], or [T, 1] if samples are packed into T rows. The
-   * first dimension counts only the rows that this rank owns.
+   * first dimension counts only rows that this rank owns.
    */
   protected activationRows({ sequenceLength, batchSize }: Batch): readonly [rows: number, columns: number] {
     return [sequenceLength / numOwners(this.sequence), batchSize];
   }
 
-  /** Returns [S, B, H], packed [T, 1, H]; under sequence parallelism the first dimension is divided by t. */
+  /**
+   * Returns [S, B, H], or [T, 1, H] for packed samples; under sequence parallelism the first dimension is
+   * divided by t.
+   */
   boundaryShape(batch: Batch): readonly number[] {
     const [rows, columns] = this.activationRows(batch);
     const { start, end } = this.factory.positions({ length: rows, divides: true });
@@ -232,8 +239,8 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Copies a micro-batch to the device. Passes over micro-batches of one shape differ only in these tensors:
-   * random masks are counted from sample numbers, which are among the tensors.
+   * Copies a micro-batch to the device. Passes over micro-batches of equal shapes differ only in the copied
+   * tensors: random masks depend on sample numbers, which are among the tensors.
    */
   load(
     call: Pick<StageForward<Batch>, 'batch' | 'lossFactors'>,
@@ -255,7 +262,7 @@ export abstract class TransformerStage<
     if (this.isLast) return undefined;
     const [output] = started.outputs;
     const boundary = viewTensor(output!);
-    // backward needs the identity of the variable, not its values, which are released once they are sent
+    // backward needs only the variable's identity; its values are released once they are sent
     output!.release();
     return boundary;
   }
@@ -282,7 +289,7 @@ export abstract class TransformerStage<
   takeLosses(microBatch: number): readonly StageLoss[] {
     const losses = this.#losses.get(microBatch);
     if (losses === undefined) {
-      // most stages in the middle make none
+      // most stages between the first and the last compute no losses
       if (!this.isLast && this.layerLosses.size === 0) return [];
       throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} has no losses to take`, {
         expected: 'a micro-batch after its backward or evaluation; its losses are taken once',
@@ -316,7 +323,7 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Releases resources that passes share, except parameters, which the owner disposes of. Call it between
+   * Releases resources that passes share, except parameters, whose owner disposes of them. Call it between
    * passes.
    */
   dispose(): void {
@@ -325,7 +332,7 @@ export abstract class TransformerStage<
   }
   readonly [Symbol.dispose] = this.dispose;
 
-  /** Embeds tokens and the ids of further tables; the ids are for this rank's positions. */
+  /** Embeds tokens and the ids of further tables. The ids belong to the positions of this rank. */
   protected embedIds(
     tape: Tape,
     {
@@ -337,7 +344,7 @@ export abstract class TransformerStage<
     return this.#embedding!.forward(tape, { tokens, ids, sharding: positions.sharding });
   }
 
-  /** Returns the coordinates of rows that passes read. */
+  /** Returns the row coordinates that passes read. */
   protected rowReads({ training }: { readonly training: boolean }): ReadonlySet<RowCoordinate> {
     const drops =
       this.blocks.some(({ specification }) => specification.hiddenDropout > 0) ||
@@ -346,7 +353,7 @@ export abstract class TransformerStage<
     return new Set([...ofDropout, ...this.blocks.flatMap(({ reads }) => reads)]);
   }
 
-  /** Returns the layers of this stage, one after the other. */
+  /** Applies the layers of this stage, one after the other. */
   protected applyBlocks(tape: Tape, input: Variable, call: StageCall<OnDevice>): Variable {
     return this.applyBlocksWith(tape, input, {
       context: this.#context(call),
@@ -366,7 +373,7 @@ export abstract class TransformerStage<
     return applyLayers(tape, input, layers, how.recomputation);
   }
 
-  /** Returns the final norm of the last layer's output, if norms come before sublayers. */
+  /** Applies the final norm to the last layer's output, if norms come before sublayers. */
   protected normalized(tape: Tape, input: Variable): Variable {
     return this.#finalNorm === undefined ? input : this.#finalNorm.forward(tape, input);
   }
@@ -382,8 +389,8 @@ export abstract class TransformerStage<
   }
 
   #makePositions(batch: Batch, { training }: { readonly training: boolean }): Positions {
-    // evaluation of a complete model keeps no activations, so sharding the sequence would save nothing: any
-    // length is valid
+    // evaluation of a complete model keeps no activations, so sharding the sequence would save nothing;
+    // without it, any length is valid
     const divides = training || !this.isFirst || !this.isLast;
     return this.factory.positions({ length: this.activationRows(batch)[0], divides });
   }
@@ -394,7 +401,7 @@ export abstract class TransformerStage<
     { training }: { training: boolean },
   ): InFlightMicroBatch<OnDevice> {
     const positions = this.#makePositions(call.batch, { training });
-    // the result of this stage's `load`, if the caller has called it
+    // `loaded` is the result of this stage's `load`, if the caller has called it
     const loaded = (call.loaded as LoadedMicroBatch<OnDevice> | undefined) ?? this.#load(call, { training });
     const { batch, layerLosses, routing } = loaded;
     const stageCall = { batch, positions, training, layerLosses, routing };
@@ -539,11 +546,11 @@ function release({ tape, loaded, input, outputs }: InFlightMicroBatch<DeviceSamp
 interface StageUnits {
   readonly embedding: ParameterUnit | undefined;
   readonly blocks: readonly ParameterUnit[];
-  /** The part after the layers. */
+  /** The parameters that are used after the layers. */
   readonly head: ParameterUnit | undefined;
 }
 
-/** Returns the units of a stage. The head's unit has the parameters of `all` that are in no other unit. */
+/** Returns the units of a stage. The unit of the head consists of all parameters in no other unit. */
 function stageUnits({
   embedding,
   blocks,
@@ -555,7 +562,7 @@ function stageUnits({
   readonly blocks: readonly (readonly Parameter[])[];
   readonly hasHead: boolean;
   readonly all: readonly Parameter[];
-  /** The parameters of the embedding that the head uses as well. */
+  /** The parameters of the embedding that the head also uses. */
   readonly tied: readonly Parameter[];
 }): StageUnits {
   const before = new Set([...(embedding ?? []), ...blocks.flat()]);

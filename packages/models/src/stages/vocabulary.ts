@@ -15,19 +15,20 @@ interface VocabularyTableOptions {
   readonly model: TransformerConfiguration;
   readonly name: string;
   /**
-   * True if the first and the last pipeline stage, on different ranks, hold a copy each (a tied embedding).
+   * True if the first and the last pipeline stage are on different ranks and each holds a copy (a tied
+   * embedding).
    */
   readonly isOnFirstAndLastRank: boolean;
   readonly factory: LayerFactory;
 }
 
-/** The name of the word embedding, the table of tokens; if the head is tied, it has the same table. */
+/** The name of the word embedding, the table of tokens; a tied head uses the same table. */
 export const wordEmbeddingName = 'embedding.word_embeddings.weight';
 
 /**
- * Returns a table [padded vocabulary, H], its rows sharded.
+ * Returns a table [padded vocabulary, H] with sharded rows.
  *
- * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be sharded evenly
+ * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the rows cannot be sharded evenly
  */
 export function vocabularyTable(options: VocabularyTableOptions): Parameter {
   const { model, factory, name, isOnFirstAndLastRank } = options;
@@ -37,17 +38,17 @@ export function vocabularyTable(options: VocabularyTableOptions): Parameter {
     globalShape: [size, model.hiddenSize],
     slices: [entriesHere(model, factory), { start: 0, end: model.hiddenSize }],
     initialization: { kind: 'normal', standardDeviation: model.initMethodStd },
-    // two copies, each used for one of two purposes: replicated, with gradients that are partial sums
+    // 'ends': the first and the last stage have a copy each, so the gradients of a copy are partial sums
     stages: isOnFirstAndLastRank ? 'ends' : 'one',
     isVocabularyTable: true,
   });
 }
 
-/** Returns the entries of the padded vocabulary that this process has. */
+/** Returns the slice of the padded vocabulary that this process holds. */
 const entriesHere = (model: TransformerConfiguration, factory: LayerFactory): Slice =>
   factory.slice({ size: paddedVocabularySize(model), what: 'entries of the padded vocabulary' });
 
-/** Returns a bias [padded vocabulary] of logits, initially zero, sharded as the table. */
+/** Returns a bias of the logits, [padded vocabulary], initially zero, sharded like the table. */
 export const vocabularyBias = (options: Omit<VocabularyTableOptions, 'isOnFirstAndLastRank'>): Parameter =>
   options.factory.sharded({
     name: options.name,
@@ -56,7 +57,10 @@ export const vocabularyBias = (options: Omit<VocabularyTableOptions, 'isOnFirstA
     initialization: { kind: 'zeros' },
   });
 
-/** Returns the sum of the rows of the vocabulary's table and of others: see `vocabularyParallelEmbedding`. */
+/**
+ * Returns the sum of rows from the vocabulary's table and from other tables: see
+ * `vocabularyParallelEmbedding`.
+ */
 export const vocabularyEmbedding = (
   tape: Tape,
   lookup: { readonly tokens: EmbeddingLookup; readonly others: readonly EmbeddingLookup[] },
@@ -73,25 +77,25 @@ export const vocabularyLosses = (
 interface VocabularyLogitsOptions {
   /** [n, H] */
   readonly input: Tensor;
-  /** [V, H], or this process's rows of it */
+  /** [V, H], or this process's rows */
   readonly weight: Parameter;
-  /** [V], sharded as the weight */
+  /** [V], sharded like the weight */
   readonly bias?: Parameter | undefined;
   /** c: logits x become c tanh(x / c). Default: no cap. */
   readonly softCap?: number | undefined;
-  /** Real entries; padded ones are left out. */
+  /** The number of real entries; padded entries are omitted. */
   readonly vocabularySize: number;
   readonly sharding: LayerSharding;
 }
 
 /**
- * Returns logits [n, vocabularySize] on the host; where layers are sharded the same bits on every process.
+ * Returns the logits [n, vocabularySize] on the host. If the layer is sharded, every process gets the same
+ * bits.
  */
 export function vocabularyLogits(options: VocabularyLogitsOptions): Float32Array {
   const { input, weight, bias, softCap, vocabularySize, sharding } = options;
   const numRows = input.dim(0);
-  // every process of a sharded vocabulary computes the same number of columns, padding included, for the
-  // gather
+  // every process must contribute the same number of columns to the all-gather, including padding
   const numColumns = sharding === undefined ? vocabularySize : weight.shape[0]!;
   return tidy(() => {
     const logits = Tensor.empty({ shape: [numRows, numColumns], dtype: 'float32', device: input.device });
@@ -113,7 +117,7 @@ export function vocabularyLogits(options: VocabularyLogitsOptions): Float32Array
   });
 }
 
-/** Gathers logits [n, V / t] of every process to [n, vocabularySize], the same bits everywhere. */
+/** All-gathers logits [n, V / t] to [n, vocabularySize], with the same bits on every process. */
 function gathered(
   part: Tensor,
   { group, vocabularySize }: { group: ProcessGroup; vocabularySize: number },
@@ -127,7 +131,7 @@ function gathered(
   for (let rank = 0; rank < group.size; rank++) {
     const first = rank * numColumns;
     const numReal = Math.min(vocabularySize - first, numColumns);
-    // the last ranks may hold only padding
+    // the last ranks may hold padding only
     if (numReal <= 0) break;
     for (let row = 0; row < numRows; row++) {
       const start = (rank * numRows + row) * numColumns;

@@ -75,7 +75,7 @@ describe('a norm and a feed-forward network that only this test registers', () =
       }
       for (const { activationLosses } of ranks.map((results) => results[index]!)) {
         activationLosses.forEach((loss, step) => {
-          // likewise, relative: losses of activations are around 1
+          // relative to the loss, because losses of activations are around 1
           const of = expected.activationLosses[step]!;
           expect(Math.abs(loss - of), `step ${step}`).toBeLessThanOrEqual(2e-5 * of);
         });

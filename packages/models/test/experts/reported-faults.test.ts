@@ -91,7 +91,7 @@ describe('balancing losses', () => {
   it('are those of each layer: layers that prefer opposite experts do not even out', () => {
     const stage = open({ ...biased, moeRouterLoadBalancingType: ['aux_loss'], moeAuxLossCoeff: [1] });
     const { hiddenSize } = sparse;
-    // all scores are 0.5; ties go to the lower experts
+    // all scores are 0.5; among equal scores the lower experts are chosen
     for (const layer of [0, 1]) {
       named(stage, `${layer}.mlp.router.weight`).data.write(new Float32Array(4 * hiddenSize));
     }

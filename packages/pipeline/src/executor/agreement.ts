@@ -68,8 +68,8 @@ interface StepDescription {
 }
 
 /**
- * The number of dimensions that are compared as numbers, so that an error can show them; others go into the
- * digest.
+ * The number of leading dimensions that are compared as plain numbers, so that an error can print them.
+ * Further dimensions enter only the digest.
  */
 const shownDims = 6;
 
@@ -112,7 +112,10 @@ export function compareSteps(
   }
 }
 
-/** The parts of a description: their positions among the numbers of a rank, and their names in errors. */
+/**
+ * The fields of a step description: the positions of each field in the numbers that a rank sends, and the
+ * field's name in errors.
+ */
 const parts: ReadonlyArray<{
   readonly what: string;
   readonly from: number;
@@ -131,7 +134,7 @@ const parts: ReadonlyArray<{
   { what: 'the shapes of boundary tensors', from: 5 + shownDims, to: 7 + shownDims },
 ];
 
-/** The digests of schedules; kept because a schedule has many actions and never changes. */
+/** The digests of schedules; cached because a schedule has many actions and never changes. */
 const digests = new WeakMap<PipelineSchedule, [number, number]>();
 
 function computeDigest(schedule: PipelineSchedule): [number, number] {

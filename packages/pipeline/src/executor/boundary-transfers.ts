@@ -67,8 +67,8 @@ export class BoundaryTransfers {
     const { tensor, part, work } = this.#incoming.get(key)!;
     work.wait();
     if (part !== undefined) {
-      // at a fixed position in the order of all collectives, so that the replicas' other operations can use
-      // the same group
+      // All replicas run this all-gather at the same position in their order of collectives, so the group can
+      // also serve the replicas' other operations.
       this.#replicas!.allGather({ output: tensor, input: part }).wait();
       part.dispose();
     }
@@ -77,7 +77,7 @@ export class BoundaryTransfers {
   }
 
   /**
-   * Starts to send a boundary tensor, or keeps it for another chunk of this rank. The caller gives up the
+   * Starts to send a boundary tensor, or keeps it for another chunk of this rank. Takes ownership of the
    * tensor.
    */
   give(transfer: Transfer, tensor: Tensor): void {

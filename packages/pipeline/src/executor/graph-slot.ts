@@ -15,7 +15,7 @@ class FixedTensors {
   #used: Tensor[] = [];
 
   /**
-   * Starts again at the first tensor. Each call of the returned function copies values into the next tensor
+   * Restarts at the first fixed tensor. Each call of the returned function copies values into the next tensor
    * and returns a view of it.
    */
   upload(): Upload {
@@ -30,8 +30,8 @@ class FixedTensors {
   }
 
   /**
-   * The shapes and dtypes of the tensors copied since `upload`, in order. If there are kept tensors for
-   * these, they are the tensors in use.
+   * The shapes and dtypes of the tensors copied since `upload`, in order. Two rounds with equal strings use
+   * the same kept tensors.
    */
   get shapes(): string {
     return this.#used.map(({ dtype, shape }) => `${dtype} [${shape.join(', ')}]`).join(', ');
@@ -117,10 +117,13 @@ interface InFlight<Batch> {
 
 /**
  * Memory and graphs for one micro-batch at a time: its passes over a stage are recorded once and then
- * launched. A slot has memory for all tensors of the passes, which no other pass uses between forward and
- * backward of the micro-batch; fixed tensors for the inputs; and the graphs of each shape. The outputs are
- * copied, since they may still be in transfer when the graphs are launched again. A stage has one slot for
- * each micro-batch in flight.
+ * launched. A stage has one slot for each micro-batch in flight. A slot holds:
+ * - memory for all tensors of the passes; no other pass uses it between forward and backward of the
+ *   micro-batch
+ * - fixed tensors for the inputs
+ * - the graphs of each shape
+ *
+ * The outputs are copied, since they may still be in transfer when the graphs are launched again.
  */
 export class GraphSlot<Batch> {
   readonly #options: GraphSlotOptions<Batch>;
@@ -229,7 +232,7 @@ export class GraphSlot<Batch> {
       return this.#forwardEagerly(given);
     }
     forward.launch();
-    const { loaded: _, ...again } = call; // the stage owns it now
+    const { loaded: _, ...again } = call; // the stage already owns `loaded`
     this.#inFlight = { call: again, kind: 'recording', recording: { shapes, forward, output } };
     return this.#copyInput(output);
   }
@@ -268,7 +271,8 @@ export class GraphSlot<Batch> {
       this.#keep(inFlight.recording!);
       return;
     }
-    // the input half has not changed any weight gradient, so both halves can be run again from forward on
+    // the input half of backward changes no weight gradient, so the micro-batch can be repeated from its
+    // forward
     const { outputGradient } = inFlight;
     this.#forwardAgain(inFlight);
     this.#runEagerly(() => {

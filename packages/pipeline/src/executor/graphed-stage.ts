@@ -28,9 +28,9 @@ export interface GraphedStageOptions<Batch> {
 /**
  * A stage whose passes are recorded (CUDA graphs) and then launched with one call each, in place of some
  * hundreds of operations. The first micro-batch of a shape runs without a graph, so that libraries choose
- * their algorithms; later ones are recorded once in every slot and then launched. A slot holds the memory of
- * one micro-batch in flight (`GraphSlot`); there are as few slots as the schedule has micro-batches in flight
- * at once. Evaluation runs without graphs. Results have the same bits as without graphs.
+ * their algorithms; later micro-batches are recorded once in every slot and then launched. A slot holds the
+ * memory of one micro-batch in flight (`GraphSlot`); there are as few slots as the schedule has micro-batches
+ * in flight at once. Evaluation runs without graphs. Results have the same bits as without graphs.
  */
 export class GraphedStage<Batch> implements Stage<Batch> {
   readonly #options: GraphedStageOptions<Batch>;

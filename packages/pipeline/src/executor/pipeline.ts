@@ -59,13 +59,16 @@ export interface PipelineStep<Batch> {
 }
 
 export interface TrainingStep<Batch> extends PipelineStep<Batch> {
-  /** Called before a chunk's last B or W, after which its weight gradients are complete. */
+  /**
+   * Called before the chunk's last backward pass (B, or W if backward is split), after which its weight
+   * gradients are complete.
+   */
   readonly beforeLastBackward?: ((chunk: number) => void) | undefined;
 }
 
 /**
- * The limit of remembered combinations of shapes; when it is reached, all are forgotten. A fixed batch size
- * has fewer.
+ * The maximum number of remembered combinations of shapes; all are forgotten when it is reached. Training
+ * with a fixed batch size stays below it.
  */
 const maximumCompared = 1024;
 
@@ -85,7 +88,7 @@ interface PreparedStep {
 
 /**
  * Runs the forward and backward passes of a model that is split into chunks, in the order of a schedule. All
- * ranks of the group construct it and call `run` and `evaluate` alike.
+ * ranks of the group construct it and call `run` and `evaluate` in the same order.
  *
  * Receives are posted one pass before the pass that needs them. The end of the step waits for the sends. The
  * memory of a boundary tensor is released when the tensor has been used or sent. A pass waits only for its

@@ -5,7 +5,7 @@ import type { DeviceGraph, GraphMemory } from '@mtl/kernels';
 const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
 
 /**
- * The maximum number of micro-batch shapes with recorded passes; every slot has its own graphs for each
+ * The maximum number of micro-batch shapes with recorded passes. Every slot has its own graphs for each
  * shape.
  */
 const maximumShapes = 16;

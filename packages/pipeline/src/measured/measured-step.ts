@@ -7,7 +7,7 @@ import { type Simulation, simulateSchedule } from '../simulator/simulate-schedul
 import { median } from './median.js';
 import type { RecordedSpan } from './pipeline-recorder.js';
 
-/** Nanoseconds in the unit of a measured step. */
+/** Nanoseconds per millisecond, the unit of a measured step. */
 const millisecond = 1e6;
 
 /**

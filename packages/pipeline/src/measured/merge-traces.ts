@@ -5,7 +5,9 @@ import type { RecordedSpan } from './pipeline-recorder.js';
 export interface RecordedOperation {
   readonly group: string;
   readonly operation: string;
-  /** Position in the group of a message's other member or a broadcast's root; -1 for other operations. */
+  /**
+   * The peer of a message or the root of a broadcast, as a position in the group; -1 for other operations.
+   */
   readonly peer: number;
   readonly sequence: number;
   readonly bytes: number;
@@ -30,7 +32,7 @@ export interface RankTrace {
   readonly operations: readonly RecordedOperation[];
 }
 
-/** The value of `otherData.format` in traces of `mergeTraces`. */
+/** The value of `otherData.format` in traces made by `mergeTraces`. */
 export const traceFormat = 'mtl pipeline trace 1';
 
 const names: Readonly<Record<RecordedSpan['kind'], string>> = {
@@ -45,7 +47,7 @@ const names: Readonly<Record<RecordedSpan['kind'], string>> = {
   reduce: 'reduce',
 };
 
-/** Nanoseconds in the unit of the Trace Event Format. */
+/** Nanoseconds per microsecond, the unit of the Trace Event Format. */
 const microsecond = 1000;
 
 /**

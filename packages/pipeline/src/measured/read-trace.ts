@@ -18,7 +18,7 @@ interface TracedRank {
   readonly stage: number;
 }
 
-/** Nanoseconds in the unit of the Trace Event Format. */
+/** Nanoseconds per microsecond, the unit of the Trace Event Format. */
 const microsecond = 1000;
 
 /**
@@ -54,7 +54,10 @@ export function readTrace(text: string, { name }: { readonly name: string }): re
   });
 }
 
-/** Returns the activity of a rank that an event of the first row of a process describes. */
+/**
+ * Returns the activity that an event in the first row of a process describes; undefined if the event is not
+ * valid.
+ */
 function readSpan({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
   const { chunk, microBatch } = readFields(args);
   const isTime = (time: unknown): time is number => Number.isFinite(time) && (time as number) >= 0;
@@ -62,7 +65,7 @@ function readSpan({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
     number === undefined || (Number.isSafeInteger(number) && (number as number) >= 0);
   const isWhole = typeof cat === 'string' && isTime(ts) && isTime(dur);
   if (!isWhole || !isNumber(chunk) || !isNumber(microBatch)) return undefined;
-  // measureStep decides which kinds are passes
+  // not checked here: measureStep ignores kinds that are not passes
   const kind = cat as RecordedSpan['kind'];
   const startNs = ts * microsecond;
   return { kind, chunk, microBatch, startNs, endNs: startNs + dur * microsecond };
@@ -80,7 +83,7 @@ function isRank(value: unknown): value is TracedRank {
   return [rank, pipeline, stage].every((number) => Number.isSafeInteger(number) && (number as number) >= 0);
 }
 
-/** Returns the spans within each training step of a rank. */
+/** Returns one list for each training step of a rank: the spans within the step. */
 function splitSteps(spans: readonly RecordedSpan[]): RecordedSpan[][] {
   const steps = spans.filter(({ kind }) => kind === 'step').sort((a, b) => a.startNs - b.startNs);
   // half a microsecond: the rounding error of times written as microseconds

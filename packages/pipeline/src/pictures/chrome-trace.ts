@@ -21,12 +21,12 @@ export interface ChromeTrace {
   readonly otherData: Readonly<Record<string, unknown>>;
 }
 
-/** Microseconds per unit of simulated time: a unit is shown as a millisecond. */
+/** Microseconds per unit of simulated time: the trace shows one unit as one millisecond. */
 const microseconds = 1000;
 
 /**
- * Formats a simulated step as a Chrome trace (`JSON.stringify` makes the file): a thread per rank with one
- * event per pass, whose category is the kind of pass, and a counter of the live activations of the rank.
+ * Formats a simulated step as a Chrome trace; `JSON.stringify` of the result is the file. Each rank is a
+ * thread with one event per pass, whose category is the kind of pass, and with a counter of live activations.
  */
 export function chromeTrace(simulation: Simulation): ChromeTrace {
   const { schedule, ranks, optimizerTime, bubbleFraction, stepTime } = simulation;

@@ -40,7 +40,7 @@ function timelines(
     ...passes.map(({ action, start, end }) => ({ text: label(action), start, end })),
     { text: 'opt', start: optimizerStart, end: optimizerStart + optimizerTime },
   ]);
-  // Every label must fit into its box, with a blank after it. A pass that takes no time has no box.
+  // A label must fit into its box, with one blank after it. A pass that takes no time has no box.
   const shown = boxes.flat().filter(({ start, end }) => end > start);
   const scale =
     givenScale ?? Math.max(0, ...shown.map(({ text, start, end }) => (text.length + 1) / (end - start)));

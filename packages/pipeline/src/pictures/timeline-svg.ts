@@ -17,7 +17,7 @@ const looks: Readonly<
 const idleColour = '#dcdcdc';
 /** Sizes and margins, in pixels. */
 const [rowHeight, rowGap, top, right, fontSize] = [26, 5, 44, 170, 12];
-/** The smallest width of a box, unless the picture would become wider than the second number. Pixels. */
+/** The smallest width of a box, and the largest width of the picture, which takes precedence. Pixels. */
 const [narrowestBox, widestPicture] = [22, 8000];
 
 /** A picture without its frame. Sizes in pixels. */
@@ -26,7 +26,7 @@ interface Drawing {
   readonly caption: string;
   readonly width: number;
   readonly height: number;
-  /** SVG elements for a frame of that size. */
+  /** SVG elements for a frame of this width and height. */
   readonly content: string;
 }
 
@@ -263,6 +263,6 @@ function svgDocument(drawings: readonly Drawing[]): string {
 /** Escapes text for XML. */
 function escapeXml(words: string): string {
   const names: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
-  // XML does not allow control characters, escaped or not.
+  // XML forbids control characters even when they are escaped.
   return [...words].map((c) => (c < ' ' ? ' ' : (names[c] ?? c))).join('');
 }

@@ -12,7 +12,7 @@ export function nowNs(): number {
 /** Engines whose ranks are all on one host and therefore share a monotonic clock. */
 const sharingClock: readonly string[] = ['local', 'memory', 'single'];
 
-/** The number of round trips to each rank; the fastest gives the best estimate of the offset. */
+/** The number of round trips to each rank; the fastest round trip gives the offset. */
 const numRounds = 16;
 
 interface ClockOffsetOptions {
@@ -28,7 +28,7 @@ interface ClockOffsetOptions {
 /**
  * Returns the offset, in nanoseconds, that converts times of this rank to the clock of the group's first
  * rank. If ranks do not share a clock, the offset is estimated from the fastest of several round trips
- * (Cristian 1989), with an error of at most half of its duration.
+ * (Cristian 1989), whose error is at most half the round trip's duration.
  */
 export function clockOffset({ group, now, device, isShared }: ClockOffsetOptions): number {
   if (group.size === 1 || (isShared ?? sharingClock.includes(group.engine))) return 0;
@@ -50,7 +50,7 @@ function answerAll({ group, now, tensor }: ClockMessages): number {
   for (let other = 1; other < group.size; other++) {
     for (let round = 0; round < numRounds; round++) {
       group.receive(tensor, { from: other }).wait();
-      // reading waits for the device, so that the time is taken after the question has arrived
+      // read() waits for the device, so the time is taken after the question has arrived
       tensor.read();
       tensor.write(Float64Array.of(now()));
       group.send(tensor, { to: other }).wait();

@@ -6,7 +6,7 @@ import { type WriteTraceOptions, writeTrace } from './write-trace.js';
 
 /**
  * A recorder that keeps the activities of a rank in memory. Times are the start and the end of an activity in
- * this process: on a GPU, a pass is only enqueued in this time, and the device runs it later.
+ * this process: on a GPU, this is the time to enqueue a pass, which the device runs later.
  */
 export class ActivityRecorder implements PipelineRecorder {
   #spans: RecordedSpan[] = [];
@@ -40,7 +40,7 @@ export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | '
   readonly takeOperations: () => readonly TraceEntry[] & { readonly numDropped?: number };
 }
 
-/** A listener that is told of the steps of a training run and of the rank's activities in each step. */
+/** A listener for the steps of a training run, and for the rank's activities in each step. */
 export interface StepListener extends PipelineRecorder {
   /** Called at the start of a step, on all ranks. */
   beginStep(step: number): void;
@@ -49,8 +49,8 @@ export interface StepListener extends PipelineRecorder {
 }
 
 /**
- * Records some steps of a training run, and writes their trace when the last of these steps has ended. In
- * other steps it costs one comparison per pass.
+ * Records some steps of a training run, and writes their trace when the last of these steps has ended. Other
+ * steps cost one comparison per pass.
  */
 export class StepProfiler implements StepListener {
   readonly #options: StepProfilerOptions;
@@ -81,7 +81,7 @@ export class StepProfiler implements StepListener {
   }
 
   /**
-   * Ends a step, on all ranks; after the last recorded one, writes the trace. Throws the errors of
+   * Ends a step, on all ranks, and writes the trace after the last recorded step. Throws the errors of
    * `writeTrace`.
    */
   endStep(step: number): void {

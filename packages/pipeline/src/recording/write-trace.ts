@@ -15,7 +15,7 @@ export interface WriteTraceOptions {
   readonly pipeline?: ProcessGroup | undefined;
   /** The activities of this rank: `ActivityRecorder.take()`. */
   readonly spans: readonly RecordedSpan[];
-  /** The operations of this rank's groups in the same time: `takeTrace()` of its world. */
+  /** The operations of this rank's groups in the same steps: `takeTrace()` of the rank's world. */
   readonly operations: readonly TraceEntry[];
   /** The device of the tensors that the group communicates. Default cpu. */
   readonly device?: Device;

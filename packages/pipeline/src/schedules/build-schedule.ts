@@ -19,7 +19,7 @@ const functions = {
 /** The schedules that have a name. */
 export type ScheduleName = keyof typeof functions;
 
-/** The names of these schedules, simplest first. */
+/** The names of the schedules in this package, simplest first. */
 export const scheduleNames: readonly ScheduleName[] = Object.keys(functions) as ScheduleName[];
 
 /**

@@ -1,7 +1,7 @@
 import type { ScheduleAction } from './pipeline-schedule.js';
 
 /**
- * Assigns chunks to ranks in rounds: chunk c is on rank c mod p, so that the last rank sends to the first
+ * Assigns chunks to ranks in rounds: chunk c is on rank c mod p. The last rank therefore sends to the first
  * (Narayanan et al. 2021, section 2.2). With one chunk per rank, this is the usual placement of stages.
  */
 export function loopedPlacement(options: {
@@ -15,7 +15,10 @@ export function loopedPlacement(options: {
 interface ForwardThenPairsOptions {
   /** The number of forward passes of the rank, and also of backward passes. */
   readonly numPasses: number;
-  /** The number of forward passes before the first backward pass; more than `numPasses` means all. */
+  /**
+   * The number of forward passes before the first backward pass; a number above `numPasses` means all of the
+   * rank's passes.
+   */
   readonly numWarmUp: number;
   readonly forward: (pass: number) => ScheduleAction;
   /** Returns the actions for the backward of a pass, including other actions that come directly after it. */

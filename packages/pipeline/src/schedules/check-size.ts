@@ -1,7 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 import type { ScheduleSize } from './pipeline-schedule.js';
 
-/** A size with all numbers present and in range. */
+/** A schedule size whose numbers are all present and in range. */
 interface CheckedSize {
   readonly numStages: number;
   readonly numMicroBatches: number;

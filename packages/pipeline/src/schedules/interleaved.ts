@@ -13,9 +13,9 @@ interface Visit {
 
 /**
  * Builds interleaved 1F1B in the order of Megatron-LM (Narayanan et al. 2021, section 2.2.2 and figure 4,
- * bottom; the group size is Megatron-Core's `microbatch_group_size_per_vp_stage`). Micro-batches go through
- * the chunks of a rank in groups of N; the last group may be short. Bubble (p-1)/(v m); at most 2(p-r-1) +
- * (v-1)N + 1 chunk activations alive on rank r.
+ * bottom; the group size is Megatron-Core's `microbatch_group_size_per_vp_stage`). Groups of N micro-batches
+ * go through the chunks of a rank; the last group may be smaller. The bubble is (p-1)/(v m); rank r holds at
+ * most 2(p-r-1) + (v-1)N + 1 live chunk activations.
  *
  * @throws ConfigurationError see `checkSize`, v is 2 or more; `MTL_SCHEDULE_GROUP_SIZE` or
  *   `MTL_SCHEDULE_MICRO_BATCHES` unless p <= N <= m, and m mod N is 0 or at least p
@@ -83,7 +83,7 @@ interface Groups {
 }
 
 /**
- * Returns whether every group, including a short last one, has enough micro-batches to fill the pipeline.
+ * Returns whether every group, including a smaller last group, has enough micro-batches to fill the pipeline.
  * Otherwise a rank would wait for a chunk that has not received its input yet.
  */
 function fits({ numStages, numMicroBatches, groupSize }: Groups): boolean {

@@ -20,8 +20,8 @@ export interface ScheduleAction {
 
 /**
  * A pipeline schedule as data: which rank holds which model chunk, and in which order each rank runs forward
- * and backward. Sends and receives are not actions: every F but the last chunk's sends to the next chunk,
- * every B or I but the first chunk's sends to the one before, as soon as it is done.
+ * and backward. Sends and receives are not actions: when an F ends, its output is sent to the next chunk, if
+ * there is one; when a B or I ends, its gradient is sent to the previous chunk, if there is one.
  */
 export interface PipelineSchedule {
   /** The name in pictures and errors. */

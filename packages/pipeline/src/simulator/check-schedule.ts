@@ -17,10 +17,12 @@ const passNames: Readonly<Record<PassKind, string>> = {
 /** A problem that prevents a schedule from running. */
 export interface ScheduleProblem {
   /**
-   * The kind of problem. `shape`: a placement or an action with a rank, chunk or micro-batch that does not
-   * exist. `misplaced`: an action of a chunk on a rank that does not hold the chunk. `repeated`, `missing`:
-   * other than exactly one forward and either one B or one I and one W. `order`: a pass before its input on
-   * the same rank. `deadlock`: ranks that wait for each other.
+   * The kind of problem:
+   * - `shape`: a placement or an action has a rank, chunk or micro-batch that does not exist
+   * - `misplaced`: an action of a chunk is on a rank that does not hold the chunk
+   * - `repeated`, `missing`: not exactly one forward, and either one B or one I and one W
+   * - `order`: a pass comes before its input on the same rank
+   * - `deadlock`: ranks wait for each other
    */
   readonly kind: 'shape' | 'misplaced' | 'repeated' | 'missing' | 'order' | 'deadlock';
   readonly message: string;
@@ -30,16 +32,16 @@ export interface ScheduleProblem {
 }
 
 /**
- * The maximum number of reported problems: a longer list is not more helpful, and the missing actions of a
- * mistyped large number would fill memory.
+ * The maximum number of reported problems: a longer list does not help the user, and a mistyped large number
+ * of micro-batches would fill the memory with missing actions.
  */
 const mostProblems = 20;
 
 /**
  * Returns the first 20 problems of a schedule. An empty list proves that every chunk runs forward and
- * backward of every micro-batch exactly once, in an order that every rank can follow to the end. (See
- * `runInOrder` for the assumptions about communication: a schedule without deadlock if receives are posted
- * early may still block if sends wait for their receives.)
+ * backward of every micro-batch exactly once, in an order that every rank can follow to the end. `runInOrder`
+ * states the assumptions about communication: a valid schedule may still block if receives are not posted
+ * early or sends wait for their receives.
  */
 export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProblem[] {
   const misshapen = shapeProblems(schedule);
@@ -76,7 +78,7 @@ export function assertSchedule(schedule: PipelineSchedule): void {
 }
 
 function shapeProblems({ numMicroBatches, placement, actions }: PipelineSchedule): ScheduleProblem[] {
-  // a schedule from a user's own function may lack it
+  // a schedule from a user's own function may lack these fields
   if (!Array.isArray(placement))
     return [{ kind: 'shape', message: 'its placement is no list of ranks, one for each chunk' }];
   if (!Array.isArray(actions) || !actions.every(Array.isArray))
@@ -177,7 +179,7 @@ function orderProblems({ placement, actions }: PipelineSchedule, index: ActionIn
 
 function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): ScheduleProblem[] {
   const { placement, actions } = schedule;
-  // Any times will do: they do not change whether a schedule ends.
+  // Any durations can be used: they do not change whether a schedule ends.
   const { passes, isDone } = runInOrder({ schedule, duration: () => 1, communication: 0 });
   const problems: ScheduleProblem[] = [];
   actions.forEach((order, rank) => {
@@ -203,9 +205,7 @@ const kinds: readonly PassKind[] = ['F', 'B', 'I', 'W'];
 /** An index of the position of each action of a schedule among the actions of its rank. */
 class ActionIndex {
   readonly #numMicroBatches: number;
-  /**
-   * A map and not an array, so that a mistyped large micro-batch number does not need memory of that size.
-   */
+  /** a map instead of an array, so that a mistyped large micro-batch number does not allocate memory */
   readonly #positions = new Map<number, number>();
   /** Actions that occur a second time. */
   readonly repeated: ReadonlyArray<{
@@ -236,7 +236,9 @@ class ActionIndex {
     return this.#positions.get(this.#computeKey(action));
   }
 
-  /** Returns the action that produces a result: the chunk's F, or its B or I. */
+  /**
+   * Returns the action that produces a result: F for a forward result; for a gradient, the chunk's B or I.
+   */
   findProducer({ what, chunk }: Awaited, microBatch: number): ScheduleAction {
     if (what === 'forward') return { kind: 'F', chunk, microBatch };
     const whole: ScheduleAction = { kind: 'B', chunk, microBatch };

@@ -6,8 +6,8 @@ export type PerChunk = number | readonly number[];
 /**
  * The sizes of the tensors that one micro-batch keeps on one chunk, in any unit. From forward to the input
  * half of backward these are all tensors that backward needs; between input half and weight half only the
- * part that the weight half needs. Example: 32sbh of sb(34h + 5as) bytes per layer (arXiv 2401.10241, table
- * 1).
+ * part that the weight half needs. Example: 32sbh out of sb(34h + 5as) bytes per layer (arXiv 2401.10241,
+ * table 1).
  */
 export interface ActivationSizes {
   /** M_B: the size from forward to the input half; default 1. */

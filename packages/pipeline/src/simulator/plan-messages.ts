@@ -33,8 +33,8 @@ export interface PlannedAction {
 export interface MessagePlan {
   readonly actions: readonly PlannedAction[];
   /**
-   * The receives in the order in which they are posted. Receives from one rank are in the order in which that
-   * rank sends.
+   * The receives in the order in which they are posted. Receives from one rank are in the order in which the
+   * sending rank sends them.
    */
   readonly receives: readonly Transfer[];
 }

@@ -33,8 +33,8 @@ interface RunInOrder {
 }
 
 /**
- * Returns the results, of this or another rank, that must exist before an action can start. In addition, a
- * rank runs its actions in order.
+ * Returns the results, from this or another rank, that must exist before an action can start. The rank's own
+ * order of actions is a further condition, which is not included.
  */
 export function awaitedBy(action: ScheduleAction, numChunks: number): readonly Awaited[] {
   const { kind, chunk } = action;

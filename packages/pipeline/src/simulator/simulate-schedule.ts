@@ -12,22 +12,25 @@ import { runInOrder, type TimedPass } from './run-in-order.js';
 
 /**
  * The durations of the passes of one micro-batch, in any unit of time. A number is the duration for all
- * layers of a stage, divided over its chunks (as in the flags of `mtl schedule`); a list has the whole
- * duration for each chunk.
+ * layers of a stage, and is divided by its number of chunks (as in the flags of `mtl schedule`). A list has
+ * one duration for each chunk.
  */
 export interface PassTimes {
   /** T_F, the time of forward; default 1. */
   readonly forward?: PerChunk;
-  /** The input half of backward alone, T_B of the zero-bubble papers; default 1. */
+  /** T_B of the zero-bubble papers, the time of the input half of backward alone; default 1. */
   readonly backwardInput?: PerChunk;
-  /** The weight half of backward alone, T_W; default 1. */
+  /** T_W, the time of the weight half of backward alone; default 1. */
   readonly backwardWeight?: PerChunk;
   /**
-   * The time of both halves in one sweep. Default: their sum. It is less than the sum if the halves share
-   * work: the chunk with the head computes its logits in backward, once for one sweep and twice for two.
+   * The time of a backward that runs both halves together. Default: the sum of the halves. It is shorter than
+   * the sum if the halves share work: the chunk with the head computes its logits in backward, once if both
+   * halves run together and twice if they are separate.
    */
   readonly backward?: PerChunk;
-  /** The time from the end of a pass until another rank has its result; concurrent with passes. Default 0. */
+  /**
+   * The time from the end of a pass until another rank has its result. Passes run concurrently. Default 0.
+   */
   readonly communication?: number;
   /** The time of the optimizer step on each rank; default 0. */
   readonly optimizer?: number;
@@ -48,8 +51,8 @@ export interface SimulateOptions {
 export interface SimulatedRank {
   readonly passes: readonly TimedPass[];
   /**
-   * The time at which the rank's step begins; it ends `stepTime` later. With the barrier 0, otherwise the
-   * start of the rank's first pass.
+   * The time at which the rank's step begins; it ends `stepTime` later. It is 0 with the barrier, and the
+   * start of the rank's first pass without.
    */
   readonly stepStart: number;
   /** The time at which the rank's optimizer step starts. */
@@ -71,7 +74,9 @@ export interface Simulation {
    * next step independently.
    */
   readonly stepTime: number;
-  /** Idle time over busy time, of all ranks together: t_pb / t_id of Narayanan et al. 2021, section 2.2. */
+  /**
+   * Idle time divided by busy time, summed over all ranks: t_pb / t_id of Narayanan et al. 2021, section 2.2.
+   */
   readonly bubbleFraction: number;
   readonly hasBarrier: boolean;
   readonly optimizerTime: number;

@@ -3,24 +3,24 @@ import type { MetricsRow, MetricsRows } from './metrics-rows.js';
 import { ServiceError } from './request-json.js';
 import type { TrackedRun, TrackingService } from './tracking-settings.js';
 
-/** The state of a delivery that is kept in the run folder. */
+/** The state of a delivery, which is stored in the run folder. */
 export interface DeliveryState {
-  /** Number of rows of metrics.jsonl that the service has received. */
+  /** The number of rows of metrics.jsonl that the service has received. */
   rows: number;
   /** True if the service has been told how the run ended. */
   isEnded: boolean;
 }
 
-/** The state of a service when a delivery is over. */
+/** The state of a service after a delivery. */
 export interface DeliveryResult {
   readonly title: string;
   /** Number of rows that the service has received. */
   readonly sent: number;
-  /** Number of rows that only the run folder has. */
+  /** The number of rows that exist only in the run folder. */
   readonly kept: number;
   /** True if the service has been told how the run ended. */
   readonly isEnded: boolean;
-  /** The reason for which rows were not sent: the service's last answer. */
+  /** Why rows were not sent: the service's last answer. */
   readonly problem: string | undefined;
   readonly page: string | undefined;
 }
@@ -58,9 +58,9 @@ interface DeliveryOptions {
 }
 
 /**
- * Sends the rows of a run to a tracking service while they are written. Rows that the service does not accept
- * stay in metrics.jsonl; memory holds only the rows of one request. Requests to an unavailable service are
- * repeated after 1, 2, 4 ... seconds, up to a minute.
+ * Sends the rows of a run to a tracking service while the run writes them. Rows that the service does not
+ * accept stay in metrics.jsonl; memory contains only the rows of one request. Requests to an unavailable
+ * service are repeated after 1, 2, 4 ... seconds, up to a minute.
  */
 export class Delivery {
   readonly #options: DeliveryOptions;
@@ -105,7 +105,7 @@ export class Delivery {
     this.#wake();
   }
 
-  /** Sends at most one request; returns the wait before the next request, in milliseconds. */
+  /** Sends at most one request; returns how long to wait before the next one, in milliseconds. */
   async #turn(): Promise<number> {
     const isOver = this.#outcome !== undefined;
     try {
@@ -129,7 +129,7 @@ export class Delivery {
       this.#sentAt = Date.now();
       save();
     }
-    // this is read before the rows, since rows may be added until the run has ended
+    // must be read before the rows, since rows may be added until the run has ended
     const outcome = this.#outcome;
     if (this.#batch.length === 0)
       this.#batch = await rows.read({ limit: service.mostRows, isOver: outcome !== undefined });
@@ -176,7 +176,7 @@ export class Delivery {
       onMessage(`${service.title} cannot be reached: ${error.message}; metrics are kept and sent later`);
     const backoff = Math.min(lastRetry, firstRetry * 2 ** this.#numFailures);
     this.#numFailures += 1;
-    // a random factor, so that not all runs of a cluster try again at the same time
+    // the random factor prevents all runs of a cluster from trying again at the same time
     const wait = backoff * (0.75 + 0.5 * Math.random());
     return Math.max(wait, Math.min(error.answer.retryAfterMs ?? 0, lastRetry));
   }

@@ -3,12 +3,12 @@ import { expertScalars } from '../expert-scalars.js';
 
 const newLine = 0x0a;
 
-/** The maximum bytes of the file in memory, unless a row is longer. */
+/** The size of the part of the file that is in memory, in bytes; larger only if a row is longer. */
 const blockBytes = 1 << 20;
 
 interface ReadRowsOptions {
   readonly limit: number;
-  /** True if nothing will be added to the last row any more. */
+  /** True if the last row is complete, because nothing will be added to the file. */
   readonly isOver: boolean;
 }
 
@@ -20,7 +20,7 @@ interface Block {
 
 /**
  * Reads a metrics.jsonl row by row while a training run appends to it. The last row is not returned until
- * another row follows, since an evaluation or the loads of experts may still be added to it or replaced.
+ * another row follows, because an evaluation or the loads of experts may still be added to it, or replaced.
  */
 export class MetricsRows {
   readonly #path: string;
@@ -62,7 +62,7 @@ export class MetricsRows {
     }
   }
 
-  /** Skips rows, fewer if the file ends before; returns the number of skipped rows. */
+  /** Skips rows, fewer if the file ends earlier; returns the number of skipped rows. */
   async skip(numRows: number): Promise<number> {
     let skipped = 0;
     while (skipped < numRows) {
@@ -83,7 +83,7 @@ async function readBlock(
   return { bytes: buffer.subarray(0, bytesRead), isEnd: bytesRead < size };
 }
 
-/** Returns the complete rows of a block, and the number of bytes that they take. */
+/** Returns the complete rows of a block, and the number of bytes that they occupy. */
 function parseRows({ bytes, isEnd }: Block, { limit, isOver }: ReadRowsOptions) {
   const rows: MetricsRow[] = [];
   let last: MetricsRow | undefined;
@@ -116,18 +116,18 @@ function parseRows({ bytes, isEnd }: Block, { limit, isOver }: ReadRowsOptions) 
 }
 
 /**
- * The values of one step for tracking services: its metrics, and the metrics of an evaluation and of experts
+ * The values of one step for tracking services: the metrics of the step, and of an evaluation and of experts
  * after it.
  */
 export interface MetricsRow {
   readonly iteration: number;
   /** The time at which the record of the step was written, in milliseconds since 1970. */
   readonly time: number;
-  /** Values by Megatron-LM's names, as in TensorBoard. */
+  /** Values under Megatron-LM's names, as in TensorBoard. */
   readonly values: Readonly<Record<string, number>>;
 }
 
-/** Megatron-LM's names for keys of metrics.jsonl, if the names differ in more than underscores. */
+/** Megatron-LM's names for keys of metrics.jsonl, where the names differ in more than underscores. */
 const namesOfKeys: Readonly<Record<string, string>> = {
   consumed_samples: 'samples vs steps',
   consumed_tokens: 'consumed-tokens',
@@ -151,15 +151,15 @@ function isPartOfRow(
 }
 
 /**
- * Returns the row of one line of metrics.jsonl; undefined for an invalid line or another type. `isAddition`
- * is true if an earlier line is about the same step.
+ * Returns the row for one line of metrics.jsonl; undefined for an invalid line or another type. `isAddition`
+ * is true if the line belongs to a step that an earlier line has begun.
  */
 function rowOfLine(line: string): (MetricsRow & { readonly isAddition: boolean }) | undefined {
   let record: unknown;
   try {
     record = JSON.parse(line);
   } catch {
-    return undefined; // torn by a process that was killed
+    return undefined; // incomplete, because the process was killed while writing it
   }
   if (!isPartOfRow(record)) return undefined;
   const { type, iteration, time, ...others } = record;

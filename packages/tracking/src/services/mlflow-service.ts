@@ -5,8 +5,8 @@ import type { TrackedRun, TrackingService } from './tracking-settings.js';
 import type { MlflowState } from './tracking-state.js';
 
 /**
- * Limits of MLflow's REST interface: metrics in one request of runs/log-batch, and bytes in the value of a
- * parameter.
+ * Limits of MLflow's REST interface: the number of metrics and of parameters in one request of
+ * runs/log-batch, and the bytes in the value of a parameter.
  */
 const mostMetrics = 1000;
 const mostParameters = 100;
@@ -14,9 +14,7 @@ const mostValueBytes = 6000;
 
 const statuses = { finished: 'FINISHED', stopped: 'KILLED', failed: 'FAILED' } as const;
 
-/**
- * The authorization of requests to MLflow, and the texts that errors about these requests must not contain.
- */
+/** The authorization of requests to MLflow, and texts that errors about these requests must not contain. */
 export interface MlflowCredentials {
   /** The value of the header `authorization`. */
   readonly authorization: string | undefined;
@@ -25,14 +23,14 @@ export interface MlflowCredentials {
 }
 
 /**
- * A run at MLflow, which is sent by version 2.0 of its REST interface
+ * A run at MLflow. Requests use version 2.0 of its REST interface
  * (https://mlflow.org/docs/latest/rest-api.html).
  */
 export class MlflowService implements TrackingService {
   readonly title = 'MLflow';
   /**
-   * The most rows of a request, with which it stays below the limit of metrics: a row has 11 metrics and the
-   * losses.
+   * The maximum number of rows in a request. It keeps a request below the limit of metrics, since a row has
+   * 11 metrics and the losses.
    */
   readonly mostRows = 50;
   readonly #state: MlflowState;
@@ -71,7 +69,7 @@ export class MlflowService implements TrackingService {
     }
   }
 
-  /** Does nothing: MLflow needs no keep-alive. */
+  /** Does nothing, because MLflow needs no keep-alive. */
   async keepAlive(): Promise<void> {}
 
   async end(outcome: RunOutcome): Promise<void> {
@@ -79,7 +77,10 @@ export class MlflowService implements TrackingService {
     await this.#request('runs/update', { run_id: runId, status: statuses[outcome], end_time: Date.now() });
   }
 
-  /** Creates the run. It counts as created once its parameters are set, which is possible only once. */
+  /**
+   * Creates the run. It counts as created only after its parameters have been set, which is possible only
+   * once.
+   */
   async #create({ flags, host, startedAt }: TrackedRun): Promise<void> {
     const experimentId = await this.#experiment();
     const { run } = (await this.#request('runs/create', {

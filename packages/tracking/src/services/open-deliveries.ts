@@ -10,7 +10,7 @@ export interface OpenDeliveriesOptions {
   readonly directory: string;
   /** The path of the run's metrics.jsonl. */
   readonly metricsPath: string;
-  /** The state of the services, which is updated while rows are sent. */
+  /** The state of the services; it is updated while rows are sent. */
   readonly state: TrackingState;
   readonly run: TrackedRun;
   readonly credentials: TrackingCredentials;
@@ -20,11 +20,11 @@ export interface OpenDeliveriesOptions {
 /** The open deliveries from a run folder to services. */
 interface OpenedDeliveries {
   readonly deliveries: readonly Delivery[];
-  /** Ends requests; rows that were not sent remain in the run folder. */
+  /** Ends the requests in progress; rows that were not sent remain in the run folder. */
   giveUp(): void;
 }
 
-/** Returns a delivery for each service of the state; for wandb only if there is a key. */
+/** Returns a delivery for each service in the state; for wandb only if a key is available. */
 export function openDeliveries(
   options: OpenDeliveriesOptions & { readonly onMessage: (text: string) => void },
 ): OpenedDeliveries {
@@ -60,7 +60,9 @@ export function openDeliveries(
   };
 }
 
-/** Keys for tracking services. They come from the environment, and are never written anywhere. */
+/**
+ * The credentials for tracking services. They come from environment variables and are never written to disk.
+ */
 export interface TrackingCredentials {
   readonly wandbKey: string | undefined;
   readonly mlflow: MlflowCredentials;
@@ -69,8 +71,8 @@ export interface TrackingCredentials {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Returns the credentials in an environment, by the names that the clients of the services read:
- * WANDB_API_KEY, MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME with MLFLOW_TRACKING_PASSWORD.
+ * Reads the credentials from the environment variables that the services' own clients use: WANDB_API_KEY,
+ * MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME with MLFLOW_TRACKING_PASSWORD.
  */
 export function trackingCredentials(environment: Environment): TrackingCredentials {
   const given = (name: string): string | undefined => environment[name]?.trim() || undefined;
@@ -81,7 +83,7 @@ function mlflowCredentials(given: (name: string) => string | undefined): MlflowC
   const user = given('MLFLOW_TRACKING_USERNAME');
   const password = given('MLFLOW_TRACKING_PASSWORD');
   const token = given('MLFLOW_TRACKING_TOKEN');
-  // the token counts only without user and password, as in MLflow's client
+  // user and password take precedence over the token, as in MLflow's client
   if (user !== undefined && password !== undefined) {
     const encoded = Buffer.from(`${user}:${password}`).toString('base64');
     return { authorization: `Basic ${encoded}`, secrets: [password, encoded] };

@@ -13,7 +13,7 @@ interface JsonRequest {
 }
 
 const timeoutMs = 20_000;
-/** The most characters of an answer that an error shows. */
+/** The maximum number of characters of an answer that an error shows. */
 const mostCharacters = 200;
 
 /**
@@ -39,7 +39,7 @@ export async function requestJson(request: JsonRequest): Promise<unknown> {
     });
     text = await response.text();
   } catch (error) {
-    // the proxy is not the cause: the end of the run aborted the request
+    // no note about the proxy if the end of the run has aborted the request
     const note = (error as Error).name === 'AbortError' ? '' : proxyNote(url);
     throw new ServiceError(without(`${describeReason(error)}${note}`, request.secrets));
   }
@@ -81,7 +81,7 @@ function describeReason(error: unknown): string {
   const { name, message } = error as Error;
   if (name === 'AbortError') return 'no answer before the run ended';
   if (name === 'TimeoutError') return `no answer within ${timeoutMs / 1000} s`;
-  // if a proxy rejects a tunnel, this is the cause of the error's cause
+  // if a proxy rejects a tunnel, the reason is the cause of the error's cause
   let cause = (error as Error).cause as ErrorCause | undefined;
   while (cause?.cause !== undefined) cause = cause.cause;
   const { code, message: why } = cause ?? {};
@@ -93,8 +93,8 @@ function without(text: string, secrets: readonly string[]): string {
 }
 
 /**
- * Matches control characters, and characters that change the direction of text: an answer must not control
- * the terminal that shows it.
+ * Matches control characters and characters that change the direction of text, so that an answer cannot
+ * control the terminal on which it is shown.
  */
 const controls = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu;
 
@@ -102,7 +102,7 @@ const controls = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu;
 export class ServiceError extends Error {
   override readonly name = 'ServiceError';
 
-  /** `message`: shown without control characters */
+  /** `message` is shown without control characters */
   constructor(
     message: string,
     /**

@@ -39,7 +39,7 @@ export async function sendKeptMetrics(options: SendKeptMetricsOptions): Promise<
   }
   const total = await new MetricsRows(options.metricsPath).skip(Number.POSITIVE_INFINITY);
   for (const sent of [state.wandb, state.mlflow]) {
-    // there are rows that the service does not have, so it has to be told the end of the run again
+    // the service lacks some rows, so it must be told the end of the run again
     if (sent !== undefined && sent.rows < total) sent.isEnded = false;
   }
   if (state.wandb?.isEnded === false && credentials.wandbKey === undefined) throw missingWandbKey(directory);

@@ -39,7 +39,7 @@ export interface TrackedRun {
 export interface TrackingService {
   /** The service's name in messages. */
   readonly title: string;
-  /** The most rows of one call of `send`. */
+  /** The maximum number of rows in one call of `send`. */
   readonly mostRows: number;
   /** The address of the run's page, once it is known. */
   readonly page: string | undefined;
@@ -47,7 +47,7 @@ export interface TrackingService {
   open(run: TrackedRun): Promise<void>;
   /** Sends rows, starting with row `first` of the run; the same rows may be sent again. */
   send(rows: readonly MetricsRow[], first: number): Promise<void>;
-  /** Tells the service that the run continues; called from time to time while there is nothing to send. */
+  /** Tells the service that the run continues; called repeatedly while there is nothing to send. */
   keepAlive(): Promise<void>;
   end(outcome: RunOutcome): Promise<void>;
 }

@@ -27,17 +27,19 @@ export interface OpenTrackingOptions extends BeginTrackingOptions {
 }
 
 /**
- * The maximum time for which the end of a run waits for services, in milliseconds; rows that they have not
- * accepted by then stay in the run folder.
+ * How long the end of a run waits for services, in milliseconds. Rows that they have not accepted by then
+ * stay in the run folder.
  */
 const mostWaitMs = 2000;
-/** The last part of this time, in which the thread reports the state of the services, in milliseconds. */
+/**
+ * The last part of this waiting time, in which the thread reports the state of the services, in milliseconds.
+ */
 const marginMs = 250;
 
 /**
- * Sends the metrics of a run to tracking services, from a separate thread that reads metrics.jsonl while it
- * grows. Training steps are not slowed down, and rows that a service does not accept are still in the file,
- * for the next start of the run or for `sendKeptMetrics`.
+ * Sends the metrics of a run to tracking services from a separate thread, which reads metrics.jsonl while it
+ * grows. Training steps are not slowed down. Rows that a service does not accept stay in the file, for the
+ * next start of the run or for `sendKeptMetrics`.
  */
 export class TrackingSink implements MetricsSink {
   readonly #options: OpenTrackingOptions;
@@ -78,8 +80,8 @@ export class TrackingSink implements MetricsSink {
     this.#worker?.postMessage({ outcome, graceMs: mostWaitMs - marginMs } satisfies TrackingRequest);
     const { directory, metricsPath } = this.#options;
     const sent = await within(mostWaitMs, this.#results);
-    // the process must not wait for connections, or for a thread that hangs because a file system does not
-    // respond
+    // not awaited: the process must not wait for connections, or for a thread that hangs because a file
+    // system does not respond
     void this.#worker?.terminate();
     const kept = await keptResults(readTrackingState(directory) ?? {}, metricsPath);
     const problem = sent === undefined ? noAnswer : undefined;
@@ -122,7 +124,7 @@ async function within<Result>(milliseconds: number, promise: Promise<Result>): P
   }
 }
 
-/** Returns the state of services as the run folder records it, without asking the thread. */
+/** Returns the state of the services from the run folder, without asking the thread. */
 async function keptResults(
   { wandb, mlflow }: TrackingState,
   metricsPath: string,
@@ -136,8 +138,8 @@ async function keptResults(
 }
 
 /**
- * Starts the thread. In the published build, its code is JavaScript in `services/` next to this file. Inside
- * the repository both files are TypeScript, so the thread needs a loader.
+ * Starts the thread. In the published build, its code is a JavaScript file in `services/` next to this file.
+ * Inside the repository, both files are TypeScript, and the thread needs a loader.
  */
 function startWorker(workerData: TrackingWorkerData): Worker {
   if (!import.meta.url.endsWith('.ts')) {
@@ -158,9 +160,9 @@ interface BeginTrackingOptions {
 }
 
 /**
- * Returns the state of a run that starts or continues, from tracking.json in its folder: runs named there are
- * continued, others are new. Before a resumed run calls this, it must drop the rows that it will write again
- * from metrics.jsonl.
+ * Returns the tracking state for a run that starts or continues. Runs that are named in tracking.json in the
+ * run's folder are continued; others are new. A resumed run must first drop from metrics.jsonl the rows that
+ * it will write again.
  *
  * @throws ConfigurationError MTL_TRACKING_STATE; the error of a file that cannot be written
  */
@@ -170,7 +172,7 @@ export async function beginTracking(options: BeginTrackingOptions): Promise<Trac
   const state = continuedState(known, { settings, newId: () => randomBytes(4).toString('hex') });
   const total = await new MetricsRows(metricsPath).skip(Number.POSITIVE_INFINITY);
   for (const sent of [state.wandb, state.mlflow]) {
-    // rows that were sent, but have been dropped since, are sent again
+    // rows that were sent but have since been dropped will be sent again
     if (sent !== undefined) sent.rows = Math.min(sent.rows, total);
   }
   writeTrackingState(directory, state);

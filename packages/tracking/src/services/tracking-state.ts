@@ -8,8 +8,8 @@ export type WandbState = WandbSettings & DeliveryState & { readonly id: string; 
 export type MlflowState = MlflowSettings & DeliveryState & { experimentId?: string; runId?: string };
 
 /**
- * The state of tracking services in a run folder: for each service its settings, the run's identity there,
- * and how many rows it has.
+ * The state of tracking services in a run folder: for each service, its settings, the identity of the run
+ * there, and the number of rows that it has.
  */
 export interface TrackingState {
   wandb?: WandbState;
@@ -64,8 +64,8 @@ export function writeTrackingState(directory: string, { wandb, mlflow }: Trackin
 }
 
 /**
- * Returns the state of a run that reports to services. It continues the known state of a service if the
- * settings name the same place.
+ * Returns the tracking state for a run. If the settings name the same destination as the known state of a
+ * service, this state is continued.
  */
 export function continuedState(
   known: TrackingState | undefined,

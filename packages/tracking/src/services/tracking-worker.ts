@@ -7,8 +7,8 @@ import { type OpenDeliveriesOptions, openDeliveries } from './open-deliveries.js
 export type TrackingWorkerData = OpenDeliveriesOptions;
 
 /**
- * A message to the thread: the run has ended. It also states how long sending the remaining rows may take, in
- * milliseconds.
+ * A message to the thread: the run has ended, with its outcome, and how long sending the remaining rows may
+ * take, in milliseconds.
  */
 export interface TrackingRequest {
   readonly outcome: RunOutcome;

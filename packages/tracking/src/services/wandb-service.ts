@@ -4,7 +4,7 @@ import { requestJson, ServiceError } from './request-json.js';
 import type { TrackedRun, TrackingService } from './tracking-settings.js';
 import type { WandbState } from './tracking-state.js';
 
-/** Creates the run, or continues the run of that name in the project. */
+/** Creates the run, or continues the run with this name in the project. */
 const upsertBucket = `mutation UpsertBucket(
   $name: String, $project: String, $entity: String, $displayName: String, $config: JSONString, $host: String
 ) {
@@ -25,17 +25,17 @@ interface UpsertedBucket {
   readonly errors?: ReadonlyArray<{ readonly message?: string }>;
 }
 
-/** The body of a request that posts to the stream of a run's files. */
+/** The body of a request to the stream of a run's files. */
 interface StreamedFiles {
-  /** Lines of a file by its name: each line is a text, and the first is written at line `offset`. */
+  /** Lines to write, by file name; the first line is written at line number `offset`. */
   readonly files?: Readonly<Record<string, { readonly offset: number; readonly content: readonly string[] }>>;
   readonly complete?: boolean;
   readonly exitcode?: number;
 }
 
 /**
- * A run at Weights & Biases. It uses the GraphQL interface for the run itself, and the stream of files for
- * metrics. A row is the line of wandb-history.jsonl with the row's number, so a row that is sent again
+ * A run at Weights & Biases. The run itself uses the GraphQL interface, metrics use the stream of files. A
+ * row is written at the line of wandb-history.jsonl with the row's number, so a row that is sent again
  * replaces itself.
  */
 export class WandbService implements TrackingService {

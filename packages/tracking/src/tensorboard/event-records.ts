@@ -12,11 +12,9 @@ export interface TensorboardEvent {
   readonly step: number;
   /** `brain.Event:2`, only in the first event of a file. */
   readonly fileVersion?: string;
-  /** The program that wrote the file, only in the first event of a file. */
+  /** The program that wrote the file; only in the first event of a file. */
   readonly writer?: string;
-  /**
-   * True if a session starts at `step`: TensorBoard then drops its points of this step and of later steps.
-   */
+  /** True if a session starts at `step`: TensorBoard then drops its existing points from this step on. */
   readonly isSessionStart?: true;
   readonly scalars?: ReadonlyArray<{ readonly tag: string; readonly value: number }>;
 }
@@ -95,7 +93,7 @@ function bytesField(field: number, content: Buffer): Buffer {
 }
 
 /**
- * Encodes a number with seven bits in each byte, the lowest bits first. It divides instead of shifting, since
+ * Encodes a number with seven bits per byte, the lowest bits first. It divides instead of shifting, since
  * steps may need more than 32 bits.
  */
 function varint(value: number): Buffer {
@@ -110,7 +108,7 @@ function varint(value: number): Buffer {
 
 interface Field {
   readonly number: number;
-  /** A number for a varint; otherwise the bytes. */
+  /** A number for a varint; otherwise the encoded bytes. */
   readonly value: number | Buffer;
 }
 
@@ -169,7 +167,7 @@ function decodeScalar({ value: message }: Field): { tag: string; value: number }
 }
 
 /**
- * Table of CRC-32C (Castagnoli, reflected polynomial 0x82F63B78) for one look-up per byte, which is fast
+ * The table of CRC-32C (Castagnoli, reflected polynomial 0x82F63B78) for one look-up per byte, which is fast
  * enough for small records.
  */
 const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
@@ -179,8 +177,8 @@ const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * Returns TFRecord's checksum: the CRC is rotated by 15 bits and a constant is added, so that checksums stay
- * reliable for data that contain CRCs.
+ * Returns TFRecord's checksum: the CRC is rotated by 15 bits and a constant is added, because a plain CRC is
+ * unreliable for data that contain CRCs.
  */
 function maskedCrc32c(data: Buffer): number {
   let crc = 0xffffffff;

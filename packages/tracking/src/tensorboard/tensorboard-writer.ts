@@ -20,21 +20,21 @@ import { encodeEventRecord, readEventRecords, type TensorboardEvent } from './ev
 
 /** The beginning of the writer's name in the first event of a file. */
 const writerName = 'mtl.trainer.metrics.tensorboard_writer';
-/** Megatron-LM's suffix for the curve over consumed samples, next to the one over iterations. */
+/** Megatron-LM's suffix for a curve over consumed samples; the curve over iterations has no suffix. */
 const samplesSuffix = ' vs samples';
 
 export interface TensorboardWriterOptions {
   /** The folder of the run (--tensorboard-dir); it is created if it is missing. */
   readonly directory: string;
   /**
-   * The progress at which training resumes: points of later steps, which will be written again, are removed
-   * from the older files of this run, and a TensorBoard that has read them is told to drop them
+   * The progress from which training resumes. Points of later steps will be written again, so they are
+   * removed from the older files of this run, and a running TensorBoard is told to drop them
    * (`SessionLog.START`).
    */
   readonly resume?: ResumePoint | undefined;
   /**
-   * Name that distinguishes the files of this run from files of other runs in the same folder, which a resume
-   * does not change; for example the run folder. Default: empty.
+   * A name that distinguishes the files of this run from files of other runs in the same folder, which a
+   * resume does not change; for example the run folder. Default: empty.
    */
   readonly run?: string | undefined;
   /** Returns the time in seconds since 1970. Default: the system's clock. */
@@ -45,8 +45,8 @@ export interface TensorboardWriterOptions {
 
 /**
  * Writes scalars as TensorBoard event files, with Megatron-LM's tag names, so that existing dashboards work.
- * Every start of a run adds its own file to the folder; TensorBoard joins the files to one curve. When a call
- * returns, its events are in the file.
+ * Every start of a run adds its own file to the folder; TensorBoard joins the files to one curve. An event is
+ * in the file when the call returns.
  */
 export class TensorboardWriter implements MetricsSink {
   /** The path of the file that this writer appends to. */
@@ -64,7 +64,7 @@ export class TensorboardWriter implements MetricsSink {
     this.#append({ wallTime: this.#now(), step: 0, fileVersion: 'brain.Event:2', writer });
     if (resume === undefined || older === undefined) return;
     this.#append({ wallTime: this.#now(), step: resume.iteration + 1, isSessionStart: true }, ...older.moved);
-    // events must be durable in this file before they are removed from the others
+    // events must be durable in the new file before they are removed from older files
     this.flush();
     for (const file of older.changed) rewriteFile(directory, file);
   }
@@ -125,7 +125,7 @@ export class TensorboardWriter implements MetricsSink {
     );
   }
 
-  /** Writes the numbers that `expertScalars` returns for a record of experts; other events have no curves. */
+  /** Writes the numbers that `expertScalars` returns for a record of experts; other events are ignored. */
   event({ type, iteration, fields }: TrainingEvent): void {
     if (type !== 'experts') return;
     const scalars = expertScalars(fields).map(({ name, value }) => ({ tag: name, value }));
@@ -166,7 +166,7 @@ function versusSamples(
 }
 
 /**
- * Opens a file that no other process writes. Its name begins with the time, since TensorBoard orders the
+ * Opens a new file that no other process writes. Its name begins with the time, since TensorBoard orders the
  * files of a run by name.
  */
 function openNewFile(directory: string, now: number, host: string): [path: string, descriptor: number] {
@@ -197,23 +197,25 @@ interface ChangedFile {
 interface OlderFiles {
   readonly changed: readonly ChangedFile[];
   /**
-   * Points over samples that are to be written again after the start of the new session. At a session start
-   * TensorBoard drops all points with a later step. The step of these points counts samples, so it is larger
-   * than the iteration at which they were written.
+   * Points over samples that must be written again after the start of the new session. TensorBoard then drops
+   * all points with a later step; for these points, the step is a number of samples, which is larger than the
+   * iteration at which they were written.
    */
   readonly moved: readonly TensorboardEvent[];
 }
 
 interface OlderFilesOptions {
   readonly resume: ResumePoint;
-  /** The writer in the first event of this run's files: only files with this writer are ever changed. */
+  /**
+   * The writer named in the first event of this run's files; only files with this writer are ever changed.
+   */
   readonly writer: string;
 }
 
 /** Finds the event files that a run wrote before it was resumed, and the events that the resume keeps. */
 function olderFiles(directory: string, { resume, writer }: OlderFilesOptions): OlderFiles {
   const changed: ChangedFile[] = [];
-  // by step, since a resume that was killed may have left a point in two files
+  // keyed by step, since a resume that was killed may have left a point in two files
   const moved = new Map<string, TensorboardEvent>();
   for (const name of readdirSync(directory).sort()) {
     if (!name.startsWith('events.out.tfevents.')) continue;
@@ -248,7 +250,7 @@ function selectKept(
   return start === 0 ? undefined : Buffer.concat(kept);
 }
 
-/** Replaces a file by a file with only its kept events, in one rename. */
+/** Replaces a file by one that contains only its kept events, with one rename. */
 function rewriteFile(directory: string, { name, kept }: ChangedFile): void {
   // The name has no "tfevents", so that TensorBoard does not read the temporary file.
   const temporary = join(directory, `.cut.${process.pid}.tmp`);

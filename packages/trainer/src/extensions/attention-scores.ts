@@ -13,24 +13,28 @@ export interface WatchedHeads {
   readonly numHeads: number;
   /** The query heads of this rank. */
   readonly heads: Slice;
-  /** Watches the highest scores of the following passes. */
+  /** Starts to record the highest scores of the passes that follow. */
   watch(): void;
   /**
-   * Ends the watch. Returns the highest score of each head since `watch`; -infinity of a head without a
+   * Stops recording. Returns the highest score of each head since `watch`; -infinity for a head without a
    * score.
    */
   take(): readonly number[];
   /**
-   * Returns the parts of the weights to scale so that the scores of each head are multiplied by its factor.
+   * Returns the slices of the weights that must be scaled so that each head's scores are multiplied by the
+   * head's factor. `alpha` is the exponent of `QkClip`.
    */
   scaledBy(factors: readonly number[], alpha: number): readonly ScaledPart[];
 }
 
 /** QK-clip (Kimi Team 2025, "Kimi K2"), with Megatron-LM's names. */
 export interface QkClip {
-  /** The share of a factor, as an exponent, that queries get; keys get the rest. */
+  /**
+   * The factor of a head is split between its weights: queries are multiplied by factor^alpha, keys by
+   * factor^(1 - alpha).
+   */
   readonly alpha: number;
-  /** The highest score of a head that keeps its weights. */
+  /** The weights of a head are scaled only if its highest score is above this value. */
   readonly threshold: number;
 }
 
@@ -46,21 +50,21 @@ interface AttentionScoresOptions {
 }
 
 /**
- * Finds the highest score of every attention head in each step, over all micro-batches and ranks, and with
- * `clip` multiplies the weights of heads above the threshold after the update: the scores of a head with the
- * highest score m become at most threshold / m of what they were. Skipped steps clip nothing.
+ * Finds the highest score of every attention head in each step, over all micro-batches and ranks. With
+ * `clip`, it also scales the weights of each head whose highest score m is above the threshold, after the
+ * update: the head's scores are then multiplied by threshold / m. Skipped steps clip nothing.
  *
- * A report covers the steps of an interval: the highest score of all, and of each layer, and the number of
- * heads that were clipped, counted once a step.
+ * A report covers the steps of an interval: the highest score of the model and of each layer, and the number
+ * of clipped heads, where a head counts once in each step that clips it.
  */
 export class AttentionScores implements TrainerExtension {
   readonly name = 'attention-scores';
-  /** The next step computes with the clipped weights. */
+  /** true because the next step computes with the clipped weights */
   readonly waits = true;
   readonly #options: AttentionScoresOptions;
   /** The highest scores since the last report, by layer. */
   #reported: readonly number[] = [];
-  /** The sizes of the whole model, once ranks have compared theirs. */
+  /** The numbers of layers and heads of the whole model, known after ranks have compared their numbers. */
   #sizes: { readonly layerCount: number; readonly numHeads: number } | undefined;
   #numClipped = 0;
 
@@ -75,7 +79,7 @@ export class AttentionScores implements TrainerExtension {
 
   afterStep({ iteration, skipped, isLeftOut }: StepMetrics): readonly TrainingEvent[] {
     const { interval, clip } = this.#options;
-    // a step that is left out computes no score, on any rank
+    // a step that is left out (--iterations-to-skip) computes no scores on any rank
     if (isLeftOut !== true) {
       const highest = this.#highestOfAll();
       if (clip !== undefined && !skipped) this.#clip(highest, clip);
@@ -108,7 +112,7 @@ export class AttentionScores implements TrainerExtension {
     );
   }
 
-  /** Returns the numbers of layers and heads, which the ranks of a stage know in part. */
+  /** Returns the numbers of layers and heads of the whole model; a rank alone knows only its own stage. */
   #sizesOfAll(): { readonly layerCount: number; readonly numHeads: number } {
     if (this.#sizes === undefined) {
       const { watched, ranks } = this.#options;
@@ -140,7 +144,7 @@ export class AttentionScores implements TrainerExtension {
     const { numHeads } = this.#sizesOfAll();
     const isAbove = (score: number): boolean => Number.isFinite(score) && score > threshold;
     const numAbove = highest.filter(isAbove).length;
-    // every rank knows all scores: either all ranks write their weights, or none
+    // every rank knows all scores, so either all ranks scale weights or none does
     if (numAbove === 0) return;
     this.#numClipped += numAbove;
     optimizer.scaleParts(

@@ -1,17 +1,17 @@
 import type { EvaluatedStep } from '../metrics/training-reports.js';
 import { isCount, makeStateError, type TrainerExtension } from './trainer-extension.js';
 
-/** The state of early stopping between evaluations; checkpoints keep it. */
+/** The state of early stopping between evaluations, stored in checkpoints. */
 type EarlyStoppingState = {
   /** The lowest validation loss, and the iteration that had it; null before the first evaluation. */
   readonly best: { readonly loss: number; readonly iteration: number } | null;
-  /** Evaluations since the lowest loss. */
+  /** The number of evaluations since the lowest loss. */
   readonly numWorse: number;
 };
 
 /**
- * Ends a training run when its validation loss has stopped falling. Every rank has an instance and passes it
- * the same losses.
+ * Ends a training run when its validation loss has stopped falling. Every rank has an instance; all instances
+ * get the same losses.
  */
 export class EarlyStopping implements TrainerExtension {
   readonly name = 'earlyStopping';

@@ -5,32 +5,43 @@ import type { StepMetrics, TrainingEvent } from '../metrics/training-reports.js'
 import type { Ranks } from '../steps/ranks.js';
 import { isCount, makeStateError, type TrainerExtension } from './trainer-extension.js';
 
-/** The rows that the experts of a layer got on this rank. */
+/** The number of rows (tokens) that this rank's router has sent to each expert of a layer. */
 export interface LoadOfExperts {
   /** The layer's name, such as `decoder.layers.3.mlp`. */
   readonly layer: string;
   readonly numExperts: number;
-  /** float32 [E]: a bias that takes part in the choice of experts; undefined for a router without a bias. */
+  /**
+   * float32 [E]: the bias that is added to the scores when experts are chosen; undefined for a router without
+   * a bias.
+   */
   readonly expertBias: Parameter | undefined;
-  /** The distance by which a step moves the bias. */
+  /** The amount by which a step increases or decreases a bias. */
   readonly updateRate: number;
-  /** The rows of each expert since the last call. */
+  /** Returns the number of rows of each expert since the last call. */
   take(): readonly number[];
-  /** The number of choices since the last call: k for each row, choices dropped for lack of room included. */
+  /**
+   * Returns the number of choices since the last call: k for each row, including choices that were dropped
+   * because an expert was full.
+   */
   takeChoices(): number;
-  /** The entropy of the router's scores, in nats, of rows that pass while `isWatched` is true. */
+  /**
+   * The entropy of the router's scores, in nats, summed over the rows that pass while `isWatched` is true.
+   */
   readonly entropy: {
     isWatched: boolean;
     take(): { readonly sum: number; readonly numRows: number };
   };
-  /** Choices by scores alone. The loss of the next step reads their sums over all ranks. */
+  /**
+   * How often each expert is chosen by scores alone, without the bias. `set` gives the sums over all ranks to
+   * the loss of the next step.
+   */
   readonly scored?: { take(): readonly number[]; set(counts: readonly number[]): void } | undefined;
 }
 
 interface ExpertBalanceOptions {
-  /** The layers with experts of this rank. */
+  /** The mixture-of-experts layers of this rank. */
   readonly loads: readonly LoadOfExperts[];
-  /** The names of the layers with experts of all ranks. */
+  /** The names of the mixture-of-experts layers of all ranks. */
   readonly layers: readonly string[];
   readonly numExperts: number;
   readonly ranks: Pick<Ranks, 'sum'>;
@@ -39,16 +50,17 @@ interface ExpertBalanceOptions {
 }
 
 /**
- * Counts the rows of every expert over all ranks, once a step, in whole numbers, and moves the expert biases
- * towards even loads (DeepSeek-V3, arXiv 2412.19437: up by the rate where an expert got fewer rows than the
- * mean, down where it got more). Skipped steps do not move biases.
+ * Counts the rows of every expert over all ranks, once a step, as integers, and moves the expert biases
+ * towards even loads (DeepSeek-V3, arXiv 2412.19437). A bias increases by the rate if its expert got fewer
+ * rows than the mean, and decreases if it got more. Skipped steps do not move biases.
  *
  * A report covers the steps of an interval: loads, experts that got no rows, and the share of choices that
- * were dropped for lack of room. It also has the mean entropy of the router's scores in the last step.
+ * were dropped because an expert was full. It also has the mean entropy of the router's scores in the last
+ * step.
  */
 export class ExpertBalance implements TrainerExtension {
   readonly name = 'experts';
-  /** The choice of the next step depends on the biases. */
+  /** true because the next step chooses experts with the new biases */
   readonly waits = true;
   readonly #options: ExpertBalanceOptions;
   /** Rows since the last report: by layer, then by expert. */
@@ -80,7 +92,7 @@ export class ExpertBalance implements TrainerExtension {
   aroundPasses(iteration: number, passes: () => void): void {
     for (const load of this.#options.loads) {
       load.entropy.isWatched = iteration % this.#options.interval === 0;
-      // a pass that is computed again counts once
+      // discards the counts of earlier passes, so that a step that is computed again counts once
       load.take();
       load.takeChoices();
       load.scored?.take();
@@ -118,8 +130,8 @@ export class ExpertBalance implements TrainerExtension {
   }
 
   /**
-   * Returns the numbers of a step, summed over all ranks by one collective: rows by layer and expert, and by
-   * layer the choices, the sum of entropies, and the number of rows in that sum.
+   * Returns the numbers of a step, summed over all ranks by one collective. Rows are listed by layer and
+   * expert; choices, the sum of entropies, and the number of rows in that sum are listed by layer.
    */
   #sumsOfAll({ isReported }: { readonly isReported: boolean }) {
     const { loads, layers, numExperts, ranks } = this.#options;

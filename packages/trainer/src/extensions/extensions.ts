@@ -11,19 +11,19 @@ import type {
   TrainerExtension,
 } from './trainer-extension.js';
 
-/** Keys of a checkpoint's state that belong to the loop. */
+/** The keys of a checkpoint's state that the training loop itself uses; extensions must have other names. */
 const ownKeys: readonly string[] = ['progress', 'optimizerSteps', 'lossScaler', 'configuration'];
 
 /** All extensions of a training loop. Each method calls the extensions in their order. */
 export class Extensions {
   readonly #all: readonly TrainerExtension[];
-  /** True if an extension decides about updates. */
+  /** True if an extension decides whether updates are applied. */
   readonly decide: boolean;
   /** True if an extension needs each step to end before the next one begins. */
   readonly wait: boolean;
-  /** True if an extension computes steps again. */
+  /** True if an extension may compute a step a second time. */
   readonly repeat: boolean;
-  /** True if an extension looks at reduced gradients, or at how long their reduction takes. */
+  /** True if an extension reads reduced gradients, or measures how long their reduction takes. */
   readonly #needReduction: boolean;
 
   /** @throws UsageError `MTL_EXTENSION` if two extensions have the same name for their state */
@@ -46,7 +46,7 @@ export class Extensions {
     );
   }
 
-  /** The states of the extensions that have one, by name; checkpoints store them. */
+  /** The states of the extensions that have a state, by name, for checkpoints. */
   get states(): JsonObject {
     const entries = this.#all.flatMap(({ name, state }) =>
       state === undefined ? [] : [[name, { ...state }] as const],
@@ -55,7 +55,7 @@ export class Extensions {
   }
 
   /**
-   * Passes each extension its state from a checkpoint. An extension that the checkpoint does not know starts
+   * Passes each extension its state from a checkpoint. An extension without a state in the checkpoint starts
    * with an empty state.
    *
    * @throws CheckpointError `MTL_CHECKPOINT_STATE`
@@ -71,7 +71,7 @@ export class Extensions {
     for (const extension of this.#all) extension.beforeStep?.(iteration);
   }
 
-  /** Runs `passes` once, wrapped by all extensions; the first is outermost. */
+  /** Runs `passes` once, wrapped by all extensions; the first extension is the outermost wrapper. */
   aroundPasses(iteration: number, passes: () => void): void {
     const surround = (inner: () => void, extension: TrainerExtension) => (): void => {
       if (extension.aroundPasses === undefined) inner();
@@ -80,14 +80,19 @@ export class Extensions {
     this.#all.reduceRight(surround, passes)();
   }
 
-  /** Runs a part of a step once, wrapped by all extensions; the first is outermost. */
+  /**
+   * Runs one phase of a step once, wrapped by all extensions; the first extension is the outermost wrapper.
+   */
   span<Result>(kind: StepSpan['kind'], body: () => Result): Result {
     const surround = (inner: () => Result, extension: TrainerExtension) => (): Result =>
       extension.span === undefined ? inner() : extension.span({ kind }, inner);
     return this.#all.reduceRight(surround, body)();
   }
 
-  /** Reduces the gradients now if an extension looks at them, and calls the extension. */
+  /**
+   * Calls the extensions that read gradients, after reducing the gradients; does nothing without such an
+   * extension.
+   */
   async onGradients(optimizer: ModelOptimizer, iteration: number): Promise<void> {
     if (!this.#needReduction) return;
     this.span('reduce', () => optimizer.reduceGradients());
@@ -99,8 +104,8 @@ export class Extensions {
   }
 
   /**
-   * Returns the results of a step to continue with: each extension may replace the results of the one before
-   * it.
+   * Returns the results with which a step continues: each extension may replace the results that the previous
+   * extension returned.
    */
   async repeated<Step extends ComputedStep>(request: RerunRequest<Step>) {
     let step = request.first;

@@ -1,19 +1,21 @@
 import type { DeviceTimes } from '@mtl/comm/internal';
 
-/** Measures how long a rank computes in a step, without the time that it waits in communication. */
+/** Measures how long a rank computes in a step. Time that the rank waits in communication is excluded. */
 export interface RankClock {
   /** Starts to measure. */
   resume(): void;
-  /** Stops measuring, for work that takes different times on different ranks, such as an evaluation. */
+  /**
+   * Stops measuring until `resume`. Used around work whose time differs between ranks, such as an evaluation.
+   */
   pause(): void;
   /**
-   * Runs `passes`, which enqueue the work of a step, and measures them. Default: the clock measures
-   * otherwise.
+   * Runs `passes`, which enqueue the work of a step, and measures them. Absent if the clock does not need to
+   * wrap the passes.
    */
   passes?(iteration: number, passes: () => void): void;
-  /** Marks the end of a step; all ranks call it alike. */
+  /** Marks the end of a step. All ranks call it for the same steps. */
   step(iteration: number): void;
-  /** True if there are times to take; equal on all ranks. */
+  /** True if a measurement is available for `take`; equal on all ranks. */
   readonly hasTimes: boolean;
   /** Returns the times of a step, from all measurements since the last call. */
   take(): DeviceTimes;
@@ -28,7 +30,7 @@ interface HostClockOptions {
 
 /**
  * The clock of a rank that computes on CPUs: its host waits for communication. The clock reads times and
- * counters only in `resume` and `pause`, so that steps cost nothing.
+ * counters only in `resume` and `pause`, so steps have no overhead.
  */
 export class HostClock implements RankClock {
   readonly #waitedSeconds: () => number;
@@ -72,13 +74,15 @@ export class HostClock implements RankClock {
   }
 }
 
-/** Times of a stretch of work, which can be read when the device has finished it. */
+/** The times of work that the device may not have finished; `read` is possible once it has. */
 interface LateTimes {
   read(): DeviceTimes;
 }
 
 interface DeviceClockOptions {
-  /** `DeviceWaits` of the world; the passes wait for its operations. */
+  /**
+   * Measures on the device how long the operations of the world's groups make the passes wait: `DeviceWaits`.
+   */
   readonly waits: { measure(task: () => void): LateTimes };
 }
 
@@ -106,7 +110,7 @@ export class DeviceClock implements RankClock {
     this.#measured = { iteration, times: this.#waits.measure(passes) };
   }
 
-  /** Steps that are left out run no passes. */
+  /** Nothing to do: only `passes` measures, and a step that is left out runs no passes. */
   resume(): void {}
 
   pause(): void {}

@@ -10,33 +10,37 @@ export interface RankWatchOptions extends SlowRankFinderOptions {
   readonly world: ProcessGroup;
   /** The clock that measures how long this rank computes. */
   readonly clock: RankClock;
-  /** Bytes of tensors at the peak of this rank. */
+  /** Returns the peak bytes of tensors on this rank. */
   readonly peakBytes: () => number;
-  /** Number of steps between reports: a report follows each multiple of it. */
+  /** The report interval in steps: reports come after steps whose number is a multiple of it. */
   readonly interval: number;
-  /** Minimum time of the steps between two reports, in milliseconds, for every interval. Default: 5 s. */
+  /**
+   * The minimum time of the steps between two reports, in milliseconds. Short intervals are combined to reach
+   * it. Default: 5 s.
+   */
   readonly leastReportMs?: number | undefined;
 }
 
-/** Number of values that each rank reports about an interval. */
+/** The number of values that each rank reports about an interval. */
 const numNumbers = 3;
 /**
- * The minimum time between reports, in milliseconds. A report costs a rank less than a thousandth of this
- * time (bench/rank-watch.ts).
+ * The minimum time between reports, in milliseconds. A report takes less than a thousandth of this time on
+ * each rank (bench/rank-watch.ts).
  */
 const leastReportMs = 5000;
 
 /**
- * Gathers the computation time of every rank, without its waits for communication, at every interval. Where
- * steps are short, it gathers every few intervals; ranks agree on the number by values that they gathered
- * before. Gathering overlaps with the next step. All ranks call the methods alike.
+ * Gathers the computation time of every rank, without its waits for communication, at every interval. If
+ * steps are short, several intervals share one report; all ranks compute the same number of intervals from
+ * values gathered earlier. Gathering overlaps with the next step. All ranks must call the same methods in the
+ * same order.
  */
 export class RankWatch implements TrainerExtension {
   readonly name = 'rankWatch';
   readonly #options: RankWatchOptions;
   readonly #finder: SlowRankFinder;
   #numSteps = 0;
-  /** Steps from one report to the next. */
+  /** The number of steps from one report to the next. */
   #stepsOfReport: number;
   #isFirstReport = true;
   #gathering:
@@ -60,19 +64,21 @@ export class RankWatch implements TrainerExtension {
     this.#options.clock.resume();
   }
 
-  /** Stops measuring, for work that takes different times on different ranks, such as an evaluation. */
+  /**
+   * Stops measuring until `resume`. Used around work whose time differs between ranks, such as an evaluation.
+   */
   pause(): void {
     this.#options.clock.pause();
   }
 
-  /** Runs the passes. If the device waits for communication instead of the host, its clock measures them. */
+  /** Runs the passes, wrapped by the clock if the clock measures passes (`RankClock.passes`). */
   aroundPasses(iteration: number, passes: () => void): void {
     const { clock } = this.#options;
     if (clock.passes === undefined) passes();
     else clock.passes(iteration, passes);
   }
 
-  /** Records a step. Returns the events of the last report, one step after the ranks gathered it. */
+  /** Records a step. Returns the events of the report that ranks gathered after the previous step, if any. */
   afterStep({ iteration }: Pick<StepMetrics, 'iteration'>): readonly TrainingEvent[] {
     const events = this.#finish();
     this.#numSteps += 1;
@@ -85,8 +91,8 @@ export class RankWatch implements TrainerExtension {
   }
 
   /**
-   * Ends the watch after the last step. Returns the report that is still being gathered, and a report of the
-   * steps since.
+   * Ends the watch after the last step. Returns the events of the report that is still being gathered, and of
+   * a report about the steps since then.
    */
   end(iteration: number): readonly TrainingEvent[] {
     const events = this.#finish();
@@ -124,8 +130,8 @@ export class RankWatch implements TrainerExtension {
   }
 
   /**
-   * Returns the first multiple of the interval that takes long enough, computed from numbers that all ranks
-   * have.
+   * Returns the smallest multiple of the interval whose steps take at least the minimum time. All ranks
+   * compute it from the same numbers.
    */
   #countSteps(stepMs: number): number {
     const { interval } = this.#options;
@@ -136,7 +142,7 @@ export class RankWatch implements TrainerExtension {
   #gather(iteration: number): void {
     const { world, clock, peakBytes } = this.#options;
     const { computeMs, waitedMs } = clock.take();
-    // in host memory, whatever the device: reading it does not wait for the device
+    // the tensors are in host memory, because reading device memory would wait for the device
     const own = [computeMs, waitedMs, peakBytes()];
     const input = Tensor.from(own, { shape: [numNumbers], dtype: 'float64' });
     const output = Tensor.zeros({ shape: [numNumbers * world.size], dtype: 'float64' });

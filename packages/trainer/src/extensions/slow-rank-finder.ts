@@ -1,41 +1,45 @@
 import type { TrainingEvent } from '../metrics/training-reports.js';
 
-/** A rank is slow if it takes this factor times its expected time. */
+/** A rank is slow if its time is at least this factor times its expected time. */
 const slowFactor = 1.1;
 /**
- * The minimum duration of an interval, in milliseconds; shorter intervals are joined, so that brief other
- * work of a host does not count.
+ * The minimum duration of an interval, in milliseconds. Shorter intervals are joined, so that short
+ * interruptions by other programs on the host do not count.
  */
 const leastIntervalMs = 10_000;
-/** Number of slow intervals in a row that make a rank slow. A single one may be other work of the host. */
+/**
+ * The number of consecutive slow intervals after which a rank is reported as slow. A single slow interval may
+ * be due to other programs on the host.
+ */
 const numIntervals = 3;
-/** Number of intervals after the start whose median is the earlier time of a rank without peers. */
+/** The number of intervals at the start whose median is the reference time of a rank without peers. */
 const numFirst = 3;
 
 export interface SlowRankFinderOptions {
   /**
-   * Groups of ranks that compute the same: the ranks of one pipeline stage. A rank without peers is compared
-   * with its own first intervals, scaled by how much the other ranks have changed since.
+   * Groups of ranks that do the same computation: the ranks of one pipeline stage. A rank without peers is
+   * compared with its own first intervals, scaled by the change of the other ranks' times since then.
    */
   readonly peers: ReadonlyArray<readonly number[]>;
   /** Names of the hosts by rank. */
   readonly hosts: readonly string[];
   /**
-   * Minimum computation time in a comparison, in milliseconds; shorter intervals are joined. Default: 10 s.
+   * The minimum computation time in a comparison, in milliseconds. Shorter intervals are joined. Default: 10
+   * s.
    */
   readonly leastIntervalMs?: number | undefined;
 }
 
-/** Times that the ranks report about some steps. */
+/** The computation times of all ranks in an interval of steps. */
 interface RankInterval {
-  /** The last of these steps. */
+  /** The last step of the interval. */
   readonly iteration: number;
   readonly numSteps: number;
-  /** Milliseconds of a step without communication, by rank. */
+  /** Milliseconds per step without communication, by rank. */
   readonly computeMs: readonly number[];
 }
 
-/** The time that a rank took, and its expected time, in milliseconds of a step. */
+/** The measured and the expected time of a rank, in milliseconds per step. */
 interface ComparedRank {
   readonly rank: number;
   readonly computeMs: number;
@@ -44,11 +48,11 @@ interface ComparedRank {
 }
 
 /**
- * Finds ranks that compute longer than expected for several intervals. A rank is expected to take the median
- * time of its peers. Where every rank is a pipeline stage of its own, no other rank computes the same: a rank
- * is then expected to take the time of its first intervals, multiplied by the median change of all ranks
- * since. A cause that slows all ranks alike, such as larger batches, makes no rank slow. The finder does not
- * notice a rank that is slow from the start.
+ * Finds ranks that compute longer than expected for several intervals. The expected time of a rank is the
+ * median time of its peers. If every rank is a pipeline stage of its own, ranks have no peers: the expected
+ * time is then the time of the rank's first intervals, multiplied by the median change of all ranks since. A
+ * cause that slows all ranks equally, such as larger batches, makes no rank slow. The finder does not detect
+ * a rank without peers that is slow from the start.
  */
 export class SlowRankFinder {
   readonly #options: SlowRankFinderOptions;
@@ -56,9 +60,9 @@ export class SlowRankFinder {
   readonly #alone: readonly number[];
   /** The number of slow intervals in a row, by rank. */
   readonly #numSlow = new Map<number, number>();
-  /** The first intervals, by rank; empty where all ranks have peers. */
+  /** The times of the first intervals, by rank; empty if all ranks have peers. */
   readonly #first: (readonly number[])[] = [];
-  /** Milliseconds of the intervals that are joined, by rank. */
+  /** The milliseconds of the intervals joined so far, by rank. */
   #joinedMs: readonly number[] = [];
   #joinedSteps = 0;
 
@@ -88,8 +92,9 @@ export class SlowRankFinder {
   }
 
   /**
-   * Compares ranks without peers. Returns nothing during the first intervals, nor for a single rank, whose
-   * slowdown cannot be told from a change of all ranks.
+   * Compares ranks without peers with their own first intervals. Returns nothing during the first intervals.
+   * Returns nothing for a single such rank either, since its own slowdown would look like a change of all
+   * ranks.
    */
   #withoutPeers(computeMs: readonly number[]): readonly ComparedRank[] {
     if (this.#alone.length < 2) return [];
@@ -140,7 +145,10 @@ export class SlowRankFinder {
   }
 }
 
-/** Returns the median; of two middle values the smaller one, since a slow rank is the exception. */
+/**
+ * Returns the median. For an even number of values it is the smaller of the middle two, since slow ranks are
+ * the exception.
+ */
 function lowerMedian(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor((values.length - 1) / 2)]!;
 }

@@ -18,7 +18,7 @@ interface SampleSource {
   readonly documents: readonly number[];
 }
 
-/** The maximum number of documents that a text names; a record names all documents. */
+/** The maximum number of documents that a text lists; a record lists all documents. */
 const mostNamed = 8;
 
 /** Formats sources as text: `corpus_text_document: documents 3, 17`. */
@@ -32,34 +32,39 @@ function sourcesText(sources: readonly SampleSource[]): string {
     .join('; ');
 }
 
-/** The state of the guard between steps; checkpoints keep it. */
+/** The state of the guard between steps, stored in checkpoints. */
 type SpikeGuardState = {
-  /** Losses of the last steps, the newest last; values that are not finite are left out. */
+  /** The losses of the last steps, the newest last, without values that are not finite. */
   readonly losses: readonly number[];
   readonly gradientNorms: readonly number[];
-  /** Number of skipped or rolled-back spikes in a series: fewer steps than a window separate two spikes. */
+  /**
+   * The number of spikes in the current series whose update was refused. A series ends when a whole window of
+   * steps passes without a refused spike.
+   */
   readonly numRefused: number;
-  /** Steps since the last refused spike. */
+  /** The number of steps since the last refused spike. */
   readonly numSteps: number;
 };
 
 export interface SpikeGuardOptions {
   /** The action that follows a spike. */
   readonly policy: 'ignore' | 'report' | 'skip' | 'roll-back';
-  /** Number of previous steps that a step is compared with. Until the window is full, no step is a spike. */
+  /**
+   * The number of previous steps that a step is compared with. Until the window is full, no step is a spike.
+   */
   readonly window: number;
   /**
-   * The distance of a spike's loss above the median, in standard deviations estimated from the median
-   * absolute deviation. For a gradient norm, the distance is 4 times as large. From the third high step in a
-   * row, a quarter of either distance is enough.
+   * A loss is a spike if it exceeds the median by more than `factor` standard deviations, which are estimated
+   * from the median absolute deviation. The limit of a gradient norm is 4 times as far from the median. From
+   * the third consecutive high step on, both distances are divided by 4.
    */
   readonly factor: number;
   /**
-   * The maximum number of spikes that are skipped or rolled back while fewer steps than a window separate two
-   * spikes.
+   * The maximum number of spikes in a series that are skipped or rolled back. A series ends when a whole
+   * window of steps passes without a refused spike.
    */
   readonly limit: number;
-  /** A step with a larger gradient norm is skipped, whatever the policy. */
+  /** A step whose gradient norm is above this value is skipped, whatever the policy. */
   readonly gradientNormSkipThreshold?: number | undefined;
   /** The name of the total loss in records. Default: `lm_loss`. */
   readonly nameOfTotal?: NameOfTotal | undefined;
@@ -72,31 +77,34 @@ interface Excess {
   readonly quantity: 'loss' | 'gradient norm';
   readonly value: number;
   /**
-   * The median of recent steps, and the limit above which a value is a spike; absent for a value that is not
-   * finite.
+   * The median of recent steps, and the limit above which a value is a spike; both absent for a value that is
+   * not finite.
    */
   readonly median?: number;
   readonly limit?: number;
 }
 
 /**
- * Limits that were measured on healthy runs (docs/studies/loss-spikes.md). A loss hardly leaves its
- * distribution. A gradient norm has rare values that are many times larger than usual and leave no trace in
- * the loss.
+ * A spread is at least `leastSpreads` times the median, and the factor is multiplied by `shareOfFactor`. Both
+ * were measured on healthy runs (docs/studies/loss-spikes.md): losses stay close to their distribution, but
+ * single gradient norms can be many times larger than usual without an effect on the loss.
  */
 const leastSpreads = { loss: 0.005, 'gradient norm': 0.1 } as const;
 const shareOfFactor = { loss: 1, 'gradient norm': 4 } as const;
 
-/** Number of high steps in a row after which a lower limit applies: rare samples affect single steps only. */
+/**
+ * The number of consecutive high steps from which a lower limit applies: rare samples affect only single
+ * steps.
+ */
 const numLasting = 3;
 const lessIfLasting = 4;
 
 const decisionWords = { update: 'reported', skip: 'skipped', 'roll-back': 'not taken' } as const;
 
 /**
- * Notices steps whose loss or gradient norm is far above its recent values, and refuses their updates if the
- * policy says so. The guard records the values of all steps, spikes included: a level that lasts for half a
- * window is no longer a spike.
+ * Detects steps whose loss or gradient norm is far above its recent values, and refuses their updates if the
+ * policy requires it. The guard records the values of all steps, including spikes: a level that lasts for
+ * half a window is no longer a spike.
  */
 export class SpikeGuard implements TrainerExtension {
   readonly name = 'spikes';
@@ -143,9 +151,7 @@ export class SpikeGuard implements TrainerExtension {
     });
   }
 
-  /**
-   * @throws TrainingError `MTL_LOSS_SPIKE` for one spike more than the limit
-   */
+  /** @throws TrainingError `MTL_LOSS_SPIKE` if a series has more refused spikes than the limit */
   judge(step: MeasuredStep): StepVerdict {
     const excesses = this.excesses(step);
     const isAboveThreshold = this.#isAboveThreshold(step);
@@ -195,7 +201,8 @@ export class SpikeGuard implements TrainerExtension {
   }
 
   /**
-   * Counts refused spikes; the count restarts when more steps than a window have passed since the last one.
+   * Counts refused spikes. The count restarts if more steps than a window have passed since the last refused
+   * spike.
    */
   #count(isRefused: boolean): void {
     this.#numSteps += 1;
@@ -278,19 +285,19 @@ function isState(value: unknown): value is SpikeGuardState {
 const shown = (value: number): string => String(Number(value.toPrecision(6)));
 
 /**
- * Factor that makes the value consistent with the standard deviation of a normal distribution: 1 / its upper
- * quartile.
+ * Factor that converts a median absolute deviation to the standard deviation of a normal distribution: 1
+ * divided by the 75 % quantile of the standard normal distribution.
  */
 const deviationsOfMedian = 1.4826;
 /** The distribution of recent values. */
 interface RecentDistribution {
   readonly median: number;
-  /** An estimate of spread that equals the standard deviation for a normal distribution. */
+  /** An estimate of the spread; for a normal distribution, it equals the standard deviation. */
   readonly spread: number;
 }
 
 interface RecentValuesOptions {
-  /** Number of values that are kept. */
+  /** The number of recent values that are kept. */
   readonly window: number;
   /**
    * The minimum spread, as a share of the median. If a value hardly changes, its median absolute deviation is
@@ -303,7 +310,7 @@ interface RecentValuesOptions {
 
 /**
  * The last values of a quantity, and a robust test for values far above them. The median and the median
- * absolute deviation do not move with a few spikes (Leys et al. 2013).
+ * absolute deviation are hardly changed by a few spikes (Leys et al. 2013).
  */
 class RecentValues {
   readonly #window: number;

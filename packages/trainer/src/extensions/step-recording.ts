@@ -1,7 +1,10 @@
 import type { StepListener } from '@mtl/pipeline';
 import type { TrainerExtension } from './trainer-extension.js';
 
-/** Records steps with the recorder of the pipeline. Each step ends before the next one begins. */
+/**
+ * Returns an extension that records steps with the pipeline's recorder. Each step ends before the next one
+ * begins.
+ */
 export function stepRecording(listener: StepListener): TrainerExtension {
   return {
     name: 'profiler',

@@ -16,13 +16,14 @@ export interface StepRerunOptions {
 /** A comparison of two computations. */
 interface Comparison {
   readonly isSame: boolean;
-  /** Ranks whose own results differ; empty if only communicated results differ. */
+  /** Ranks whose own results differ; empty if only results of collectives differ. */
   readonly ranks: readonly number[];
 }
 
 /**
- * Computes steps again to tell a machine fault from a data problem. Random numbers depend on coordinates, so
- * a step has the same bits each time it is computed. Every rank has an instance.
+ * Computes steps again to tell a hardware fault from a data problem. Random numbers are computed from
+ * coordinates (counter-based generator), so a fault-free step has the same bits each time. Every rank has an
+ * instance.
  */
 export class StepRerun implements TrainerExtension {
   readonly name = 'rerun';
@@ -34,10 +35,10 @@ export class StepRerun implements TrainerExtension {
   }
 
   /**
-   * Returns the results that two computations of a step share, in any order, with the gradients of these
-   * results.
+   * Computes the step again, if `mode` requires it, until two computations have the same results. Returns
+   * these results; the gradients belong to them.
    *
-   * @throws TrainingError `MTL_NOT_REPRODUCIBLE` if three computations have three results
+   * @throws TrainingError `MTL_NOT_REPRODUCIBLE` if three computations have three different results
    */
   async repeat<Step extends ComputedStep>(
     request: RerunRequest<Step>,
@@ -97,7 +98,7 @@ export class StepRerun implements TrainerExtension {
 const compareOwn = (one: ComputedStep, other: ComputedStep): boolean =>
   one.own.length === other.own.length && one.own.every((value, index) => Object.is(value, other.own[index]));
 
-/** Compares results bit by bit; returns the same on all ranks. */
+/** Compares the results of two computations bit by bit, on all ranks; every rank gets the same answer. */
 function compare(one: ComputedStep, other: ComputedStep, ranks: Pick<Ranks, 'ofEveryRank'>): Comparison {
   const isShared = Object.is(one.loss, other.loss) && Object.is(one.gradientNorm, other.gradientNorm);
   const code = (compareOwn(one, other) ? 0 : 2) + (isShared ? 0 : 1);

@@ -4,60 +4,64 @@ import type { ModelOptimizer } from '@mtl/optimizer';
 import type { EvaluatedStep, StepMetrics, TrainingEvent } from '../metrics/training-reports.js';
 import type { Ranks } from '../steps/ranks.js';
 
-/** The results of a step when its gradients are known; equal on all ranks. */
+/** The results of a step once its gradients have been computed; equal on all ranks. */
 export interface MeasuredStep {
   readonly iteration: number;
-  /** The total of the losses, in nats; NaN or infinite if a loss is. */
+  /** The total of the losses, in nats; not finite if any loss is not finite. */
   readonly loss: number;
-  /** The gradient norm, unscaled, before clipping; NaN or infinite if a gradient is. */
+  /** The gradient norm, unscaled, before clipping; not finite if any gradient is not finite. */
   readonly gradientNorm: number;
-  /** Number of samples consumed before the step. */
+  /** The number of samples consumed before the step. */
   readonly consumedSamples: number;
-  /** Number of samples of the step. */
+  /** The number of samples in the step. */
   readonly globalBatchSize: number;
 }
 
-/** A decision about a step. */
+/** The decision of an extension about a step. */
 export interface StepVerdict {
   /**
-   * `update`: the optimizer step is taken. `skip`: it is not taken. `roll-back`: it is not taken, and
-   * training continues from the newest checkpoint with the samples that follow.
+   * The action after the gradients are known:
+   * - `update`: the optimizer step is applied
+   * - `skip`: the optimizer step is not applied
+   * - `roll-back`: the optimizer step is not applied, and training continues from the newest checkpoint with
+   *   the samples that follow
    */
   readonly action: 'update' | 'skip' | 'roll-back';
   readonly events: readonly TrainingEvent[];
 }
 
-/** The results of a computation of a step. */
+/** The results of one computation of a step; a step may be computed several times. */
 export interface ComputedStep {
   /** The total of the losses, equal on all ranks. */
   readonly loss: number;
   readonly gradientNorm: number;
-  /** Results of this rank before any reduction: its losses, and the sum of squares of its gradients. */
+  /** The results of this rank before any collective: its losses, and the sum of squares of its gradients. */
   readonly own: readonly number[];
 }
 
 export interface RerunRequest<Step extends ComputedStep> {
   readonly iteration: number;
   readonly first: Step;
-  /** True if the step is out of bounds or not finite. */
+  /** True if an extension finds that the loss or gradient norm is out of bounds or not finite. */
   readonly isSuspicious: boolean;
   /** Computes the step again and replaces the results computed before. All ranks call it. */
   readonly again: () => Promise<Step>;
   readonly ranks: Pick<Ranks, 'ofEveryRank'>;
 }
 
-/** A part of a step that `TrainerExtension.span` surrounds. */
+/** A phase of a step that `TrainerExtension.span` wraps. */
 export interface StepSpan {
   /**
-   * `reduce`: gradients are reduced. `optimizer`: the norm, the update, and the wait for the numbers of the
-   * step.
+   * `reduce`: the gradients are reduced. `optimizer`: the gradient norm and the update are computed, and the
+   * host waits for the numbers of the step.
    */
   readonly kind: 'reduce' | 'optimizer';
 }
 
 /**
- * A part that joins the training loop: it sees each step, may decide about it, and keeps a state. All methods
- * are called on all ranks, in the order of the trainer's `extensions`, and decide alike on all ranks.
+ * An extension of the training loop: it sees each step, may decide about it, and may keep a state. All
+ * methods are called on all ranks, in the order of the trainer's `extensions`, and must make the same
+ * decisions on all ranks.
  */
 export interface TrainerExtension {
   /** The name under which checkpoints store the state; each extension of a trainer has a different name. */
@@ -72,8 +76,9 @@ export interface TrainerExtension {
   restore?(state: unknown, path: string): void;
 
   /**
-   * True if the extension decides about updates. Each step then waits for its losses and its gradient norm
-   * before the update, and calls `repeat` and `judge` there. Otherwise `judge` is called after the update.
+   * True if the extension decides about updates. In each step, the loop then waits for the losses and the
+   * gradient norm before the update, and calls `repeat` and `judge` at this point. Otherwise `judge` is
+   * called after the update.
    */
   readonly decides?: boolean | undefined;
   /** True if each step must end before the next one begins. Default: true if the extension decides. */
@@ -81,23 +86,23 @@ export interface TrainerExtension {
 
   /** Called before any work of a step is enqueued. */
   beforeStep?(iteration: number): void;
-  /** Runs `passes`, which enqueue the forward and backward passes of a step, once. */
+  /** Wraps the passes of a step: must call `passes`, which enqueue forward and backward, exactly once. */
   aroundPasses?(iteration: number, passes: () => void): void;
-  /** Called between the reduction of the gradients and their use, to look at them. */
+  /** Called when the gradients are reduced and before the optimizer uses them; may read them. */
   onGradients?(optimizer: ModelOptimizer, iteration: number): void | Promise<void>;
-  /** Runs a part of a step, once. */
+  /** Wraps a phase of a step: must call `body` exactly once and return its result. */
   span?<Result>(part: StepSpan, body: () => Result): Result;
   /**
    * Tells whether a step should be computed again because it is out of bounds or not finite. Records nothing.
    */
   isSuspicious?(step: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): boolean;
-  /** Returns the results of a step to continue with; the extension may compute them again. */
+  /** Returns the results with which the step continues; the extension may compute the step again first. */
   repeat?<Step extends ComputedStep>(
     request: RerunRequest<Step>,
   ): Promise<{ readonly step: Step; readonly events: readonly TrainingEvent[] }>;
   /**
-   * Records a step and decides about it. Not called if gradients overflowed under a loss scale that can be
-   * lowered.
+   * Records a step and decides about it. Not called if gradients overflowed and the loss scaler can still
+   * lower its scale.
    *
    * @throws TrainingError if the run must end
    */
@@ -107,11 +112,11 @@ export interface TrainerExtension {
   afterStep?(metrics: StepMetrics): readonly TrainingEvent[];
   /** Called after an evaluation of a run (`trainingSteps`). */
   afterEvaluation?(evaluated: EvaluatedStep): void;
-  /** Called before the first step, and after work outside of steps, such as an evaluation. */
+  /** Called before the first step, and after work between steps, such as an evaluation. */
   resume?(): void;
-  /** Called before work outside of steps. */
+  /** Called before work between steps, such as an evaluation. */
   pause?(): void;
-  /** Called after the last step. */
+  /** Called after the last step; returns the remaining events. */
   end?(iteration: number): readonly TrainingEvent[];
   /** The reason why the run must end after a step or an evaluation; undefined while the run continues. */
   readonly endsRun?: string | undefined;

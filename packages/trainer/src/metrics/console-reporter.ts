@@ -9,7 +9,7 @@ import {
   validationMetrics,
 } from './training-reports.js';
 
-/** The contents of a console line about the steps since the previous line. */
+/** The metrics in a console line: they cover the steps since the previous line. */
 interface IntervalMetrics {
   readonly iteration: number;
   readonly trainIterations: number;
@@ -20,7 +20,7 @@ interface IntervalMetrics {
   readonly learningRate: number;
   /** Present as in `StepMetrics`. */
   readonly decoupledLearningRate?: number | undefined;
-  /** Losses by the name they are printed with, each a mean over the steps that were not skipped. */
+  /** The losses by printed name, each a mean over the steps that were not skipped. */
   readonly losses: Readonly<Record<string, number>>;
   readonly lossScale: number;
   readonly gradNorm: number;
@@ -48,8 +48,8 @@ function formatShortStepLine(metrics: IntervalMetrics): string {
 }
 
 /**
- * Formats an evaluation for a reader: `validation at iteration 100 | lm loss 5.2311 | perplexity 187.00`,
- * each loss with its perplexity if it has one.
+ * Formats an evaluation for a reader: `validation at iteration 100 | lm loss 5.2311 | perplexity 187.00`.
+ * Each loss is followed by its perplexity, if it has one.
  */
 function formatShortValidationLine(result: ValidationLoss): string {
   const parts = validationMetrics(result).flatMap(({ key, value, perplexity }) => [
@@ -83,8 +83,8 @@ export function formatStepLine(metrics: IntervalMetrics): string {
 }
 
 /**
- * Formats an evaluation as Megatron-LM prints it, for each loss: `validation loss at iteration 100 | lm loss
- * value: 4.1E+00 | lm loss PPL: 6.0E+01 |`, with a space before it. A loss over tokens has a perplexity.
+ * Formats an evaluation as Megatron-LM does. The text of each loss is `validation loss at iteration 100 | lm
+ * loss value: 4.1E+00 | lm loss PPL: 6.0E+01 |`, after a space. Only losses over tokens have a perplexity.
  */
 export function formatValidationLine(result: ValidationLoss): string {
   const parts = validationMetrics(result).flatMap(({ key, value, perplexity }) => {
@@ -139,7 +139,7 @@ function pad(value: number, width: number): string {
   return String(value).padStart(width);
 }
 
-/** The part of a stream that the reporter needs; `process.stdout` is one. */
+/** The interface of a stream that the reporter needs, for example `process.stdout`. */
 export type ConsoleStream = TerminalStream;
 
 interface ConsoleReporterOptions {
@@ -147,23 +147,30 @@ interface ConsoleReporterOptions {
   readonly trainIterations: number;
   /** Steps per line (--log-interval). */
   readonly logInterval: number;
-  /** True if a terminal also prints the lines, above the progress line. Default: only the progress line. */
+  /**
+   * True to print the lines also on a terminal, above the progress line. Default: a terminal shows only the
+   * progress line.
+   */
   readonly isVerbose?: boolean;
   /**
-   * True to print short lines for a reader, unless `isVerbose`. Default: Megatron-LM's lines, for scripts.
+   * True to print short lines for a reader, unless `isVerbose` is true. Default: Megatron-LM's lines, for
+   * scripts.
    */
   readonly areLinesShort?: boolean;
-  /** Other streams of the same terminal. Default: none. */
+  /** Other streams that write to the same terminal. Default: none. */
   readonly others?: readonly ConsoleStream[];
-  /** True if NO_COLOR is set to something (https://no-color.org); read from the environment unless given. */
+  /**
+   * True to print without colours. Default: true if the environment variable NO_COLOR is not empty
+   * (https://no-color.org).
+   */
   readonly noColor?: boolean;
-  /** The clock, in milliseconds. Default: `performance.now`. */
+  /** Returns the current time in milliseconds. Default: `performance.now`. */
   readonly now?: () => number;
 }
 
 /** The minimum time between redraws, in milliseconds; faster redraws cost time without a visible effect. */
 const redrawIntervalMs = 100;
-/** Weight of the newest step in the moving average that the remaining time is computed from. */
+/** The weight of the newest step in the moving average of step times, which gives the remaining time. */
 const newestWeight = 0.05;
 
 /**
@@ -261,14 +268,17 @@ export class ConsoleReporter implements MetricsSink {
   }
 }
 
-/** Means over an interval. Like Megatron-LM, a skipped step counts for the time but not for the losses. */
+/**
+ * Computes means over an interval. As in Megatron-LM, a skipped step counts for the time but not for the
+ * losses.
+ */
 function summarise(interval: readonly StepMetrics[], trainIterations: number): IntervalMetrics {
   const last = interval.at(-1)!;
   const counted = interval.filter((step) => !step.skipped);
   const meanOver = (steps: readonly StepMetrics[], value: (step: StepMetrics) => number): number =>
     steps.reduce((sum, step) => sum + value(step), 0) / steps.length;
   const losses: Record<string, number> = {};
-  // with every step skipped there is no loss, and Megatron-LM leaves it out
+  // if every step was skipped there is no loss, and Megatron-LM omits it
   if (counted.length > 0) {
     losses['lm loss'] = meanOver(counted, (step) => step.loss);
     for (const name of Object.keys(last.otherLosses ?? {})) {
@@ -276,7 +286,7 @@ function summarise(interval: readonly StepMetrics[], trainIterations: number): I
     }
   }
   const stepMs = meanOver(interval, (step) => step.stepMs);
-  // Amounts per second average over time, not over steps.
+  // Rates per second are averaged over time, not over steps.
   const perSecond = (value: (step: StepMetrics) => number): number =>
     meanOver(interval, (step) => value(step) * step.stepMs) / stepMs;
   return {

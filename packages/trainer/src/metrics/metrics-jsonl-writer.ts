@@ -30,12 +30,12 @@ interface MetricsJsonlWriterOptions {
   readonly path: string;
   /** The iteration of the checkpoint that training resumes from, or 0 for a training run from the start. */
   readonly resumeIteration?: number;
-  /** The time that records carry. Default: the clock. */
+  /** Returns the time that is written in records. Default: the current time. */
   readonly now?: () => Date;
 }
 
 /**
- * Appends JSON objects to a file, one a line. There is a record for each step, a record for each evaluation
+ * Appends JSON objects to a file, one per line. There is a record for each step, a record for each evaluation
  * (its `type` is `validation`), and a record for each event (with the type of the event). `time` is when the
  * record was written (ISO 8601, UTC, milliseconds). A number that is not finite (the gradient norm of a
  * skipped step) becomes null, since JSON has no such numbers; all others keep full precision.
@@ -52,13 +52,16 @@ export class MetricsJsonlWriter implements MetricsSink {
    * print it.
    */
   readonly movedAside: string | undefined;
-  /** Lines dropped because the resumed training run writes them again. */
+  /** The number of lines dropped because the resumed training run writes these iterations again. */
   readonly droppedLines: number;
   /** The losses of the evaluations that a resume found in the file and kept, oldest first. */
   readonly evaluations: readonly EvaluatedStep[];
   readonly #now: () => Date;
   #descriptor: number | undefined;
-  /** The last record of the file if it is an evaluation: its iteration, and the byte at which it starts. */
+  /**
+   * The iteration of the file's last record, and the byte at which the record starts, if the record is an
+   * evaluation.
+   */
   #lastValidation: { readonly iteration: number; readonly start: number } | undefined;
 
   private constructor(path: string, found: FoundFile, now: () => Date) {
@@ -149,7 +152,7 @@ export class MetricsJsonlWriter implements MetricsSink {
   }
 }
 
-/** The file that metrics are written to, as it was found. */
+/** The state in which the metrics file was found. */
 interface FoundFile {
   readonly movedAside?: string;
   readonly droppedLines?: number;
@@ -161,7 +164,7 @@ async function prepareFile(path: string, resumeIteration: number): Promise<Found
   if (!existsSync(path)) return {};
   const status = statSync(path);
   if (status.isDirectory()) throw new Error('a directory');
-  // devices and pipes have size 0 too
+  // devices and pipes have size 0 as well
   if (status.size === 0) return {};
   if (resumeIteration === 0) return { movedAside: moveAside(path) };
   return await dropLinesBeyond(path, resumeIteration);
@@ -181,7 +184,7 @@ function notWritable(
   });
 }
 
-/** Returns the record of a step under the names that tools rely on. */
+/** Returns the record of a step with the documented key names of metrics.jsonl. */
 function metricsObject(metrics: StepMetrics): Record<string, unknown> {
   return {
     iteration: metrics.iteration,
@@ -223,8 +226,8 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
     let lineNumber = 0;
     for await (const line of createInterface({ input: createReadStream(path), crlfDelay: Infinity })) {
       lineNumber += 1;
-      // a killed run can leave an incomplete last line; an invalid line before others means another kind
-      // of file
+      // a killed run can leave an incomplete last line; an invalid line before other lines means that the
+      // file is not a metrics file
       if (torn !== undefined) throw notOurs(path, torn);
       const record = parseRecord(line);
       if (record === undefined) torn = lineNumber;
@@ -257,11 +260,11 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
 interface RecordKey {
   readonly type: string;
   readonly iteration: number;
-  /** The loss; undefined if it was not finite. */
+  /** The loss; undefined if it is not finite. */
   readonly loss: number | undefined;
 }
 
-/** Tells whether a type has one record per iteration; other types may have several records. */
+/** Tells whether an iteration has at most one record of a type; other types may have several. */
 const isOncePerIteration = (type: string): boolean => type === 'step' || type === 'validation';
 
 /** Reads the type, iteration and loss of a record; records of steps have no `type`. */

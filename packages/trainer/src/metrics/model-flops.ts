@@ -1,28 +1,29 @@
 /**
- * The sizes that determine the FLOPs of a transformer: its blocks know their part of it (`MatmulCost` of
- * @mtl/models).
+ * The sizes that determine the FLOPs of a transformer. The model's blocks compute their contributions
+ * (`MatmulCost` of @mtl/models).
  */
 export interface ModelFlopsShape {
   /** B: samples of one iteration. */
   readonly batchSize: number;
   /** S: tokens per sample. */
   readonly sequenceLength: number;
-  /** W: elements of the weights of all layers that a token is multiplied with. */
+  /** W: the number of weight elements, over all layers, that each token is multiplied by. */
   readonly weights: number;
   /**
-   * Elements of the weights of all layers of a mixture of experts, experts that a token does not use
-   * included. Default: every token uses all experts.
+   * The number of weight elements of all layers of a mixture of experts, including experts that a token does
+   * not use. Default: every token uses all experts.
    */
   readonly heldWeights?: number | undefined;
-  /** P: features of all queries of all layers, heads times head size. */
+  /** P: the number of query features of all layers, heads times head size. */
   readonly attentionFeatures: number;
   /** V H: elements of the output layer, padding included, since the matmuls compute it. Default: none. */
   readonly headWeights?: number;
   /** Share of the tokens whose logits are computed; for a BERT, the share of masked tokens. Default 1. */
   readonly headShare?: number;
   /**
-   * A: parameters of the low-rank adapters of all layers that a token is multiplied with; only adapters are
-   * trained then. Default: the model has no adapters, and every weight is trained.
+   * A: the number of adapter parameters, over all layers, that each token is multiplied by (low-rank
+   * adapters). If given, only adapters are trained. Default: the model has no adapters, and every weight is
+   * trained.
    */
   readonly numAdapterParameters?: number | undefined;
   /**
@@ -33,10 +34,10 @@ export interface ModelFlopsShape {
 }
 
 /**
- * Floating-point operations of one iteration, forward and backward, recomputation not counted (Narayanan
- * 2021, appendix; Korthikanti 2022, appendix A). Only matmuls count. A token takes two for each weight, and
- * four for each feature of its queries and each position that it attends to; backward costs twice the forward
- * pass. Together
+ * Returns the floating-point operations of one iteration, forward and backward, without recomputation
+ * (Narayanan 2021, appendix; Korthikanti 2022, appendix A). Only matmuls count. In the forward pass, a token
+ * takes two operations for each weight, and four for each query feature and each position that the token
+ * attends to. Backward costs twice as much as forward. The sum is
  *
  *   B S (6 W + 12 S P + 6 V H),
  *
@@ -45,7 +46,7 @@ export interface ModelFlopsShape {
  *
  * If only adapters are trained, weights have no gradients: the matmuls of weights cost twice the forward pass
  * instead of three times, and the matmuls of adapters cost 6 A per token. This count includes the gradients
- * of all inputs, even of the first layer's, which are not needed then.
+ * of all inputs, although the first layer's input gradient is not needed in this case.
  */
 export function modelFlops(shape: ModelFlopsShape): number {
   const { batchSize, sequenceLength, headWeights = 0, headShare = 1, numAdapterParameters = 0 } = shape;
@@ -57,18 +58,18 @@ export function modelFlops(shape: ModelFlopsShape): number {
 }
 
 /**
- * Returns the FLOPs of a token and a weight: two each for the forward pass and for the gradients of input and
- * weight, if the weight is trained.
+ * Returns the FLOPs per token and weight: two each for the forward pass, for the gradient of the input, and
+ * for the gradient of the weight if the weight is trained.
  */
 const flopsPerWeight = ({ numAdapterParameters }: ModelFlopsShape): 4 | 6 =>
   numAdapterParameters === undefined ? 6 : 4;
 
-/** Returns the FLOPs of a query feature and a pair of positions, forward and backward. */
+/** Returns the FLOPs per query feature and pair of positions, forward and backward. */
 const flopsPerScore = ({ attention }: ModelFlopsShape): 6 | 12 => (attention === 'causal' ? 6 : 12);
 
 /**
- * Describes the operations that `modelFlops` counts, as one line of text, for summaries: readers of a TFLOP/s
- * value need it.
+ * Describes the operations that `modelFlops` counts, in one line for summaries. A TFLOP/s value has no
+ * meaning without this description.
  */
 export function modelFlopsText(shape: ModelFlopsShape): string {
   const { headWeights = 0, headShare, heldWeights, numAdapterParameters } = shape;
@@ -88,7 +89,7 @@ export function modelFlopsText(shape: ModelFlopsShape): string {
     ...(heldWeights === undefined
       ? []
       : [`of the ${heldWeights} weights of layers, experts that a token does not use are not counted`]),
-    // a model that predicts some of the tokens has rows of all lengths
+    // BERT computes logits for some tokens only, and its batches contain padding
     ...(headShare === undefined ? [] : ['padding counted']),
     ...(numAdapterParameters === undefined ? [] : ['gradients of adapters counted and not of weights']),
     'recomputation not counted',

@@ -1,4 +1,4 @@
-/** The part of a stream that a line on it needs; `process.stdout` is one. */
+/** The interface of a stream that TerminalLine needs, for example `process.stdout`. */
 export interface TerminalStream {
   write(text: string): unknown;
   readonly isTTY?: boolean | undefined;
@@ -9,17 +9,16 @@ export interface TerminalStream {
 
 interface TerminalLineOptions {
   readonly stream: TerminalStream;
-  /** Other streams that show up on the same terminal, such as `process.stderr`; their lines stay intact. */
+  /** Other streams that write to the same terminal, such as `process.stderr`; their lines stay intact. */
   readonly others?: readonly TerminalStream[];
 }
 
-/** Columns of a terminal that does not report its width. */
+/** The assumed number of columns of a terminal that does not report its width. */
 const usualColumns = 80;
 
 /**
- * One line at the bottom of a terminal that is drawn over itself. While it is shown, other output to its
- * stream, or to another stream of the same terminal, appears above it. It is removed when the process ends,
- * in any way.
+ * A line at the bottom of a terminal that is redrawn in place. While it is shown, other output to its stream,
+ * or to another stream of the same terminal, appears above it. The line is removed however the process ends.
  */
 export class TerminalLine {
   readonly #stream: TerminalStream;
@@ -27,9 +26,9 @@ export class TerminalLine {
   readonly #restore: Array<() => void> = [];
   /** The text that is drawn, as the caller passed it. */
   #shown: { readonly text: string; readonly style: (text: string) => string } | undefined;
-  /** The columns that the text takes; undefined while it is not on the screen. */
+  /** The number of columns that the drawn text takes; undefined while no text is drawn. */
   #width: number | undefined;
-  /** True if other text ends in the middle of a line: nothing is drawn after it. */
+  /** True if other output has not ended its last line; nothing is drawn after an unfinished line. */
   #isMidLine = false;
 
   constructor({ stream, others = [] }: TerminalLineOptions) {
@@ -58,7 +57,7 @@ export class TerminalLine {
     this.#shown = undefined;
   }
 
-  /** Removes the line for good. */
+  /** Removes the line permanently, and restores the streams. */
   close(): void {
     this.clear();
     for (const restore of this.#restore.splice(0)) restore();
@@ -76,7 +75,7 @@ export class TerminalLine {
     this.#erase();
     if (this.#shown === undefined || this.#isMidLine) return;
     const { text, style } = this.#shown;
-    // the last column stays free: some terminals wrap there
+    // the last column stays empty because some terminals wrap there
     const cut = [...text].slice(0, this.#columns - 1).join('');
     this.#write(style(cut));
     this.#width = [...cut].length;
@@ -84,14 +83,14 @@ export class TerminalLine {
 
   #erase(): void {
     if (this.#width === undefined) return;
-    // a terminal that has become narrower has wrapped the line
+    // if the terminal has become narrower, it has wrapped the line
     const numAbove = Math.max(0, Math.ceil(this.#width / this.#columns) - 1);
-    // up; then: carriage return, erase from there to the end of the screen
+    // moves the cursor up and to the start of the line, then erases to the end of the screen
     this.#write(`${numAbove > 0 ? `\u001b[${numAbove}A` : ''}\r\u001b[J`);
     this.#width = undefined;
   }
 
-  /** Makes other output to a stream appear above the line. */
+  /** Makes other output to a stream appear above the line, by replacing the stream's `write`. */
   #guard(stream: TerminalStream): void {
     const hadOwn = Object.hasOwn(stream, 'write');
     const write = stream.write;
@@ -106,7 +105,7 @@ export class TerminalLine {
     };
     Object.assign(stream, { write: guarded });
     this.#restore.push(() => {
-      // if another line has replaced the method meanwhile, it stays
+      // if another TerminalLine has replaced `write` since, its replacement stays
       if (stream.write !== (guarded as typeof stream.write)) return;
       if (hadOwn) Object.assign(stream, { write });
       else delete (stream as Partial<TerminalStream>).write;

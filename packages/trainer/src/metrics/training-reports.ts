@@ -1,41 +1,48 @@
-/** The progress of a training run that a checkpoint must restore in addition to tensors. */
+/** The progress of a training run; a checkpoint restores it together with the tensors. */
 export interface TrainingProgress {
   readonly iteration: number;
   readonly consumedSamples: number;
   readonly consumedTokens: number;
 }
 
-/** Metrics of one training step, once it is done. */
+/** The metrics of one finished training step. */
 export interface StepMetrics {
-  /** Number of the step, from 1; counts the whole training run, resumed runs included. */
+  /** The number of the step, from 1; resumed runs continue the count. */
   readonly iteration: number;
   /** Samples consumed up to and including this step. */
   readonly consumedSamples: number;
   /** Tokens consumed up to and including this step. */
   readonly consumedTokens: number;
-  /** Samples of this step over all data-parallel ranks. */
+  /** The number of samples in this step over all data-parallel ranks. */
   readonly globalBatchSize: number;
   /**
-   * Mean loss over the step's tokens, in nats, before any loss scale. With several losses, the loss called
-   * `lm_loss` (of the masked tokens for BERT); without an `lm_loss`, the total.
+   * Mean loss over the step's tokens, in nats, before any loss scale. If there are several losses, the loss
+   * called `lm_loss` (for BERT, the loss of the masked tokens); if none is called `lm_loss`, the total.
    */
   readonly loss: number;
-  /** Norm of all gradients before clipping; infinite or NaN when the step was skipped for an overflow. */
+  /** The norm of all gradients before clipping; infinite or NaN if a gradient overflowed. */
   readonly gradNorm: number;
   readonly learningRate: number;
-  /** The learning rate of the word embedding and the output layer, if they have one of their own. */
+  /** The learning rate of the word embedding and the output layer, if it differs from `learningRate`. */
   readonly decoupledLearningRate?: number;
   readonly lossScale: number;
-  /** True if the weights did not change: a gradient overflowed, a guard refused, or the step was left out. */
+  /**
+   * True if the weights did not change: a gradient overflowed, an extension refused the update, or the step
+   * was left out.
+   */
   readonly skipped: boolean;
-  /** True if nothing was computed from the samples: losses and gradient norm are NaN, rates are 0. */
+  /**
+   * True if the samples were consumed without being trained on (--iterations-to-skip): losses and gradient
+   * norm are NaN, learning rates are 0.
+   */
   readonly isLeftOut?: true;
   /**
-   * Wall-clock time of the step, in milliseconds; if steps overlap, the time between the ends of two steps.
+   * The wall-clock time of the step, in milliseconds; if steps overlap, the time since the end of the
+   * previous step.
    */
   readonly stepMs: number;
   readonly tokensPerSecond: number;
-  /** Model FLOPs (see `modelFlops`) of the step per second, in 1e12. */
+  /** Model FLOPs per second during this step, in 1e12 (see `modelFlops`). */
   readonly modelTflops: number;
   /**
    * Peak bytes of tensors so far, on the rank with the highest peak; Node.js and its libraries are not
@@ -49,18 +56,21 @@ export interface StepMetrics {
   readonly otherLosses?: Readonly<Record<string, number>>;
   /** Events of the step. */
   readonly events?: readonly TrainingEvent[];
-  /** True if training continues from the newest checkpoint, with the samples that follow. */
+  /**
+   * True if training goes back to the newest checkpoint after this step, and continues with the samples that
+   * follow.
+   */
   readonly rollsBack?: boolean;
 }
 
 /** An event in a training run, for users and for the metrics file. */
 export interface TrainingEvent {
-  /** The type of its record in metrics.jsonl. */
+  /** The `type` of the event's record in metrics.jsonl. */
   readonly type: 'spike' | 'rerun' | 'roll_back' | 'ranks' | 'slow_rank' | (string & {});
   readonly iteration: number;
-  /** Text for users: one or more lines. Absent: the event is only recorded. */
+  /** Text for users, one or more lines. Absent: the event is recorded but not printed. */
   readonly text?: string;
-  /** The other keys of its record, as JSON. */
+  /** The other keys of the event's record, as JSON. */
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
@@ -92,7 +102,10 @@ interface ValidationMetric {
   /** The name of the loss, such as `lm_loss`. */
   readonly key: string;
   readonly value: number;
-  /** The perplexity of a mean over tokens; e^loss of sums and other losses has no meaning. */
+  /**
+   * The perplexity, e^loss, if the loss is a mean over tokens; undefined for other losses, where e^loss has
+   * no meaning.
+   */
   readonly perplexity: number | undefined;
 }
 
@@ -115,24 +128,29 @@ export function validationMetrics({
   return [metric('lm_loss', loss), ...Object.entries(otherLosses).map(([key, value]) => metric(key, value))];
 }
 
-/** Receives the progress of a training run: console, metrics.jsonl, TensorBoard, the summary. */
+/**
+ * An object that receives the progress of a training run, such as the console, metrics.jsonl, TensorBoard or
+ * the summary.
+ */
 export interface TrainingReporter {
   step?(metrics: StepMetrics): void;
   validation?(result: ValidationLoss & { readonly consumedSamples: number }): void;
-  /** Reports an event; the events of a step come after its metrics. */
+  /** Reports an event. The events of a step are reported after the metrics of the step. */
   event?(event: TrainingEvent): void;
   message?(text: string): void;
 }
 
-/** The end of a run; a stopped run may continue later. */
+/** How a run ended; a stopped run may be resumed later. */
 export type RunOutcome = 'finished' | 'stopped' | 'failed';
 
-/** A fact of a run's summary. */
+/** One line of a run's summary. */
 export type SummaryRow = readonly [name: string, value: string];
 
 /** A destination for the metrics of a run: the console, a file, a service. */
 export interface MetricsSink extends TrainingReporter {
-  /** Called once the run has ended; further calls do nothing. Returns facts for the summary of the run. */
+  /**
+   * Called once when the run has ended; further calls do nothing. Returns rows for the summary of the run.
+   */
   // biome-ignore lint/suspicious/noConfusingVoidType: most sinks have nothing to add.
   close(outcome: RunOutcome): void | Promise<readonly SummaryRow[]>;
 }

@@ -4,21 +4,21 @@ import type { EvaluatedStep, StepMetrics, SummaryRow, ValidationLoss } from './t
 import { validationMetrics } from './training-reports.js';
 
 interface TrainingSummaryOptions {
-  /** The text of `modelFlopsText`, which defines the FLOPs in a TFLOP/s value. */
+  /** The text of `modelFlopsText`, which describes how the FLOPs of a TFLOP/s value are counted. */
   readonly flopsFormula: string;
   /** Evaluations of the run before it was resumed. Default: none. */
   readonly earlierEvaluations?: readonly EvaluatedStep[];
 }
 
-/** Facts of a summary in addition to the facts about steps. */
+/** The contents of a summary in addition to the metrics of steps. */
 interface SummaryTextOptions {
   readonly checkpointPath?: string | undefined;
   readonly rows?: readonly SummaryRow[];
 }
 
 /**
- * Collects the values for the summary at the end of a run. Speed is the median over the steps of this run, so
- * that warm-up, evaluation and saves do not distort it.
+ * Collects the values for the summary at the end of a run. The speed is a median over the steps of this run,
+ * so warm-up, evaluation and saves do not distort it.
  */
 export class TrainingSummary {
   readonly #flopsFormula: string;
@@ -61,10 +61,9 @@ export class TrainingSummary {
   }
 
   /**
-   * Returns the summary, one fact a line, to be printed when the run ends.
+   * Returns the summary, one fact per line, to be printed when the run ends.
    *
-   * @param options `checkpointPath`: the last checkpoint, left out when nothing was saved; `rows`: further
-   *   facts
+   * @param options `checkpointPath`: the last checkpoint, absent if nothing was saved; `rows`: further facts
    */
   text({ checkpointPath, rows: further = [] }: SummaryTextOptions = {}): string {
     const [first, last] = [this.#first, this.#last];
@@ -106,7 +105,7 @@ export class TrainingSummary {
   }
 }
 
-/** The meaning of `peakBytes`, which the summary states. */
+/** An explanation of `peakBytes`, printed in the summary. */
 const peakMemoryMeaning = 'of tensors, on the rank with the most (Node.js and its libraries not counted)';
 
 function lossRows(first: StepMetrics | undefined, last: StepMetrics | undefined): readonly SummaryRow[] {
@@ -126,7 +125,7 @@ function whole(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
-/** Tenths of a second are shown only below a minute. */
+/** Durations of a minute or more are shown without tenths of a second. */
 function formatSeconds(seconds: number): string {
   return seconds < 59.95 ? `${seconds.toFixed(1)} s` : formatDuration(seconds * 1000);
 }

@@ -4,16 +4,20 @@ import { findingWrongIndices } from './step-errors.js';
 import type { StepPasses } from './step-passes.js';
 
 /**
- * A step whose numbers the host reads while the device works on the next one. Its time is measured by the
- * clock of the device, from the end of the previous step to its own end: the host learns of both ends late.
+ * A step whose results the host reads while the device already computes the next step. The duration is
+ * measured on the device, between the ends of the previous and of this step, because the host learns of both
+ * ends late.
  */
 export class LateStep implements EnqueuedStep {
-  /** The start of a step on an idle device: the host time before it, and a mark. */
+  /**
+   * The start of a step that began on an idle device: the host's time before the start, in milliseconds, and
+   * a mark on the device.
+   */
   readonly #begin: { readonly hostMs: number; readonly mark: DeviceMark } | undefined;
   #earlier: LateStep | undefined;
   #reads: readonly PendingRead<'float64'>[] = [];
   #readOutcome: (() => StepOutcome) | undefined;
-  /** Number of holders: this step, and the next one, which uses the end of this step as its start. */
+  /** The number of users of the end mark: this step, and the next step, whose start it is. */
   #numHolders = 1;
   #isDisposed = false;
 
@@ -45,7 +49,7 @@ export class LateStep implements EnqueuedStep {
     using losses = passes.makeLosses(step.batches);
     await passes.run(step, losses);
     passes.launch(step, losses);
-    // a step without an update ends the run
+    // the host assumes that the update is applied, because a skipped update ends the run here
     optimizer.assumeUpdate();
     this.#reads = losses.startRead();
     const { peakBytes } = memoryStatistics(device);
@@ -55,7 +59,7 @@ export class LateStep implements EnqueuedStep {
     };
   }
 
-  /** Waits for this step, but not for the next one. */
+  /** Waits for this step, but not for the next step. */
   outcome(): StepOutcome {
     return this.#readOutcome!();
   }

@@ -2,27 +2,27 @@ import { TrainingError, UsageError } from '@mtl/errors';
 import type { ValidationLoss } from '../metrics/training-reports.js';
 
 /**
- * A kind of loss. The total is the sum of all kinds: each adds its weight times its mean over the counted
- * units of the global batch, however the batch is split. One or more stages of a pipeline may make a kind of
- * loss.
+ * A kind of loss. The total is the sum of all kinds, each with its weight times its mean over the counted
+ * units of the global batch. The mean does not depend on how the batch is split. One or several pipeline
+ * stages may compute a kind of loss.
  */
 export interface LossKind<Batch> {
   /**
-   * The name in metrics.jsonl and in the losses of stages (`StageLoss`). The kind called `lm_loss` is the
-   * loss of the language model, which reports show first.
+   * The name in metrics.jsonl and in the losses of stages (`StageLoss`). The language model's loss is called
+   * `lm_loss`; reports show it first.
    */
   readonly name: string;
   /** The unit of the mean, in the singular: `token`, `sample`, `sentence`. */
   readonly per: string;
   /** Returns the number of units that count in a micro-batch; called for the last stage of a pipeline. */
   count(batch: Batch): number;
-  /** The weight in the sum. Default 1. Metrics report the mean without it. */
+  /** The weight of the mean in the total. Default 1. Metrics report the mean without the weight. */
   readonly weight?: number | undefined;
   /**
-   * True if the loss only adds gradients, such as a router's balance loss: it is reported by its name, and is
-   * not part of the reported total. Layers compute an auxiliary loss from whole sequences, so ranks that
-   * share a sequence compute the same loss. For other losses, each rank has the part of its positions.
-   * Default: false.
+   * True if the loss only adds gradients, such as a router's load-balancing loss: it is reported under its
+   * name, but is not part of the reported total. Layers compute an auxiliary loss from whole sequences, so
+   * ranks that share a sequence compute the same value. For other losses, each rank computes the loss of its
+   * own positions. Default: false.
    */
   readonly isAuxiliary?: boolean | undefined;
 }
@@ -30,14 +30,15 @@ export interface LossKind<Batch> {
 /** The kinds of losses of a training run. */
 export interface LossKinds<Batch> {
   readonly losses: readonly LossKind<Batch>[];
-  /** Names of losses that only stages of absent ranks make. */
+  /** The names of losses that only stages on absent ranks compute (dry run of one rank). */
   readonly lossesOfAbsentRanks?: readonly string[] | undefined;
 }
 
 /**
  * Checks that losses can be trained together.
  *
- * @throws UsageError `MTL_LOSS_KINDS` for no losses, several of one name, or a weight that is 0 or not finite
+ * @throws UsageError `MTL_LOSS_KINDS` for an empty list, two losses with the same name, or a weight that is 0
+ *   or not finite
  */
 export function checkLossKinds(losses: ReadonlyArray<LossKind<never>>): void {
   const names = losses.map(({ name }) => name);
@@ -78,7 +79,8 @@ export function checkedCounts<Batch>(
 }
 
 /**
- * Returns the loss whose gradients are computed: the weighted sum of the means of all non-auxiliary losses.
+ * Returns the loss whose gradients are computed: the weighted sum of the means of all losses that are not
+ * auxiliary.
  */
 export function totalLoss(losses: ReadonlyArray<LossKind<never>>, means: readonly number[]): number {
   return losses.reduce(
@@ -88,11 +90,11 @@ export function totalLoss(losses: ReadonlyArray<LossKind<never>>, means: readonl
 }
 
 /**
- * Returns losses as they are reported. `loss` is the loss called `lm_loss`; it is the total if `lm_loss` is
- * the only loss or there is no `lm_loss`. Other losses keep their names. The total is also reported by name
- * if it is not `loss`.
+ * Returns losses under their reported names. `loss` is the loss called `lm_loss`, or the total if `lm_loss`
+ * is the only loss or does not exist. Other losses keep their names. If `loss` is not the total, the total is
+ * reported as `total_loss`.
  *
- * @param means of each kind over the global batch
+ * @param means the mean of each kind of loss over the global batch
  */
 export function reportedLosses(
   losses: ReadonlyArray<LossKind<never>>,
@@ -111,7 +113,10 @@ export function reportedLosses(
   };
 }
 
-/** Names the losses of an evaluation that have a perplexity, unless the only loss has one. */
+/**
+ * Names the losses of an evaluation that have a perplexity. Returns nothing if the only loss has one, since
+ * this is the default.
+ */
 export function tokenLosses(losses: ReadonlyArray<LossKind<never>>): Pick<ValidationLoss, 'tokenLosses'> {
   const parts = losses.filter(isPart);
   const ofTokens = parts.filter(({ per }) => per === 'token');
@@ -120,10 +125,12 @@ export function tokenLosses(losses: ReadonlyArray<LossKind<never>>): Pick<Valida
   return { tokenLosses: ofTokens.length === 1 ? ['lm_loss'] : [] };
 }
 
-/** The name of the total loss in reports. Next to a loss called `lm_loss`, the total has its own name. */
+/**
+ * The name of the total loss in reports: `total_loss` if there is also a loss called `lm_loss`, otherwise
+ * `lm_loss`.
+ */
 export type NameOfTotal = 'lm_loss' | 'total_loss';
 
-/** Returns the name of the total loss in reports: see `NameOfTotal`. */
 export function nameOfTotal(losses: ReadonlyArray<LossKind<never>>): NameOfTotal {
   const parts = losses.filter(isPart);
   return parts.length > 1 && parts.some(isLmLoss) ? 'total_loss' : 'lm_loss';

@@ -3,14 +3,14 @@ import { batchAxis, layerAxes, reductionAxes, type ShareOfBatch, shareAmongGroup
 import type { ParallelGroups } from '@mtl/optimizer';
 
 interface RanksOptions {
-  /** The group of all ranks; absent for a single process. */
+  /** The process groups of this rank, including the group of all ranks; empty for a single process. */
   readonly groups: ParallelGroups;
 }
 
 /**
  * The ranks of a training run, and collectives of all ranks over numbers of a step. All ranks must call the
- * same methods. The numbers are in host memory on every device: the host produces and uses them, and a device
- * would first finish its enqueued work.
+ * same methods in the same order. The numbers are in host memory, whatever the device: the host produces and
+ * uses them, and a collective on the device would wait for all enqueued work.
  */
 export class Ranks {
   readonly #groups: ParallelGroups;
@@ -33,15 +33,15 @@ export class Ranks {
     return shareAmongGroups(this.#groups);
   }
 
-  /** True if this rank is the first rank of a group that shares every sequence. */
+  /**
+   * True if this rank is the first rank of the group that shares its sequences (tensor and context
+   * parallelism).
+   */
   get isFirstOfSequence(): boolean {
     return reductionAxes.dense.every((axis) => axis === batchAxis || (this.#groups[axis]?.rank ?? 0) === 0);
   }
 
-  /**
-   * True if this rank is the first rank among the holders of one stage, who all know a loss of their
-   * positions.
-   */
+  /** True if this rank is the first of the ranks that hold the same pipeline stage for the same samples. */
   get isFirstOfStage(): boolean {
     return layerAxes.dense.every((axis) => (this.#groups[axis]?.rank ?? 0) === 0);
   }
@@ -64,7 +64,7 @@ export class Ranks {
     return tensor.toArray();
   }
 
-  /** Returns a number of every process, by rank. */
+  /** Returns the value of every process, by rank. */
   ofEveryRank(value: number): readonly number[] {
     const { world } = this.#groups;
     if (world === undefined) return [value];

@@ -2,7 +2,7 @@ import type { StepVerdict } from '../extensions/trainer-extension.js';
 import type { TrainingProgress } from '../metrics/training-reports.js';
 import type { StepRates } from '../trainer-options.js';
 
-/** A step whose batches have been read. */
+/** A step that has begun and whose batches have been read. */
 export interface RunningStep<Batch> {
   /** The time when the host began the step, by `performance.now()`. */
   readonly startMs: number;
@@ -11,21 +11,21 @@ export interface RunningStep<Batch> {
   readonly from: TrainingProgress;
   readonly to: TrainingProgress;
   readonly batches: readonly Batch[];
-  /** The counts of each kind of loss in the global batch, not yet checked. */
+  /** The number of counted units of each kind of loss in the global batch, not yet checked. */
   readonly counts: readonly number[];
   readonly globalBatchSize: number;
   readonly lossScale: number;
   readonly rates: StepRates;
 }
 
-/** Results of a step over all ranks. */
+/** The results of a step, combined over all ranks. */
 export interface StepResults {
   /** The mean of each kind of loss. */
   readonly means: readonly number[];
-  /** The total, which decides about the step and whose gradients are computed. */
+  /** The total loss, from which the gradients are computed and on which decisions about the step depend. */
   readonly loss: number;
   readonly gradientNorm: number;
-  /** The largest peak of all ranks. */
+  /** The largest peak memory of all ranks, in bytes. */
   readonly peakBytes: number;
 }
 
@@ -34,17 +34,20 @@ export interface StepOutcome extends StepResults {
   readonly verdict: StepVerdict;
 }
 
-/** An enqueued step. Its outcome is known now, or once the device has computed it. */
+/** An enqueued step. Its outcome may be known already, or is known when the device has finished. */
 export interface EnqueuedStep {
   /** Waits for the results of this step only, and returns them. */
   outcome(): StepOutcome;
-  /** Returns how long the step took; called after `outcome`. */
+  /** Returns the duration of the step in milliseconds; must be called after `outcome`. */
   milliseconds(): number;
-  /** Releases the resources that `outcome` needs; waits for the step. A second call does nothing. */
+  /** Releases the resources that `outcome` needs, after waiting for the step. A second call does nothing. */
   dispose(): void;
 }
 
-/** Returns a step whose outcome is known; its duration ends when it is first asked for. */
+/**
+ * Returns a step whose outcome is already known. Its duration is measured up to the first call of
+ * `milliseconds`.
+ */
 export const computedStep = (
   { startMs }: Pick<RunningStep<unknown>, 'startMs'>,
   outcome: StepOutcome,

@@ -1,7 +1,7 @@
 import { KernelError, MtlError, type MtlErrorOptions, TrainingError, UsageError } from '@mtl/errors';
 import type { TrainingProgress } from '../metrics/training-reports.js';
 
-/** Tells whether kernels refused a token id, label or position that is out of range. */
+/** Tells whether the error is about a token id, label or position that a kernel refused as out of range. */
 function isWrongIndex(error: unknown): error is MtlError {
   return MtlError.isInstance(error) && error.code === 'MTL_INDEX';
 }
@@ -11,7 +11,9 @@ function makeOptions(cause: MtlError, details: MtlErrorOptions['details'] = {}):
   return { ...(remedy === undefined ? {} : { remedy }), details, cause };
 }
 
-/** Runs `body`, and reports an index out of range with `where` it was read. */
+/**
+ * Runs `body`. If a kernel refuses an index as out of range, adds to the error `where` the index was read.
+ */
 export function namingWrongIndices<T>(where: string, body: () => T): T {
   try {
     return body();
@@ -22,7 +24,8 @@ export function namingWrongIndices<T>(where: string, body: () => T): T {
 }
 
 /**
- * Returns the value of `body`, or the index out of range that it finds, so that all ranks can agree on it.
+ * Runs `body`. Returns its value, or the error about an index out of range, which ranks can then share;
+ * throws other errors.
  */
 export function findingWrongIndices<T>(body: () => T): { readonly value: T } | { readonly wrong: MtlError } {
   try {
@@ -53,10 +56,9 @@ export function wrongIndexOfStep(iteration: number, wrong: MtlError | undefined)
 }
 
 /**
- * Refuses an action that must not happen while a step is running: weights and optimizer are ahead of the
- * known progress.
+ * Throws if a step is running: weights and optimizer then differ from the known progress.
  *
- * @param what the subject of the error's sentence: `an evaluation`
+ * @param what the subject of the error's sentence, for example `an evaluation`
  * @throws UsageError `MTL_STEP_UNDER_WAY`
  */
 export function refuseStepUnderWay(

@@ -13,28 +13,32 @@ interface StepLossesOptions<Batch> extends LossKinds<Batch> {
 
 /**
  * The losses that the stages of this rank compute for micro-batches, and further numbers of a step. Each loss
- * is a sum of loss times weight, in double. The numbers stay on the device until one read fetches them all,
- * with one wait. On devices without values all numbers are 0, so that a step runs as if everything were
- * finite. `collectParts` returns the numbers that ranks exchange, and `sumsOfParts` the resulting sums.
+ * is a sum of values times weights, in float64. The numbers stay on the device until one read fetches them
+ * all with a single wait. On devices without values (dry runs), all numbers are 0, so steps run as if
+ * everything were finite. `collectParts` returns the numbers that ranks exchange, and `sumsOfParts` the
+ * resulting sums.
  */
 export class StepLosses<Batch> {
   readonly #options: StepLossesOptions<Batch>;
   readonly #capacity: number;
   readonly #buffers: Tensor[] = [];
   readonly #places: Tensor[] = [];
-  /** The kind, the micro-batch and the place of each loss; the place is its index among all numbers. */
+  /**
+   * The kind, the micro-batch and the place of each loss. The place is the index of the loss among all
+   * numbers.
+   */
   readonly #losses: { readonly kind: number; readonly microBatch: number; readonly place: number }[] = [];
 
   constructor(options: StepLossesOptions<Batch>) {
     this.#options = options;
-    // a loss of each kind for each micro-batch, and a gradient norm; further numbers get another buffer
+    // room for one loss of each kind per micro-batch, and a gradient norm; further numbers use another buffer
     this.#capacity = options.numMicroBatches * options.losses.length + 1;
   }
 
   /**
    * Adds a loss that a stage has computed for a micro-batch.
    *
-   * @throws UsageError `MTL_LOSS_KINDS` for a loss that the training run does not have
+   * @throws UsageError `MTL_LOSS_KINDS` for a loss that is not in the options
    */
   add({ name, losses: values, weights }: StageLoss, microBatch: number): void {
     const names = this.#options.losses.map((kind) => kind.name);
@@ -50,7 +54,8 @@ export class StepLosses<Batch> {
   }
 
   /**
-   * Returns the place of another number, [1] float64. This object owns it; it must be written before `read`.
+   * Reserves a place for another number and returns its tensor, float64 [1]. The tensor belongs to this
+   * object, and the caller must write it before `read`.
    */
   next(): Tensor {
     const offset = this.#places.length % this.#capacity;
@@ -63,7 +68,7 @@ export class StepLosses<Batch> {
     return place;
   }
 
-  /** Returns all numbers, losses and others, in the order of their places; waits for pending writes. */
+  /** Returns all numbers in the order of their places, after waiting for pending writes. */
   read(): readonly number[] {
     if (!hasValues(this.#options.device)) return this.#places.map(() => 0);
     return this.#taken((numbers) => numbers.toArray()).flat();
@@ -71,17 +76,17 @@ export class StepLosses<Batch> {
 
   /**
    * Starts `read` without waiting, on a device with marks (`supportsMarks`). This object may be disposed of
-   * meanwhile.
+   * before the read ends.
    */
   startRead(): readonly PendingRead<'float64'>[] {
     return this.#taken((numbers) => numbers.startRead<'float64'>());
   }
 
   /**
-   * Returns for each kind the sums of this rank's micro-batches, in their order. The list of a kind is empty
-   * if no stage of this rank computes that loss.
+   * Returns, for each kind of loss, the sums of this rank's micro-batches in their order; an empty list for a
+   * loss that no stage of this rank computes.
    *
-   * @param read all numbers
+   * @param read all numbers, as `read` returns them
    */
   sumsOfMicroBatches(read: readonly number[]): ReadonlyArray<readonly number[]> {
     const { losses, numMicroBatches } = this.#options;
@@ -94,7 +99,7 @@ export class StepLosses<Batch> {
     });
   }
 
-  /** Calls `body` with the used places of each buffer, and returns its results. */
+  /** Calls `body` with the used places of each buffer, and returns the results. */
   #taken<Result>(body: (numbers: Tensor) => Result): Result[] {
     return this.#buffers.map((buffer, index) => {
       const numTaken = Math.min(this.#capacity, this.#places.length - index * this.#capacity);
@@ -108,12 +113,12 @@ export class StepLosses<Batch> {
   }
 }
 
-/** The share of this rank in counts and sums of losses. */
+/** The properties of this rank that determine its contribution to counts and sums of losses. */
 type ShareOfLosses = Pick<Ranks, 'shareOfBatch' | 'isFirstOfStage' | 'isFirstOfSequence'>;
 
 /**
- * Returns this rank's part of the counts of each kind of loss in a global batch; the counts are the sums of
- * these numbers over all ranks.
+ * Returns what this rank adds to the counts of each kind of loss in a global batch; the sum over all ranks is
+ * the count.
  *
  * @param batches micro-batches of this rank, on the host, with whole sequences
  * @param options.isLastStage true if this rank has the last stage of the pipeline, which knows the counts
@@ -132,11 +137,15 @@ export function ownCounts<Batch>(
 }
 
 /**
- * Returns this rank's part of `sumsOfParts`. First, for each kind, 1 if this rank computes it, else 0. Then,
- * for each kind, a place for every micro-batch of the global batch, in the sample order of a single process.
- * (Consecutive micro-batches of the global batch are on consecutive ranks, see the samplers of @mtl/data.)
+ * Returns the numbers that this rank contributes to `sumsOfParts`, in this order:
+ * 1. for each kind of loss, 1 if this rank computes it, else 0
+ * 2. for each kind of loss, one number for every micro-batch of the global batch, in the sample order of a
+ *    single process
  *
- * @param own for each kind the sums of this rank's micro-batches; empty for a kind that it does not compute
+ * Consecutive micro-batches of the global batch are on consecutive ranks (see the samplers of @mtl/data).
+ *
+ * @param own for each kind of loss, the sums of this rank's micro-batches; empty for a kind that this rank
+ *   does not compute
  */
 export function collectParts(
   own: ReadonlyArray<readonly number[]>,
@@ -162,11 +171,11 @@ export function collectParts(
 
 /**
  * Returns the sum of each kind of loss over the micro-batches of all ranks and all stages that compute it.
- * The sums are added in sample order, so that the result does not depend on how micro-batches are assigned to
+ * The sums are added in sample order, so the result does not depend on the assignment of micro-batches to
  * ranks.
  *
  * @param summed the sums of `collectParts` over all ranks
- * @throws UsageError `MTL_LOSS_KINDS` for a kind that no stage makes
+ * @throws UsageError `MTL_LOSS_KINDS` for a kind that no stage computes
  */
 export function sumsOfParts<Batch>(
   summed: readonly number[],

@@ -16,20 +16,24 @@ import {
 import { findingWrongIndices, namingWrongIndices, wrongIndexOfStep } from './step-errors.js';
 import { collectParts, StepLosses, sumsOfParts } from './step-losses.js';
 
-/** The verdict of a step that no extension refuses. */
+/** The verdict for a step that no extension refuses. */
 const accepted: StepVerdict = { action: 'update', events: [] };
 
-/** Numbers of this rank that were read from the device, or the index out of range that it reports instead. */
+/**
+ * Numbers of this rank that were read from the device; or an error, if the device reports an index out of
+ * range.
+ */
 type ReadNumbers = { readonly value: readonly number[] } | { readonly wrong: MtlError };
 
 /**
- * Results of all ranks, without the gradient norm, and the numbers of this rank that they were computed from.
+ * The results of all ranks without the gradient norm, and the numbers of this rank from which they were
+ * computed.
  */
 type AgreedNumbers = Omit<StepResults, 'gradientNorm'> & { readonly read: readonly number[] };
 
 /**
- * The passes of a step, and their results on all ranks. Steps that update at once, late, or after a decision
- * share this class.
+ * Runs the passes of a step and combines the results of all ranks. It is used by all three ways to run a
+ * step: with an update at once, with results that are read late, and with a decision before the update.
  */
 export class StepPasses<Batch> {
   readonly options: CompleteTrainerOptions<Batch>;
@@ -47,14 +51,17 @@ export class StepPasses<Batch> {
     return new StepLosses({ ...this.options, numMicroBatches: batches.length });
   }
 
-  /** Runs forward and backward; the losses times the loss scale stay on the device. */
+  /** Runs forward and backward. The losses, multiplied by the loss scale, stay on the device. */
   async run(step: RunningStep<Batch>, losses: StepLosses<Batch>): Promise<void> {
     const { iteration } = step;
     namingWrongIndices(`iteration ${iteration}`, () => this.#accumulateGradients(step, losses));
     await this.extensions.onGradients(this.options.optimizer, iteration);
   }
 
-  /** Updates, and waits for the device once. The update detects overflow on the device. */
+  /**
+   * Runs the passes and the update, and waits for the device once. The update itself detects overflow, on the
+   * device.
+   */
   async updateAtOnce(step: RunningStep<Batch>): Promise<EnqueuedStep> {
     using losses = this.makeLosses(step.batches);
     await this.run(step, losses);
@@ -90,12 +97,15 @@ export class StepPasses<Batch> {
     return this.#agree(step, losses, { read, peakBytes: memoryStatistics(this.options.device).peakBytes });
   }
 
-  /** Returns results with the decision of the extensions. */
+  /** Adds the decision of the extensions to the results. */
   judged<Results extends StepResults>(step: RunningStep<Batch>, results: Results) {
     return { ...results, verdict: this.#judge(step, results) };
   }
 
-  /** Asks the extensions to decide. The loss scaler handles an overflow while it can. */
+  /**
+   * Asks the extensions to decide. Gradients that overflowed are left to the loss scaler while it can lower
+   * its scale.
+   */
   #judge({ iteration, globalBatchSize, from }: RunningStep<Batch>, results: StepResults): StepVerdict {
     if (this.isForScaler(results)) return accepted;
     const { loss, gradientNorm } = results;
@@ -103,15 +113,15 @@ export class StepPasses<Batch> {
     return this.extensions.judge({ iteration, loss, gradientNorm, consumedSamples, globalBatchSize });
   }
 
-  /** Tells whether gradients overflowed under a loss scale that can be lowered. */
+  /** Tells whether gradients overflowed and the loss scaler can still lower its scale. */
   isForScaler({ gradientNorm }: Pick<StepResults, 'gradientNorm'>): boolean {
     const { lossScaler } = this.options;
     return !Number.isFinite(gradientNorm) && lossScaler.isDynamic && !lossScaler.isAtMinimum;
   }
 
   /**
-   * Returns the losses over all ranks, and the highest peak. The device of a rank reports a wrong index only
-   * now: all ranks then end, so that none saves.
+   * Returns the losses over all ranks, and the highest memory peak. A device reports an index out of range
+   * only here: then all ranks throw, so that none saves a checkpoint.
    */
   #agree(
     { iteration, batches, lossScale }: RunningStep<Batch>,
@@ -120,7 +130,7 @@ export class StepPasses<Batch> {
   ): AgreedNumbers {
     const { ranks, options } = this;
     const read = 'value' in own.read ? own.read.value : undefined;
-    // sums are NaN if nothing could be read: the step ends below, on all ranks
+    // sums are NaN if nothing could be read; all ranks then throw below
     const sums = losses.sumsOfMicroBatches(read ?? []);
     const peaks = Array.from({ length: ranks.size }, (_, rank) => (rank === ranks.rank ? own.peakBytes : 0));
     const parts = collectParts(sums, { ...options, ranks, numMicroBatches: batches.length });
@@ -135,7 +145,10 @@ export class StepPasses<Batch> {
     return { read, means, loss: totalLoss(options.losses, means), peakBytes };
   }
 
-  /** Runs forward and backward of this rank's micro-batches; losses times the loss scale go to `own`. */
+  /**
+   * Runs forward and backward of this rank's micro-batches. The losses, multiplied by the loss scale, are
+   * added to `own`.
+   */
   #accumulateGradients(step: RunningStep<Batch>, own: StepLosses<Batch>): void {
     const { pipeline, optimizer, losses } = this.options;
     const { iteration, batches, lossScale } = step;

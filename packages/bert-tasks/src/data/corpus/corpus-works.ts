@@ -1,21 +1,21 @@
 import { createSentenceSplitter, type RandomState } from '@mtl/data/internal';
 import { DataError } from '@mtl/errors';
 
-/** A sentence, by its work and its position in the work. */
+/** The position of a sentence: its work, and its index in the work. */
 interface CorpusPlace {
   readonly work: number;
   readonly sentence: number;
 }
 
-// shorter sentences do not show which work they come from; longer sentences fill a sequence alone
+// shorter sentences do not reveal which work they come from, and longer sentences fill a whole sequence
 const shortest = 40;
 const longest = 240;
-// Two sentences of one work that are at least this far apart do not continue each other.
+// The minimum distance of two sentences in one work so that one does not continue the other.
 const farApart = 12;
-// Fewest sentences of a work: shorter works have no two sentences that are far apart.
+// The minimum number of sentences in a work; in shorter works, no two sentences are far enough apart.
 const fewestSentences = 2 * farApart + 8;
 
-/** Works (documents of a corpus) as sentences, from which tasks draw. */
+/** The sentences of works (documents of a corpus), from which tasks are drawn. */
 export class CorpusSentences {
   readonly works: readonly (readonly string[])[];
   readonly #random: RandomState;
@@ -27,8 +27,8 @@ export class CorpusSentences {
   }
 
   /**
-   * Returns a position with `before` sentences of the work before it and `after` sentences after it; each of
-   * these sentences has an acceptable length.
+   * Returns a random position that has `before` sentences of the work before it and `after` sentences after
+   * it; all these sentences have an acceptable length.
    */
   run({ before, after }: { readonly before: number; readonly after: number }): CorpusPlace {
     for (;;) {
@@ -40,14 +40,14 @@ export class CorpusSentences {
     }
   }
 
-  /** Returns a sentence of acceptable length from the same work, far from a position. */
+  /** Returns a random sentence of acceptable length from the same work, far from the given position. */
   farFrom({ work, sentence }: CorpusPlace): string {
     const sentences = this.works[work]!;
     const far = sentences.filter((text, i) => Math.abs(i - sentence) >= farApart && isFair(text));
     return far[this.#random.randint(0, far.length)]!;
   }
 
-  /** Returns a sentence of acceptable length from another work. */
+  /** Returns a random sentence of acceptable length from another work. */
   elsewhere({ work }: CorpusPlace): string {
     for (;;) {
       const other = this.run({ before: 0, after: 0 });
@@ -68,7 +68,7 @@ export class CorpusSentences {
   }
 
   /**
-   * Returns the position of a run of `count` consecutive sentences of a work that all have an acceptable
+   * Returns the random position of `count` consecutive sentences of a work that all have an acceptable
    * length.
    */
   chooseRun(work: number, count: number): CorpusPlace {
@@ -95,8 +95,8 @@ function isFair(text: string): boolean {
 }
 
 /**
- * Splits documents into sentences, and leaves out short documents and documents without enough sentences of
- * an acceptable length. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ * Splits documents into sentences, and omits documents that are too short or have too few sentences of an
+ * acceptable length. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
  */
 export function splitWorks(documents: readonly string[], fewestWorks: number): string[][] {
   const split = createSentenceSplitter();
@@ -114,12 +114,13 @@ export function splitWorks(documents: readonly string[], fewestWorks: number): s
   );
 }
 
-// The longest run that a task draws: an article of five sentences with one on each side.
+// The maximum number of consecutive sentences that a task needs: an article of five sentences with one
+// sentence on each side.
 const longestRun = 7;
 
 /**
- * Returns whether a work has a run of sentences of acceptable length, and, for every position, a sentence of
- * acceptable length far away.
+ * Returns whether a work has enough consecutive sentences of acceptable length and, for every position, a far
+ * sentence of acceptable length.
  */
 function hasFairRuns(sentences: readonly string[]): boolean {
   const fair = sentences.map(isFair);
@@ -129,7 +130,7 @@ function hasFairRuns(sentences: readonly string[]): boolean {
   return run && fair.every((_, place) => fair.some((isOne, i) => isOne && Math.abs(i - place) >= farApart));
 }
 
-/** The words of works: how common each word is, and which works use the same words. */
+/** Word statistics of works: how common each word is, and which works use similar words. */
 export class CorpusWords {
   /**
    * Each word's rank by its number of occurrences in all works: the most common word has rank 0; equally
@@ -200,8 +201,8 @@ export class CorpusWords {
   }
 
   /**
-   * Returns a float64 tf-idf vector of length 1 for each work, with one entry for each word. A work that has
-   * only words that all works use gets zeros.
+   * Returns a float64 tf-idf vector of length 1 for each work, with one entry per word. If a work contains
+   * only words that all works use, its vector is zero.
    */
   #weigh(): Float64Array[] {
     const numWorksWith = new Float64Array(this.rankOf.size);
@@ -236,16 +237,17 @@ function countWords(sentences: readonly string[]): Map<string, number> {
   return counts;
 }
 
-// More common words do not show what a text is about; rarer words become several tokens in a small
-// vocabulary, so a model could find them without knowing their meaning.
+// The range of ranks of words that may be replaced. More common words do not show what a text is about. Rarer
+// words consist of several tokens in a small vocabulary, so a model could find them without knowing their
+// meaning.
 const ranks = { first: 150, behind: 2500 };
-// Limits for the ratio of ranks of the old word and the new word, in tenths so that they are exact: a model
-// must not find the answer by choosing the rarer word.
+// Limits for the ratio of the ranks of the old and the new word, in tenths so that they are exact. They
+// ensure that a model cannot find the answer by choosing the rarer word.
 const equallyCommon = { least: 7, most: 14 };
-// Number of attempts before a text without a replaceable word is given up; such texts are rare in prose.
+// The number of attempts to find a text with a replaceable word; prose without such a word is rare.
 const mostAttempts = 1000;
 
-/** A text in which a word was replaced, and the position of the new word (UTF-16 units). */
+/** A text in which a word was replaced, the new word, and its position (UTF-16 units). */
 interface ReplacedWord {
   readonly text: string;
   readonly word: string;
@@ -253,8 +255,8 @@ interface ReplacedWord {
 }
 
 /**
- * Replaces a word of a work's text by an about equally common word, that the work does not use, but one of
- * the least similar works does. Undefined if no word can be replaced.
+ * Replaces a word in a work's text. The new word is about equally common; the work does not use it, but one
+ * of the least similar works does. Undefined if no word can be replaced.
  */
 export function replaceWord(options: {
   readonly text: string;
@@ -264,7 +266,7 @@ export function replaceWord(options: {
 }): ReplacedWord | undefined {
   const { text, place, sentences, random } = options;
   const { words } = sentences;
-  // Words in lower case that are not the first of a sentence, so that capital letters do not reveal the
+  // Candidates are lower-case words that do not begin a sentence, so that capital letters do not reveal the
   // replaced word.
   const holes = [...text.matchAll(/(?<=\p{Ll}[,;]? )\p{Ll}{4,}(?=[ ,;.])/gu)].filter(
     ([hole]) => words.has(place.work, hole) && hasRank(words.rankOf.get(hole)!),
@@ -279,7 +281,7 @@ export function replaceWord(options: {
 }
 
 /**
- * Calls a function until it returns a result; undefined means that its random draw had none. Throws
+ * Calls a function until it returns a result; undefined means that its random draw was not usable. Throws
  * `MTL_DATA_TOO_FEW_DOCUMENTS`.
  */
 export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
@@ -298,7 +300,7 @@ export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
 }
 
 /**
- * Returns words that are about as common as a word of a work, and that a dissimilar work uses but the work
+ * Returns words that are about as common as the given word. A dissimilar work uses them, but the given work
  * does not.
  */
 function strangersFor(options: {

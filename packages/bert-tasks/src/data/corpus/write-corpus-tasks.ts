@@ -10,23 +10,23 @@ interface WriteCorpusTasksOptions {
   /** The folder to write to; it gets the folders MNLI, QQP, RACE and SQuAD. */
   readonly directory: string;
   readonly seed: number;
-  /** Number of examples in each training file (default 2,000); for RACE the number of questions. */
+  /** The number of examples in each training file (default 2,000); for RACE, the number of questions. */
   readonly numTraining?: number;
-  /** Number of examples in each other file (default 400). */
+  /** The number of examples in each other file (default 400). */
   readonly numEvaluation?: number;
 }
 
-// Fewest works: a part has at least an eighth of the works, MNLI halves the part, and each work needs three
-// others, including the least similar one.
+// The minimum number of works. Each split has at least an eighth of the works, MNLI divides a split into
+// halves, and each work needs three others, including the least similar one.
 const fewestWorks = 64;
 const parts = ['train', 'dev', 'test'] as const;
 type Part = (typeof parts)[number];
 
 /**
  * Writes small tasks in the official formats of MNLI, QQP, RACE and SQuAD 1.1 and 2.0, made from a corpus. A
- * model that was trained on such text solves them better than one that was not. Training, dev and test files
- * draw from separate works (6 : 1 : 1), and MNLI's matched and mismatched files from separate works of a
- * part. The same documents, sizes and seed give the same bytes. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ * model that was trained on similar text solves them better than a model that was not. Training, dev and test
+ * files use separate works (6 : 1 : 1); MNLI's matched and mismatched files use separate works of a split.
+ * The same documents, sizes and seed give the same bytes. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
  */
 export function writeCorpusTasks(options: WriteCorpusTasksOptions): void {
   const { documents, directory, seed, numTraining = 2000, numEvaluation = 400 } = options;
@@ -40,7 +40,7 @@ export function writeCorpusTasks(options: WriteCorpusTasksOptions): void {
     test: works.slice(eighth, 2 * eighth),
     train: works.slice(2 * eighth),
   };
-  // Each file has its own stream of random numbers, so that the size of one file does not change another.
+  // Each file has its own stream of random numbers, so the size of one file does not affect the others.
   let streams = 0;
   const draw = (ofWorks: readonly string[][]) => {
     const random = new RandomState((seed + ++streams) % 4294967296);
@@ -55,7 +55,7 @@ export function writeCorpusTasks(options: WriteCorpusTasksOptions): void {
     writeMnli({ part, works: worksByPart[part], count, draw, write });
     for (const level of ['high', 'middle'] as const) {
       const drawn = draw(worksByPart[part]);
-      // A passage has two questions, and there are two levels.
+      // The count is divided by 4, because a passage has two questions and there are two levels.
       for (let number = 0; number < Math.ceil(count / 4); number++) {
         write(['RACE', part, level, `${number}.txt`], corpusPassage({ ...drawn, level, number }));
       }
@@ -102,15 +102,15 @@ const mnliColumns = [
   'sentence2',
 ];
 
-// Number of sentences of a text: one does not show what a work is about, and two texts of three do not fit
-// into 128 tokens.
+// The number of sentences in a text. One sentence does not show what a work is about, and two texts of three
+// sentences do not fit into 128 tokens.
 const sentencesOfText = 2;
 const mnliLabels = ['entailment', 'neutral', 'contradiction'] as const;
 const wordsReplaced = 3;
 
 /**
- * Returns a file of QQP. The label is 1 if the second sentence follows the first one in the same work, and 0
- * if it is from another work.
+ * Returns a file in the format of QQP. The label is 1 if the second sentence follows the first one in the
+ * same work, and 0 if it is from another work.
  */
 function corpusQqp(options: {
   readonly sentences: CorpusSentences;
@@ -132,10 +132,10 @@ function corpusQqp(options: {
 }
 
 /**
- * Returns a file of MNLI: each premise is two sentences. The hypothesis is the next two sentences
- * (entailment), two sentences of one of the least similar works (neutral), or the next two sentences with
- * three words replaced by words that the work does not use (contradiction). Parses are left empty. Throws
- * `MTL_DATA_TOO_FEW_DOCUMENTS` if the works' words are too similar.
+ * Returns a file in the format of MNLI. Each premise is two sentences. The hypothesis is the next two
+ * sentences (entailment), two sentences of one of the least similar works (neutral), or the next two
+ * sentences with three words replaced by words that the work does not use (contradiction). Parses are empty.
+ * Throws `MTL_DATA_TOO_FEW_DOCUMENTS` if the works' words are too similar.
  */
 function corpusMnli(options: {
   readonly sentences: CorpusSentences;
@@ -156,8 +156,7 @@ function corpusMnli(options: {
 }
 
 /**
- * Draws the two texts of an example of MNLI; returns undefined if the second text has too few replaceable
- * words.
+ * Draws the two texts of an MNLI example; returns undefined if the second text has too few replaceable words.
  */
 function drawPair(options: {
   readonly sentences: CorpusSentences;
@@ -184,8 +183,8 @@ function drawPair(options: {
 const sentencesOfArticle = 5;
 
 /**
- * Returns a passage of RACE: five sentences, with questions for the next sentence and the previous one. The
- * wrong options come from other works (middle) or from the same one (high).
+ * Returns a passage in the format of RACE: five sentences, with questions about the next sentence and the
+ * previous one. The wrong options come from other works (level middle) or from the same work (level high).
  */
 function corpusPassage(options: {
   readonly sentences: CorpusSentences;
@@ -219,9 +218,10 @@ const sentencesOfContext = 2;
 const question = 'Which word is out of place?';
 
 /**
- * Returns a file of SQuAD: contexts of two sentences with one replaced word (`replaceWord`). The answer to
- * the only question is the new word. In version 2.0 a third of the contexts are unchanged, and the question
- * has no answer. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` if the works' words are too similar.
+ * Returns a file in the format of SQuAD. Contexts are two sentences in which one word was replaced
+ * (`replaceWord`); the answer to the only question is the new word. In version 2.0, a third of the contexts
+ * are unchanged, and their question has no answer. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` if the works' words
+ * are too similar.
  */
 export function corpusSquad(options: {
   readonly sentences: CorpusSentences;

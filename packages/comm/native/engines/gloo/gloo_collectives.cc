@@ -8,18 +8,18 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// Chunk size between two members: the next chunk is transferred while the previous one is reduced.
+// The size of a chunk between two members. While one chunk is reduced, the next is transferred.
 constexpr uint64_t kChunkBytes = 512 * 1024;
-// Up to this size every member sends all its data to all others: at small sizes one round trip instead of two
-// saves more time than the additional bytes cost.
+// For tensors up to this size, every member sends all its data to all others. One round trip instead of two
+// then saves more time than the additional bytes cost.
 constexpr uint64_t kSmallBytes = 8 * 1024;
 
-// Transfers take a pointer to writable memory; a send only reads it.
+// Converts the pointer for a transfer, which takes writable memory; a send only reads it.
 void* sendable(const void* data) { return const_cast<void*>(data); }
 
 uint64_t ceil_divide(uint64_t numerator, uint64_t denominator) { return (numerator + denominator - 1) / denominator; }
 
-// An array to transfer, divided into chunks of `chunk` elements.
+// The division of an array into chunks of `chunk` elements for transfer.
 struct Chunks {
   uint64_t count, chunk;
   size_t element;
@@ -64,7 +64,8 @@ Status GlooCollectives::all_reduce(void* data, const Values& values, Call* call)
   return is_direct ? all_reduce_direct(bytes, values, call) : all_reduce_in_parts(bytes, values, call);
 }
 
-// Writes the sum, in member order, of `own` and the other members' values of a chunk.
+// Sums the values of a chunk in member order, from `own` and the other members' values, and writes the result
+// to `output`.
 void GlooCollectives::combine(uint64_t index, const Values& values, const void* own, void* output) const {
   std::vector<const void*> sources(members_.size());
   for (int other = 0; other < size(); ++other) sources[static_cast<size_t>(other)] = scratch(index, other);
@@ -97,14 +98,15 @@ Status GlooCollectives::all_reduce_direct(char* data, const Values& values, Call
   return ok_status();
 }
 
-// All-reduces large tensors: each member reduces its part of a chunk and sends the result to the others. A
+// All-reduces large tensors: each member reduces one part of a chunk and sends the result to the others. A
 // member sends 2 (n-1)/n times the bytes of the tensor.
 Status GlooCollectives::all_reduce_in_parts(char* data, const Values& values, Call* call) {
   const Chunks chunks(values, kChunkBytes * static_cast<uint64_t>(size()));
   const size_t element = chunks.element;
   reserve(kChunkBytes);
   PendingTransfers scatters[2], gathers[2];
-  // sends parts of the chunk to the members that reduce them; receives their parts of ours
+  // sends each part of the chunk to the member that reduces it, and receives the others' values of this
+  // member's part
   const auto scatter = [&](uint64_t index) {
     std::vector<Transfer> transfers;
     char* base = data + chunks.at(index);
@@ -223,7 +225,7 @@ Status GlooCollectives::agree_on_parts(const Parts& parts, Call* call) {
   }
   const uint64_t sent = call->sent_bytes;
   MTL_RETURN_IF_ERROR(mesh_->run(transfers, call));
-  call->sent_bytes = sent;  // the bytes of the agreement are not counted
+  call->sent_bytes = sent;  // without the bytes of the agreement
   for (int other = 0; other < size(); ++other) {
     const size_t index = static_cast<size_t>(other);
     if (other != own_) MTL_RETURN_IF_ERROR(call->compare_parts(members_[index], members_[static_cast<size_t>(own_)], theirs[index], parts.received[index].length));

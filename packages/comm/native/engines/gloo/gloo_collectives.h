@@ -1,9 +1,9 @@
 // Collectives over the connections of a mesh, for all or some members of a group. Every pair of members
-// communicates directly: the number of bytes is the same as in a ring, and every message takes one trip. Each
-// element is summed in member order, by one member or by all members from the same numbers, so that all get
-// the same bits regardless of timing.
+// communicates directly, so the number of bytes is the same as in a ring, but every message takes one hop.
+// Each element is summed in member order, either by one member or by all members from the same numbers. All
+// members therefore get the same bits, whatever the timing.
 //
-// Descriptions are not compared here: GlooMesh::agree does that before.
+// The functions do not compare descriptions; the caller must have called GlooMesh::agree.
 #pragma once
 
 #include "engines/gloo/gloo_mesh.h"
@@ -17,8 +17,8 @@ struct Values {
   Reduction reduction = Reduction::kSum;
 };
 
-// ByteRange: consecutive bytes. Exchange: the bytes that an all-to-all sends to each member and receives from
-// each member, by index among the members.
+// ByteRange: consecutive bytes. Exchange: the byte ranges that an all-to-all sends to and receives from each
+// member, by index among the members.
 struct ByteRange {
   size_t start = 0, length = 0;
 };
@@ -44,8 +44,8 @@ class GlooCollectives {
   // In place; `root`: index among the members.
   Status broadcast(void* data, size_t bytes, int root, Call* call);
   Status all_to_all(const void* input, void* output, const Exchange& exchange, Call* call);
-  // Checks, before an all-to-all of unequal parts, that each member expects from every other member the size
-  // that the other one sends.
+  // Checks for an all-to-all of unequal parts, before data is sent, that every member expects the sizes that
+  // the other members send.
   Status agree_on_parts(const Parts& parts, Call* call);
 
  private:
@@ -62,7 +62,7 @@ class GlooCollectives {
   GlooMesh* const mesh_;
   const std::vector<int> members_;
   int own_ = 0;
-  // receive buffers for the others' data, for two alternating chunks
+  // buffers for the others' data: two, which alternate from chunk to chunk
   std::vector<char> scratch_;
   size_t part_bytes_ = 0;
 };

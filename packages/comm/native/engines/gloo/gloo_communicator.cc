@@ -50,7 +50,7 @@ Status run_collective(GlooCollectives* collectives, const Operation& operation, 
       return collectives->all_to_all(operation.input, operation.output, exchange, call);
     }
     default:
-      return ok_status();  // a barrier is complete once all have agreed on it
+      return ok_status();  // a barrier is complete once all members have agreed on it
   }
 }
 

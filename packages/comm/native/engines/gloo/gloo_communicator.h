@@ -1,4 +1,4 @@
-// The engine across hosts, for groups of one rank per host (and for any ranks that request it). Every
+// The engine across hosts, for groups with one rank per host (and for other groups on request). Every
 // collective begins with a comparison of the members' descriptions; every message is preceded by its
 // description.
 #pragma once
@@ -22,10 +22,10 @@ class GlooCommunicator : public Communicator {
   GlooCollectives collectives_;
 };
 
-// A message to or from `operation.peer`. The receiver compares descriptions before it accepts the data; a
-// sender waits until the receiver has requested it.
+// Executes a message to or from `operation.peer`. The receiver compares descriptions before it accepts the
+// data, and the sender waits until the receiver has requested the data.
 Status run_message(GlooMesh* mesh, const Operation& operation, Call* call);
-// A collective that its members have agreed on.
+// Executes a collective on which its members have agreed.
 Status run_collective(GlooCollectives* collectives, const Operation& operation, Call* call);
 
 }  // namespace mtl::comm::gloo

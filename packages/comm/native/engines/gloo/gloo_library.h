@@ -1,4 +1,4 @@
-// Opens the shim library when a group requests the gloo engine, not before.
+// Opens the shim library when a group first requests the gloo engine.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace mtl::comm::gloo {
 
-// Opens the library, once per process: the first successful call determines which one. `path`: empty for
+// Opens the library once per process; the first successful call determines the path. An empty `path` means
 // libmtl_comm_gloo.so next to the addon.
 // @return MTL_GLOO_LIBRARY, with the library that could not be opened and the reason.
 Status load_gloo(const std::string& path, const MtlGlooApi** api);

@@ -9,17 +9,17 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// The longest delay, in milliseconds, until a wait notices an abort of this process, or a notice of a member
-// that it does not wait for.
+// The maximum delay, in milliseconds, until a wait notices that this process was aborted, or that a member
+// for which it does not wait has sent a notice.
 constexpr int64_t kPollMs = 20;
-// How long to watch transfers after the deadline, in milliseconds, to tell members that are late from members
-// whose data has arrived.
+// How long transfers are checked after the deadline, in milliseconds, to distinguish members that are late
+// from members whose data has arrived.
 constexpr int64_t kLastLookMs = 2;
 
 using Address = std::string;
 
-// Appends an address in its format for the store: one byte for Gloo's handshake, then for every member a
-// length and that number of bytes (length 0 for the member itself).
+// Appends an address in the format used in the store: one byte for Gloo's handshake, then for every member a
+// length and this number of bytes (length 0 for the member itself).
 void append(std::string* text, const Address& address) {
   text->push_back(static_cast<char>(address.size()));
   *text += address;
@@ -37,11 +37,11 @@ Notice notice_of(const Failure& reason) {
 }  // namespace
 
 struct GlooMesh::Peer {
-  std::mutex connecting;  // locked while the connection is made
+  std::mutex connecting;  // locked while the connection is being made
   std::atomic<bool> is_connected{false};
   Address address;
-  // The description of the next collective. Its receive is posted in advance, so that it arrives without
-  // another round trip. Only one thread at a time may use these fields.
+  // The description of the member's next collective. Its receive is posted in advance, which saves a round
+  // trip. Only one thread at a time may use these fields.
   Description description;
   MtlGlooTransfer* agreement = nullptr;
 };
@@ -156,8 +156,8 @@ Status GlooMesh::connect(std::vector<std::string> addresses, const std::vector<i
   return connect_all(members, limits);
 }
 
-// Connects to the members. Gloo's connect blocks, so each attempt runs on its own thread; attempts are
-// terminated when the wait reaches its limits.
+// Connects to the members. Gloo's connect blocks, so each attempt runs on its own thread; when the wait
+// reaches its limits, the attempts are ended.
 Status GlooMesh::connect_all(const std::vector<int>& members, const Limits& limits) {
   struct Attempt {
     int member;
@@ -214,7 +214,7 @@ Status GlooMesh::connect_all(const std::vector<int>& members, const Limits& limi
   return status;
 }
 
-// After connecting: starts to receive the member's notice and its first description.
+// Called after connecting: starts to receive the member's notice and its first description.
 bool GlooMesh::adopt(int member, std::string* error) {
   Peer& peer = *peers_[static_cast<size_t>(member)];
   const Status listening = notices_->listen_to(member);
@@ -236,7 +236,8 @@ bool GlooMesh::await_description(int member, std::string* error) {
 Status GlooMesh::connect_for(int member, Call* call) {
   Peer& peer = *peers_[static_cast<size_t>(member)];
   if (peer.is_connected.load(std::memory_order_acquire)) return ok_status();
-  // the thread that is connecting also polls the job's state, and gives up in time
+  // no separate time limit is needed: the thread that holds the lock polls the job's state and gives up in
+  // time
   const std::lock_guard<std::mutex> lock(peer.connecting);
   if (peer.is_connected.load(std::memory_order_acquire)) return ok_status();
   Limits limits;
@@ -264,7 +265,8 @@ Status GlooMesh::begin(const Transfer& transfer, Call* call, PendingTransfers* p
 }
 
 Status GlooMesh::start(const std::vector<Transfer>& transfers, Call* call, PendingTransfers* pending) {
-  // receives first: data of a message that is already expected is sent without a request
+  // receives are started first, so that data which another member already waits to send needs no further
+  // request
   for (const bool is_send : {false, true}) {
     for (const Transfer& transfer : transfers) {
       if (transfer.is_send == is_send) MTL_RETURN_IF_ERROR(begin(transfer, call, pending));
@@ -273,7 +275,7 @@ Status GlooMesh::start(const std::vector<Transfer>& transfers, Call* call, Pendi
   return ok_status();
 }
 
-// How long after its timeout an operation waits for a notice from a member that knows better which member is
+// How long an operation waits after its timeout for a notice. Another member may know better which member is
 // late.
 static int64_t hearsay_ns(const GroupIdentity& group) { return std::min<int64_t>(group.timeout_ns / 5, 1000 * kMillisecond); }
 
@@ -299,8 +301,8 @@ Status GlooMesh::finish(PendingTransfers* pending, Call* call) {
       if (is_late && std::find(late.begin(), late.end(), member) == late.end()) late.push_back(member);
     }
     std::sort(late.begin(), late.end());
-    // if several members are late, most are themselves waiting for another one, and the members that began to
-    // wait earlier will report that one any moment
+    // if several members are late, most of these wait for another member, and a member that began to wait
+    // earlier will soon report which one
     const bool may_learn = late.size() > 1 && now_ns() < call->deadline_ns() + hearsay_ns(*call->group);
     if (!late.empty() && !may_learn) return call->timed_out(late);
   }
@@ -335,8 +337,8 @@ Status GlooMesh::agree(const std::vector<int>& members, Call* call) {
   for (const Transfer& send : sends) {
     Peer& peer = *peers_[static_cast<size_t>(send.member)];
     if (!(peer.description == own)) return call->mismatch(send.member, peer.description);
-    // posts the receive of the next description now, so that it arrives without another round trip; if the
-    // connection has ended since, the next collective fails
+    // posts the receive of the next description, which saves a round trip later; if the connection has ended,
+    // the next collective fails
     std::string ignored;
     await_description(send.member, &ignored);
   }
@@ -365,7 +367,7 @@ void GlooMesh::look_at_notices() {
 }
 
 // Handles a failed transfer with `member`. A notice from this or another member explains the failure better
-// than the connection error.
+// than the connection error, so notices are checked first.
 Status GlooMesh::lost(int member, const char* error, Call* call) {
   look_at_notices();
   MTL_RETURN_IF_ERROR(call->check());

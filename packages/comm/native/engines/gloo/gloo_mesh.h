@@ -1,10 +1,10 @@
-// Connections between the members of a group through libgloo, and their failures. Transfers bytes between
-// members; gloo_collectives.h and the communicators interpret them.
+// Connections between the members of a group through libgloo, and the detection of failures. This class
+// transfers bytes; gloo_collectives.h and the communicators define their meaning.
 //
-// Failures are sent on the connections themselves: a member that aborts or leaves sends a notice to every
-// member that it is connected to; a connection that ends without one means that the member died. Every wait
-// checks the notices of all connections, so that all survivors name the rank that failed and not the
-// neighbour that reported it.
+// Failures are reported on the same connections: a member that aborts or leaves sends a notice to every
+// connected member, and a connection that ends without a notice means that the member died. Every wait checks
+// the notices of all connections. All surviving members therefore name the rank that failed, instead of a
+// neighbour that reported the failure.
 #pragma once
 
 #include <atomic>
@@ -20,14 +20,15 @@
 
 namespace mtl::comm::gloo {
 
-// Transfers of one channel between two members match in the order in which they were started.
+// Identifies a stream of transfers. Within a channel, the transfers between two members are matched in the
+// order in which they were started.
 enum class Channel : uint64_t { kNotice = kNoticeChannel, kAgreement, kData, kMessageDescription, kMessage };
 
 struct Transfer {
   int member = 0;  // position in the group
   Channel channel = Channel::kData;
   bool is_send = false;
-  void* data = nullptr;  // only read for a send
+  void* data = nullptr;  // a send only reads it
   size_t bytes = 0;      // 0: nothing is transferred, on either side
 };
 
@@ -58,15 +59,15 @@ class GlooMesh {
     std::string address;  // an IP address of this machine
   };
 
-  // Listens for every other member. `job` outlives the mesh.
+  // Opens a listening socket for every other member. `job` must outlive the mesh.
   static Status create(GroupIdentity group, JobState* job, const Options& options, std::unique_ptr<GlooMesh>* mesh);
   ~GlooMesh();
 
   const GroupIdentity& group() const { return group_; }
-  // The addresses at which the other members reach this one, as bytes for a store.
+  // The addresses at which the other members can connect to this one, as bytes for a store.
   const std::string& addresses() const { return own_addresses_; }
-  // Connects to `members`; each of these calls this function when the group is created. `addresses`: the
-  // `addresses()` of all members, by position. The first transfer with another member connects to it.
+  // Connects to `members`, who must all call this function when the group is created. `addresses`: the
+  // `addresses()` of all members, by position. Other members are connected at their first transfer.
   Status connect(std::vector<std::string> addresses, const std::vector<int>& members);
 
   // Starts transfers; connects first if necessary. Counts bytes sent on the data channels.
@@ -75,8 +76,8 @@ class GlooMesh {
   Status finish(PendingTransfers* pending, Call* call);
   Status run(const std::vector<Transfer>& transfers, Call* call);
 
-  // Exchanges the descriptions of a collective with `members` and compares them: on success, all members have
-  // started the same operation.
+  // Exchanges the descriptions of a collective with `members` and compares them. Success means that all
+  // members have started the same operation.
   Status agree(const std::vector<int>& members, Call* call);
 
   // Tells the other members that this one will not start any more operations.
@@ -94,7 +95,7 @@ class GlooMesh {
   bool adopt(int member, std::string* error);
   bool await_description(int member, std::string* error);
   Status begin(const Transfer& transfer, Call* call, PendingTransfers* pending);
-  // Copies another member's notice, or the failure that it died, into the job's abort state.
+  // Stores another member's notice, or the failure that it died, in the job's abort state.
   void look_at_notices();
   Status lost(int member, const char* error, Call* call);
 
@@ -103,7 +104,7 @@ class GlooMesh {
   const MtlGlooApi* const api_;
   MtlGlooContext* const context_;
   std::string own_addresses_;
-  std::shared_ptr<Notices> notices_;  // listeners of the job's abort may outlive the mesh
+  std::shared_ptr<Notices> notices_;  // shared, because listeners of the job's abort may outlive the mesh
   std::vector<std::unique_ptr<Peer>> peers_;
   bool has_left_ = false;
 };

@@ -1,5 +1,5 @@
-// Collectives in three stages: within the host, across hosts, within the host. Notation: H hosts of m members
-// each, n = H m members in total; k: the number of elements of one member's part.
+// Collectives in three stages: within the host, across hosts, and again within the host. Notation: H hosts
+// with m members each, n = H m members in total; k is the number of elements in one member's part.
 #include <algorithm>
 #include <cstring>
 
@@ -8,10 +8,10 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// Chunk size of an all-reduce: limits the scratch memory.
+// The size of a chunk of an all-reduce, which limits the scratch memory.
 constexpr uint64_t kChunkElements = 4 * 1024 * 1024;
 
-// Returns true for sums of 16-bit floats: they stay in float32 until the last addend.
+// Returns true for sums of 16-bit floats, which are kept in float32 until the last addend has been added.
 bool is_widened(const Values& values) {
   return values.reduction == Reduction::kSum && (values.dtype == DType::kBFloat16 || values.dtype == DType::kFloat16);
 }
@@ -52,8 +52,8 @@ Status HierarchicalCommunicator::all_reduce(const Operation& operation, Call* ca
   return ok_status();
 }
 
-// All-reduces a chunk: reduce-scatter among the members of the host, all-reduce among peers, all-gather
-// within the host.
+// All-reduces a chunk: reduce-scatter among the members of the host, all-reduce among peers (members with the
+// same position on other hosts), all-gather within the host.
 Status HierarchicalCommunicator::all_reduce_chunk(char* data, const Values& values, Call* call) {
   const uint64_t members = topology_.own_members().size();
   const uint64_t part = (values.count + members - 1) / members;
@@ -73,7 +73,7 @@ Status HierarchicalCommunicator::all_reduce_chunk(char* data, const Values& valu
   MTL_RETURN_IF_ERROR(between_hosts(
       call, [&](Call* inner) { return peers_.all_reduce(own, {part, dtype, values.reduction}, inner); }));
   if (is_widened(values)) {
-    // rounds before sharing: the other members then read half the bytes
+    // rounds to 16 bits before the result is shared, so that the other members read half the bytes
     char* narrow = scratch(1, padded * size_of(values.dtype));
     char* own_narrow = narrow + static_cast<uint64_t>(topology_.own_place) * part * size_of(values.dtype);
     copy_or_narrow(values, own, own_narrow, part);
@@ -113,7 +113,7 @@ Status HierarchicalCommunicator::reduce_scatter(const Operation& operation, Call
   const uint64_t from = size_of(values.dtype), to = size_of(wide.dtype);
   const char* input = static_cast<const char*>(operation.input);
   const uint64_t num_hosts = static_cast<uint64_t>(topology_.num_hosts());
-  // [m][H][k]: the data that a member of this host reduces for its peers is contiguous
+  // the layout is [m][H][k]: the data that a member of this host reduces for its peers is contiguous
   char* whole = scratch(0, description.count * to);
   for_each_member([&](size_t member, size_t host, size_t place) {
     copy_or_widen(values, input + member * part * from, whole + (place * num_hosts + host) * part * to, part);
@@ -183,7 +183,7 @@ Status HierarchicalCommunicator::lengths_of_parts(const Operation& operation, st
   gathering.output_bytes = all.size() * sizeof(uint64_t);
   const uint64_t sent = call->sent_bytes;
   MTL_RETURN_IF_ERROR(all_gather(gathering, call));
-  call->sent_bytes = sent;  // the bytes of the agreement are not counted
+  call->sent_bytes = sent;  // without the bytes of the agreement
   for (size_t from = 0; from < members; ++from) {
     for (size_t to = 0; to < members; ++to) {
       const uint64_t length = all[2 * from * members + to];
@@ -196,7 +196,7 @@ Status HierarchicalCommunicator::lengths_of_parts(const Operation& operation, st
 }
 
 Status HierarchicalCommunicator::all_to_all(const Operation& operation, Call* call) {
-  std::vector<uint64_t> lengths;  // of the parts, if they are unequal; empty otherwise
+  std::vector<uint64_t> lengths;  // the lengths of the parts if they are unequal; otherwise empty
   if (operation.parts != nullptr) MTL_RETURN_IF_ERROR(lengths_of_parts(operation, &lengths, call));
   const size_t members = topology_.own_members().size(), num_hosts = topology_.hosts.size();
   const size_t own_host = static_cast<size_t>(topology_.own_host), own_place = static_cast<size_t>(topology_.own_place);
@@ -208,8 +208,8 @@ Status HierarchicalCommunicator::all_to_all(const Operation& operation, Call* ca
     return static_cast<size_t>(lengths[static_cast<size_t>(from) * size + static_cast<size_t>(to)] * element);
   };
   const int own = member_at(own_host, own_place);
-  // Within the host the data is ordered [m][H]: for each member of this host, the data for that member and
-  // its peers.
+  // Within the host, the data is ordered [m][H]: for each member of this host, first its own data, then the
+  // data for its peers.
   std::vector<uint64_t> to_place(members), from_place(members), to_host(num_hosts), from_host(num_hosts);
   size_t passed_on = 0;
   for (size_t place = 0; place < members; ++place) {
@@ -239,7 +239,8 @@ Status HierarchicalCommunicator::all_to_all(const Operation& operation, Call* ca
   LocalStep within{OperationKind::kAllToAll, first, second, operation.input_bytes, passed_on};
   if (operation.parts != nullptr) within.parts = std::make_shared<const Parts>(Parts::of(to_place, from_place));
   MTL_RETURN_IF_ERROR(in_host(within, call));
-  // From [m][H] (m: the sender on this host) to [H][m], so that the data for each host is contiguous.
+  // Reorders from [m][H] (m: the sender on this host) to [H][m], so that the data for each host is
+  // contiguous.
   std::vector<size_t> next(members);  // for each sender, the offset of its first byte that is not yet copied
   for (size_t place = 1; place < members; ++place) next[place] = next[place - 1] + from_place[place - 1];
   at = 0;

@@ -1,4 +1,4 @@
-// Stages, agreement and messages; the collectives are in hierarchical_collectives.cc.
+// Stages, agreement and messages of the engine; its collectives are in hierarchical_collectives.cc.
 #include "engines/gloo/hierarchical_communicator.h"
 
 #include <algorithm>
@@ -24,8 +24,8 @@ std::vector<int> Topology::peers() const {
   std::vector<int> members;
   if (!is_even && own_place != 0) return members;
   for (const auto& host : hosts) members.push_back(host[static_cast<size_t>(own_place)]);
-  // in the order of hosts, which is ascending for leaders, and for peers too unless hosts interleave their
-  // ranks
+  // the list is in the order of hosts; it is ascending for leaders, and also for peers unless the ranks of
+  // hosts interleave
   return members;
 }
 
@@ -44,8 +44,8 @@ HierarchicalCommunicator::HierarchicalCommunicator(Topology topology, std::uniqu
   if (local_ != nullptr) local_->set_patience(3 * patience_ns());
 }
 
-// How much longer a member waits for another host than for a member of its own host, in nanoseconds: more
-// than the skew between ranks of one host.
+// The additional time that a member waits for another host, compared with a member of its own host, in
+// nanoseconds. It is longer than the skew between the ranks of a host.
 int64_t HierarchicalCommunicator::patience_ns() const {
   return std::clamp<int64_t>(group_.timeout_ns / 5, 300 * kMillisecond, 2000 * kMillisecond);
 }
@@ -55,8 +55,9 @@ void HierarchicalCommunicator::leave() {
   mesh_->leave();
 }
 
-// All members of the host take the same steps in the same order once they have agreed on the operation, so
-// the local engine's own descriptions, numbered by step, are always equal.
+// Executes a step among the members of this host. After they have agreed on the operation, all members of the
+// host take the same steps in the same order, so the local engine's own descriptions, which are numbered by
+// step, are always equal.
 Status HierarchicalCommunicator::in_host(const LocalStep& step, Call* call) {
   if (local_ == nullptr) return ok_status();
   Operation operation;
@@ -93,14 +94,14 @@ Status HierarchicalCommunicator::between_hosts(Call* call, const std::function<S
     look();
   }
   const Status status = body(&inner);
-  // after a failure this member still counts as waiting: the others learn of the failure a moment later, and
-  // must not report this member until then
+  // after a failure, this member continues to count as waiting: the others are about to learn of the failure
+  // and must not report this member before
   if (local_ != nullptr && status.ok()) local_->set_away(0);
   call->sent_bytes = inner.sent_bytes;
   return status;
 }
 
-// Compares descriptions among all members of the host, then among peers: if both comparisons succeed, all
+// Compares descriptions among all members of the host, then among peers. If both comparisons succeed, all
 // members of the group have agreed.
 Status HierarchicalCommunicator::agree(Call* call) {
   const Description own = call->operation->description;
@@ -114,7 +115,7 @@ Status HierarchicalCommunicator::agree(Call* call) {
       if (!(all[place] == own)) return call->mismatch(members[place], all[place]);
     }
   }
-  // data sent directly between all members requires the agreement of all members
+  // an operation that sends data directly between all members requires the agreement of all members
   const std::vector<int>& members = is_direct(own.kind) ? everybody_.members() : peers_.members();
   if (members.empty()) return ok_status();
   return between_hosts(call, [&](Call* inner) { return mesh_->agree(members, inner); });
@@ -125,8 +126,8 @@ bool HierarchicalCommunicator::is_direct(OperationKind kind) const {
                                 kind == OperationKind::kAllToAll);
 }
 
-// Sends a message to, or receives one from, a rank of this host. `begun`: null to execute the whole
-// operation.
+// Sends a message to, or receives one from, a rank of this host. If `begun` is null, the whole operation is
+// executed.
 Status HierarchicalCommunicator::message(Operation* operation, Call* call, Begun* begun) {
   const std::vector<int>& members = topology_.own_members();
   const auto peer = std::find(members.begin(), members.end(), operation->peer);
@@ -166,8 +167,8 @@ Status HierarchicalCommunicator::execute(Operation* operation, Call* call) {
     case OperationKind::kBroadcast:
       return broadcast(*operation, call);
     case OperationKind::kBarrier:
-      // if hosts have equal numbers of members, all members took part in the agreement; otherwise followers
-      // wait for their leader
+      // if all hosts have the same number of members, all members took part in the agreement; otherwise
+      // followers must wait for their leader
       if (topology_.is_even) return ok_status();
       return in_host({OperationKind::kBarrier, nullptr, nullptr, 0, 0}, call);
     default:

@@ -1,15 +1,15 @@
-// Groups that span hosts with several ranks each: shared memory within a host, Gloo across hosts.
+// Groups that span several hosts with several ranks each: shared memory within a host, Gloo across hosts.
 //
-// If every host has the same number of members, ranks with the same position on their hosts are peers. A
-// reduction is scattered within the host, reduced among peers and gathered within the host, so that every
-// byte crosses the network once and all ranks of a host send at the same time. Otherwise one rank of each
-// host, its leader, communicates for the others (all-reduce, broadcast, barrier), and operations with
-// different data for each member run directly between all members.
+// If every host has the same number of members, the ranks with the same position on their hosts are called
+// peers. A reduction consists of a reduce-scatter within the host, a reduction among peers, and an all-gather
+// within the host. Every byte thus crosses the network once, and all ranks of a host send at the same time.
+// If the numbers differ, one rank of each host (its leader) communicates for the others in all-reduce,
+// broadcast and barrier, and operations with different data for each member run directly between all members.
 //
-// Order of summation: over the members of a host by rank, then over hosts by the rank of their first member;
-// between the two, 16-bit floats are sent as float32 and rounded once. If members do not reduce before the
-// network (reduce-scatter of hosts with unequal numbers), by rank. The bits never depend on timing and are
-// the same on all members.
+// Order of summation: first over the members of a host by rank, then over hosts in the order of their first
+// member. Between these stages, 16-bit floats are sent as float32, so they are rounded once. If nothing is
+// reduced before the network (reduce-scatter across hosts with unequal numbers), the order is by rank. The
+// bits never depend on timing and are the same on all members.
 #pragma once
 
 #include "engines/gloo/gloo_communicator.h"
@@ -19,25 +19,25 @@ namespace mtl::comm::gloo {
 
 // How the members of a group are distributed over hosts.
 struct Topology {
-  // `host_of`: the host of each member, as an arbitrary number.
+  // `host_of`: the host of each member; hosts are identified by arbitrary numbers.
   Topology(const std::vector<int>& host_of, int member);
 
-  std::vector<std::vector<int>> hosts;  // positions in the group, ascending; hosts by their first member
+  std::vector<std::vector<int>> hosts;  // positions in the group, ascending; hosts are ordered by their first member
   int own_host = 0;
-  int own_place = 0;  // positions in the group by host, ascending; hosts in the order of their first member
+  int own_place = 0;  // the position of this member among the members of its host
   bool is_even = true;
 
   int num_hosts() const { return static_cast<int>(hosts.size()); }
   const std::vector<int>& own_members() const { return hosts[static_cast<size_t>(own_host)]; }
-  // Members with which this one runs collectives over the network, including itself; empty for followers of a
-  // leader.
+  // The members with which this member runs collectives over the network, including itself; empty for a
+  // member that has another leader.
   std::vector<int> peers() const;
 };
 
 class HierarchicalCommunicator : public Communicator {
  public:
-  // `mesh`: connected to topology.peers(). `local`: connects the members of this host; null if there is only
-  // one.
+  // `mesh` must be connected to topology.peers(). `local` connects the members of this host; null if this
+  // member is the only one.
   HierarchicalCommunicator(Topology topology, std::unique_ptr<GlooMesh> mesh,
                            std::unique_ptr<local::LocalCommunicator> local);
 
@@ -60,11 +60,14 @@ class HierarchicalCommunicator : public Communicator {
     std::shared_ptr<const Parts> parts = nullptr;
   };
 
-  // Run the stages of a collective, with timeouts that let the ranks that wait directly for a missing rank
-  // report it. A member that waits within the host sees which member is missing, and whether that member is
-  // itself waiting for another host, so its timeout is the shortest. A member that waits for another host has
-  // a longer one, since its peer may be waiting within that other host. A member that waits for a member of
-  // its own host that waits for another host has the longest.
+  // Run the stages of a collective. Timeouts differ so that a missing rank is reported by the ranks that wait
+  // for it directly:
+  // * A member that waits within its host has the shortest timeout. It sees which member is missing, and
+  //   whether this member is itself waiting for another host.
+  // * A member that waits for another host has a longer timeout, since its peer may be waiting within that
+  //   host.
+  // * A member that waits for a member of its own host, which itself waits for another host, has the longest
+  //   timeout.
   Status in_host(const LocalStep& step, Call* call);
   Status between_hosts(Call* call, const std::function<Status(Call*)>& body);
   Status agree(Call* call);
@@ -88,15 +91,15 @@ class HierarchicalCommunicator : public Communicator {
   Status all_gather(const Operation& operation, Call* call);
   Status broadcast(const Operation& operation, Call* call);
   Status all_to_all(const Operation& operation, Call* call);
-  // Gathers the numbers of elements that each member sends to each member in an all-to-all of unequal parts:
-  // a matrix in row-major order, with one row per sender.
+  // Gathers the sizes of all parts in an all-to-all of unequal parts, as a row-major matrix [sender,
+  // receiver] of numbers of elements.
   Status lengths_of_parts(const Operation& operation, std::vector<uint64_t>* lengths, Call* call);
 
   const Topology topology_;
   const std::unique_ptr<GlooMesh> mesh_;
   const std::unique_ptr<local::LocalCommunicator> local_;
   GlooCollectives peers_, everybody_;
-  // the members of this host, and all members; both with the timeout of the first stage
+  // the members of this host, and all members; both with the timeout of waits within the host
   GroupIdentity host_, group_;
   uint64_t num_local_steps_ = 0;
   std::vector<char> scratch_[2];

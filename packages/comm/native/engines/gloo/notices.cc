@@ -7,8 +7,8 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// The time to wait until a notice is sent, in milliseconds: long enough for loopback or a local network. A
-// peer that has not received a notice by then has ended or is stopped.
+// The maximum time to wait until a notice has been sent, in milliseconds: sufficient for loopback or a local
+// network. A peer that has not received the notice by then has ended or is stopped.
 constexpr int64_t kPatienceMs = 200;
 
 }  // namespace
@@ -51,11 +51,11 @@ Fate Notices::look(int member, Failure* reason, std::string* error) {
   if (peer.receive == nullptr) return peer.fate;
   if (peer.fate == Fate::kHere) {
     char text[MTL_GLOO_ERROR_BYTES] = "";
-    // A probe cannot tell whether a notice has arrived; the last word of the notice can.
+    // A probe does not tell whether the notice has arrived, but the last word of the notice does.
     const auto has_come = [&] { return __atomic_load_n(&peer.incoming.has_come, __ATOMIC_ACQUIRE) != 0; };
     const bool has_ended = !has_come() && api_->probe(peer.receive, text) == MTL_GLOO_FAILED;
     if (has_come()) {
-      // waits until Gloo's thread no longer uses the memory
+      // waits until Gloo's thread does not use the memory any more
       while (api_->wait(peer.receive, kPatienceMs, text) == MTL_GLOO_PENDING) continue;
       peer.fate = peer.incoming.kind == Notice::kLeft ? Fate::kLeft : Fate::kAborted;
     } else if (has_ended) {

@@ -1,4 +1,4 @@
-// The control messages of mesh members: an orderly leave, or the reason why the job ends.
+// The control messages between mesh members: that a member leaves in order, or why the job ends.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace mtl::comm::gloo {
 
 constexpr uint64_t kNoticeChannel = 0;
 
-// A notice in its wire format.
+// A notice in the format in which it is sent.
 struct Notice {
   enum Kind : int32_t { kNone = 0, kLeft = 1, kAborted = 2 };
   int32_t kind = kNone;
@@ -27,19 +27,19 @@ struct Notice {
 enum class Fate { kHere, kLeft, kAborted, kGone };
 
 // The notices of one mesh. Used by all threads that wait for transfers of the mesh, and by the thread that
-// aborts the job, which may run after the mesh is destroyed.
+// aborts the job, which may run after the mesh has been destroyed.
 class Notices {
  public:
   Notices(const MtlGlooApi* api, MtlGlooContext* context, int size);
 
   // Begins to receive from a member that has just been connected.
   Status listen_to(int member);
-  // Sends to all connected members and waits briefly until the notice is sent.
+  // Sends the notice to all connected members, and waits briefly until it has been sent.
   void send(const Notice& notice);
   // Returns the state of a member. If the member's notice contains the reason why the job ends, copies it to
   // `reason`.
   Fate look(int member, Failure* reason, std::string* error);
-  // Ends all use of the connections.
+  // Stops using the connections; later calls do nothing.
   void close();
 
  private:

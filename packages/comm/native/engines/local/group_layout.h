@@ -1,6 +1,6 @@
 // The layout of a group's shared memory: control words, then three buffers and three results for every
-// member, then a ring for the messages of every ordered pair. Members map it at different addresses, so it
-// contains only offsets.
+// member, then one ring of message slots for every ordered pair of members. It contains only offsets, because
+// members map it at different addresses.
 #pragma once
 
 #include "core/operation.h"
@@ -14,8 +14,8 @@ constexpr int kMaxMembers = 256;  // ranks of one host
 struct GroupHeader {
   Segment::Prefix prefix;
   uint32_t size;
-  uint64_t buffer_bytes;                         // size of each of a member's buffers
-  alignas(64) std::atomic<uint64_t> arrivals;    // the number of arrivals, over all members and all steps so far
+  uint64_t buffer_bytes;                         // the size of each buffer; a member has several
+  alignas(64) std::atomic<uint64_t> arrivals;    // the number of arrivals so far, over all members and steps
   SharedWord round;                              // advances when all members have arrived
 };
 
@@ -24,13 +24,13 @@ struct alignas(64) MemberControl {
   std::atomic<uint64_t> arrived;  // steps at which this member has arrived
   std::atomic<uint32_t> has_left;
   std::atomic<uint32_t> is_attached;
-  // For groups across hosts: when this member last checked while it waited for another host (now_ns(), one
-  // clock per machine); 0: it does not wait for one. A member that waits for another host is late without
-  // being the cause; a stopped member no longer checks.
+  // For groups across hosts: the time (now_ns(), one clock per machine) of this member's last check while it
+  // waits for another host; 0 if it does not. A member that waits for another host is late without being the
+  // cause of the delay. A member that has stopped does not check any more.
   std::atomic<int64_t> away_ns;
   Description descriptions[2];  // of this member's collectives; the index is the parity of the collective's number
-  // the parts of an all-to-all of unequal parts, indexed in the same way: elements for each member, and from
-  // each member
+  // the parts of an all-to-all of unequal parts, indexed like `descriptions`: numbers of elements sent to and
+  // received from each member
   struct PartLengths {
     uint64_t sent[kMaxMembers], received[kMaxMembers];
   } parts[2];
@@ -54,7 +54,8 @@ struct GroupLayout {
   int size;
   uint64_t buffer_bytes;
 
-  // Slices of a chunk end at multiples of a cache line, so the largest can be a line longer than its share.
+  // The slices of a chunk end at multiples of a cache line, so the largest slice can exceed its share by one
+  // line.
   uint64_t result_bytes() const { return round_up(buffer_bytes / static_cast<uint64_t>(size) + 64); }
   uint64_t member_bytes() const { return kNumBuffers * (round_up(buffer_bytes) + result_bytes()); }
   uint64_t controls_at() const { return round_up(sizeof(GroupHeader)); }
@@ -65,7 +66,7 @@ struct GroupLayout {
     return mailboxes_at() + static_cast<uint64_t>(size) * static_cast<uint64_t>(size) * mailbox_bytes();
   }
 
-  // rounds up to whole pages, so that members' buffers never share one
+  // rounds up to whole pages, so that no page belongs to the buffers of two members
   static uint64_t round_up(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 };
 

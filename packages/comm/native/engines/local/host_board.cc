@@ -11,9 +11,9 @@ namespace mtl::comm::local {
 namespace {
 
 constexpr int kMaxRanks = 256;
-constexpr int kMaxPublished = 512;  // groups that one rank may announce as their first member
-// How long, in nanoseconds, to wait after a process has ended until its reason is on the board or the
-// watchdog has seen its death.
+constexpr int kMaxPublished = 512;  // the maximum number of groups that one rank may announce as their first member
+// How long to wait after a process has ended, in nanoseconds, until its reason is on the board or the
+// watchdog has noticed its death.
 constexpr int64_t kReasonNs = 1000 * kMillisecond;
 
 struct Published {
@@ -51,7 +51,7 @@ struct HostBoard::Layout {
 
 namespace {
 
-// Returns a failure of the job as an error of an operation that waits for `operation` of `group` (a name).
+// Converts a failure of the job to the error of an operation that waits for `operation` of `group` (a name).
 Status seen_from(const Status& status, int rank, const char* group, const char* operation, int64_t started_ns) {
   if (status.ok()) return status;
   Failure failure = status.failure();
@@ -102,7 +102,8 @@ HostBoard::HostBoard(JobState* job, std::vector<int> ranks, Segment segment)
 
 HostBoard::~HostBoard() = default;
 
-// Waits for a change of the board that makes `reached()` true, for a failure of the job, or for the timeout.
+// Waits until `reached()` becomes true through a change of the board, until the job fails, or until the
+// timeout.
 template <typename Reached>
 Status HostBoard::wait(int64_t timeout_ns, const Reached& reached, bool* is_reached) {
   const auto check = [&]() -> Status {
@@ -172,7 +173,7 @@ Status HostBoard::find(int index, uint64_t key, const char* what, int64_t timeou
   Member& member = layout_->members[index];
   bool is_found = false, is_over = false;
   const auto is_published_or_left = [&] {
-    const bool left = has_left(index);  // read before the board: a rank announces a segment before it leaves
+    const bool left = has_left(index);  // read before the board, because a rank announces a segment before it leaves
     for (Published& place : member.published) {
       if (place.key.load() != key) continue;
       *address = place.address;

@@ -1,6 +1,6 @@
 // The state that the ranks of one host share outside their groups: which ranks have joined, which have left
-// in order, where the segments of groups are, and why the job was aborted. Created by the first rank of the
-// host; the other ranks get its address from a store.
+// in order, where the memory segments of groups are, and why the job was aborted. The first rank of the host
+// creates the board; the other ranks get its address from a store.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace mtl::comm::local {
 
 class HostBoard {
  public:
-  // `ranks`: the global ranks on this host, ascending, `job->rank()` included.
+  // `ranks`: the global ranks on this host in ascending order, including `job->rank()`.
   static Status create(JobState* job, std::vector<int> ranks, std::unique_ptr<HostBoard>* board);
   static Status open(JobState* job, std::vector<int> ranks, const SegmentAddress& address,
                      std::unique_ptr<HostBoard>* board);
@@ -24,19 +24,19 @@ class HostBoard {
   int size() const { return static_cast<int>(ranks_.size()); }
   int own_index() const { return own_; }
 
-  // Announces this process and waits for the others. MTL_TIMEOUT names the missing processes.
+  // Announces this process and waits for the other ranks. MTL_TIMEOUT names the missing ranks.
   Status join(int64_t timeout_ns);
   // Returns the process id of a rank (an index into ranks()) that has joined.
   int pid_of(int index) const;
 
-  // Announces a segment of this process under a key that its readers know, or withdraws it.
+  // Announces a segment of this process under a key that its readers can compute, or withdraws it.
   Status publish(uint64_t key, const SegmentAddress& address);
   void withdraw(uint64_t key);
-  // Waits until the rank has announced a segment under `key`. `what` names the segment in errors.
-  // MTL_RANK_LEFT if the rank left the job without announcing it.
+  // Waits until the rank has announced a segment under `key`. `what` is the segment's name in errors. Returns
+  // MTL_RANK_LEFT if the rank has left the job without announcing it.
   Status find(int index, uint64_t key, const char* what, int64_t timeout_ns, SegmentAddress* address);
-  // Returns why a segment that the rank announced cannot be opened (`status`): the rank has left the job
-  // (MTL_RANK_LEFT), or the job's failure. Returns `status` itself if neither is the case.
+  // Returns the reason why a segment that the rank announced cannot be opened: MTL_RANK_LEFT if the rank has
+  // left the job, or the failure of the job; otherwise `status`, the error of opening it.
   Status reason_for(const Status& status, int index, const char* what);
 
   // Tells the other ranks of this host why the job ends; the first reason is kept.
@@ -44,7 +44,7 @@ class HostBoard {
   // Returns true, with the reason, if a rank has aborted.
   bool read_abort(Failure* reason) const;
 
-  // Leaves the job: from now on the end of this process is not a failure.
+  // Leaves the job: from now on, the end of this process does not count as a failure.
   void leave();
   bool has_left(int index) const;
 

@@ -1,4 +1,4 @@
-// The steps of collectives: a member writes data for the others and reads their data.
+// The steps of collectives. In a step, a member writes data for the other members and reads their data.
 #include <cstring>
 
 #include "engines/local/local_communicator.h"
@@ -6,8 +6,8 @@
 namespace mtl::comm::local {
 namespace {
 
-// Up to this size an all-reduce is not divided among members: one step instead of two saves more time than
-// the additional bytes cost.
+// Up to this size, an all-reduce is not divided among members. One step instead of two then saves more time
+// than the additional bytes cost.
 constexpr uint64_t kSmallBytes = 1024;
 
 const char* at(const void* base, uint64_t bytes) { return static_cast<const char*>(base) + bytes; }
@@ -22,7 +22,7 @@ LocalCommunicator::Plan LocalCommunicator::plan_of(const Operation& operation) c
   plan.count = operation.description.count;
   plan.chunk = layout_.buffer_bytes / element;
   if (operation.kind == OperationKind::kReduceScatter || operation.kind == OperationKind::kAllToAll) {
-    plan.count /= members;  // each part is divided; a step has a slice for each member
+    plan.count /= members;  // each part is divided, and a step has one slice for each member
     plan.chunk = layout_.buffer_bytes / (element * members);
   }
   if (operation.parts != nullptr) {
@@ -35,7 +35,8 @@ LocalCommunicator::Plan LocalCommunicator::plan_of(const Operation& operation) c
   return plan;
 }
 
-// Returns the number of steps of an all-to-all of unequal parts: the largest part of all pairs determines it.
+// Returns the number of steps of an all-to-all of unequal parts, which depends on the largest part of all
+// pairs.
 uint64_t LocalCommunicator::most_chunks(const Operation& operation, const Plan& plan) const {
   uint64_t most = 1;
   for (int from = 0; from < size_; ++from) {
@@ -46,8 +47,8 @@ uint64_t LocalCommunicator::most_chunks(const Operation& operation, const Plan& 
   return (most + plan.chunk - 1) / plan.chunk;
 }
 
-// Returns the slice of a chunk that `member` reduces: whole cache lines, so that no two members write to the
-// same line.
+// Returns the slice of a chunk that `member` reduces. It consists of whole cache lines, so that no two
+// members write to the same line.
 LocalCommunicator::Range LocalCommunicator::slice_of(uint64_t length, int member, size_t element_bytes) const {
   const uint64_t line = 64 / element_bytes;
   const uint64_t members = static_cast<uint64_t>(size_);
@@ -70,7 +71,8 @@ Status LocalCommunicator::collective(Operation* operation, Call* call) {
     }
     const bool is_last = step + 1 == plan.num_steps();
     if (plan.is_sliced) {
-      // between two barriers: writes chunk step+1, reduces chunk step, and reads chunk step-1
+      // between two barriers, three chunks are in progress: step+1 is written, step is reduced, step-1 is
+      // read
       if (step + 1 < plan.num_chunks) give(*operation, plan, step + 1, call);
       if (step < plan.num_chunks) reduce_slice(*operation, plan, step, call);
       if (!is_last) arrive();
@@ -86,7 +88,7 @@ Status LocalCommunicator::collective(Operation* operation, Call* call) {
   return ok_status();
 }
 
-// Copies this member's own part of the input directly to its place in the output, bypassing the buffers.
+// Copies the part of the input that this member sends to itself directly to the output, without a buffer.
 void LocalCommunicator::copy_own_part(const Operation& operation) const {
   const uint64_t rank = static_cast<uint64_t>(rank_);
   const char* source = at(operation.input, 0);
@@ -105,7 +107,8 @@ void LocalCommunicator::copy_own_part(const Operation& operation) const {
   if (bytes > 0 && source != target) std::memcpy(target, source, bytes);
 }
 
-// Copies chunk `index` of this member's input into its buffer. Counts the bytes that others will read.
+// Copies chunk `index` of this member's input into its buffer, and counts the bytes that other members will
+// read.
 void LocalCommunicator::give(const Operation& operation, const Plan& plan, uint64_t index, Call* call) {
   const uint64_t element = size_of(operation.description.dtype);
   const uint64_t length = plan.length(index);
@@ -132,7 +135,7 @@ void LocalCommunicator::give(const Operation& operation, const Plan& plan, uint6
         call->sent_bytes += length * element * others;
         return;
       }
-      // this member's own slice is not copied: it is read from the tensor itself
+      // this member's own slice is not copied, because it is read from the tensor itself
       const Range own = slice_of(length, rank_, element);
       const uint64_t after = own.start + own.length;
       std::memcpy(target, source, own.start * element);
@@ -161,7 +164,7 @@ void LocalCommunicator::give(const Operation& operation, const Plan& plan, uint6
   }
 }
 
-// Copies the others' chunk `index` into the output.
+// Copies the data of the other members in chunk `index` into the output.
 void LocalCommunicator::take(const Operation& operation, const Plan& plan, uint64_t index) {
   const uint64_t element = size_of(operation.description.dtype);
   const uint64_t length = plan.length(index);
@@ -203,7 +206,8 @@ void LocalCommunicator::take(const Operation& operation, const Plan& plan, uint6
   }
 }
 
-// Writes the sum of this member's slice of chunk `index` to the tensor and to its buffer for the others.
+// Sums this member's slice of chunk `index`, and writes the result to the tensor and to the buffer that other
+// members read.
 void LocalCommunicator::reduce_slice(const Operation& operation, const Plan& plan, uint64_t index, Call* call) {
   const uint64_t element = size_of(operation.description.dtype);
   const uint64_t step = first_step_ + index;

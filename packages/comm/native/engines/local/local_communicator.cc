@@ -1,18 +1,19 @@
-// Creation, steps and waits; the stages of collectives are in local_collectives.cc, messages in
+// Creation, steps and waits of the engine. The steps of collectives are in local_collectives.cc, messages in
 // local_messages.cc.
 #include "engines/local/local_communicator.h"
 
 namespace mtl::comm::local {
 namespace {
 
-// How often, in nanoseconds, a wait past its timeout checks members that wait for another host.
+// The interval, in nanoseconds, at which a wait past its timeout checks whether members are waiting for
+// another host.
 constexpr int64_t kLookNs = 50 * kMillisecond;
 
 }  // namespace
 
 GroupLayout LocalCommunicator::layout_of(int size, const LocalOptions& options) {
-  // For two members on two cores, chunks that fit the second-level cache. With more members than cores, a
-  // step costs every member a time slice, so steps are fewer and larger.
+  // If each rank has a core, chunks fit into the second-level cache. With more ranks than cores, a step costs
+  // every member a time slice, so steps are fewer and larger.
   const uint64_t chosen = options.has_core_for_each ? 128 * 1024 : 1024 * 1024;
   return {size, options.buffer_bytes == 0 ? chosen : options.buffer_bytes};
 }
@@ -25,7 +26,7 @@ Status LocalCommunicator::create(const GroupIdentity& group, const LocalOptions&
   const GroupLayout layout = layout_of(group.size(), options);
   Segment segment;
   MTL_RETURN_IF_ERROR(Segment::create(layout.total_bytes(), &segment));
-  // the memory is zero, the initial value of every counter
+  // new memory is zero, which is the initial value of every counter
   GroupHeader* header = static_cast<GroupHeader*>(segment.data());
   header->size = static_cast<uint32_t>(layout.size);
   header->buffer_bytes = layout.buffer_bytes;
@@ -99,7 +100,8 @@ void LocalCommunicator::arrive() {
   if (header_->arrivals.fetch_add(1) + 1 == static_cast<uint64_t>(size_) * step_) header_->round.advance();
 }
 
-// Waits until all members have arrived at `step`: their writes before it are then visible to this member.
+// Waits until all members have arrived at `step`. Their writes before the arrival are then visible to this
+// member.
 Status LocalCommunicator::wait_for_all(uint64_t step, Call* call) {
   const uint64_t target = static_cast<uint64_t>(size_) * (step + 1);
   const auto reached = [&] { return header_->arrivals.load(std::memory_order_acquire) >= target; };
@@ -118,8 +120,7 @@ Status LocalCommunicator::wait_for_all(uint64_t step, Call* call) {
     const WaitResult result = wait_on(&header_->round, limits, reached, check, &failure);
     if (result == WaitResult::kReached) return ok_status();
     if (result == WaitResult::kFailed) return failure;
-    // half the timeout is far longer than a live member is silent, and far shorter than the silence of a
-    // failed one
+    // a live member checks far more often than once in half the timeout
     const int64_t limit_ns = call->group->timeout_ns / 2;
     const std::vector<int> late = late_at(step);
     std::vector<int> blamed;
@@ -141,7 +142,7 @@ std::vector<int> LocalCommunicator::late_at(uint64_t step) const {
   return late;
 }
 
-// Returns whether the member waits for another host and has checked within the limit.
+// Returns whether the member is waiting for another host and has checked within the limit.
 bool LocalCommunicator::is_away(int member, int64_t limit_ns) const {
   const int64_t away_ns = members_[member].away_ns.load(std::memory_order_acquire);
   return away_ns != 0 && now_ns() - away_ns < limit_ns;
@@ -160,7 +161,7 @@ MemberControl::PartLengths& LocalCommunicator::parts_of(int member, const Operat
   return members_[member].parts[operation.description.sequence % 2];
 }
 
-// Compares the sizes of unequal parts. Every member compares all pairs, so that all members report the same
+// Compares the sizes of unequal parts. Every member compares all pairs, so all members report the same
 // mismatch.
 Status LocalCommunicator::compare_parts(const Operation& operation, Call* call) const {
   for (int from = 0; from < size_; ++from) {

@@ -1,12 +1,14 @@
 // The engine for one host: collectives and messages through shared memory.
 //
-// A collective is a sequence of steps with one barrier each. At a step every member copies a chunk of its
-// input into its buffer and arrives; when all have arrived, members read each other's buffers. With three
-// buffers a member can fill the next one before it has read the last, so that one member's slow copy overlaps
-// with the work of others. Large all-reduces of three and more members are divided: each member reduces its
-// slice of the chunk, and one step later the others copy the result, so that a member sends 2 (n-1)/n of its
-// bytes, as in a ring. Sums are computed in rank order by one function, in whatever order members arrive:
-// results do not depend on timing, and all members get the same bits.
+// A collective is a sequence of steps with one barrier each. In a step, every member copies a chunk of its
+// input into its own buffer and arrives at the barrier; when all have arrived, members read each other's
+// buffers. Each member has three buffers and can fill the next one before it has read the others' last data,
+// so one member's slow copy overlaps with the work of other members.
+//
+// A large all-reduce of three or more members is divided: each member reduces one slice of the chunk, and the
+// others copy the result one step later. A member then sends 2 (n-1)/n of its bytes, as in a ring. Sums are
+// always computed in rank order, whatever the order of arrival, so results do not depend on timing and all
+// members get the same bits.
 #pragma once
 
 #include <algorithm>
@@ -24,13 +26,13 @@ struct LocalOptions {
 
 class LocalCommunicator : public Communicator {
  public:
-  // Creates the communicator of the first member; the other members open its `address()`.
+  // Creates the communicator of the first member. The other members open its `address()`.
   static Status create(const GroupIdentity& group, const LocalOptions& options,
                        std::unique_ptr<LocalCommunicator>* communicator);
   static Status open(const GroupIdentity& group, const LocalOptions& options, const SegmentAddress& address,
                      std::unique_ptr<LocalCommunicator>* communicator);
-  // Creates another member in the process of `first`, which must live longer. Both use one mapping, so that a
-  // race detector sees that all members access the same addresses.
+  // Creates another member in the process of `first`, which must live longer. Both members use one mapping,
+  // so that a race detector sees all accesses to the same addresses.
   static std::unique_ptr<LocalCommunicator> join(const GroupIdentity& group, const LocalOptions& options,
                                                  const LocalCommunicator& first);
   // Returns the layout of a group: its `buffer_bytes`, and the size of its segment.
@@ -44,9 +46,9 @@ class LocalCommunicator : public Communicator {
   bool is_ready(const Operation& operation) override;
   void leave() override;
 
-  // Tells the other members that this one waits for another host at `now_ns` (called repeatedly during the
-  // wait), or that it no longer waits (0). Operations wait up to `patience_ns` longer for a member that waits
-  // for another host, since that member finds out which rank is the cause.
+  // Tells the other members that this member is waiting for another host, or, with `now_ns` 0, that it is not
+  // waiting any more. During the wait, this function is called repeatedly with the current time. Operations
+  // wait up to `patience_ns` longer for such a member, since it will find out which rank is the cause.
   void set_away(int64_t now_ns) { members_[rank_].away_ns.store(now_ns, std::memory_order_release); }
   void set_patience(int64_t patience_ns) { patience_ns_ = patience_ns; }
 
@@ -56,14 +58,14 @@ class LocalCommunicator : public Communicator {
     uint64_t count = 0;       // elements of the dimension that is divided
     uint64_t chunk = 0;       // elements of that dimension per step
     uint64_t num_chunks = 1;
-    bool is_sliced = false;   // an all-reduce in two stages
-    bool is_known = true;     // false until all members have arrived, if the parts are unequal
+    bool is_sliced = false;   // true for an all-reduce that is divided into slices
+    bool is_known = true;     // false, if the parts are unequal, until all members have arrived
     uint64_t num_steps() const { return is_sliced ? num_chunks + 1 : num_chunks; }
     uint64_t length(uint64_t index) const {
       const uint64_t start = index * chunk;
       return start >= count ? 0 : (count - start < chunk ? count - start : chunk);
     }
-    // Returns the elements of an all-to-all's part that step `index` moves.
+    // Returns the elements of a part of an all-to-all that are transferred in step `index`.
     ElementRange chunk_of(const ElementRange& part, uint64_t index) const {
       const uint64_t start = std::min(part.length, index * chunk);
       return {part.start + start, std::min(chunk, part.length - start)};
@@ -108,11 +110,11 @@ class LocalCommunicator : public Communicator {
   Segment segment_;
   GroupHeader* header_;
   MemberControl* members_;
-  // collectives run one at a time, so these need no lock
+  // only one collective runs at a time, so these fields need no lock
   uint64_t step_ = 0;        // the next step of this member
-  uint64_t first_step_ = 0;  // of the collective in progress
-  int64_t patience_ns_ = 0;  // extra time for members that wait for another host
-  Spinner spinner_;          // of the program's thread, the only one that spins
+  uint64_t first_step_ = 0;  // the first step of the collective in progress
+  int64_t patience_ns_ = 0;  // extra waiting time for members that wait for another host
+  Spinner spinner_;          // for the program's thread, the only thread that spins
 };
 
 }  // namespace mtl::comm::local

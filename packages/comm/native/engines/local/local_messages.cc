@@ -1,4 +1,5 @@
-// Sends and receives: a ring of slots for every ordered pair, filled by one member and emptied by the other.
+// Sends and receives. Every ordered pair of members has a ring of slots, which the sender fills and the
+// receiver empties.
 #include <cstring>
 
 #include "engines/local/local_communicator.h"
@@ -67,7 +68,8 @@ Status LocalCommunicator::receive(Operation* operation, Call* call) {
 }
 
 // Waits until a slot can be read (receive) or filled (send). `operation.peer` is a position in this
-// communicator; `call->operation` names another peer if the members of a host are part of a larger group.
+// communicator. `call->operation` may name another position, if the members of a host belong to a larger
+// group.
 Status LocalCommunicator::wait_for_message(const Operation& operation, Mailbox* box, Call* call) {
   const int peer = operation.peer;
   const bool is_written = operation.kind == OperationKind::kReceive;

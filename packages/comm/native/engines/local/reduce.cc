@@ -6,7 +6,7 @@ extern const ReduceTable reduce_table_plain;
 extern const ReduceTable reduce_table_avx2;
 extern const ReduceTable reduce_table_avx512;
 
-// CMakeLists.txt defines what this build contains.
+// CMakeLists.txt decides which tables this build contains.
 const ReduceTable* const reduce_tables[3] = {
     &reduce_table_plain,
 #ifdef MTL_HAS_LOOPS_avx2

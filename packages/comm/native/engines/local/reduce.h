@@ -1,4 +1,5 @@
-// Element-wise reduction of several arrays, for all dtypes, with the best instruction set of this CPU.
+// Element-wise reduction of several arrays, for all dtypes, with the best instruction set that this CPU
+// supports.
 #pragma once
 
 #include <cstddef>
@@ -7,22 +8,23 @@
 
 namespace mtl::comm::local {
 
-// A function that reduces arrays element by element: output[i] = sources[0][i] + sources[1][i] + ..., in this
+// Reduces arrays element by element, for example output[i] = sources[0][i] + sources[1][i] + ..., in this
 // order. Sums of 16-bit floats are computed in float32 and rounded once; integers wrap around. In maximum and
-// minimum, NaN wins over numbers, and +0 is greater than -0. `output` may be one of the sources.
+// minimum, the result is NaN if any value is NaN, and +0 is greater than -0. `output` may be one of the
+// sources.
 using ReduceFunction = void (*)(const void* const* sources, int num_sources, void* output, size_t count);
 
 constexpr int kNumReductions = 3;
 
 struct ReduceTable {
   ReduceFunction functions[kNumDTypes][kNumReductions];
-  // 16-bit floats to float32, for bfloat16 and float16
+  // conversion of 16-bit floats to float32; index 0 is bfloat16, 1 is float16
   void (*widen[2])(const void* source, float* target, size_t count);
   void (*narrow[2])(const float* source, void* target, size_t count);
 };
 
-// The tables, one per instruction set, compiled from simd/reduce.cc; null if this build lacks the instruction
-// set.
+// One table per instruction set, compiled from simd/reduce.cc; null if this build does not contain the
+// instruction set.
 extern const ReduceTable* const reduce_tables[3];  // plain, avx2, avx512
 
 // Returns the highest index of `reduce_tables` that this CPU supports and this build contains.

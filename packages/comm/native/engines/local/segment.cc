@@ -41,7 +41,7 @@ Status Segment::create(uint64_t bytes, Segment* segment) {
   created.fd_ = memfd_create("mtl-comm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (created.fd_ < 0) return failed("memfd_create");
   if (ftruncate(created.fd_, static_cast<off_t>(bytes)) != 0) return failed("ftruncate");
-  // sealed, since a process that shrinks it would cause a SIGBUS in the others
+  // sealed, because a process that shrinks the memory would cause a SIGBUS in the other processes
   if (fcntl(created.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) return failed("sealing");
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, created.fd_, 0);
   if (data == MAP_FAILED) return failed("mmap");

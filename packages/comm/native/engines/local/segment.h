@@ -1,6 +1,6 @@
-// Memory shared by processes of one host: a memfd that its creator keeps open and others open through
-// /proc/PID/fd. It has no name in any file system, so nothing is left behind and no limit of /dev/shm
-// applies.
+// Memory shared by processes of one host: a memfd that its creator keeps open and that other processes open
+// through /proc/PID/fd. It has no name in a file system, so no file is left behind and the limit of /dev/shm
+// does not apply.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,17 @@
 
 namespace mtl::comm::local {
 
-// The address of a segment for another process of the host.
+// The address of a segment, for other processes of the host.
 struct SegmentAddress {
   int32_t pid = 0;
   int32_t fd = -1;
-  uint64_t nonce = 0;  // also stored at the segment's start: reveals that the process id or descriptor was reused
+  uint64_t nonce = 0;  // also stored at the segment's start; it differs if the process id or descriptor has been reused
   uint64_t bytes = 0;
 };
 
 class Segment {
  public:
-  // The prefix of every segment.
+  // The first bytes of every segment.
   struct Prefix {
     uint64_t magic;
     uint64_t nonce;
@@ -31,20 +31,20 @@ class Segment {
   Segment& operator=(Segment&& other) noexcept;
   ~Segment();
 
-  // Creates a segment: zeros after the prefix. The kernel allocates pages when they are first accessed.
+  // Creates a segment. Its memory after the prefix is zero; the kernel allocates pages at first access.
   static Status create(uint64_t bytes, Segment* segment);
-  // Opens a segment. @return MTL_SEGMENT if the process has ended, its files are not accessible, or the
-  // segment is another one.
+  // Opens a segment. @return MTL_SEGMENT if the process has ended, if its files are not accessible, or if the
+  // segment is not the expected one.
   static Status open(const SegmentAddress& address, Segment* segment);
 
-  // Returns a segment with the mapping of `owner`, which keeps owning it: for members that are threads of one
-  // process.
+  // Returns a segment that uses the mapping of `owner`, which keeps ownership. It is for members that are
+  // threads of one process.
   static Segment borrow(const Segment& owner);
 
   void* data() const { return data_; }
   const SegmentAddress& address() const { return address_; }
-  // Keeps the creator's descriptor open until the process ends: other ranks may still have to open the
-  // segment.
+  // Keeps the creator's descriptor open until the process ends, because other ranks may still have to open
+  // the segment.
   void leave_open() { fd_ = -1; }
 
  private:

@@ -1,4 +1,4 @@
-// A counter in shared memory that processes wait on: a short spin, then sleep in the kernel.
+// A counter in shared memory on which processes wait: they spin briefly, then sleep in the kernel.
 #pragma once
 
 #include <linux/futex.h>
@@ -19,7 +19,7 @@ struct alignas(64) SharedWord {
   std::atomic<uint32_t> value{0};
   std::atomic<uint32_t> sleepers{0};  // a process killed while asleep stays counted, which costs needless wake-ups
 
-  // Increments the word. Writes before this call are visible to readers of the new value.
+  // Increments the word. Writes before this call are visible to a reader that sees the new value.
   void advance() {
     value.fetch_add(1);
     wake();
@@ -43,10 +43,12 @@ enum class WaitResult { kReached, kFailed, kTimedOut };
 
 // Decides how long to spin: about 40 us, longer than a peer on another core needs for a small step. If
 // spinning does not help, because other programs occupy the peers' cores, it is tried only occasionally.
-// Spinning must always be short: at a real-time priority, endless spinning would block the awaited thread
-// forever. Yielding (sched_yield) between spinning and sleeping was measured and does not pay off: with 8
-// ranks on 2 busy cores a barrier's best time fell from 35 to 22 us, but its median rose from 40 to 70 us;
-// with 2 ranks nothing changed.
+// Spinning must always be short, because endless spinning at a real-time priority would block the awaited
+// thread forever.
+//
+// Yielding (sched_yield) between spinning and sleeping was measured and does not help: with 8 ranks on 2 busy
+// cores, the best time of a barrier fell from 35 to 22 us, but the median rose from 40 to 70 us; with 2
+// ranks, nothing changed.
 class Spinner {
  public:
   int num_spins() const { return failures_ < kPatience || failures_ % kPause == 0 ? kSpins : 0; }
@@ -65,8 +67,8 @@ struct WaitLimits {
   Spinner* spinner = nullptr;  // null: sleep immediately
 };
 
-// Waits until `reached()`, which depends on data written before `word` advances. `check()` returns a Status
-// that ends the wait if it is a failure (stored in `failure`); it is called at least every 50 ms.
+// Waits until `reached()` is true; it depends on data that is written before `word` advances. `check()` is
+// called at least every 50 ms; if it returns a failure, the wait ends and the failure is stored in `failure`.
 template <typename Reached, typename Check>
 WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& reached, const Check& check,
                    Status* failure) {
@@ -85,7 +87,7 @@ WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& re
     const uint32_t seen = word->value.load();
     if (reached()) return WaitResult::kReached;
     *failure = check();
-    // data that arrived before the failure counts: an operation with all its data succeeds
+    // data that arrived before the failure counts: an operation that has all its data succeeds
     if (!failure->ok()) return reached() ? WaitResult::kReached : WaitResult::kFailed;
     const int64_t left = limits.deadline_ns - now_ns();
     if (left <= 0) return reached() ? WaitResult::kReached : WaitResult::kTimedOut;
@@ -94,8 +96,8 @@ WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& re
     time.tv_sec = slice / 1000000000;
     time.tv_nsec = slice % 1000000000;
     word->sleepers.fetch_add(1);
-    // the kernel compares `value` under its lock, so an advance between the load above and this call is not
-    // missed
+    // no advance is missed between the load above and this call, because the kernel compares `value` under
+    // its lock
     syscall(SYS_futex, &word->value, FUTEX_WAIT, seen, &time, nullptr, 0);
     word->sleepers.fetch_sub(1);
   }

@@ -14,7 +14,7 @@
 namespace mtl::comm::local {
 namespace {
 
-constexpr int kPollMs = 50;  // longest delay until an abort on the board is noticed; a death is noticed at once
+constexpr int kPollMs = 50;  // the maximum delay until an abort on the board is noticed; a death is noticed at once
 
 }  // namespace
 
@@ -43,7 +43,7 @@ Status Watchdog::start(JobState* job, HostBoard* board, int64_t grace_ns, std::u
 Watchdog::~Watchdog() {
   if (thread_.joinable()) {
     const uint64_t one = 1;
-    // the eventfd accepts eight bytes at once, or its counter is already full: either way the thread wakes
+    // the write either succeeds or fails because the counter is full; the thread wakes up in both cases
     const ssize_t written = write(wake_fd_, &one, sizeof(one));
     static_cast<void>(written);
     thread_.join();
@@ -61,7 +61,7 @@ void Watchdog::watch() {
     for (const Peer& peer : peers_) descriptors.push_back({peer.pidfd, POLLIN, 0});
     poll(descriptors.data(), descriptors.size(), kPollMs);
     if (descriptors[0].revents != 0) return;
-    // reads the board before it looks for deaths: if a rank aborts and then ends, the rank's own reason is
+    // the board is read before deaths are checked, so that the reason of a rank that aborts and then ends is
     // reported
     Failure reason;
     if (!job_->is_aborted() && board_->read_abort(&reason)) job_->abort(std::move(reason));
@@ -77,7 +77,7 @@ void Watchdog::watch() {
   }
 }
 
-// Handles the end of a process.
+// Handles the end of the process at `position`.
 void Watchdog::look_after(size_t position) {
   const Peer peer = peers_[position];
   peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(position));

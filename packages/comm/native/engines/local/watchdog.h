@@ -1,4 +1,4 @@
-// A thread that detects failures that the main thread cannot notice while it computes: the death of a process
+// A thread that detects failures even while the main thread is busy with computation: the death of a process
 // of this host (pidfd), an abort that another rank wrote to the board, and a main thread that does not end
 // after an abort.
 #pragma once
@@ -14,8 +14,8 @@ namespace mtl::comm::local {
 class Watchdog {
  public:
   // Starts the watchdog. All ranks of the board must have joined. `grace_ns`: how long the process may
-  // continue after an abort; then the watchdog prints the reason and exits with status 1. Destroying the
-  // watchdog cancels this exit.
+  // continue after an abort. Afterwards the watchdog prints the reason and ends the process with status 1.
+  // Destroying the watchdog cancels this.
   static Status start(JobState* job, HostBoard* board, int64_t grace_ns, std::unique_ptr<Watchdog>* watchdog);
   ~Watchdog();
 

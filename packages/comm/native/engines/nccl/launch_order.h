@@ -1,6 +1,6 @@
-// The order in which a process launches collectives, over all groups: the order in which the program started
-// them. All members start the operations of shared groups in the same order, so no two devices can deadlock
-// on kernels of two communicators that were launched in different orders.
+// The order in which a process launches collectives of all its groups: the order in which the program started
+// them. All members start the operations of their common groups in the same order. Two devices can therefore
+// never deadlock because they launched the kernels of two communicators in different orders.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,14 @@ class LaunchOrder {
     return next_++;
   }
 
-  // Returns whether the operation at this position is next: all earlier ones have been launched.
+  // Returns whether the operation at this position is next, because all earlier operations have been
+  // launched.
   bool is_first(uint64_t place) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return !waiting_.empty() && *waiting_.begin() == place;
   }
 
-  // Removes an operation that has been launched, or never will be. A second call has no effect.
+  // Removes an operation that has been launched or will never be launched. A second call has no effect.
   void leave(uint64_t place) {
     const std::lock_guard<std::mutex> lock(mutex_);
     waiting_.erase(place);

@@ -21,8 +21,8 @@ std::string path_of(void* handle, const char* name) {
   return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] != '\0' ? map->l_name : name;
 }
 
-// Asks the python3 on PATH for the directory where pip installs packages. Starting Python costs 20 ms, so
-// this comes late in the search.
+// Asks the python3 on PATH for the directory where pip installs packages. Starting Python takes 20 ms, so
+// this is one of the last places to search.
 std::string python_packages() {
   const char* command = "python3 -c 'import sysconfig;print(sysconfig.get_paths()[\"purelib\"])' 2>/dev/null";
   FILE* pipe = popen(command, "r");
@@ -34,7 +34,7 @@ std::string python_packages() {
   return text;
 }
 
-// One search: tries paths one by one and records the result of each.
+// One search for a library: it tries paths and records the result of each.
 class Search {
  public:
   Search(const LibraryRequest& request, LoadedLibrary* library) : request_(request), library_(library) {}

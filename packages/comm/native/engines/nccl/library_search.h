@@ -12,17 +12,18 @@ namespace mtl::comm::nccl {
 
 struct LibraryRequest {
   const char* name;           // "libnccl.so.2"
-  std::vector<const char*> wheel_folders;  // below site-packages, best first; may contain wildcards
+  std::vector<const char*> wheel_folders;  // paths within site-packages, in order of preference; may contain wildcards
   const char* remedy;         // how to install it
 };
 
 struct LoadedLibrary {
-  void* handle = nullptr;  // open until the process ends: it has threads and state
+  void* handle = nullptr;  // open until the process ends, because the library has threads and state
   std::string path;
 };
 
-// Fails with MTL_NCCL_NOT_FOUND, which lists every path that was tried and why it failed. A library in a
-// directory of MTL_CUDA_LIBS that cannot be opened is a failure too: the user named that directory.
+// Finds and opens a library. Fails with MTL_NCCL_NOT_FOUND, which lists every path and its error. It also
+// fails if a library in a directory of MTL_CUDA_LIBS cannot be opened, because the user has named this
+// directory.
 Status load_library(const LibraryRequest& request, LoadedLibrary* library);
 
 }  // namespace mtl::comm::nccl

@@ -1,4 +1,4 @@
-// The NCCL groups of one process in one job: the order in which they launch, and one abort for all groups.
+// The NCCL groups of one process in one job. They share the order of launches, and are aborted together.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@ class ProcessGroups {
   class Member {
    public:
     virtual ~Member() = default;
-    // Adds the member's communicators, which the member no longer uses from then on. Returns false if it has
-    // none to abort.
+    // Adds the member's communicators to the list; the member must not use them afterwards. Returns false if
+    // it has no communicators to abort.
     virtual bool give_up(std::vector<ncclComm*>* communicators) = 0;
-    // Reports that the communicators the member gave up have been aborted.
+    // Called when the communicators that the member gave up have been aborted.
     virtual void aborted() = 0;
   };
 
@@ -37,7 +37,7 @@ class ProcessGroups {
     members_.erase(std::remove(members_.begin(), members_.end(), member), members_.end());
   }
 
-  // Calls `abort` once, for the communicators of all members.
+  // Calls `abort` once, with the communicators of all members.
   void abort_all(const std::function<void(const std::vector<ncclComm*>&)>& abort) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<ncclComm*> communicators;
@@ -50,7 +50,7 @@ class ProcessGroups {
   }
 
  private:
-  std::mutex mutex_;  // must be locked before a member's own mutex
+  std::mutex mutex_;  // if both are needed, this mutex is locked before a member's own mutex
   std::vector<Member*> members_;
 };
 

@@ -7,7 +7,7 @@
 namespace mtl::comm::staged {
 namespace {
 
-constexpr int64_t kSpinning = kMillisecond / 10;       // time to spin for a copy, which takes less on an idle stream
+constexpr int64_t kSpinning = kMillisecond / 10;       // how long to spin for a copy, which takes less on an idle stream
 constexpr int64_t kLastCopies = 10000 * kMillisecond;  // a device that takes longer for its copies has failed
 constexpr auto kLook = std::chrono::microseconds(50);
 
@@ -21,7 +21,7 @@ StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, const
     : host_(std::move(host)), device_(*device), name_(std::string("staged+") + host_->engine()) {}
 
 StagedCommunicator::~StagedCommunicator() {
-  for (const auto& entry : transfers_) retire(entry.second);  // begun and not executed: the group was closed
+  for (const auto& entry : transfers_) retire(entry.second);  // operations that were begun but not executed, because the group was closed
   const int64_t deadline = now_ns() + kLastCopies;
   while (!retired_.empty() && now_ns() < deadline) {
     give_back_retired();
@@ -51,8 +51,8 @@ Begun StagedCommunicator::begin(Operation* operation, Call* call) {
   return Begun::kUnfinished;
 }
 
-// Allocates pinned memory and enqueues the copy of the input into that memory, after the earlier work of the
-// compute stream.
+// Allocates pinned memory, and enqueues the copy of the input into it after the earlier work of the compute
+// stream.
 bool StagedCommunicator::prepare(const Operation& operation, Transfer* transfer) {
   if (!new_event(&transfer->started) || !new_event(&transfer->copied)) return false;
   if (device_.record_event(transfer->started, device_.stream(MTL_STREAM_COMPUTE)) != 0) return false;
@@ -79,8 +79,8 @@ StagedCommunicator::Transfer StagedCommunicator::take(uint64_t number) {
 }
 
 Status StagedCommunicator::execute(Operation* operation, Call* call) {
-  // the host's engine begins only now, because a member that has failed must not be counted among the members
-  // that arrive
+  // the host engine begins only now: a member that has failed must not be counted among the members that
+  // arrived
   Status status = call->check();
   if (operation->memory == Memory::kHost) return status.ok() ? host_->execute(operation, call) : status;
   if (operation->progress == 0) begin(operation, call);
@@ -103,8 +103,8 @@ Status StagedCommunicator::execute(Operation* operation, Call* call) {
   return status;
 }
 
-// Waits until the input is in pinned memory. From then on the timeout measures the other members, not this
-// one's kernels.
+// Waits until the input is in pinned memory. The timeout counts from then on, so it measures the other
+// members and not this member's kernels.
 Status StagedCommunicator::wait_for_input(const Transfer& transfer, Call* call) {
   if (!transfer.goes_out) return ok_status();
   const int64_t from = now_ns();
@@ -124,9 +124,8 @@ Status StagedCommunicator::wait_for_input(const Transfer& transfer, Call* call) 
   return ok_status();
 }
 
-// Copies the result to the device, after earlier kernels that use its memory. The compute stream waits for
-// the copy, so that all later work sees the result, and memory that is released from now on is not reused too
-// early.
+// Copies the result to the device after earlier kernels that use its memory. The compute stream waits for the
+// copy, so all later work sees the result, and memory that is released from now on is not reused too early.
 bool StagedCommunicator::bring_back(const Operation& operation, const Transfer& transfer) {
   void* const stream = device_.stream(MTL_STREAM_COPY);
   return device_.wait_event(stream, transfer.started) == 0 &&

@@ -1,16 +1,15 @@
-// The engine for GPUs whose ranks NCCL does not support, such as several that share one GPU: tensors are
-// copied through pinned host memory and communicated by a host engine (`local` or `gloo`), which also
-// determines the sums. Host tensors go directly to that engine.
+// The engine for GPUs if NCCL does not support the ranks, for example because several ranks share a GPU.
+// Tensors are copied through pinned host memory and communicated by a host engine (`local` or `gloo`), which
+// also computes the sums. Host tensors are passed directly to the host engine.
 //
 // An operation on device memory:
 //   begin    (the program's thread, never blocks) records the compute stream's position in an event; the
 //            communication stream waits for it and copies the input to pinned memory
 //   execute  (the queue's own thread, or the one that waits) waits on the host for that copy, runs the operation on the
 //            host's engine, enqueues the copy of the result on the copy stream, and makes the compute stream
-//            wait for it; blocks while the program records a graph of that stream
-//            (mtl/device_api.h)
-// Copies to the device have their own stream: queued after a copy to the host that waits for kernels, an
-// available result would be delayed.
+// wait for it; blocks while the program records a graph of that stream (mtl/device_api.h) Copies to the
+// device have their own stream: on the stream of copies to the host, which wait for kernels, a result that is
+// already available would be delayed.
 #pragma once
 
 #include <map>
@@ -27,10 +26,10 @@ class StagedCommunicator : public Communicator {
  public:
   // `device` outlives the communicator.
   StagedCommunicator(std::unique_ptr<Communicator> host, const MtlDeviceApi* device);
-  // Waits for copies in progress, because their memory is released.
+  // Waits for copies in progress, because their memory is released afterwards.
   ~StagedCommunicator() override;
 
-  // "staged+" followed by the host engine's name.
+  // Returns "staged+" followed by the host engine's name.
   const char* engine() const override { return name_.c_str(); }
   bool moves(Memory) const override { return true; }
   bool begins_at_once() const override { return true; }
@@ -39,14 +38,14 @@ class StagedCommunicator : public Communicator {
   void leave() override { host_->leave(); }
 
  private:
-  // The device resources of one operation until its last copy is complete.
+  // The device resources of one operation. They are needed until the operation's last copy is complete.
   struct Transfer {
     bool goes_out = false;    // the input is copied to the host
     bool comes_back = false;  // the result is copied to the device
     void* input = nullptr;    // pinned
     void* output = nullptr;   // pinned, may be `input`
     void* started = nullptr;  // event: the compute stream's position when the program started the operation
-    void* copied = nullptr;   // event: first, that the input is on the host; later, that the result is on the device
+    void* copied = nullptr;   // event: first that the input is on the host, later that the result is on the device
     std::string problem;      // the error of `begin`, which cannot return one
   };
 
@@ -54,9 +53,9 @@ class StagedCommunicator : public Communicator {
   Status wait_for_input(const Transfer& transfer, Call* call);
   bool bring_back(const Operation& operation, const Transfer& transfer);
   Transfer take(uint64_t number);
-  // Releases a transfer's resources now, or once its last enqueued copy is complete.
+  // Releases a transfer's resources, now or when its last enqueued copy is complete.
   void retire(const Transfer& transfer);
-  // Releases the transfers given to `retire` whose last copy is complete by now.
+  // Releases the retired transfers whose last copy is complete.
   void give_back_retired();
   void give_back(const Transfer& transfer);
   bool new_event(void** event);
@@ -65,7 +64,7 @@ class StagedCommunicator : public Communicator {
   const MtlDeviceApi& device_;
   const std::string name_;
 
-  std::mutex mutex_;  // queues of messages and of collectives run on several threads
+  std::mutex mutex_;  // needed because the queues of messages and of collectives run on several threads
   std::map<uint64_t, Transfer> transfers_;  // by Operation::progress
   std::vector<Transfer> retired_;           // transfers whose event `copied` has been recorded after their last copy
   std::vector<void*> events_;               // free events, for reuse

@@ -10,17 +10,18 @@ import { readVarInt } from 'hyparquet/src/thrift.js';
 import { compressors } from 'hyparquet-compressors';
 import { decompressZstd } from './zstd.js';
 
-// hyparquet decodes. It trusts the sizes in a page, so a damaged page could give wrong texts, or exhaust
-// memory or time. Counts, runs and lengths are therefore checked here, before and after decoding.
+// The library hyparquet decodes pages. It trusts the sizes in a page, so a damaged page could produce wrong
+// texts, or exhaust memory or time. This file therefore checks counts, runs and lengths before and after
+// decoding.
 
-/** The part of a column in one row group. */
+/** The values of a column in one row group. */
 export interface ColumnChunk {
-  /** Offset in the file of the chunk's first page. */
+  /** The offset in the file of the chunk's first page. */
   readonly start: number;
-  /** Number of bytes of all pages of the chunk. */
+  /** The number of bytes of all pages in the chunk. */
   readonly length: number;
   readonly codec: CompressionCodec;
-  /** Number of rows of the chunk; each has one value, which may be null. */
+  /** The number of rows in the chunk; each row has one value, which may be null. */
   readonly numValues: number;
   /** True if a value may be null. */
   readonly isOptional: boolean;
@@ -28,9 +29,9 @@ export interface ColumnChunk {
 
 /** The values of one data page. */
 interface TextPage {
-  /** Bytes of each text; undefined for null. */
+  /** The bytes of each text; undefined for null. */
   readonly values: readonly (Uint8Array | undefined)[];
-  /** Number of bytes from the start of the file to the end of this page. */
+  /** The offset in the file of the end of this page. */
   readonly end: number;
 }
 
@@ -40,23 +41,24 @@ interface Reader {
   offset: number;
 }
 
-// Bytes that are read for a header, which is short even with statistics; a longer header is read again with
-// more bytes.
+// The number of bytes that are read for a header, which is short even with statistics. For a longer header,
+// more bytes are read.
 const headerBytes = 1 << 12;
 /**
- * Upper limit for the size of a page, above the size that any writer makes: memory is not allocated for a
- * damaged header that claims more.
+ * The upper limit for the size of a page, above the size that any writer produces. A damaged header can thus
+ * not cause larger allocations.
  */
 const maximumPageBytes = 1 << 30;
 const maximumPageValues = 1 << 26;
-// A block of lengths is usually 128 values in 4 miniblocks; a block of millions is damage.
+// A block of lengths usually has 128 values in 4 miniblocks; a block of millions of values means damage.
 const maximumBlockValues = 1 << 20;
-// hyparquet unpacks integers up to this width without losing bits; a dictionary of 16 million texts has 24.
+// The largest bit width that hyparquet unpacks without losing bits; the indices of a dictionary of 16 million
+// texts have 24 bits.
 const maximumIndexBits = 24;
 
 /**
- * Decodes a column chunk page by page, with memory for one page and the dictionary. Its pages must fill the
- * chunk exactly and hold `numValues` values together. Throws an Error that describes the mismatch.
+ * Decodes a column chunk page by page, with memory for one page and the dictionary. The pages must fill the
+ * chunk exactly and must have `numValues` values in total. Throws an Error that describes a mismatch.
  */
 export function* readColumnPages(
   descriptor: number,
@@ -141,7 +143,7 @@ function pageValues(header: { readonly num_values: number } | undefined): number
   throw new Error(`it has a page of ${count} values; at most ${maximumPageValues} can be read`);
 }
 
-/** Checks that a number of a header or footer is an integer of 0 or more, and below 2^53. */
+/** Checks that a number in a header or footer is an integer of at least 0 and below 2^53. */
 export function checkCount(value: unknown, name: string): number {
   const count = typeof value === 'bigint' ? Number(value) : value;
   if (Number.isSafeInteger(count) && (count as number) >= 0) return count as number;
@@ -149,8 +151,8 @@ export function checkCount(value: unknown, name: string): number {
 }
 
 function readBytes(options: { descriptor: number; position: number; length: number }): Buffer {
-  // Each page has a separate buffer: a text that is longer than its page leaves the buffer, which is an
-  // error.
+  // Each page has its own buffer, so a text that extends beyond its page also extends beyond the buffer,
+  // which is an error.
   const bytes = Buffer.allocUnsafeSlow(options.length);
   if (readFully(options.descriptor, bytes, options.position) === bytes.length) return bytes;
   throw new Error('it became shorter while it was read');
@@ -165,13 +167,15 @@ const remaining = ({ view, offset }: Reader): number => view.byteLength - offset
 interface DataPage {
   readonly header: PageHeader;
   readonly bytes: Uint8Array;
-  /** Number of bytes of the page after decompression. */
+  /** The number of bytes of the page after decompression. */
   readonly length: number;
   readonly numValues: number;
   readonly chunk: ColumnChunk;
 }
 
-/** The levels of a page (1 for a value, 0 for null; undefined where no value is null) and its values. */
+/**
+ * The values of a page, and its definition levels (1 for a value, 0 for null; undefined if no value is null).
+ */
 interface OpenPage {
   readonly levels: Uint8Array | undefined;
   readonly reader: Reader;
@@ -192,7 +196,10 @@ function openPage({ header, bytes, length, numValues, chunk }: DataPage): OpenPa
   return { levels: readLevels(page.subarray(4, 4 + levelBytes), numValues), reader };
 }
 
-/** Opens a page of version 2: levels come first and are not compressed; the header counts nulls and rows. */
+/**
+ * Opens a page of version 2: the levels come first and are not compressed; the header contains the numbers of
+ * nulls and rows.
+ */
 function openPageV2({ header, bytes, length, numValues, chunk }: DataPage): OpenPage {
   const settings = header.data_page_header_v2!;
   const numNulls = checkCount(settings.num_nulls, 'number of nulls');
@@ -207,7 +214,7 @@ function openPageV2({ header, bytes, length, numValues, chunk }: DataPage): Open
   const nullLevels = numValues - numPresent(levels, numValues);
   if (nullLevels !== numNulls) throw new Error(`it has ${nullLevels} nulls, its header gives ${numNulls}`);
   const rest = bytes.subarray(levelBytes);
-  // A page that has only nulls may lack the compressed empty block of values.
+  // In a page of nulls, the compressed block of values (which would be empty) may be missing.
   if (rest.length === 0 && length === levelBytes) return { levels, reader: makeReader(rest) };
   const codec = settings.is_compressed === false ? 'UNCOMPRESSED' : chunk.codec;
   return { levels, reader: makeReader(decompress(rest, length - levelBytes, codec)) };
@@ -223,7 +230,7 @@ function numPresent(levels: Uint8Array | undefined, numValues: number): number {
   return levels === undefined ? numValues : levels.reduce((sum, level) => sum + level, 0);
 }
 
-/** Returns one entry for each row: texts at the positions that are not null, undefined at the others. */
+/** Returns one entry for each row: a text if the row is not null, otherwise undefined. */
 function withNulls(
   texts: readonly Uint8Array[],
   levels: Uint8Array | undefined,
@@ -261,7 +268,8 @@ function readTexts(options: {
 }
 
 function readPlainTexts(reader: Reader, count: number): readonly Uint8Array[] {
-  // each length takes four bytes: a count that the page cannot hold is rejected before memory is allocated
+  // each length takes four bytes, so a count that the page has no room for is rejected before memory is
+  // allocated
   if (count > remaining(reader) / 4) throw new Error(`it has ${count} values in ${remaining(reader)} bytes`);
   const texts = readPlain(reader, 'BYTE_ARRAY', count, undefined) as Uint8Array[];
   checkEnd(reader);
@@ -275,7 +283,7 @@ function lookUp(options: {
 }): readonly Uint8Array[] {
   const { reader, count, dictionary } = options;
   if (dictionary === undefined) throw new Error('it has no dictionary');
-  // A page of nulls may have no bytes here.
+  // A page of nulls may end here, without the byte for the bit width.
   if (count === 0) return [];
   const bitWidth = reader.view.getUint8(reader.offset++);
   if (bitWidth > maximumIndexBits) throw new Error(`it has integers of ${bitWidth} bits`);
@@ -290,7 +298,7 @@ function lookUp(options: {
 
 /**
  * Decodes integers of `bitWidth` bits: runs of one value, and bit-packed groups of eight (Parquet's RLE /
- * bit-packing hybrid). Throws an Error where a run is empty or the bytes end before the integers do.
+ * bit-packing hybrid). Throws an Error if a run is empty or the bytes end too early.
  */
 function readIntegers(reader: Reader, bitWidth: number, integers: Uint8Array | Uint32Array): void {
   const runs = { ...reader };
@@ -300,7 +308,7 @@ function readIntegers(reader: Reader, bitWidth: number, integers: Uint8Array | U
     const length = isPacked ? (header >>> 1) * 8 : header >>> 1;
     if (length === 0) throw new Error('it has a run of no values');
     seen += length;
-    // The last group is padded to eight; its padding is not counted as values.
+    // The last group is padded to eight integers; the padding does not count as values.
     if (seen - integers.length > (isPacked ? 7 : 0)) {
       throw new Error(`it has a run of ${length} values beyond its end`);
     }
@@ -351,9 +359,7 @@ function readLengths(reader: Reader, count: number): Int32Array {
   return lengths;
 }
 
-/**
- * Checks the header of lengths in DELTA_BINARY_PACKED: with blocks of no values, decoding would never end.
- */
+/** Checks the header of lengths in DELTA_BINARY_PACKED: if blocks had no values, decoding would never end. */
 function checkLengths({ view, offset }: Reader, count: number): void {
   const header = { view, offset };
   const blockValues = readVarInt(header);
@@ -368,19 +374,22 @@ function checkLengths({ view, offset }: Reader, count: number): void {
   if (total !== count) throw new Error(`it has ${total} lengths for ${count} values`);
 }
 
-/** Rejects bytes after the values: only indices may be padded, so other bytes belong to a missing value. */
+/**
+ * Throws if bytes remain after the values: only indices may be padded, so other bytes belong to a value that
+ * was not read.
+ */
 function checkEnd(reader: Reader): void {
   const left = remaining(reader);
   if (left > 0) throw new Error(`it has ${left} bytes behind the values of a page`);
   if (left < 0) throw new Error(`it ends ${-left} bytes early`);
 }
 
-/** Decompresses a page into exactly `length` bytes; throws an Error when it holds more or fewer. */
+/** Decompresses a page into exactly `length` bytes; throws an Error if it has more or fewer bytes. */
 function decompress(bytes: Uint8Array, length: number, codec: CompressionCodec): Uint8Array {
   return decompressPage(bytes, length, codec, boundedCompressors);
 }
 
-/** Decompressors that allocate no more memory than the announced length of a page. */
+/** Decompressors that never allocate more memory than the page length in the header. */
 const boundedCompressors: Compressors = {
   SNAPPY: snappy,
   GZIP: (bytes, length) => gunzipSync(bytes, { maxOutputLength: Math.max(1, length) }),
@@ -391,8 +400,8 @@ const boundedCompressors: Compressors = {
 };
 
 /**
- * Decompresses an LZ4 block, which must hold exactly the bytes of the page. The length is checked first,
- * since the decoder pads a block that ends early with zeros.
+ * Decompresses an LZ4 block, which must contain exactly the bytes of the page. The length is checked first,
+ * because the decoder pads a block that ends early with zeros.
  */
 function lz4Block(bytes: Uint8Array, length: number): Uint8Array {
   const held = lengthOfLz4Block(bytes);
@@ -413,7 +422,7 @@ function lengthOfLz4Block(bytes: Uint8Array): number {
     const literals = lengthFrom(token >> 4);
     offset += literals;
     length += literals;
-    // the last sequence has no copy
+    // the last sequence has no copy, only literals
     if (offset >= bytes.length) break;
     offset += 2;
     length += 4 + lengthFrom(token & 15);
@@ -423,7 +432,7 @@ function lengthOfLz4Block(bytes: Uint8Array): number {
 }
 
 /**
- * Decompresses bytes that begin with their decompressed length. The length is checked first, since the
+ * Decompresses bytes that begin with their decompressed length. The length is checked first, because the
  * decompressor trusts it.
  */
 function snappy(bytes: Uint8Array, length: number): Uint8Array {

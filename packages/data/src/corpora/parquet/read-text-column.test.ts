@@ -128,7 +128,7 @@ describe('a damaged file', () => {
       const bytes = Uint8Array.from(valid);
       bytes[at]! ^= flips[at % flips.length]!;
       try {
-        // a header that no longer announces a checksum
+        // a header that announces no checksum any more
         expect(await readBytes(bytes)).toHaveLength(expected.length);
       } catch (error) {
         if (!MtlError.isInstance(error)) throw error;

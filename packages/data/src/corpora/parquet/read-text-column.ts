@@ -15,11 +15,11 @@ import { loadZstd } from './zstd.js';
 
 const magic = 'PAR1';
 
-// A text becomes one string; V8 holds at most 512 MiB in one.
+// The maximum size of a text. A text becomes one string, and a string in V8 has at most 512 MiB.
 const maximumTextBytes = 1 << 28;
 const replacement = '\ufffd';
 
-/** One text of a column, and the bytes of the file read up to its page's end. */
+/** One text of a column, and the offset of the end of its page in the file. */
 interface ColumnText {
   readonly text: string;
   readonly bytes: number;
@@ -29,14 +29,17 @@ interface ColumnText {
 interface ReadTextColumnOptions {
   readonly path: string;
   readonly key: string;
-  /** Called with the error of each row without a usable text, which is left out. Default: it is thrown. */
+  /**
+   * Called with the error about each row without usable text, which is skipped. Default: the error is thrown.
+   */
   readonly onBadRow?: OnBadLine | undefined;
 }
 
 /**
- * Opens a file, and returns the texts of a column in order, with memory for one page and a dictionary. The
- * numbers of rows and values in the footer must match the pages: a damaged file gives an error, never fewer
- * texts. Throws `MTL_DATA_CORPUS` with the row or row group. The file stays open until the last text is read.
+ * Opens a file and returns the texts of a column in order, with memory for one page and a dictionary. The
+ * numbers of rows and values in the footer must match the pages, so a damaged file causes an error and never
+ * fewer texts. Throws `MTL_DATA_CORPUS` with the row or row group. The file stays open until the last text
+ * has been read.
  */
 export async function readTextColumn(
   options: ReadTextColumnOptions,
@@ -79,7 +82,7 @@ function* readTexts(
   }
 }
 
-/** Returns the text of a row, or the problem with it. */
+/** Returns the text of a row, or an error about it. */
 function decodeRow(options: {
   value: Uint8Array | undefined;
   decode: (text: Uint8Array) => string;
@@ -99,7 +102,8 @@ function decodeRow(options: {
     return corpusError({ ...bad, what: `${at()} is longer than ${maximumTextBytes} bytes`, remedy });
   }
   const text = decode(value);
-  // Decoding puts U+FFFD where bytes are not UTF-8; the check itself is slower.
+  // The decoder replaces bytes that are not UTF-8 by U+FFFD. Only such texts are checked, because the check
+  // is slower than decoding.
   if (text.includes(replacement) && !isUtf8(value)) {
     return corpusError({
       ...bad,
@@ -111,8 +115,8 @@ function decodeRow(options: {
 }
 
 /**
- * Returns a decoder that keeps its view of the page from text to text: making a view for every text would
- * take longer than decoding short texts.
+ * Returns a decoder that keeps one view of the page for all its texts: creating a view for every text would
+ * take longer than decoding a short text.
  */
 function utf8Decoder(): (text: Uint8Array) => string {
   let page: Buffer = Buffer.alloc(0);
@@ -125,7 +129,7 @@ function utf8Decoder(): (text: Uint8Array) => string {
 const readMessage = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 const damage = (error: unknown): string => `is not a readable Parquet file (${readMessage(error)})`;
 
-/** Runs a step; an error without a code is replaced by one with the message of `what`. */
+/** Runs a step. An error without a code is replaced by a coded error with the message of `what`. */
 function attempt<T>(path: string, step: () => T, what: (error: unknown) => string): T {
   try {
     return step();
@@ -149,10 +153,10 @@ interface TextColumnOptions {
 }
 
 /**
- * Reads the footer of a Parquet file and checks the column `key` against it: row groups add up to the rows of
- * the file, each column chunk has a value for each row of its group, and chunks are inside the file without
- * overlapping. Throws an Error that describes the mismatch, or `MTL_DATA_CORPUS` for a column that is missing
- * or does not hold texts.
+ * Reads the footer of a Parquet file and checks the column `key`: the row groups add up to the rows of the
+ * file, each column chunk has one value per row of its group, and the chunks are within the file and do not
+ * overlap. Throws an Error that describes the mismatch, or `MTL_DATA_CORPUS` if the column does not exist or
+ * does not contain texts.
  */
 function openTextColumn(options: TextColumnOptions): readonly ColumnChunk[] {
   const { key } = options;
@@ -206,7 +210,7 @@ function readFooter({ descriptor, size }: TextColumnOptions): {
 }
 
 /**
- * Returns the kind of values of a column that does not hold texts; undefined for a column of texts. The
+ * Returns the kind of values in a column that does not contain texts; undefined for a column of texts. The
  * column must not have children.
  */
 function nameKind({
@@ -265,7 +269,7 @@ function columnChunk(options: {
   const dataStart = checkCount(data_page_offset, 'data page offset');
   const start = checkCount(dictionary_page_offset ?? 0, 'dictionary page offset') || dataStart;
   const length = checkCount(meta_data!.total_compressed_size, 'compressed size');
-  // if there are no rows, pyarrow writes only a dictionary page, and 0 as the offset of the missing data page
+  // for a column without rows, pyarrow writes only a dictionary page, and 0 as the offset of the data page
   const isBeforeData = start <= dataStart || numValues === 0;
   const isInFile = start >= magic.length && start + length <= footerStart;
   if (!(isBeforeData && isInFile) && (numValues > 0 || length > 0)) {
@@ -274,7 +278,7 @@ function columnChunk(options: {
   return { start, length, codec, numValues, isOptional };
 }
 
-/** Refuses row groups that share bytes: they would give the same texts twice. */
+/** Throws if row groups share bytes, because the same texts would be read twice. */
 function checkDisjoint(chunks: readonly ColumnChunk[]): void {
   let end = 0;
   for (const { start, length } of [...chunks].sort((a, b) => a.start - b.start)) {

@@ -1,14 +1,14 @@
 import type { ZSTDDecoder } from 'zstddec';
 
 /**
- * Largest page that is decompressed: the decoder has 32-bit addresses, so a larger page and its frames may
- * not fit.
+ * The largest page that is decompressed. The decoder has 32-bit addresses, so a larger page and its frames
+ * might not fit.
  */
 const maximumBytes = 3 * 2 ** 29;
 
 let decoder: ZSTDDecoder | undefined;
 
-/** Loads the decoder. This takes 0.1 seconds, so it is done only for files with Zstandard pages. */
+/** Loads the decoder. This takes 0.1 seconds and is therefore done only for files with Zstandard pages. */
 export async function loadZstd(): Promise<void> {
   const { ZSTDDecoder } = await import('zstddec');
   const loaded = new ZSTDDecoder();
@@ -28,9 +28,9 @@ export function decompressZstd(bytes: Uint8Array, length: number): Uint8Array {
       `it has a page of ${bytes.length} bytes that decompress to ${length}; at most ${maximumBytes} together`,
     );
   }
-  // a size of 1 at least: for 0, the decoder would allocate the size that the frame announces
+  // at least 1, because for 0 the decoder would allocate the size that the frame states
   const page = decoder.decode(bytes, Math.max(1, length));
-  // For an error, the decoder returns no bytes.
+  // After an error, the decoder returns no bytes.
   if (page.length === length) return page;
   const held = page.length === 0 ? 'are damaged' : `hold ${page.length} bytes`;
   throw new Error(`its frames of Zstandard ${held}, its header gives ${length} bytes`);

@@ -1,4 +1,4 @@
-// Keeps signal handlers away from code of oneDNN.
+// Keeps signal handlers from running inside oneDNN's code.
 #pragma once
 
 #include <pthread.h>

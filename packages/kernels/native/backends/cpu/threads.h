@@ -10,8 +10,8 @@ namespace mtl {
 
 // Returns the number of threads that a kernel of the calling thread may use, itself included.
 int num_threads();
-// Sets that number, also for oneDNN. With `pin`, thread i > 0 stays on the i-th core that the process may
-// use.
+// Sets the number of threads that a kernel of the calling thread may use, also for oneDNN. With `pin`, thread
+// i > 0 stays on the i-th core that the process may use.
 Status set_num_threads(int num_threads, bool pin);
 
 // Calls body(context, i) for i from 0 to `count` - 1, each in its own thread where the pool has enough
@@ -23,7 +23,7 @@ void run_on_threads(int count, void (*body)(const void* context, int thread), co
 // the work.
 constexpr int64_t kParallelElements = 16384;
 
-// In an anonymous namespace, like the vectors of simd.h, so that each instruction set has its own copy.
+// The anonymous namespace gives each instruction set its own copy, as for the vectors of simd.h.
 namespace {
 
 #define MTL_INLINE static inline __attribute__((always_inline))

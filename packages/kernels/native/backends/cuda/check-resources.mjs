@@ -31,7 +31,7 @@ function parseResources(text) {
     const registers = /Used (\d+) registers/.exec(line);
     if (registers !== null && last !== undefined) last.registers = Number(registers[1]);
   }
-  // printed before or after the kernels' own lines, with the kernel's name
+  // the compiler prints these warnings before or after the kernels' own lines, with the kernel's name
   for (const [, name] of text.matchAll(/wgmma\.mma_async instructions are serialized .*'(\S+)'/g)) {
     for (const kernel of kernels.filter((one) => one.name === name)) kernel.isSerialized = true;
   }

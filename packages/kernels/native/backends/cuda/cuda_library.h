@@ -52,7 +52,7 @@ struct CudaLibrary {
   // MTL_CUDA.
   Status (*open)(const CudaOptions& options, CudaLibraryInformation* information, const Backend** backend,
                  const MtlDeviceApi** device_api);
-  // Set and return the choices of algorithms (see cublaslt.h); the device must be open.
+  // Sets and returns the choices of algorithms (see cublaslt.h); the device must be open.
   Status (*set_matmul_choices)(const char* lines, bool times_others);
   const char* (*matmul_choices)();
 };

@@ -1,5 +1,5 @@
-// The list of the library's kernels. All of the list is loaded when a device is opened
-// (runtime/load_kernels.h). The initialisation of the library adds each kernel that MTL_LAUNCH names.
+// The list of the library's kernels. The initialisation of the library adds each kernel that MTL_LAUNCH
+// names, and opening a device loads all listed kernels (runtime/load_kernels.h).
 #pragma once
 
 namespace mtl::cuda {

@@ -5,7 +5,7 @@
 
 namespace mtl {
 
-// The parts in which the backends differ.
+// The functions in which the devices without values differ.
 struct CountingDevice {
   DeviceKind kind;
   const char* name;

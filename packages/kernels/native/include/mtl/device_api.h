@@ -25,27 +25,30 @@ struct MtlDeviceApi {
   int32_t device_index;     // CUDA's number in this process
   uint8_t device_uuid[16];  // the same in every process that uses this GPU, for any device number there
   void* (*stream)(int32_t which);
-  // An event without timing, ready to be recorded; destroyed when no thread or stream waits for it any more.
+  // Creates an event without timing, ready to be recorded. `destroy_event` takes effect when no thread or
+  // stream waits for the event any more.
   int (*create_event)(void** event);
   int (*destroy_event)(void* event);
-  // The event completes once everything enqueued in the stream so far is done.
+  // Records the event, which completes once everything enqueued in the stream so far is done.
   int (*record_event)(void* event, void* stream);
-  // Work enqueued in the stream from now on waits for the event, on the device.
+  // Makes work enqueued in the stream from now on wait for the event, on the device.
   int (*wait_event)(void* stream, void* event);
-  // 1 if the event has completed, otherwise 0.
+  // Returns 1 if the event has completed, otherwise 0.
   int (*query_event)(void* event);
   // Enqueues a copy between device memory, pinned host memory, or both.
   int (*copy_async)(void* destination, const void* source, uint64_t bytes, void* stream);
-  // Host memory that the device reads and writes directly; reused after its release.
+  // Allocates host memory that the device reads and writes directly; the memory is reused after its release.
   int (*allocate_pinned)(uint64_t bytes, void** data);
   void (*release_pinned)(void* data);
-  // The message of the calling thread's last failure; valid until its next one.
+  // Returns the message of the calling thread's last failure; valid until its next failure.
   const char* (*last_error)(void);
-  // -1 while the calling thread records a graph, which cannot contain `what` ("a collective"); else 0.
+  // Returns -1 while the calling thread records a graph, which cannot contain `what` ("a collective");
+  // otherwise 0.
   int (*refuse_in_graph)(const char* what);
-  // 1: an operation starts in which the device may wait for another process, and for which the compute stream
-  // does not wait; -1: the operation has ended, or the stream waits for it. In between, no memory is returned
-  // to the driver: returning memory waits for the device, so this process might wait for itself.
+  // Counts operations in which the device may wait for another process. With 1 an operation starts for which
+  // the compute stream does not wait; with -1 the operation has ended, or the stream waits for it. In
+  // between, no memory is returned to the driver: returning memory waits for the device, so this process
+  // might wait for itself.
   void (*keep_memory)(int32_t change);
 };
 

@@ -18,7 +18,7 @@ enum class DType : int32_t {
 };
 constexpr int kNumDTypes = 7;
 
-// Bytes of an element; 0 for an unknown dtype number.
+// Returns the bytes of an element; 0 for an unknown dtype number.
 constexpr size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat64:
@@ -36,7 +36,7 @@ constexpr size_t size_of(DType dtype) {
   return 0;
 }
 
-// The name as in TypeScript; "unknown" for an unknown dtype number.
+// Returns the name as in TypeScript; "unknown" for an unknown dtype number.
 constexpr const char* name_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:

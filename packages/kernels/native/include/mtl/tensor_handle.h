@@ -24,12 +24,13 @@ struct MtlTensorApi {
   uint32_t version;
   // Fills `memory` from a live handle; returns 0, or -1 for an invalid or disposed handle.
   int (*resolve)(uint64_t handle, struct MtlTensorMemory* memory);
-  // Does the same as resolve, and keeps the memory until `release(*hold)`, even if the tensor is disposed of
-  // before: for operations in progress.
+  // Fills `memory` as `resolve` does, and keeps the tensor's memory until `release(*hold)`, even if the
+  // tensor is disposed of before: for operations in progress.
   int (*retain)(uint64_t handle, struct MtlTensorMemory* memory, uint64_t* hold);
   // Releases the memory that `retain` kept, once, on any thread.
   void (*release)(uint64_t hold);
-  // Streams and events of a device (DeviceKind of core/backend.h); null if it has none or is not open.
+  // Returns the streams and events of a device (DeviceKind of core/backend.h); null if it has none or is not
+  // open.
   const struct MtlDeviceApi* (*device_api)(int32_t device);
 };
 

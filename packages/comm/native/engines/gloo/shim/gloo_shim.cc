@@ -1,5 +1,5 @@
-// Implements gloo_shim.h with Gloo as transport only (device, pairs, unbound buffers). The collectives are
-// our own.
+// Implements gloo_shim.h. Gloo is used only as a transport (device, pairs, unbound buffers); the collectives
+// are this project's own.
 #include "gloo_shim.h"
 
 #include <gloo/transport/context.h>
@@ -32,8 +32,8 @@ void abort_wait(UnboundBuffer* buffer, bool is_send) {
   }
 }
 
-// Interrupts waits at their deadline; Gloo's own timeout would end every connection of the context. Its
-// thread sleeps while no wait is registered.
+// Interrupts waits at their deadline, because Gloo's own timeout would end every connection of the context.
+// The alarm's thread sleeps while no wait is registered.
 class Alarm {
  public:
   ~Alarm() {
@@ -49,7 +49,7 @@ class Alarm {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread(&Alarm::run, this);
     waits_.push_back({buffer, is_send, due});
-    // its thread wakes up before a later deadline
+    // if the thread would wake up only at a later time, it is notified
     if (due < next_) changed_.notify_all();
   }
 
@@ -74,8 +74,7 @@ class Alarm {
       for (Wait& wait : waits_) {
         if (wait.due <= now) {
           abort_wait(wait.buffer, wait.is_send);
-          // interrupts again after 20 ms if it still waits: the first interruption may have come before the
-          // wait began
+          // the first interruption may have come before the wait began, so another one follows after 20 ms
           wait.due = now + std::chrono::milliseconds(20);
         }
         next_ = std::min(next_, wait.due);
@@ -91,7 +90,7 @@ class Alarm {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Wait> waits_;
-  Clock::time_point next_ = Clock::time_point::max();  // when the thread checks again
+  Clock::time_point next_ = Clock::time_point::max();  // when the thread will check again
   bool is_ending_ = false;
   std::thread thread_;
 };
@@ -112,7 +111,7 @@ struct MtlGlooTransfer {
 
 namespace {
 
-// A timeout for Gloo that is never reached: the alarm interrupts the wait long before.
+// A timeout for Gloo that is never reached, because the alarm interrupts the wait much earlier.
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(1000);
 
 void describe(const std::exception& exception, char* error) {
@@ -142,7 +141,7 @@ MtlGlooContext* open_context(const char* address, int member, int size, int64_t 
     std::unique_ptr<MtlGlooContext> opened(new MtlGlooContext);
     opened->device = gloo::transport::tcp::CreateDevice(attributes);
     opened->context = opened->device->createContext(member, size);
-    // a pair waits five times the given timeout for its connection
+    // the value is divided by five because a pair waits five times the given timeout for its connection
     opened->context->setTimeout(std::chrono::milliseconds(std::max<int64_t>(1, (timeout_ms + 4) / 5)));
     for (int other = 0; other < size; ++other) {
       if (other != member) opened->context->createPair(other);
@@ -203,7 +202,8 @@ int wait(MtlGlooTransfer* transfer, int64_t timeout_ms, char* error) {
   return result;
 }
 
-// Tests a transfer. An interrupted wait returns immediately and consumes the interruption.
+// Tests whether a transfer is complete. A wait that has been interrupted returns immediately and consumes the
+// interruption.
 int probe(MtlGlooTransfer* transfer, char* error) {
   return guarded<int>(MTL_GLOO_FAILED, error, [&] {
     abort_wait(transfer->buffer.get(), transfer->is_send);
@@ -214,8 +214,8 @@ int probe(MtlGlooTransfer* transfer, char* error) {
 
 void drop(MtlGlooTransfer* transfer) { delete transfer; }
 
-// Detects how this version of Gloo connects pairs. Its version number is 0.5.0 before and after that changed,
-// but the change added this header.
+// Detects how this version of Gloo connects pairs. The change did not change its version number (0.5.0), but
+// added this header.
 #if __has_include(<gloo/transport/tcp/listener.h>)
 constexpr uint32_t kHandshake = 2;
 #else

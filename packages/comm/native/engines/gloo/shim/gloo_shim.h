@@ -1,9 +1,9 @@
 // The C interface between the addon and Gloo. Gloo's C++ ABI differs between its versions, so a separate
-// library is compiled against the installed one and opened at run time (gloo_library.h); no other
-// file includes Gloo.
+// library is compiled against the installed version and opened at run time (gloo_library.h). No other file
+// includes Gloo.
 //
-// No function throws. Functions that can fail take `error`, MTL_GLOO_ERROR_BYTES of text that is filled on
-// failure.
+// No function throws. Functions that can fail take `error`, a buffer of MTL_GLOO_ERROR_BYTES for a text that
+// is written on failure.
 #pragma once
 
 #include <stddef.h>
@@ -24,36 +24,38 @@ enum { MTL_GLOO_FAILED = -1, MTL_GLOO_PENDING = 0, MTL_GLOO_DONE = 1 };
 
 typedef struct MtlGlooApi {
   uint32_t version;
-  // How this version of Gloo connects: members with different handshakes would wait for each other forever.
-  // 1: a listening socket for every pair; 2: one for all pairs, whose numbers are sent first.
+  // How this version of Gloo connects pairs. Members with different handshakes would wait for each other
+  // forever. 1: each pair has a listening socket. 2: all pairs share one listening socket, and send the
+  // number of the pair first.
   uint32_t handshake;
-  // The sockets of member `member` of `size`, bound to `address` (an IP address of this machine): one listens
-  // for each other member. `connect` waits for at most `timeout_ms`. Null: failed.
+  // Opens the listening sockets of member `member` of `size`, bound to `address` (an IP address of this
+  // machine), one for each other member. `connect` waits for at most `timeout_ms`. Returns null on failure.
   MtlGlooContext* (*open)(const char* address, int member, int size, int64_t timeout_ms, char* error);
-  // All transfers must have been dropped.
+  // Closes the context. All its transfers must have been dropped.
   void (*close)(MtlGlooContext* context);
-  // Writes the address at which `other` reaches this member into `bytes`, at most MTL_GLOO_ADDRESS_BYTES.
-  // @return the number of bytes; 0: failed.
+  // Writes the address at which `other` can connect to this member into `bytes`, at most
+  // MTL_GLOO_ADDRESS_BYTES. @return the number of bytes; 0 on failure.
   size_t (*address_for)(MtlGlooContext* context, int other, void* bytes, char* error);
-  // Connects to `other`, which must call this too; blocks. @return MTL_GLOO_DONE or MTL_GLOO_FAILED.
+  // Connects to `other`, which must call this function as well; blocks. @return MTL_GLOO_DONE or
+  // MTL_GLOO_FAILED.
   int (*connect)(MtlGlooContext* context, int other, const void* address, size_t bytes, char* error);
   // Ends a connection, or a `connect` in progress on another thread.
   void (*hang_up)(MtlGlooContext* context, int other);
-  // Starts to send or receive: in the order of the calls for one member, channel and direction. Null: failed.
-  // The memory is used until the transfer is dropped.
+  // Starts to send or receive. For one member, channel and direction, transfers run in the order of the
+  // calls. The memory is used until the transfer is dropped. Returns null on failure.
   MtlGlooTransfer* (*start)(MtlGlooContext* context, int other, uint64_t channel, int is_send, void* data, size_t bytes,
                             char* error);
-  // Waits for about `timeout_ms` without harm to the transfer, unlike Gloo's own timeouts, which end every
-  // connection. PENDING may be returned early, and once for a transfer that has just completed: call again.
-  // @return one of the enumeration above.
+  // Waits for about `timeout_ms`. A timeout does not affect the transfer, whereas Gloo's own timeouts end
+  // every connection. PENDING may be returned early, and once for a transfer that has just completed, so call
+  // again. @return one of the values above.
   int (*wait)(MtlGlooTransfer* transfer, int64_t timeout_ms, char* error);
   // Checks the connection without waiting, whether or not the transfer is complete. @return MTL_GLOO_FAILED
-  // if the connection has ended, else MTL_GLOO_PENDING.
+  // if the connection has ended, otherwise MTL_GLOO_PENDING.
   int (*probe)(MtlGlooTransfer* transfer, char* error);
   void (*drop)(MtlGlooTransfer* transfer);
 } MtlGlooApi;
 
-// The only symbol of the library.
+// The only symbol that the library exports.
 const MtlGlooApi* mtl_gloo_api(void);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-// The loops of reduce.h, compiled once per instruction set (MTL_ISA: plain, avx2, avx512). Everything but the
-// table is in an anonymous namespace: code that the linker merges between instruction sets would run on the
-// wrong CPU.
+// The loops of reduce.h, compiled once per instruction set (MTL_ISA: plain, avx2, avx512). Everything except
+// the table is in an anonymous namespace; otherwise the linker could merge functions of different instruction
+// sets, and code for one would run on a CPU that lacks it.
 #include "engines/local/reduce.h"
 
 #if MTL_ISA_LEVEL > 0
@@ -14,7 +14,7 @@ struct float16 {
   uint16_t bits;
 };
 
-// Elements per block: their float32 sums stay in the first-level cache.
+// The number of elements per block; the float32 sums of a block stay in the first-level cache.
 constexpr size_t kBlock = 1024;
 
 template <typename To, typename From>
@@ -25,7 +25,7 @@ static inline __attribute__((always_inline)) To bits_of(From value) {
   return result;
 }
 
-// ---- 16-bit floats to float32 and back: round to nearest, ties to even; NaN stays NaN ----
+// ---- conversion of 16-bit floats to float32 and back: round to nearest, ties to even; NaN stays NaN ----
 
 void widen(const bfloat16* source, float* target, size_t count) {
   for (size_t i = 0; i < count; ++i) target[i] = bits_of<float>(static_cast<uint32_t>(source[i].bits) << 16);
@@ -72,7 +72,8 @@ void narrow(const float* source, float16* target, size_t count) {
 
 // ---- reductions of two values ----
 
-// Integers wrap around, which is undefined for signed arithmetic in C++.
+// Integers wrap around. The sum is computed with unsigned integers, because signed overflow is undefined in
+// C++.
 template <typename T, typename Unsigned>
 struct IntegerSum {
   static T apply(T a, T b) { return static_cast<T>(static_cast<Unsigned>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b))); }
@@ -89,8 +90,8 @@ template <typename T>
 struct IntegerMinimum {
   static T apply(T a, T b) { return a < b ? a : b; }
 };
-// Values that compare equal have equal bits, except for zeros: "and" of two zeros gives +0, "or" gives -0. A
-// NaN in b wins every comparison.
+// Values that compare equal have equal bits, except for zeros: "and" of the bits of two zeros gives +0, "or"
+// gives -0. If b is NaN, the result is NaN.
 template <typename T, typename Bits>
 struct FloatMaximum {
   static T apply(T a, T b) {
@@ -110,8 +111,8 @@ struct FloatMinimum {
 
 // ---- loops ----
 
-// Element i of the output depends only on element i of the sources, so `output` may be one of the sources,
-// and the loop may be vectorized (ivdep).
+// Element i of the output depends only on element i of the sources. The output may thus be one of the
+// sources, and the loop may be vectorized (ivdep).
 template <typename T, typename Combine>
 void reduce_same(const void* const* sources, int num_sources, void* output, size_t count) {
   const T* first = static_cast<const T*>(sources[0]);

@@ -1,10 +1,10 @@
-// One NCCL communicator with its own stream, and its operations. A group has one channel for its collectives
-// and one per pair of members and direction for messages, so that a receive that was posted early does not
+// One NCCL communicator with its own stream, and its operations. A group has one channel for its collectives,
+// and for messages one per pair of members and direction, so that a receive that was posted early does not
 // block anything else.
 //
-// An operation passes these stages, each in the order in which operations were started:
-//   waiting   started by the program; the compute stream's position is recorded in an event
-//   issued    given to NCCL, which is still connecting (only the first operations of a channel take time here)
+// An operation passes through these stages, each in the order in which operations were started:
+//   waiting   started by the program; the compute stream's position has been recorded in an event
+//   issued    passed to NCCL, which is still connecting (only the first operations of a channel stay here)
 //   launched  in the stream, followed by an event
 //   done      the event has completed
 #pragma once
@@ -18,14 +18,14 @@ namespace mtl::comm::nccl {
 struct Record {
   enum class Stage { kWaiting, kIssued, kLaunched, kDone };
 
-  Operation operation;  // operation and call are copies: the group drops an operation after `execute`, the device later
+  Operation operation;  // copies, because the group drops an operation after `execute`, but the device completes it later
   Call call;
-  uint64_t place = 0;  // in the launch order; collectives only
+  uint64_t place = 0;  // the position in the launch order; collectives only
   Stage stage = Stage::kWaiting;
   bool is_executed = false;   // the group has dropped the operation
   bool is_joined = false;     // the program has waited for it successfully, and relies on its result
   bool keeps_memory = false;  // the operation is on the device, and the compute stream has not waited for it
-  bool is_published = false;  // its description is in the store for members that time out
+  bool is_published = false;  // its description is in the store, for members that reach their timeout
   CUevent ready = nullptr;    // the compute stream's position when the program started the operation
   CUevent done = nullptr;
   Status failure;
@@ -40,22 +40,23 @@ struct Channel {
   State state = State::kNew;
   ncclComm_t communicator = nullptr;
   CUstream stream = nullptr;
-  int64_t next_look_ns = 0;      // key in the store for the unique id
+  int64_t next_look_ns = 0;      // when to look for the unique id in the store again
   int64_t look_interval_ns = 0;
   int64_t broken_since_ns = 0;   // when NCCL reported an error; 0: it has not
-  std::deque<std::shared_ptr<Record>> waiting;   // operations that are waiting; the first one may be issued
+  std::deque<std::shared_ptr<Record>> waiting;   // operations in the stage `waiting`; the first one may be in the stage `issued`
   std::deque<std::shared_ptr<Record>> launched;
 
   bool is_collective() const { return name == "collectives"; }
   bool is_idle() const { return waiting.empty() && launched.empty(); }
 };
 
-// Issues the operation to NCCL on the channel's stream: one call, or one group of calls. The result is
+// Passes the operation to NCCL on the channel's stream, as one call or one group of calls. Returns
 // ncclInProgress while NCCL is still connecting.
 ncclResult_t issue(const NcclLibraries& libraries, const Channel& channel, const Operation& operation,
                    CUdeviceptr barrier_word);
 
-// The bytes that this member sends: exact for messages and all-to-all, otherwise as NCCL's rings send them.
+// Returns the number of bytes that this member sends: exact for messages and all-to-all; otherwise the number
+// in NCCL's ring algorithms.
 uint64_t bytes_on_wire(const Operation& operation, int num_members, int rank);
 
 }  // namespace mtl::comm::nccl

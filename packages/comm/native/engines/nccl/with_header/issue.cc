@@ -14,8 +14,8 @@ ncclRedOp_t reduction_of(Reduction reduction) {
   return reductions[static_cast<int>(reduction)];
 }
 
-// Issues one send and one receive per member in one group of calls, so that NCCL may execute them in any
-// order.
+// Passes one send and one receive per member to NCCL, in one group of calls, so that NCCL may execute them in
+// any order.
 ncclResult_t all_to_all(const NcclLibraries& libraries, const Channel& channel, const Operation& operation) {
   const int size = static_cast<int>(channel.members.size());
   const size_t element = size_of(operation.description.dtype);
@@ -37,7 +37,7 @@ ncclResult_t all_to_all(const NcclLibraries& libraries, const Channel& channel, 
                               channel.communicator, channel.stream));
     }
   }
-  // the group of calls must be closed in any case, since it is state of this thread
+  // the group of calls must be ended even after an error, because it is state of this thread
   const ncclResult_t ended = libraries.ncclGroupEnd();
   return first_error != ncclSuccess ? first_error : ended;
 }
@@ -92,7 +92,7 @@ uint64_t bytes_on_wire(const Operation& operation, int num_members, int rank) {
     case OperationKind::kAllToAll:
       return operation.input_bytes - operation.part_to(rank, num_members).length * size_of(operation.description.dtype);
     case OperationKind::kBroadcast:
-      // data goes along the ring from the root; the last member sends nothing
+      // data is sent along the ring from the root, so the last member sends nothing
       return (rank + 1) % num_members == operation.description.root ? 0 : operation.input_bytes;
     case OperationKind::kSend:
       return operation.input_bytes;

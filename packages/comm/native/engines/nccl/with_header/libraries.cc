@@ -7,9 +7,9 @@
 namespace mtl::comm::nccl {
 namespace {
 
-// The oldest supported version. In older ones, a thread that does not wait for NCCL may have only one group
-// of calls in progress: a second one overwrites the first, and this engine's thread connects several
-// communicators at once.
+// The oldest supported version. In older versions, a thread that does not wait for NCCL may have only one
+// group of calls in progress, because a second one overwrites the first; this engine's thread connects
+// several communicators at once.
 constexpr int kOldestVersion = NCCL_VERSION(2, 27, 3);
 
 std::string version_text(int version) {
@@ -24,7 +24,7 @@ Status resolve(const LoadedLibrary& library, const char* name, const char* code,
   return error_status(code, "%s has no function %s; remedy: a newer version of it", library.path.c_str(), name);
 }
 
-// two steps, because CUDA's header renames functions by macros (cuEventDestroy is cuEventDestroy_v2)
+// two macros, because CUDA's header renames functions by macros (cuEventDestroy becomes cuEventDestroy_v2)
 #define MTL_TEXT_OF(name) #name
 #define MTL_TEXT(name) MTL_TEXT_OF(name)
 #define MTL_RESOLVE_NCCL(name) \
@@ -52,7 +52,7 @@ void abort_together(const NcclLibraries& libraries, const std::vector<ncclComm_t
 Status open_nccl_libraries(std::shared_ptr<const NcclLibraries>* libraries) {
   const auto loaded = std::make_shared<NcclLibraries>();
   LoadedLibrary driver, nccl;
-  // opens the driver first: NCCL opens it by name, and then gets this one
+  // the driver is opened first, so that NCCL, which opens it by name, gets the same library
   MTL_RETURN_IF_ERROR(load_library({"libcuda.so.1", {}, "install NVIDIA's driver; in a container, start it with the GPUs"},
                                    &driver));
   MTL_RETURN_IF_ERROR(load_library({"libnccl.so.2",

@@ -1,6 +1,6 @@
-// The functions of NCCL and of CUDA's driver that the engine calls, as tables filled at run time. The engine
-// calls the driver instead of the CUDA runtime, because libcuda is installed with the driver: no second CUDA
-// runtime is needed, and the driver's streams and events are compatible with every runtime in the process.
+// Tables of the functions of NCCL and of the CUDA driver that the engine calls, filled at run time. The
+// engine calls the driver instead of the CUDA runtime because libcuda is installed with the driver: no second
+// CUDA runtime is needed, and the driver's streams and events work with every runtime in the process.
 #pragma once
 
 #include <cuda.h>
@@ -30,16 +30,16 @@ struct NcclLibraries {
   int version = 0;  // of NCCL: 23007 is 2.30.7
   std::string nccl_path, driver_path;
 
-  // Success, or MTL_CUDA with the driver's error name.
+  // Returns success, or MTL_CUDA with the driver's error name.
   Status check(CUresult result, const char* call) const;
 };
 #undef MTL_DECLARE_FUNCTION
 
-// Aborts communicators that are no longer used: their kernels end. All aborts are in one group of calls,
-// because an abort may wait for kernels of a communicator that has not been aborted yet.
+// Aborts communicators that are no longer used, which ends their kernels. All aborts are in one group of
+// calls, because an abort may wait for kernels of a communicator that has not been aborted yet.
 void abort_together(const NcclLibraries& libraries, const std::vector<ncclComm_t>& communicators);
 
-// Makes a context current on this thread until the end of the scope.
+// Makes a CUDA context current on this thread until the end of the scope.
 class ContextScope {
  public:
   ContextScope(const NcclLibraries& libraries, CUcontext context) : libraries_(libraries) {

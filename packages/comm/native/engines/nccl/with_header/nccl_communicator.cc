@@ -7,7 +7,7 @@ namespace mtl::comm::nccl {
 namespace {
 
 constexpr int64_t kLastWords = 2000 * kMillisecond;     // how long NCCL may take to close or to abort
-constexpr int64_t kSpinning = kMillisecond / 10;        // how long a barrier spins: among idle devices it takes less
+constexpr int64_t kSpinning = kMillisecond / 10;        // how long a barrier spins; it takes less on idle devices
 
 CUstream as_stream(void* stream) { return static_cast<CUstream>(stream); }
 
@@ -45,7 +45,7 @@ Status NcclCommunicator::open() {
 NcclCommunicator::~NcclCommunicator() {
   {
     Lock lock(mutex_);
-    // the thread keeps running meanwhile, so this ends with a timeout at the latest
+    // the communicator's thread is still running, so this wait ends at the timeout at the latest
     changed_.wait(lock, [&] {
       if (!thread_.joinable() || is_aborted_) return true;
       for (const auto& entry : channels_) {
@@ -75,7 +75,8 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 // Destroys idle channels and aborts the others, so that members that still wait for this one learn that it
-// has left. Aborts first, because destroying a communicator may wait for kernels of the others.
+// has left. The aborts come first, because destroying a communicator may wait for kernels of other
+// communicators.
 void NcclCommunicator::close_channels() {
   std::vector<ncclComm_t> idle, unfinished;
   for (const auto& entry : channels_) {
@@ -115,7 +116,7 @@ Status NcclCommunicator::add_channel(std::string name, std::vector<int> members,
   added->name = std::move(name);
   added->members = std::move(members);
   while (added->members[static_cast<size_t>(added->rank)] != group_.rank) ++added->rank;
-  // high priority: nothing else can shorten the wait for communication
+  // high priority, because only an early start shortens the wait for communication
   MTL_RETURN_IF_ERROR(nccl_.check(
       nccl_.cuStreamCreateWithPriority(&added->stream, CU_STREAM_NON_BLOCKING, priority_),
       "cuStreamCreateWithPriority"));
@@ -124,7 +125,7 @@ Status NcclCommunicator::add_channel(std::string name, std::vector<int> members,
   return ok_status();
 }
 
-// Returns the operation's channel; null if its stream cannot be created.
+// Returns the operation's channel; null if the channel's stream cannot be created.
 Channel* NcclCommunicator::channel_of(const Operation& operation) {
   if (!is_message(operation.kind)) return channels_["collectives"].get();
   const bool is_send = operation.kind == OperationKind::kSend;
@@ -170,7 +171,7 @@ Begun NcclCommunicator::begin(Operation* operation, Call* call) {
   return Begun::kHandedOver;
 }
 
-// Records the compute stream's position, and launches the operation if possible.
+// Records the compute stream's position in an event, and launches the operation if possible.
 Status NcclCommunicator::start(const RecordPointer& record) {
   Channel* channel = channel_of(record->operation);
   if (channel == nullptr) return error_status("MTL_CUDA", "no stream could be made");
@@ -193,8 +194,8 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
   records_.erase(found);
   Status status = wait_until_launched(record, &lock);
   if (record->stage == Record::Stage::kLaunched) {
-    // also after a failure: work that next uses this memory on the compute stream must run after the
-    // communication
+    // this is done even after a failure: later work on the compute stream that uses this memory must run
+    // after the communication
     const Status joined = nccl_.check(
         nccl_.cuStreamWaitEvent(as_stream(options_.compute_stream), record->done, CU_EVENT_WAIT_DEFAULT),
         "cuStreamWaitEvent");
@@ -209,15 +210,15 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
   return status;
 }
 
-// Tells the allocator to keep memory: the device may wait in an operation for ever, and returning memory
-// waits for the device.
+// Tells the allocator not to return memory to the device, because that waits for the device, which may be
+// blocked in an operation forever.
 void NcclCommunicator::keep_memory(Record* record, bool must_keep) {
   if (record->keeps_memory == must_keep || options_.keep_memory == nullptr) return;
   record->keeps_memory = must_keep;
   options_.keep_memory(must_keep ? 1 : -1);
 }
 
-// Forgets an operation that was cancelled before NCCL received it. It must not be launched later, since its
+// Removes an operation that was cancelled before NCCL received it. It must not be launched later, since its
 // memory may have been reused.
 void NcclCommunicator::forget(const RecordPointer& record) {
   for (const auto& entry : channels_) {
@@ -230,13 +231,13 @@ void NcclCommunicator::forget(const RecordPointer& record) {
   give_back_events(record.get());
 }
 
-// Waits until the operation is launched, or can no longer be launched.
+// Waits until the operation has been launched, or cannot be launched any more.
 Status NcclCommunicator::wait_until_launched(const RecordPointer& record, Lock* lock) {
   const int64_t last_words = record->call.deadline_ns() + kLastWords;
   while (record->failure.ok() && record->stage != Record::Stage::kLaunched && record->stage != Record::Stage::kDone) {
     const Status status = record->call.check();
     if (!status.ok()) {
-      // NCCL may be about to launch the operation: its memory must not be released before NCCL has been
+      // NCCL may be about to launch the operation, so its memory must not be released before NCCL has been
       // aborted
       const auto stopped = [&] { return is_aborted_ || record->stage != Record::Stage::kIssued; };
       must_stop_ = !stopped();
@@ -259,8 +260,8 @@ Status NcclCommunicator::wait_on_host(const RecordPointer& record, Lock* lock) {
   while (true) {
     const bool is_done = record->stage == Record::Stage::kDone;
     const CUresult result = is_done ? CUDA_SUCCESS : nccl_.cuEventQuery(record->done);
-    // checked after the event, because an event also completes when NCCL is aborted; the failure is stored
-    // before that abort
+    // The failure is checked after the event, because an abort of NCCL also completes the event; the failure
+    // is stored before the abort.
     if (!record->failure.ok()) return record->failure;
     MTL_RETURN_IF_ERROR(record->call.check());
     if (result == CUDA_SUCCESS) return ok_status();
@@ -285,7 +286,7 @@ bool NcclCommunicator::is_ready(const Operation& operation) {
 }
 
 void NcclCommunicator::leave() {
-  // errors are ignored: members then lack the reason, but still see the failure
+  // an error is ignored: other members then see the failure without its reason
   static_cast<void>(options_.store.set(key("left/" + std::to_string(group_.rank)), "1"));
   const Lock lock(mutex_);
   changed_.notify_all();

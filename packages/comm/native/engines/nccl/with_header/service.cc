@@ -1,5 +1,5 @@
-// The thread of a communicator: connects, launches deferred operations, detects completion, errors and
-// timeouts.
+// The functions of a communicator's thread: it connects channels, launches deferred operations, and detects
+// completion, errors and timeouts.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -10,13 +10,14 @@ namespace mtl::comm::nccl {
 namespace {
 
 constexpr auto kEager = std::chrono::milliseconds(1);     // polling interval while a launch is pending
-constexpr auto kRelaxed = std::chrono::milliseconds(10);  // while operations are on the device
-// How long the start of an operation waits for NCCL to launch it. A non-blocking communicator launches from
-// its own thread, which takes some ten microseconds. Connecting, before the first operations, takes longer.
+constexpr auto kRelaxed = std::chrono::milliseconds(10);  // polling interval while operations are on the device
+// How long starting an operation waits for NCCL to launch it. A non-blocking communicator launches from its
+// own thread, which takes some ten microseconds. While the channel is connecting, it takes longer.
 constexpr int64_t kLaunching = 2 * kMillisecond;
-constexpr int kLooks = 100;  // the least number of polls, for a machine that is busy with other work
-// The largest number of the device's blocks that a message between two GPUs may occupy; the rest is left to
-// the kernels that run meanwhile. Predicted: eight blocks move some 200 GB/s over NVLink 4.
+constexpr int kLooks = 100;  // the minimum number of polls, for a machine that is busy with other work
+// The maximum number of thread blocks of the device that a message between two GPUs may occupy; the remaining
+// ones are left to kernels that run at the same time. Prediction: eight blocks reach about 200 GB/s over
+// NVLink 4.
 constexpr int kMessageBlocks = 8;
 constexpr int64_t kFirstLook = 2 * kMillisecond;
 constexpr int64_t kLastLook = 64 * kMillisecond;
@@ -53,7 +54,7 @@ void NcclCommunicator::serve() {
     if (must_abort()) abort_own(&lock);
     bool is_eager = false, is_busy = false;
     for (auto entry = channels_.begin(); entry != channels_.end() && !is_aborted_; ++entry) {
-      is_eager |= tend(entry->second.get(), &lock);  // adding a channel does not move the others
+      is_eager |= tend(entry->second.get(), &lock);  // the iterator stays valid if this adds a channel
       is_busy |= !entry->second->is_idle() || entry->second->state != Channel::State::kReady;
     }
     if (is_ending_ || must_abort()) continue;
@@ -75,7 +76,7 @@ bool NcclCommunicator::tend(Channel* channel, Lock* lock) {
   if (channel->state == Channel::State::kConnecting || channel->state == Channel::State::kReady) poll_error(channel);
   if (channel->state == Channel::State::kReady) launch_waiting(channel);
   take_done(channel);
-  // the first operations have waited longest
+  // selects the operation that has waited longest
   const RecordPointer oldest = !channel->launched.empty()  ? channel->launched.front()
                                : !channel->waiting.empty() ? channel->waiting.front()
                                                            : nullptr;
@@ -83,8 +84,8 @@ bool NcclCommunicator::tend(Channel* channel, Lock* lock) {
   return !channel->waiting.empty();
 }
 
-// Shares the unique id through the store and starts to connect. No other thread uses a new channel, so the
-// slow calls run without the lock.
+// Shares the unique id through the store and starts to connect. No other thread uses a channel that is new,
+// so the slow calls run without the lock.
 void NcclCommunicator::connect(Channel* channel, Lock* lock) {
   if (now_ns() < channel->next_look_ns) return;
   const std::string id_key = key("id/" + channel->name);
@@ -125,7 +126,7 @@ void NcclCommunicator::connect(Channel* channel, Lock* lock) {
   }
 }
 
-// The channel's state according to NCCL: in progress, ready, or failed.
+// Reads the state of the channel's communicator from NCCL: in progress, ready, or failed.
 void NcclCommunicator::poll_error(Channel* channel) {
   ncclResult_t state = ncclSuccess;
   const ncclResult_t result = nccl_.ncclCommGetAsyncError(channel->communicator, &state);
@@ -139,7 +140,7 @@ void NcclCommunicator::poll_error(Channel* channel) {
   }
   if (channel->state == Channel::State::kConnecting) channel->state = Channel::State::kReady;
   if (channel->waiting.empty() || channel->waiting.front()->stage != Record::Stage::kIssued) return;
-  // an issued operation enters the stream only now, so its event must not be recorded earlier
+  // an issued operation enters the stream only when it is launched, so its event must not be recorded earlier
   const RecordPointer record = channel->waiting.front();
   const Status status = nccl_.check(nccl_.cuEventRecord(record->done, channel->stream), "cuEventRecord");
   if (!status.ok()) return fail(channel, "MTL_CUDA", job_->rank(), status.failure().message);
@@ -171,8 +172,8 @@ void NcclCommunicator::launch_waiting(Channel* channel) {
   }
 }
 
-// Waits briefly for a launch. Otherwise the operation, and all operations after it, would wait for the next
-// poll of the communicator's thread.
+// Waits briefly until the operation is launched. Without this wait, it and all later operations would wait
+// for the next poll of the communicator's thread.
 void NcclCommunicator::await_launch(Channel* channel, const Record& record) {
   const int64_t deadline = now_ns() + kLaunching;
   for (int num_looks = 0; num_looks < kLooks || now_ns() < deadline; ++num_looks) {
@@ -193,7 +194,7 @@ void NcclCommunicator::take_done(Channel* channel) {
     }
     record.stage = Record::Stage::kDone;
     keep_memory(&record, false);
-    // an operation that has not been waited for still needs its event
+    // an operation for which the program has not waited still needs its event
     if (record.is_executed) give_back_events(&record);
     channel->launched.pop_front();
     is_changed = true;
@@ -201,9 +202,9 @@ void NcclCommunicator::take_done(Channel* channel) {
   if (is_changed) changed_.notify_all();
 }
 
-// Watches an operation's timeout. After half of it, the operation writes its description to the store, so
-// that members that time out can report which members arrived and with which operation. An operation that
-// succeeds sooner writes nothing.
+// Watches the timeout of an operation. After half of the timeout, the operation's description is written to
+// the store, so that members that reach their timeout can report which members arrived, and with which
+// operation. An operation that succeeds earlier writes nothing.
 void NcclCommunicator::watch_time(Channel* channel, const RecordPointer& record, Lock* lock) {
   const int64_t waited = now_ns() - record->call.started_ns;
   if (waited < group_.timeout_ns / 2 || !record->failure.ok()) return;
@@ -212,7 +213,7 @@ void NcclCommunicator::watch_time(Channel* channel, const RecordPointer& record,
     const std::string at = key(stuck_key(*channel, record->operation, group_.rank));
     const std::string text = to_store(record->operation.description);
     lock->unlock();
-    // if the store does not answer, the error only lacks the names, which `time_out` mentions
+    // an error is ignored: the error message then only lacks the members' names
     static_cast<void>(options_.store.set(at, text));
     lock->lock();
   }
@@ -263,7 +264,7 @@ void NcclCommunicator::time_out(Channel* channel, const RecordPointer& record, L
 }
 
 // Aborts NCCL for this group alone, because an operation was cancelled that NCCL still holds. The group's
-// kernels end, and streams continue. The calls can take long, so they are made without the lock.
+// kernels end, and streams continue. The calls may be slow, so they are made without the lock.
 void NcclCommunicator::abort_own(Lock* lock) {
   std::vector<ncclComm_t> communicators;
   lock->unlock();
@@ -304,7 +305,7 @@ void NcclCommunicator::aborted() {
   changed_.notify_all();
 }
 
-// Handles the failure of a whole channel: the operation that has waited longest reports it.
+// Handles the failure of a whole channel. The operation that has waited longest reports it.
 void NcclCommunicator::fail(Channel* channel, const char* code, int rank, const std::string& what) {
   if (job_->is_aborted()) return;
   auto* records = !channel->launched.empty() ? &channel->launched : &channel->waiting;

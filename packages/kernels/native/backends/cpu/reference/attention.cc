@@ -26,7 +26,7 @@ struct Head {
   double element(const AttentionOperand& operand, int64_t position, int64_t d) const {
     return get(view(operand), index(operand, position, d));
   }
-  // Stores `size` values, or adds these to a row.
+  // Stores `size` values in a row or, with `add`, adds the values to the row.
   void store(const AttentionOperand& operand, int64_t position, const double* values, int64_t size,
              bool add = false) const {
     for (int64_t d = 0; d < size; ++d) {

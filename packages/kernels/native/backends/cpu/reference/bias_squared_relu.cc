@@ -5,7 +5,7 @@
 namespace mtl::reference {
 namespace {
 
-// max(input + bias, 0); NaN stays NaN
+// Returns max(input + bias, 0). NaN stays NaN.
 double rectified(const OpCall& call, int input, int bias, int64_t index) {
   const double z = get(call.tensor(input), index) +
                    (call.has(bias) ? get(call.tensor(bias), index % call.tensor(bias).size()) : 0.0);

@@ -9,7 +9,7 @@ namespace {
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
-// input + bias, by row and column
+// Returns input + bias for a row and a column.
 double biased(const OpCall& call, int input, int bias, int64_t row, int64_t column) {
   return get(call.tensor(input), row * call.tensor(input).dim(-1) + column) +
          (call.has(bias) ? get(call.tensor(bias), column) : 0.0);

@@ -7,7 +7,7 @@
 namespace mtl::reference {
 namespace {
 
-// The logits that enter the softmax.
+// The logits that enter the softmax: with a cap, the capped logits.
 struct CappedLogits {
   const TensorView& logits;
   double cap;

@@ -12,7 +12,7 @@ struct AttentionArguments {
   int sequence, num_keys;      // number of queries and keys; of packed samples the longest's, until enter_head
   int batch, heads, members, head_size;
   int first_query, first_key;  // positions in the sequence
-  int first_position;          // position of query 0 among the keys
+  int first_position;          // position of query 0, counted from the call's first key
   int window;                  // read by the kernels without tensor cores; for the others it is kNoWindow
   const int32_t* key_start;  // [B, S], or null
   const uint8_t* key_mask;   // [B, num_keys], or null
@@ -114,8 +114,8 @@ MTL_HOST_DEVICE inline HeadPlace head_place(const AttentionArguments& a, int hea
   return {head_of_batch / a.heads, head / a.members, head % a.members, 0, static_cast<int64_t>(head_of_batch) * a.sequence};
 }
 
-// Does the same for samples of any kind. If samples are packed, it stores the length of the block's sample in
-// the arguments; the block may begin past the end of its sample.
+// Computes the offsets of a head for samples of any kind. If samples are packed, it also stores the length of
+// the block's sample in the arguments; the block may begin past the end of its sample.
 MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_batch) {
   HeadPlace place = head_place(a, head_of_batch);
   if (a.starts == nullptr) return place;
@@ -125,8 +125,8 @@ MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_b
   return place;
 }
 
-// Returns blockIdx.y, for computing a head's offsets again at the end of a kernel: the compiler cannot tell
-// that the value is unchanged, and therefore keeps none of the offsets in registers.
+// Returns blockIdx.y again, so that the end of a kernel recomputes a head's offsets. The compiler cannot tell
+// that the value is unchanged, and therefore keeps none of the offsets in registers in between.
 #if defined(__CUDACC__)
 __device__ __forceinline__ int reread_block_y() {
   int number;
@@ -153,7 +153,7 @@ MTL_HOST_DEVICE inline T* rows_of(const AttentionOperand& operand, const HeadPla
   return static_cast<T*>(operand.data) + first_element(operand, place);
 }
 
-// Each function launches one family of kernels; the caller has checked dtype, head size and alignment.
+// Each function below launches one family of kernels. The caller has checked dtype, head size and alignment.
 cudaError_t launch_attention_forward(const AttentionForwardCall& call);
 cudaError_t launch_attention_query_gradient(const AttentionBackwardCall& call);
 cudaError_t launch_attention_key_value_gradient(const AttentionBackwardCall& call);

@@ -30,8 +30,8 @@ bool fits_tensor_cores(const Call& call, const AttentionOperand& result, const O
   const AttentionProblem& problem = call.problem;
   if (problem.starts != nullptr && (has_queries_apart(problem) || problem.window != kNoWindow || is_part(problem, result))) return false;
   if (has_first_keys(problem) && call.first_keys == nullptr) return false;
-  // dropout has groups of 64 keys, counted from the start of the sequence: tiles must begin where groups
-  // begin
+  // Dropout decides for groups of 64 keys, counted from the start of the sequence: tiles must begin where
+  // groups begin
   if (problem.dropout_probability > 0 && problem.first_key % 64 != 0) return false;
   return problem.dtype != DType::kFloat32 && problem.head_size % 8 == 0 && has_values_like_keys(problem) &&
          has_aligned_rows(result) && (has_aligned_rows(operands) && ...);
@@ -84,7 +84,7 @@ cudaError_t attention_forward(const AttentionForwardCall& call) {
   AttentionForwardCall without_window = call;
   const cudaError_t status = replace_window(&without_window);
   if (status != cudaSuccess) return status;
-  // Hopper's kernel has no registers left for positions if there is dropout
+  // with dropout, Hopper's kernel has no registers left for positions
   const bool is_part_with_dropout = is_part(p, p.output) && p.dropout_probability > 0;
   return is_for_hopper(p) && !is_part_with_dropout ? launch_hopper_attention_forward(without_window)
                                                    : launch_attention_forward(without_window);

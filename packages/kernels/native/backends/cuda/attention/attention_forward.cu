@@ -22,7 +22,7 @@ struct ForwardShape {
   static_assert(kBytes <= kMaxSharedBytes);
 };
 
-// Computes scores += queries keys^T. The function after it computes output += probabilities values. Each
+// Computes scores += queries keys^T (the next function computes output += probabilities values). Each
 // fragment of a tile is read once for all queries of the warp.
 template <typename T, int kWidth, int kRowTiles>
 MTL_PTX void multiply_queries(float (&scores)[kRowTiles][kTile / 8][4], const T* query_rows, const T* key_tile) {
@@ -69,9 +69,9 @@ MTL_PTX void multiply_values(RunningRows<kWidth> (&rows)[kRowTiles],
   }
 }
 
-// If kPacked, a sample's length and offset are read from memory instead of computed. This costs registers,
-// hence a separate kernel. Reading positions (AttentionArguments) costs registers, too; kernels for whole
-// sequences (WholeArguments) do not read positions.
+// If kPacked, a sample's length and offset are read from memory instead of computed. Reading them costs
+// registers, which is why packed samples have a separate kernel. Reading positions (AttentionArguments) costs
+// registers, too; kernels for whole sequences (WholeArguments) do not read positions.
 template <typename T, int kWidth, int kRowTiles, bool kDropout, bool kPacked, typename Arguments>
 __global__ void __launch_bounds__(kThreads) attention_forward_kernel(Arguments a) {
   constexpr int kQueries = ForwardShape<T, kWidth, kRowTiles>::kQueries, kStride = TileShape<kWidth>::kStride;
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(Arguments a
     commit_copies();
     const KeyTile tile = {first_key, shown_keys(a, place.batch, first_key)};
     const bool whole = all_visible(range, tile);
-    uint32_t probabilities[kRowTiles][kTile / 16][4];  // rounded, so that they take half the registers
+    uint32_t probabilities[kRowTiles][kTile / 16][4];  // rounded probabilities take half the registers
 #pragma unroll
     for (int part = 0; part < kRowTiles; ++part) {
       const int query = first_query + warp_row + 16 * part + lane / 4;
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(Arguments a
   }
   wait_for_copies<0>();
   __syncthreads();  // the queries are no longer needed: their shared memory is reused to reorder the output
-  // computed again, so that the offsets take no registers in between
+  // the offsets are computed again, so that they take no registers in between
   const HeadPlace end = kPacked ? enter_head(a, reread_block_y()) : head_place(a, reread_block_y());
 #pragma unroll
   for (int part = 0; part < kRowTiles; ++part) {
@@ -173,8 +173,8 @@ cudaError_t launch_width(const AttentionForwardCall& call) {
   return call.problem.starts != nullptr ? launch_packing<T, kWidth, true>(call) : launch_packing<T, kWidth, false>(call);
 }
 
-// Selects the width at which a head is computed, the smallest of these that fits; the extra columns are
-// zeros.
+// Selects the width at which a head is computed: the smallest of the compiled widths that fits. The extra
+// columns are zeros.
 template <typename T>
 cudaError_t launch_dtype(const AttentionForwardCall& call) {
   const int64_t width = call.problem.head_size;

@@ -30,8 +30,8 @@ MTL_PTX int next_query_tile(const AttentionArguments& a, int batch, const Keys& 
   return first_query;
 }
 
-// If kPacked, a sample's length and offset are read from memory instead of computed. This costs registers,
-// hence a separate kernel.
+// If kPacked, a sample's length and offset are read from memory instead of computed. Reading them costs
+// registers, which is why packed samples have a separate kernel.
 template <typename T, int kWidth, bool kDropout, Gradients kWhich, bool kPacked>
 __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(AttentionArguments a) {
   constexpr int kStride = TileShape<kWidth>::kStride, kStages = Shape<T, kWidth>::kStages;
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   }
   wait_for_copies<0>();
   __syncthreads();  // the shared memory of keys and values is reused to reorder their gradients
-  // computed again, so that the offsets take no registers in between
+  // the offsets are computed again, so that they take no registers in between
   const int first_of_group = reread_block_y() * a.members;
   const HeadPlace end = kPacked ? enter_head(a, first_of_group) : head_place(a, first_of_group);
   const int first_row = first_key + warp_row, num_rows = a.num_keys - first_row;

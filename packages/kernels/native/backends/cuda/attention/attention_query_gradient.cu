@@ -17,7 +17,7 @@ namespace {
 
 template <typename T, int kWidth>
 struct Shape {
-  // 1 where 2 stages would exceed the 163 KB per block of an A100
+  // the number of stages: 1 where 2 stages would exceed the 163 KB per block of an A100
   static constexpr int kStages = kWidth > 192 ? 1 : 2;
   static constexpr int kBytes = TileShape<kWidth>::elements((2 + 2 * kStages) * kTile) * static_cast<int>(sizeof(T));
   static_assert(kBytes <= kMaxSharedBytes);
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Argu
   }
   wait_for_copies<0>();
   __syncthreads();  // the shared memory of the queries is reused to reorder their gradient
-  // computed again if positions need the registers of the offsets
+  // the offsets are computed again if positions need their registers
   const HeadPlace end = kPart ? head_place(a, reread_block_y()) : place;
   const int first_row = first_query + warp_row;
   store_results<T, kWidth>(a, a.query_gradient, end, first_row, a.sequence - first_row, 0, sums, {a.scale, a.scale},

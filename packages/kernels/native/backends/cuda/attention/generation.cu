@@ -6,7 +6,7 @@ namespace mtl::cuda {
 namespace {
 
 constexpr int kScanThreads = 256, kScanWarps = kScanThreads / 32;
-constexpr int kKeysAtOnce = 512;  // scores kept at a time
+constexpr int kKeysAtOnce = 512;  // the number of scores kept at a time
 
 // Computes the scores of `count` keys, whose rows begin at `keys`. The keys are distributed over the warps.
 template <typename T>

@@ -10,7 +10,7 @@
 namespace mtl::cuda {
 namespace {
 
-// Returns -1 if the attribute is unknown.
+// Returns an attribute of the device, or -1 if the attribute is unknown.
 int attribute_of_device(cudaDeviceAttr attribute) {
   int device = 0, value = 0;
   if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&value, attribute, device) != cudaSuccess) return -1;
@@ -51,7 +51,7 @@ int num_multiprocessors() {
 
 QueryList query_list(const AttentionProblem& problem, int rows) {
   const int64_t tiles = (problem.num_queries + rows - 1) / rows, heads = problem.batch * problem.heads;
-  // bytes of the keys and values of a group, which all its members read
+  // the bytes of the keys and values of a group; all members of the group read them
   const int64_t bytes_of_group = 2 * problem.num_keys * problem.head_size * static_cast<int64_t>(size_of(problem.dtype));
   const int64_t groups = std::max<int64_t>(kBytesOfSection / bytes_of_group, 1);
   return {static_cast<int>(tiles), static_cast<int>(heads), static_cast<int>(std::min(groups * (problem.heads / problem.groups), heads))};

@@ -12,7 +12,8 @@ namespace mtl::cuda {
 // Tells whether a call that is suitable for tensor cores uses Hopper's kernels or the kernels for any GPU.
 bool is_for_hopper(const AttentionProblem& problem);
 
-// Launch the kernels for heads of 40 to 256 columns; the other conditions are in arguments.h.
+// The functions below launch the kernels for heads of 40 to 256 columns; the other conditions are in
+// arguments.h.
 cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call);
 cudaError_t launch_hopper_attention_backward(const AttentionBackwardCall& call);
 

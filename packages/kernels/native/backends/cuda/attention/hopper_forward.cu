@@ -129,7 +129,7 @@ MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, Arguments& a
 // The state of a computing thread for its rows.
 struct Rows {
   int batch, query;  // the thread's first row; its second row is 8 below
-  QueryRange range;  // range of its group's queries
+  QueryRange range;  // range of keys that the queries of the thread's group attend to
   DropoutSite site;
   float scale_log2;
 };

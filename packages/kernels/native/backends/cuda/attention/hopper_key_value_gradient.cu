@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   using Shape = HopperKeyValueGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
   const KeyBlock block = key_block<Shape>(a);
-  if (block.first_key >= a.num_keys) return;  // past the end of a packed sample
+  if (block.first_key >= a.num_keys) return;  // this tile of queries is past the end of a packed sample
   begin_block<Shape>(bytes, maps.key, 1 + kWarps);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();

@@ -49,8 +49,8 @@ struct QueryWork {
   int sequence;  // length of its sample; 0: there is no more work
 };
 
-// Returns a value that is the same in all lanes of a warp, as one that the compiler knows to be the same: it
-// cannot tell this of values from shared memory.
+// Returns a value that is the same in all lanes of a warp, in a form that the compiler knows to be uniform.
+// The compiler cannot tell this for values from shared memory.
 MTL_PTX int uniform(int value) { return __shfl_sync(kWholeWarp, value, 0); }
 
 // Barriers of the forward pass: `resident` when a tile of queries has arrived, `released` when all computing

@@ -206,7 +206,7 @@ MTL_PTX void let_go(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& pla
   if (threadIdx.x % 32 == 0) arrive(&barriers.empty[place.slot]);
 }
 
-// Returns shown_keys, or 0 if all 64 keys are past the last one.
+// Returns the mask of shown_keys, or 0 if all 64 keys are past the last key.
 template <typename Arguments>
 MTL_PTX uint64_t shown_keys_if_any(const Arguments& a, int batch, int first_key) {
   return first_key < positions_of(a).num_keys ? shown_keys(a, batch, first_key) : 0;
@@ -235,7 +235,7 @@ MTL_PTX unsigned char* slot_at(unsigned char* bytes, const typename Shape::Place
   return bytes + Shape::kRingAt + place.slot * Shape::kSlotBytes;
 }
 
-// Begins every kernel. arrivals_full: see RingBarriers.
+// Starts a kernel; every kernel calls it first. arrivals_full: see RingBarriers.
 template <typename Shape>
 MTL_PTX void begin_block(unsigned char* bytes, const PanelMaps& maps, int arrivals_full) {
   require_swizzle_alignment(bytes);
@@ -283,7 +283,8 @@ MTL_PTX QueryBlock query_block_at(Arguments& a, int head_of_batch, int first_que
   const KeyRange seen = query_range<Shape::kRows>(a, place.batch, first_query).any;
   return {first_query, seen.begin / Shape::kKeys, (max(seen.end, 0) + Shape::kKeys - 1) / Shape::kKeys, place};
 }
-// Does the same for a grid with a block for every tile of queries of every head.
+// Stores a packed sample's length, as the function above does, for a grid with a block for every tile of
+// queries of every head.
 template <typename Shape>
 MTL_PTX QueryBlock query_block(AttentionArguments& a) {
   // the last queries attend to the most keys: they start first, so that no long block remains at the end

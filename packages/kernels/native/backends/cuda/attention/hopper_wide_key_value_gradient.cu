@@ -36,8 +36,8 @@ struct HopperWideKeyValueGradient : HopperBlock<2, 40, 232> {
   static_assert(kBytes <= kHopperSharedBytes);
 };
 
-// Return a slot's memory for the first group's probabilities, which stay until both groups have released the
-// slot, and the barrier that signals that the probabilities are complete.
+// These functions return a slot's memory for the first group's probabilities, and the barrier that signals
+// that the probabilities are complete. The probabilities stay in the slot until both groups have released it.
 template <typename Shape>
 MTL_PTX Probabilities& probabilities_at(unsigned char* bytes, int slot) {
   return reinterpret_cast<Probabilities*>(bytes + Shape::kProbabilitiesAt)[slot];

@@ -51,7 +51,7 @@ MTL_PTX QueryRange query_range(const Arguments& a, int batch, int first_query) {
   return {{static_cast<int>(lowest), last_end}, {static_cast<int>(highest), first_end}};
 }
 
-// Returns the first query of the first tile of 64 that has a query which causality lets attend to a key.
+// Returns the first query of the first tile of 64 queries in which causality lets a query attend to a key.
 MTL_PTX int first_query_of_key(const AttentionArguments& a, int key) {
   return a.causal ? max(key - a.first_position, 0) / kTile * kTile : 0;
 }

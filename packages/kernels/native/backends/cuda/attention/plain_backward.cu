@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     plain_accumulate(sums, entry.score_gradient, shared.left, a.head_size);
   }
   if (!real) return;
-  // computed again, so that the offsets take no registers in between
+  // the offsets are computed again, so that they take no registers in between
   const HeadPlace end = plain_enter_head(a, static_cast<int>(blockIdx.y)).queries;
   store_plain_row<T>(a.query_gradient, end, query, sums, 1.0f, a.head_size, a.accumulate);
 }

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   if (!real) return;
   const bool empty = denominator == 0.0f;
   const float factor = empty ? 0.0f : (site.threshold == 0 ? 1.0f : a.inverse_keep) / denominator;
-  // computed again, so that the offsets take no registers in between
+  // the offsets are computed again, so that they take no registers in between
   const HeadPlace end = plain_enter_head(a, reread_block_y()).queries;
   store_plain_row<T>(a.output, end, query, sums, factor, a.head_size, false);
   if (lane == 0 && a.log_sum_exp != nullptr) {

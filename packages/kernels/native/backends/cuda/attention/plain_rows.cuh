@@ -37,7 +37,8 @@ struct PlainPlace {
   HeadPlace queries, keys;
 };
 
-// Does what enter_head does, also for packed samples whose queries and keys have separate rows and positions.
+// Computes the offsets of a head as enter_head does, and supports packed samples whose queries and keys have
+// separate rows and positions.
 MTL_PTX PlainPlace plain_enter_head(AttentionArguments& a, int head_of_batch) {
   PlainPlace place = {head_place(a, head_of_batch), head_place(a, head_of_batch)};
   if (a.starts == nullptr) return place;
@@ -114,8 +115,8 @@ MTL_PTX void store_plain_row(const AttentionOperand& operand, const HeadPlace& p
   }
 }
 
-// The next functions do what keys_of_query and query_range of masks.cuh do, but also support windows, for
-// which the kernels for tensor cores have no registers left.
+// The next functions compute ranges of keys and queries as keys_of_query and query_range of masks.cuh do, and
+// also support windows. The kernels for tensor cores have no registers left for windows.
 MTL_PTX int plain_first_key(const AttentionArguments& a, int position) { return min(max(position - a.window, 0), a.num_keys); }
 
 MTL_PTX KeyRange plain_keys_of_query(const AttentionArguments& a, int batch, int query) {

@@ -7,8 +7,8 @@
 
 namespace mtl::cuda {
 
-// Does what store_rows does, but in float32 and without shared memory: four lanes write 32 adjacent bytes of
-// a row at a time. Each element belongs to one thread, so that adding needs no atomics.
+// Stores rows as store_rows does, but in float32 and without shared memory: four lanes write 32 adjacent
+// bytes of a row at a time. Each element belongs to one thread, so that adding needs no atomics.
 template <int kWidth>
 MTL_PTX void store_exact_rows(float* matrix, int64_t stride, int num_rows, int width, const float (&sums)[kWidth / 8][4],
                               const float (&factors)[2], bool accumulate) {

@@ -79,7 +79,7 @@ uint32_t alignment_of(const void* data) {
 // Returns the matrix that is added to the matmul. If nothing is added, the library does not read it.
 const void* matrix_c(const MatmulProblem& p) { return p.fused == FusedWith::kResidual ? p.addend : p.output; }
 
-// All values that a plan depends on.
+// All values that a plan (the prepared matmul of one shape) depends on.
 using Key = std::array<int64_t, 19>;
 
 Key key_of(const MatmulProblem& p) {
@@ -126,7 +126,7 @@ std::map<Key, Plan>& plans() {
   return *all;
 }
 
-// Guarded by the same mutex as the plans.
+// The variables below are guarded by the same mutex as the plans.
 bool times_candidates = false;
 MatmulChoices& choices() {
   static auto* all = new MatmulChoices();
@@ -267,7 +267,8 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
                      "cublasLtMatmulPreferenceSetAttribute");
   };
   Status status = set(lt::PreferenceAttribute::kMaxWorkspaceBytes, uint64_t{kWorkspaceBytes});
-  // only reduction of partial sums through the workspace, in a fixed order, never in place
+  // excludes algorithms that add partial sums in place: only a reduction through the workspace has a fixed
+  // order
   if (status.ok()) status = set(lt::PreferenceAttribute::kReductionSchemes, lt::kReduceInComputeType);
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentA, alignment_of(p.right));
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentB, alignment_of(p.left));
@@ -279,7 +280,8 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
     const int result = functions.cublasLtMatmulAlgoGetHeuristic(handle, plan->description, plan->a, plan->b, plan->d,
                                                                 plan->d, preference, num_asked, candidates->data(), num_found);
     plan->status = result;
-    // which epilogues exist depends on version and types; any error but a rejection is our bug
+    // The available epilogues depend on the version and the types. Any error other than a rejection is our
+    // bug
     if (!is_refusal(p, result)) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
     if (result != lt::kSuccess) *num_found = 0;
   }
@@ -403,7 +405,7 @@ Status load_cublaslt(const char* candidates, bool allow_tf32) {
     const size_t end = rest.find('\n');
     const std::string name = rest.substr(0, end);
     rest = end == std::string::npos ? "" : rest.substr(end + 1);
-    // never closed, because the library keeps state for the lifetime of the process
+    // the library is never closed, because it keeps state for the lifetime of the process
     void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == nullptr) {
       const char* reason = dlerror();

@@ -22,7 +22,7 @@ uint64_t cublaslt_version();
 // the library's order, and is the same for the same shape and alignment. It is never one whose partial sums
 // are added to the output in arbitrary order.
 enum class FusedWith {
-  kNothing,        // or only with a bias
+  kNothing,        // nothing is fused, or only a bias
   kGelu,           // output = gelu(matmul + bias), tanh approximation; auxiliary = matmul + bias
   kGeluGradient,   // output = matmul * gelu'(auxiliary)
   kResidual,       // output = matmul + bias + addend
@@ -46,8 +46,8 @@ struct MatmulProblem {
 };
 
 Status cublaslt_matmul(const MatmulProblem& problem);
-// Does the same if the library has a deterministic algorithm with the requested fusion or bias; otherwise
-// sets `is_offered` to false and does nothing.
+// Runs the matmul as cublaslt_matmul does, if the library has a deterministic algorithm with the requested
+// fusion or bias. Otherwise sets `is_offered` to false and does nothing.
 Status cublaslt_matmul_if_offered(const MatmulProblem& problem, bool* is_offered);
 
 // Sets which algorithms matmuls use from here on; `lines` has the format of MatmulChoices::set. With
@@ -56,7 +56,7 @@ Status cublaslt_matmul_if_offered(const MatmulProblem& problem, bool* is_offered
 // MTL_MATMUL_CHOICES for other text; a matmul whose choice cuBLASLt does not offer fails with it, too. Fails
 // with MTL_CAPTURE while a graph is recorded.
 Status set_matmul_choices(const char* lines, bool times_others);
-// Returns all choices, in the same format; the text is valid until the thread's next call.
+// Returns all choices, in the format of MatmulChoices::set; the text is valid until the thread's next call.
 const char* matmul_choices();
 
 }  // namespace mtl::cuda

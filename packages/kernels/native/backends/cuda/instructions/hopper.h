@@ -52,7 +52,8 @@ MTL_PTX void set_up_barrier(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 // Makes this thread's stores to shared memory visible to copies and matmuls that are started after the next
-// barrier: these read shared memory through another proxy.
+// barrier. Copies and matmuls read shared memory through another path than threads, the PTX ISA's "async
+// proxy".
 MTL_PTX void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // Makes barriers that this thread has initialized visible to the copy engine; __syncthreads makes them
 // visible to threads.

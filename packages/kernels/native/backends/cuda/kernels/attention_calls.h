@@ -6,7 +6,7 @@
 
 namespace mtl::cuda {
 
-// Require that `problem` belongs to a validated call with at least one row.
+// The functions below require that `problem` belongs to a validated call with at least one row.
 Status run_attention_forward(const OpCall& call, const AttentionProblem& problem);
 Status run_attention_backward(const OpCall& call, const AttentionProblem& problem);
 

@@ -8,7 +8,7 @@
 namespace mtl::cuda {
 namespace {
 
-constexpr int64_t kRestBlocks = 32;  // few: few rows belong to no sample
+constexpr int64_t kRestBlocks = 32;  // few blocks suffice: few rows belong to no sample
 
 // Writes zeros to the rows of an operand that belong to no sample; each group has rows for `members` heads.
 template <typename T>

@@ -29,7 +29,8 @@ Status for_floating(const OpCall& call, DType dtype, const Body& body) {
   }
 }
 
-// A std::integral_constant-like N for `body`: the elements of a 16-byte access if `packed`, otherwise 1.
+// The number N of elements that `body` handles at a time, as a std::integral_constant: the elements of a
+// 16-byte access if `packed`, otherwise 1.
 template <int kWidth>
 struct Width {
   static constexpr int value = kWidth;

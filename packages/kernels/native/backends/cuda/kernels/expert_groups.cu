@@ -13,7 +13,7 @@ struct Sort {
   const int32_t* experts;
   int64_t slots;
   int num_experts;
-  int32_t* counts;  // [tiles, experts]; after add_counts_kernel: the expert's slots in earlier tiles
+  int32_t* counts;  // [tiles, experts]; after add_counts_kernel, an expert's slots in earlier tiles
   int32_t *offsets, *positions, *sources;
   IndexCheck check;
 

@@ -28,7 +28,8 @@ __device__ __forceinline__ float gelu_derivative(float z) {
   if (kErf) {
     return 0.5f * (1.0f + erff(z * kInverseSqrt2)) + z * kInverseSqrt2Pi * exponential<T>(-0.5f * z * z);
   }
-  // Beyond 10 the derivative is 0 or 1 in float32; neither e nor z^3 may overflow there. NaN stays NaN.
+  // Beyond 10 the derivative is 0 or 1 in float32. The limit keeps the exponential and z^3 from overflowing;
+  // NaN stays NaN.
   const float limited = z < -10.0f ? -10.0f : z > 10.0f ? 10.0f : z;
   const float e = negative_exponential<T>(limited);
   const float s = 1.0f / (1.0f + e);

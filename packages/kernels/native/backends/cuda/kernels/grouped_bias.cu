@@ -7,7 +7,7 @@
 namespace mtl::cuda {
 namespace {
 
-constexpr int kRowsTogether = 64;  // are summed before they are added to the total: fewer roundings of large sums
+constexpr int kRowsTogether = 64;  // rows that are summed before they are added to the total: fewer roundings
 
 // Block (x, y) sums columns from x * blockDim.x * N on, of group y and every gridDim.y-th group after it.
 template <typename T, int N>

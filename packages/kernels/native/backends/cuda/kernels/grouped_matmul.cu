@@ -184,7 +184,8 @@ template <typename T>
 struct GradientShape {
   using Output = float;
 
-  // Returns 0, so that there are no tiles, for a group without rows that keeps its old values.
+  // Returns the number of rows to compute: 0, so that there are no tiles, for a group without rows that keeps
+  // its old values.
   __device__ __forceinline__ static int64_t rows(const GroupedProducts<T>& p, int64_t group) {
     return p.accumulate && p.groups.end(group) == p.groups.begin(group) ? 0 : p.outputs;
   }
@@ -242,7 +243,7 @@ __global__ void clear_kernel(T* output, int64_t columns, GroupOffsets groups) {
   if (at < groups.rows * columns && at >= groups.used() * columns) set(output + at, 0.0f);
 }
 
-// Returns a launch with the number of blocks that run at the same time, but at most the number of possible
+// Returns a launch with the number of blocks that can run at the same time, limited by the number of possible
 // tiles.
 Launch launch_of(int64_t tiles) {
   return grid_of(std::min<int64_t>(tiles, kBlocksOfProcessor * int64_t{gpu_properties().num_multiprocessors}), kTileThreads);

@@ -221,7 +221,7 @@ template <typename T>
 Status any_backward(const OpCall& call, const LayerNormRows& by, const Backward<T>& b) {
   using Op = LayerNormBackward;
   if (call.has(Op::kWeightGradient)) {
-    // precedes the input gradient, which may overwrite the output gradient's memory
+    // the sums come before the input gradient, which may overwrite the output gradient's memory
     MTL_RETURN_IF_ERROR(with_weight_gradients(call, by, [&](float* partial) {
       MTL_RUN_KERNEL(call, (any_weight_gradient_kernel<T>), grid_of(ceiling(b.columns, 128), 128, by.num_lines), b,
                      partial);

@@ -85,7 +85,7 @@ Status matmul(const OpCall& call) {
     bool is_offered = false;
     MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, &is_offered));
     if (is_offered) return ok_status();
-    // writes the bias first, then adds the matmul
+    // writes the bias first, then adds the matmul to it
     MTL_RETURN_IF_ERROR(empty_matmul(call, sizes.columns));
     problem.bias = nullptr;
     problem.accumulate = true;

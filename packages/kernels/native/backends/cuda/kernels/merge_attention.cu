@@ -12,7 +12,7 @@ template <int N>
 __global__ void merge_attention_kernel(float* output, float* log_sum_exp, const float* part_output, const float* part_log_sum_exp,
                                        MergedRows rows) {
   const int64_t row = int64_t{blockIdx.x} * kRowsOfBlock + threadIdx.x / 32;
-  if (row >= rows.count) return;  // leaves as a whole warp
+  if (row >= rows.count) return;  // all lanes of a warp return together
   const MergedStatistics at = statistics_of_row(rows, row);
   const float whole = log_sum_exp[at.whole], part = part_log_sum_exp[at.part];
   // a factor is 0 where e^(difference) overflows

@@ -1,4 +1,5 @@
-// The elementwise ops of Muon: one thread per element, because the matmuls between these ops cost far more.
+// The elementwise ops of Muon: one thread per element. The simple form suffices, because the matmuls between
+// these ops cost far more.
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/muon.h"
 

@@ -72,7 +72,8 @@ __device__ __forceinline__ Ranked next_of(const float* values, int first, int co
   return best;
 }
 
-// Returns the same for all values, computed by all lanes together.
+// Returns the value that follows `before` in descending order among all values, computed by all lanes
+// together.
 __device__ __forceinline__ Ranked next_in_row(const float* values, int count, const Ranked& before) {
   Ranked best = next_of(values, static_cast<int>(threadIdx.x), count, kRowThreads, before);
 #pragma unroll

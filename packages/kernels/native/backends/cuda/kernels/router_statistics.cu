@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kRowThreads) sum_rows_kernel(Forward f) {
     entropies += static_cast<double>(warp_reduce<Sum>(entropy_of(scores, f.experts)));
     for (int e = lane; e < f.experts; e += kRowThreads) sums[e] += static_cast<double>(scores[e]);
     __syncthreads();
-    // a softmax keeps the order of its logits; the logits have no ties from rounding
+    // counts are taken from logits: a softmax keeps their order, and logits have no ties from rounding
     float* const ranked = f.function == ScoreFunction::kSoftmax ? logits : scores;
     for (int e = lane; e < f.experts; e += kRowThreads) ranked[e] = ordered(ranked[e]);
     __syncthreads();

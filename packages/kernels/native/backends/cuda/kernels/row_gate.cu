@@ -1,4 +1,4 @@
-// row_gate_forward and row_gate_backward: one block per row.
+// row_gate_forward and row_gate_backward: one block computes one row.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/row_gate.h"

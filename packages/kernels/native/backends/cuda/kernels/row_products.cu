@@ -1,4 +1,4 @@
-// row_products: one block per row.
+// row_products: one block computes one row.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/row_products.h"

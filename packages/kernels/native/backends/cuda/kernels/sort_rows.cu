@@ -1,6 +1,6 @@
 // A radix sort on few bits, from the last digit to the first. Each pass has three launches: count each digit
-// in every tile, compute prefix sums of the counts, move every id to its position. Tables have up to about
-// 2^18 rows: two passes.
+// in every tile, compute prefix sums of the counts, and move every id to its position. Tables have up to
+// about 2^18 rows, for which two passes suffice.
 #include "backends/cuda/kernels/sort_rows.h"
 
 #include "backends/cuda/kernels/block_reduce.h"
@@ -10,7 +10,7 @@
 namespace mtl::cuda {
 namespace {
 
-// The input of a pass: the ids themselves in the first pass, later the output of the previous pass.
+// The input of a pass: in the first pass the ids themselves, in later passes the output of the previous pass.
 struct Keys {
   RowIds ids;
   const int32_t *rows, *numbers;  // null in the first pass

@@ -101,8 +101,8 @@ __device__ __forceinline__ void store(T* to, const float (&from)[N]) {
   }
 }
 
-// Returns e^x. Accurate to the last bit or two for float32, as float32's tests require; a single instruction
-// for 16-bit types, whose results are rounded to 8 or 11 bits anyway.
+// Returns e^x: for float32 with an error in the last bit or two, as float32's tests require; for 16-bit types
+// with a single instruction, because results are rounded to 8 or 11 bits anyway.
 template <typename T>
 __device__ __forceinline__ float exponential(float x) {
   return sizeof(T) == 4 ? expf(x) : __expf(x);

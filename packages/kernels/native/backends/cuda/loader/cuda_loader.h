@@ -14,7 +14,7 @@ Status load_cuda_library(const char* path, const CudaLibrary** library);
 // MTL_CUDA_DEVICE or MTL_CUDA_LIBRARY.
 Status open_cuda(const CudaLibrary& library, const CudaOptions& options, CudaLibraryInformation* information);
 
-// Return null until open_cuda has succeeded.
+// The functions below return null until open_cuda has succeeded.
 const Backend* cuda_backend();
 const MtlDeviceApi* cuda_device_api();
 const CudaLibrary* opened_cuda_library();

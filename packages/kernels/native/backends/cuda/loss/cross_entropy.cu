@@ -11,7 +11,7 @@ namespace mtl::cuda {
 namespace {
 
 constexpr float kLog2E = 1.44269504088896340736f, kHidden = -INFINITY;
-constexpr int64_t kMaxWidth = 1 << 30;    // 32-bit column indices; room for a batch of loads past the end
+constexpr int64_t kMaxWidth = 1 << 30;    // column indices have 32 bits, and loads may go past the end of a row
 constexpr int kMaxWarps = 16, kBatch = 4;  // kBatch: 16-byte loads in flight per thread
 
 // Returns e^(from - to), where from - to is at most 0. Returns 0 if `from` is -infinity, also for -infinity -
@@ -160,7 +160,7 @@ MTL_PTX Row row_of(const Arguments& a, int64_t number) {
 MTL_PTX bool has_label(const Row& row) { return row.label >= 0 && row.label < row.num_columns; }
 
 MTL_PTX float loss_of(float maximum, float sum, float label_logit, float weight) {
-  // subtracts first: if the logarithm were added to a large maximum, it would lose its digits
+  // the maximum is subtracted first: a logarithm that is added to a large maximum would lose its digits
   return weight == 0.0f ? 0.0f : weight != weight ? NAN : logf(sum) + (maximum - label_logit);
 }
 
@@ -214,7 +214,7 @@ Arguments arguments_of(const CrossEntropyRows& rows, const CrossEntropyRowStatis
 
 template <typename T, bool kStatistics, bool kGradient>
 cudaError_t launch_rows(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics, const CrossEntropyGradient& to) {
-  // threads for one batch of loads each, if the row has enough columns
+  // each thread loads one batch, if the row has enough columns
   const int64_t useful = (rows.width + 32 * kBatch * Group<T>::kColumns - 1) / (32 * kBatch * Group<T>::kColumns);
   const unsigned num_warps = static_cast<unsigned>(useful < 1 ? 1 : useful < kMaxWarps ? useful : kMaxWarps);
   const Launch how = {dim3(static_cast<unsigned>(rows.num_rows)), dim3(32 * num_warps), 0, rows.stream};

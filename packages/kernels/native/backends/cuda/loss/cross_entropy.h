@@ -46,9 +46,9 @@ cudaError_t cross_entropy_rescale(float* output, const float* row_sum, const flo
 // Computes loss and gradient; `from` contains the statistics of the whole vocabulary, over all ranks.
 cudaError_t cross_entropy_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& from,
                                    const CrossEntropyGradient& to);
-// Does in one launch what cross_entropy_statistics and cross_entropy_backward do for the same rows, with the
-// same bits: a row's second read hits the cache, so that logits are read from memory once and written once.
-// Writes the statistics too.
+// Computes cross_entropy_statistics and cross_entropy_backward for the same rows in one launch, with the same
+// bits. A row's second read hits the cache, so that logits are read from memory once and written once. Writes
+// the statistics, too.
 cudaError_t cross_entropy_forward_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics,
                                            const CrossEntropyGradient& to);
 

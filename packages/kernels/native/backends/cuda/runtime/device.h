@@ -24,12 +24,12 @@ cudaStream_t stream_of(MtlStream which);
 inline cudaStream_t compute_stream() { return stream_of(MTL_STREAM_COMPUTE); }
 
 DeviceMemory& device_memory();
-// Does what MtlDeviceApi::keep_memory describes.
+// Implements MtlDeviceApi::keep_memory (see include/mtl/device_api.h).
 void keep_device_memory(int32_t change);
 MemoryArena& pinned_memory();
 
-// Allocate and release memory for tensors and kernels. The memory is ordered by the compute stream: its next
-// user runs after the kernels that are already enqueued.
+// The functions below allocate and release memory for tensors and kernels. The memory is ordered by the
+// compute stream: the next user of a block runs after the kernels that are already enqueued.
 Status allocate_device_memory(size_t bytes, void** data);
 void release_device_memory(void* data);
 

@@ -25,9 +25,9 @@ int on_device(const char* what, const Call& call) {
   return result_of(status.ok() ? cuda_status(call(), what) : status);
 }
 
-// Does the same for a call that enqueues work in a stream. Other streams are never part of a graph. Work that
-// the engines of ranks enqueue in the compute stream must not be part of one either: their threads enqueue at
-// any time, so that they wait until no graph is recorded.
+// Runs a call of the CUDA runtime that enqueues work in a stream. Other streams are never part of a graph.
+// Work that the engines of ranks enqueue in the compute stream must not become part of a graph either. These
+// engines' threads enqueue at any time, so that here they wait until no graph is recorded.
 template <typename Call>
 int in_order(const char* what, void* stream, const Call& call) {
   const Status status = refuse_while_capturing(what);
@@ -69,7 +69,7 @@ int query_event(void* event) {
   const int result = on_device("cudaEventQuery", [&] {
     const cudaError_t error = cudaEventQuery(static_cast<cudaEvent_t>(event));
     is_pending = error == cudaErrorNotReady;
-    if (is_pending) cudaGetLastError();  // must not become an error of the next call
+    if (is_pending) cudaGetLastError();  // the error is cleared, so that the next call does not report it
     return is_pending ? cudaSuccess : error;
   });
   if (result != 0) return -1;

@@ -14,7 +14,7 @@ namespace {
 // Copies to the device pass through a ring of sections, in pinned memory and in device memory. The copy
 // stream transfers a part to the device's ring while the compute stream is still busy with earlier work;
 // later the compute stream moves the part to its destination. The host waits only when it is a whole ring
-// ahead: about 60 micro-batches of 8 x 1,024 tokens.
+// ahead of the device: about 60 micro-batches of 8 x 1,024 tokens.
 constexpr size_t kSectionBytes = size_t{1} << 20;
 constexpr int kNumSections = 8;
 constexpr size_t kAlignment = 256;
@@ -84,7 +84,7 @@ Status copy_to_host(void* destination, const void* source, size_t bytes) {
   MTL_RETURN_IF_ERROR(refuse_while_capturing(kCopyToHost));
   MTL_RETURN_IF_ERROR(use_device());
   const std::lock_guard<std::mutex> lock(mutex);
-  // uses separate pinned memory, because the ring may contain data that is still to be read
+  // reading uses separate pinned memory, because the ring may contain data that the device has still to read
   constexpr size_t kBufferBytes = size_t{4} << 20;
   static void* buffer = nullptr;
   if (buffer == nullptr) MTL_RETURN_IF_ERROR(pinned_memory().allocate(kBufferBytes, &buffer));

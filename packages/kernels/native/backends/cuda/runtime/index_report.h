@@ -7,7 +7,7 @@
 namespace mtl::cuda {
 
 struct IndexReport {
-  int32_t is_taken;    // by the thread that writes the other fields
+  int32_t is_taken;    // set by the thread that writes the other fields
   int32_t is_written;
   WrongIndex wrong;
 };

@@ -8,7 +8,7 @@ namespace mtl::cuda {
 
 Status load_kernels() {
   for (const ListedKernel* listed = first_listed_kernel; listed != nullptr; listed = listed->next) {
-    cudaFuncAttributes attributes;  // the runtime loads a kernel to return its attributes
+    cudaFuncAttributes attributes;  // to return a kernel's attributes, the runtime loads the kernel
     MTL_RETURN_IF_CUDA_ERROR(cudaFuncGetAttributes(&attributes, listed->kernel));
   }
   return ok_status();
