@@ -19,18 +19,18 @@ import { planningFor, type RunPlanning } from './run-planning.js';
 interface TimeMatmulsOptions {
   readonly model: TransformerConfiguration;
   readonly processes: TrainingProcesses;
-  /** The planner, which finds the matmuls of the run. */
+  /** The planner, which finds the run's matmuls. */
   readonly planning: RunPlanning | undefined;
   readonly onMessage: (text: string) => void;
-  /** The environment, which may name the cache directory. */
+  /** The environment variables, which may set the cache directory. */
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
 /**
- * With --time-matmuls, makes all ranks use the same algorithms for the matmuls of the run. The first rank
- * finds the matmuls of every kind of rank in a dry run, and times the matmuls that have no choice in the
- * file. It does so alone on its GPU, before the run allocates anything: it releases the memory it used, and
- * no graph is recorded yet. All ranks call it.
+ * With --time-matmuls, makes all ranks use the same algorithms for the run's matmuls. The first rank finds
+ * the matmuls of each kind of rank in a dry run. It then times the ones for which the file has no choice yet.
+ * Timing comes before the run allocates memory or records graphs; the GPU is idle, and the memory is freed
+ * afterwards. All ranks call it.
  *
  * @throws ConfigurationError `MTL_MATMUL_CHOICES` for ranks of several kinds of GPUs, drivers or versions of
  *   cuBLASLt, and as `MatmulChoiceFile`; KernelError as `timeMatmuls`
@@ -88,16 +88,15 @@ interface Line {
   readonly problem: string;
   readonly algorithm: string;
   /**
-   * Checksum of the platform, the problem and the algorithm. It detects a damaged line, and a line of another
-   * platform.
+   * A checksum of platform, problem and algorithm. It detects damaged lines and lines of another platform.
    */
   readonly check: string;
 }
 
 /**
- * The chosen algorithms for matmuls on one GPU, driver and version of cuBLASLt, in a file of the user's cache
- * directory. A line is one choice. Lines are only ever appended, and the first line for a problem counts:
- * processes that choose at the same time agree by reading the file afterwards, without a lock.
+ * The chosen algorithms of matmuls for one kind of GPU, driver and version of cuBLASLt. They are in a file of
+ * the user's cache directory, one choice a line. Lines are only appended, and the first line for a problem is
+ * valid. Processes that add choices at the same time read the file afterwards, and so agree without a lock.
  */
 export class MatmulChoiceFile {
   readonly path: string;
@@ -116,7 +115,7 @@ export class MatmulChoiceFile {
   }
 
   /**
-   * Reads the choices so far; an empty list if the file does not exist.
+   * Reads the choices in the file; an empty list if the file does not exist.
    *
    * @throws ConfigurationError `MTL_MATMUL_CHOICES` for a file that cannot be read, is damaged or is of
    *   another platform
@@ -137,8 +136,8 @@ export class MatmulChoiceFile {
   }
 
   /**
-   * Adds choices that the file does not have, and returns the choices in the file, which may differ for the
-   * same problems.
+   * Appends the choices for problems that the file does not have yet, and returns all choices in the file.
+   * These may differ from `choices` if another process has added a choice first.
    *
    * @throws ConfigurationError `MTL_MATMUL_CHOICES` as `read`, and for a file that cannot be written
    */
@@ -150,7 +149,7 @@ export class MatmulChoiceFile {
     if (lines.length === 0) return before;
     try {
       mkdirSync(dirname(this.path), { recursive: true });
-      // a single write does not mix with writes of other processes
+      // one write call, so that lines of several processes do not mix
       appendFileSync(this.path, lines.map((line) => `${JSON.stringify(line)}\n`).join(''), { flush: true });
     } catch (error) {
       throw new ConfigurationError('MTL_MATMUL_CHOICES', `choices of matmuls: ${(error as Error).message}`, {
@@ -187,7 +186,7 @@ export class MatmulChoiceFile {
 
 const digest = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex');
 
-/** Returns the choice in a line; undefined for an invalid line. */
+/** Parses a line; undefined for an invalid line. */
 function parsed(text: string): Line | undefined {
   try {
     const { problem, algorithm, check } = JSON.parse(text) as Partial<Line>;
@@ -198,17 +197,17 @@ function parsed(text: string): Line | undefined {
   }
 }
 
-/** The platform that determines the algorithms of matmuls and their times. */
+/** The hardware and software that determine which algorithm of a matmul is fastest. */
 export interface MatmulPlatform {
   readonly gpu: string;
   readonly computeCapability: string;
   readonly numMultiprocessors: number;
-  /** The CUDA version that the driver supports, and its own version if the system reports it. */
+  /** The CUDA version that the driver supports, and the driver's own version if the system reports it. */
   readonly driver: string;
   readonly cublasLt: string;
 }
 
-/** Returns the platform of this process, which has device `cuda` open. */
+/** Returns the platform of this process, which must have opened device `cuda`. */
 function matmulPlatform(): MatmulPlatform {
   const { deviceIndex } = cudaStreams();
   const { devices, driverVersion, cublasLtVersion } = openCuda({ deviceIndex });
@@ -217,7 +216,7 @@ function matmulPlatform(): MatmulPlatform {
   return { gpu: name, computeCapability, numMultiprocessors, driver, cublasLt: cublasLtVersion };
 }
 
-/** Returns the version of NVIDIA's kernel module, 580.65.06. */
+/** Returns the version of NVIDIA's kernel module, such as 580.65.06. */
 function ownVersion(): string | undefined {
   try {
     return /(\d+\.\d+(?:\.\d+)?)/.exec(readFileSync('/proc/driver/nvidia/version', 'utf8'))?.[1];
