@@ -10,7 +10,7 @@ import {
   toggle,
 } from './flag-kinds.js';
 
-/** Muon's flags; they have no effect without `--optimizer muon`. */
+/** The flags of Muon, which have no effect without `--optimizer muon`. */
 export const muonFlags = {
   'muon-momentum': fraction("Weight of the old average of gradients in Muon's momentum.", {
     default: 0.9,
@@ -49,7 +49,7 @@ export const muonFlags = {
   ),
 };
 
-/** The flags of AdamW and Muon, of the learning rate of each step, of clipping and of loss scaling. */
+/** The flags of AdamW and Muon, of the learning rate's schedule, of clipping, and of loss scaling. */
 export const optimizerFlags = {
   optimizer: choice(
     ['adam', 'adamw', 'muon', 'dist_muon'],
