@@ -43,7 +43,7 @@ Examples:
   mtl generate SmolLM2-135M --prompt-file letter.txt --num-samples 3 --top-p 0.9
   mtl run --nproc-per-node 2 mtl -- generate --load runs/large --tensor-model-parallel-size 2`;
 
-/** `mtl generate`: continues a text, and prints each part as soon as it is generated. */
+/** Makes `mtl generate`, which continues a text and prints each piece as soon as it is generated. */
 export function generateCommand(): Command {
   const command = addSharingFlags(newModelCommand('generate', summaries.generate))
     .argument(...modelOperand)
@@ -68,7 +68,7 @@ async function runGenerate(directory: string | undefined, given: GenerateFlags):
   await withSharingProcesses(flags, (sharing) => continueTexts({ flags, prompt, sharing }));
 }
 
-/** Continues texts. Every process that shares the model takes part; the first one writes the output. */
+/** Continues texts. Every process that shares the model takes part, and the first one prints the output. */
 async function continueTexts(options: {
   readonly flags: GenerateFlags;
   readonly prompt: string;
@@ -125,7 +125,7 @@ function encodedPrompt(prompt: string, loaded: LoadedGpt): readonly number[] {
   return [...(tokenizer.startIds ?? []), ...tokenizer.encode(prompt)];
 }
 
-/** Warns if a prompt is longer than the context: the model then reads only its end. */
+/** Warns if a prompt is longer than the model's context, because the model then sees only its end. */
 function warnOfLongPrompt(numTokens: number, { model }: LoadedGpt): void {
   const { maximumContext } = model;
   if (numTokens <= maximumContext) return;
@@ -135,7 +135,7 @@ function warnOfLongPrompt(numTokens: number, { model }: LoadedGpt): void {
   );
 }
 
-/** Writes one continuation; returns the number of its tokens. */
+/** Prints one continuation, and returns the number of its tokens. */
 async function continueText(options: {
   readonly flags: GenerateFlags;
   readonly prompt: string;
@@ -159,7 +159,7 @@ async function continueText(options: {
   const { seed, maxNewTokens } = flags;
   for await (const { token, finishReason } of generate({
     model: loaded.model,
-    // an empty prompt is the end of another text, after which a new text begins
+    // with an empty prompt, a new text begins after the token that ends a text
     prompts: [encoded.length === 0 ? [loaded.endTokens[0] ?? tokenizer.eod] : encoded],
     maxNewTokens,
     sampling: chooseSampling(flags),
