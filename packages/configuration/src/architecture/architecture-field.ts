@@ -48,8 +48,8 @@ export interface ArchitectureField {
   /** The only kind of model that has the field. Absent: all kinds. */
   readonly kind?: ModelKind;
   /**
-   * States what the field determines in a model. `weights`: the set of weights, or the computation with them; a
-   * loaded model must have the same value. `learning`: how the model is trained; a resumed run reports
+   * States what the field determines in a model. `weights`: the set of weights, or the computation with them;
+   * a loaded model must have the same value. `learning`: how the model is trained; a resumed run reports
    * another value. `initial-weights`: the weights of a new model. `padding`: the number of vocabulary rows
    * without a token.
    */
