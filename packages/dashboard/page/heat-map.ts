@@ -3,7 +3,7 @@ import { element } from './element.js';
 /** The content of a heat map: loads relative to an even load. */
 export interface HeatMapContent {
   readonly title: string;
-  /** What rows and columns stand for. */
+  /** The meaning of rows and columns. */
   readonly unit: string;
   /** A description for users who cannot see the picture. */
   readonly label: string;

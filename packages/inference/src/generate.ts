@@ -33,7 +33,7 @@ export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
   /** Tokens that end a sequence. The stop token itself is also yielded. */
   readonly stopTokens?: readonly number[];
   /**
-   * What happens when a text fills the model's context. `stop` (the default) ends the text, and a prompt that
+   * The action when a text fills the model's context. `stop` (the default) ends the text, and a prompt that
    * is too long is an error. `slide` continues with the last half of the context, which is computed again
    * because positions change; a prompt that is too long loses its beginning.
    */
