@@ -33,7 +33,8 @@ export function blockSizes(
 }
 
 /**
- * What the backward pass recomputes: nothing, attention between QKV and output projection, or whole layers.
+ * The part of a layer that the backward pass recomputes: nothing, attention between QKV and output
+ * projection, or whole layers.
  */
 export type Recomputation = 'none' | 'selective' | 'full';
 
