@@ -11,8 +11,8 @@ type MeasuredCommunication = Pick<CollectiveOperation, 'bytes' | 'collective'> &
 
 /**
  * Returns the measured time of a collective or a message within a machine; undefined without measurements.
- * For a group of another size, the time is scaled by (n - 1) / n, the fraction of the bytes that a rank
- * sends.
+ * If the group has another size than the measured one, the time is scaled by (n - 1) / n, the fraction of the
+ * bytes that a rank sends.
  */
 function measuredSeconds(
   { collective, bytes, group }: MeasuredCommunication,

@@ -68,8 +68,8 @@ export function resumedConfiguration(options: ResumedConfigurationOptions): Resu
 }
 
 /**
- * Returns the schedule of the checkpoint's run. In runs on conversations, older versions warmed up over a
- * fractional number of steps; it is rounded down.
+ * Returns the schedule of the checkpoint's run. In runs on conversations, older versions stored a
+ * fractional number of warmup steps, which this function rounds down.
  */
 function scheduleBefore({ data, optimizer }: Resolved): Schedule {
   const { learningRate } = optimizer;
