@@ -7,8 +7,8 @@ import { build as bundle } from 'esbuild';
 const folder = (path) => fileURLToPath(new URL(path, import.meta.url));
 
 /**
- * Bundles the page into the folder page of a build: page.html, page.js, page.css, and the licence of what is
- * bundled.
+ * Bundles the page into the folder `page` of a build: page.html, page.js, page.css, and the license of the
+ * bundled package.
  *
  * @param {string} build the folder of the build
  * @returns {Promise<void>}

@@ -1,10 +1,9 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- api: the API reference of all packages, from their docstrings and with a page of all error
- * codes, as HTML in tooling/build/api.
- * Any warning of TypeDoc is a failure: an @param without its parameter, an unknown tag, a broken link. Types
- * are not checked here; `npm run typecheck` does that.
- *   npm run dev -- api [--out DIRECTORY]
+ * npm run dev -- api: writes the API reference of all packages as HTML to tooling/build/api. It contains
+ * their docstrings and a page of all error codes. Every warning of TypeDoc is a failure: an @param without
+ * its parameter, an unknown tag, a broken link. This program does not check types; `npm run typecheck` does.
+ * npm run dev -- api [--out DIRECTORY]
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,14 +28,14 @@ export function entryPoints(repository) {
 }
 
 /**
- * Returns a README in which links to files of the repository are plain text, since the reference has no such
- * files.
+ * Returns a README with plain text in place of links to files of the repository, since the reference lacks
+ * these files.
  */
 function withoutRelativeLinks(markdown) {
   return markdown.replaceAll(/\[([^\]]+)\]\((?!https?:|#)[^)]*\)/g, '$1');
 }
 
-/** Returns a README as TypeDoc shows it on the page of a package. */
+/** Returns a README in the form that TypeDoc shows on the page of a package. */
 function parseReadme(app, folder) {
   const text = withoutRelativeLinks(readFileSync(join(folder, 'README.md'), 'utf8'));
   const file = new typedoc.MinimalSourceFile(text, join(folder, 'README.md'));

@@ -1,6 +1,6 @@
 /**
- * The page "Error codes" of the API reference, from the places in the sources where errors are made: every
- * code with its class and its messages, by package.
+ * Makes the page "Error codes" of the API reference from the places in the sources that make errors. The page
+ * lists every code with its class and its messages, by package.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,8 +13,8 @@ const nativeError =
   /\b(?:error_status|fail)\(\s*(?:\w+\.get\(\),\s*)?"(MTL_[A-Z0-9_]+)",\s*(?:-?\w+,\s*)?((?:"[^"]*"\s*)*)/g;
 
 /**
- * Returns the text of a message in a source. A value in it is written as its name, or as dots if it is an
- * expression.
+ * Returns the message in a node of a source. Each value in the message is written as its name, or as dots if
+ * it is an expression.
  */
 function readMessage(node) {
   if (node === undefined) return undefined;
@@ -28,9 +28,9 @@ function readMessage(node) {
 }
 
 /**
- * Returns the error code in a literal if an error is made from it or it is printed: the literal is a field, a
- * constant, a default, one branch of a condition or an argument of `fail`. Literals in comparisons, and names
- * of environment variables, have other parents.
+ * Returns the error code in a literal if the source makes an error from the literal or prints it. Then the
+ * literal is a field, a constant, a default, a branch of a condition, or an argument of `fail`. Literals in
+ * comparisons and names of environment variables have other parents.
  */
 function handedCode(node) {
   if (ts.isTemplateHead(node)) return /^error\[(MTL_[A-Z0-9_]+)\]/.exec(node.text)?.[1];
@@ -54,7 +54,7 @@ function findBaseClass(node) {
 
 function errorsOfSource(path) {
   const text = readFileSync(path, 'utf8');
-  // half of the sources have no code: not parsing these saves most of the time
+  // Half of the sources contain no code; most of the time is saved by not parsing these.
   if (!text.includes('MTL_')) return [];
   const source = parseSource(path, text);
   const errors = [];
@@ -82,14 +82,14 @@ function errorsOfNative(path) {
   const made = [...text.matchAll(nativeError)].map(([, code, message]) => ({
     code,
     className,
-    // adjacent literals are one text; placeholders of the format become dots
+    // adjacent literals become one text, and placeholders of the format become dots
     message: message.replaceAll(/"\s*"?/g, '').replaceAll(/%[-.\d]*(?:ll|z)?[a-z]/g, '...'),
   }));
   const handed = [...text.matchAll(/\bcode = "(MTL_[A-Z0-9_]+)"/g)].map(([, code]) => ({ code, className }));
   return [...made, ...handed];
 }
 
-/** Returns the files in a folder whose names match, without tests. */
+/** Returns the files in a folder whose names match the pattern, except tests. */
 function filesIn(folder, pattern) {
   if (!existsSync(folder)) return [];
   const paths = readdirSync(folder, { recursive: true }).sort();
@@ -103,10 +103,7 @@ function groupBy(items, findKey) {
   return groups;
 }
 
-/**
- * Returns the errors that the packages of a repository make: by package, code and class, the messages that
- * the sources spell out.
- */
+/** Returns the messages of all errors that the packages of a repository make, by package, code and class. */
 export function errorCodes(repository) {
   const packages = readdirSync(join(repository, 'packages')).sort();
   return packages.flatMap((folder) => {

@@ -1,6 +1,6 @@
 /**
- * Prints `text` and ends the program if --help (or -h) is among the arguments. Call it before anything is
- * installed, built or changed.
+ * Prints `text` and ends the program if --help or -h is among the arguments. Programs call this before they
+ * install, build or change anything.
  */
 export function answerHelp(text, words = process.argv.slice(2)) {
   if (!asksForHelp(words)) return;

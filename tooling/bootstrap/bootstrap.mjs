@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * Makes a checkout ready: installs system libraries and packages, and builds. This program has no
- * dependencies itself. It does only what is not done yet, so that another call takes a second or two.
- *   node tooling/bootstrap/bootstrap.mjs [turbo task ...]       default: build build:native
+ * Makes a checkout ready: installs system libraries and packages, and builds. This program itself has no
+ * dependencies. It skips everything that is done already, so a second call takes a second or two.
+ * node tooling/bootstrap/bootstrap.mjs [turbo task ...] default: build build:native
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -18,8 +18,8 @@ const minimumNode = [20, 19];
 const showProgress = fileURLToPath(new URL('./show-progress.mjs', import.meta.url));
 
 /**
- * Returns the environment of all commands that the bootstrap starts: the checkout's own tools first on PATH,
- * telemetry off.
+ * Returns the environment of all commands that the bootstrap starts: the tools in the checkout are first on
+ * PATH, and telemetry is off.
  */
 export function toolEnvironment() {
   return {
@@ -40,7 +40,7 @@ function succeeds(command, args) {
   return spawnSync(command, args, { stdio: 'ignore' }).status === 0;
 }
 
-/** Runs a step; its output is shown only when it fails (or always, with MTL_VERBOSE). */
+/** Runs a step. Shows the output of the step only if the step fails, or if MTL_VERBOSE is set. */
 function step(name, command, args, variables = {}) {
   const started = Date.now();
   const verbose = process.env.MTL_VERBOSE !== undefined;
@@ -49,7 +49,7 @@ function step(name, command, args, variables = {}) {
     env: { ...toolEnvironment(), ...variables },
     encoding: 'utf8',
     maxBuffer: 1 << 28,
-    // descriptor 3 is for progress, which show-progress.mjs writes
+    // descriptor 3 receives the progress that show-progress.mjs writes
     stdio: verbose ? 'inherit' : ['ignore', 'pipe', 'pipe', 1],
   });
   if (result.status !== 0) {
@@ -79,7 +79,7 @@ function hasOneDnn() {
   );
 }
 
-/** Functions that tell which commands and libraries this machine has, and if this user is root. */
+/** Functions that tell which commands and libraries this machine has, and whether this user is root. */
 const thisMachine = {
   hasCommand: (command) => succeeds(command, ['--version']),
   hasOneDnn,
@@ -87,8 +87,8 @@ const thisMachine = {
 };
 
 /**
- * Returns the missing Debian packages (compiler, CMake, oneDNN), and how to get them: nothing to do, an
- * installation by the bootstrap (as root on Debian or Ubuntu), or an error with the command to run.
+ * Finds the missing Debian packages (compiler, CMake, oneDNN) and returns a plan: nothing to do, an
+ * installation by the bootstrap (as root on Debian or Ubuntu), or an error that names the command to run.
  */
 export function planSystemPackages({ hasCommand, hasOneDnn, isRoot } = thisMachine) {
   const missing = [
@@ -127,8 +127,8 @@ export function foldersWithoutPackages(root) {
 }
 
 /**
- * Installs the workspace with the pnpm that package.json names, unless the packages of the lock file are
- * installed already.
+ * Installs the packages of the workspace with the version of pnpm in package.json, unless the packages of the
+ * lock file are installed.
  */
 export function ensurePackages() {
   checkNode();
@@ -153,7 +153,7 @@ export function ensurePackages() {
   writeFileSync(stamp, hash);
 }
 
-/** The commands that npx finds at the root, and the paths of their programs. */
+/** The commands that npx finds in the root folder, and the paths of their programs. */
 const commandPaths = {
   mtl: 'packages/cli/bin/mtl.mjs',
   'gpt-train': 'packages/cli/bin/gpt-train.mjs',
@@ -162,8 +162,8 @@ const commandPaths = {
 };
 
 /**
- * Links commands, so that `npx mtl` and `npx gpt-train` work in the root. A dependency of the root package
- * would do this too, but then every package would seem to depend on the command.
+ * Links commands, so that `npx mtl` and `npx gpt-train` work in the root folder. The root package could
+ * depend on the command instead, but then every package would seem to depend on the command.
  */
 function linkCommands() {
   for (const [command, path] of Object.entries(commandPaths)) {
@@ -174,11 +174,12 @@ function linkCommands() {
 }
 
 /**
- * Runs the given turbo tasks in the checkout, after installing their needs. Builds have declarations only if
- * `declarations` is true: a first training run needs none. Native code is not compiled if the platform
- * packages were compiled from the same native sources, unless `compiles` is true. `isForThisMachine`: kernels
- * are compiled only for the instruction set of this machine, unless the build already contains other
- * instruction sets.
+ * Installs dependencies, then runs turbo tasks in the checkout.
+ * `declarations`: whether builds write declarations; a first training run needs none.
+ * `compiles`: whether native code is always compiled. Otherwise it is not if the platform packages were
+ * compiled from the same native sources.
+ * `isForThisMachine`: whether kernels are compiled only for the instruction set of this machine, unless the
+ * build already contains other instruction sets.
  */
 export function bootstrap(
   wanted = ['build', 'build:native'],
@@ -198,7 +199,7 @@ export function bootstrap(
     const forWhat = isForThisMachine ? ' for this processor (npm run build:native: for all)' : '';
     console.log(`compiling the native kernels${forWhat}, once: a minute or more, by the number of cores`);
   }
-  // @mtl/tooling, on which all packages depend, has build:packages and build:types
+  // All packages depend on @mtl/tooling, which has the tasks build:packages and build:types.
   const selection = filters.map((filter) => `--filter=${filter}...`);
   const command = ['turbo', 'run', ...tasks, ...selection, '--output-logs=errors-only'];
   const [program, ...args] = tasks.includes('build:native')

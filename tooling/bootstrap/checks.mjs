@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
- * The checks that need no build and take seconds. Installs the packages first, where that is not done.
- *   npm run lint         formatting, lint, house rules
- *   npm run dev -- boundaries   who imports whom
- *   npm run typecheck    all sources and tests of all packages, as one program
+ * Runs the checks that need no build and take seconds. Installs the packages first if they are missing.
+ * npm run lint formatting, lint, house rules
+ * npm run dev -- boundaries which package imports which
+ * npm run typecheck all sources and tests of all packages, as one program
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -16,8 +16,8 @@ const commands = {
     [process.execPath, 'tooling/checks/check-repository.mjs'],
   ],
   boundaries: [[process.execPath, 'tooling/checks/boundaries.mjs']],
-  // all packages are one program: separate programs would check sources of lower packages again and again.
-  // The page is a second program, since it is for browsers
+  // All packages are one program, since separate programs would check the sources of lower packages
+  // repeatedly. The dashboard's page is a second program, since it runs in browsers.
   typecheck: [
     ['tsc', '-p', '.', '--incremental', '--tsBuildInfoFile', 'tooling/build/types.tsbuildinfo'],
     ['tsc', '-p', 'packages/dashboard/page'],
@@ -25,8 +25,8 @@ const commands = {
 };
 
 /**
- * Returns the names of checks on the command line. Ends the program with status 2 if a name is not a check,
- * or if none is given.
+ * Returns the names of checks on the command line. Ends the program with status 2 if a name is unknown or no
+ * name is given.
  */
 function checkedNames(names) {
   const unknown = names.filter((name) => !Object.hasOwn(commands, name));
@@ -39,8 +39,8 @@ function checkedNames(names) {
 }
 
 /**
- * Runs all checks, also after one has failed, and returns true if all passed. Their output goes to the output
- * of this process.
+ * Runs checks, continuing after a failure, and returns whether all passed. The output of the checks goes to
+ * the output of this process.
  */
 export function runChecks(names) {
   const results = names

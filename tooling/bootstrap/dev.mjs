@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- NAME [ARGUMENTS]: the commands of developers that package.json does not list by themselves.
- * Makes ready what the command needs and runs it. Without a NAME that is known: the list, and status 2.
+ * npm run dev -- NAME [ARGUMENTS]: runs a command for developers that is not a script in package.json, after
+ * preparing what the command needs. If NAME is missing or unknown, prints the list of commands and ends with
+ * status 2.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -36,9 +37,11 @@ const measurements = Object.fromEntries(
 );
 
 /**
- * The commands by name. `about` is its line of the list, `takes` and `help` are the help (without them, the
- * program has help of its own). `prepare` runs first; without it the program makes ready what it needs.
- * `command` runs in the root of the checkout, with the arguments after it.
+ * The commands by name.
+ * `about`: the line of the command in the list.
+ * `takes`, `help`: the help text; without them, the program answers --help itself.
+ * `prepare`: runs first; without it, the program prepares what it needs.
+ * `command`: runs in the root of the checkout, with the arguments appended.
  */
 export const commands = {
   boundaries: {
@@ -162,8 +165,8 @@ function numCommonLetters(a, b) {
 }
 
 /**
- * Returns the command that `name` resembles most; undefined if no command shares at least 60 % of the
- * letters.
+ * Returns the command whose name is most similar to `name`; undefined if no command shares at least 60 % of
+ * the letters.
  */
 function nearestCommand(name) {
   const [best] = Object.keys(commands)
@@ -182,7 +185,7 @@ function list() {
 npm run dev -- NAME --help describes a command.`;
 }
 
-/** Reports a NAME that is missing or unknown: the nearest one, and the list. */
+/** Reports a missing or unknown NAME, with the most similar name and the list of commands. */
 function refuse(name) {
   const nearest = name === undefined ? undefined : nearestCommand(name);
   const what = name === undefined ? 'no command is named' : `there is no command ${name}`;
@@ -191,7 +194,7 @@ function refuse(name) {
   return 2;
 }
 
-/** Runs a command with the arguments after it; returns its status. */
+/** Runs a command and returns its exit status. */
 function runCommand(words, { cwd = root } = {}) {
   const [program, ...args] = words;
   const command = program === 'node' ? process.execPath : program;

@@ -1,8 +1,7 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- kills [COUNT]: makes the checkout ready and kills ranks of a training run by SIGKILL, 20
- * times by default, in the middle of steps and while they start; the curve must be that of a run without
- * kills.
+ * npm run dev -- kills [COUNT]: kills ranks of a training run by SIGKILL, 20 times by default, in the middle
+ * of steps and while they start. The loss curve must be the same as in a run without kills.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';

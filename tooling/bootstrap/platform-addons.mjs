@@ -9,10 +9,10 @@ import { addonFoldersHere } from '../release/platform-folders.mjs';
 const readJson = (path) => (existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined);
 
 /**
- * Tells whether nothing needs to be compiled in the checkout `root`: each native package has no local build,
- * and its platform package is there, or can be downloaded, compiled from the same sources. A download is
- * checked against platforms/NAME/released.json, which the release has written, so that registries need not be
- * trusted.
+ * Returns whether nothing needs to be compiled in the checkout `root`. That is so if no native package has a
+ * local build, and its platform package, compiled from the same sources, is present or can be downloaded. A
+ * download is compared with platforms/NAME/released.json, which the release has written, so registries need
+ * not be trusted.
  */
 export function usePlatformAddons({ root, say = console.log }) {
   const platforms = addonFoldersHere(root);
@@ -29,7 +29,7 @@ const isBuiltFrom = ({ directory, packageOf }, sources) =>
   existsSync(join(directory, `mtl_${packageOf}.node`)) &&
   readJson(join(directory, 'built-from.json'))?.sources === sources;
 
-/** Downloads a platform package that was released from these sources into its folder. */
+/** Downloads into its folder a platform package that was released from these sources. */
 function download({ platform, sources, say }) {
   const { name, directory } = platform;
   const released = readJson(join(directory, 'released.json'));
@@ -49,7 +49,7 @@ function download({ platform, sources, say }) {
       say(`${name} ${released.version} is not what was released (${released.integrity}): compiling`);
       return false;
     }
-    // files of the package that the checkout already has are kept
+    // The checkout already has these files of the package, and they are kept.
     const kept = ['package.json', 'README.md', 'LICENSE'].map((each) => `--exclude=package/${each}`);
     const unpacked = spawnSync('tar', ['xzf', tarball, ...kept, '--strip-components=1', '-C', directory]);
     return unpacked.status === 0 && isBuiltFrom(platform, sources);

@@ -8,16 +8,16 @@ import { bootstrap, ensurePackages, root } from './bootstrap.mjs';
 
 const [app, ...flags] = process.argv.slice(2);
 if (asksForHelp(flags)) {
-  // help needs installed packages, but no builds
+  // The help needs installed packages, but no builds.
   ensurePackages();
   process.exit(runSources(join(root, 'apps', app, 'src', 'main.ts'), flags));
 }
-// also builds the command mtl, for the next commands after a training run
+// Also build the command mtl, since users need it after a training run.
 bootstrap(['build', 'build:native'], [`@mtl/${app}`, '@mtl/cli'], { isForThisMachine: true });
 const program = join(root, 'apps', app, 'dist', 'main.js');
 const child = spawn(process.execPath, [program, ...flags], { stdio: 'inherit' });
-// A terminal sends Ctrl-C to this process and to the training run; the run saves and ends, and this process
-// waits for it.
+// A terminal sends Ctrl-C to this process and to the training run. The training run saves and ends, and this
+// process waits for its end.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
   process.on(signal, () => {
     if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal);

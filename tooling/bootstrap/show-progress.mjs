@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * Runs a command and prints the progress of the native builds that it starts to its descriptor 3: on a
- * terminal in one line, elsewhere a line for each quarter. What the command prints goes where it went.
- *   node tooling/bootstrap/show-progress.mjs COMMAND [ARGUMENT ...] 3>&1
+ * Runs a command. Prints the progress of the native builds that the command starts to descriptor 3: in one
+ * line on a terminal, otherwise a line for each quarter. The output of the command itself is unchanged.
+ * node tooling/bootstrap/show-progress.mjs COMMAND [ARGUMENT ...] 3>&1
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs';
@@ -13,13 +13,19 @@ import { fileURLToPath } from 'node:url';
 
 const progressDescriptor = 3;
 
-/** Returns the finished share of all native builds, from their progress files in a folder. */
+/**
+ * Returns the finished share, from 0 to 1, of all native builds. Each build has a progress file in the
+ * folder.
+ */
 function shareDone(folder) {
   const shares = readdirSync(folder).map((name) => Number(readFileSync(join(folder, name), 'utf8')) || 0);
-  return shares.length === 0 ? 0 : Math.min(...shares); // the longest build decides when all are done
+  return shares.length === 0 ? 0 : Math.min(...shares); // the slowest build decides when all builds are done
 }
 
-/** Returns the text to print for a share; undefined if the share is hardly larger than the shown one. */
+/**
+ * Returns the text to print for a share from 0 to 1; undefined if the share is hardly larger than the shown
+ * one.
+ */
 export function progressText({ share, shown, isTerminal, seconds }) {
   const percent = Math.floor(100 * share);
   const step = isTerminal ? 1 : 25;
@@ -55,7 +61,7 @@ function runWithProgress([command, ...args]) {
     end(1);
   });
   child.on('exit', (code) => end(code ?? 1));
-  // the folder is removed when the command has ended
+  // On a signal, only end the command; the folder is removed after its end.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
 }
 

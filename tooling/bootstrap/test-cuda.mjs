@@ -1,15 +1,13 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- test:cuda: everything that runs on a GPU, first all operations
- * (packages/kernels/test/cuda/run-tests.mjs, which says what --sanitize does), then ranks on GPUs:
- * collectives, and training runs of two processes compared with one; short training runs of one process,
- * and what mtl doctor finds; on a GPU also training runs, compared with PyTorch and the CPU. On the GPU,
- * where there is one, and under emulation on this machine's processor; what has no GPU is skipped and
- * counted.
- *   npm run dev -- test:cuda                  both
- *   npm run dev -- test:cuda --emulation   under emulation only: needs neither nvcc nor a GPU
- *   npm run dev -- test:cuda --ranks       only what several ranks do
- * Other arguments go on to vitest.
+ * npm run dev -- test:cuda: runs all CUDA tests, on the GPU if there is one and under emulation on this
+ * machine's processor. Tests that need a GPU are skipped and counted if there is none. Operations are first
+ * (packages/kernels/test/cuda/run-tests.mjs, whose comment explains --sanitize). Then ranks on GPUs:
+ * collectives, and training runs of two processes compared with one. Then short training runs of one process,
+ * and `mtl doctor`. On a GPU, training runs are also compared with PyTorch and the CPU.
+ * npm run dev -- test:cuda on the GPU and under emulation
+ * npm run dev -- test:cuda --emulation under emulation only: needs neither nvcc nor a GPU
+ * npm run dev -- test:cuda --ranks only tests of several ranks Other arguments are passed to vitest.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -33,7 +31,7 @@ const take = (flag) => {
   return at >= 0 && args.splice(at, 1).length > 0;
 };
 
-/** Runs a command and returns its status; its output goes to the output of this process. */
+/** Runs a command and returns its exit status. Its output goes to the output of this process. */
 function run(words, { cwd = root, env = {} } = {}) {
   const [command, ...rest] = words;
   const how = { cwd, env: { ...toolEnvironment(), ...env }, stdio: 'inherit' };
@@ -55,15 +53,15 @@ function build(words, cwd) {
   const status = run(['node', join(root, 'tooling/native/build-native.mjs'), ...words], { cwd });
   if (status !== 0) process.exit(status);
 }
-// build the fake of NCCL, which prints a message if nccl.h is not found, and the addon, which may have been
-// built before that header was installed
+// Build the fake of NCCL, which prints a message if nccl.h is not found. Also build the addon again, since
+// its last build may be older than the installation of that header.
 for (const target of [[], ['--target', 'nccl_process_fake']]) build(target, join(root, 'packages/comm'));
 
 const trainingsOfRanks = ['test/cuda/ranks'];
-/** Training tests that are fast enough under emulation: others take minutes there. */
+/** The training tests that are fast enough under emulation; the others would take minutes. */
 const shortTrainings = [...trainingsOfRanks, 'test/cuda/one-rank'];
 
-/** The tests of ranks and some training runs, with the CUDA library that `env` names. */
+/** Runs the tests of ranks and of some training runs with the CUDA library that `env` names. */
 function testRanks(title, { env = {}, ofTrainings }) {
   console.log(`\n== ranks ${title}`);
   const test = (folder, files) => {
@@ -76,7 +74,7 @@ function testRanks(title, { env = {}, ofTrainings }) {
 
 async function testUnderEmulation() {
   if (onlyRanks) {
-    // otherwise the tests of operations have built the emulation
+    // without --ranks, the tests of operations have built the emulation already
     const words = ['node', 'test/cuda/run-tests.mjs', '--emulation', '--build-only'];
     if (run(words, { cwd: kernels }) !== 0) return 1;
   }

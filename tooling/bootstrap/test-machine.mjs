@@ -4,8 +4,8 @@ import { cpus } from 'node:os';
 import { delimiter, join } from 'node:path';
 
 /**
- * Names of commands that tests start if they are installed. Tests skip, or do something else, without these
- * commands.
+ * The names of commands that tests start if they are installed. Without them, tests skip or do something
+ * else.
  */
 const commands = [
   'mpirun',
@@ -22,9 +22,9 @@ const commands = [
 const files = ['/usr/include/gloo', '/usr/include/nccl.h', '/dev/nvidiactl'];
 
 /**
- * Returns a digest of everything except sources that determines the results of tests: version of Node.js,
- * processors, programs that tests start, and the environment variables of this project. Cached results are
- * valid only for the same digest.
+ * Returns a digest of everything that determines the results of tests, except the sources: the version of
+ * Node.js, the processors, the programs that tests start, and the environment variables of this project.
+ * Cached results are valid only for the same digest.
  */
 export function machineDigest({ environment = process.env, processors = cpus() } = {}) {
   const folders = (environment.PATH ?? '').split(delimiter);

@@ -3,8 +3,8 @@ import { join, relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 
 /**
- * Names of files next to the JSON report of a package, to which native test programs and tests of ranks add
- * notes.
+ * The names of files next to the JSON report of a package. Native test programs and tests of ranks add notes
+ * to these files.
  */
 const noteNames = {
   engines: 'engines-used.txt',
@@ -22,10 +22,11 @@ function withReason(name, [message = '']) {
 }
 
 /**
- * Reads the results of tests of all packages, apps and the tooling from their `build` folders. `clear`
- * removes the results of an earlier run; `read` counts passed tests, names failed ones with their errors,
- * skipped ones and those with the tag `whole` that the run left out, as `path: name`, and lists by folder the
- * engines that ranks communicated over, and the instruction sets whose kernels ran on this processor.
+ * Reads the test results of all packages, apps and the tooling from their `build` folders.
+ * `clear` removes the results of an earlier run.
+ * `read` counts passed tests. It lists failed tests with their errors, skipped tests, and tests with the tag
+ * `whole` that this run left out, as `path: name`. It also lists, by folder, the communication engines of
+ * ranks and the instruction sets whose kernels ran.
  */
 export function testOutcomes(root) {
   const folders = [
@@ -50,7 +51,7 @@ export function testOutcomes(root) {
       if (existsSync(locateReport(folder)))
         addReport(outcomes, JSON.parse(readFileSync(locateReport(folder), 'utf8')));
       for (const kind of ['skipped', 'failed']) {
-        // a program that runs under several sanitizers skips the same test under each
+        // a program that runs under several sanitizers skips the same test under each of them
         const lines = new Set(readLines(locateNote(folder, kind)));
         outcomes[kind].push(...[...lines].map((line) => `${relative(root, folder)}: ${line}`));
       }
@@ -70,7 +71,7 @@ export function testOutcomes(root) {
       for (const { status, fullName, tags = [], failureMessages = [] } of file.assertionResults) {
         if (status === 'passed') outcomes.numPassed += 1;
         else if (status === 'failed') failed.push(withReason(`${name}: ${fullName}`, failureMessages));
-        // an import or a hook failed, so that no test of this file ran
+        // an import or a hook has failed, so no test of this file ran
         else if (endedOutsideOfTests) continue;
         else (tags.includes('whole') ? left : skipped).push(`${name}: ${fullName}`);
       }

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * npm test: makes the checkout ready and runs lint, boundaries, types and the tests of all packages and apps,
- * and of the tooling itself. Ends with the engines that ranks communicated over, why tests were skipped, what
- * is left to --all, and one line of counts. The help below has the flags.
+ * npm test: makes the checkout ready and runs lint, boundaries, types, and the tests of all packages, apps
+ * and the tooling. At the end, it prints the communication engines that were used, why tests were skipped,
+ * the tests that only --all runs, and one line of counts. The help text below lists the flags.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -61,7 +61,8 @@ const outcomes = testOutcomes(root);
 outcomes.clear();
 ensurePackages();
 const haveChecksPassed = checked || runChecks(['lint', 'boundaries']);
-bootstrap(['build', 'build:native'], [], { declarations: true, compiles: true }); // guides and examples are checked with them
+// checks of guides and examples need the builds
+bootstrap(['build', 'build:native'], [], { declarations: true, compiles: true });
 const env = {
   ...toolEnvironment(),
   MTL_TEST_MACHINE: machineDigest(),
@@ -77,12 +78,12 @@ const turbo = (...args) =>
 const nativeTests = areAll ? ['test:native'] : isCi ? ['test:native:few'] : [];
 const statuses = {
   'lint and boundaries': haveChecksPassed ? 0 : 1,
-  // the compiler, and native tests, which mostly wait, run at the same time
+  // the type check runs at the same time as native tests, which mostly wait
   ...(nativeTests.length > 0
     ? { 'types and native tests': turbo('//#typecheck', ...nativeTests, '--concurrency=3') }
     : { types: turbo('//#typecheck') }),
-  // two packages at a time, on the fresh builds; each package's configuration sets how many of its test files
-  // run at once
+  // Two packages are tested at a time. The configuration of each package sets how many of its test files run
+  // at once.
   'tests of packages, apps and tooling': turbo('test', '--concurrency=2', ...(force ? ['--force'] : [])),
 };
 

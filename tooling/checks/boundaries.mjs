@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- boundaries: checks that packages depend on lower layers only, that they import nothing but
- * what their package.json lists, and that no import by path leaves its package.
+ * npm run dev -- boundaries: checks that packages depend only on lower layers, that they import only packages
+ * in their package.json, and that no relative import leaves its package.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -11,8 +11,8 @@ import { fileURLToPath } from 'node:url';
 import typescript from 'typescript';
 
 /**
- * The layers: for each package, the packages that it may import directly. It may also import everything that
- * those packages may import, and @mtl/tooling.
+ * For each package, the packages that it may import directly. A package may also import everything that these
+ * packages may import, and @mtl/tooling.
  */
 const mayImport = {
   errors: [],
@@ -46,7 +46,7 @@ const mayImport = {
   'bert-train': ['bert-tasks', 'dashboard'],
 };
 
-/** Returns everything that the layers let `name` depend on, directly or indirectly. */
+/** Returns all packages that `name` may depend on, directly or indirectly. */
 function allowed(name, found = new Set()) {
   for (const lower of mayImport[name]) {
     if (found.has(lower)) continue;
@@ -64,7 +64,8 @@ function listedIn({ dependencies, devDependencies, peerDependencies, optionalDep
 }
 
 /**
- * Returns the problems of one package with the layers. `manifests`: the manifests of the workspace by name.
+ * Returns the problems of the dependencies of one package. `manifests`: the package.json contents of the
+ * workspace, by name.
  */
 function checkLayer({ folder, manifest }, manifests) {
   const name = short(manifest.name);
@@ -80,7 +81,7 @@ function checkLayer({ folder, manifest }, manifests) {
 }
 
 /**
- * Returns the problems of the imports of one source: packages that the manifest does not list, and paths that
+ * Returns the problems of the imports in one source: packages that package.json does not list, and paths that
  * lead out of the package.
  */
 function checkImports(path, text, { folder, manifest }) {
@@ -90,7 +91,7 @@ function checkImports(path, text, { folder, manifest }) {
     const line = text.slice(0, pos).split('\n').length;
     if (name.startsWith('.')) {
       const isInside = join(dirname(path), name).startsWith(`${folder}/`);
-      // programs that measure may import sources and tests of packages
+      // programs in tooling/measure may import sources and tests of packages
       return isInside || folder === 'tooling/measure'
         ? []
         : [`${path}:${line}: ${name} is a file of another package: import its name`];
@@ -119,7 +120,7 @@ const packages = files
     manifest: JSON.parse(readFileSync(join(root, path), 'utf8')),
   }));
 const manifests = new Map(packages.map((each) => [each.manifest.name, each]));
-/** Returns the package of a file: the deepest folder with a manifest above the file. */
+/** Returns the package of a file: the deepest folder above the file that has a package.json. */
 const findPackage = (path) =>
   packages
     .filter(({ folder }) => path.startsWith(`${folder}/`))

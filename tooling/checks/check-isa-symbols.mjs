@@ -1,25 +1,22 @@
 #!/usr/bin/env node
 /**
- * Looks for functions that the linker would merge between instruction sets.
- *   node check-isa-symbols.mjs [--build-dir packages/kernels/build/Release] [--self-test]
- * Vectorised kernels are compiled once per instruction set (object libraries simd_*). An inline function or a
- * template that two of them share is a weak symbol of which the linker keeps one copy, maybe the AVX-512 one:
- * an old processor would then die of it, far from the cause. So those objects may define nothing weak or
- * unique.
+ * Finds functions that the linker would merge between instruction sets.
+ * node check-isa-symbols.mjs [--build-dir packages/kernels/build/Release] [--self-test] Vectorised kernels
+ * are compiled once per instruction set (object libraries simd_*). An inline function or a template in two of
+ * these libraries is a weak symbol, and the linker keeps only one copy, perhaps the AVX-512 one. An old
+ * processor would then crash in an unrelated place. Therefore these libraries may define no weak and no
+ * unique symbols.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 
-/**
- * Data that the compiler shares deliberately: a pointer to the exception personality, no code of any
- * instruction set.
- */
+/** Data that may be shared: a pointer to the exception personality, which contains no code. */
 const harmless = /^DW\.ref\./;
 
 /**
- * Returns the demangled symbols of an object file that are weak functions (W), weak data (V) or unique (u).
+ * Returns the demangled names of an object file's weak functions (W), weak data (V) and unique symbols (u).
  */
 function sharedSymbols(object) {
   const result = spawnSync('nm', ['--defined-only', '--demangle', object], {
@@ -41,8 +38,8 @@ function objectsUnder(directory) {
 }
 
 /**
- * Compiles an inline function with the flags of the kernels, and tests that the check finds it, and that the
- * check accepts our kernels.
+ * Tests this check: it must find an inline function compiled with the flags of the kernels, and accept our
+ * kernels.
  */
 function selfTest() {
   const directory = mkdtempSync(join(tmpdir(), 'isa-symbols-'));

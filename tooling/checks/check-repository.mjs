@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * Checks house rules that no linter knows: lengths and names of files, the width, words and openings of
- * comments, the files of each package and what its package.json tells users, no spread without use, short
- * first examples, no merge left half done. `--self-test` shows that each rule can fail.
+ * Checks house rules that no linter knows: lengths and names of files; the width, words and openings of
+ * comments; the files of each package and the contents of its package.json; spreads without use; the length
+ * of first examples; conflict markers of merges. `--self-test` shows that each rule can fail.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -15,10 +15,10 @@ import { longComments, wrappedPattern } from './wrap-comments.mjs';
 const maximumLines = 1000;
 const maximumExampleLines = 40;
 const sourcePattern = /\.(ts|mts|mjs|cc|h|cu|cuh|py)$/;
-/** Files in which phrases are looked for: documents, and the comments, strings and names of sources. */
+/** Files that are searched for phrases: documents, and the comments, strings and names in sources. */
 const phrasePattern = /\.(md|ts|mts|mjs|cc|h|cu|cuh|sh)$/;
 const markerPattern = /\.(md|json|jsonc|yaml|yml)$/;
-// a formatter turns a marker in Markdown into seven nested quotations
+// A formatter turns a conflict marker in Markdown into seven nested quotations.
 const conflictMarker = /^(<{7}|(> ?){7})/;
 const packageFiles = ['package.json', 'README.md', 'vitest.config.ts', 'src/index.ts'];
 
@@ -31,14 +31,14 @@ function checkFile(path, text) {
   const kebab = /^[a-z0-9.]+(-[a-z0-9.]+)*$/;
   const snake = /^[a-z0-9.]+(_[a-z0-9.]+)*$/;
   const isNative = /\.(cc|h|cu|cuh)$/.test(name);
-  const isScript = name.endsWith('.py'); // either: documents name scripts
+  const isScript = name.endsWith('.py'); // both cases are allowed, since documents name scripts
   if (!(isNative ? snake : kebab).test(name) && !(isScript && snake.test(name))) {
     problems.push(`${path}: name it in ${isNative ? 'snake_case' : 'kebab-case'}`);
   }
   return problems;
 }
 
-/** Returns the problems of the names of folders: tools and ignore files skip folders with certain names. */
+/** Returns the problems of the names of folders. Tools and ignore files skip folders with certain names. */
 function checkFolders(paths) {
   return paths
     .filter((path) =>
@@ -50,7 +50,7 @@ function checkFolders(paths) {
     .map((path) => `${path}: tools and ignore files skip folders of this name`);
 }
 
-/** Returns the problems of conflict markers in one file, which a merge has left. */
+/** Returns the problems of conflict markers that a merge has left in one file. */
 function checkConflicts(path, text) {
   return text
     .split('\n')
@@ -83,7 +83,7 @@ function checkFunctions(path, text) {
 }
 
 /**
- * Returns the problems of classes of one file that hold memory, files or connections and cannot be declared
+ * Returns the problems of classes in one file that own memory, files or connections and cannot be declared
  * with `using`.
  */
 function checkDisposables(path, text) {
@@ -108,7 +108,7 @@ function checkExample(path, text) {
   return [`${path}: its first example has ${lines} lines, at most ${maximumExampleLines}`];
 }
 
-/** Returns the problems of one package: the files it lacks. */
+/** Returns a problem for each required file that a package lacks. */
 function checkPackage(folder, files) {
   return packageFiles
     .filter((file) => !files.has(`${folder}/${file}`))
@@ -116,9 +116,9 @@ function checkPackage(folder, files) {
 }
 
 /**
- * Returns the problems of the package.json of a published package: the fields by which users of npm find the
- * package and its authors. Its addresses follow from the `repository` of the root (a URL), and are absent
- * until the root has one.
+ * Returns the problems of the package.json of a published package: of the fields by which users of npm find
+ * the package and its authors. The addresses follow from the `repository` (a URL) in the root package.json;
+ * without it, there are none.
  */
 function checkManifest(path, text, rootText) {
   const folder = path.replace(/\/package\.json$/, '');
@@ -150,14 +150,14 @@ function checkChangeset(path, text, folders) {
     .map((name) => `${path}: ${name} is not published, and changesets name what is`);
 }
 
-/** Returns the problems of a test that needs a GPU: CI has none, and allows only the skips in its list. */
+/** Returns the problems of a test that needs a GPU. CI has no GPU and allows only the skips in its list. */
 function checkSkips(path, allowedSkips) {
   if (!/\/test\/cuda\/.*\.test\.ts$/.test(path)) return [];
   const isKnown = allowedSkips.split('\n').some((line) => line.trim().startsWith(`${path}:`));
   return isKnown ? [] : [`${path}: .ci/allowed-skips does not name it, and CI has no GPU`];
 }
 
-/** Returns the problems of a native file: kernels must use threads through one file only. */
+/** Returns the problems of a native file: only one file of the kernels may use threads. */
 function checkThreads(path, text) {
   const isNative = path.startsWith('packages/kernels/native/backends/cpu/') && !path.endsWith('/threads.cc');
   if (!isNative || !/^\s*#\s*(include\s*<omp\.h>|pragma\s+omp\b)/m.test(text)) return [];
@@ -165,7 +165,8 @@ function checkThreads(path, text) {
 }
 
 /**
- * Manifests for the self-test: one that is valid in any repository, and one of a repository with an address.
+ * The package.json files for the self-test: one that is valid in any repository, and one in a repository with
+ * an address.
  */
 const author = 'The authors';
 const url = 'https://example.org/mtl';
@@ -180,7 +181,7 @@ const addressed = {
   bugs: `${url}/issues`,
 };
 
-/** Problems that the rules must find. */
+/** Problems that the rules must find in the self-test. */
 const findings = () => [
   checkFile('packages/a/src/long.ts', 'x\n'.repeat(1001)),
   checkFile('packages/a/src/long.test.ts', 'x\n'.repeat(1001)),
@@ -230,7 +231,7 @@ const findings = () => [
   checkOpenings('platforms/a.sh', 'x=1\n# What follows\n'),
 ];
 
-/** Problems that the rules must not find. */
+/** Checks of the self-test that must find no problems. */
 const clean = () => [
   checkFile('packages/a/src/fine-name.test.ts', 'x\n'.repeat(1000)),
   checkComments('a.ts', `// ${'word '.repeat(20)}\nconst a = '${'word '.repeat(25)}';\n`),
@@ -284,7 +285,7 @@ if (!process.argv.includes('--self-test')) {
     encoding: 'utf8',
   })
     .split('\n')
-    // git lists files that are deleted but not committed, too
+    // git also lists files whose deletion is not committed
     .filter((path) => path !== '' && existsSync(join(root, path)));
   const folders = new Set(
     files.filter((path) => path.startsWith('packages/')).map((path) => path.split('/').slice(0, 2).join('/')),

@@ -5,8 +5,8 @@ import { parseSource } from './parse-source.mjs';
 const mostLines = { script: 100, native: 150 };
 
 /**
- * Returns the functions of a source that have more lines than a reader follows, as `{ line, name, lines,
- * most }`. A callback of `describe` is a chapter of tests and counts by its tests alone.
+ * Returns the functions of a source that are too long for readers, as `{ line, name, lines, most }`. A
+ * callback of `describe` is a group of tests: only its tests count, each by itself.
  */
 export function longFunctions(path, text) {
   if (/\.(ts|mts|mjs)$/.test(path)) return longScriptFunctions(path, text);
@@ -46,8 +46,8 @@ const scopes =
   /^\s*(?:template\s*<.*>\s*)?(?:inline\s+)?(namespace|class|struct|union|enum|extern "C")\b[^()]*$/s;
 
 /**
- * Finds long functions in native code by its braces: the outermost block that is neither a scope nor a list
- * of values is a function.
+ * Finds long functions in native code by its braces. A function is an outermost block that is neither a scope
+ * nor a list of values.
  */
 function longNativeFunctions(text) {
   const code = withoutTexts(text);
@@ -82,8 +82,8 @@ function longNativeFunctions(text) {
 const findLine = (text, position) => text.slice(0, position).split('\n').length;
 
 /**
- * Replaces comments, texts and preprocessor lines with blanks, since their braces need not match; line
- * numbers stay the same.
+ * Replaces comments, strings and preprocessor lines with blanks, since their braces need not match. Line
+ * numbers do not change.
  */
 function withoutTexts(text) {
   const blank = (part) => part.replace(/[^\n]/g, ' ');

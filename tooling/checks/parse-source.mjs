@@ -1,7 +1,8 @@
 import ts from 'typescript';
 
 /**
- * Parses a source. Docstrings are not parsed, which saves much time. Nodes have a reference to their parent.
+ * Parses a source into a tree whose nodes have a reference to their parent. Docstrings are not parsed, which
+ * saves much time.
  */
 export function parseSource(path, text) {
   const how = {

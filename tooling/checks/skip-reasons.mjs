@@ -1,7 +1,7 @@
 /**
- * Reads the list of reasons why tests may skip: a line for each reason, then, indented, how the names of its
- * tests (`path: name`) begin. Lines that begin with # are comments.
- * @throws Error for names without a reason above
+ * Reads the list of reasons why tests may skip. A line with a reason is followed by indented lines with the
+ * beginnings of the names of its tests (`path: name`). Lines that begin with # are comments.
+ * @throws Error for a name that no reason precedes
  */
 export function readSkipReasons(text) {
   const reasons = [];
@@ -28,8 +28,8 @@ export function skipsByReason(skipped, reasons) {
 }
 
 /**
- * Returns the text about skips that `npm test` prints: a line for each reason, and a line for each skip
- * without a reason. `list`: path of the file with all skipped tests.
+ * Returns the text about skipped tests that `npm test` prints: a line for each reason, and a line for each
+ * test without a listed reason. `list`: the path of the file with all skipped tests.
  */
 export function textOfSkips({ byReason, others }, list) {
   const counts = [...byReason].map(([reason, names]) => [names.length, reason]);

@@ -1,7 +1,8 @@
 /**
- * For existing topics, the largest allowed number of source files of other topics that name the topic; new
- * topics have a lower limit. A change that removes a topic from a file lowers its number here. Numbers rise
- * for no feature. They rose once, with a format of files (GGUF, 20 files), which names what its files state.
+ * The largest allowed number of source files outside a topic that name the topic, by topic. Topics that are
+ * not listed have a lower limit. A change that removes a topic from a file lowers the number here. No feature
+ * may raise a number. One exception was made for a file format (GGUF, 20 files), since its code names the
+ * features that a file states.
  */
 export const ceilings = {
   'strategy tensor': 33,

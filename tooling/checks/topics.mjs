@@ -1,7 +1,7 @@
 /**
- * The topics that packages list (strategies, stores, kinds of layers, fields of the architecture, model
- * types) and the source files of other topics that name each: what a feature of its kind costs. With a folder
- * as its argument prints the counts of the checkout there.
+ * Counts how many source files a feature affects. Topics are the features that packages list: strategies,
+ * stores, kinds of layers, fields of the architecture, and model types. This program finds the source files
+ * outside a topic that name it. With a folder as its argument, it prints the counts of that checkout.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ const fieldsFolder = 'packages/configuration/src/architecture/';
 const modelTypesFile = 'packages/formats/src/huggingface/model-types.ts';
 
 /**
- * The folders and files that belong to a topic, in addition to the file that lists it. They may name the
+ * For each topic, the folders and files that belong to it, besides the file that lists it. These may name the
  * topic freely.
  */
 const ownFolders = {
@@ -32,8 +32,8 @@ const ownFolders = {
 };
 
 /**
- * Features that are in no list of a package, with the words that name them. Files with the feature's name,
- * and folders of its kind, belong to the feature.
+ * Features that no package lists, with the words that name them. Files with the feature's name, and folders
+ * with its `kind`, belong to the feature.
  */
 const features = [
   {
@@ -44,7 +44,10 @@ const features = [
   },
 ];
 
-/** Splits a name or a text into words in lower case: `cpCommType` and `cp-comm-type` are the same three. */
+/**
+ * Splits a name or a text into words in lower case. For example, `cpCommType` and `cp-comm-type` give the
+ * same three words.
+ */
 export function splitWords(text) {
   return text
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
@@ -55,7 +58,7 @@ export function splitWords(text) {
     .join(' ');
 }
 
-/** Returns the words of every name and text in a source, without comments. */
+/** Returns the words of all names and strings in a source, without comments. */
 export function collectTexts(path, text) {
   const found = new Set();
   const visit = (node) => {
@@ -72,7 +75,7 @@ const isText = (node) =>
   ts.isTemplateMiddle(node) ||
   ts.isTemplateTail(node);
 
-/** Returns the sources of a checkout with their texts, without tests, which may name any topic. */
+/** Returns the sources of a checkout with their texts. Tests are left out, since they may name any topic. */
 export function readSources(root) {
   const patterns = ['packages/*/src/*.ts', 'apps/*/src/*.ts'];
   const { stdout } = spawnSync(
@@ -88,7 +91,7 @@ export function readSources(root) {
     .map((path) => ({ path, texts: collectTexts(path, readFileSync(join(root, path), 'utf8')) }));
 }
 
-/** Returns the files of other topics that name a topic by one of its words. */
+/** Returns the files outside a topic that name the topic by one of its words. */
 export function filesThatName({ words, isOwn }, sources) {
   const phrases = words.map((word) => ` ${word} `);
   const isNamed = (text) => phrases.some((phrase) => ` ${text} `.includes(phrase));
@@ -108,7 +111,7 @@ export function readTopics(root) {
   ];
 }
 
-/** Returns all nodes of a tree for which `is` holds. */
+/** Returns all nodes of a tree for which `is` returns true. */
 function collectNodes(root, is) {
   const found = [];
   const visit = (node) => {
@@ -119,7 +122,7 @@ function collectNodes(root, is) {
   return found;
 }
 
-/** Returns the value of a variable, without `as const` and `satisfies`. */
+/** Returns the initial value of a variable, without `as const` and `satisfies`. */
 function findInitializer(source, name) {
   const [declaration] = collectNodes(
     source,
@@ -132,7 +135,7 @@ function findInitializer(source, name) {
 
 const listKeys = (object) => object.properties.flatMap(({ name }) => (name === undefined ? [] : [name.text]));
 
-/** Returns the file of every name that a source imports by a path. */
+/** Returns the file of each name that a source imports from a relative path. */
 function listImports(source, path) {
   const entries = collectNodes(source, ts.isImportSpecifier).map((specifier) => {
     const module = specifier.parent.parent.parent.moduleSpecifier.text;
@@ -149,7 +152,7 @@ function readStrategies(parse) {
     const name = text.replace(/Parallelism$/, '');
     const file = files.get(text);
     const source = parse(file);
-    // a flag is declared by a call that makes its schema
+    // a flag is a property whose value is a call that makes its schema
     const flags = collectNodes(source, ts.isPropertyAssignment)
       .filter(({ initializer }) => ts.isCallExpression(initializer))
       .map(({ name: key }) => key)
@@ -223,7 +226,7 @@ function readModelTypes(parse) {
     kind: 'model type',
     name,
     words: [splitWords(name)],
-    // for example packages/bert-tasks and packages/models/src/bert belong to the topic bert
+    // For example, packages/bert-tasks and packages/models/src/bert belong to the topic bert.
     isOwn: (path) => path === modelTypesFile || isInFolder(name, path),
   }));
 }

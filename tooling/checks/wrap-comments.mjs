@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * The second half of npm run format: breaks lines of comments in all sources that are wider than the
- * formatter's, which leaves comments as they are. What does not fit goes to the next line of its paragraph,
- * or to a new one.
+ * The second step of npm run format: wraps comment lines that are wider than the formatter allows, since the
+ * formatter does not change comments. The words that do not fit move to the next line of the paragraph, or to
+ * a new line.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -23,18 +23,16 @@ const commentLine = /^(\s*(?:\/\/|\*(?= |$)) ?)(.*)$/;
 /** Matches a block comment in one line. Groups: the indentation, and the text. */
 const blockInOneLine = /^(\s*)\/\*\*? (.*) \*\/$/;
 const listItem = /^(?:[-*] |\d+\. )/;
-/** Names of packages begin with @ as well. */
+/** Matches a tag at the start of a line, such as `@param`. Names of packages begin with @, too. */
 const tag = /^@\w+(?!\S)/;
-/**
- * Matches the blank before a tag that must begin a new line: tools that read comments do not find tags within
- * a line.
- */
+/** Matches the blank before a tag that must begin a new line, since tools do not find tags within a line. */
 const beforeTag = / (?=@(?:param|returns|throws) )/;
 /**
- * Matches the beginning of rules, tables and usage lines: flags, or a command that is not part of a sentence.
+ * Matches the beginning of lines that are not prose: rules, tables, and usage lines (flags, or a command that
+ * is not part of a sentence).
  */
 const drawnStart = /^(?:[-=]{3,}|\||\[--|(?:node|npm|npx|mtl) (?!.*[^.][:.] ))/;
-/** Tells if a line is preformatted, for example in columns, and must not be wrapped. */
+/** Returns whether a line is preformatted, for example in columns, so that it must not be wrapped. */
 const isDrawn = (text) => /\S {2,}\S/.test(text) || drawnStart.test(text);
 
 /** Returns the parts of a line of a comment; undefined for any other line. */
@@ -50,14 +48,14 @@ function parse(line) {
   };
 }
 
-/** Returns the indentation of lines that continue this one. */
+/** Returns the indentation of the lines that continue a line. */
 function continuation({ indentation, text }) {
   const item = listItem.exec(text);
   if (item !== null) return indentation + item[0].length;
   return tag.test(text) ? indentation + 2 : indentation;
 }
 
-/** Tells if `next` continues the paragraph of `line`. */
+/** Returns whether `next` continues the paragraph of `line`. */
 function isContinued(line, next) {
   if (next === undefined || next.prefix !== line.prefix || next.text === '' || isDrawn(next.text))
     return false;
@@ -66,7 +64,7 @@ function isContinued(line, next) {
 }
 
 /**
- * Returns the end of the last word that fits into a line, or -1 if a single word fills it. Code in backticks
+ * Returns the end of the last word that fits into a line, or -1 if no break is possible. Code in backticks
  * counts as one word.
  */
 function lastBreak(line, start) {
@@ -76,7 +74,7 @@ function lastBreak(line, start) {
   return end > start ? end : -1;
 }
 
-/** Tells if the line is too wide, and part of a comment that can be broken. */
+/** Returns whether a line is too wide and is a comment that can be wrapped. */
 function isTooLong(line) {
   if (line.length <= maximumWidth) return false;
   if (blockInOneLine.test(line)) return true;
@@ -90,7 +88,7 @@ export function longComments(text) {
   return text.split('\n').flatMap((line, index) => (isTooLong(line) ? [index + 1] : []));
 }
 
-/** Returns the text with comments that are no wider than the formatter's lines. */
+/** Returns the text with comments wrapped to the width of the formatter. */
 export function wrapComments(text) {
   const lines = text.split('\n');
   for (let index = 0; index < lines.length; index++) {

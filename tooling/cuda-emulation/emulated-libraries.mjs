@@ -7,15 +7,15 @@ const library = join(build, 'Release/libmtl_cuda_emulated.so');
 const cublasLt = join(build, 'Release/libcublaslt_emulated.so');
 const folder = join(build, 'emulated');
 
-/** Targets that `build-native.mjs --target` builds in @mtl/kernels. */
+/** The targets that `build-native.mjs --target` builds in @mtl/kernels for the emulation. */
 export const emulatedTargets = ['mtl_cuda_emulated', 'cublaslt_emulated'];
 
 /** Paths of the libraries that the emulated targets build. */
 export const emulatedFiles = [library, cublasLt];
 
 /**
- * Returns the environment variables with which a process opens the emulation as device `cuda`; undefined if
- * the emulation is not built. Tests may also write their own files to the folder MTL_CUDA_LIBS.
+ * Returns the environment variables that make a process use the emulation as device `cuda`; undefined if the
+ * emulation is not built. Tests may write their own files to the folder in MTL_CUDA_LIBS.
  */
 export function emulatedLibraries() {
   if (!existsSync(library) || !existsSync(cublasLt)) return undefined;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Names of the counts, in the order of emulation/counts.h. */
+/** The names of the counts, in the order of emulation/counts.h. */
 const names = [
   'kernels',
   'synchronizations',
@@ -24,7 +24,9 @@ const names = [
  * @property {number} graphLaunches
  */
 
-/** Is true if this process's emulated device keeps counts (`npm run dev -- test:cuda --emulation` does). */
+/**
+ * True if the emulated device of this process keeps counts, as under `npm run dev -- test:cuda --emulation`.
+ */
 export const hasEmulationCounts = process.env.MTL_EMULATION_COUNTS !== undefined;
 
 /**

@@ -1,13 +1,13 @@
 /**
- * Returns the folder of @mtl/kernels in which the CUDA library is built: for all architectures, or for one,
- * such as `90a`.
+ * Returns the build folder of the CUDA library in @mtl/kernels: for all architectures, or for one, such as
+ * `90a`.
  */
 export const cudaBuildFolder = (architecture) =>
   architecture === undefined ? 'build/Cuda' : `build/Cuda-${architecture}`;
 
 /**
- * Folder of @mtl/kernels in which a bundle's addon is built: without oneDNN, whose library is as large as
- * half of Node, and which multiplies nothing on a GPU.
+ * The build folder of a bundle's addon in @mtl/kernels. The addon is built without oneDNN: the library of
+ * oneDNN is as large as half of Node, and a GPU does not use it.
  */
 export const kernelsBuildFolder = 'build/Bundle';
 export const kernelsBuildArguments = ['--build-dir', kernelsBuildFolder, '-DMTL_ONEDNN=OFF'];

@@ -1,18 +1,19 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- bundle:cuda: packs what a machine with a GPU, but without network and without Node, needs to
- * run the tests and benchmarks of device cuda, into one file: this checkout without what only builds it, its
- * builds, the modules that they reach, Node itself, the shared libraries that a bare system lacks, and
- * PyTorch's yardstick where MTL_PEER names one.
- *   node tooling/cuda/bundle-cuda.mjs [--out mtl-cuda.tar.xz] [--for-checkout] [--architecture NAME]
- *     [--without-cuda] [--without-nccl]
- * Everything must be built: npm run dev -- bundle:cuda does that first. --for-checkout leaves out what a
- * checkout next to the bundle has: its tracked files (take-sources.mjs, which the bundle holds, copies them).
- * --architecture takes the CUDA library that was built for that one alone. --without-cuda leaves the library
- * out (for tests of the bundle itself, where there is no nvcc); --without-nccl takes ranks that cannot use
- * NCCL, because nccl.h was not there when they were compiled. bundle.json lists the engines that it contains.
- * Ends with 2 when the file is larger than 60 MB, or 42 MB with --for-checkout.
- *   there:  tar -xf mtl-cuda.tar.xz && ./mtl-cuda/run-on-gpu.sh all --out results
+ * npm run dev -- bundle:cuda: packs everything that the tests and benchmarks of device cuda need into one
+ * file, for a GPU machine without network and without Node. The file contains this checkout's sources and
+ * builds, the npm modules that they use, Node itself, the shared libraries that a bare system lacks, and the
+ * comparison program for PyTorch if MTL_PEER names one.
+ * node tooling/cuda/bundle-cuda.mjs [--out mtl-cuda.tar.xz] [--for-checkout] [--architecture NAME]
+ * [--without-cuda] [--without-nccl] Everything must be built; npm run dev -- bundle:cuda does that first.
+ * --for-checkout leaves out the tracked files that a checkout next to the bundle has (take-sources.mjs, in
+ * the bundle, copies them).
+ * --architecture takes the CUDA library that was built for that architecture only.
+ * --without-cuda leaves the library out, for tests of the bundle on machines without nvcc.
+ * --without-nccl allows ranks that cannot use NCCL, because nccl.h was missing when they were compiled.
+ * bundle.json lists the communication engines in the bundle. The program ends with status 2 if the file is
+ * larger than 60 MB, or 42 MB with --for-checkout.
+ * on the GPU machine: tar -xf mtl-cuda.tar.xz && ./mtl-cuda/run-on-gpu.sh all --out results
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -40,15 +41,15 @@ import { testFolders } from './test-folders.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 /**
- * Largest sizes in bytes: of a bundle that holds everything, and of a bundle that is copied with a checkout
- * (bundle.test.mjs).
+ * The maximum sizes in bytes: of a bundle with everything, and of a bundle for a checkout (bundle.test.mjs).
  */
 const mostBytes = { whole: 60e6, forCheckout: 42e6 };
 const leftOutFiles = [
   ...['*.map', '*.d.ts', '*.d.cts', '*.flow', '.files'],
-  '*/node_modules/zod/src/*', // its sources
-  '*/node_modules/esbuild/bin/esbuild', // the command; its package of this platform has the same program
-  '*/datasets-sotu/data/*.json', // the corpus is read from the texts next to these files
+  '*/node_modules/zod/src/*', // the sources of zod
+  // the command of esbuild; its package for this platform has the same program
+  '*/node_modules/esbuild/bin/esbuild',
+  '*/datasets-sotu/data/*.json', // the corpus is read from text files next to these files
 ];
 const name = 'mtl-cuda';
 const { values } = parseArgs({
@@ -93,12 +94,12 @@ const workspace = ['packages', 'apps'].flatMap((group) =>
 );
 const comm = 'packages/comm/build/Release';
 const kernelsRelease = 'packages/kernels/build/Release';
-// opened at run time, if it was built: Debian's libgloo is optional
+// Debian's libgloo is optional, so the bundle may lack this library, which is opened at run time
 const glooLibrary = `${comm}/libmtl_comm_gloo.so`;
 const engines = { local: true, gloo: existsSync(join(root, glooLibrary)), nccl: false };
 if (!engines.gloo) console.log(`without the engine gloo: ${glooLibrary} is not built`);
 /**
- * Native programs and libraries: the path in the bundle, which is the path in a checkout, and the path on
+ * Native programs and libraries: the path in the bundle, which equals the path in a checkout, and the path on
  * this machine.
  */
 const natives = new Map([
@@ -119,7 +120,7 @@ for (const path of [...builds, ...natives.values()]) {
   fail(`${path} is not built`, 'npm run dev -- bundle:cuda builds it; libmtl_cuda.so needs nvcc');
 }
 
-/** Tells if the engine nccl was compiled; NCCL itself may be missing on this machine. */
+/** Returns whether the engine nccl was compiled. NCCL itself may be missing on this machine. */
 function hasNcclEngine() {
   const index = JSON.stringify(join(root, 'packages/comm/dist/index.js'));
   const script = `import { ncclInformation } from ${index};
@@ -141,26 +142,29 @@ const sources = run('git', ['ls-files'])
 const without =
   /^(esbuild|tsup|tsx|typescript|typedoc|lightningcss|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/;
 const readName = (folder) => JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')).name;
-/** Packages of the workspace on which tests and benchmarks depend: node_modules has only links to them. */
+/**
+ * The packages of the workspace on which tests and benchmarks depend; node_modules contains only links to
+ * them.
+ */
 const ownPackages = [...workspace.map(readName), '@mtl/tooling', '@mtl/cuda-emulation'];
 const modules = new Set([
   ...moduleClosure({ root, workspace, without, alsoNeeded: ownPackages }),
-  // packages whose tests run on the GPU machine, with the test runner and its configuration
+  // The packages whose tests run on the GPU machine, with the test runner and its configuration.
   ...moduleClosure({
     root,
     without,
     workspace: [...testFolders.map(({ folder }) => folder), 'tooling', 'tooling/measure'],
     alsoNeeded: [...ownPackages, 'vitest', 'fast-check'],
   }),
-  // esbuild, with which ranks of tests run TypeScript: only tooling's copy, since the test runner brings
-  // further ones that are not needed
+  // esbuild, which runs TypeScript in ranks of tests. Only tooling's copy is needed; the test runner has
+  // further copies.
   ...moduleClosure({ root, workspace: ['tooling'], without: /^(?!esbuild$|@esbuild\/)/ }),
 ]);
 
 const stage = mkdtempSync(join(tmpdir(), 'mtl-bundle-'));
 const out = resolve(values.out);
 try {
-  /** Copies a file into the bundle, under the given name. */
+  /** Copies the file `path` into the bundle, under the path `as`. */
   const put = (path, as) => {
     mkdirSync(dirname(join(stage, as)), { recursive: true });
     cpSync(realpathSync(path), join(stage, as));
@@ -198,11 +202,11 @@ try {
   const list = join(stage, '.files');
   writeFileSync(list, [...(values['for-checkout'] ? [] : sources), ...builds, ...modules].join('\n'));
   run('tar', [
-    // compresses with a window of 64 MB, since some modules occur twice, and with the filter for machine
-    // code, which is half of the bundle
+    // Compress with a window of 64 MB, since some modules occur twice, and with the filter for machine code,
+    // which is half of the bundle.
     ...['--create', '--use-compress-program', 'xz --x86 --lzma2=preset=9e', '--file', out],
-    // the flags keep the targets of symbolic links unchanged; hard links of pnpm's store would be broken in
-    // the bundle
+    // The flags keep the targets of symbolic links unchanged. Hard links of pnpm's store are copied as files,
+    // since they would be broken in the bundle.
     `--transform=flags=rH;s,^\\./,,;s,^,${name}/,`,
     ...['--hard-dereference', '--owner=0', '--group=0'],
     ...leftOutFiles.map((pattern) => `--exclude=${pattern}`),

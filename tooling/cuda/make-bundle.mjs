@@ -32,7 +32,7 @@ const run = (script, given, cwd) => {
 if (!args.includes('--without-cuda')) {
   run('native/build-native.mjs', cudaBuildArguments(values.architecture), join(root, 'packages/kernels'));
 }
-// build it again: the addon may have been built before nccl.h was installed
+// Build the addon again, since its last build may be older than the installation of nccl.h.
 run('native/build-native.mjs', [], join(root, 'packages/comm'));
 for (const target of [[], ...['kernels_native_tests', ...emulatedTargets].map((one) => ['--target', one])]) {
   run('native/build-native.mjs', [...kernelsBuildArguments, ...target], join(root, 'packages/kernels'));

@@ -3,7 +3,7 @@ import { join, relative, sep } from 'node:path';
 
 const isLink = (path) => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 
-/** Returns the packages in a folder of modules; a package in a scope is `@scope/name`. */
+/** Returns the names of the packages in a node_modules folder; a package in a scope is `@scope/name`. */
 function packagesIn(modules) {
   return readdirSync(modules).flatMap((name) =>
     name.startsWith('@') ? readdirSync(join(modules, name)).map((inner) => join(name, inner)) : [name],
@@ -11,23 +11,23 @@ function packagesIn(modules) {
 }
 
 /**
- * Lists the files in `node_modules` that a set of workspace packages needs to run: the links of their
- * dependencies (and of `alsoNeeded`, if a package has these), and pnpm's folder of every package that they
- * reach. Paths are relative to `root`.
+ * Lists the files in `node_modules` that a set of workspace packages needs to run: the links to their
+ * dependencies, and pnpm's folders of all direct and indirect dependencies. Paths are relative to `root`.
  * @param {{ root: string, workspace: readonly string[], alsoNeeded?: readonly string[], without?: RegExp }}
- *   options `workspace`: folders of packages; `without`: packages, by name, to leave out with all that only
- *   they reach
+ *   options `workspace`: folders of packages; `alsoNeeded`: further dependencies, for packages that have
+ *   them; `without`: names of packages to leave out, with everything that only they need
  */
 export function moduleClosure({ root, workspace, alsoNeeded = [], without = /^$/ }) {
   const found = new Set();
   const store = join(root, 'node_modules', '.pnpm') + sep;
 
   /**
-   * Adds pnpm's folder of the package that a link leads to, and the packages next to it: its dependencies.
+   * Adds pnpm's folder of the package to which a link leads, and the packages next to it, which are its
+   * dependencies.
    */
   function follow(link) {
     const target = realpathSync(link);
-    if (!target.startsWith(store)) return; // a package of the workspace
+    if (!target.startsWith(store)) return; // the link leads to a package of the workspace
     const folder = join(store, target.slice(store.length).split(sep)[0]);
     if (found.has(relative(root, folder))) return;
     found.add(relative(root, folder));

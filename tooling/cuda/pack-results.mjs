@@ -3,15 +3,15 @@ import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 
 /**
- * Packs a folder into a compressed file, which is replaced atomically. A failure is reported but does not end
- * the program, since the folder has the results, too.
+ * Packs a folder into a compressed file, which is replaced atomically. A failure is only reported, since the
+ * folder still has the results.
  */
 export function packResults({ folder, file }) {
   const partial = `${file}.partial`;
   mkdirSync(dirname(file), { recursive: true });
   const args = ['--create', '--gzip', '--file', partial, '--directory', dirname(folder), basename(folder)];
   const { status, stderr, error } = spawnSync('tar', args, { encoding: 'utf8' });
-  // status 1: a log has grown while it was read
+  // status 1: a log has grown while tar read it
   if (status === 0 || status === 1) {
     renameSync(partial, file);
     return;

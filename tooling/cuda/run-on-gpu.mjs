@@ -1,24 +1,22 @@
 #!/usr/bin/env node
 /**
- * Everything that needs a GPU, in one command: in a checkout that is built, and in a bundle
- * (`run-on-gpu.sh`).
- *   node tooling/cuda/run-on-gpu.mjs tests|sanitizer|kernels|bench|all [--out DIRECTORY] [--minutes NUMBER]
- *     [--pack FILE.tar.gz] [--peer FILE] [--python PROGRAM] [--emulation] [--only TEXT]
- *     [-- arguments for bench-cuda.mjs]
- * Writes STAGE.log of each stage and results-STAGE.json (what ran, how it ended, seconds, which tests were
- * skipped; results-all.json for all) to --out, the variable OUT, or ./results; after every step, so that a
- * run that is cut off has what it had. Ends with 1 when a step failed or took longer than its limit, and at
- * once when there is no GPU to open. A step that fails keeps none from running: where attention on Hopper
- * does, the others take the kernels for any GPU.
- * --minutes ends the run in time, for machines that are rented: steps share it
- * (run-steps.mjs).
- * --pack keeps all of --out in one compressed file as well, again after every step: for systems that bring
- * back few and small files.
- * --peer names PyTorch's yardstick and --python the Python that has torch, as MTL_PEER and MTL_PEER_PYTHON
- * do.
- * --emulation takes the library compiled for the processor instead of a GPU, and a tiny model: it proves the
- * command.
- * --only runs the tests whose names hold the text.
+ * Runs everything that needs a GPU, in a checkout that is built or in a bundle (`run-on-gpu.sh`).
+ * node tooling/cuda/run-on-gpu.mjs tests|sanitizer|kernels|bench|all [--out DIRECTORY] [--minutes NUMBER]
+ * [--pack FILE.tar.gz] [--peer FILE] [--python PROGRAM] [--emulation] [--only TEXT]
+ * [-- arguments for bench-cuda.mjs] Results are written to --out, the variable OUT, or ./results: STAGE.log
+ * of each stage, and results-STAGE.json (results-all.json for all). The JSON file lists the steps that ran,
+ * how each ended, its seconds and its skipped tests. It is written after every step, so that an interrupted
+ * run keeps its results. The program ends with status 1 if a step failed or exceeded its time limit, and
+ * immediately if no GPU can be opened. After a failed step the others still run; if a kernel for Hopper
+ * fails, they use the kernels for any GPU.
+ * --minutes limits the whole run, for rented machines: steps share the time (run-steps.mjs).
+ * --pack also keeps all of --out in one compressed file, updated after every step, for systems that return
+ * only few and small files.
+ * --peer names the comparison program for PyTorch, and --python the Python that has torch; the variables
+ * MTL_PEER and MTL_PEER_PYTHON do the same.
+ * --emulation uses the library compiled for the processor instead of a GPU, and a tiny model, to test this
+ * program.
+ * --only runs the tests whose names contain the text.
  */
 import { spawnSync } from 'node:child_process';
 import { createWriteStream, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
@@ -32,7 +30,7 @@ import { skippedTests } from './skipped-tests.mjs';
 import { listStages } from './stages.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-// the most informative stages come first: the sanitizers take longest
+// The most informative stages come first; the sanitizers are last since they take longest.
 const stageNames = ['tests', 'kernels', 'bench', 'sanitizer'];
 const usage = `usage: ${stageNames.join('|')}|all [--out DIRECTORY] [--minutes NUMBER] [--pack FILE.tar.gz] [--peer FILE] [--python PROGRAM] [--emulation] [--only TEXT] [-- arguments of the bench]`;
 
@@ -41,7 +39,7 @@ function fail(message) {
   process.exit(2);
 }
 
-/** Returns the path of compute-sanitizer: on PATH, or in a CUDA toolkit. */
+/** Returns the path of compute-sanitizer, which is on PATH or in a CUDA toolkit. */
 function findSanitizer() {
   const installed = existsSync('/usr/local')
     ? readdirSync('/usr/local').filter((name) => name.startsWith('cuda'))
@@ -98,9 +96,9 @@ if (values.peer !== undefined) {
 const out = resolve(values.out);
 mkdirSync(out, { recursive: true });
 
-process.env.NO_COLOR = '1'; // without colours: the output is kept as a log
+process.env.NO_COLOR = '1'; // no colours, since the output is kept as a log
 const kernels = join(root, 'packages/kernels');
-// cuBLASLt and NCCL of the peer's PyTorch are found through the python3 on PATH
+// The cuBLASLt and NCCL of the peer's PyTorch are found through the python3 on PATH.
 const { MTL_PEER_PYTHON } = process.env;
 if (MTL_PEER_PYTHON?.includes('/')) {
   process.env.MTL_PEER_PYTHON = resolve(MTL_PEER_PYTHON);
@@ -118,7 +116,7 @@ if (values.emulation) {
 } else {
   process.env.MTL_CUDA_LIBRARY ??= join(kernels, 'build/Cuda/libmtl_cuda.so');
 }
-/** Returns the GPU and its libraries; without a GPU, the error of openCuda. */
+/** Returns a description of the GPU and its libraries; without a GPU, the error of openCuda. */
 function describeGpu() {
   const script = join(root, 'tooling/measure/kernels/cuda/describe-gpu.mjs');
   const options = { encoding: 'utf8', timeout: 120_000, killSignal: 'SIGKILL' };
@@ -131,7 +129,7 @@ function describeGpu() {
 }
 
 const gpu = describeGpu();
-// Native programs look for cuBLASLt only by name, which does not find the library of a Python environment.
+// Native programs look for cuBLASLt only by name, so they would not find the library of a Python environment.
 if (gpu.cublasLtPath?.startsWith('/')) {
   const folders = [dirname(gpu.cublasLtPath), process.env.MTL_CUDA_LIBS];
   process.env.MTL_CUDA_LIBS = folders.filter(Boolean).join(delimiter);
@@ -152,12 +150,12 @@ function save() {
 }
 save();
 if (gpu.error !== undefined) {
-  // every test would be skipped, and pass
+  // without a device, every test would be skipped and the run would pass
   console.error(`error[MTL_ON_CARD]: device cuda cannot be opened\n${gpu.error}\n${resultsFile}`);
   process.exit(1);
 }
 if (gpu.isEmulated !== values.emulation) {
-  // otherwise results of the emulation would look like results of a GPU, or the reverse
+  // results of the emulation must not look like results of a GPU, or the reverse
   console.error(
     gpu.isEmulated
       ? 'error[MTL_ON_CARD]: MTL_CUDA_LIBRARY names the emulation, which is no GPU\n  remedy: pass --emulation, or unset the variable'
@@ -183,8 +181,7 @@ await runSteps({
       status,
       seconds,
       isInformation,
-      // skipped tests are not recorded under emulation, which skips tests that need a GPU, or with --only,
-      // which skips all other tests
+      // Skipped tests are not recorded under emulation or with --only, since these leave tests out.
       ...(values.emulation || values.only !== undefined ? {} : { skipped: skippedTests(report) }),
     });
     results.otherwise = otherwise;
@@ -192,7 +189,7 @@ await runSteps({
   },
 });
 for (const log of Object.values(logs)) await new Promise((done) => log.end(done));
-save(); // with the whole logs
+save(); // save again, since the logs are complete only now
 console.log(`\n${resultsFile}`);
 for (const { stage, name, status, seconds, skipped = [] } of results.steps) {
   const without = skipped.length > 0 ? `, ${skipped.length} tests skipped` : '';

@@ -1,14 +1,14 @@
 import { spawn } from 'node:child_process';
 
-/** Milliseconds that a program has to end after SIGTERM. */
+/** The milliseconds that a program may take to end after SIGTERM. */
 const graceMs = 10_000;
 
 /**
- * Runs a step, { command, args, cwd, env, minutes }, `env` added to ours, with its output on the terminal and
- * in `log`.
- * @returns its exit status, the signal that ended it, 'time limit' after more than `minutes` (it and its
- *   children are then ended), or 127 where it could not be started, or where the step has a `problem`, the
- *   reason why it cannot run
+ * Runs a step, { command, args, cwd, env, minutes, problem }. `env` is added to the environment of this
+ * process. The output goes to the terminal and to `log`.
+ * @returns the exit status; the signal that ended the step; 'time limit' after more than `minutes`, when the
+ *   step and its children are ended; or 127 if the step could not be started or has a `problem`, the reason
+ *   why it cannot run
  */
 export function runStep({ command, args, cwd, env, minutes, problem }, log) {
   const write = (chunk) => {
@@ -20,7 +20,7 @@ export function runStep({ command, args, cwd, env, minutes, problem }, log) {
     return Promise.resolve(127);
   }
   return new Promise((done) => {
-    // a separate process group, so that its children end with it
+    // The step gets a separate process group, so that its children end with it.
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, detached: true });
     const end = (signal) => {
       try {

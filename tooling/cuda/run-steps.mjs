@@ -1,14 +1,13 @@
 import { runStep } from './run-step.mjs';
 
 /**
- * Runs steps one after the other, also after one has failed. Each gets its own limit at most and, of the
- * `minutes` for all of them (Infinity where there is no limit), a share of what is left: equal ones, or in
- * proportion to their `weight` (default 1). A step that hangs costs its share, and what quick steps leave
- * goes to those behind. A step with `otherwise` that fails gives these variables to all behind it.
- *
- * @param logOf - the stream that a step's output is kept in, in addition to the terminal
- * @param keep - called after each step with it and the result: `status` of run-step.mjs, or 'no time left',
- *   `seconds`, and `otherwise` from here on
+ * Runs steps one after the other, continuing after a failure. `minutes` is the time for all steps (Infinity:
+ * no limit). Each step gets a share of the remaining time, in proportion to its `weight` (default 1), but at
+ * most its own limit. So a step that hangs costs only its share, and the time that quick steps save goes to
+ * later steps. If a step with `otherwise` fails, all later steps get the variables in `otherwise`.
+ * @param logOf - the stream that receives a step's output, in addition to the terminal
+ * @param keep - called after each step with the step and the result: `status` of run-step.mjs, or 'no time
+ *   left'; `seconds`; and `otherwise`, the variables for later steps
  */
 export async function runSteps({ steps, minutes, logOf, keep }) {
   const deadline = performance.now() + minutes * 60_000;

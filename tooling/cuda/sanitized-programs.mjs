@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 
-// the native tests that use the GPU; the kernels of all other tests are linked in, for the emulation
+// The native tests that use the GPU. All other native tests link kernels of the emulation.
 const nativeTestsOfGpu = ['cuda_kernels', 'device_api_orders_streams', 'device_memory_is_counted'];
 
 /**
  * Returns the programs that run under compute-sanitizer, or without it under emulation. `tools`: the tools of
- * compute-sanitizer for each program, the most useful first. Node is slow under these tools, so the native
- * tests cover all operations, and Node calls only a few, as training runs do, and records them as graphs.
+ * compute-sanitizer for each program, the most useful first. Node is slow under these tools. So native tests
+ * cover all operations, and Node only calls a few operations as training runs do, and records them as graphs.
  */
 export function sanitizedPrograms({ kernels, nativeTests }) {
   return [

@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { basename } from 'node:path';
 
-// Matches libraries that every system has; a bundle requires their versions.
+// Matches libraries that every system has. A bundle only requires minimum versions of these.
 const ofTheSystem = /^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|util|resolv)\.so)/;
 /**
- * Matches libraries of the compiler. If the machine has new enough ones, they are preferred, since other
+ * Matches libraries of the compiler. If the machine has recent enough versions, these are used, since other
  * libraries of the machine may need them.
  */
 const ofTheCompiler = /^lib(stdc\+\+|gcc_s)\.so/;
@@ -19,9 +19,10 @@ function run(command, args) {
 }
 
 /**
- * Returns the shared libraries that programs and addons need, directly or indirectly, except the C library:
- * name, file, and whether the library belongs to the compiler (a machine may have a newer version of it).
- * @throws Error when a library is not on this machine
+ * Returns the shared libraries that programs and addons need, directly or indirectly, except the C library. A
+ * library has a name, a file, and a mark whether it belongs to the compiler, in which case a machine may have
+ * a newer version.
+ * @throws Error if a library is missing on this machine
  */
 export function neededLibraries(files) {
   const found = new Map();
@@ -37,8 +38,8 @@ export function neededLibraries(files) {
 const isNewer = (a, b) => a.localeCompare(b, 'en', { numeric: true }) > 0;
 
 /**
- * Returns the newest versions of symbols of the C and C++ libraries that files need: { GLIBC: '2.34',
- * GLIBCXX: '3.4.30', ... }.
+ * Returns the newest symbol versions of the C and C++ libraries that files need: { GLIBC: '2.34', GLIBCXX:
+ * '3.4.30', ... }.
  */
 export function requiredVersions(files) {
   const newest = {};

@@ -3,12 +3,15 @@ import { sanitizedPrograms } from './sanitized-programs.mjs';
 import { testFolders } from './test-folders.mjs';
 
 /**
- * Returns the steps of each stage that run-on-gpu.mjs runs: name, program, arguments, working directory, and
- * the minutes that it may take, which are several times what is expected. `report` is vitest's, `weight`
- * run-steps.mjs's; `isInformation` cannot fail a run. `sanitizer` is compute-sanitizer's program: without it
- * (and without emulation) the steps of that stage have a `problem` instead. `guards` come before the stages
- * that compute: where one fails, or hangs, what follows gets the variables of its `otherwise`. `limited` are
- * the arguments that keep a step within so many seconds.
+ * Returns the steps of each stage of run-on-gpu.mjs: name, program, arguments, working directory and time
+ * limit in minutes, several times the expected time.
+ * `report`: the report that vitest writes. `weight`: see run-steps.mjs.
+ * `isInformation`: a failure does not fail the run.
+ * `sanitizer`: the program compute-sanitizer; if it is missing and there is no emulation, the steps of that
+ * stage have a `problem` instead.
+ * `guards`: steps before the stages that compute; if one fails or hangs, later steps get the variables in its
+ * `otherwise`.
+ * `limited`: returns arguments that make a step end within the given seconds.
  */
 export function listStages({ root, out, emulation, only, sanitizer, benchArguments }) {
   const kernels = join(root, 'packages/kernels');
@@ -17,7 +20,7 @@ export function listStages({ root, out, emulation, only, sanitizer, benchArgumen
   return {
     guards: guardSteps({ kernels, nativeTests }),
     tests: testSteps({ root, out, only, kernels, nativeTests, programs }),
-    // the sanitizers check machine code of a GPU; under emulation, their programs run without them
+    // The sanitizers check machine code of a GPU. Under emulation, their programs run without them.
     sanitizer: emulation
       ? programs.map(({ name, command, args }) => ({
           name: `${name}, without a sanitizer`,
@@ -40,7 +43,7 @@ export function listStages({ root, out, emulation, only, sanitizer, benchArgumen
           out,
           ...(emulation ? ['--dry-run'] : []),
         ],
-        // a little less than the limit of the step, so that it can write the table
+        // a little less than the step's limit, so that the step can still write its table
         limited: (seconds) => ['--seconds', String(Math.ceil(0.95 * seconds))],
       },
     ],
@@ -48,12 +51,12 @@ export function listStages({ root, out, emulation, only, sanitizer, benchArgumen
   };
 }
 
-// cuBLASLt's epilogues on this GPU are written to the logs
+// The epilogues that cuBLASLt supports on this GPU are written to the logs.
 const env = { MTL_CUBLASLT_REPORT: '1' };
 
 /**
- * Returns the steps that check kernels specific to this GPU's architecture: a bug in these may be an endless
- * wait.
+ * Returns the steps that check kernels for this GPU's architecture, since a bug in such a kernel may be an
+ * endless wait.
  */
 function guardSteps({ kernels, nativeTests }) {
   return [
@@ -84,7 +87,7 @@ function testSteps({ root, out, only, kernels, nativeTests, programs }) {
       name: 'native tests',
       command: nativeTests,
       args: programs[0].args,
-      // the time of the GPU, and of the reference, which computes in plain loops
+      // time for the GPU, and for the reference, which computes with plain loops
       cwd: kernels,
       minutes: 30,
       env,
@@ -97,7 +100,7 @@ function testSteps({ root, out, only, kernels, nativeTests, programs }) {
       args: [
         join(root, folder, 'node_modules/vitest/vitest.mjs'),
         ...['run', 'test/cuda'],
-        '--reporter=verbose', // the log then shows the test in which a run hangs
+        '--reporter=verbose', // the log then shows the test during which a run hangs
         '--reporter=json',
         ...(only === undefined ? [] : ['-t', only]),
       ],
@@ -110,8 +113,8 @@ function testSteps({ root, out, only, kernels, nativeTests, programs }) {
 }
 
 /**
- * Returns the steps of the sanitizers, tool by tool: a run that is cut off has then run the most useful tool
- * on all programs.
+ * Returns the steps of the sanitizers, ordered by tool. An interrupted run has then applied the most useful
+ * tool to all programs.
  */
 function sanitizerSteps({ kernels, programs, sanitizer }) {
   const problem =
@@ -158,7 +161,7 @@ function benchSteps({ root, out, emulation, benchArguments }) {
         ...(emulation ? ['--dry-run'] : []),
         ...benchArguments,
       ],
-      // a measurement that hangs takes only a part of the time
+      // a measurement that hangs uses only a part of the time
       limited: (seconds) =>
         benchArguments.includes('--seconds') ? [] : ['--seconds', String(Math.ceil(seconds / 3))],
     },

@@ -1,15 +1,15 @@
 /**
- * Completes a bundle that was made for a checkout: copies the tracked files that it leaves out.
- *   node take-sources.mjs CHECKOUT
- * Ends with 2 when the checkout lacks one of them. Files that have changed since the bundle was made are
- * taken as they are and named: tests run from them, but builds in the bundle are of the others.
+ * Completes a bundle that was made for a checkout: copies the tracked files that the bundle leaves out.
+ * node take-sources.mjs CHECKOUT Ends with status 2 if the checkout lacks one of the files. Files that have
+ * changed since the bundle was made are copied and named: the tests use the changed files, but builds in the
+ * bundle were made from the old ones.
  */
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Returns the digest of each file in `files`, whose paths are relative to `root`. */
+/** Returns the digest of each file in `files` (paths relative to `root`). */
 export function computeDigests(root, files) {
   const computeDigest = (file) =>
     createHash('sha256')
@@ -20,7 +20,7 @@ export function computeDigests(root, files) {
 }
 
 /**
- * Copies the files that `digests` names from a checkout into a bundle.
+ * Copies the files with entries in `digests` from a checkout into a bundle.
  * @returns the files that the checkout lacks (then nothing is copied), and the files that differ
  */
 export function takeSources({ checkout, bundle, digests }) {

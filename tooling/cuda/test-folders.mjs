@@ -1,8 +1,8 @@
 /**
- * The packages with tests that need a GPU (`test/cuda`), in the order in which they run there; a bundle
- * holds what they need. `step` is their name in run-on-gpu.mjs, `report` the file with their results,
- * `weight` how much longer they take than others (run-steps.mjs): processes that each open the GPU, and
- * NCCL's communicators.
+ * The packages with tests that need a GPU (`test/cuda`), in the order of their test runs; a bundle contains
+ * what these tests need. `step`: the name in run-on-gpu.mjs. `report`: the file with the results. `weight`:
+ * the share of time (run-steps.mjs), larger for tests of several processes that each open the GPU and make
+ * NCCL communicators.
  */
 export const testFolders = [
   {

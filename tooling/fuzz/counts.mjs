@@ -1,22 +1,18 @@
-// Files whose counts are much too large, one at a time: what announces more than there is must not fill
-// memory.
+// Makes files with one count that is much too large. A reader must not fill memory when a file announces more
+// than it contains.
 import { crc32 } from 'node:zlib';
 
-/**
- * The values that replace each count: 2^53 is the first integer that JavaScript cannot distinguish from the
- * next.
- */
+/** The values that replace each count. JavaScript cannot distinguish 2^53 from the next integer. */
 export const largeCounts = [1e6, 3e7, 1e12, 2 ** 53];
 
-/** Largest number of changed numbers in a sequence of numbers, such as the ids of a vocabulary. */
+/** The maximum number of numbers to change in a sequence, such as the ids of a vocabulary. */
 const mostOfRow = 3;
 const longRow = 24;
 
 /**
  * Returns copies of a file in which one count is large.
- *
  * @param {Buffer} bytes
- * @param {string} file its name, by which its format is known
+ * @param {string} file the name of the file, which tells its format
  * @returns {{ readonly where: string, readonly bytes: Buffer }[]}
  */
 export function withLargeCounts(bytes, file) {
@@ -32,7 +28,7 @@ function findPlaces(bytes, file) {
   if (file.endsWith('.idx')) return placesInIndex(bytes);
   if (file.endsWith('.gguf')) return placesInGguf(bytes);
   if (file.endsWith('.jinja')) return placesInText(bytes.toString('utf8'));
-  // the file has several archives one after another, each with the pickle of a single tensor
+  // the file consists of several archives, each with the pickle of one tensor
   if (file.endsWith('.distcp')) return [];
   if (bytes.subarray(0, 4).toString('latin1') === 'PK\x03\x04') return placesInZip(bytes);
   return bytes[0] === 0x80 ? placesInPickle(bytes, (pickle) => pickle) : [];
@@ -73,7 +69,7 @@ function placesInSafetensors(bytes) {
   return [wide(bytes, 0, 'header bytes'), ...placesInJson(header, withHeader)];
 }
 
-/** Makes a place in a file with an integer of 64 bits. */
+/** Makes a place in a file with a 64-bit integer. */
 const wide = (bytes, at, where) => ({
   where,
   replaced: (count) => {
@@ -84,8 +80,8 @@ const wide = (bytes, at, where) => ({
 });
 
 /**
- * Returns the places of version, number of sequences and number of documents in the header of an indexed
- * dataset, and of its first pointers.
+ * Returns the places in the header of an indexed dataset: version, number of sequences, number of documents,
+ * and the first pointers.
  */
 function placesInIndex(bytes) {
   const numSequences = Number(bytes.readBigUInt64LE(18));
@@ -100,9 +96,9 @@ function placesInIndex(bytes) {
 }
 
 /**
- * Returns the places of the numbers of tensors and values in the header of a GGUF file, of the length of its
- * first key, the sizes of its architecture, the lengths of the lists of tokens and merges, and of the first
- * size and the offset of a tensor.
+ * Returns the places in a GGUF file: the numbers of tensors and values in its header, the length of its first
+ * key, the sizes of the architecture, the lengths of the lists of tokens and merges, and the first size and
+ * offset of a tensor.
  */
 function placesInGguf(bytes) {
   const after = (word, distance, where = word) => {
@@ -114,7 +110,8 @@ function placesInGguf(bytes) {
     wide(bytes, 8, 'tensors'),
     wide(bytes, 16, 'values'),
     wide(bytes, 24, 'length of the first key'),
-    // a number of 32 bits, whose upper half would be the length of the next key
+    // These numbers have 32 bits; the upper half of a 64-bit number would overwrite the length of the next
+    // key.
     ...sizes.flatMap((name) => {
       const at = bytes.indexOf(name);
       return at < 0 ? [] : [narrow(bytes, at + name.length + 4, name)];
@@ -126,7 +123,7 @@ function placesInGguf(bytes) {
   ];
 }
 
-/** Makes a place in a file with an integer of 32 bits, the largest for numbers that do not fit. */
+/** Makes a place in a file with a 32-bit integer. A value that does not fit becomes the largest one. */
 const narrow = (bytes, at, where) => ({
   where,
   replaced: (count) => {
@@ -143,9 +140,9 @@ function placesInText(text) {
   }));
 }
 
-/** Number of bytes of the argument of a pickle's opcode; other opcodes have no argument. */
+/** The number of bytes of each pickle opcode's argument; other opcodes have no argument. */
 const fixedArguments = { 128: 1, 149: 8, 75: 1, 77: 2, 74: 4, 71: 8, 104: 1, 106: 4, 113: 1, 114: 4 };
-/** Number of bytes of the length with which an opcode's argument begins. */
+/** The number of bytes of the length at the start of an opcode's argument. */
 const lengths = { 138: 1, 139: 4, 88: 4, 140: 1, 141: 8, 85: 1, 84: 4, 66: 4, 67: 1, 142: 8 };
 const integerOpcodes = new Set([0x4b, 0x4d, 0x4a]);
 
@@ -168,7 +165,7 @@ function placesInPickle(bytes, wrap) {
       const long = Buffer.alloc(10, 0);
       long.set([0x8a, 8]);
       long.writeBigInt64LE(BigInt(count), 2);
-      // frames, whose lengths would be others, may be left out
+      // Frames may be left out; their lengths would be wrong.
       const cuts = [...frames.map((frame) => [...frame, Buffer.alloc(0)]), [start, end, long]];
       return wrap(spliced(bytes, cuts));
     },
@@ -185,7 +182,7 @@ function spliced(bytes, cuts) {
   return Buffer.concat([...parts, bytes.subarray(from)]);
 }
 
-/** Returns the places in the pickle of a file of PyTorch, a zip archive whose entries are not compressed. */
+/** Returns the places in the pickle of a PyTorch file, which is a zip archive with uncompressed entries. */
 function placesInZip(bytes) {
   const end = bytes.lastIndexOf(Buffer.from('PK\x05\x06', 'latin1'));
   const entries = [];
@@ -203,10 +200,7 @@ function placesInZip(bytes) {
   return pickle === undefined ? [] : placesInPickle(pickle.content, archive);
 }
 
-/**
- * Makes a zip archive of entries that are not compressed, each at a multiple of 64 bytes, as PyTorch writes
- * them.
- */
+/** Makes a zip archive of uncompressed entries, each at a multiple of 64 bytes, as PyTorch does. */
 function makeZip(entries) {
   const files = [];
   const directory = [];
@@ -238,7 +232,7 @@ function makeZip(entries) {
       ]),
     );
     const file = Buffer.concat([local, Buffer.from(name), extra, content]);
-    // the length of the extra field, which the directory does not have
+    // the length of the extra field, which the archive's directory lacks
     file.writeUInt16LE(extra.length, 28);
     files.push(file);
     offset += file.length;

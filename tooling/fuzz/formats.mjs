@@ -22,14 +22,14 @@ const probe = 'low lower lowest, naïve 你好 😀 <|endoftext|> [CLS] \u0085 x
 const anything = () => undefined;
 
 /**
- * A format of files that is read.
- *
- * - `make(directory)` writes a valid example, the same each time
+ * A file format to test.
+ * - `make(directory)` writes a valid example, which is the same each time
  * - `files(directory)` returns the files to damage, one at a time
- * - `mutate(bytes, random)`
- * - `read(directory, file)` reads all of it with the public readers
- * - `invariant(result)`: what must be equal to that of the untouched example where no error is raised: what
- *   the format stores twice. Where it stores everything once, damage may be another valid file: undefined.
+ * - `mutate(bytes, random)` returns a damaged copy of a file
+ * - `read(directory, file)` reads all of the example with the public readers
+ * - `invariant(result)` returns the part of the result that damage must not change unless an error is raised:
+ *   data that the format stores twice. Undefined for a format that stores everything once, since a damaged
+ *   file may be valid.
  */
 export const formats = {
   parquet: {
@@ -70,7 +70,7 @@ export const formats = {
     files: () => ['a.idx', 'a.idx', 'a.bin'],
     mutate: mutateBytes,
     read: readIndexed,
-    // lengths, pointers and the size of the .bin file agree
+    // lengths, pointers and the size of the .bin file must agree
     invariant: ({ numTokens }) => numTokens,
   },
   'index-cache': {
@@ -221,7 +221,7 @@ export const formats = {
       for (const [index, text] of chatTemplates.entries()) write(directory, `${index}.jinja`, text);
       write(directory, 'chats.jsonl', chats.map((one) => `${JSON.stringify(one)}\n`).join(''));
     },
-    // templates are listed twice, so that they get most of the damage
+    // templates are listed twice, so that most of the damage is in templates
     files: (directory) => [...readdirSync(directory), ...readdirSync(directory).slice(0, -1)],
     mutate: (bytes, random, file) =>
       file.endsWith('.jinja') ? mutateTemplate(bytes, random) : mutateBytes(bytes, random),
@@ -340,14 +340,14 @@ async function readAdapters(directory, name) {
   await adapters.load(float32Tensors(parameters));
 }
 
-/** Returns tensors for the values of parameters, or for a state of the optimizer. */
+/** Returns float32 tensors with the values of parameters, or with a state of the optimizer (`prefix`). */
 const float32Tensors = (parameters, prefix = '') =>
   parameters.map(({ name, globalShape, size }) => {
     const memory = new Uint8Array(4 * size);
     return checkpoint.hostTensor({ name: `${prefix}${name}`, dtype: 'F32', globalShape, memory });
   });
 
-/** Writes models of three fixtures as GGUF, with the tokenizer of single bytes. */
+/** Writes the models of three fixtures as GGUF, with a tokenizer whose tokens are single bytes. */
 async function makeGguf(directory) {
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
@@ -373,7 +373,7 @@ async function makeGguf(directory) {
   }
 }
 
-/** Returns the files of a tokenizer with a token for each of as many characters. */
+/** Returns the files of a tokenizer with `vocabularySize` tokens of one character each. */
 function makeTokenizer(vocabularySize) {
   const vocab = Object.fromEntries(
     Array.from({ length: vocabularySize }, (_, id) => [String.fromCharCode(33 + id), id]),
@@ -385,7 +385,7 @@ function makeTokenizer(vocabularySize) {
   return { 'tokenizer.json': { contents: JSON.stringify(json) } };
 }
 
-/** Reads the model of a GGUF file as the conversion does. */
+/** Reads the model of a GGUF file in the same way as the conversion. */
 async function loadGguf(path) {
   const found = await readGguf(path);
   try {
@@ -395,14 +395,15 @@ async function loadGguf(path) {
   }
 }
 
-/** Checkpoints of every format; torch-dist-llama with the state of AdamW. */
+/** Checkpoints of every format. The one of torch-dist-llama includes the state of AdamW. */
 const megatronFixtures = [
   ...['torch-gpt-0', 'torch-gpt-1', 'torch-llama'],
   ...['torch-dist-bert', 'torch-dist-qwen3', 'torch-dist-llama'],
 ];
 
 /**
- * Loads a model and the state of its optimizer as the conversion does, and reads every tensor of the file.
+ * Loads a model and the state of its optimizer in the same way as the conversion, and reads every tensor of
+ * the file.
  */
 async function readMegatron(directory, file) {
   const [name, iteration, ...rest] = file.split('/');
@@ -435,7 +436,8 @@ async function readMegatron(directory, file) {
 }
 
 /**
- * Templates of conversations with what such templates do: loops, macros, namespaces, filters, texts of lists.
+ * Chat templates with typical features: loops, macros, namespaces, filters, and contents that are lists of
+ * texts.
  */
 const { families } = JSON.parse(
   gunzipSync(readFileSync(join(root, 'packages/chat-templates/fixtures/jinja.json.gz'))).toString('utf8'),
@@ -464,7 +466,7 @@ const chats = [
   },
 ];
 
-/** Renders every conversation with every template; some templates refuse some conversations. */
+/** Renders every conversation with every template. Some templates refuse some conversations. */
 async function readChats(directory) {
   const names = readdirSync(directory).filter((name) => name.endsWith('.jinja'));
   const templates = names.map((name) => {
@@ -478,7 +480,7 @@ async function readChats(directory) {
   }
 }
 
-/** Returns the result of a function; undefined if it refuses the template. */
+/** Returns the result of a function; undefined if the function throws an error for the template. */
 function attempt(run) {
   try {
     return run();
@@ -502,7 +504,9 @@ async function makeCheckpoint(directory) {
   await checkpoint.saveCheckpoint({ directory, iteration: 1, tensors, state: { step: 1 } });
 }
 
-/** Damages the content and updates its checksum, which only a program would do. */
+/**
+ * Damages the content of a manifest and updates its checksum. Only a faulty program would cause such damage.
+ */
 function mutateManifest(bytes, random) {
   const manifest = JSON.parse(bytes);
   const damaged = mutateJson(Buffer.from(JSON.stringify(manifest.content)), random);

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * Damages valid files of every format that is read and gives each to its reader, in a process of its own.
- * These fail: a crash, a hang, an error without a code, more than 2 GB, and another result than that of the
- * untouched file where the format stores it twice. See `npm run dev -- fuzz --help`.
+ * Damages valid files of every format and gives each to its reader, in a separate process. A case fails if
+ * the reader crashes, hangs, throws an error without a code, uses more than 2 GB, or returns another result
+ * than for the valid file where the format stores it twice. See `npm run dev -- fuzz --help`.
  */
 import { fork } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -23,7 +23,7 @@ const help = `usage: npm run dev -- fuzz [flags]: damages files of every format 
 `;
 const here = fileURLToPath(new URL('.//', import.meta.url));
 const maximumBytes = 2e9;
-// time to load all packages, on a busy machine
+// seconds to load all packages on a busy machine
 const startSeconds = 300;
 const found = fileURLToPath(new URL('../build/fuzz/', import.meta.url));
 
@@ -53,14 +53,14 @@ const caseSeconds = readNumber('case-seconds');
 const seconds = values.seconds === undefined ? undefined : readNumber('seconds');
 const numCases = seconds === undefined ? readNumber('cases', '200') : Number.POSITIVE_INFINITY;
 
-/** The process that reads files; after a case that kills it, another process is started. */
+/** The process that reads files. After a case that kills it, another process is started. */
 class Reader {
   #folder = mkdtempSync(join(tmpdir(), 'mtl-fuzz-'));
   #child;
   formats;
 
   async start() {
-    // The heap is bounded well below the limit for the whole process.
+    // The heap limit is well below the memory limit of the whole process.
     const execArgv = ['--max-old-space-size=1400'];
     this.#child = fork(join(here, 'reader-process.mjs'), [values.formats, this.#folder], {
       execArgv,
@@ -90,7 +90,7 @@ class Reader {
     return { ...outcome, input, file };
   }
 
-  /** Returns the first awaited reply, or the end of the process if it comes before. */
+  /** Returns the first reply for which `isAwaited` holds, or the end of the process if that comes first. */
   #until(isAwaited, seconds = caseSeconds) {
     const child = this.#child;
     return new Promise((resolve) => {
@@ -112,7 +112,7 @@ class Reader {
       };
       const receive = (reply) => {
         if (!isAwaited(reply)) return;
-        // A short case may end before its memory is measured.
+        // A short case may end before its memory is measured, so read the peak afterwards.
         const bytes = reply.done ? peakBytes(child.pid) : 0;
         if (bytes <= maximumBytes) settle(reply);
         else end('memory', `took ${bytes} bytes`);
@@ -131,7 +131,10 @@ class Reader {
   }
 }
 
-/** Lines such as `VmRSS:  1234 kB` of Linux; 0 elsewhere and when the process has ended. */
+/**
+ * Reads a line such as `VmRSS:  1234 kB` in Linux's status of a process, in bytes. Returns 0 on other systems
+ * and after the end of the process.
+ */
 function statusBytes(pid, field) {
   try {
     const line = new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(
@@ -170,7 +173,10 @@ async function runOne(reader, message) {
   );
 }
 
-/** Inputs that failed once: `NAME--FILE`, where FILE is the part of the example that they replace. */
+/**
+ * Returns inputs that once failed. Their files are named `NAME--FILE`, where FILE is the file of the example
+ * that they replace.
+ */
 function readCorpus(format) {
   const folder = join(values.corpus, format);
   const names = readdirSync(values.corpus).includes(format) ? readdirSync(folder).sort() : [];

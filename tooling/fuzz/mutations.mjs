@@ -1,7 +1,7 @@
-// Damages files as transfers, disks, editors and other programs do. Everything follows from the random
-// numbers.
+// Damages files in the same way as transfers, disks, editors and faulty programs do. All damage is determined
+// by the random numbers.
 
-/** Random numbers that follow from a text (mulberry32 over its hash). */
+/** Random numbers that are determined by a text (mulberry32 with the text's hash as seed). */
 export class Random {
   #state = 2166136261;
 
@@ -59,7 +59,7 @@ const byteMutations = [
     wild.copy(bytes, at, 0, random.pick([4, 8]));
     return bytes;
   },
-  // a number in a text
+  // changes a number in a text
   (bytes, _at, random) => {
     const digits = [...bytes.keys()].filter((i) => bytes[i] >= 0x30 && bytes[i] <= 0x39);
     if (digits.length > 0) bytes[random.pick(digits)] = 0x30 + random.below(10);
@@ -67,7 +67,7 @@ const byteMutations = [
   },
 ];
 
-// pieces that make a template take much time or memory, and pieces of its syntax
+// template code that takes much time or memory, and fragments of the template syntax
 const templatePieces = [
   ...['1000000000', '99999', '0', '-1', '1e308', "'x'", '[]', '{}', 'none', 'loop', 'messages', 'self', 'ns'],
   ...[
@@ -127,8 +127,8 @@ const templatePieces = [
 ];
 
 /**
- * Returns a damaged copy of a template: with inserted pieces of templates, with repeated pieces of itself, or
- * with the damage of any file.
+ * Returns a damaged copy of a template: with inserted template code, with repeated parts of itself, or with
+ * the damage of any file.
  */
 export function mutateTemplate(bytes, random) {
   let text = bytes.toString('utf8');
@@ -188,7 +188,7 @@ export function mutateJson(bytes, random) {
   for (let round = random.pick([0, 0, 1, 2]); round >= 0; round--) {
     const places = [];
     collect(root, places, 0);
-    // Half of the time near the root, where a change matters most.
+    // Half of the changes are near the root, where a change matters most.
     const place = places[random.below(random.below(2) === 0 ? Math.min(60, places.length) : places.length)];
     if (place === undefined) break;
     random.pick(jsonMutations)(place, random.pick(places), random);

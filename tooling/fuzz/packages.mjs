@@ -2,11 +2,11 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
-/** The repository. */
+/** The root folder of the repository. */
 export const root = fileURLToPath(new URL('../../', import.meta.url));
 
 // @mtl/runs depends on all packages that read files.
 const { resolve } = createRequire(join(root, 'packages/runs/package.json'));
 
-/** The exports of an entry point of a package of this repository, as built. */
+/** Returns the exports of a package of this repository, from its build. */
 export const importPackage = (name) => import(pathToFileURL(resolve(name)).href);

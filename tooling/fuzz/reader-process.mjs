@@ -1,6 +1,6 @@
 /**
- * A process that damages files and reads them, a case for each message. Arguments: the module of the formats,
- * a folder of its own. Whatever goes wrong here, a crash, a hang or too much memory, the parent sees.
+ * A process that damages files and reads them, one case per message. Arguments: the module with the formats,
+ * and the folder for this process. The parent process detects crashes, hangs and excessive memory.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ const examples = new Map();
 
 /**
  * Returns the valid example of a format: its files, the files to damage, and the result of reading each of
- * these.
+ * the latter.
  */
 async function makeExample(name) {
   const known = examples.get(name);
@@ -37,7 +37,7 @@ async function makeExample(name) {
   return example;
 }
 
-/** Restores all files: a reader may have changed some, too. */
+/** Restores all files, since a reader may also have changed some. */
 function restore({ directory, content }) {
   for (const entry of readdirSync(directory, { recursive: true })) {
     const path = join(directory, entry);
@@ -69,7 +69,7 @@ async function runCase({ format, seed, index, input }) {
     if (MtlError.isInstance(error)) return { kind: 'refused', code: error.code };
     return { kind: 'uncoded', what: error instanceof Error ? error.stack : String(error) };
   } finally {
-    // the parent keeps this file if the case fails
+    // the parent process keeps this file if the case fails
     writeFileSync(join(folder, 'input'), bytes);
     restore(example);
   }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Returns a trace as a training run writes it: one step of two ranks. */
+/** Returns a trace in the form that a training run writes: one step of two ranks. */
 export function makeTrace(schedules) {
   const schedule = schedules.buildSchedule('1f1b', { numStages: 2, numMicroBatches: 3 });
   const times = { forward: 1, backwardInput: 1, backwardWeight: 1 };
@@ -37,7 +37,7 @@ export function makeTrace(schedules) {
   );
 }
 
-/** Does what `mtl schedule --compare` does with a trace. */
+/** Reads a trace in the same way as `mtl schedule --compare`. */
 export function readTraceFile(schedules, path) {
   return schedules.readTrace(readFileSync(path, 'utf8'), { name: 'trace' }).map(({ steps }) => {
     const [measured] = steps;

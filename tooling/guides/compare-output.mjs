@@ -1,8 +1,11 @@
-/** The allowed relative difference of a printed number from the number after a mark. */
+/**
+ * The allowed relative difference between a printed number and a number in a guide, by the mark before the
+ * number.
+ */
 const tolerances = {
   // instruction sets round differently
   '≈': 0.02,
-  // libraries use other layouts of operands: oneDNN takes 4 % less memory on a CPU without AVX-512
+  // Libraries use other layouts of operands: oneDNN uses 4 % less memory on a CPU without AVX-512.
   '≃': 0.1,
 };
 
@@ -10,7 +13,7 @@ const numberPattern = String.raw`[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?`;
 const isMarked = (part, mark) => new RegExp(`^${mark}${numberPattern}$`).test(part);
 const asNumber = (text) => Number(text.replaceAll(',', ''));
 
-/** Returns a function that tells if a printed line matches a shown line. */
+/** Returns a function that tells whether a printed line matches a line in a guide. */
 function lineMatcher(shown) {
   const approximate = [];
   const source = shown
@@ -41,7 +44,9 @@ const splitLines = (text) =>
     .split('\n')
     .map((line) => line.trimEnd());
 
-/** Returns the index, from `from` on, at which `matchers` match consecutive lines; -1 if there is none. */
+/**
+ * Returns the first index, at least `from`, at which `matchers` match consecutive lines; -1 if there is none.
+ */
 function findRun({ matchers, lines, from }) {
   for (let start = from; start + matchers.length <= lines.length; start++) {
     if (matchers.every((matches, index) => matches(lines[start + index]))) return start;
@@ -50,14 +55,14 @@ function findRun({ matchers, lines, from }) {
 }
 
 /**
- * Tells how printed output differs from what a guide shows: undefined, or a message. A shown line that is
- * only … stands for any number of lines, … within a line for any characters, ~5 for any number, ≈5 for a
- * number within 2 % of it, and ≃5 for one within 10 %. White space at the ends of lines, and empty lines at
- * the end, do not count.
+ * Returns the difference between printed output and the output in a guide, as a message; undefined if there
+ * is none. In a guide, a line that is only … matches any lines, … within a line any characters, ~5 any
+ * number, ≈5 a number within 2 %, and ≃5 a number within 10 %. White space at the end of lines and empty
+ * lines at the end are ignored.
  */
 export function outputDifference({ shown, printed }) {
   const lines = splitLines(printed);
-  const runs = [[]]; // of shown lines between the lines that are only …
+  const runs = [[]]; // groups of shown lines, separated by lines that are only …
   for (const line of splitLines(shown)) {
     if (line === '…') runs.push([]);
     else runs.at(-1).push(line);
@@ -77,7 +82,7 @@ export function outputDifference({ shown, printed }) {
   return undefined;
 }
 
-/** Describes the first shown line that the output lacks at its position. */
+/** Describes the first shown line that the output lacks at the expected position. */
 function describe({ run, matchers, lines, from }) {
   const start = Math.max(
     from,

@@ -6,7 +6,10 @@ const usages = {
   other: 'add file=NAME to write the block to a file, or not-run="reason"',
 };
 
-/** A guide that cannot be run, or that does not do what it shows; `line` is the line of the block. */
+/**
+ * The error for a guide that cannot be run, or whose output differs from what the guide shows. `line` is the
+ * line of the block.
+ */
 export class GuideError extends Error {
   constructor({ path, line, message }) {
     super(`${path}:${line}: ${message}`);
@@ -54,9 +57,10 @@ function readInfo({ path, line, info }) {
 }
 
 /**
- * Returns the steps of a guide in order: `{ kind: 'file', name, text }`, `{ kind: 'command', command, status,
- * output }` (`output` is undefined where the guide shows none) and `{ kind: 'not-run', reason }`, each with
- * its `line`. Throws a GuideError for a block that is neither run nor marked as not run with a reason.
+ * Returns the steps of a guide in order, each with its `line`: `{ kind: 'file', name, text }`,
+ * `{ kind: 'command', command, status, output }` (`output` is undefined if the guide shows none), or
+ * `{ kind: 'not-run', reason }`.
+ * @throws GuideError for a block that is not run and not marked as such with a reason
  */
 export function parseGuide({ path, text }) {
   const steps = [];

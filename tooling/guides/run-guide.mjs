@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
- * Runs a guide of docs/guides as a test: writes its files and runs its commands in an empty temporary folder
- * with the builds of this checkout, and compares what they print with what the guide shows.
- *   node tooling/guides/run-guide.mjs GUIDE.md ...
- *   node tooling/guides/run-guide.mjs --show GUIDE.md ...     prints all output and compares nothing
+ * Runs a guide of docs/guides as a test: writes the guide's files and runs its commands in an empty temporary
+ * folder, with the builds of this checkout. Compares the output of each command with the output in the guide.
+ * node tooling/guides/run-guide.mjs GUIDE.md ...
+ * node tooling/guides/run-guide.mjs --show GUIDE.md ... prints all output and compares nothing
  */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -17,12 +17,12 @@ import { outputDifference } from './compare-output.mjs';
 import { GuideError, parseGuide } from './parse-guide.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '');
-const defaultTimeoutMs = 300_000; // commands take seconds; other work on the machine can make them slow
+const defaultTimeoutMs = 300_000; // commands take seconds, but more if the machine is busy
 const markName = 'MTL_GUIDE_RUN';
 
 /**
- * Variables that the guides tell readers to set in their shell, and a mark by which started processes are
- * found.
+ * Returns the variables that the guides tell readers to set in their shell, and a mark that identifies the
+ * started processes.
  */
 const makeEnvironment = (mark) => ({
   ...process.env,
@@ -40,7 +40,7 @@ function markedProcesses(mark) {
       try {
         return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(`${markName}=${mark}`);
       } catch {
-        return false; // it ended, or belongs to another user
+        return false; // the process has ended, or belongs to another user
       }
     })
     .map(Number);
@@ -62,18 +62,18 @@ async function waitForEnd(mark, milliseconds) {
 function kill(pid) {
   try {
     process.kill(pid, 'SIGKILL');
-  } catch {} // it ended meanwhile
+  } catch {} // the process has ended meanwhile
 }
 
-/** Ends what a command left running and returns how many processes that were. */
+/** Ends the processes that a command left running, and returns their number. */
 async function endLeftovers(mark) {
-  const left = await waitForEnd(mark, 2000); // processes that are about to end may do so
+  const left = await waitForEnd(mark, 2000); // processes that are about to end get two seconds
   for (const pid of left) kill(pid);
   await waitForEnd(mark, 10_000);
   return left.length;
 }
 
-/** Runs the text of one block with bash; returns its exit status and its output, in order. */
+/** Runs the text of one block with bash. Returns the exit status and the output. */
 function runCommand({ command, folder, mark, timeoutMs }) {
   return new Promise((resolve, reject) => {
     const child = spawn('bash', ['-euo', 'pipefail', '-c', `exec 2>&1\n${command}`], {
@@ -92,7 +92,7 @@ function runCommand({ command, folder, mark, timeoutMs }) {
       for (const pid of markedProcesses(mark)) kill(pid);
     }, timeoutMs);
     child.on('error', reject);
-    // a process that is left running may hold the pipe open
+    // A process that is left running may keep the pipe open, so close it.
     child.on('exit', () => {
       afterExit = setTimeout(() => child.stdout.destroy(), 2000);
     });
@@ -139,10 +139,10 @@ function checkTypes({ path, steps, folder }) {
 }
 
 /**
- * Runs all blocks of the guide at `path` in order, in a temporary folder that is removed afterwards. Throws a
- * GuideError for a block that is neither run nor marked, a command that ends with another status than the
- * guide states, or takes too long, or leaves a process running, for output that differs from what the guide
- * shows, and for TypeScript with wrong types.
+ * Runs all blocks of the guide at `path` in order, in a temporary folder that is removed afterwards.
+ * @throws GuideError for a block that is neither run nor marked, for a command that ends with another status
+ *   than in the guide, takes too long or leaves a process running, for output that differs from the guide,
+ *   and for TypeScript with wrong types
  */
 export async function runGuide({ path, timeoutMs = defaultTimeoutMs, isCompared = true, onOutput }) {
   const steps = parseGuide({ path, text: readFileSync(path, 'utf8') });

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
- * mtl-link: makes the packages of this checkout those of a folder elsewhere, with types, in a way that every
- * command of npm leaves alone. A link to packages/ is none: npm follows it and removes what its own tree does
- * not have, sources too. So the folder gets small packages, each of which imports the built files of the
- * checkout, and depends on them like on any package of a folder.
+ * mtl-link: makes the packages of this checkout available, with types, in a folder elsewhere. A link to
+ * packages/ would be dangerous: npm follows the link and removes files that npm did not install, including
+ * sources. So mtl-link writes small packages, each of which imports the built files of the checkout. The
+ * folder depends on these as on any local package, and npm leaves them alone.
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -23,15 +23,16 @@ import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { bootstrap, root } from '../bootstrap/bootstrap.mjs';
 import { publishedPackages } from '../packaging/packed-packages.mjs';
 
-/** Name of the folder with the small packages, within the folder that uses them. */
+/** The name of the subfolder with the small packages. */
 const folderName = 'mtl-packages';
 
 /**
- * The first line of the .gitignore in that folder, by which it is distinguished from a folder of the user.
+ * The first line of the .gitignore in the subfolder. It distinguishes the subfolder from a folder that the
+ * user made.
  */
 const mark = '# made by mtl-link';
 
-/** The packages of the checkout that are published: { folder, manifest }. */
+/** Returns the published packages of the checkout: { folder, manifest }. */
 const packagesOfCheckout = () =>
   [...publishedPackages().values()].map((manifest) => ({
     folder: join(root, 'packages', basename(manifest.name)),
@@ -39,8 +40,8 @@ const packagesOfCheckout = () =>
   }));
 
 /**
- * Returns the entry points of a package: { name of the export, names without extension, built code and
- * declarations }.
+ * Returns the entry points of a package: the name of the export, the file names without extension, the built
+ * code and the declarations.
  */
 function listEntries({ folder, manifest }) {
   return Object.entries(manifest.publishConfig.exports).map(([exported, { default: code, types }]) => ({
@@ -56,13 +57,13 @@ function write(path, text) {
   writeFileSync(path, text);
 }
 
-/** Writes the small package of one of the checkout into `target`. */
+/** Writes the small package for one package of the checkout into `target`. */
 function writeForwarder(target, { folder, manifest }) {
   const { name, version, description, license, type, engines, bin = {} } = manifest;
   const entries = listEntries({ folder, manifest });
   for (const { name: entry, code, types } of entries) {
     write(join(target, `${entry}.js`), `export * from ${JSON.stringify(pathToFileURL(code).href)};\n`);
-    // TypeScript finds a declaration by the name of its code
+    // TypeScript finds a declaration file by the name of its code file
     const declared = types.replace(/\.d\.ts$/, '.js');
     write(join(target, `${entry}.d.ts`), `export * from ${JSON.stringify(declared)};\n`);
   }
@@ -92,7 +93,7 @@ function writeForwarder(target, { folder, manifest }) {
   write(join(target, 'package.json'), `${JSON.stringify(forwarder, null, 2)}\n`);
 }
 
-/** Reads the manifest of the folder that uses the packages; returns a new one if the folder has none. */
+/** Reads the package.json of the folder that uses the packages. Returns a new one if the folder has none. */
 function readManifest(path) {
   if (!existsSync(path)) return { private: true, type: 'module' };
   const correct = 'correct the file, then call mtl-link again';
@@ -107,7 +108,8 @@ function readManifest(path) {
 }
 
 /**
- * Removes the small packages of an earlier call; refuses a folder of that name that mtl-link did not make.
+ * Removes the small packages of an earlier call. Throws an error if the folder mtl-packages was not made by
+ * mtl-link.
  */
 function removeForwarders(folder) {
   const path = join(folder, folderName);
@@ -123,7 +125,7 @@ function refuse(problem, remedy) {
   return process.exit(2);
 }
 
-/** Removes links to the packages of a checkout, but never the packages. */
+/** Removes links to the packages of a checkout, but not the packages themselves. */
 function removeDirectLinks(folder) {
   const scope = join(folder, 'node_modules', '@mtl');
   const isLink = (path) => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
@@ -148,17 +150,17 @@ function writeTypeScriptOptions(folder) {
 }
 
 /**
- * Returns the environment for npm in the folder, without variables of an npm that started this process, above
- * all its prefix.
+ * Returns the environment for npm in the folder. If another npm started this process, its variables, above
+ * all its prefix, are left out.
  */
 function environmentOfNpm() {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_|^INIT_CWD$/i.test(name)));
 }
 
 /**
- * Makes the packages of this checkout dependencies of `folder`: writes small packages into its mtl-packages/,
- * names them in its package.json, and installs them by npm. A folder without tsconfig.json gets one.
- *
+ * Makes the packages of this checkout dependencies of `folder`: writes small packages to
+ * `folder`/mtl-packages, adds them to its package.json, and installs them with npm. A folder without
+ * tsconfig.json gets one.
  * @returns the names of the packages
  */
 export function linkPackages(folder) {
@@ -189,7 +191,7 @@ export function linkPackages(folder) {
   return names;
 }
 
-/** Tells if everything that a folder needs is built: code, declarations and native code. */
+/** Returns whether everything that a folder needs is built: code, declarations and native code. */
 function isBuilt() {
   const entries = packagesOfCheckout().flatMap(listEntries);
   const hasAddon = (name) =>
@@ -201,7 +203,7 @@ function isBuilt() {
   return hasNative && entries.every(({ code, types }) => existsSync(code) && existsSync(types));
 }
 
-// the command is a link to this file
+// The command mtl-link is a link to this file, so compare resolved paths.
 if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
   answerHelp(`usage: mtl-link [FOLDER]
 

@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const folder = fileURLToPath(new URL('../build/llama-cpp', import.meta.url));
 
-/** True where `npm run dev -- llama-cpp` has installed node-llama-cpp. */
+/** True if `npm run dev -- llama-cpp` has installed node-llama-cpp. */
 export const hasLlamaCpp = existsSync(join(folder, 'installed.json'));
 
 /**
@@ -37,8 +37,8 @@ export const hasLlamaCpp = existsSync(join(folder, 'installed.json'));
  */
 
 /**
- * Asks llama.cpp about GGUF files, in a process of its own, which a file that it cannot load ends.
- *
+ * Asks llama.cpp about GGUF files. It runs in a separate process, since a file that llama.cpp cannot load
+ * ends the process.
  * @param {readonly LlamaCppQuestion[]} questions
  * @returns {readonly LlamaCppAnswer[]} an answer to each question
  */

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /**
  * node run-model.mjs FOLDER: answers questions about GGUF files with node-llama-cpp, which is installed in
- * FOLDER. The questions are a list in JSON on standard input, the answers another one on standard output. A
- * process of its own, so that a model that llama.cpp ends the process for is an error and no lost test run.
+ * FOLDER. Reads the questions as a JSON list from standard input, and writes the answers as a JSON list to
+ * standard output. It is a separate process, so that a model that crashes llama.cpp causes an error instead
+ * of ending the test run.
  */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -23,7 +24,7 @@ async function logProbabilities(sequence, tokens) {
   });
 }
 
-/** Returns `count` tokens after `tokens`, each the most likely one. */
+/** Returns the `count` tokens that follow `tokens` if the most likely token is always chosen. */
 async function greedy(sequence, tokens, count) {
   const found = [];
   for await (const token of sequence.evaluate(tokens, { temperature: 0, yieldEogToken: true })) {

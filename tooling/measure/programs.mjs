@@ -3,7 +3,9 @@ import { readFileSync } from 'node:fs';
 // The programs that measure, and those that compare with papers and other programs: `npm run dev -- NAME`.
 
 const measure = 'tooling/measure';
-/** Programs in TypeScript, and those that read sources, run without a build of them. */
+/**
+ * The command for programs in TypeScript and for programs that import sources of packages; it needs no build.
+ */
 const onSources = 'node --conditions=@mtl/source --import ./tooling/vitest/typescript-loader.mjs';
 
 /**

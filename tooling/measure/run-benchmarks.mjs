@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /**
- * npm run bench: runs benchmarks one after the other, all or the named ones; ends with 1 where one failed.
+ * npm run bench: runs all benchmarks, or the named ones, one after the other. Ends with status 1 if one
+ * failed.
  */
 import { spawnSync } from 'node:child_process';
 import { root, toolEnvironment } from '../bootstrap/bootstrap.mjs';

@@ -18,7 +18,7 @@ const header = join(sources, 'backends/cuda/instructions/hopper.h');
 
 const registersIn = (list) => list.split(',').map((register) => register.trim());
 
-/** Returns the problem of one matmul; undefined if it is correct. */
+/** Returns the problem of one matmul instruction; undefined if it is correct. */
 function findProblem([text, columns, types, accumulators, left, immediates]) {
   const sums = registersIn(accumulators);
   const expected = Number(columns) / 2;

@@ -34,7 +34,7 @@ function demangle(names) {
 }
 
 /**
- * Counts the instructions of each kernel in a cubin by kind (64-bit ELF, one .text section for each kernel).
+ * Counts the instructions of each kernel by kind, in a cubin (64-bit ELF, with one .text section per kernel).
  */
 function countInstructions(cubin) {
   const headers = Number(cubin.readBigUInt64LE(0x28));
@@ -90,8 +90,8 @@ function* machineCodeIn(file) {
 }
 
 /**
- * Instructions by architecture of all kernels of a linked library, and how many kernels have matrix
- * instructions.
+ * Returns the numbers of instructions of all kernels in a linked library by architecture, and the number of
+ * kernels with matrix instructions.
  */
 function countBuilt(path) {
   const totals = new Map();
@@ -129,8 +129,8 @@ function readReport(text) {
 }
 
 /**
- * Returns the bytes that go through memory by the report on a kernel, stored or loaded, whichever is more;
- * NaN where it does not say.
+ * Returns the number of spilled bytes in the compiler's report on a kernel: stored or loaded, whichever is
+ * more. NaN if the report does not state it.
  */
 function spilledBytes(report) {
   const [, stored, loaded] = /(\d+) bytes spill stores, (\d+) bytes spill loads/.exec(report) ?? [];

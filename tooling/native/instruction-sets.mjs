@@ -48,9 +48,10 @@ export function chooseInstructionSet(
 }
 
 /**
- * Returns what to compile kernels for, as CMake's MTL_INSTRUCTION_SETS. `asked` is `machine` where a training
- * run waits: only what this machine runs, next to what the build folder was configured for before
- * (`configured`; undefined: it is new). Else all. A build that contains all keeps all.
+ * Returns the instruction sets to compile kernels for, as the value of CMake's MTL_INSTRUCTION_SETS. If
+ * `asked` is `machine`, since a training run waits: the one that this machine uses, and those for which the
+ * build folder was configured before (`configured`; undefined for a new folder). Otherwise all. A build with
+ * all instruction sets keeps all.
  */
 export function instructionSetsToCompile({ asked, configured, cpuinfo = readCpuinfo() }) {
   if (asked !== 'machine' || configured === 'all') return 'all';

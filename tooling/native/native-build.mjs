@@ -37,7 +37,7 @@ function checkEnd({ command, status, output }) {
 }
 
 /**
- * Returns the finished share of a build from a line of Ninja (`[12/96]`) or Make (`[ 12%]`); undefined for
+ * Returns the finished share of a build, from a line of Ninja (`[12/96]`) or Make (`[ 12%]`). Undefined for
  * other lines.
  */
 export function readProgress(line) {
@@ -95,7 +95,7 @@ CXX names another compiler. Kernels are compiled for all instruction sets. MTL_I
 those of this machine alone, unless the folder contains others already; -DMTL_INSTRUCTION_SETS="avx2;avx512" names them.`;
 }
 
-/** Files that CMake and Ninja or Make leave in a build folder that names other folders. */
+/** The files in a build folder by which CMake, Ninja or Make refer to other folders. */
 const configuredNames = [
   ...['CMakeCache.txt', 'CMakeFiles', 'cmake_install.cmake', 'build.ninja', 'Makefile'],
   ...['.ninja_deps', '.ninja_log'],
@@ -116,8 +116,8 @@ function cacheEntry(buildDirectory, name) {
 }
 
 /**
- * Returns what CMake is told about instruction sets. `buildDirectory` names one that an older version
- * configured, too.
+ * Returns the CMake option for instruction sets. `buildDirectory` may have been configured by an older
+ * version.
  */
 function instructionSetOption(buildDirectory) {
   const isConfigured = cacheEntry(buildDirectory, 'CMAKE_HOME_DIRECTORY') !== undefined;
@@ -129,8 +129,9 @@ function instructionSetOption(buildDirectory) {
 }
 
 /**
- * The code that CMake reads after project(): a linker writes next to a shared library, and a rename puts it
- * into place, so that a command that starts meanwhile finds the old one or the new one, whole.
+ * Code that CMake reads after project(). The linker writes a shared library next to its final place, and a
+ * rename moves it there. So a command that starts meanwhile finds either the old library or the new one,
+ * complete.
  */
 const linkAside = `foreach(language C CXX CUDA)
   foreach(kind LIBRARY MODULE)
@@ -210,7 +211,7 @@ export async function buildNative({ directory, args, command = 'build-native.mjs
     `-DCMAKE_PROJECT_INCLUDE=${writeLinkAside(buildDirectory)}`,
     ...options,
   ]);
-  // prints the messages of optional parts, for example that an engine is left out
+  // print the messages about optional parts, for example about an engine that is left out
   for (const [, line] of output.matchAll(/^-- (\w+ (?:engine|library): .*)$/gm)) console.log(line);
   const build = ['--build', buildDirectory, '--parallel', String(availableParallelism())];
   await runBuild(

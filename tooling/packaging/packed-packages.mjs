@@ -31,7 +31,7 @@ export function run(command, args, options) {
   return { status, stdout, output: `${stdout}${stderr}${error === undefined ? '' : error.message}` };
 }
 
-/** Does as `run`, but asynchronously, so that several commands can run at once. */
+/** Like `run`, but asynchronous, so that several commands can run at once. */
 export function runConcurrently(command, args, options) {
   return new Promise((resolve) => {
     const child = execFile(command, args, makeOptions(options), (error, stdout, stderr) => {
@@ -65,8 +65,8 @@ export const locateTarball = ({ name, version }, directory) =>
   join(directory, `${name.replace('@', '').replace('/', '-')}-${version}.tgz`);
 
 /**
- * Packs every published package as a release would, into `directory`; returns the tarballs by name. Builds
- * without declarations are refused unless `hasTypes` is false.
+ * Packs every published package into `directory`, as a release does. Returns the tarballs by name. A build
+ * without declarations is an error unless `hasTypes` is false.
  */
 export function packPackages(directory, { hasTypes = true } = {}) {
   mkdirSync(directory, { recursive: true });

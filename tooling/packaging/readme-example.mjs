@@ -9,10 +9,9 @@ const howToRun =
 const fence = /^```(\w*)[^\n]*\n([\s\S]*?)^```$/gm;
 
 /**
- * The example of a README: its first ```ts block, the same as JavaScript (types are removed, nothing else
- * happens to it), whether the text explains how to run it and, where the next block is
- * ```text, what it prints. Undefined for a README without a ```ts
- * block.
+ * Returns the example in a README: its first
+ * ```ts block; the same code as JavaScript, with only the types removed; whether the text explains how to run it; and its output, if the next block is ```text.
+ * Undefined for a README without a ```ts block.
  */
 export function readmeExample(path) {
   const readme = readFileSync(path, 'utf8');

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * The prepack script of every published package. It refuses npm, which would pack what is written for pnpm,
- * `workspace:*` instead of versions and exports that name sources: the tarball could not be installed. It
- * also refuses a package that was built without its declarations, and removes what earlier builds left.
+ * The prepack script of every published package. It refuses to run under npm: npm would not replace
+ * `workspace:*` by versions nor the exports that name sources, so the tarball could not be installed. It also
+ * refuses a package that was built without declarations, and removes the files of earlier builds.
  */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -16,8 +16,8 @@ function refuse(problem, remedy) {
   process.exit(2);
 }
 
-// the program that runs this script; npm takes its user agent from the environment, where pnpm may have left
-// its own
+// The program that runs this script. The user agent is not reliable, since npm takes it from the environment,
+// where pnpm may have set it.
 if (basename(process.env.npm_execpath ?? '').startsWith('npm')) {
   refuse(
     `npm leaves "workspace:*" and the sources' exports in the package.json of ${name}, which cannot be installed`,

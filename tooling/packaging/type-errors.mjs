@@ -17,7 +17,7 @@ const options = {
   typeRoots: [join(root, 'tooling', 'node_modules', '@types')],
 };
 
-/** Reads the declarations of the language and of Node, which are in the checkout, once for all programs. */
+/** Reads the declarations of the language and of Node from the checkout, once for all programs. */
 function compilerHost() {
   const host = ts.createCompilerHost(options);
   const known = new Map();

@@ -1,8 +1,8 @@
 import { createServer } from 'node:net';
 
 /**
- * Below the ports that Linux gives to connections and to servers that ask for any (32768 and above): it gives
- * none of these away between the check and the use of a port.
+ * The range of ports. It is below the ports that Linux assigns to connections and to servers that request any
+ * port (32768 and above), so Linux does not assign one of these between the check and the use of a port.
  */
 const [first, count] = [12_000, 20_000];
 /** The distance between the first ports of two processes that started one after the other. */

@@ -7,8 +7,8 @@ import { probeArguments, quotedProbes, replaceTextArguments, type TextArguments 
 
 interface ChatTemplateOptions {
   /**
-   * The text of the template in Jinja, which is read with the settings of the transformers library:
-   * `trim_blocks` and `lstrip_blocks` are on.
+   * The text of the template in Jinja. It is read with the settings of the transformers library,
+   * `trim_blocks` and `lstrip_blocks`.
    */
   readonly text: string;
   /** The name of the template in messages: the file that it was read from. */
@@ -21,31 +21,34 @@ interface ChatTemplateOptions {
 
 interface RenderOptions {
   /**
-   * The messages. Their fields, and `tools`, may have any JSON values: maps if the order of keys matters,
-   * bigints, and `PythonFloat` for whole floats.
+   * The messages. Their fields and `tools` may have any JSON values. Use maps if the order of keys matters,
+   * bigints for large integers, and `PythonFloat` for whole floats.
    */
   readonly messages: readonly ChatMessage[];
   readonly tools?: readonly unknown[] | undefined;
-  /** True if the text must end with the beginning of an answer of the assistant. Default: false. */
+  /** True if the text must end with the beginning of the assistant's next answer. Default: false. */
   readonly addsGenerationPrompt?: boolean;
-  /** The place of the conversation, for messages: `chats.jsonl, line 3`. */
+  /** The place of the conversation, for error messages: `chats.jsonl, line 3`. */
   readonly where: string;
 }
 
-/** A conversation as text. */
+/** The text of a conversation. */
 export interface RenderedConversation {
   readonly text: string;
-  /** Spans that the template marks as the assistant's, in order; undefined if the template marks nothing. */
+  /**
+   * The spans of the assistant's text that the template marks, in order; undefined if the template marks
+   * none.
+   */
   readonly marked: readonly TextSpan[] | undefined;
 }
 
-// characters for private use, which texts hardly ever contain; noncharacters would also work
+// characters for private use, which hardly any text contains
 const startMark = '\uE0F0';
 const endMark = '\uE0F1';
 
 /**
- * The chat template of a tokenizer, which turns a conversation into a text. If it marks the assistant's text
- * (`{% generation %}` ... `{% endgeneration %}`), rendering returns the marked spans.
+ * The chat template of a tokenizer, which turns a conversation into a text. Rendering also returns the
+ * assistant's text, as spans, if the template marks it (`{% generation %}` ... `{% endgeneration %}`).
  */
 export class ChatTemplate {
   readonly name: string;
@@ -54,7 +57,7 @@ export class ChatTemplate {
   readonly #specialTokens: Readonly<Record<string, string>>;
   readonly #toolUse: ChatTemplate | undefined;
 
-  /** @throws DataError MTL_CHAT_TEMPLATE for text that is not Jinja, or that needs other templates */
+  /** @throws DataError MTL_CHAT_TEMPLATE for text that is not Jinja, or that includes other templates */
   constructor({ text, name, specialTokens = {}, toolUse }: ChatTemplateOptions) {
     this.name = name;
     this.#toolUse = toolUse;
@@ -78,11 +81,10 @@ export class ChatTemplate {
   }
 
   /**
-   * Renders a conversation. Contents that are lists of texts (`[{"type": "text", "text": ...}]`) are joined
-   * to one text for a template that does not support lists.
-   *
-   * @throws DataError MTL_CHAT_TEMPLATE if the template refuses the conversation, with its own words, and if
-   *   it uses more resources than a conversation can need
+   * Renders a conversation. A content may be a list of texts (`[{"type": "text", "text": ...}]`). The list is
+   * joined to one text if the template does not support lists.
+   * @throws DataError MTL_CHAT_TEMPLATE if the template refuses the conversation, with the template's
+   *   message, or if rendering uses more resources than a conversation can need
    */
   render(options: RenderOptions): RenderedConversation {
     return this.forTools(options.tools).#renderAll(options);
@@ -96,8 +98,8 @@ export class ChatTemplate {
   }
 
   /**
-   * Renders a conversation. Arguments of calls that are JSON text are replaced by objects if the template
-   * expects objects: if it quotes the text, or fails with it.
+   * Renders a conversation. The arguments of calls may be JSON text. The text is replaced by the object if
+   * the template writes the text in quotes or fails with it, since such a template expects objects.
    */
   #renderText(options: RenderOptions): string {
     const probes = replaceTextArguments(options.messages, ({ index }) => probeArguments(index));
@@ -123,14 +125,15 @@ export class ChatTemplate {
   }
 
   /**
-   * Returns the indices of the probes that the template writes as JSON strings, in quotes and with escapes.
-   * Probes replace the calls' own arguments, which would not be reliable: a message may quote the same text.
+   * Renders messages with probes in place of arguments, and returns the indices of the probes that the
+   * template writes in quotes. The calls' own arguments would not be reliable, since a message may quote the
+   * same text.
    */
   #quotedArguments(probed: RenderOptions): ReadonlySet<number> {
     try {
       return quotedProbes(this.#textOfParts(probed));
     } catch {
-      // the template rejects texts as arguments, or this text; rendering the real arguments decides
+      // the template rejects arguments that are text; `#renderText` then tries the real arguments
       return new Set();
     }
   }
@@ -147,7 +150,7 @@ export class ChatTemplate {
       if (joined === undefined) throw cause;
       return this.#rendered({ ...options, messages: joined });
     }
-    // a template may ignore a list without an error
+    // A template may ignore a list without an error, so check that the text has all parts.
     if (parts.every((part) => text.includes(part.trim()))) return text;
     if (joined !== undefined) return this.#rendered({ ...options, messages: joined });
     throw templateError(`${options.where}: ${this.name} leaves out contents that are lists of parts`, {

@@ -1,6 +1,6 @@
 /**
- * A message with all fields that its line in the file has, since chat templates may read any field. Values in
- * fields are as `readConversations` describes.
+ * A message with all fields of its line in the file, since chat templates may read any field.
+ * `readConversations` describes the values of the fields.
  */
 export interface ChatMessage {
   /** `system`, `user`, `assistant`, `tool`, or another role of the chat template. */
@@ -8,7 +8,7 @@ export interface ChatMessage {
   readonly [field: string]: unknown;
 }
 
-/** Returns the text of one part of a content; undefined for images and other kinds of parts. */
+/** Returns the text of one part of a content; undefined for images and other parts that are not text. */
 function textOfPart(part: unknown): string | undefined {
   if (typeof part !== 'object' || part === null) return undefined;
   const { type, text } = (part instanceof Map ? Object.fromEntries(part) : part) as Record<string, unknown>;
@@ -23,8 +23,8 @@ export function textParts(messages: readonly ChatMessage[]): readonly string[] |
 }
 
 /**
- * Returns the messages with each content that is a list of texts joined to one text; undefined if a list has
- * other parts.
+ * Returns the messages with each list of texts joined to one text. Undefined if a list has parts that are not
+ * text.
  */
 export function withJoinedTexts(messages: readonly ChatMessage[]): readonly ChatMessage[] | undefined {
   const joined: ChatMessage[] = [];
@@ -37,7 +37,9 @@ export function withJoinedTexts(messages: readonly ChatMessage[]): readonly Chat
   return joined;
 }
 
-/** Returns a content as text for people to read: its texts, and the kinds of its other parts. */
+/**
+ * Returns a content as text for people: the texts of its parts, and the names of the kinds of other parts.
+ */
 export function contentForPeople(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';

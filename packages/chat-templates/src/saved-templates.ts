@@ -5,19 +5,19 @@ import { fileProblem, isJsonObject, readRegularFile } from '@mtl/errors/files';
 import { ChatTemplate } from './chat-template.js';
 
 /**
- * The maximum bytes of a file that may contain a template; tokenizer_config.json also lists the tokens of
- * some models.
+ * The maximum size in bytes of a file with a template. The limit is high since some tokenizer_config.json
+ * also list their tokens.
  */
 const maximumBytes = 64 * 2 ** 20;
 
 /**
- * Opens the chat template of a downloaded model: `chat_template.jinja` or the `chat_template` of
- * tokenizer_config.json in its folder. If there are several (a list in tokenizer_config.json, or files in
- * `additional_chat_templates`), it opens the template named `default`, and for conversations with functions
- * `tool_use`. `bos_token`, `eos_token` and so on come from tokenizer_config.json and special_tokens_map.json.
- *
+ * Opens the chat template of a downloaded model: `chat_template.jinja`, or `chat_template` in
+ * tokenizer_config.json. There may be several templates: a list in tokenizer_config.json, or files in
+ * `additional_chat_templates`. Then the template `default` is used, and `tool_use` for conversations with
+ * functions. The texts of `bos_token`, `eos_token` and so on come from tokenizer_config.json and
+ * special_tokens_map.json.
  * @param specialTokens texts by names such as `bos_token`, which override the files
- * @throws DataError MTL_CHAT_TEMPLATE if the folder has no template, or one that cannot be read or used
+ * @throws DataError MTL_CHAT_TEMPLATE if the folder has no template, or if a template cannot be read or used
  */
 export function openChatTemplate(
   directory: string,
@@ -31,7 +31,7 @@ export function openChatTemplate(
   });
 }
 
-/** The text of a template, and its name in messages. */
+/** The text of a template, and the name of the template in error messages. */
 interface TemplateText {
   readonly text: string;
   readonly name: string;
@@ -39,15 +39,14 @@ interface TemplateText {
 
 /** The templates of a folder: the default one, and the one for functions. */
 interface SavedTemplates {
-  /** Opens the templates, with the texts of `bos_token` and so on. */
+  /** Opens the templates with these texts for `bos_token` and so on. */
   readonly open: (specialTokens: Readonly<Record<string, string>>) => ChatTemplate;
 }
 
 /**
- * Finds the templates of a folder as the transformers library does: files override tokenizer_config.json;
- * undefined if the folder has no template.
- *
- * @throws DataError MTL_CHAT_TEMPLATE
+ * Finds the templates in a folder. As in the transformers library, template files override
+ * tokenizer_config.json. Undefined if the folder has no template.
+ * @throws DataError MTL_CHAT_TEMPLATE if a template cannot be read
  */
 export function savedTemplates(directory: string): SavedTemplates | undefined {
   const files = templateFiles(directory);
@@ -61,7 +60,7 @@ export function savedTemplates(directory: string): SavedTemplates | undefined {
   return opened({ text: legacy, name: join(directory, 'chat_template.json') });
 }
 
-/** Reads the file of a template. @throws DataError MTL_CHAT_TEMPLATE where it cannot be read */
+/** Reads a file with a template. @throws DataError MTL_CHAT_TEMPLATE if the file cannot be read */
 export function readTemplateFile(path: string): TemplateText {
   return { text: readText(path), name: path };
 }
@@ -75,7 +74,7 @@ const opened = (template: TemplateText, toolUse?: TemplateText): SavedTemplates 
     }),
 });
 
-/** Returns the templates that are separate files, by name; chat_template.jinja has the name `default`. */
+/** Returns the templates that are separate files, by name. The name of chat_template.jinja is `default`. */
 function templateFiles(directory: string): ReadonlyMap<string, TemplateText> {
   const folder = join(directory, 'additional_chat_templates');
   const others =
@@ -118,7 +117,7 @@ function used(templates: ReadonlyMap<string, TemplateText>, where: string): Save
   });
 }
 
-/** Returns the texts of special tokens by name, from the files of a folder. */
+/** Returns the texts of special tokens, by names such as `bos_token`, from the files of a folder. */
 function savedTokens(directory: string): Readonly<Record<string, string>> {
   const stated = ['tokenizer_config.json', 'special_tokens_map.json'].flatMap((name) =>
     Object.entries(settingsIn(directory, name)),

@@ -32,7 +32,7 @@ function rendered(
   return template.render({ messages, where: 'line 1' }).text;
 }
 
-// files in OpenAI's format have the arguments of a call as JSON text
+// In OpenAI's format, the arguments of a call are JSON text.
 describe('arguments of calls that are a text of JSON', () => {
   const text = '{"b": 2.0, "a": [1, "x\\"y"], "n": 12345678901234567890}';
 

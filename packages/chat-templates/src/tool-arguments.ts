@@ -2,18 +2,18 @@ import { isJsonObject } from '@mtl/errors/files';
 import type { ChatMessage } from './message.js';
 import { type JsonValue, parseJson } from './python/python-json.js';
 
-/** The arguments of a call that are given as JSON text, as in files of OpenAI's format. */
+/** Arguments of a call that are JSON text, as in OpenAI's format. */
 export interface TextArguments {
   readonly text: string;
-  /** The parsed object. */
+  /** The parsed text. */
   readonly value: JsonValue;
-  /** The index among all arguments of the messages that are given as JSON text. */
+  /** The index among all arguments in the messages that are JSON text. */
   readonly index: number;
 }
 
 /**
- * Returns messages with other arguments in calls whose arguments are the text of an object; undefined if
- * there are no such calls.
+ * Replaces the arguments of all calls whose arguments are the JSON text of an object. Undefined if there are
+ * no such calls.
  */
 export function replaceTextArguments(
   messages: readonly ChatMessage[],
@@ -38,20 +38,22 @@ export function replaceTextArguments(
   return numReplaced === 0 ? undefined : replaced;
 }
 
-/** Returns arguments, as JSON text, that no real conversation contains; they identify their index. */
+/**
+ * Returns JSON text to use as arguments of a call (a probe). No real conversation contains this text, and it
+ * identifies its index.
+ */
 export const probeArguments = (index: number): string => `{"gxqvzwk": ${index}}`;
 
 const quotedProbe = /"\{\\"gxqvzwk\\": (\d+)\}"/g;
 
 /**
- * Returns the indices of the probes that a rendered text contains as JSON strings, in quotes and with
- * escapes.
+ * Returns the indices of the probes that a rendered text contains in quotes, with escapes, as JSON strings.
  */
 export function quotedProbes(rendered: string): ReadonlySet<number> {
   return new Set(Array.from(rendered.matchAll(quotedProbe), ([, index]) => Number(index)));
 }
 
-/** Returns a map or object in which the value of an existing key is changed. */
+/** Returns a map or object in which the value of `key` is changed, if it has this key. */
 function changed(value: unknown, key: string, change: (value: unknown) => unknown): unknown {
   if (value instanceof Map) {
     return value.has(key)
@@ -61,13 +63,13 @@ function changed(value: unknown, key: string, change: (value: unknown) => unknow
   return isJsonObject(value) && Object.hasOwn(value, key) ? { ...value, [key]: change(value[key]) } : value;
 }
 
-/** Returns the object that a JSON text represents; undefined if the text is anything else. */
+/** Returns the object that a JSON text represents; undefined for any other text. */
 function parseObject(text: string): JsonValue | undefined {
   try {
     const value = parseJson(text);
     return value instanceof Map ? value : undefined;
   } catch {
-    // plain text, which templates write unchanged
+    // The text is not JSON; templates write it unchanged.
     return undefined;
   }
 }

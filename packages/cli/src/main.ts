@@ -2,7 +2,7 @@
 import { endWithoutOutput } from '@mtl/runs/internal';
 import { runMtl } from './run-mtl.js';
 
-// `mtl ... | head` has read enough: nothing went wrong
+// a reader that closes the output, such as `| head`, has read enough, so this is no error
 endWithoutOutput({ exitCode: 0 });
 
 process.exitCode = await runMtl(process.argv.slice(2));

@@ -6,7 +6,8 @@ import { newProgram } from './new-program.js';
 type Name = keyof typeof summaries;
 
 /**
- * Modules of commands: each is imported where the command is used, since importing all takes half a second.
+ * The modules of commands. A module is imported only when its command is used: importing all takes half a
+ * second.
  */
 const commands: Readonly<Record<Name, () => Promise<Command>>> = {
   train: async () => (await import('./commands/train.js')).trainCommand(),
@@ -29,7 +30,7 @@ const commands: Readonly<Record<Name, () => Promise<Command>>> = {
   completion: async () => (await import('./commands/completion.js')).completionCommand(),
 };
 
-/** The operands that the list of commands shows. */
+/** The operands in the list of commands. */
 const operands: Partial<Readonly<Record<Name, string>>> = {
   run: '<program> [args...]',
   sft: '[flags...]',
@@ -44,12 +45,12 @@ const operands: Partial<Readonly<Record<Name, string>>> = {
 };
 
 /**
- * Returns the command `mtl` as `createProgram` does, but with only the subcommands that `words` may name.
- * Other subcommands only have name, summary and operands, for the list of commands.
+ * Returns the command `mtl` like `createProgram`, but only with complete subcommands that `words` may name.
+ * The other subcommands have only name, summary and operands, for the list of commands.
  */
 export async function programOfWords(words: readonly string[]): Promise<Command> {
   const program = newProgram();
-  // the script of `completion` completes all commands
+  // the script of `completion` needs all commands
   const isAll = words.includes('completion');
   for (const [name, load] of Object.entries(commands) as [Name, () => Promise<Command>][]) {
     program.addCommand(isAll || words.includes(name) ? await load() : shownCommand(name));

@@ -7,18 +7,19 @@ import { programOfWords } from './program-of-words.js';
 import { statusOfInterruption } from './terminal/interruption.js';
 
 /**
- * Runs one command line to its end. Results go to standard output; an error goes to standard error, as one
- * coded message, and decides the exit status. The exit status of this process stays as it was. Command lines
- * run one after the other, since they share the output and the exit status of the process.
+ * Runs a command line until it ends. Results go to standard output; an error goes to standard error, as one
+ * coded message, and determines the returned exit status. The exit code of this process does not change. Do
+ * not run several command lines at the same time, since they share the output and the exit code of the
+ * process.
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`
- * @returns the exit status: 0, 2 for wrong input, 130 or 143 when SIGINT or SIGTERM stopped a command that
+ * @returns the exit status: 0, 2 for wrong input, 130 or 143 when SIGINT or SIGTERM ended a command that
  *   cleans up, 1 for every other failure, and for a failed check such as `plan --check`
  * @throws ConfigurationError MTL_OPTION if `argv` is no array of texts
  */
 export async function runMtl(argv: readonly string[]): Promise<number> {
   checkArgument(argv, { name: 'argv', check: wordsOption });
-  // commands that end without an error state their status there, and so does the loss of the output
+  // commands without an error may set process.exitCode, and so may the loss of the output
   const before = process.exitCode;
   process.exitCode = undefined;
   try {
@@ -29,7 +30,7 @@ export async function runMtl(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** Returns the exit status that errors decide. */
+/** Runs the command; returns the exit status that its error determines. */
 async function runCommand(argv: readonly string[]): Promise<number> {
   try {
     const words = argv[0] === 'run' ? ['run', ...withDashes(argv.slice(1))] : [...argv];
@@ -39,7 +40,7 @@ async function runCommand(argv: readonly string[]): Promise<number> {
     else explained.outputHelp();
     return 0;
   } catch (error) {
-    // Help and version end this way.
+    // Commander ends help and version in this way.
     if (error instanceof CommanderError && error.exitCode === 0) return 0;
     process.stderr.write(`${formatError(error, { debug: argv.includes('--debug') })}\n`);
     return statusOfInterruption(error) ?? chooseExitCode(error);
@@ -47,9 +48,9 @@ async function runCommand(argv: readonly string[]): Promise<number> {
 }
 
 /**
- * Returns the command whose help the user requests: `program` itself without any word, or the command that
- * `help NAME...`, after the names of its parent commands, asks about. Undefined when the words ask for no
- * help, for the help of `program` itself, or with `--help` for an existing command.
+ * Returns the command whose help is requested: `program` itself if there are no words, or the command in
+ * `help NAME...`, which may come after the names of parent commands. Returns undefined if the words request
+ * no help, the help of `program`, or help with `--help` for an existing command.
  *
  * @throws ConfigurationError MTL_COMMAND_UNKNOWN
  */
@@ -62,7 +63,7 @@ export function commandOfHelp(program: Command, words: readonly string[]): Comma
   let command = program;
   for (const name of words.slice(0, at)) {
     const next = command.commands.find((known) => known.name() === name);
-    // `help` is an argument of that command, or of none
+    // here `help` is an argument of a command, not a request for help
     if (next === undefined || next.commands.length === 0) return undefined;
     command = next;
   }
@@ -70,7 +71,7 @@ export function commandOfHelp(program: Command, words: readonly string[]): Comma
   return command;
 }
 
-/** Refuses an unknown name; commander would show the help of the parent command. */
+/** Refuses an unknown name of a command, for which commander would print the help of the parent command. */
 function checkCommands(program: Command, words: readonly string[]): void {
   let command = program;
   for (const word of words) {

@@ -34,8 +34,8 @@ import type {
 import type { StrategyConfiguration } from './strategies/strategies.js';
 
 /**
- * The architecture, by the names of @mtl/models: the common part of GPT and BERT, and variants that some
- * models have.
+ * The architecture, with the names of @mtl/models: what GPT and BERT have in common, and variants of some
+ * models.
  */
 export interface ModelConfiguration
   extends Omit<TransformerConfiguration, 'vocabularySize' | 'makeVocabularySizeDivisibleBy' | 'geluKind'>,
@@ -44,11 +44,11 @@ export interface ModelConfiguration
     ExpertVariants {
   readonly headSize: number;
   readonly sequenceLength: number;
-  /** The kind of GELU. Absent: as in the original model, `tanh` in a GPT, `erf` in a BERT. */
+  /** The kind of GELU. Absent: `tanh` for a GPT, `erf` for a BERT, as in the original models. */
   readonly geluKind?: GeluKind | undefined;
   readonly untieEmbeddingsAndOutputWeights: boolean;
   readonly makeVocabSizeDivisibleBy: number;
-  /** The vocabulary size of a loaded model; absent: the tokenizer's size. */
+  /** The vocabulary size of a loaded model; absent: the tokenizer's. */
   readonly vocabularySize?: number;
 }
 
@@ -58,28 +58,28 @@ export interface BertConfiguration extends FlagValues<typeof bertFlags> {
 }
 
 /**
- * The length of training, its batches and its precision. If the run has `trainSamples` or epochs,
- * `trainIterations` is the number of steps already taken, plus the steps that fit into the remaining samples.
+ * The length of training, its batches and its precision. If the run is given `trainSamples` or epochs,
+ * `trainIterations` is the number of steps already done plus the steps for the remaining samples.
  */
 export interface TrainingConfiguration
   extends FlagValues<typeof trainingFlags, 'micro-batch-size' | 'global-batch-size' | 'train-iters'> {
-  /** Micro-batches that each data-parallel rank accumulates per step, after ramp-up. */
+  /** The number of micro-batches that each data-parallel rank accumulates per step, after the ramp-up. */
   readonly numMicroBatches: number;
   readonly rampup?: BatchSizeRampup;
   /**
-   * The position in the data where the run continues, from the checkpoint that it resumes. Absent: at the
-   * start.
+   * The position in the data from which the run continues, stored in the resumed checkpoint. Absent: the
+   * beginning.
    */
   readonly start?: BatchPosition;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
   readonly recompute: Recomputation;
 }
 
-/** Muon, with the fields of @mtl/optimizer's options. */
+/** The settings of Muon, with the names in @mtl/optimizer's options. */
 export interface MuonConfiguration extends Omit<MuonOptions, 'dtype'> {
   /**
-   * The dtype of the matmuls of Newton-Schulz; undefined: chosen by the precision of the model and the
-   * hardware.
+   * The dtype of matmuls in the Newton-Schulz iteration. Undefined: determined by the model's precision and
+   * the hardware.
    */
   readonly dtype?: MuonOptions['dtype'];
 }
@@ -88,70 +88,73 @@ export type { StatePrecision };
 
 export interface OptimizerConfiguration extends FlagValues<typeof optimizerFlags> {
   readonly learningRate: LearningRateScheduleOptions & {
-    /** The unit of the schedule's steps: iterations, or samples where training is counted in samples. */
+    /** The unit of the schedule's lengths: iterations, or samples if training is counted in samples. */
     readonly unit: 'iterations' | 'samples';
   };
   /**
-   * The learning rates of the word embedding and the output layer, on the schedule of `learningRate`;
-   * undefined: the rates of all other parameters.
+   * The learning rates of the word embedding and the output layer, with the same schedule as `learningRate`.
+   * Undefined: they have the same rates as all other parameters.
    */
   readonly decoupledLearningRate?: Required<
     Pick<LearningRateScheduleOptions, 'maxLearningRate' | 'minLearningRate'>
   >;
-  /** Muon for the matrices of hidden layers; undefined: AdamW for all parameters. */
+  /** Muon's settings for the matrices of hidden layers; undefined: AdamW is used for all parameters. */
   readonly muon?: MuonConfiguration;
   /** The precisions of states of a precision-aware optimizer; undefined: all are fp32. */
   readonly statePrecision?: StatePrecision;
   readonly lossScale: LossScalerOptions;
 }
 
-/** The reaction to steps whose loss or gradient norm is far above the values of recent steps. */
+/** The reaction to spikes: steps whose loss or gradient norm is far above the values of recent steps. */
 export interface SpikeConfiguration extends Omit<FlagValues<typeof spikeFlags>, 'rerunMode'> {
-  /** The mode of computing steps a second time, to find wrong results; absent: no step is computed again. */
+  /** How steps are computed a second time to find wrong results; absent: no step is computed again. */
   readonly rerunMode?: 'validate_results' | 'report_stats';
 }
 
 /**
- * The tokenizer by which text became token ids; undefined for the tokenizer of the bundled corpus. The
- * options of @mtl/data's `createTokenizer`.
+ * The options of @mtl/data's `createTokenizer` for the tokenizer of the data; undefined for the tokenizer of
+ * the bundled corpus.
  */
 export type TokenizerConfiguration = TokenizerOptions;
 
-/** Conversations to fine-tune on. */
+/** The conversations for fine-tuning. */
 export interface ConversationConfiguration extends ConversationFiles {
   /**
-   * Number of evaluations in a row without a lower validation loss after which training ends; absent:
+   * The number of consecutive evaluations without a lower validation loss after which training ends. Absent:
    * training never ends early.
    */
   readonly patience?: number;
 }
 
-/** The numbers of samples in an epoch of conversations, known only after the conversations are read. */
+/** The numbers of samples in an epoch of conversations, which are known after the conversations were read. */
 export interface ConversationSamples {
   readonly numTrain: number;
-  /** Number of samples for evaluation; 0 if nothing is evaluated. */
+  /** Number of samples for evaluation; 0 if there is no evaluation. */
   readonly numValidation: number;
 }
 
 export interface DataConfiguration extends FlagValues<typeof dataFlags, 'data-path'> {
   /**
-   * The words of --data-path (prefixes, or weights and prefixes); empty for the bundled corpus, made-up data
-   * and conversations.
+   * The words of --data-path (prefixes, or weights and prefixes); empty for the bundled corpus, mock data and
+   * conversations.
    */
   readonly dataPath: readonly string[];
-  /** True if made-up data replace the data of --data-path. */
+  /** True if mock data replaces the data of --data-path. */
   readonly mockData?: true;
   readonly tokenizer?: TokenizerConfiguration;
-  /** The conversations to learn from, if the run learns from conversations. */
+  /** The conversations, if the run is trained on conversations. */
   readonly conversations?: ConversationConfiguration;
 }
 
-/** The device, and the layout of processes. Without `threads`, `chooseThreads` chooses their number. */
+/**
+ * The device, and the layout of processes. If `threads` is absent, `chooseThreads` of @mtl/runs chooses the
+ * number.
+ */
 export interface ParallelConfiguration
   extends StrategyConfiguration,
     Omit<FlagValues<typeof deviceFlags>, 'device'>,
     FlagValues<typeof communicationFlags> {
-  /** The device; `meta` and `meta-cuda` are the devices of a dry run. */
+  /** The device; `meta` and `meta-cuda` are devices of dry runs. */
   readonly device: 'cpu' | 'cuda' | 'meta' | 'meta-cuda';
   /** Number of processes of the run. */
   readonly worldSize: number;
@@ -161,25 +164,25 @@ export interface CheckpointConfiguration extends FlagValues<typeof checkpointFla
   readonly loadOptimizer: boolean;
   readonly loadRng: boolean;
   /**
-   * The source of the learning rate, its schedule and weight decay if they differ from the checkpoint: `same`
-   * rejects the difference, `override` uses the flags, `checkpoint` the checkpoint's values.
+   * Which values to use if learning rates, schedule or weight decay differ from the checkpoint: `same`
+   * rejects a difference, `override` uses the flags, and `checkpoint` the checkpoint's values.
    */
   readonly schedule: 'same' | 'override' | 'checkpoint';
 }
 
 export interface LoggingConfiguration extends FlagValues<typeof loggingFlags> {
-  /** True if the model writes a short sample text at each evaluation. */
+  /** True if a short sample of the model's output is written at each evaluation. */
   readonly samplesAtEvaluations: boolean;
-  /** The run at Weights & Biases. A run without a name is named after its folder. */
+  /** The project and the run at Weights & Biases. A run without a name gets the name of its folder. */
   readonly wandb?: { readonly project: string; readonly name?: string; readonly entity?: string };
   readonly mlflow?: { readonly trackingUri: string; readonly experiment: string; readonly name?: string };
-  /** The steps that are traced, `first` to `last`. */
+  /** The steps that are traced, from `first` to `last`, both included. */
   readonly profile?: { readonly first: number; readonly last: number; readonly file: string };
 }
 
 /**
- * Everything a training run needs to know, resolved and checked, so that code that uses it need not check
- * again. It is deeply frozen, and plain data except for `sources`.
+ * All settings of a training run, resolved and checked, so that code that uses them need not check again. The
+ * object is deeply frozen, and plain data except for `sources`.
  */
 export interface PretrainingConfiguration extends AdaptedConfiguration {
   readonly kind: ModelKind;
@@ -193,10 +196,10 @@ export interface PretrainingConfiguration extends AdaptedConfiguration {
   readonly parallel: ParallelConfiguration;
   readonly checkpoint: CheckpointConfiguration;
   readonly logging: LoggingConfiguration;
-  /** The flags that the configuration was made from, and the source of each. */
+  /** The flags from which the configuration was made, and the source of each value. */
   readonly flags: Flags;
   readonly sources: ReadonlyMap<FlagName, string>;
   readonly preset: string;
-  /** Messages about requests that have no effect. */
+  /** Messages about given flags that have no effect. */
   readonly notices: readonly string[];
 }

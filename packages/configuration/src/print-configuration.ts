@@ -4,13 +4,15 @@ import { modelOfFlag } from './schema/model-of-flag.js';
 import { layoutText } from './strategies/strategies.js';
 
 export interface PrintConfigurationOptions {
-  /** Every flag (default), or only flags that a preset, a file or the command line set. */
+  /**
+   * True includes every flag, false only flags that a preset, a file or the command line set. Default: true.
+   */
   readonly all?: boolean;
 }
 
 /**
- * Returns the configuration as text, for the start of a run: flags by group with their values and sources,
- * derived values, and flags without effect.
+ * Returns the configuration as text, to print at the start of a run: flags by group with their values and
+ * sources, derived values, and flags without effect.
  */
 export function printConfiguration(
   configuration: PretrainingConfiguration,
@@ -23,7 +25,7 @@ export function printConfiguration(
         [undefined, configuration.kind].includes(modelOfFlag(name)) &&
         (all || ![undefined, 'default'].includes(sources.get(name))),
     );
-    // a model without experts has no values for their flags
+    // without experts, the flags of experts have no values
     if (title === 'Experts' && flags['num-experts'] === undefined) return [];
     const rows = names.map((name) => [name, formatValue(flags[name]), sources.get(name) ?? ''] as const);
     return rows.length === 0 ? [] : [section(title, rows)];
@@ -68,7 +70,7 @@ function derivedValues(configuration: PretrainingConfiguration): ReadonlyArray<r
     ],
     ['micro-batches per step', String(training.numMicroBatches)],
     ['steps', String(training.trainIterations)],
-    // a fraction of the steps need not be an integer: 0.05 of 12
+    // warm-up may be a fractional number of steps, such as 0.05 of 12, so it is rounded
     [
       'warm-up',
       `${Number((learningRate.warmupSteps ?? 0).toPrecision(6))} of ${learningRate.decaySteps} ${learningRate.unit}`,
@@ -77,7 +79,7 @@ function derivedValues(configuration: PretrainingConfiguration): ReadonlyArray<r
   ];
 }
 
-/** Returns `4 = tensor 2 x pipeline 1 x data 2`. */
+/** Returns a text such as `4 = tensor 2 x pipeline 1 x data 2`. */
 export function processesText({ parallel }: PretrainingConfiguration): string {
   return `${parallel.worldSize} = ${layoutText(parallel)}`;
 }

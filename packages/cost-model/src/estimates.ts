@@ -7,11 +7,13 @@ import { messageSeconds, shardedPasses } from './step/pass-communication.js';
 import { passSeconds } from './timing/operations-seconds.js';
 
 interface EstimateSecondsOptions {
-  /** Seconds of forward and backward of one micro-batch on each chunk, in the order of the model. */
+  /**
+   * Seconds of the forward and backward pass of one micro-batch, for each chunk in the order of the model.
+   */
   readonly chunks: readonly number[];
   readonly pipeline: number;
   readonly numMicroBatches: number;
-  /** Factor for the time of the pipeline's bubble: 1, or less for schedules with halves of backward. */
+  /** Factor for the time of the pipeline's bubble: 1, or less for schedules that split the backward pass. */
   readonly bubble: number;
   /** Seconds of a message from one stage to the next. */
   readonly message: number;
@@ -20,9 +22,9 @@ interface EstimateSecondsOptions {
 }
 
 /**
- * Estimates the time of a step of 1F1B or the interleaved schedule, from its slowest rank: the passes of its
- * m micro-batches, and the passes of all other ranks while the pipeline fills and drains (Narayanan et al.
- * 2021, section 2.2).
+ * Estimates the time of a step with 1F1B or the interleaved schedule, as the time of its slowest rank: the
+ * passes of its m micro-batches, and the passes of all other ranks while the pipeline fills and drains
+ * (Narayanan et al. 2021, section 2.2).
  */
 export function estimateSeconds(options: EstimateSecondsOptions): number {
   const { chunks, pipeline: p, numMicroBatches: m, bubble, message, end } = options;
@@ -35,16 +37,21 @@ export function estimateSeconds(options: EstimateSecondsOptions): number {
   return m * slowest + (bubble * (all - slowest)) / v + 2 * (p - 1) * message + end;
 }
 
-/** Time and memory of a layout, accurate enough to leave out layouts that cannot be among the best. */
+/**
+ * The estimated time and memory of a layout, precise enough to exclude layouts that cannot be among the best.
+ */
 export interface LayoutEstimate {
   readonly seconds: number;
-  /** Memory of the fullest rank. */
+  /** Bytes on the rank with the most memory. */
   readonly memoryBytes: number;
 }
 
-/** Estimates steps whose operations are listed, without simulating their schedules. */
+/** Estimates steps from operation lists, without simulating their schedules. */
 export class ListedEstimates {
-  /** Schedules by the sizes that they depend on; the layouts of a search share a few schedules. */
+  /**
+   * A cache of schedules, by the sizes that determine them. The layouts of a search need only a few
+   * schedules.
+   */
   readonly #schedules = new Map<string, PipelineSchedule>();
 
   estimate(given: GivenStepOptions): LayoutEstimate {
@@ -80,7 +87,7 @@ export class ListedEstimates {
     return { seconds, memoryBytes: Math.max(...bytes) };
   }
 
-  /** Returns a schedule with the largest number of micro-batches that are in flight at once. */
+  /** Returns a schedule with fewer micro-batches, in which as many of them are in flight at once. */
   #shortSchedule(layout: Layout, numMicroBatches: number): PipelineSchedule {
     const { pp: numStages, numChunks = 1 } = layout;
     if (numStages === 1) return oneStage(1);

@@ -12,7 +12,7 @@ const profileList = z.strictObject({
 });
 
 /**
- * Reads a shipped profile by its name, such as `a100-80gb-megatron`.
+ * Loads a bundled profile by its name, such as `a100-80gb-megatron`.
  *
  * @throws ConfigurationError `MTL_PROFILE_NAME`, which lists the existing names
  */
@@ -33,7 +33,7 @@ export function loadProfile(name: string): Profile {
   };
 }
 
-/** Lists the names of the shipped profiles. */
+/** Returns the names of the bundled profiles. */
 export function profileNames(): readonly string[] {
   return Object.keys(profileList.parse(read('profiles')).profiles);
 }
@@ -43,8 +43,8 @@ function read(path: string): unknown {
 }
 
 /**
- * Returns the path of the calibrated profile of this machine: `$MTL_PROFILE`, or one in the user's
- * configuration.
+ * Returns the path of this machine's calibrated profile: `$MTL_PROFILE`, or a file in the user's
+ * configuration directory.
  */
 export function calibratedProfilePath(variables: Readonly<Record<string, string | undefined>>): string {
   const { MTL_PROFILE, XDG_CONFIG_HOME } = variables;
@@ -53,24 +53,24 @@ export function calibratedProfilePath(variables: Readonly<Record<string, string 
 
 interface OpenProfileOptions {
   /**
-   * Name of a shipped profile, or path of a file, which ends in .json. Default: the calibrated profile of
-   * this machine.
+   * The name of a bundled profile, or the path of a file that ends in .json. Default: the calibrated profile
+   * of this machine.
    */
   readonly name?: string | undefined;
   /** The environment variables: process.env. */
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
-/** Returns whether the user named a profile, or calibrated this machine. */
+/** Returns whether a profile is named, or this machine has been calibrated. */
 export function isProfileKnown({ name, variables }: OpenProfileOptions): boolean {
   return name !== undefined || existsSync(calibratedProfilePath(variables));
 }
 
 /**
- * Opens the named profile: a shipped one or one in a file; without a name, the calibrated profile of this
+ * Opens a profile: a bundled one, or one in a file. Without a name, opens the calibrated profile of this
  * machine.
  *
- * @throws ConfigurationError `MTL_PROFILE_NAME` for a name that does not exist, or without a name and a
+ * @throws ConfigurationError `MTL_PROFILE_NAME` for an unknown name, or if there is neither a name nor a
  *   calibration; `MTL_PROFILE` for a file that cannot be read or is no profile
  */
 export function openProfile({ name, variables }: OpenProfileOptions): Profile {

@@ -4,7 +4,7 @@ import type { Scale, View } from './state.js';
 const axes: readonly Axis[] = ['iteration', 'tokens', 'seconds'];
 const scales: readonly Scale[] = ['typical', 'all', 'log'];
 
-/** Reads the view that an address describes. Missing or invalid properties are left out. */
+/** Parses the view in the query of an address. Missing or invalid properties are left out. */
 export function parseView(search: string): Partial<View> {
   const query = new URLSearchParams(search);
   const axis = axes.find((name) => name === query.get('axis'));
@@ -29,7 +29,7 @@ export function parseView(search: string): Partial<View> {
   };
 }
 
-/** Returns the query of a view's address: the properties that differ from the initial view. */
+/** Returns the query for a view: the properties that differ from the initial view. */
 export function formatAddress(view: View): string {
   const query = new URLSearchParams();
   for (const id of view.chosen ?? []) query.append('run', id);

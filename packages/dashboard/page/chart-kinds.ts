@@ -2,33 +2,33 @@ import { formatBytes, formatCount, formatNumber } from './format.js';
 
 /** A kind of chart. */
 export interface ChartKind {
-  /** The name of its curves in metrics.jsonl; names of evaluations begin with `validation.`. */
+  /** The name of the chart's curves in metrics.jsonl; names of evaluations begin with `validation.`. */
   readonly name: string;
   readonly title: string;
   readonly unit: string;
   readonly format: (value: number | null | undefined) => string;
-  /** Distances of marks on the vertical axis. Default: 1, 2, 5, 10 and so on. */
+  /** Possible distances of marks on the vertical axis. Default: 1, 2, 5, 10 and so on. */
   readonly marks?: number[];
-  /** True if it begins at zero: amounts whose size matters, not only their change. */
+  /** True if the vertical axis begins at zero, for amounts whose size matters and not only their change. */
   readonly isFromZero: boolean;
-  /** True if a moving average of its values is useful. */
+  /** True if a moving average is useful. */
   readonly canBeSmoothed: boolean;
   /** True if a logarithmic scale is useful. */
   readonly canBeLogarithmic: boolean;
-  /** True if its median with a band is shown: values that vary from step to step around a median. */
+  /** True if the median and a band are shown, for values that vary from step to step around a median. */
   readonly isBand: boolean;
-  /** Another metric of each run, shown with its values. */
+  /** Another metric, whose values are shown next to the values of this one. */
   readonly companion?: { readonly name: string; readonly unit: string };
-  /** True if it is shown only where its values change. */
+  /** True if the chart is shown only if its values change. */
   readonly isOnlyIfChanging: boolean;
 }
 
 type KnownKind = Partial<Omit<ChartKind, 'name'>> & { readonly title: string };
 
-/** The unit of the balancing loss, which runs write without its coefficient. */
+/** The unit of the balancing loss, which metrics.jsonl contains without its coefficient. */
 const balancingUnit = '1 where loads are even';
 
-/** Name of the loss of the language model everywhere on the page. */
+/** The name of the language model's loss on the whole page. */
 export const trainingLoss = 'Training loss';
 export const validationLoss = 'Validation loss';
 
@@ -74,17 +74,20 @@ const known: Readonly<Record<string, KnownKind>> = {
   loss_scale: { title: 'Loss scale', format: formatCount, isOnlyIfChanging: true, canBeSmoothed: false },
 };
 
-/** Counts of consumed samples and tokens: alternatives for the horizontal axis. */
+/**
+ * Metrics without charts: counts of samples and tokens, which are units of the horizontal axis, and skipped
+ * steps.
+ */
 const hidden = ['consumed_samples', 'consumed_tokens', 'skipped'];
 
-/** Metrics that are shown in another chart instead of their own chart. */
+/** Metrics that are shown in the chart `of` of another metric. */
 const companions = Object.entries(known).flatMap(([of, { companion }]) =>
   companion === undefined ? [] : [{ name: companion.name, of }],
 );
 
 export const isBand = (name: string): boolean => known[name]?.isBand === true;
 
-/** Returns the charts for curves of these names: charts of known names first, in their order. */
+/** Returns the charts for curves of these names. Known names come first, in the order of `known`. */
 export function chartKinds(names: ReadonlySet<string>): readonly ChartKind[] {
   const order = Object.keys(known);
   const rank = (name: string): number => (order.includes(name) ? order.indexOf(name) : order.length);
@@ -113,7 +116,7 @@ export function findChartKind(name: string): ChartKind {
 
 const ofValidation = /^validation\./;
 
-/** Returns the display name of a curve; for `validation.sop_loss` "Validation sentence order loss". */
+/** Returns the title of a curve, such as "Validation sentence order loss" for `validation.sop_loss`. */
 export function formatTitle(name: string): string {
   const step = name.replace(ofValidation, '');
   const title = known[name]?.title ?? known[step]?.title ?? capitalized(step.replaceAll('_', ' '));

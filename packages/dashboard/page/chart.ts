@@ -14,35 +14,35 @@ import { type Limits, typicalLimits } from './typical-limits.js';
 export interface RunCurve {
   readonly id: string;
   readonly look: RunColour;
-  /** True if its details are shown: its line is the widest. */
+  /** True if the page shows the run's details; its line is then the widest. */
   readonly isFocus: boolean;
   readonly series: Series;
-  /** The curve of the companion of the chart. */
+  /** The curve of the chart's companion metric. */
   readonly companion?: Series;
 }
 
-/** A line of the plot: a curve as it is, or its moving average. */
+/** A line in the plot: a curve or its moving average. */
 interface Line {
   readonly id: string;
   readonly look: RunColour;
   readonly isFocus: boolean;
   readonly points: Points;
   /**
-   * `faint`: it is drawn behind its moving average; `edge`: the edge of a band, which is filled and has no
-   * lines.
+   * `faint`: the curve behind its moving average. `edge`: one edge of a band, which is filled and has no
+   * line.
    */
   readonly part: 'line' | 'faint' | 'edge';
 }
 
 const height = 222;
 
-/** A chart of one metric of several runs. */
+/** A chart of one metric, with the curves of several runs. */
 export class Chart {
   readonly panel: HTMLElement;
   readonly #kind: ChartKind;
   readonly #state: State;
   readonly #place = element('span', { class: 'place' });
-  /** The values that the limits of the plot leave out. */
+  /** The text about values outside of the plot's limits. */
   readonly #beyond = element('span', { class: 'beyond' });
   readonly #plotArea: HTMLElement;
   readonly #valueList = element('ul', { class: 'values' });
@@ -81,12 +81,12 @@ export class Chart {
     new ResizeObserver(() => this.#plot?.setSize({ width: this.width, height })).observe(this.#plotArea);
   }
 
-  /** Pixels of the plot. */
+  /** The width of the plot in pixels. */
   get width(): number {
     return Math.max(200, this.#plotArea.clientWidth);
   }
 
-  /** Draws the curves, in the order of their runs, and the events of the runs. */
+  /** Draws the curves, in the order of their runs, and the marks of events. */
   draw(curves: readonly RunCurve[], marks: readonly MarkOfRun[]): void {
     const { canBeSmoothed } = this.#kind;
     const lines = curves.flatMap((curve) => listLines(curve, { isSmoothed: canBeSmoothed }));
@@ -109,7 +109,7 @@ export class Chart {
     this.#showValues();
   }
 
-  /** Draws again in the current colours. */
+  /** Draws the same curves again, because the page's colours have changed. */
   redraw(): void {
     this.#plot?.redraw(false, true);
   }
@@ -139,7 +139,7 @@ export class Chart {
       stroke: () => (part === 'edge' ? 'transparent' : readColour(runColour(look, part))),
       width: part === 'edge' ? 0 : part === 'faint' ? 1 : isFocus ? 2.5 : 1.5,
       dash: [...dashes[look.dash]!],
-      // few values are marked: a single one would be no line
+      // values are drawn as points if there are few: a single value would have no line
       points: { show: part === 'line' && points.x.length <= 40 && !this.#isEdge(index - 1), size: 5 },
     }));
     const line = { stroke: () => readColour('--muted'), font: '11px system-ui, sans-serif' };
@@ -201,12 +201,12 @@ export class Chart {
     };
   }
 
-  /** Returns whether the line of an index is an edge of a band. */
+  /** Returns whether the line with an index is an edge of a band. */
   #isEdge(index: number): boolean {
     return this.#lines[index]?.part === 'edge';
   }
 
-  /** Returns the space between the two edges before a line: uPlot counts from the axis. */
+  /** Returns the areas between the two edges of each band. uPlot counts its first series from the axis. */
   #bands(): uPlot.Band[] {
     return this.#lines.flatMap(({ look, part }, index) =>
       part === 'edge' && this.#isEdge(index + 1)
@@ -220,7 +220,7 @@ export class Chart {
     );
   }
 
-  /** Returns the text of a run's companion metric at a position, or its last value. */
+  /** Returns the text of a run's companion metric at a position. Default position: the last one. */
   #companionText(id: string, x = Infinity): string {
     const { companion } = this.#kind;
     const series = this.#curves.find((curve) => curve.id === id)?.companion;
@@ -239,7 +239,7 @@ export class Chart {
     if (least === null || most === null) return this.#isLogarithmic ? [0.1, 1] : [0, 1];
     this.#beyond.textContent = '';
     if (this.#isLogarithmic) {
-      // a twentieth of the height above and below
+      // adds a twentieth of the height above and below
       const margin = (most / least) ** 0.05 * (most === least ? 1.1 : 1);
       return [least / margin, most * margin];
     }
@@ -248,7 +248,10 @@ export class Chart {
     return withMargin(low, high);
   }
 
-  /** Returns the limits of the shown values within the range: most values, if the scale is set to that. */
+  /**
+   * Returns the limits of the values within the shown range. With the typical scale, these are limits of most
+   * values.
+   */
   #limits(all: Limits): Limits {
     const { scale, range } = this.#state.view;
     const isTypical = scale === 'typical' && this.#kind.canBeLogarithmic && !this.#kind.isFromZero;
@@ -265,10 +268,10 @@ export class Chart {
     return limits;
   }
 
-  /** Zooms all charts to the part of the plot that was dragged over. */
+  /** Zooms all charts to the range that the user has selected with the mouse. */
   #zoomTo(plot: uPlot): void {
     const { left, width } = plot.select;
-    // a click
+    // a narrow selection is a click
     if (width < 4) return;
     const range: Range = [plot.posToVal(left, 'x'), plot.posToVal(left + width, 'x')];
     plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
@@ -308,7 +311,7 @@ export class Chart {
     this.#valueList.replaceChildren(...rows);
   }
 
-  /** Shows the value of each run at the cursor; without a cursor, its last value. */
+  /** Shows the value of each run at the cursor; if there is no cursor, the last value. */
   #showValues(): void {
     const plot = this.#plot;
     if (plot === undefined) return;
@@ -334,7 +337,7 @@ export class Chart {
   }
 }
 
-/** Returns the lines of a curve, the last line on top. */
+/** Returns the lines of a curve; later lines are drawn over earlier ones. */
 function listLines({ series, ...of }: RunCurve, { isSmoothed }: { readonly isSmoothed: boolean }): Line[] {
   const { x, y, band, smoothed } = series;
   const line = (part: Line['part'], points: Points): Line => ({ ...of, points, part });
@@ -355,7 +358,8 @@ const runColour = ({ colour }: RunColour, part: Line['part']): string =>
   `--run-${colour}${part === 'faint' ? '-faint' : ''}`;
 
 /**
- * Returns the value of a curve at an index, or its previous value if only other curves have a point there.
+ * Returns the value of a curve at an index. If only other curves have a point there, returns the curve's
+ * previous value.
  */
 function valueNear(values: ArrayLike<number | null | undefined>, at: number): number | null {
   for (let index = at; index >= 0; index--) if (values[index] !== undefined) return values[index]!;

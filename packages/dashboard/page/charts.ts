@@ -5,7 +5,7 @@ import { marksOfFocus, type RunData } from './run-data.js';
 import { noRunMatches } from './run-list.js';
 import type { State } from './state.js';
 
-/** The charts of all curves that the shown runs have. */
+/** The charts of all metrics that the shown runs have. */
 export class Charts {
   readonly #state: State;
   readonly #grid = element('div', { class: 'charts' });
@@ -20,7 +20,7 @@ export class Charts {
     });
   }
 
-  /** The number of points to request for a curve: two for each pixel. */
+  /** The number of points to request for a curve, which is two for each pixel. */
   get numPoints(): number {
     const [first] = this.#charts.values();
     return Math.min(2400, 2 * (first?.width ?? 600));

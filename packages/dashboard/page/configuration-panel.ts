@@ -3,9 +3,11 @@ import { element } from './element.js';
 import { valueElement } from './value-element.js';
 import { formatValue } from './value-text.js';
 
-/** The configuration of the last start: flags, conditions and the command line. */
+/** The panel with the configuration of the last start: flags, conditions and the command line. */
 export class ConfigurationPanel {
-  /** The filter of flags. The element stays when the panel is drawn again, so that its typed text is kept. */
+  /**
+   * The input to filter flags. It is not replaced when the panel is drawn again, so that its text is kept.
+   */
   readonly #filter = element('input', {
     class: 'filter',
     attributes: { type: 'search', placeholder: 'Filter flags', 'aria-label': 'Filter flags' },

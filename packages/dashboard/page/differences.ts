@@ -25,7 +25,8 @@ export class Differences {
     this.#section.hidden = ids.length < 2;
     if (ids.length < 2) return;
     const compared = ids.map((id) => data.details.get(id)!.comparable ?? withoutRecord);
-    // values that an older run does not record may follow from its other flags
+    // if an older run records only the given flags, a missing flag may have followed from others, so only
+    // common flags are compared
     const inAll = compared.some(({ isResolved }) => !isResolved);
     const flags = differing(
       compared.map((one) => one.flags),
@@ -82,12 +83,15 @@ function showTable(
   );
 }
 
-/** The key of a switch that is off: a switch that is not given has the same meaning. */
+/** The key of a switch that is off. A missing switch means the same. */
 const off = 'false';
 
 const withoutRecord: ComparableOfRun = { isResolved: true, flags: {}, conditions: {} };
 
-/** Returns the names whose values differ between runs; with `inAll`, only names that all runs have. */
+/**
+ * Returns the names whose values differ between runs. With `inAll`, only names that all runs have are
+ * compared.
+ */
 function differing(
   all: readonly Readonly<Record<string, ComparableValueOfRun>>[],
   { inAll }: { readonly inAll: boolean },

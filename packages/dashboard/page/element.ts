@@ -6,7 +6,7 @@ export interface ElementOptions {
   readonly on?: Readonly<Record<string, (event: Event) => void>>;
 }
 
-/** Makes a new element. Strings become text nodes, so that names of runs are never markup. */
+/** Makes a new element. Strings become text nodes, so that names of runs cannot be interpreted as markup. */
 export function element<Name extends keyof HTMLElementTagNameMap>(
   name: Name,
   options: ElementOptions = {},

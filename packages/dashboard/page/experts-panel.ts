@@ -6,19 +6,19 @@ import { HeatMap } from './heat-map.js';
 import { getExperts } from './server.js';
 import { type SmallCurveContent, smallCurve } from './small-curve.js';
 
-/** Losses of routers by their names in metrics.jsonl; the panel shows the losses that a run has. */
+/** The kinds of router losses. The panel shows those that a run has. */
 const routerLosses = [
   ...['load_balancing_loss', 'seq_load_balancing_loss', 'global_load_balancing_loss', 'z_loss'],
 ].map(findChartKind);
 
 export interface ShownExperts {
-  /** The layer that the reader chose. */
+  /** The number of the layer that the user chose; undefined before a choice. */
   readonly layer: number | undefined;
-  /** The curves of the run. */
+  /** The curves of the run, by name. */
   readonly series: Readonly<Record<string, Series>>;
 }
 
-/** The load of every expert: of all layers in the last steps, and of one layer over time. */
+/** The panel with the loads of experts: in all layers for the last steps, and in one layer over time. */
 export class ExpertsPanel {
   readonly panel = element('section', { class: 'part experts' });
   readonly #verdict = element('p', { class: 'muted' });
@@ -50,7 +50,7 @@ export class ExpertsPanel {
     );
   }
 
-  /** Draws the known data, and requests newer data. */
+  /** Draws the known data, and requests newer data from the server. */
   show({ id, experts }: RunDetails, { layer, series }: ShownExperts): void {
     if (experts === null) return;
     const wanted = JSON.stringify([id, experts.iteration, layer]);
@@ -151,7 +151,7 @@ function stepsText(first: number, last: number): string {
     : `steps ${formatNumber(first)} to ${formatNumber(last)}`;
 }
 
-/** Returns the busiest expert of the last steps, and the experts without tokens. */
+/** Returns a text about the busiest expert of the last steps, and about experts without tokens. */
 function formatVerdict({ layers, newest: { loads } }: ExpertsAnswer) {
   const busiest = loads.map((ofLayer) => Math.max(...ofLayer));
   const at = busiest.indexOf(Math.max(...busiest));
@@ -163,12 +163,12 @@ function formatVerdict({ layers, newest: { loads } }: ExpertsAnswer) {
   const most = `Busiest is expert ${expert} of layer ${layers[at]} with ${timesEven(busiest[at])}.`;
   const none =
     idle.length === 0 ? 'All experts got tokens.' : `Experts that got no tokens: ${idle.join('; ')}.`;
-  // the meaning of a rate of FLOPs follows from it
+  // the rate of model FLOPs on the page depends on this
   const counted = 'Model FLOPs are those of the experts that a token uses.';
   return { text: `${most} ${none} ${counted}`, isGrave: idle.length > 0 };
 }
 
-/** Shows the meaning of the colours, which come from the style sheet. */
+/** Returns the legend of the colours, which the style sheet defines. */
 function legend(): HTMLElement {
   const cells = ['none', '¼', '½', '1', '2', '4'].map((text) =>
     element('span', {}, element('i', { class: `heat heat-${names[text]}` }), text),

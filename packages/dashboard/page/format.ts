@@ -34,7 +34,7 @@ export function formatBytes(value: number | null | undefined): string {
   return `${size.toLocaleString('en-US', { maximumSignificantDigits: 3 })} ${binary[unit]}`;
 }
 
-/** Returns seconds as the two largest units of time: 1 h 5 min, 12.3 s. */
+/** Returns seconds in the two largest units of time, such as 1 h 5 min or 12.3 s. */
 export function formatSeconds(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return '–';
   if (value < 1) return `${formatNumber(1000 * value, 3)} ms`;
@@ -45,7 +45,7 @@ export function formatSeconds(value: number | null | undefined): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-/** Returns a time of ISO 8601 as the reader's clock shows it. */
+/** Returns an ISO 8601 time in the user's time zone. */
 export function formatTime(time: string | null): string {
   const date = new Date(time ?? '');
   if (Number.isNaN(date.getTime())) return '–';

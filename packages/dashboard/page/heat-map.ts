@@ -1,36 +1,39 @@
 import { element } from './element.js';
 
-/** The content of a heat map: loads relative to an even one. */
+/** The content of a heat map: loads relative to an even load. */
 export interface HeatMapContent {
   readonly title: string;
-  /** The names of its rows and columns. */
+  /** The meaning of rows and columns. */
   readonly unit: string;
-  /** For readers who do not see the picture. */
+  /** A description for users who cannot see the picture. */
   readonly label: string;
-  /** By row, then by column. */
+  /** The loads, by row and then by column. */
   readonly values: readonly (readonly number[])[];
   readonly rows: readonly string[];
   readonly columns: readonly string[];
-  /** True if columns follow one another as time does: then there are no gaps between them. */
+  /** True if columns are consecutive in time; they are then drawn without gaps. */
   readonly isOverTime: boolean;
-  /** The row that is marked; undefined for none. */
+  /** The index of the marked row; undefined for none. */
   readonly marked?: number | undefined;
-  /** The text for a cell that the pointer is on. */
+  /** Returns the text about the cell at the pointer. */
   readonly describeCell: (row: number, column: number) => string;
 }
 
 const left = 34;
 const bottom = 20;
-/** The least and the greatest height of a row, and the wanted height of all rows together. */
+/** The smallest and the largest height of a row, and the intended height of all rows together, in pixels. */
 const [leastRow, mostRow, wanted] = [2, 48, 256];
 const distance = { row: 13, column: 44 };
 
 type Colour = readonly [red: number, green: number, blue: number];
 
-/** Colours follow the logarithm of a load; the scale ends at a quarter and at four times an even load. */
+/**
+ * Colours depend on the logarithm to base 2 of a load. They reach their extremes at a quarter and at four
+ * times an even load.
+ */
 const octaves = 2;
 
-/** A picture of loads: cold where an expert gets less than an even share, warm where it gets more. */
+/** A picture of the loads of experts: cold colours for less than an even load, warm colours for more. */
 export class HeatMap {
   readonly element = element('figure', { class: 'heat-map' });
   readonly #caption = element('figcaption');
@@ -38,11 +41,11 @@ export class HeatMap {
   readonly #unit = element('span', { class: 'unit' });
   readonly #extra: HTMLElement | undefined;
   #content: HeatMapContent | undefined;
-  /** The cell that the pointer is on. */
+  /** The cell at the pointer. */
   #pointed: Cell | undefined;
   #drawnWidth = 0;
 
-  /** `extra`: the elements after the title; `onRow` is called with the clicked row. */
+  /** `extra`: the elements after the title. `onRow` is called with the row that the user clicks. */
   constructor({
     extra,
     onRow,
@@ -64,7 +67,8 @@ export class HeatMap {
     });
     this.#extra = extra;
     this.element.append(this.#caption, this.#canvas);
-    // also runs when the canvas is added to the page; its height depends on its content
+    // also draws when the canvas is added to the page; only the width is compared, since drawing changes the
+    // height
     new ResizeObserver(() => {
       if (this.element.clientWidth !== this.#drawnWidth) requestAnimationFrame(() => this.#draw());
     }).observe(this.element);
@@ -104,7 +108,7 @@ export class HeatMap {
     this.#describe(this.#cellAt(event));
   }
 
-  /** Shows the text about the cell at the pointer instead of the description of the picture. */
+  /** Shows the text about a cell; without a cell, the description of the picture. */
   #describe(cell: Cell | undefined): void {
     this.#pointed = cell;
     if (this.#content === undefined) return;
@@ -136,7 +140,7 @@ export class HeatMap {
     const gap = { x: isOverTime ? 0 : chooseGap(sizes.width), y: chooseGap(sizes.height) };
     for (const [row, ofRow] of values.entries()) {
       for (const [column, value] of ofRow.entries()) {
-        // whole pixels: edges that are blurred would look like lines
+        // rounded to whole pixels, because blurred edges would look like lines
         const [from, to] = [column, column + 1].map((at) => Math.round(left + at * sizes.width));
         context.fillStyle = colours.of(value);
         context.fillRect(from!, row * sizes.height, to! - from! - gap.x, sizes.height - gap.y);
@@ -178,15 +182,15 @@ interface Cell {
 }
 
 interface Drawing {
-  /** The size of a cell. */
+  /** The width and height of a cell in CSS pixels. */
   readonly sizes: { readonly width: number; readonly height: number };
   readonly colours: HeatColours;
 }
 
-/** Returns the gap between cells, which small cells lack. */
+/** Returns the gap between cells in pixels; small cells have none. */
 const chooseGap = (size: number): number => (size >= 7 ? 1 : 0);
 
-/** The current colours of the page, which depend on dark mode. */
+/** The page's current colours, which depend on dark mode. */
 class HeatColours {
   readonly #style = getComputedStyle(document.documentElement);
   readonly #less = rgb(this.property('--heat-less'));
@@ -198,7 +202,7 @@ class HeatColours {
     return this.#style.getPropertyValue(name).trim();
   }
 
-  /** Returns the colour of a load; a load of 0 has its own colour. */
+  /** Returns the colour for a load; a load of 0 has a separate colour. */
   of(load: number): string {
     if (load === 0) return this.#none;
     const position = Math.max(-1, Math.min(1, Math.log2(load) / octaves));
@@ -208,6 +212,6 @@ class HeatColours {
   }
 }
 
-/** The parts of `#rrggbb`. */
+/** Returns the three components of a colour `#rrggbb`. */
 const rgb = (colour: string): Colour =>
   [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16)) as unknown as Colour;

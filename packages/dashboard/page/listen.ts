@@ -1,9 +1,9 @@
 import type { RunsEvent } from '../src/api-types.js';
 
-/** Milliseconds between two requests of a hidden page. */
+/** Milliseconds between two requests while the page is hidden. */
 export const glanceMs = 15_000;
 
-/** The part of a document that is needed here. */
+/** The properties of a document that `listenWhileVisible` uses. */
 export interface Visibility {
   readonly hidden: boolean;
   addEventListener(type: 'visibilitychange', listener: () => void): void;
@@ -20,8 +20,9 @@ export interface Listening {
 }
 
 /**
- * Keeps the stream of events open while the page is visible: a browser has few connections, and a hidden page
- * keeps none. A hidden page requests the runs now and then instead, since the title of its tab stays visible.
+ * Keeps the stream of events open while the page is visible. A hidden page has no stream, because browsers
+ * limit the number of connections. It requests the runs at intervals instead, because the title of its tab
+ * remains visible.
  */
 export function listenWhileVisible({ page, open, look, onRuns }: Listening): void {
   let stream: { close(): void } | undefined;
@@ -31,12 +32,13 @@ export function listenWhileVisible({ page, open, look, onRuns }: Listening): voi
       const { directory, runs } = await look();
       if (page.hidden) onRuns({ directory, runs, removed: [], isAll: true });
     } catch {
-      // ignored: the stream reports a lost server as soon as the page is visible
+      // errors are ignored: once the page is visible, the stream reports that the server is lost
     }
   };
   const update = (): void => {
     if (page.hidden) {
-      // a page that was opened in the background knows no run yet, and its tab has no title
+      // a page that was opened in the background has no runs yet, so it requests them at once for the title
+      // of its tab
       const knowsRuns = stream !== undefined;
       stream?.close();
       stream = undefined;

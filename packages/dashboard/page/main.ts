@@ -28,7 +28,7 @@ const details = new RunDetailsView(main, state);
 const data = new RunData(state, { numPoints: () => charts.numPoints, onData: drawSoon });
 let isDrawing = false;
 
-/** Draws the page once for all changes until the next frame of the browser. */
+/** Draws the page at the browser's next frame, once for all changes until then. */
 function drawSoon(): void {
   if (isDrawing) return;
   isDrawing = true;
@@ -40,12 +40,12 @@ function drawSoon(): void {
 
 state.onChange(drawSoon);
 state.onChange(showAddress);
-// immediately, not with the next frame: a hidden page has no frames, but its tab is visible
+// sets the title at once, because a hidden page has no frames although its tab is visible
 state.onChange(() => {
   document.title = formatTitle(state.focus === undefined ? undefined : state.runs.get(state.focus));
 });
 
-/** Writes the current view into the address of the page, so that the address can be sent and opened again. */
+/** Writes the current view into the page's address, so that users can share the address. */
 function showAddress(): void {
   const query = formatAddress(state.view);
   if (query !== location.search)

@@ -4,13 +4,13 @@ import { element } from './element.js';
 import { formatNumber } from './format.js';
 import { findGravest, gravity, type MarkGroup } from './mark-rail.js';
 
-/** The largest distance in pixels between the pointer and the group that it selects. */
+/** The largest distance in pixels at which the pointer selects a group of marks. */
 const reach = 8;
 const mostLines = 2;
 
 /**
- * Shows the events where the pointer is: at most two lines in the space below a chart, where they cover
- * neither curves nor values.
+ * A label with the events at the pointer. It has at most two lines in the space below a chart, where it
+ * covers neither curves nor values.
  */
 export class MarkLabel {
   readonly element = element('div', { class: 'mark-label' });
@@ -23,7 +23,10 @@ export class MarkLabel {
     this.element.hidden = true;
   }
 
-  /** `left`: of the pointer, in pixels from the left of the plot */
+  /**
+   * Shows the events at the pointer. `left`: the pointer's distance from the left edge of the plot, in
+   * pixels.
+   */
   show(
     plot: uPlot,
     { groups, left }: { readonly groups: readonly MarkGroup[]; readonly left: number },
@@ -45,8 +48,8 @@ export class MarkLabel {
 }
 
 /**
- * Returns one line for each mark; for many marks, one line with the number of each kind and one line for the
- * gravest mark.
+ * Returns one line for each mark. If there are many, returns one line with the number of each kind, and one
+ * line about the most severe mark.
  */
 export function listLines(marks: readonly MarkOfRun[]): readonly string[] {
   if (marks.length <= mostLines) return marks.map(formatLine);
@@ -61,7 +64,7 @@ export function listLines(marks: readonly MarkOfRun[]): readonly string[] {
   return [`${steps}: ${counts.join(', ')}`, formatLine(findGravest(marks))];
 }
 
-/** "step 1,200: checkpoint saved". */
+/** Returns a line such as "step 1,200: checkpoint saved". */
 export const formatLine = ({ iteration, text }: MarkOfRun): string =>
   `step ${formatNumber(iteration)}: ${text}`;
 

@@ -1,20 +1,22 @@
 import type uPlot from 'uplot';
 import type { MarkKind, MarkOfRun } from '../src/api-types.js';
 
-/** Pixels between the plot and the numbers of the axis. */
+/** The height in pixels of the rail of marks between the plot and the numbers of the axis. */
 export const railHeight = 14;
 
-/** Marks closer than this number of pixels are one tick with their count. */
+/** Marks that are closer than this number of pixels form a group, which is drawn as its count. */
 const ownWidth = 16;
 
-/** Marks at one position of the rail. */
+/** The marks of one group on the rail. */
 export interface MarkGroup {
   readonly marks: readonly MarkOfRun[];
-  /** The middle of the group, in pixels from the left of the plot. */
+  /** The position of the group's middle from the left edge of the plot, in pixels. */
   readonly left: number;
 }
 
-/** From the least to the most important; the gravest mark of a group determines the group's colour. */
+/**
+ * Kinds of marks, in the order of increasing severity. The most severe mark of a group determines its colour.
+ */
 export const gravity: readonly MarkKind[] = [
   ...(['reported', 'checkpoint', 'event', 'skipped', 'spike', 'restart', 'rollback', 'error'] as const),
 ];
@@ -25,7 +27,7 @@ export function findGravest(marks: readonly MarkOfRun[]): MarkOfRun {
   );
 }
 
-/** Returns the marks within the plot; close marks form one group. */
+/** Returns the groups of marks within the plot; close marks form one group. */
 export function groupMarks(plot: uPlot, marks: readonly MarkOfRun[]): readonly MarkGroup[] {
   const { min, max } = plot.scales.x!;
   if (min == null || max == null) return [];
@@ -40,15 +42,18 @@ export function groupMarks(plot: uPlot, marks: readonly MarkOfRun[]): readonly M
   let before = -Infinity;
   return groups.map(({ marks: all }) => {
     const [first, last] = [all[0]!, all.at(-1)!].map(({ x }) => plot.valToPos(x, 'x')) as [number, number];
-    // the group is in the middle of its marks or, if the previous group ends later, directly after that
-    // group: at most half a width farther to the right
+    // the group is at the middle of its marks, or directly after the previous group if that ends later; it
+    // moves at most half a width to the right
     const left = Math.max((first + last) / 2, before + ownWidth);
     before = all.length === 1 ? -Infinity : left;
     return { marks: all, left: all.length === 1 ? first : left };
   });
 }
 
-/** Draws groups between a plot and the numbers of its axis: a tick for one mark, the count for several. */
+/**
+ * Draws groups of marks between the plot and the numbers of the axis: a tick for one mark, the count for
+ * several.
+ */
 export function drawRail({ ctx, bbox }: uPlot, groups: readonly MarkGroup[]): void {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string): string => style.getPropertyValue(name);

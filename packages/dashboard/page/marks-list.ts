@@ -3,10 +3,10 @@ import { formatLine } from './mark-label.js';
 import { marksOfFocus, type RunData } from './run-data.js';
 import type { State } from './state.js';
 
-/** Largest number of listed marks: the latest ones. */
+/** The largest number of marks in the list; the latest marks are listed. */
 const mostItems = 200;
 
-/** The list of the marks below the curves in words, for screen readers and for use without a pointer. */
+/** The list of marks as text, for screen readers and for use without a pointer. */
 export class MarksList {
   readonly #state: State;
   readonly #summary = element('summary');

@@ -1,7 +1,4 @@
-/**
- * Flags that decide the losses of a training run, the most decisive first: flags of the optimizer, then flags
- * of the model.
- */
+/** The flags that affect losses the most, in order: first flags of the optimizer, then flags of the model. */
 export const decisiveFlags: readonly string[] = [
   ...['lr', 'num-layers', 'hidden-size', 'global-batch-size', 'train-iters', 'seq-length'],
   ...[
@@ -20,13 +17,14 @@ export const decisiveFlags: readonly string[] = [
 export interface Difference {
   /** The name of a flag or a condition. */
   readonly name: string;
-  /** The value of each run, as text. */
+  /** The value of each run as text. */
   readonly values: readonly string[];
 }
 
 /**
- * Returns differences between runs, the most decisive first: decisive flags, then other flags with numbers,
- * then the rest. Within each kind, differences with the most distinct values come first.
+ * Returns differences between runs in the order of their presumed effect: first flags that affect losses the
+ * most, then other flags with numbers, then the rest. Within each kind, differences with more distinct values
+ * come first.
  */
 export function mostDecisiveFirst<One extends Difference>(differences: readonly One[]): One[] {
   return differences.toSorted(
@@ -40,7 +38,7 @@ export function mostDecisiveFirst<One extends Difference>(differences: readonly 
 
 function rankKind({ name, values }: Difference): number {
   if (decisiveFlags.includes(name)) return 0;
-  // seeds differ between runs that are meant to be the same
+  // seeds come late, because they also differ between repetitions of the same run
   const isNumber = values.every((value) => value === '–' || Number.isFinite(Number(value)));
   return isNumber && !/seed/.test(name) ? 1 : 2;
 }

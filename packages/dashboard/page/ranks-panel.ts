@@ -6,8 +6,8 @@ const columns = ['Rank', 'Host', 'Step', 'Computing', 'Waiting', 'Peak memory', 
 const isNumber = (column: number): boolean => column > 1 && column < 6;
 
 /**
- * Returns a panel with the time of each rank, and the rank that the others wait for; undefined if the run
- * does not record these times.
+ * Returns the panel with the time of each rank, and the rank for which others wait; undefined if the run does
+ * not record these times.
  */
 export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
   if (ranks === null) return undefined;
@@ -48,7 +48,7 @@ export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
   );
 }
 
-/** Returns a text that names the rank that the others wait for. */
+/** Returns a text that names the rank for which the others wait. */
 function formatVerdict({ computeMs, hosts, slow }: RanksOfRun): string {
   const named = (rank: number): string => `Rank ${rank}${hosts[rank] == null ? '' : ` on ${hosts[rank]}`}`;
   if (slow.length > 0) {
@@ -61,8 +61,8 @@ function formatVerdict({ computeMs, hosts, slow }: RanksOfRun): string {
 const seconds = (ms: number | null): string => formatSeconds(ms === null ? null : ms / 1000);
 
 /**
- * Returns a bar whose parts are fractions of the longest step. Widths are attributes of SVG, which the page's
- * policy allows.
+ * Returns a bar with a rank's computing and waiting time, as fractions of the longest step. It is an SVG,
+ * whose attributes for widths are allowed by the page's content security policy.
  */
 function drawBar({
   computing,

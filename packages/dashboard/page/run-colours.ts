@@ -1,25 +1,26 @@
-/** The number of colours that all readers can distinguish; see `--run-0` and following in page.css. */
+/** The number of colours that all users can distinguish; page.css defines them from `--run-0` on. */
 export const numColours = 8;
 
-/** The look of the curves of a run: a colour, and also dashes if there are more runs than colours. */
+/** The appearance of a run's curves: a colour, and a dash pattern if there are more runs than colours. */
 export interface RunColour {
   readonly colour: number;
-  /** 0 for a solid line, then one kind of dashes after another. */
+  /** The index of the pattern in `dashes`; 0 is a solid line. */
   readonly dash: number;
 }
 
-/** The patterns of `RunColour.dash`: lengths of lines and gaps, in pixels. */
+/** The dash patterns: lengths of lines and gaps, in pixels. */
 export const dashes: readonly (readonly number[])[] = [[], [8, 4], [2, 3]];
 
 /**
- * Assigns each run the colour given by the hash of its name. If an older run already has this colour, the run
- * gets the next colour among the least used. A run keeps its colour when other runs are shown, come or go.
+ * Assigns a colour to each run, according to a hash of its name. If another run already has this colour, it
+ * gets the next colour among those with the fewest runs. Colours do not change when runs are shown, added or
+ * removed.
  */
 export class RunColours {
   readonly #given = new Map<string, RunColour>();
   readonly #uses = new Array<number>(numColours).fill(0);
 
-  /** `ids`: oldest first; runs that have a colour keep it. */
+  /** Assigns colours to new runs. `ids`: the names of runs, oldest first. */
   add(ids: readonly string[]): void {
     for (const id of ids) if (!this.#given.has(id)) this.#given.set(id, this.#next(id));
   }
@@ -37,10 +38,13 @@ export class RunColours {
   }
 }
 
-/** The classes of an element in the colour of a run. */
+/** Returns the CSS classes of an element with the colour of a run. */
 export const formatClass = ({ colour, dash }: RunColour): string => `colour-${colour} dash-${dash}`;
 
-/** FNV-1a of 32 bits, its bits mixed once more: names often differ in their last letter only. */
+/**
+ * Returns the 32-bit FNV-1a hash of a text, mixed once more, because names of runs often differ only in their
+ * last letter.
+ */
 function computeHash(text: string): number {
   let hash = 0x811c9dc5;
   for (const byte of new TextEncoder().encode(text)) hash = Math.imul(hash ^ byte, 0x01000193);

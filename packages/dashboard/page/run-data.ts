@@ -8,12 +8,12 @@ const pauseMs = 400;
 
 interface Fetching {
   isRunning: boolean;
-  /** True if something has changed since the last request began. */
+  /** True if the run or the view has changed since the last request began. */
   isStale: boolean;
   query: string;
 }
 
-/** Details and curves of the shown runs, kept up to date with the server. */
+/** The details and curves of the shown runs, which are updated from the server. */
 export class RunData {
   readonly details = new Map<string, RunDetails>();
   readonly series = new Map<string, SeriesAnswer>();
@@ -24,7 +24,10 @@ export class RunData {
   readonly #onData: () => void;
   readonly #numPoints: () => number;
 
-  /** `numPoints`: the number of points of a curve on this screen; `onData` is called after each answer. */
+  /**
+   * `numPoints` returns the number of points of a curve that the screen can show; `onData` is called after
+   * each answer.
+   */
   constructor(
     state: State,
     { numPoints, onData }: { readonly numPoints: () => number; readonly onData: () => void },
@@ -36,7 +39,7 @@ export class RunData {
   }
 
   #update(changed: ReadonlySet<string>): void {
-    // a hidden page draws nothing: all runs change when it is visible again
+    // a hidden page draws nothing; when it becomes visible, all its runs are requested again
     if (document.hidden) return;
     const { shown, focus, runs } = this.#state;
     const query = this.#query();
@@ -58,7 +61,7 @@ export class RunData {
     for (const map of [this.details, this.series, this.problems, this.#fetching]) map.delete(id);
   }
 
-  /** Sends one request after another; the last request is for the current view. */
+  /** Sends requests one after another until the last one is for the current view. */
   async #fetch(id: string, fetching: Fetching): Promise<void> {
     if (fetching.isRunning) return;
     fetching.isRunning = true;
@@ -73,7 +76,7 @@ export class RunData {
         this.problems.set(id, (error as Error).message);
       }
       this.#onData();
-      // a moved slider changes the query: no pause then
+      // no pause if the query has changed meanwhile, for example because the user moves a slider
       if (before === fetching.query) await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
     fetching.isRunning = false;
@@ -96,7 +99,7 @@ export class RunData {
   }
 }
 
-/** Returns the events of the focused run where its curves are shown, in the order of the axis. */
+/** Returns the marks of the focused run, sorted along the axis, if its curves are shown. */
 export function marksOfFocus({ focus, shown, view }: State, data: RunData): readonly MarkOfRun[] {
   if (!view.showsMarks || focus === undefined || !shown.includes(focus)) return [];
   const marks = data.series.get(focus)?.marks ?? [];

@@ -10,7 +10,9 @@ import type { State } from './state.js';
 import { Tabs } from './tabs.js';
 import { TimelinePanel } from './timeline-panel.js';
 
-/** All information about one run except curves: starts and ends, checkpoints, samples, ranks, flags. */
+/**
+ * The view of everything about one run except curves: starts and ends, checkpoints, samples, ranks, flags.
+ */
 export class RunDetailsView {
   readonly #state: State;
   readonly #heading = element('h2', { class: 'run-heading' });
@@ -132,11 +134,11 @@ function startsPanel(details: RunDetails, { state }: RunSummary): HTMLElement | 
 
 interface Failure {
   readonly end: StartOfRun['end'];
-  /** False after a later start: the run continued. */
+  /** False if the run has started again after this failure. */
   readonly isLast: boolean;
 }
 
-/** Returns the advice after a failure: the remedy of its error, and the command that continues the run. */
+/** Returns advice after a failure: the remedy of its error, and the command that continues the run. */
 function adviceFor(details: RunDetails, { end, isLast }: Failure): readonly string[] {
   const remedy = end?.remedy ?? undefined;
   const killed =
@@ -148,7 +150,7 @@ function adviceFor(details: RunDetails, { end, isLast }: Failure): readonly stri
   ];
 }
 
-/** Returns how to continue a run: with its own weights instead of the weights that it began with. */
+/** Returns advice for continuing a run. It must load its own checkpoint instead of its initial weights. */
 function goingOn({ checkpoints, directory, flagsOfStart }: RunDetails): string {
   const newest = checkpoints.at(-1);
   if (newest === undefined) {
@@ -161,7 +163,7 @@ function goingOn({ checkpoints, directory, flagsOfStart }: RunDetails): string {
   return `${from}, start the same command with ${load} in place of ${replaced}`;
 }
 
-/** Quotes a path for a shell where it needs that. */
+/** Quotes a path for a shell if necessary. */
 const quoted = (path: string): string =>
   /^[\w./@:+,-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
 
@@ -219,7 +221,7 @@ function checkpointsPanel({ checkpoints, best }: RunDetails): HTMLElement {
   return panel('Checkpoints', ...(lost === undefined ? [] : [element('p', { class: 'muted' }, lost)]), list);
 }
 
-/** Shows the prompt and, set apart, the completion, without the label, which is above the sample. */
+/** Returns the prompt and the completion in different styles, without the label, which is printed above. */
 function showContent({ text, label, prompt, completion }: SampleOfRun): readonly (HTMLElement | string)[] {
   if (prompt !== null && completion !== null) {
     return [element('span', { class: 'muted' }, prompt), element('span', {}, completion)];
@@ -230,7 +232,7 @@ function showContent({ text, label, prompt, completion }: SampleOfRun): readonly
 
 function samplesPanel({ samples }: RunDetails): HTMLElement | undefined {
   if (samples.length === 0) return undefined;
-  // repeated samples appear once, at their last position
+  // equal samples are shown once, at the position of the last one
   const groups = new Map<string, SampleOfRun[]>();
   for (const sample of samples) {
     const { label, text, prompt, completion } = sample;

@@ -8,13 +8,13 @@ import type { State } from './state.js';
 /** A run of the list. */
 interface Row {
   readonly run: RunSummary;
-  /** True if it has curves. */
+  /** True if the run's curves are shown. */
   readonly isShown: boolean;
-  /** True if its details are shown. */
+  /** True if the run's details are shown. */
   readonly isFocus: boolean;
 }
 
-/** The list of runs, with the runs that have curves and the run whose details are shown. */
+/** The list of runs. It marks runs whose curves are shown, and the run whose details are shown. */
 export class RunList {
   readonly #state: State;
   readonly #folder = element('p', { class: 'folder' });
@@ -44,7 +44,7 @@ export class RunList {
   }
 
   #update(): void {
-    // read once, since reading sorts all runs
+    // each property is read once, since some sort all runs
     const { runs, listed, focus, directory, isConnected, view } = this.#state;
     const shown = new Set(this.#state.shown);
     this.#folder.textContent = directory.split('/').at(-1) ?? '';
@@ -67,7 +67,10 @@ export class RunList {
     }
   }
 
-  /** Items that did not change are left alone, so that the keyboard's focus stays where it is. */
+  /**
+   * Adds or updates the item of a run. An item that has not changed is not replaced, so that it keeps the
+   * keyboard's focus.
+   */
   #place({ index, ...row }: Row & { readonly index: number }): void {
     const { run, isShown, isFocus } = row;
     const key = JSON.stringify([run.revision, isShown, isFocus]);
@@ -124,7 +127,7 @@ function showProgress({ iteration, trainIterations }: RunSummary): HTMLElement {
   });
 }
 
-/** Returns labels and values of a run's progress. */
+/** Returns elements with labels and values of a run's progress. */
 function showFigures({ state, ...run }: RunSummary): HTMLElement {
   const rest = ((run.trainIterations ?? 0) - run.iteration) * ((run.stepMs ?? Number.NaN) / 1000);
   const isRunning = state === 'running';

@@ -1,9 +1,7 @@
 import type { ExpertsAnswer, RunDetails, RunsEvent, SeriesAnswer, TraceAnswer } from '../src/api-types.js';
 import { listenWhileVisible } from './listen.js';
 
-/**
- * Requests a path of the server. Paths are relative, so that the token stays in the address if one is needed.
- */
+/** Requests a path of the server. Paths are relative, so that the address keeps its token, if it has one. */
 async function get<Answer>(path: string): Promise<Answer> {
   const response = await fetch(path);
   if (!response.ok) throw new Error((await response.text()).trim());
@@ -28,7 +26,7 @@ export interface EventListeners {
   readonly onConnected: (isConnected: boolean) => void;
 }
 
-/** Listens to the server. If the connection is lost, the browser connects again automatically. */
+/** Listens to the server's events. If the connection is lost, the browser reconnects automatically. */
 export function listen({ onRuns, onConnected }: EventListeners): void {
   const open = (): EventSource => {
     const source = new EventSource('api/events');

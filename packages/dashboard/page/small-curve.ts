@@ -7,7 +7,7 @@ export interface SmallCurveContent {
   readonly format: (value: number | null | undefined) => string;
 }
 
-/** Returns a curve without axes, with its last, least and largest value. */
+/** Returns a small curve without axes, with its last, smallest and largest value. */
 export function smallCurve({ title, unit, y, format }: SmallCurveContent): HTMLElement {
   const known = y.filter((value) => value !== null);
   const [least, most] = [Math.min(...known), Math.max(...known)];
@@ -22,7 +22,7 @@ export function smallCurve({ title, unit, y, format }: SmallCurveContent): HTMLE
   );
 }
 
-/** Returns the lines of the curve, broken where values are missing. */
+/** Returns the lines of the curve, which are interrupted at missing values. */
 function drawCurve(
   y: readonly (number | null)[],
   { least, most }: { readonly least: number; readonly most: number },

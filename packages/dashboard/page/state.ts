@@ -3,34 +3,36 @@ import { numColours, type RunColour, RunColours } from './run-colours.js';
 
 export type Range = readonly [from: number, to: number];
 
-/** The vertical scale of the charts: the range of most values, the range of all values, or logarithmic. */
+/** The range of the vertical axes: of most values, of all values, or of all values in logarithmic scale. */
 export type Scale = 'typical' | 'all' | 'log';
 
-/** The view that the reader chose, which the address of the page describes. */
+/** The settings that the user has chosen, which the page's address contains. */
 export interface View {
-  /** Runs whose curves are shown; undefined until the reader chooses: then the latest runs are shown. */
+  /** The runs whose curves are shown; undefined before the user chooses, which shows the latest runs. */
   chosen: readonly string[] | undefined;
-  /** The run whose details the reader chose; undefined before a choice. */
+  /** The run whose details the user has chosen; undefined before a choice. */
   chosenFocus: string | undefined;
   axis: Axis;
-  /** Weight of the past in moving averages. */
+  /** The weight of earlier values in moving averages, from 0 to below 1. */
   smoothing: number;
   scale: Scale;
-  /** True if events are marked below the curves. */
+  /** True if marks of events are shown below the curves. */
   showsMarks: boolean;
-  /** True if spikes whose update was kept are marked, too. */
+  /** True if spikes whose update was kept are marked as well. */
   showsReported: boolean;
-  /** A part of the names of the runs that are listed and shown; empty for all. */
+  /** A text that the names of listed runs must contain; empty for all runs. */
   filter: string;
-  /** The range that is zoomed into; undefined for everything. */
+  /** The range of the horizontal axis to which charts are zoomed; undefined for all values. */
   range: Range | undefined;
-  /** The part of the details that is shown; undefined for the first. */
+  /** The selected tab of the details; undefined for the first tab. */
   tab: string | undefined;
-  /** The layer whose experts are shown over time; undefined for the first that has experts. */
+  /**
+   * The number of the layer whose experts are shown over time; undefined for the first layer with experts.
+   */
   layer: number | undefined;
 }
 
-/** The state of the page. It calls its listeners after each change. */
+/** The state of the page, which calls its listeners after each change. */
 export class State {
   readonly runs = new Map<string, RunSummary>();
   directory = '';
@@ -56,20 +58,20 @@ export class State {
     };
   }
 
-  /** The runs whose names match the filter, newest first. */
+  /** The runs whose names contain the filter's text, newest first. */
   get listed(): readonly RunSummary[] {
     const wanted = this.view.filter.trim().toLowerCase();
     return newestFirst(this.runs.values()).filter(({ id }) => id.toLowerCase().includes(wanted));
   }
 
-  /** Runs with curves, newest first. */
+  /** The names of runs whose curves are shown, newest first. */
   get shown(): readonly string[] {
     const { chosen } = this.view;
     const ids = this.listed.map(({ id }) => id);
     return chosen === undefined ? ids.slice(0, numColours) : ids.filter((id) => chosen.includes(id));
   }
 
-  /** The run whose details and events are shown; undefined if no run is listed. */
+  /** The name of the run whose details and marks are shown; undefined if no run is listed. */
   get focus(): string | undefined {
     const { chosenFocus } = this.view;
     const { listed } = this;
@@ -82,8 +84,8 @@ export class State {
   }
 
   /**
-   * Adds a listener, which is called with the runs that have changed; after a change of the view, with no
-   * runs.
+   * Adds a listener. It is called with the names of runs that have changed; after a change of the view, with
+   * an empty set.
    */
   onChange(listener: (changed: ReadonlySet<string>) => void): void {
     this.#listeners.push(listener);
@@ -95,7 +97,7 @@ export class State {
   }
 
   show(id: string, isShown: boolean): void {
-    // runs that the filter hides stay chosen; before the first choice, the latest of all runs are chosen
+    // runs that the filter hides remain chosen; before the first choice, the latest of all runs are chosen
     const latest = newestFirst(this.runs.values()).slice(0, numColours);
     const before = this.view.chosen ?? new Set([...this.shown, ...latest.map((run) => run.id)]);
     const others = [...before].filter((other) => other !== id);
@@ -125,7 +127,7 @@ export class State {
   }
 }
 
-/** Runs by the time of their first start. */
+/** Sorts runs by the time of their first start, the newest first. */
 export function newestFirst(runs: Iterable<RunSummary>): RunSummary[] {
   return [...runs].sort(
     (a, b) => (b.startedAt ?? '').localeCompare(a.startedAt ?? '') || a.id.localeCompare(b.id),

@@ -6,7 +6,7 @@ export interface Tab {
   readonly content: readonly HTMLElement[];
 }
 
-/** Panels with a row of their names above; one panel is shown, and the arrow keys go to the next. */
+/** Panels with a row of tabs. One panel is shown, and the arrow keys select the next one. */
 export class Tabs {
   readonly element: HTMLElement;
   readonly #row: HTMLElement;
@@ -27,11 +27,11 @@ export class Tabs {
     this.element = element('div', {}, this.#row, this.#panel);
   }
 
-  /** Shows the chosen tab, or the first tab if no tab has that name. */
+  /** Shows the tab with the id `chosen`, or the first tab if no tab has this id. */
   show(tabs: readonly Tab[], chosen: string | undefined): void {
     const shown = tabs.find(({ id }) => id === chosen) ?? tabs[0];
     if (shown === undefined) return;
-    // unchanged buttons are left alone, so that the keyboard's focus stays where it is
+    // buttons that have not changed are not replaced, so that they keep the keyboard's focus
     const key = JSON.stringify(tabs.map(({ id, title }) => [id, title]));
     if (key !== this.#key) {
       this.#key = key;

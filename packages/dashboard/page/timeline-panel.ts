@@ -3,7 +3,7 @@ import { element } from './element.js';
 import { formatNumber, formatSeconds } from './format.js';
 import { formatPicturePath, getTrace } from './server.js';
 
-/** The profiled step of a run above the simulated one. */
+/** The panel with pictures of profiled steps, each above a simulated step. */
 export class TimelinePanel {
   readonly panel = element('section', { class: 'part' });
   #shown = '';

@@ -14,7 +14,7 @@ const scales: readonly (readonly [Scale, string])[] = [
   ['log', 'Log'],
 ];
 
-/** Adds the controls that all charts have in common: their axes, smoothing, marks and zoom. */
+/** Adds the controls that apply to all charts: axes, smoothing, marks and zoom. */
 export function addToolbar(parent: HTMLElement, state: State): void {
   const reset = element(
     'button',
@@ -35,7 +35,7 @@ export function addToolbar(parent: HTMLElement, state: State): void {
     element(
       'div',
       { class: 'toolbar', attributes: { role: 'toolbar', 'aria-label': 'Curves' } },
-      // a new axis removes the zoom: a range of the old axis is meaningless on it
+      // a new axis resets the zoom, because ranges of the old axis are meaningless for it
       segments({ name: 'axis', title: 'Horizontal axis', choices: axes, chosen: axis }, (chosen) =>
         state.update({ axis: chosen, range: undefined }),
       ),
@@ -107,9 +107,12 @@ function smoothingSlider(state: State): HTMLElement {
   return element('label', { class: 'slider' }, element('span', {}, 'Smoothing'), input, value);
 }
 
-/** Slider steps for each factor of ten in 1 - weight: weights close to 1 can be set finely. */
+/**
+ * The number of slider steps in which 1 - weight decreases by a factor of ten, so that weights close to 1 can
+ * be set precisely.
+ */
 const stepsToTenth = 33.4;
 
-/** Returns the weight of the past for a position of the slider. */
+/** Returns the weight of earlier values for a position of the slider. */
 const computeWeight = (place: number): number => (place === 0 ? 0 : 1 - 10 ** (-place / stepsToTenth));
 const computePlace = (weight: number): number => Math.round(-stepsToTenth * Math.log10(1 - weight));

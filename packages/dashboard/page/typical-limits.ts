@@ -1,31 +1,36 @@
-/** The share of a curve's values that is shown (98th percentile). */
+/** The fraction of a curve's values within its limit (98th percentile). */
 const shownPart = 0.98;
-/** A curve is shown up to `shownPart` if its top is at most this many times the top of the median curve. */
+/**
+ * A curve is shown up to this percentile if its limit is at most this many times the limit of the median
+ * curve.
+ */
 const mostTimes = 3;
 const mostSpans = 5;
-/** A curve above these limits is shown in part, if the part is at most this many times the same top. */
+/**
+ * A curve above these limits is shown in part, if the part's limit is at most this many times the same limit.
+ */
 const mostTimesOfPart = 30;
 const mostSpansOfPart = 50;
 /**
- * The parts of such a curve that may be shown, the largest first. Every curve in sight shows at least the
- * last part.
+ * The fractions of such a curve's values that may be shown, largest first. At least the last fraction of
+ * every curve that must be visible is shown.
  */
 const parts = [0.75, 0.5, 0.25] as const;
-/** Limits that would leave out at most this share of the height leave out nothing. */
+/** Limits that would hide at most this fraction of the height are not applied. */
 const leastCut = 0.15;
 
 type Curve = readonly (number | null | undefined)[];
 
-/** The range of most values of curves; undefined without values. */
+/** Limits of most values of curves. */
 export interface Limits {
   readonly least: number;
   readonly most: number;
 }
 
-/** A curve by its values. */
+/** The limits of one curve. */
 interface Range extends Limits {
   readonly greatest: number;
-  /** The upper ends of `parts` of its values. */
+  /** The limits of its `parts`, the fractions above. */
   readonly parts: readonly number[];
   readonly isFocus: boolean;
 }
@@ -33,7 +38,7 @@ interface Range extends Limits {
 /**
  * Returns limits that ignore a few values, or a few curves, far above the others.
  *
- * More than half of the curves and the focused curve are always in sight: the limits include at least a
+ * The focused curve and more than half of all curves are always visible: the limits include at least a
  * quarter of their values. The median curve sets the scale: curves up to a few times above it are shown to
  * their 98th percentile. Other curves are shown in part, unless even the part is far above the median curve.
  *

@@ -5,8 +5,8 @@ export function formatValue(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
-/** Matches the positions between words of a value: behind separators of paths, lists and names. */
+/** Matches positions after separators in paths, lists and names, where a value may be wrapped. */
 const betweenWords = /(?<=[/\\,;:=_.|])(?=[^/\\,;:=_.|\d\s])/u;
 
-/** Returns the parts of a value that a line may end after: words, and numbers with their point. */
+/** Splits a value at the positions where it may be wrapped. Numbers are not split at their decimal point. */
 export const splitWords = (text: string): readonly string[] => text.split(betweenWords);

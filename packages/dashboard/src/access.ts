@@ -6,19 +6,19 @@ import { HttpProblem } from './respond.js';
 
 const loopbackNames = ['localhost', '127.0.0.1', '::1'];
 
-/** Tells if an address can be reached from this machine only. */
+/** Returns whether an address can be reached only from this machine. */
 export const isLoopback = (host: string): boolean => loopbackNames.includes(host);
 
 /**
- * Decides which requests are answered: on loopback, requests of all users of this machine; on other
+ * Decides which requests are answered. On loopback, these are requests of all users of this machine; on other
  * addresses, requests with the token, which is the first part of every path.
  *
- * A page of another site whose name was made to resolve to this machine (DNS rebinding) is detected by the
- * Host header, which must name this machine: by an address, or by one of its known names. Ports are not
- * compared, so that a tunnel may use another port.
+ * A page of another site may make its name resolve to this machine (DNS rebinding). Such requests are
+ * detected by the Host header, which must name this machine by an address or one of its known names. Ports
+ * are not compared, so that a tunnel may use another port.
  */
 export class Access {
-  /** The random part of all paths; undefined on loopback. */
+  /** The token at the beginning of all paths; undefined on loopback. */
   readonly token: string | undefined;
   readonly #host: string;
 
@@ -27,21 +27,21 @@ export class Access {
     this.token = isLoopback(host) ? undefined : randomBytes(24).toString('base64url');
   }
 
-  /** The prefix of all paths: the token, if one is needed. */
+  /** The prefix of all paths: `/` or the token. */
   get base(): string {
     return this.token === undefined ? '/' : `/${this.token}/`;
   }
 
   /**
-   * Returns the path and the query of a request behind the base.
+   * Checks a request, and returns its path after the prefix, and its query.
    *
    * @throws HttpProblem 405 for any method but GET, 400 for several Host headers, 403 for a wrong Host header
    *   or a wrong token
    */
   check({ method, rawHeaders, url = '/' }: Pick<IncomingMessage, 'method' | 'rawHeaders' | 'url'>): URL {
     if (method !== 'GET') throw new HttpProblem(405, `${method} is not allowed: this page only reads`);
-    // reads the raw headers: of several Host headers, Node.js keeps only the first, and a proxy may have
-    // checked another one
+    // uses the raw headers, because Node.js keeps only the first of several Host headers, and a proxy may
+    // have checked another one
     const names = rawHeaders.filter(
       (_, at) => rawHeaders[at - (at % 2)]!.toLowerCase() === 'host' && at % 2 === 1,
     );
@@ -54,7 +54,7 @@ export class Access {
         'the Host header does not name this machine; open the address that mtl watch printed',
       );
     }
-    // relative to a dummy host: a host in `url` is ignored
+    // a dummy host is used, so that a host in `url` has no effect
     const asked = new URL(
       url.startsWith('/') ? `http://localhost${url.replace(/^\/+/, '/')}` : 'http://localhost/',
     );
@@ -81,7 +81,7 @@ export class Access {
   }
 }
 
-/** Compares two texts in a time that does not reveal how much they have in common. */
+/** Compares two texts in constant time, which does not reveal how much of them is equal. */
 function isSame(one: string, other: string): boolean {
   const [a, b] = [one, other].map((text) => createHash('sha256').update(text).digest());
   return timingSafeEqual(a!, b!);

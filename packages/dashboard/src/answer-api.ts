@@ -20,10 +20,10 @@ const json = (value: unknown): Answer => ({ type: 'application/json', body: JSON
  * - `/api/runs`: all runs
  * - `/api/runs/ID`: all information about one run except its curves
  * - `/api/runs/ID/series?names=...`: curves, see `readSeriesQuery`
- * - `/api/runs/ID/experts?layer=N`: loads of experts, over time of one layer
- * - `/api/runs/ID/trace`, `/api/runs/ID/trace/N.svg`: its profiled steps; their picture for pipeline N
+ * - `/api/runs/ID/experts?layer=N`: loads of experts of all layers, and of layer N over time
+ * - `/api/runs/ID/trace`: profiled steps; `/api/runs/ID/trace/N.svg`: their picture for pipeline N
  *
- * @throws HttpProblem 404 for anything else, 400 for a query that is wrong
+ * @throws HttpProblem 404 for anything else, 400 for an invalid query
  */
 export async function answerApi(folder: RunsFolder, { pathname, searchParams }: URL): Promise<Answer> {
   const [, api, runs, id, what, picture, ...rest] = pathname.split('/');
@@ -94,8 +94,8 @@ const axes: readonly Axis[] = ['iteration', 'tokens', 'seconds'];
 const mostNames = 64;
 
 /**
- * Reads the curves that a request asks for: `names` (separated by commas), `axis`, `from`, `to`, `points`,
- * `smoothing`, `bands` (the names of curves to be shown as a median with a band).
+ * Parses the query for curves: `names` (separated by commas), `axis`, `from`, `to`, `points`, `smoothing`,
+ * `bands` (the names of curves to be returned as a median with a band).
  *
  * @throws HttpProblem 400
  */

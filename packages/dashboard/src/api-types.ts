@@ -1,12 +1,13 @@
 /**
- * Types of the server's JSON answers to the page. This file contains only types: the page is compiled for
- * browsers and imports nothing else of the server. A number that was not finite, or is not known, is null.
+ * Types of the server's JSON answers to the page. This file contains only types, because the page is compiled
+ * for browsers and imports nothing else from the server. A number that was not finite, or is unknown, is
+ * null.
  */
 
-/** See `RunState` of @mtl/runs. */
+/** The state of a run, see `RunState` of @mtl/run-records. */
 export type StateOfRun = 'running' | 'finished' | 'stopped' | 'failed' | 'unknown';
 
-/** A run as the list shows it. */
+/** The facts about a run that the list shows. */
 export interface RunSummary {
   /** The name of the run's folder. */
   readonly id: string;
@@ -22,9 +23,9 @@ export interface RunSummary {
   readonly validationLoss: number | null;
   readonly tokensPerSecond: number | null;
   readonly stepMs: number | null;
-  /** ISO 8601. */
+  /** The time of the first start, in ISO 8601. */
   readonly startedAt: string | null;
-  /** The number of starts of the run: more than one after it was resumed or restarted. */
+  /** The number of starts of the run, which is above one after a resumption or restart. */
   readonly numStarts: number;
   /** The error that ended the run. */
   readonly error: string | null;
@@ -37,9 +38,9 @@ export interface StartOfRun {
   readonly time: string;
   readonly host: string;
   readonly pid: number;
-  /** The iteration that the start continued from. */
+  /** The iteration from which the run continued. */
   readonly iteration: number;
-  /** The end of the start; null while it runs, and if its process was killed. */
+  /** How the start ended; null while it runs, or if its process was killed. */
   readonly end: {
     readonly time: string;
     readonly reason: string;
@@ -57,18 +58,15 @@ export interface CheckpointOfRun {
   readonly bytes: number;
 }
 
-/** A text that the model wrote. */
+/** A sample of the model's output. */
 export interface SampleOfRun {
   readonly time: string | null;
   readonly iteration: number;
-  /** The whole sample, with its label. */
+  /** The complete sample, with its label. */
   readonly text: string;
-  /** The kind of sample in words, such as `A sample`; null in files of older versions. */
+  /** The title of the sample, such as `A sample`; null in files of older versions. */
   readonly label: string | null;
-  /**
-   * The text that a GPT was given, and the text that it wrote; null for other models, and in files of older
-   * versions.
-   */
+  /** The prompt of a GPT and its continuation; null for other models, and in files of older versions. */
   readonly prompt: string | null;
   readonly completion: string | null;
 }
@@ -79,48 +77,54 @@ export interface EventOfRun {
   readonly time: string | null;
   readonly iteration: number;
   readonly kind: MarkKind;
-  /** The event in words. */
+  /** A description of the event. */
   readonly text: string;
 }
 
 /**
- * The time and memory of each rank in the steps of the last log interval; lists have a value for each rank.
+ * The time and memory of each rank in the steps of the last log interval. Lists have one value for each rank.
  */
 export interface RanksOfRun {
   readonly iteration: number;
-  /** Means of a step in milliseconds: the time without waiting for others, and the waiting time. */
+  /** Mean milliseconds per step: first without waiting for other ranks, then of waiting. */
   readonly computeMs: readonly (number | null)[];
   readonly waitedMs: readonly (number | null)[];
   readonly peakBytes: readonly (number | null)[];
-  /** The host name of each rank; empty if the run does not record host names. */
+  /** The host name of each rank; empty if the run does not record them. */
   readonly hosts: readonly (string | null)[];
-  /** The ranks that the run reports as slow and has not reported as fast again. */
+  /** The ranks that the run has reported as slow, and not as normal since. */
   readonly slow: readonly number[];
 }
 
-/** The presence of expert loads in a run: the last step with loads, and the number of experts. */
+/**
+ * Facts about recorded expert loads of a run: the last step with loads, and the numbers of layers and
+ * experts.
+ */
 export interface ExpertsOfRun {
   readonly iteration: number;
   readonly numLayers: number;
   readonly numExperts: number;
 }
 
-/** Loads of experts, relative to an even one: 1 is even. */
+/** Loads of experts, relative to an even load, which is 1. */
 export interface ExpertsAnswer {
   /** The numbers of the layers that have experts. */
   readonly layers: readonly number[];
   readonly numExperts: number;
-  /** Metrics of the last steps; lists have an element for each layer. */
+  /** Loads in the last steps. Lists have one element for each layer. */
   readonly newest: {
     readonly first: number;
     readonly last: number;
     readonly loads: readonly (readonly number[])[];
-    /** The share of choices that were dropped because an expert was full. */
+    /** The fraction of choices that were dropped because an expert was full. */
     readonly dropped: readonly (number | null)[];
-    /** Mean entropy of the router's scores, in nats. */
+    /** The mean entropy of the router's scores, in nats. */
     readonly entropy: readonly (number | null)[];
   };
-  /** The layer of the following lists, which have an element for each interval of steps, oldest first. */
+  /**
+   * The number of the layer to which the following lists belong. They have one element for each interval of
+   * steps, oldest first.
+   */
   readonly layer: number;
   readonly first: readonly number[];
   readonly last: readonly number[];
@@ -129,13 +133,13 @@ export interface ExpertsAnswer {
   readonly entropy: readonly (number | null)[];
 }
 
-/** A value of a run; values of two runs with the same meaning have the same key. */
+/** A value in the comparison of runs. Values with the same meaning have the same key. */
 export interface ComparableValueOfRun {
   readonly key: string;
   readonly shown: unknown;
 }
 
-/** The values by which a run is compared with others: see `ComparableRun` of @mtl/runs. */
+/** The values by which a run is compared with others, see `ComparableRun` of @mtl/run-records. */
 export interface ComparableOfRun {
   readonly isResolved: boolean;
   readonly flags: Readonly<Record<string, ComparableValueOfRun>>;
@@ -152,29 +156,32 @@ export interface RunDetails {
   readonly flags: Readonly<Record<string, unknown>>;
   /** Commit, versions, threads, layout and datasets of the last start. */
   readonly conditions: Readonly<Record<string, unknown>>;
-  /** The values in which the run may differ from other runs; null without a record. */
+  /** The values that are compared between runs; null without a record. */
   readonly comparable: ComparableOfRun | null;
   readonly command: string | null;
-  /** Flags of the run's command, without dashes, that `--load` with the run's own folder replaces. */
+  /**
+   * Flags of the run's command, without dashes, that are replaced by `--load` with the run's own folder to
+   * continue it.
+   */
   readonly flagsOfStart: readonly string[];
   readonly starts: readonly StartOfRun[];
   /** The checkpoints, oldest first. */
   readonly checkpoints: readonly CheckpointOfRun[];
   /** The evaluation with the lowest loss; null for a run without evaluations. */
   readonly best: { readonly iteration: number; readonly loss: number } | null;
-  /** The last ones, newest first. */
+  /** The last samples, newest first. */
   readonly samples: readonly SampleOfRun[];
-  /** The last ones, newest first. */
+  /** The last events, newest first. */
   readonly events: readonly EventOfRun[];
   readonly ranks: RanksOfRun | null;
   readonly experts: ExpertsOfRun | null;
-  /** A text that changes whenever the trace of profiled steps is written; null if the folder has no trace. */
+  /** A text that changes whenever the trace of profiled steps is written; null without a trace. */
   readonly traceRevision: string | null;
   /**
    * Names of the run's curves, such as `lm_loss`; names of curves of evaluations begin with `validation.`.
    */
   readonly series: readonly string[];
-  /** Notes on the run's curves in words, such as a validation loss that has been rising for long. */
+  /** Notes about the run's curves, such as a validation loss that has been rising for long. */
   readonly notes: readonly string[];
   /** Messages about files that could not be read, with the reasons. */
   readonly problems: readonly string[];
@@ -183,13 +190,13 @@ export interface RunDetails {
 /** The unit of the horizontal axis. */
 export type Axis = 'iteration' | 'tokens' | 'seconds';
 
-/** Points of a curve, in the order of `x`. */
+/** The points of a curve, sorted by `x`. */
 export interface Points {
   readonly x: readonly number[];
   readonly y: readonly (number | null)[];
 }
 
-/** The 10th and the 90th percentile of the values whose median is a point of the curve. */
+/** The 10th and the 90th percentile of the values around each point of a curve of medians. */
 export interface Band {
   readonly low: readonly (number | null)[];
   readonly high: readonly (number | null)[];
@@ -197,8 +204,8 @@ export interface Band {
 
 export interface Series extends Points {
   /**
-   * The spread of values, if it was requested and there are enough values: then `y` has medians. Otherwise
-   * null.
+   * The band around the curve, if it was requested and there are enough values; the curve then consists of
+   * medians. Otherwise null.
    */
   readonly band: Band | null;
   /** The exponential moving average of all values, if it was requested; otherwise null. */
@@ -216,11 +223,11 @@ export type MarkKind =
   | 'rollback'
   | 'event';
 
-/** An event of a step, for a tick below the curves. */
+/** A mark below the curves, for an event at a step. */
 export interface MarkOfRun {
   readonly kind: MarkKind;
   readonly iteration: number;
-  /** The position on the horizontal axis of the curves. */
+  /** The position of the mark on the horizontal axis. */
   readonly x: number;
   readonly text: string;
 }
@@ -229,30 +236,32 @@ export interface MarkOfRun {
 export interface SeriesAnswer {
   readonly id: string;
   readonly revision: number;
-  /** The requested curves, as far as the run has them. */
+  /** The requested curves that the run has, by name. */
   readonly series: Readonly<Record<string, Series>>;
-  /** The last marks of each kind, in the order of `x`. */
+  /** The last marks of each kind, sorted by `x`. */
   readonly marks: readonly MarkOfRun[];
 }
 
-/** The steps of a trace: one picture for each pipeline. */
+/** The profiled steps of each pipeline, measured and simulated. */
 export interface TraceAnswer {
   readonly pipelines: readonly {
     readonly pipeline: number;
     readonly numSteps: number;
-    /** Milliseconds of the step, and the ratio of a rank's waiting time to its work. */
+    /**
+     * The length of the step in milliseconds, and the ratio of a rank's waiting time to its computing time.
+     */
     readonly measured: { readonly makespan: number; readonly bubbleFraction: number };
     readonly simulated: { readonly makespan: number; readonly bubbleFraction: number };
   }[];
 }
 
-/** An event of the stream: the first one has all runs, later ones the runs that changed. */
+/** An event of the stream. The first one has all runs, and later ones the runs that changed. */
 export interface RunsEvent {
-  /** The folder that is watched. */
+  /** The watched directory. */
   readonly directory: string;
   readonly runs: readonly RunSummary[];
   /** The names of runs whose folders no longer exist. */
   readonly removed: readonly string[];
-  /** True if `runs` are all runs: the page forgets any other. */
+  /** True if `runs` contains all runs, so that the page must forget others. */
   readonly isAll: boolean;
 }

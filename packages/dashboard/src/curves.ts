@@ -1,11 +1,11 @@
 import type { Band, Points } from './api-types.js';
 
 export interface DecimateOptions {
-  /** Ascending. */
+  /** The positions of the points, ascending. */
   readonly x: Float64Array;
-  /** One value for each `x`; NaN is a gap. */
+  /** The value at each position; NaN is a gap. */
   readonly y: Float64Array;
-  /** The limits of the shown range, both included. Default: all. */
+  /** The limits of the shown range, both included. Default: all points. */
   readonly from?: number;
   readonly to?: number;
   /** The approximate number of points to return. */
@@ -13,9 +13,9 @@ export interface DecimateOptions {
 }
 
 /**
- * Returns points that draw the same curve as all its points: the minimum and the maximum of each of many
- * buckets of neighbours, so that a spike of a single step survives. The first and the last point are always
- * among them, and one on each side of the range, to which the line is drawn. A bucket of gaps is a gap.
+ * Returns fewer points, whose curve looks the same: the minimum and the maximum of each bucket of neighbours,
+ * so that a spike of a single step remains visible. The first and the last point are included, and one point
+ * on each side of the range, to which lines are drawn. A bucket that consists of gaps is a gap.
  */
 export function decimate({ x, y, from = -Infinity, to = Infinity, numPoints }: DecimateOptions): Points {
   const start = Math.max(0, lowerBound(x, from) - 1);
@@ -61,28 +61,28 @@ function extremes(y: Float64Array, { start, end, numPoints }: Range): number[] {
 }
 
 export interface MedianBandOptions {
-  /** Ascending. */
+  /** The positions of the points, ascending. */
   readonly x: Float64Array;
-  /** One value for each `x`; NaN is a gap. */
+  /** The value at each position; NaN is a gap. */
   readonly y: Float64Array;
-  /** The limits of the shown range, both included. Default: all. */
+  /** The limits of the shown range, both included. Default: all points. */
   readonly from?: number;
   readonly to?: number;
 }
 
 export interface MedianBand extends Band {
   readonly x: readonly number[];
-  /** The medians, one for each `x`. */
+  /** The median of each bucket. */
   readonly y: readonly (number | null)[];
 }
 
-/** Fewer values than this are shown unchanged. */
+/** With fewer values than this, there is no band. */
 const fewestValues = 40;
 const mostBuckets = 100;
 
 /**
- * Returns the median of neighbours, and the band that four fifths of their values are in (10th to 90th
- * percentile). A bucket of neighbours has 2^k steps and starts at a multiple of 2^k: an added step changes
+ * Returns the median of each bucket of neighbours, and the band that contains four fifths of its values (10th
+ * to 90th percentile). A bucket has 2^k steps and starts at a multiple of 2^k, so that a new step changes
  * only the last bucket. Undefined if there are few values.
  */
 export function medianBand({
@@ -106,7 +106,7 @@ export function medianBand({
     const next = Math.min(end, (Math.floor(first / size) + 1) * size);
     const sorted = y.slice(first, next).filter(Number.isFinite).sort();
     const at = (part: number): number | null => sorted[Math.round(part * (sorted.length - 1))] ?? null;
-    // the line goes from the first step to the last one
+    // the first and the last point are at the first and the last step, so that the line has its full length
     const middle = first === start ? first : next === end ? end - 1 : (first + next - 1) >> 1;
     band.x.push(x[middle]!);
     band.y.push(at(0.5));
@@ -118,9 +118,9 @@ export function medianBand({
 }
 
 /**
- * Returns the exponential moving average of values: each is `weight` times the average before it plus the
- * rest of itself, divided by the weight of all values so far, as if the first had no past (Adam's correction
- * of bias). Gaps (NaN) stay gaps and do not count.
+ * Returns the exponential moving average of values, in which earlier values have the weight `weight`. It is
+ * divided by the sum of the weights, so that the first average equals the first value (like Adam's bias
+ * correction). Gaps (NaN) remain gaps, and have no weight.
  */
 export function smooth(values: Float64Array, weight: number): Float64Array {
   let [sum, total] = [0, 0];
@@ -132,7 +132,10 @@ export function smooth(values: Float64Array, weight: number): Float64Array {
   });
 }
 
-/** Returns the first index of ascending numbers that is not below `value`; their length where all are. */
+/**
+ * Returns the first index whose value is at least `value`, in ascending numbers; their length if there is
+ * none.
+ */
 export function lowerBound(values: Float64Array, value: number): number {
   let [low, high] = [0, values.length];
   while (low < high) {

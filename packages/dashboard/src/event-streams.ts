@@ -3,15 +3,12 @@ import type { RunsEvent } from './api-types.js';
 import { beginEvents } from './respond.js';
 import type { RunsFolder } from './runs-folder.js';
 
-/**
- * Milliseconds between lines without meaning, which keep proxies between server and browser from closing an
- * idle stream.
- */
+/** Milliseconds between empty lines, which keep proxies from closing an idle stream. */
 const keepAliveMs = 15_000;
 
 /**
- * Sends the changes in a folder of runs to pages, as server-sent events. The folder is polled only while a
- * page listens.
+ * Sends the changes in a directory of runs to pages, as server-sent events. The directory is polled only
+ * while a page listens.
  */
 export class EventStreams {
   readonly #folder: RunsFolder;
@@ -28,7 +25,9 @@ export class EventStreams {
     );
   }
 
-  /** Sends all runs and, from then on, each run that changes, until the page closes the connection. */
+  /**
+   * Sends all runs to a page, and from then on each run that changes, until the page closes the connection.
+   */
   async add(response: ServerResponse): Promise<void> {
     beginEvents(response);
     response.on('close', () => this.#remove(response));

@@ -2,10 +2,10 @@ import type { MarkKind } from './api-types.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A record of metrics.jsonl in words. */
+/** A description of a record of metrics.jsonl. */
 export interface EventWords {
   readonly kind: MarkKind;
-  /** The event in one line, for readers. */
+  /** The description in one line. */
   readonly text: string;
 }
 
@@ -25,7 +25,7 @@ const known: Readonly<Record<string, (fields: Fields) => EventWords>> = {
   }),
 };
 
-/** Returns an event in words; an event of an unknown type is its name, followed by its fields unchanged. */
+/** Describes an event. For an unknown type, the description is the type's name and the fields. */
 export function wordsOfEvent(type: string, fields: Fields): EventWords {
   const words = known[type];
   if (words !== undefined) return words(fields);
@@ -73,7 +73,7 @@ function rerunWords({ result, ranks }: Fields): EventWords {
 const numberWords = (value: number): string =>
   Number(value.toPrecision(4)).toLocaleString('en-US', { maximumSignificantDigits: 4 });
 
-/** Returns a value of a record as words: numbers to four digits, lists and objects without their brackets. */
+/** Formats a value in a record: numbers with four digits, lists and objects without brackets. */
 function formatValue(value: unknown): string {
   if (typeof value === 'number' && !Number.isInteger(value)) return String(Number(value.toPrecision(4)));
   if (Array.isArray(value)) return value.map(formatValue).join(' ');

@@ -7,20 +7,17 @@ export interface MarksOfRunOptions {
   readonly axis: Axis;
   readonly starts: RunRecord['starts'];
   readonly state: StateOfRun;
-  /** Iterations of the checkpoints in the folder. */
+  /** The iterations of the checkpoints in the folder. */
   readonly checkpoints: readonly number[];
 }
 
 type Mark = Omit<MarkOfRun, 'x'>;
 
-/** Largest number of marks of one kind: more ticks than a chart has room for. */
+/** The largest number of marks of one kind, which is more than a chart has room for. */
 const mostOfKind = 200;
 const mostText = 300;
 
-/**
- * Returns the marks on the curves of a run: checkpoints, starts and ends, and the events of steps in its
- * metrics.
- */
+/** Returns the marks for the curves of a run: checkpoints, starts and ends, and events in its metrics. */
 export function marksOfRun(options: MarksOfRunOptions): readonly MarkOfRun[] {
   const marks = [
     ...latest(options.checkpoints.map((iteration) => mark('checkpoint', iteration, 'checkpoint saved'))),
@@ -58,7 +55,7 @@ function eventMarks({ events }: RunIndex): readonly Mark[] {
   return events.map(({ kind, iteration, text }) => mark(kind, iteration, text));
 }
 
-/** Returns the steps without an update, except spikes, which have their own marks. */
+/** Returns marks of steps without an update. Spikes have marks of another kind, so they are left out. */
 function skippedMarks({ steps, events }: RunIndex): readonly Mark[] {
   const skipped = steps.column('skipped');
   const spikes = new Set(events.flatMap(({ type, iteration }) => (type === 'spike' ? [iteration] : [])));

@@ -36,7 +36,7 @@ interface Got {
   readonly body: string;
 }
 
-/** Sends a request that no browser would send: `fetch` would correct paths and refuse headers. */
+/** Sends a request that browsers cannot send: `fetch` would normalize paths and refuse some headers. */
 function get(
   path: string,
   { url = dashboard.url, method = 'GET', host }: { url?: string; method?: string; host?: string } = {},
@@ -55,7 +55,7 @@ function get(
   });
 }
 
-/** Returns the events that a page receives if it listens from now on. */
+/** Returns the events that a page receives from now on. */
 function collectEvents({ url }: Dashboard): {
   readonly events: readonly RunsEvent[];
   readonly ended: Promise<void>;
@@ -192,7 +192,7 @@ describe('what is served', () => {
     using watched = new RunFolders();
     watched.append('kept', step(1));
     watched.append('deleted', step(1));
-    // an interval so long that the stream itself does not poll during the test
+    // the interval is so long that the stream does not poll during the test
     await using served = await openDashboard({ directory: watched.path, port: 0, pollMs: 60_000 });
     const { events } = collectEvents(served);
     await expect.poll(() => events).toMatchObject([{ runs: { length: 2 }, removed: [], isAll: true }]);
@@ -238,7 +238,7 @@ describe('what is not served', () => {
     expect(await requestStatus('Host: evil.example', 'host: localhost')).toBe(refused);
     expect(await requestStatus('Host: localhost', 'Accept: */*', 'HOST: localhost')).toBe(refused);
     expect(await requestStatus()).toBe(refused);
-    // the value of another header is not a Host header
+    // a header value `host` must not be taken for a Host header
     expect(await requestStatus('Host: localhost', 'X-Name: host')).toBe('HTTP/1.1 200 OK');
   });
 

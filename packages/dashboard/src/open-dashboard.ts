@@ -12,19 +12,21 @@ import { RunsFolder } from './runs-folder.js';
 export interface OpenDashboardOptions {
   /** A directory of runs, or the folder of a single run. */
   readonly directory: string;
-  /** The address to listen on. Default: 127.0.0.1. On any address but loopback, requests need the token. */
+  /**
+   * The address to listen on. Default: 127.0.0.1. On addresses other than loopback, requests need the token.
+   */
   readonly host?: string;
   /** The port to listen on; 0 for any free port. Default: 4242. */
   readonly port?: number;
-  /** Milliseconds between two polls of the folder while a page is open. Default: 1000. */
+  /** Milliseconds between two polls of the directory while a page is open. Default: 1000. */
   readonly pollMs?: number;
 }
 
-/** A server of the page. */
+/** A running server of the page. */
 export interface Dashboard {
-  /** The address of the page, with the token where one is needed. */
+  /** The address of the page, with the token if it is needed. */
   readonly url: string;
-  /** The number of runs that were found at the start. */
+  /** The number of runs found at the start. */
   readonly numRuns: number;
   /** Ends the server and all connections to it. */
   close(): Promise<void>;
@@ -32,11 +34,11 @@ export interface Dashboard {
 }
 
 /**
- * Serves a page that shows the training runs in a directory, while they run and afterwards. Nothing is
- * written, and nothing outside of the directory is read.
+ * Serves a page that shows the training runs in a directory, during the runs and afterwards. The server
+ * writes nothing, and reads nothing outside of the directory.
  *
  * @throws ConfigurationError MTL_RUN_NONE for a directory that does not exist; MTL_WATCH_PORT for a port that
- *   is taken or not allowed; MTL_WATCH_HOST for an address that is not one of this machine
+ *   is taken or not allowed; MTL_WATCH_HOST for an address that does not belong to this machine
  */
 export async function openDashboard(options: OpenDashboardOptions): Promise<Dashboard> {
   const { directory, host = '127.0.0.1', port = 4242, pollMs = 1000 } = options;
@@ -54,7 +56,7 @@ export async function openDashboard(options: OpenDashboardOptions): Promise<Dash
   const close = async (): Promise<void> => {
     streams.close();
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    // answers in progress have 500 ms to finish, if clients read them
+    // unfinished answers have 500 ms to be read by clients
     const limit = setTimeout(() => server.closeAllConnections(), 500);
     await closed;
     clearTimeout(limit);
@@ -127,7 +129,7 @@ async function answer(
   }
 }
 
-/** The files of the page, by the path that a browser asks for. */
+/** The files of the page, by the path in requests. */
 const files = new Map([
   ['/', { file: 'page.html', type: 'text/html' }],
   ['/page.js', { file: 'page.js', type: 'text/javascript' }],
@@ -136,13 +138,13 @@ const files = new Map([
 ]);
 
 /**
- * The folder of the built page. The path holds for sources and for the build, since both are one folder below
- * the package.
+ * The folder of the built page. The path is right for sources and for the build, since both are one folder
+ * below the package.
  */
 const folder = new URL('../dist/page/', import.meta.url);
 
 /**
- * Reads a file of the page; returns undefined for a path that is not a file of the page.
+ * Reads a file of the page; returns undefined for other paths.
  *
  * @throws HttpProblem 503 in a checkout where the page is not built
  */

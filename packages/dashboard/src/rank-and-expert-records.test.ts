@@ -3,7 +3,7 @@ import { ExpertRecords } from './rank-and-expert-records.js';
 
 const names = ['decoder.layers.1.mlp', 'decoder.layers.3.mlp'];
 
-/** A record of ten steps. */
+/** Makes a record of ten steps. */
 const record = (iteration: number, loads: unknown, more: object = {}) => ({
   type: 'experts',
   iteration,
@@ -103,7 +103,7 @@ describe('ExpertRecords', () => {
       [2, 0],
       [0.5, 1.5],
     ]);
-    // the mean of a ramp from 0.001 to 1, by steps
+    // the mean of values that rise from 0.001 to 1, weighted by the steps of the intervals
     const steps = last.map((step, at) => step - first[at]! + 1);
     const mean = dropped.reduce((sum: number, share, at) => sum + share! * steps[at]!, 0) / 10_000;
     expect(mean).toBeCloseTo(0.5005, 6);

@@ -3,14 +3,14 @@ import type { ExpertsAnswer, ExpertsOfRun, RanksOfRun } from './api-types.js';
 type Fields = Readonly<Record<string, unknown>>;
 type Numbers = readonly (number | null)[];
 
-/** Collects records of types `ranks` and `slow_rank`: metrics of the ranks of a run. */
+/** Collects the records of types `ranks` and `slow_rank`, which have metrics of a run's ranks. */
 export class RankRecords {
   #last: Omit<RanksOfRun, 'hosts' | 'slow'> | undefined;
-  /** The host names; only the first record of each start has them. */
+  /** The host names, which only the first record of each start has. */
   #hosts: readonly (string | null)[] = [];
   readonly #slow = new Set<number>();
 
-  /** The last figures; null for a run without any. */
+  /** The metrics of the last record; null if there is none. */
   get current(): RanksOfRun | null {
     if (this.#last === undefined) return null;
     return { ...this.#last, hosts: this.#hosts, slow: [...this.#slow].sort((a, b) => a - b) };
@@ -22,7 +22,7 @@ export class RankRecords {
     if (typeof iteration !== 'number' || computeMs.length === 0) return;
     if (Array.isArray(hosts)) {
       this.#hosts = hosts.map((host) => (typeof host === 'string' ? host : null));
-      // another start may have other ranks
+      // cleared, since a new start may have other ranks
       this.#slow.clear();
     }
     const [waitedMs, peakBytes] = [numbersIn(record.waited_ms), numbersIn(record.peak_bytes)];
@@ -43,25 +43,27 @@ export class RankRecords {
 }
 
 /**
- * Largest number of kept intervals: more are merged in pairs, so that a long run takes no more memory than a
- * short one.
+ * The largest number of intervals that are kept. More are merged in pairs, so that a long run takes no more
+ * memory than a short one.
  */
 const mostIntervals = 240;
-/** Largest number of layers times experts: a damaged file must not fill the memory. */
+/**
+ * The largest number of layers times experts; more are ignored, so that a damaged file cannot exhaust memory.
+ */
 const mostCells = 1 << 16;
 
-/** The tokens of the experts in the steps from `first` to `last`. */
+/** The loads of experts in the steps from `first` to `last`. */
 interface Interval {
   readonly first: number;
   readonly last: number;
-  /** Numbers of rows by layer, then by expert. */
+  /** The number of rows that each expert got, by layer and then by expert. */
   readonly counts: Float32Array;
-  /** The dropped share of choices, by layer. */
+  /** The fraction of choices that were dropped, by layer. */
   readonly dropped: Numbers;
   readonly entropy: Numbers;
 }
 
-/** Collects records of type `experts`: the loads of experts over the run, and the newest ones. */
+/** Collects the records of type `experts`: loads of experts over the whole run, and the newest record. */
 export class ExpertRecords {
   #layers: readonly number[] = [];
   #numExperts = 0;
@@ -70,15 +72,13 @@ export class ExpertRecords {
   #newest: Interval | undefined;
   #idle = '';
 
-  /** The last figures; null for a run without any. */
+  /** Facts about the recorded loads; null if there are none. */
   get current(): ExpertsOfRun | null {
     if (this.#newest === undefined) return null;
     return { iteration: this.#newest.last, numLayers: this.#layers.length, numExperts: this.#numExperts };
   }
 
-  /**
-   * Adds a record. Returns a text about the experts without tokens, if they are other experts than before.
-   */
+  /** Adds a record. Returns a text about the experts without tokens, if they are not the same as before. */
   add(record: Fields & { readonly iteration: number }): string | undefined {
     const { iteration } = record;
     const layers = Array.isArray(record.layers) ? record.layers.map(numberOfLayer) : [];
@@ -87,7 +87,7 @@ export class ExpertRecords {
     const numExperts = counts.length / layers.length;
     if (layers.join() !== this.#layers.join() || numExperts !== this.#numExperts) this.clear();
     [this.#layers, this.#numExperts] = [layers, numExperts];
-    // a resumed run computes these steps again
+    // removes steps that a resumed run computes again
     this.#intervals = this.#intervals.filter(({ last }) => last < iteration);
     const steps = typeof record.steps === 'number' ? record.steps : 1;
     const [dropped, entropy] = [numbersIn(record.dropped), numbersIn(record.entropy)];
@@ -101,8 +101,8 @@ export class ExpertRecords {
   }
 
   /**
-   * Returns the metrics of all layers, and the metrics of one layer over time: the first layer if none has
-   * the given number.
+   * Returns the newest loads of all layers, and the loads of one layer over time; the first layer if no layer
+   * has the given number.
    */
   answer(layer: number | undefined): ExpertsAnswer | undefined {
     const newest = this.#newest;
@@ -152,7 +152,7 @@ function numberOfLayer(name: unknown, index: number): number {
   return Number(/\d+/.exec(String(name))?.[0] ?? index);
 }
 
-/** Returns the loads of all layers, each with the same number of experts; undefined for anything else. */
+/** Returns the loads of all layers, each with the same number of experts; undefined for invalid data. */
 function countsIn(loads: unknown, numLayers: number): Float32Array | undefined {
   if (!Array.isArray(loads) || numLayers === 0 || loads.length !== numLayers) return undefined;
   const lists = loads as readonly unknown[];
@@ -166,13 +166,13 @@ function numbersIn(value: unknown): Numbers {
   return Array.isArray(value) ? value.map((item) => (typeof item === 'number' ? item : null)) : [];
 }
 
-/** Returns counts relative to an even load, to three digits; all are 0 if the counts are. */
+/** Returns counts relative to an even load, with three digits; all are 0 if all counts are 0. */
 function relative(counts: Float32Array): readonly number[] {
   const even = counts.reduce((sum, count) => sum + count, 0) / counts.length;
   return Array.from(counts, (count) => (even === 0 ? 0 : Number((count / even).toPrecision(3))));
 }
 
-/** Merges every two intervals; a single last interval is unchanged. */
+/** Merges intervals in pairs; if their number is odd, the last one is unchanged. */
 function inPairs(intervals: readonly Interval[]): Interval[] {
   return intervals.flatMap((one, index) => {
     if (index % 2 === 1) return [];

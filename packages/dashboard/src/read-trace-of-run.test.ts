@@ -2,10 +2,10 @@ import { buildSchedule, mergeTraces, type RecordedSpan, simulateSchedule } from 
 import { expect, it } from 'vitest';
 import { readTraceOfRun } from './read-trace-of-run.js';
 
-/** Milliseconds that a forward pass takes in each of three steps; a backward pass takes twice as long. */
+/** Milliseconds of a forward pass in each of three steps; a backward pass takes twice as long. */
 const msOfSteps = [5, 1, 2];
 
-/** Returns the trace of a pipeline of two ranks. */
+/** Returns the trace of a training run with a pipeline of two ranks. */
 function traceOfSteps(): string {
   const schedule = buildSchedule('1f1b', { numStages: 2, numMicroBatches: 4 });
   const { ranks, makespan } = simulateSchedule({ schedule });
@@ -33,8 +33,8 @@ it('compares the step of the median time with what the simulator says of the med
   const [{ measured, simulated, ...rest } = expect.fail(), ...others] = answer.pipelines;
   expect(rest).toEqual({ pipeline: 0, numSteps: 3 });
   expect(others).toEqual([]);
-  // 4 micro-batches on a rank, which waits as long as one takes: a forward pass of 2 ms and a backward of 4
-  // ms
+  // a rank computes 4 micro-batches and waits as long as one takes: 2 ms for the forward and 4 ms for the
+  // backward pass
   const expected = { makespan: expect.closeTo((4 + 1) * 6, 6), bubbleFraction: expect.closeTo(1 / 4, 6) };
   expect(measured).toEqual(expected);
   expect(simulated).toEqual(expected);

@@ -1,15 +1,15 @@
 import { comparisonSvg, predictStep, readTrace, type Simulation } from '@mtl/pipeline/schedules';
 import type { TraceAnswer } from './api-types.js';
 
-/** The profiled steps of a run: metrics, and a picture for each pipeline. */
+/** The profiled steps of a run: times, and a picture for each pipeline. */
 export interface TraceOfRun {
   readonly answer: TraceAnswer;
-  /** A picture of each pipeline: the measured step of median time, and below it the simulated step. */
+  /** A picture for each pipeline, with the measured step of median time above the simulated step. */
   readonly pictures: readonly string[];
 }
 
 /**
- * Reads a trace that --profile-steps wrote.
+ * Parses a trace that --profile-steps wrote.
  *
  * @throws DataError MTL_TRACE when it is no such trace
  */

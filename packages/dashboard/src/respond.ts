@@ -2,9 +2,8 @@ import type { ServerResponse } from 'node:http';
 import type { MtlError } from '@mtl/errors';
 
 /**
- * Headers of every response: browsers load files of this server only and run no inline scripts, other pages
- * can neither embed nor read this one, and the address, which may contain a token, is not sent to other
- * sites.
+ * Headers of every response. Browsers load only files of this server and run no inline scripts. Other pages
+ * cannot embed or read this one. The address, which may contain a token, is not sent to other sites.
  */
 const headers = {
   'Content-Security-Policy':
@@ -17,7 +16,7 @@ const headers = {
   'Cache-Control': 'no-store',
 };
 
-/** Answers a request with a whole text of a type such as `text/css`. */
+/** Answers a request with a complete text of a content type such as `text/css`. */
 export function respond(
   response: ServerResponse,
   {
@@ -42,7 +41,7 @@ export function beginEvents(response: ServerResponse): void {
   response.flushHeaders();
 }
 
-/** The error that a request is answered with; the client gets `message`. */
+/** An error with which a request is answered; the client gets `message`. */
 export class HttpProblem extends Error {
   readonly status: 400 | 403 | 404 | 405 | 500 | 503;
 

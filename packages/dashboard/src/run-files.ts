@@ -1,14 +1,14 @@
 import { constants, type FileHandle, open } from 'node:fs/promises';
 
 /**
- * Error codes for a path that is not a readable file of the run: it is missing, a link that may lead
- * elsewhere, in something that is not a folder, or not permitted.
+ * Error codes for a path that is not a readable file of the run: it does not exist, is a link, is below
+ * something that is not a folder, or is not permitted.
  */
 const absent = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM'];
 
 /**
- * Opens a file of a run for reading; undefined where there is no regular file of that name. Links are not
- * followed, so that nothing outside of the run is read; FIFOs and devices are left alone.
+ * Opens a file of a run for reading; undefined if the path is not a regular file. Links are not followed, so
+ * that nothing outside of the run is read; FIFOs and devices are not opened.
  */
 export async function openRunFile(path: string): Promise<FileHandle | undefined> {
   let file: FileHandle;
@@ -41,22 +41,22 @@ export async function readRunFile(
 }
 
 const blockBytes = 1 << 20;
-/** Largest number of bytes in a line: a longer line is not a record of a run. */
+/** The largest number of bytes in a line. A longer line is not a record of a run. */
 const mostLineBytes = 16 << 20;
 /**
- * Number of remembered bytes before the position that was read up to. If they have changed, the file was
+ * The number of bytes before the current position that are remembered. If they have changed, the file was
  * rewritten.
  */
 const remembered = 128;
 
 export interface LineListener {
-  /** Takes a whole line, without its end. */
+  /** Called with each whole line, without its line feed. */
   line(text: string): void;
-  /** Called if the file was replaced or truncated: its lines follow, from the first one. */
+  /** Called if the file was replaced or truncated. All its lines follow, from the first one. */
   restart(): void;
 }
 
-/** Follows a file of lines: each read passes on the lines that were appended since the previous read. */
+/** Reads the lines that are appended to a file. Each read passes on the lines since the previous read. */
 export class AppendedLines {
   readonly #path: string;
   #offset = 0;
@@ -67,7 +67,7 @@ export class AppendedLines {
     this.#path = path;
   }
 
-  /** Reads to the last whole line. A file that no longer exists counts as empty. */
+  /** Reads up to the last whole line. A file that no longer exists counts as empty. */
   async read(listener: LineListener): Promise<void> {
     const file = await openRunFile(this.#path);
     if (file === undefined) {
@@ -93,7 +93,7 @@ export class AppendedLines {
     this.#end = Buffer.alloc(0);
   }
 
-  /** Returns whether the part that was read is still there. */
+  /** Returns whether the bytes that were read before are unchanged, so that the file was only appended to. */
   async #isContinued(file: FileHandle, size: number): Promise<boolean> {
     if (size < this.#offset) return false;
     const { length } = this.#end;
@@ -113,7 +113,7 @@ export class AppendedLines {
         this.#advance(buffer.subarray(0, end));
         length = blockBytes;
       } else if (bytesRead < length) {
-        // the rest of the line is still to be written
+        // the last line is not complete yet
         return;
       } else if (length < mostLineBytes) {
         length *= 4;

@@ -25,7 +25,7 @@ const mostRecordBytes = 64 << 20;
 const mostSamples = 50;
 const checkpointPattern = /^iter_(\d{7,15})$/;
 
-/** The last metrics of a run, which are known without reading its curves. */
+/** The last metrics of a run, for which its curves need not be read. */
 interface LastFigures {
   readonly iteration: number;
   readonly loss: number | null;
@@ -34,7 +34,7 @@ interface LastFigures {
   readonly stepMs: number | null;
 }
 
-/** One run folder, which is only read. A refresh reads what changed since the last refresh. */
+/** A run folder, which is only read. A refresh reads what has changed since the last one. */
 export class RunFolder {
   readonly #path: string;
   readonly #id: string;
@@ -48,7 +48,7 @@ export class RunFolder {
   #problem: string | undefined;
   #summary: RunSummary | undefined;
 
-  /** `id`: the name of the run's folder */
+  /** `id`: the name of the run's folder. */
   constructor(path: string, id: string) {
     this.#path = path;
     this.#id = id;
@@ -56,12 +56,12 @@ export class RunFolder {
     this.#sampleLines = new AppendedLines(join(path, 'samples.jsonl'));
   }
 
-  /** The summary that the last `refresh` made. */
+  /** The summary of the run at the last `refresh`. */
   get summary(): RunSummary {
     return this.#summary!;
   }
 
-  /** Reads the changes of the folder; returns true if something has changed. */
+  /** Reads changes in the folder; returns true if there were any. */
   async refresh(): Promise<boolean> {
     const isOwned = await OwnedDirectory.isOwned(this.#path).catch(() => false);
     const recordStamp = await readStamp(runRecordPath(this.#path));
@@ -71,14 +71,15 @@ export class RunFolder {
     if (stamp === this.#stamp) return false;
     if (recordStamp !== this.#recordStamp) await this.#readRecord();
     this.#recordStamp = recordStamp;
-    // an active run is read further with every step; for other runs the list needs only the end of the file
+    // metrics of a running run are indexed with every step; for other runs the list needs only the end of the
+    // file
     const figures = this.#isIndexed || isOwned ? await this.#figuresOfIndex() : await this.#figuresOfEnd();
     this.#summary = this.#summarise(figures, isOwned);
     this.#stamp = stamp;
     return true;
   }
 
-  /** Returns the metrics, read up to now. */
+  /** Returns the run's metrics, after reading new ones. */
   async index(): Promise<RunIndex> {
     this.#isIndexed = true;
     await this.#index.update();
@@ -118,7 +119,7 @@ export class RunFolder {
     };
   }
 
-  /** Returns the marks on its curves. */
+  /** Returns the marks for the run's curves. */
   async marks(axis: Axis): Promise<readonly MarkOfRun[]> {
     const index = await this.index();
     const { state } = this.summary;
@@ -130,7 +131,7 @@ export class RunFolder {
     return marksOfRun({ index, axis, starts: this.#record?.starts ?? [], state, checkpoints });
   }
 
-  /** Reads the profiled steps in its trace.json; undefined where it has none. See `readTraceOfRun`. */
+  /** Reads the profiled steps in trace.json (see `readTraceOfRun`); undefined without such a file. */
   async trace(): Promise<ReturnType<typeof readTraceOfRun> | undefined> {
     const text = await readRunFile(join(this.#path, 'trace.json'), { mostBytes: mostRecordBytes });
     return text === undefined ? undefined : readTraceOfRun(text);
@@ -200,7 +201,7 @@ export class RunFolder {
       line: (text) => {
         const sample = sampleIn(text);
         if (sample === undefined) return;
-        // a resumed run writes the samples of repeated steps again
+        // removes samples of steps that a resumed run repeats
         while ((this.#samples.at(-1)?.iteration ?? -1) >= sample.iteration) this.#samples.pop();
         this.#samples.push(sample);
         if (this.#samples.length > mostSamples) this.#samples.shift();
@@ -214,7 +215,7 @@ export class RunFolder {
     return found.filter((one) => one !== undefined).sort((a, b) => a.iteration - b.iteration);
   }
 
-  /** Returns a checkpoint; undefined for a link, and for one that was deleted meanwhile. */
+  /** Returns a checkpoint; undefined for a link, or if it was deleted meanwhile. */
   async #checkpoint(name: string): Promise<CheckpointOfRun | undefined> {
     const path = join(this.#path, name);
     try {

@@ -37,7 +37,7 @@ describe('RunIndex', () => {
     );
     const bytes = results.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
     read.mockRestore();
-    // the read covers the new line, and the few bytes before it that show that the file was only appended to
+    // a read covers the new line, and the few bytes before it that prove that the file was only appended to
     expect(bytes).toBeLessThan(half.length + 200);
     expect(statSync(path).size).toBeGreaterThan(1_000_000);
   });
@@ -62,10 +62,10 @@ describe('RunIndex', () => {
     );
     read.mockRestore();
     const bytes = results.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
-    // bytes of the line, and the bytes before it that show that the file was only appended to
+    // the bytes of the new line, and the bytes before it that prove that the file was only appended to
     expect(bytes).toBeLessThan(1000);
     const { x, y, smoothed } = index.series({ ...all, name: 'lm_loss', smoothing: 0.9 })!;
-    // the least and the greatest value of neighbours
+    // each bucket has its smallest and its largest value
     for (const points of [x, smoothed!.x]) expect(points.length).toBeLessThanOrEqual(2 * all.numPoints + 2);
     expect(x.at(-1)).toBe(100_001);
     expect(Math.max(...y.map(Number))).toBe(99);
@@ -79,7 +79,7 @@ describe('RunIndex', () => {
     renameSync(`${path}.new`, path);
     await index.update();
     expect(index.steps.length).toBe(10);
-    // a file of the same size, with the same end
+    // replaces the file by one of the same size and with the same end
     writeFileSync(`${path}.new`, lines([step(1, { lm_loss: 9 }), ...steps(2, 10)]));
     renameSync(`${path}.new`, path);
     await index.update();
@@ -167,7 +167,7 @@ describe('RunIndex', () => {
     expect(index.series({ ...all, name, axis: 'seconds' })?.x).toEqual([0.5, 1, 1.5]);
     const validation = { ...all, name: 'validation.lm_loss', axis: 'seconds' } as const;
     expect(index.series(validation)).toEqual({ x: [1], y: [3.5], band: null, smoothed: null });
-    // (0.25 * 4 + 0.5 * 2) / 0.75 of weight
+    // (0.25 * 4 + 0.5 * 2), divided by the sum of the weights, 0.75
     const smoothed = index.series({ ...all, name, smoothing: 0.5 })?.smoothed;
     expect(smoothed).toEqual({ x: [1, 2, 3], y: [4, null, (1 + 1) / 0.75] });
     expect(index.series({ ...all, name: 'nothing' })).toBeUndefined();

@@ -10,20 +10,20 @@ export interface SeriesQuery {
   /** The name of the curve, such as `lm_loss`; the loss of evaluations is `validation.lm_loss`. */
   readonly name: string;
   readonly axis: Axis;
-  /** The beginning and the end of the range on the axis. Default: the whole curve. */
+  /** The beginning and the end of the range on the horizontal axis. Default: the whole curve. */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
   readonly numPoints: number;
-  /** Weight of the past in the moving average, from 0 to below 1; 0 for none. */
+  /** The weight of earlier values in the moving average, from 0 to below 1; 0 for no average. */
   readonly smoothing: number;
-  /** True to return the median of the values with a band. */
+  /** True to return medians with a band. */
   readonly isBand?: boolean;
 }
 
 type Fields = Readonly<Record<string, unknown>> & { readonly iteration: number };
 
 const ofValidation = 'validation.';
-/** Largest number of kept records that are neither steps nor evaluations; the last ones are kept. */
+/** The largest number of events that are kept; these are the last ones. */
 const mostEvents = 200;
 
 /**
@@ -43,7 +43,7 @@ export class RunIndex {
     this.#lines = new AppendedLines(path);
   }
 
-  /** Reads what was appended since the last call; calls follow one another. */
+  /** Reads what was appended since the last call. Concurrent calls run one after another. */
   async update(): Promise<void> {
     const update = this.#update.then(() =>
       this.#lines.read({ line: (text) => this.#add(text), restart: () => this.#clear() }),
@@ -70,12 +70,14 @@ export class RunIndex {
     return this.#experts.current;
   }
 
-  /** Returns the loads of experts, over time of one layer; undefined for a run without any. */
+  /**
+   * Returns the loads of experts, and the loads of one layer over time; undefined for a run without experts.
+   */
   loadsOfExperts(layer: number | undefined): ExpertsAnswer | undefined {
     return this.#experts.answer(layer);
   }
 
-  /** Returns a curve with about `numPoints` points; undefined if the run has no curve of that name. */
+  /** Returns a curve with about `numPoints` points; undefined if the run has no such curve. */
   series({ name, axis, from, to, numPoints, smoothing, isBand }: SeriesQuery): Series | undefined {
     const isValidation = name.startsWith(ofValidation);
     const table = isValidation ? this.validations : this.steps;
@@ -92,7 +94,7 @@ export class RunIndex {
     if (band !== undefined) {
       return { x: band.x, y: band.y, band: { low: band.low, high: band.high }, smoothed: null };
     }
-    // evaluations are few, and means already
+    // evaluations are not smoothed: they are few, and already means over many samples
     const isSmoothed = smoothing > 0 && !isValidation;
     return {
       ...decimate({ ...range, y }),
@@ -101,7 +103,10 @@ export class RunIndex {
     };
   }
 
-  /** Returns the positions of iterations on an axis: the position of the last step up to each iteration. */
+  /**
+   * Returns the positions of iterations on an axis, which are the positions of the last step up to each
+   * iteration.
+   */
   places(of: Float64Array, axis: Axis): Float64Array {
     if (axis === 'iteration') return of;
     const ofSteps = this.#axis(this.steps, axis);
@@ -110,8 +115,8 @@ export class RunIndex {
   }
 
   /**
-   * Returns the positions of the records of a table on an axis; an evaluation has the position of the step
-   * before it.
+   * Returns the positions of a table's records on an axis. An evaluation has the position of the step before
+   * it.
    */
   #axis(table: SeriesTable, axis: Axis): Float64Array {
     if (axis === 'iteration') return table.iterations;
@@ -123,7 +128,7 @@ export class RunIndex {
     return ascending(this.steps.column('consumed_tokens') ?? this.steps.iterations);
   }
 
-  /** Returns, for each step, the seconds of all steps up to it. */
+  /** Returns the seconds of all steps up to each step. */
   #elapsed(): Float64Array {
     const milliseconds = this.steps.column('step_ms');
     if (milliseconds === undefined) return new Float64Array(this.steps.length);
@@ -156,7 +161,7 @@ export class RunIndex {
     }
   }
 
-  /** Loads are an event only if experts got no tokens. */
+  /** Adds loads of experts. They are an event only if some experts got no tokens. */
   #addExperts(record: Fields): void {
     const text = this.#experts.add(record);
     if (text !== undefined) this.#push({ ...makeEvent('experts', record), text });
@@ -169,8 +174,8 @@ export class RunIndex {
 }
 
 /**
- * Returns the record in a line; undefined if the line is incomplete, because the process was killed while it
- * wrote it.
+ * Parses the record in a line; undefined if the line is incomplete, because the process was killed while
+ * writing it.
  */
 function recordIn(line: string): Fields | undefined {
   try {
@@ -186,7 +191,7 @@ function makeEvent(type: string, { time, iteration, type: _, ...fields }: Fields
   return { type, time: typeof time === 'string' ? time : null, iteration, ...words };
 }
 
-/** Returns the counts; a gap gets the value before it. */
+/** Returns the values with each gap or decrease replaced by the largest value before it. */
 function ascending(values: Float64Array): Float64Array {
   let most = 0;
   return values.map((value) => {

@@ -11,8 +11,7 @@ export interface RunChanges {
 }
 
 /**
- * The runs in a directory, or the single run whose folder the directory is. Links out of the directory are
- * not followed.
+ * The runs in a directory. If the directory is itself a run folder, there is one run. Links are not followed.
  */
 export class RunsFolder {
   readonly directory: string;
@@ -29,22 +28,25 @@ export class RunsFolder {
     return [...this.#runs.keys()].sort().map((id) => this.#runs.get(id)!.summary);
   }
 
-  /** Returns the run of a name that the last `refresh` found. Names are compared, never made into paths. */
+  /**
+   * Returns the run with a name, as found by the last `refresh`. Names are only compared, never used as
+   * paths.
+   */
   run(id: string): RunFolder | undefined {
     return this.#runs.get(id);
   }
 
   /**
-   * Calls `listener` with the changes that each refresh finds, also a refresh that a caller requested, since
-   * each change is found only once. It is not called after a refresh without changes.
+   * Adds a listener, which is called with the changes that each refresh finds. A change is found only once,
+   * so the listener is also called for refreshes that others request. It is not called after a refresh
+   * without changes.
    */
   onChange(listener: (changes: RunChanges) => void): void {
     this.#listeners.push(listener);
   }
 
   /**
-   * Reads the changes of all run folders, and calls all listeners with them; concurrent calls run one after
-   * the other.
+   * Reads the changes of all run folders, and calls all listeners. Concurrent calls run one after another.
    */
   async refresh(): Promise<void> {
     const refresh = this.#refresh.then(() => this.#look());
@@ -64,18 +66,19 @@ export class RunsFolder {
         this.#runs.set(id, run);
       }
     } finally {
-      // tell the changes even after a folder could not be read: they are not found again
+      // listeners are called even if a folder could not be read, because these changes will not be found
+      // again
       if (changed.length + removed.length > 0) {
         for (const listener of this.#listeners) listener({ changed, removed });
       }
     }
   }
 
-  /** Folders of runs by their names. */
+  /** Returns the paths of run folders, by run name. */
   async #paths(): Promise<ReadonlyMap<string, string>> {
     const { directory } = this;
     if (isRun(directory)) return new Map([[basename(directory), directory]]);
-    // a folder that was removed has no runs, until it is there again
+    // a directory that was removed has no runs, until it exists again
     const entries = await readdir(directory, { withFileTypes: true }).catch(() => []);
     const folders = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
     const paths = folders.map((name) => [name, join(directory, name)] as const);

@@ -1,12 +1,12 @@
 import { lowerBound } from './curves.js';
 
 /**
- * Largest number of columns: more than any run has, but few enough that a damaged file does not fill the
+ * The largest number of columns. It is more than any run has, and prevents a damaged file from exhausting
  * memory.
  */
 const mostColumns = 256;
 
-/** The numbers of records by name, in the order of their iterations. */
+/** The numbers in records, in one column for each name, sorted by iteration. */
 export class SeriesTable {
   readonly #iterations = new GrowingColumn();
   readonly #columns = new Map<string, GrowingColumn>();
@@ -24,22 +24,22 @@ export class SeriesTable {
   }
 
   /**
-   * Returns the values of a name; undefined for an unknown name. A value is NaN if a record has none, or if
+   * Returns the column with a name; undefined for an unknown name. A value is NaN if a record lacks it, or if
    * it was not finite.
    */
   column(name: string): Float64Array | undefined {
     return this.#columns.get(name)?.values;
   }
 
-  /** Returns the last value of a name; undefined where it is not finite or there is none. */
+  /** Returns the last value of a column; undefined if it is not finite, or does not exist. */
   last(name: string): number | undefined {
     const value = this.column(name)?.at(-1);
     return Number.isFinite(value) ? value : undefined;
   }
 
   /**
-   * Adds the numbers and truth values of a record. If its iteration is not above the last one, the records
-   * from this iteration on are removed first: a resumed run computes these steps again.
+   * Adds the numbers and booleans of a record. If its iteration is not above the last one, records from this
+   * iteration on are removed first, because a resumed run computes these steps again.
    */
   add(record: Readonly<Record<string, unknown>> & { readonly iteration: number }): void {
     const { iteration } = record;
@@ -60,7 +60,10 @@ export class SeriesTable {
     for (const column of [this.#iterations, ...this.#columns.values()]) column.truncate(length);
   }
 
-  /** Returns the column of a name, which has a value for each record before the one that is being added. */
+  /**
+   * Returns the column with a name. A new column gets values for the records before the one that is being
+   * added.
+   */
   #findColumn(name: string): GrowingColumn | undefined {
     const known = this.#columns.get(name);
     if (known !== undefined || this.#columns.size === mostColumns) return known;
@@ -71,7 +74,7 @@ export class SeriesTable {
   }
 }
 
-/** A list of numbers that grows at the end; its memory doubles when it is full. */
+/** A list of numbers that grows at its end; its memory doubles when it is full. */
 class GrowingColumn {
   #values = new Float64Array(256);
   #length = 0;
@@ -80,7 +83,7 @@ class GrowingColumn {
     return this.#length;
   }
 
-  /** The values so far: a view that the next `push` may leave behind. */
+  /** The values so far, as a view that may no longer be current after the next `push`. */
   get values(): Float64Array {
     return this.#values.subarray(0, this.#length);
   }

@@ -4,7 +4,7 @@ import { MtlError, type MtlErrorOptions } from './mtl-error.js';
 const classes: Readonly<Record<string, typeof MtlError | undefined>> = errorClasses;
 
 /**
- * An error in the form in which threads send it to each other: cloning the error itself would drop its class
+ * An error in the form in which threads send it to each other. Cloning the error itself would drop its class
  * and fields.
  */
 export interface ErrorMessage extends Pick<MtlErrorOptions, 'expected' | 'remedy' | 'details' | 'exitCode'> {
@@ -14,9 +14,9 @@ export interface ErrorMessage extends Pick<MtlErrorOptions, 'expected' | 'remedy
 }
 
 /**
- * Packs an error for `postMessage`.
+ * Converts an error to a message for `postMessage`.
  *
- * @param unexpected class and code that an error without a code gets
+ * @param unexpected class and code for an error that has no code
  */
 export function packError(error: unknown, unexpected: Pick<ErrorMessage, 'name' | 'code'>): ErrorMessage {
   if (!MtlError.isInstance(error)) {
@@ -37,7 +37,7 @@ export function packError(error: unknown, unexpected: Pick<ErrorMessage, 'name' 
   };
 }
 
-/** Restores the error that was packed. */
+/** Converts a message back to the error. */
 export function unpackError(
   { name, code, message, ...options }: ErrorMessage,
   { cause }: Pick<MtlErrorOptions, 'cause'> = {},

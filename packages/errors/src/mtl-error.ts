@@ -1,12 +1,15 @@
-/** Everything that a user needs to fix an error; every part but the message is optional. */
+/** Information that helps the user to fix an error; all properties are optional. */
 export interface MtlErrorOptions {
-  /** The expected value, or the nearest valid ones: printed after the message. */
+  /** The expected value, or the nearest valid values; printed after the message. */
   readonly expected?: string;
-  /** The command or change that fixes the error: printed on a separate line. */
+  /** The command or change that fixes the error; printed on a separate line. */
   readonly remedy?: string;
   /** Structured context for programs (file, line, rank, shapes ...). */
   readonly details?: Readonly<Record<string, unknown>>;
-  /** 2 for wrong input found before the run, 1 for a failure during it (the default depends on the class). */
+  /**
+   * 2 for wrong input that was found before the run, 1 for a failure during the run. The default depends on
+   * the class.
+   */
   readonly exitCode?: 1 | 2;
   readonly cause?: unknown;
 }
@@ -14,8 +17,8 @@ export interface MtlErrorOptions {
 const marker = Symbol.for('mtl.error');
 
 /**
- * Base of all errors that packages of `@mtl` raise deliberately. `code` is stable and starts with `MTL_`;
- * programs match on it, people read `message`, `expected` and `remedy`.
+ * Base class of all errors that packages of `@mtl` throw deliberately. `code` is stable and starts with
+ * `MTL_`. Programs compare it; people read `message`, `expected` and `remedy`.
  */
 export class MtlError extends Error {
   override readonly name: string = 'MtlError';
@@ -24,7 +27,7 @@ export class MtlError extends Error {
   readonly remedy: string | undefined;
   readonly details: Readonly<Record<string, unknown>>;
   readonly exitCode: 1 | 2;
-  /** True for all errors of this class, also if they come from another copy of this package. */
+  /** True for all errors of this class, even if another copy of this package made them. */
   readonly [marker] = true;
 
   constructor(code: `MTL_${string}`, message: string, options: MtlErrorOptions = {}) {
@@ -36,13 +39,13 @@ export class MtlError extends Error {
     this.exitCode = options.exitCode ?? 1;
   }
 
-  /** Returns whether `value` is an `MtlError`, also if another copy of this package made it. */
+  /** Returns whether `value` is an `MtlError`, even if another copy of this package made it. */
   static isInstance(value: unknown): value is MtlError {
     return value instanceof Error && (value as { [marker]?: boolean })[marker] === true;
   }
 }
 
-/** An error in flags, files of settings or arguments, found before the run (exit code 2). */
+/** An error in flags, configuration files or arguments that is found before the run (exit code 2). */
 export class ConfigurationError extends MtlError {
   override readonly name = 'ConfigurationError';
   constructor(code: `MTL_${string}`, message: string, options: MtlErrorOptions = {}) {
@@ -50,7 +53,9 @@ export class ConfigurationError extends MtlError {
   }
 }
 
-/** An error of a corpus, tokenizer or dataset that is missing, incomplete or inconsistent (exit code 2). */
+/**
+ * An error about a corpus, tokenizer or dataset that is missing, incomplete or inconsistent (exit code 2).
+ */
 export class DataError extends MtlError {
   override readonly name = 'DataError';
   constructor(code: `MTL_${string}`, message: string, options: MtlErrorOptions = {}) {
@@ -58,33 +63,33 @@ export class DataError extends MtlError {
   }
 }
 
-/** An error of a checkpoint or model directory that cannot be read or written. */
+/** An error about a checkpoint or model directory that cannot be read or written. */
 export class CheckpointError extends MtlError {
   override readonly name = 'CheckpointError';
 }
 
-/** An error of a native operation that rejects its tensors, or of a device or library that is missing. */
+/** An error of a native operation that rejects its tensors, or about a missing device or library. */
 export class KernelError extends MtlError {
   override readonly name = 'KernelError';
 }
 
 /**
- * An error in the communication of processes: a rank that died, hangs or never joined, or operations that do
- * not match each other. `details` holds rank, group, operation, sequence and waitedMs if they are known.
+ * An error in the communication of processes: a rank has died, hangs or did not join, or the ranks'
+ * operations do not match. `details` contains rank, group, operation, sequence and waitedMs, if they are
+ * known.
  */
 export class CommunicationError extends MtlError {
   override readonly name = 'CommunicationError';
 }
 
 /**
- * An error of training while it runs: for example a loss that is not a number, or a loss scale that became
- * too small.
+ * An error during training, for example a loss that is not finite, or a loss scale that has become too small.
  */
 export class TrainingError extends MtlError {
   override readonly name = 'TrainingError';
 }
 
-/** An error in the use of an API: a bug of the calling program, not a wrong input of a user. */
+/** An error in the use of an API, which is a bug of the calling program, not wrong input of a user. */
 export class UsageError extends MtlError {
   override readonly name = 'UsageError';
 }

@@ -1,4 +1,7 @@
-/** Returns the number of edits (insert, delete, replace, exchange two neighbours) that turn `a` into `b`. */
+/**
+ * Returns the smallest number of edits (insert, delete, replace, exchange two neighbours) that turn `a` into
+ * `b`.
+ */
 function editDistance(a: string, b: string): number {
   let beforePrevious: readonly number[] = [];
   let previous = Array.from({ length: b.length + 1 }, (_, column) => column);
@@ -18,13 +21,13 @@ function editDistance(a: string, b: string): number {
 }
 
 /**
- * Returns the name in `known` that `name` most likely means: the one with the fewest edits, or else the
- * shortest that begins with `name`; undefined if no name is close.
+ * Returns the name in `known` that `name` most likely means: the name with the fewest edits, or else the
+ * shortest name that begins with `name`; undefined if no name is close.
  */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
   const given = name.toLowerCase();
   let best: string | undefined;
-  // a word of three letters with two edits is another word, so only one edit is allowed
+  // two edits would turn a word of three letters into another word, so only one edit is allowed
   let bestDistance = (name.length <= 3 ? 1 : Math.max(2, Math.floor(name.length / 3))) + 1;
   let longer: string | undefined;
   for (const candidate of known) {
@@ -41,14 +44,14 @@ export function nearestName(name: string, known: Iterable<string>): string | und
 }
 
 /**
- * The most divisors that are tried: enough to find all divisors of numbers up to 2^40. A larger number is a
- * mistake, for which some of its divisors are enough.
+ * The largest divisor that is tried. It finds all divisors of numbers up to 2^40. A larger number is probably
+ * an error, for which some divisors suffice.
  */
 const mostTrials = 2 ** 20;
 
 /**
- * Returns the divisors of `total` nearest to `value`: one below and one above; only `value` itself if it is a
- * divisor.
+ * Returns the divisors of `total` nearest to `value`, one below and one above it. If `value` is a divisor, it
+ * is the only result.
  */
 export function nearestDivisors(total: number, value: number): readonly number[] {
   const divisors = new Set<number>();
@@ -62,8 +65,8 @@ export function nearestDivisors(total: number, value: number): readonly number[]
 }
 
 /**
- * Returns the positive multiples of `unit` nearest to `value`: one below and one above; only `value` itself
- * if it is a multiple.
+ * Returns the positive multiples of `unit` nearest to `value`, one below and one above it. If `value` is a
+ * multiple, it is the only result.
  */
 export function nearestMultiples(unit: number, value: number): readonly number[] {
   const below = Math.floor(value / unit) * unit;
@@ -71,7 +74,7 @@ export function nearestMultiples(unit: number, value: number): readonly number[]
   return [below, below + unit].filter((multiple) => multiple > 0);
 }
 
-/** Lists names as in a sentence: `a`, `a and b`, `a, b and c`. */
+/** Joins names as in a sentence: `a`, `a and b`, `a, b and c`. */
 export function listedNames(names: readonly string[]): string {
   return names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
 }

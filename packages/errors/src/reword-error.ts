@@ -1,14 +1,14 @@
 import { packError, unpackError } from './error-message.js';
 import { MtlError, type MtlErrorOptions } from './mtl-error.js';
 
-/** Parts of an error that are replaced; parts that are missing or undefined stay the same. */
+/** The properties of an error to replace; those that are missing or undefined stay the same. */
 type ErrorChanges = { readonly message?: string | undefined } & {
   readonly [Name in 'remedy' | 'exitCode']?: MtlErrorOptions[Name] | undefined;
 };
 
 /**
- * Returns an error with some parts replaced, for a caller that knows the remedy, the place or the exit status
- * better. Class, code, expectation and details stay; the error itself is the cause of the new one.
+ * Returns an error with some properties replaced, for a caller that can give a better remedy, message or exit
+ * code. Class, code, `expected` and `details` stay the same, and the original error is its cause.
  */
 export function changedError(error: MtlError, { message, remedy, exitCode }: ErrorChanges): MtlError {
   const packed = packError(error, { name: error.name, code: error.code });
@@ -24,9 +24,9 @@ export function changedError(error: MtlError, { message, remedy, exitCode }: Err
 }
 
 /**
- * Returns the error with other words: `reword` is applied to its message, expectation and remedy, one after
- * the other. Class, code, details and exit status stay; the error itself is the cause of the new one. A value
- * that is not an `MtlError` is returned unchanged.
+ * Returns an error in other words: `reword` is applied to message, `expected` and remedy. Class, code,
+ * details and exit code stay the same, and the original error is its cause. A value that is not an `MtlError`
+ * is returned unchanged.
  */
 export function rewordError(error: unknown, reword: (text: string) => string): unknown {
   if (!MtlError.isInstance(error)) return error;
@@ -43,8 +43,8 @@ export function rewordError(error: unknown, reword: (text: string) => string): u
 }
 
 /**
- * Runs a file operation whose errors do not name the file, such as a write to a descriptor: the message of
- * the system's error (a full disk, a quota) then begins with the path, and its code stays.
+ * Runs a file operation whose errors do not name the file, such as a write to a descriptor. The message of a
+ * system error (a full disk, a quota) then begins with the path; its code stays the same.
  */
 export function namingFile<Result>(path: string, operation: () => Result): Result {
   try {

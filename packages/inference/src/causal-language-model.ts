@@ -1,11 +1,11 @@
-/** Keys and values that a model keeps of several sequences. */
+/** The keys and values of several sequences that a model has computed. */
 export interface KeyValueCache {
   readonly batchSize: number;
   /** The maximum number of positions of a sequence. */
   readonly capacity: number;
   /**
-   * The number of positions that the cache holds of each sequence; `generate` sets it to 0 to begin anew in
-   * the slot.
+   * The number of positions of each sequence that the cache holds. `generate` sets it to 0 to start a new
+   * sequence in a slot.
    */
   readonly lengths: number[];
   /**
@@ -16,33 +16,33 @@ export interface KeyValueCache {
   dispose(): void;
 }
 
-/** New tokens of one of the sequences that a cache holds. */
+/** New tokens of one of the sequences in a cache. */
 export interface SequenceTokens {
-  /** The number of the sequence in the cache. */
+  /** The index of the sequence in the cache. */
   readonly slot: number;
   readonly tokens: Int32Array;
 }
 
 /**
- * The interface that generation and scoring need of a model. Sequences in one cache have lengths of their
- * own: there is no padding and no mask. `GptLanguageModel` of @mtl/models has this shape.
+ * The interface of a model for generation and scoring. Sequences in a cache may have different lengths,
+ * without padding or a mask. `GptLanguageModel` of @mtl/models implements this interface.
  */
 export interface CausalLanguageModel<Cache extends KeyValueCache = KeyValueCache> {
   readonly vocabularySize: number;
-  /** The maximum number of tokens that the model sees at once. */
+  /** The maximum number of tokens in the model's context. */
   readonly maximumContext: number;
-  /** Makes empty caches, which the caller disposes of; `capacity` is at most `maximumContext`. */
+  /** Makes an empty cache, which the caller must dispose of. `capacity` is at most `maximumContext`. */
   newCache(options: { readonly batchSize: number; readonly capacity: number }): Cache;
   /**
-   * Appends tokens to sequences, each slot at most once and by at least one token.
+   * Appends tokens to sequences. Each slot occurs at most once, with at least one token.
    *
    * @returns float32 [sequences, vocabularySize]: logits of the next token of each sequence, in the order of
    *   `sequences`
    */
   forward(call: { readonly cache: Cache; readonly sequences: readonly SequenceTokens[] }): Float32Array;
   /**
-   * Computes minus the natural logarithm of the probability of each label given the tokens so far. `tokens`
-   * and `labels` are [batchSize, length], row by row, with length at most `maximumContext`.
+   * Computes the negative natural logarithm of the probability of each label, given the tokens up to its
+   * position. `tokens` and `labels` are [batchSize, length], row-major, with length at most `maximumContext`.
    *
    * @returns float32 [batchSize, length]
    */

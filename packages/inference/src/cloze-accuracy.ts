@@ -12,7 +12,7 @@ import { checkTokens } from './generate.js';
 import { continuationsOption, modelOption, signalOption } from './option-checks.js';
 import { sampleToken } from './sampling.js';
 
-/** A text whose end is to be guessed; both parts have at least one token. */
+/** A text whose end the model must predict; context and target have at least one token. */
 export interface ClozeExample {
   readonly context: ArrayLike<number>;
   readonly target: ArrayLike<number>;
@@ -24,7 +24,7 @@ export interface ClozeAccuracyOptions<Cache extends KeyValueCache = KeyValueCach
     'vocabularySize' | 'maximumContext' | 'newCache' | 'forward'
   >;
   readonly examples: readonly ClozeExample[];
-  /** Texts computed at once. Default 1. */
+  /** Number of texts in a batch. Default: 1. */
   readonly batchSize?: number;
   readonly signal?: AbortSignal;
   /** Called after each batch. */
@@ -42,18 +42,18 @@ const checks: OptionChecks<ClozeAccuracyOptions> = {
 export interface ClozeAccuracy {
   readonly numExamples: number;
   readonly numCorrect: number;
-  /** numCorrect / numExamples */
+  /** The fraction numCorrect / numExamples. */
   readonly accuracy: number;
-  /** The number of texts whose beginning was left out, because they do not fit the model's context. */
+  /** The number of texts whose beginning was cut off, because they do not fit into the model's context. */
   readonly numShortened: number;
-  /** The result of each example, in their order. */
+  /** Whether each example is correct, in the order of the examples. */
   readonly correct: readonly boolean[];
 }
 
 /**
- * Measures how often a model guesses the end of a text: every token of the target must be the most probable
- * one after the right tokens before it (Paperno et al. 2016; strict, as in Shoeybi et al. 2019, section 5.3).
- * Texts that do not fit the context lose their beginning.
+ * Measures how often a model predicts the end of a text. Every token of the target must be the most probable
+ * one after the preceding tokens of the text (Paperno et al. 2016; strict, as in Shoeybi et al. 2019, section
+ * 5.3). The beginning of a text that does not fit into the context is cut off.
  *
  * @throws ConfigurationError MTL_CLOZE; DataError MTL_TOKENS; MtlError MTL_LOGITS_NOT_FINITE; the signal's
  *   reason when aborted
@@ -68,7 +68,7 @@ export async function clozeAccuracy<Cache extends KeyValueCache>(
   for (let start = 0; start < examples.length; start += batchSize) {
     signal?.throwIfAborted();
     const batch = examples.slice(start, start + batchSize).map(({ context, target }) => {
-      // the last token of the target is guessed, never given
+      // the last token of the target is only predicted, so it needs no room in the context
       const numKept = model.maximumContext - (target.length - 1);
       if (context.length > numKept) numShortened += 1;
       return { context: Int32Array.from(context).slice(-numKept), target: Int32Array.from(target) };
@@ -98,7 +98,7 @@ function checkExamples(options: ClozeAccuracyOptions): void {
   });
 }
 
-/** Tells which targets are guessed. A text leaves the batch at its first wrong guess. */
+/** Returns which targets the model predicts. A text leaves the batch at its first wrong token. */
 function guessBatch<Cache extends KeyValueCache>(
   model: ClozeAccuracyOptions<Cache>['model'],
   batch: ReadonlyArray<{ readonly context: Int32Array; readonly target: Int32Array }>,

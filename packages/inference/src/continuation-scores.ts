@@ -19,7 +19,7 @@ export interface Continuation {
 export interface ContinuationScoresOptions {
   readonly model: Pick<CausalLanguageModel, 'vocabularySize' | 'maximumContext' | 'tokenLosses'>;
   readonly continuations: readonly Continuation[];
-  /** Continuations computed at once. Default 1. */
+  /** Number of continuations in a batch. Default: 1. */
   readonly batchSize?: number;
   /** Called after each batch. */
   onProgress?(progress: { readonly numDone: number; readonly numAll: number }): void;
@@ -35,13 +35,13 @@ const checks: OptionChecks<ContinuationScoresOptions> = {
 export interface ContinuationScores {
   /** The natural logarithm of the probability of the target after its context, for each continuation. */
   readonly logProbabilities: Float64Array;
-  /** The number of texts whose beginning was cut, because they do not fit the model's context. */
+  /** The number of texts whose beginning was cut off, because they do not fit into the model's context. */
   readonly numShortened: number;
 }
 
 /**
- * Computes how probable texts are as continuations of others: the sum over the tokens of the target. A text
- * that does not fit the model's context loses its beginning.
+ * Computes the log-probability of each target as a continuation of its context: the sum over the target's
+ * tokens. The beginning of a text that does not fit into the model's context is cut off.
  *
  * @throws ConfigurationError MTL_CONTINUATIONS; DataError MTL_TOKENS
  */
@@ -53,7 +53,7 @@ export async function continuationScores(options: ContinuationScoresOptions): Pr
     checkTokens(context, { vocabularySize, what: `the context of continuation ${index}` });
     checkTokens(target, { vocabularySize, what: `the target of continuation ${index}` });
   }
-  // texts of similar length go together, so that there is little padding
+  // sorted by length, so that batches contain little padding
   const countTokens = ({ context, target }: Continuation): number => context.length + target.length;
   const order = [...continuations.keys()].sort(
     (a, b) => countTokens(continuations[b]!) - countTokens(continuations[a]!) || a - b,
@@ -73,14 +73,14 @@ export async function continuationScores(options: ContinuationScoresOptions): Pr
 
 interface Row {
   readonly tokens: readonly number[];
-  /** Tokens of the target, at the end. */
+  /** The number of tokens of the target, at the end of the text. */
   readonly numTarget: number;
   readonly isShortened: boolean;
 }
 
 function makeRow({ context, target }: Continuation, maximumContext: number): Row {
   const all = [...Array.from(context), ...Array.from(target)];
-  // the last token is only predicted
+  // one token more than the context, since the last token is only predicted
   const tokens = all.slice(-(maximumContext + 1));
   const numTarget = Math.min(target.length, tokens.length - 1);
   return { tokens, numTarget, isShortened: tokens.length < all.length };
@@ -93,7 +93,7 @@ function computeScores(model: ContinuationScoresOptions['model'], rows: readonly
     tokens.set(own.slice(0, -1), row * length);
     labels.set(own.slice(1), row * length);
   }
-  // padding is after the tokens, which do not attend to it
+  // padding is at the end, so that no token attends to it
   const losses = model.tokenLosses({ tokens, labels, batchSize: rows.length });
   return rows.map(({ tokens: own, numTarget }, row) => {
     const end = row * length + own.length - 1;

@@ -2,14 +2,14 @@ import type { KeyValueCache } from './causal-language-model.js';
 import { checkGenerateOptions, type FinishReason, type GenerateOptions, generate } from './generate.js';
 
 export interface GeneratedSequence {
-  /** The new tokens, without the prompt. */
+  /** The generated tokens, without the prompt. */
   readonly tokens: readonly number[];
-  /** Natural logarithms of their probabilities by the model. */
+  /** Natural logarithms of the tokens' probabilities under the model. */
   readonly logProbabilities: readonly number[];
   readonly finishReason: FinishReason;
 }
 
-/** Runs `generate` to the end: one result for each prompt, in order. */
+/** Runs `generate` until all sequences have ended. Returns one result for each prompt, in order. */
 export async function generateAll<Cache extends KeyValueCache>(
   options: GenerateOptions<Cache>,
 ): Promise<GeneratedSequence[]> {

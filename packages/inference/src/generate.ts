@@ -16,50 +16,54 @@ import { logProbability, type Sampling, sampleToken, samplingOption } from './sa
 
 export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
   readonly model: CausalLanguageModel<Cache>;
-  /** Token ids of each prompt, at least one (an empty text begins with the end-of-document token). */
+  /**
+   * The token ids of each prompt. Each has at least one; for an empty text, pass the end-of-document token.
+   */
   readonly prompts: readonly ArrayLike<number>[];
-  /** The maximum number of tokens to add to each prompt. */
+  /** The maximum number of tokens to generate for each prompt. */
   readonly maxNewTokens: number;
   readonly sampling?: Sampling;
-  /** The seed of the random numbers: the same seed gives the same tokens. Default 0. */
+  /** The seed of the random numbers. The same seed gives the same tokens. Default: 0. */
   readonly seed?: number;
   /**
-   * The number of each prompt's sample: its random numbers depend on it, the seed and the position only.
-   * Default: 0, 1, 2 ...
+   * The sample number of each prompt. Its random numbers depend only on this number, the seed and the
+   * position. Default: 0, 1, 2 ...
    */
   readonly sampleNumbers?: readonly number[];
-  /** Tokens that end a sequence; a stop token is yielded as well. */
+  /** Tokens that end a sequence. The stop token itself is also yielded. */
   readonly stopTokens?: readonly number[];
   /**
-   * The action when a text fills the model's context: `stop` (the default) ends it, and a longer prompt is an
-   * error; `slide` continues with the last half of the context (computed again, since positions shift); a
-   * longer prompt is cut to its end.
+   * The action when a text fills the model's context. `stop` (the default) ends the text, and a prompt that
+   * is too long is an error. `slide` continues with the last half of the context, which is computed again
+   * because positions change; a prompt that is too long loses its beginning.
    */
   readonly whenContextIsFull?: 'stop' | 'slide';
-  /** Ends the iteration with the signal's reason, between two tokens. */
+  /** When aborted, the iteration ends before the next token, with the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
-/** The reason why a sequence ends: a stop token, `maxNewTokens`, or a full context. */
+/** Why a sequence has ended: a stop token, `maxNewTokens`, or a full context. */
 export type FinishReason = 'stop' | 'length' | 'context';
 
 export interface GeneratedToken {
-  /** Index of the prompt that it continues. */
+  /** Index of the prompt that the token continues. */
   readonly sequence: number;
   readonly token: number;
-  /** The natural logarithm of its probability under the model, before temperature, top-k and top-p. */
+  /**
+   * The natural logarithm of the token's probability under the model, before temperature, top-k and top-p.
+   */
   readonly logProbability: number;
-  /** The reason why the sequence ends, on its last token. */
+  /** Why the sequence has ended; only on its last token. */
   readonly finishReason: FinishReason | undefined;
 }
 
 interface Running {
   readonly sequence: number;
   readonly sampleNumber: number;
-  /** All tokens so far, prompt included. */
+  /** All tokens so far, beginning with the prompt. */
   readonly tokens: number[];
   readonly promptLength: number;
-  /** The tokens that the cache does not hold yet. */
+  /** The tokens that are not in the cache yet. */
   pending: Int32Array;
 }
 
@@ -75,7 +79,7 @@ const checks: OptionChecks<GenerateOptions> = {
   signal: signalOption,
 };
 
-/** Refuses invalid options of `generate`. @throws the errors of `generate` */
+/** Checks the options of `generate`. @throws the errors of `generate` */
 export function checkGenerateOptions(options: GenerateOptions): void {
   checkOptions(options, { of: 'generate', code: 'MTL_GENERATE', checks });
   const { model, prompts, sampleNumbers, whenContextIsFull = 'stop' } = options;
@@ -96,7 +100,7 @@ export function checkGenerateOptions(options: GenerateOptions): void {
   });
 }
 
-/** Refuses an empty text and unknown tokens. */
+/** Refuses an empty text, and ids that are not in the vocabulary. */
 export function checkTokens(
   tokens: ArrayLike<number>,
   { vocabularySize, what }: { vocabularySize: number; what: string },
@@ -117,10 +121,10 @@ export function checkTokens(
 }
 
 /**
- * Continues prompts token by token, all unfinished prompts in each step; yields every token as soon as it is
- * chosen. Equal prompts are computed once. The result of a sequence does not depend on the others (except for
- * rounding in matmuls they share). Random numbers are Philox 4x32-10 with key (seed, `generation.sampling`)
- * and counter (sample number, position).
+ * Continues prompts token by token. Each step computes all unfinished sequences, and every token is yielded
+ * as soon as it is chosen. Equal prompts are computed once. The result of a sequence does not depend on other
+ * sequences, except for rounding in common matmuls. Random numbers are Philox 4x32-10 with key (seed,
+ * `generation.sampling`) and counter (sample number, position).
  *
  * @throws ConfigurationError MTL_GENERATE, MTL_SAMPLING; DataError MTL_CONTEXT, MTL_TOKENS; MtlError
  *   MTL_LOGITS_NOT_FINITE; the signal's reason when aborted
@@ -174,7 +178,7 @@ export async function* generate<Cache extends KeyValueCache>(
       }
       running = next;
       computed = next;
-      // lets signals, timers and metrics run
+      // gives signals, timers and metrics time to run
       await setImmediate();
     }
   } finally {
@@ -203,8 +207,8 @@ function firstOfEqualTexts(sequences: readonly Running[]): readonly Running[] {
 }
 
 /**
- * Returns the number of tokens from which a text continues once it fills a sliding context, or if its prompt
- * is longer than the context.
+ * Returns the number of last tokens that remain when a text fills a sliding context, or when its prompt is
+ * longer than the context.
  */
 export const numTokensKept = (maximumContext: number): number => Math.ceil(maximumContext / 2);
 
@@ -215,7 +219,7 @@ function lastHalf(
   return tokens.slice(-numTokensKept(maximumContext));
 }
 
-/** Returns a number in [0, 1), of 32 bits, for the next token of a sequence. */
+/** Returns a random number in [0, 1), with 32 bits, for the next token of a sequence. */
 function drawUniform(key: readonly [number, number], { sampleNumber, tokens }: Running): number {
   const [word] = philox(key, [sampleNumber >>> 0, Math.floor(sampleNumber / 2 ** 32), tokens.length, 0]);
   return word / 2 ** 32;

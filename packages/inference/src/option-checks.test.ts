@@ -41,7 +41,7 @@ const ofGenerate = {
   },
 } as const;
 
-/** Options of functions that score targets after contexts. */
+/** Makes the test of a function that scores targets after contexts. */
 const ofScores = (list: string, others: ProbedOptions['accepts'] = {}) => ({
   right: { model, [list]: [{ context: [1], target: [2] }] },
   last: 'onProgress',

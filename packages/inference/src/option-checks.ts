@@ -8,7 +8,7 @@ import {
   wholeNumberOption,
 } from '@mtl/errors/options';
 
-/** Token ids; the check against the vocabulary is made with the model. */
+/** Checks that a value is a list of tokens. Their ids are checked later, against the model's vocabulary. */
 export const tokensOption: OptionCheck<false> = optionThat(
   'token ids: an array, or a typed array',
   (value) => {
@@ -18,7 +18,7 @@ export const tokensOption: OptionCheck<false> = optionThat(
   },
 );
 
-/** Makes the check of a model with the methods that its caller needs. */
+/** Makes the check of a model with the methods that a function needs. */
 export function modelOption(methods: readonly string[]): OptionCheck<true> {
   return required(
     objectOption(`a causal language model: an object with ${methods.join(', ')}`, {
@@ -29,7 +29,7 @@ export function modelOption(methods: readonly string[]): OptionCheck<true> {
   );
 }
 
-/** Texts with possible continuations. */
+/** Checks a list of texts with possible continuations. */
 export const continuationsOption: OptionCheck<false> = listOption(
   objectOption('an object with the tokens of a context and of a target', {
     context: required(tokensOption),
@@ -38,7 +38,7 @@ export const continuationsOption: OptionCheck<false> = listOption(
   { what: 'an array of contexts with their targets' },
 );
 
-/** A signal that ends a computation early. */
+/** Checks an AbortSignal. */
 export const signalOption: OptionCheck<false> = objectOption('an AbortSignal', {
   throwIfAborted: required(functionOption),
 });

@@ -14,19 +14,19 @@ import { modelOption, signalOption, tokensOption } from './option-checks.js';
 
 export interface PerplexityOptions {
   readonly model: Pick<CausalLanguageModel, 'vocabularySize' | 'maximumContext' | 'tokenLosses'>;
-  /** The whole text; a typed array over a file's memory will do. */
+  /** The whole text. A typed array over the memory of a file is possible. */
   readonly tokens: ArrayLike<number>;
-  /** Indices of tokens that are given and not scored, as the first one always is. Default: no others. */
+  /** Indices of tokens that are given and not scored. The first token is always given. Default: no others. */
   readonly given?: ReadonlySet<number>;
-  /** Tokens that the model sees at once. Default: its context. */
+  /** Number of tokens in a window. Default: the model's context. */
   readonly window?: number;
   /**
-   * The number of tokens at the start of a window that the window before has scored; here they only give
-   * context. Default 0: fastest, but the first tokens of a window have little context. With window - 1, every
-   * token has all the context that fits.
+   * The number of tokens at the start of a window that the previous window has scored; in this window they
+   * are only context. Default: 0, which is the fastest, but gives the first tokens of a window little
+   * context. With window - 1, every token has as much context as fits.
    */
   readonly overlap?: number;
-  /** Windows computed at once. Default 1. */
+  /** Number of windows in a batch. Default: 1. */
   readonly batchSize?: number;
   readonly signal?: AbortSignal;
   /** Called after each batch of windows. */
@@ -45,18 +45,18 @@ const checks: OptionChecks<PerplexityOptions> = {
 };
 
 export interface Perplexity {
-  /** Tokens scored: all but the first and other given ones. */
+  /** The number of scored tokens: all except given ones. */
   readonly numScored: number;
-  /** The sum over the scored tokens of minus the natural logarithm of their probabilities. */
+  /** The sum of the negative natural logarithms of the scored tokens' probabilities. */
   readonly negativeLogLikelihood: number;
   /** The mean over the scored tokens, in nats per token. */
   readonly loss: number;
-  /** exp(loss) */
+  /** exp(loss). */
   readonly perplexity: number;
 }
 
 /**
- * The inputs [start, end) of a window. Labels are one token further; labels from `scoredFrom` on are scored.
+ * The inputs [start, end) of a window. Each label is the next token; labels from `scoredFrom` on are scored.
  */
 interface Window {
   readonly start: number;
@@ -64,7 +64,7 @@ interface Window {
   readonly scoredFrom: number;
 }
 
-/** Windows in which every token but the first of the text is scored exactly once. */
+/** Returns windows in which every token of the text, except the first, is scored exactly once. */
 function listWindows(numInputs: number, { window, overlap }: { window: number; overlap: number }): Window[] {
   const windows: Window[] = [];
   let scored = 0;
@@ -95,7 +95,7 @@ const nothingToScore = (): DataError =>
     expected: 'at least two: the first is given',
   });
 
-/** Groups the windows by length: only the last can be shorter. */
+/** Groups windows into batches of equal length. Only the last window can be shorter. */
 function groupWindows(windows: readonly Window[], batchSize: number): Window[][] {
   const batches: Window[][] = [];
   const length = (one: Window): number => one.end - one.start;
@@ -108,7 +108,7 @@ function groupWindows(windows: readonly Window[], batchSize: number): Window[][]
 }
 
 /**
- * Computes the perplexity of a text of any length, in windows.
+ * Computes the perplexity of a text of any length, window by window.
  *
  * @throws ConfigurationError MTL_PERPLEXITY; DataError MTL_TOKENS; MtlError MTL_LOSS_NOT_FINITE; the signal's
  *   reason when aborted

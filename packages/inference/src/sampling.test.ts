@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { logProbability, type Sampling, sampleToken, samplingProbabilities } from './sampling.js';
 
-/** Computes the definition, without regard to speed. Equal logits rank by token. */
+/** Computes the probabilities by their definition. Among equal logits, smaller tokens come first. */
 function naiveProbabilities(
   logits: readonly number[],
   { temperature = 1, topK, topP = 1 }: Sampling,
@@ -28,7 +28,7 @@ function naiveProbabilities(
   );
 }
 
-// few distinct values, so that ties are common; some tokens impossible
+// few distinct values, so that ties are frequent; some tokens are impossible
 const logit = fc.oneof(
   { weight: 8, arbitrary: fc.integer({ min: -12, max: 12 }).map((value) => value / 2) },
   { weight: 1, arbitrary: fc.constant(Number.NEGATIVE_INFINITY) },
@@ -36,7 +36,7 @@ const logit = fc.oneof(
 const logits = fc
   .oneof(
     { weight: 4, arbitrary: fc.array(logit, { minLength: 1, maxLength: 20 }) },
-    // all equal: sums of probabilities meet top-p exactly
+    // equal logits, for which sums of probabilities can equal top-p exactly
     { weight: 1, arbitrary: fc.integer({ min: 1, max: 16 }).map((size) => new Array<number>(size).fill(1)) },
   )
   .filter((values) => values.some((value) => Number.isFinite(value)));
@@ -81,7 +81,7 @@ describe('sampleToken', () => {
           const probabilities = samplingProbabilities(array, how);
           const below = probabilities.subarray(0, token).reduce((sum, value) => sum + value, 0);
           expect(probabilities[token]).toBeGreaterThan(0);
-          // rounding of sums of 20 terms
+          // rounding of float64 sums of 20 terms
           expect(below).toBeLessThanOrEqual(u + 1e-14);
           expect(below + probabilities[token]!).toBeGreaterThanOrEqual(u - 1e-14);
         },
@@ -102,7 +102,7 @@ describe('sampleToken', () => {
 
 describe('logProbability', () => {
   it.each([1, 1e6, 1e8, -1e8])('is -ln 4 for four logits of %d', (size) => {
-    // float64: a unit in the last place of 1.386; logits of 1e8 have 8 digits behind the point
+    // the rounding of a float64 number near 1.386; logits of 1e8 have 8 digits after the decimal point
     expect(logProbability(new Float32Array(4).fill(size), 2)).toBeCloseTo(-Math.log(4), 14);
   });
 

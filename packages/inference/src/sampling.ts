@@ -9,17 +9,17 @@ import {
 } from '@mtl/errors/options';
 
 /**
- * The way in which the next token is chosen. Applied in this order: temperature, top-k, top-p (as
- * transformers does).
+ * How the next token is chosen. The settings apply in this order, as in transformers: temperature, top-k,
+ * top-p.
  */
 export interface Sampling {
-  /** The number that logits are divided by; 0 takes the most probable token. Default 1. */
+  /** The divisor of the logits; 0 always chooses the most probable token. Default: 1. */
   readonly temperature?: number;
-  /** Only the k most probable tokens, ties with the k-th included. Default: all. */
+  /** Keeps only the k most probable tokens, and ties with the k-th one. Default: all tokens. */
   readonly topK?: number;
   /**
-   * The fewest most probable tokens whose probabilities sum to p or more (Holtzman et al. 2020). Default 1:
-   * all.
+   * Keeps only the smallest set of most probable tokens whose probabilities sum to p or more (Holtzman et al.
+   * 2020). Default: 1, all tokens.
    */
   readonly topP?: number;
 }
@@ -43,12 +43,12 @@ export const samplingOption: OptionCheck<false> = {
   check: (value, { path }) => groupOption(checks, { of: 'sampling' }).check(value, { path, code }),
 };
 
-/** Refuses invalid values. @throws ConfigurationError MTL_SAMPLING */
+/** Checks the values. @throws ConfigurationError MTL_SAMPLING */
 export function checkSampling(sampling: Sampling): void {
   checkOptions(sampling, { of: 'sampling', code, checks });
 }
 
-/** Returns the position of the largest value, the first of equal ones. */
+/** Returns the index of the largest value; among equal values, the first. */
 function argmax(values: Float32Array): number {
   let best = 0;
   for (let index = 1; index < values.length; index++) {
@@ -62,14 +62,14 @@ export function logProbability(logits: Float32Array, token: number): number {
   const maximum = logits[argmax(logits)]!;
   let sum = 0;
   for (const value of logits) sum += Math.exp(value - maximum);
-  // the difference first: next to a large maximum the logarithm would lose its digits
+  // the difference is computed first: added to a large maximum, the logarithm would lose digits
   return logits[token]! - maximum - Math.log(sum);
 }
 
 function checkFinite(logits: Float32Array): void {
   let hasNan = false;
   for (const value of logits) hasNan ||= Number.isNaN(value);
-  // -Infinity is an impossible token; logits that are all -Infinity, or include +Infinity, are no
+  // -Infinity means an impossible token; if all logits are -Infinity, or one is +Infinity, there is no
   // distribution
   if (!hasNan && Number.isFinite(logits[argmax(logits)])) return;
   throw new MtlError('MTL_LOGITS_NOT_FINITE', 'the model computes logits that are not numbers', {
@@ -78,8 +78,8 @@ function checkFinite(logits: Float32Array): void {
 }
 
 /**
- * Returns the probabilities after temperature, top-k and top-p, float64 [V] that sum to 1, dropped tokens 0.
- * Among equally probable tokens top-p prefers smaller ids.
+ * Returns the probabilities after temperature, top-k and top-p as float64 [V] with sum 1; dropped tokens have
+ * 0. Among equally probable tokens, top-p keeps those with smaller ids.
  */
 export function samplingProbabilities(logits: Float32Array, sampling: Sampling): Float64Array {
   const { temperature = 1, topK = logits.length, topP = 1 } = sampling;
@@ -90,8 +90,7 @@ export function samplingProbabilities(logits: Float32Array, sampling: Sampling):
     return probabilities;
   }
   const maximum = logits[best]!;
-  // a sort of plain numbers takes 3 ms for 50,000 numbers; a sort with a comparison function takes several
-  // times as long
+  // sorting 50,000 plain numbers takes 3 ms; with a comparison function it would take several times as long
   const sorted = topK < logits.length || topP < 1 ? Float32Array.from(logits).sort().reverse() : undefined;
   const smallest = topK < logits.length ? sorted![topK - 1]! : Number.NEGATIVE_INFINITY;
   const computeWeight = (logit: number): number =>
@@ -109,7 +108,7 @@ export function samplingProbabilities(logits: Float32Array, sampling: Sampling):
   return probabilities;
 }
 
-/** Clears all weights except the largest weights that together reach `target`; returns their sum. */
+/** Sets all weights to zero except the largest ones that together reach `target`; returns their sum. */
 function keepNucleus(
   weights: Float64Array,
   options: {
@@ -138,7 +137,10 @@ function keepNucleus(
   return sum;
 }
 
-/** Returns the token at `uniform`, in [0, 1), of the distribution that `sampling` derives from logits [V]. */
+/**
+ * Samples a token from the distribution that `sampling` derives from logits [V]. `uniform` is a random number
+ * in [0, 1).
+ */
 export function sampleToken(logits: Float32Array, sampling: Sampling, uniform: number): number {
   checkFinite(logits);
   if (sampling.temperature === 0) return argmax(logits);
@@ -152,6 +154,6 @@ export function sampleToken(logits: Float32Array, sampling: Sampling, uniform: n
     rest -= probability;
     if (rest < 0) break;
   }
-  // if rounding leaves a rest: the last token with a probability
+  // rounding may leave a remainder, which belongs to the last token with a probability
   return chosen;
 }

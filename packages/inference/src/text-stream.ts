@@ -1,14 +1,15 @@
 /**
- * Turns tokens into parts of a text as they arrive. One character may take several tokens (bytes of UTF-8),
- * and the text of a token may depend on the token before: a part is returned once it is complete.
+ * Converts tokens to text as they arrive. A character may need several tokens (UTF-8 bytes), and the text of
+ * a token may depend on the previous one, so text is returned once it is complete.
  */
 export class TextStream {
   readonly #decode: (tokens: readonly number[]) => string;
   /**
-   * Tokens since the last position at which the text was complete: only these are decoded, which stays cheap.
+   * The tokens since the last position at which the text was complete. Only these are decoded, to keep each
+   * call fast.
    */
   #tokens: number[] = [];
-  /** How many of `#tokens`, and how many characters of their text, have been returned. */
+  /** The number of `#tokens`, and the number of characters of their text, that have been returned. */
   #numTokens = 0;
   #numCharacters = 0;
 
@@ -16,21 +17,21 @@ export class TextStream {
     this.#decode = decode;
   }
 
-  /** Returns the text that this token completes; empty in the middle of a character. */
+  /** Adds a token, and returns the text that it completes; empty within a character. */
   push(token: number): string {
     this.#tokens.push(token);
     const text = this.#decode(this.#tokens);
-    // U+FFFD marks bytes of an incomplete character
+    // U+FFFD at the end marks an incomplete character
     if (text.endsWith('\uFFFD')) return '';
     const part = text.slice(this.#numCharacters);
-    // the last part stays as context for the next one: some decoders strip or join at the start of a text
+    // the last tokens are kept as context, because some decoders change the start of a text
     this.#tokens = this.#tokens.slice(this.#numTokens);
     this.#numTokens = this.#tokens.length;
     this.#numCharacters = this.#decode(this.#tokens).length;
     return part;
   }
 
-  /** Returns the rest of the text at the end, broken characters included. */
+  /** Returns the rest of the text after the last token; an incomplete character is U+FFFD. */
   end(): string {
     const part = this.#decode(this.#tokens).slice(this.#numCharacters);
     this.#tokens = [];

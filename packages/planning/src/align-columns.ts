@@ -1,4 +1,4 @@
-/** Formats rows of text in columns of equal width, which `isNumber` aligns to the right. */
+/** Formats rows of text in aligned columns. Columns for which `isNumber` is true are aligned to the right. */
 export function alignColumns(
   rows: readonly (readonly string[])[],
   isNumber: (column: number) => boolean = () => false,

@@ -1,13 +1,13 @@
 import { type OptionCheck, objectOption, optionThat, required, textOption } from '@mtl/errors/options';
 
-/** The profile of a machine and of the program that runs on it. */
+/** Checks the profile of a machine and a program. */
 export const profileOption: OptionCheck<false> = objectOption('a profile, as openProfile returns it', {
   name: required(textOption),
   hardware: required(objectOption('the profile of a machine')),
   software: required(objectOption('the profile of a program')),
 });
 
-/** Memory of a process, in bytes. */
+/** Checks the memory of a process in bytes. */
 export const bytesOption: OptionCheck<false> = optionThat(
   'a number of bytes above 0',
   (value) => typeof value === 'number' && value > 0,

@@ -5,7 +5,7 @@ import { explainOutOfMemory } from './memory/explain-out-of-memory.js';
 import { matmulsOfRun } from './plan/matmuls-of-run.js';
 import { profileOperations } from './profile/profile-operations.js';
 
-/** Estimates training runs, for `train` and `runTrainingProgram` of @mtl/runs. */
+/** The planner, to be passed to `train` and `runTrainingProgram` of @mtl/runs. */
 export const planning: RunPlanning = {
   printDryRun,
   explainOutOfMemory,

@@ -1,26 +1,31 @@
 import { adapterExportFlags, adapterStartFlags } from '@mtl/configuration/internal';
 import type { RunRecord, RunStart } from './run-record.js';
 
-/** A value of a run that is compared between runs. */
+/** A value that is compared between runs. */
 export interface ComparableValue {
-  /** Equal for values that mean the same, such as two paths of files with the same content. */
+  /**
+   * A key that is equal for values with the same meaning, such as two paths of files with the same content.
+   */
   readonly key: string;
   /** The value for display. */
   readonly shown: unknown;
 }
 
-/** The part of a run that is compared. */
+/** The properties of a run that are compared. */
 export interface ComparableRun {
-  /** True if the flags have the values in force. A run of an older version records only the given flags. */
+  /**
+   * True if the flags have the values in effect. Runs of older versions record only the flags that were
+   * given.
+   */
   readonly isResolved: boolean;
   readonly flags: Readonly<Record<string, ComparableValue>>;
-  /** Further conditions of the run: commit, versions, threads, layout, datasets. */
+  /** Further properties of the run: commit, versions, threads, layout, datasets. */
   readonly conditions: Readonly<Record<string, ComparableValue>>;
 }
 
 /**
- * Flags that explain no difference between two runs: paths, flags of a single start, and flags that a
- * condition or another flag covers.
+ * Flags that are not compared: paths, flags that apply to one start only, and flags whose values are compared
+ * as a condition or as another flag.
  */
 const notCompared = new Set([
   ...['save', 'save-hf', ...adapterExportFlags, 'load', 'ckpt-step', 'no-load-optim', 'no-load-rng'],
@@ -30,27 +35,30 @@ const notCompared = new Set([
   ...['mlflow-tracking-uri', 'mlflow-experiment-name', 'mlflow-run-name'],
   ...['verbose', 'no-eval-samples', 'compare-with-plan', 'dry-run'],
   ...['exit-interval', 'exit-duration-in-mins'],
-  // conditions
+  // compared as conditions
   ...['threads', 'device', 'num-processes', 'train-data'],
-  // --train-iters
+  // compared as --train-iters
   ...['epochs', 'train-samples'],
 ]);
 
-/** Flags of the initial weights: a resumed run has its checkpoint instead. */
+/**
+ * Flags of initial weights, which are taken from the first start, because a resumed run loads a checkpoint
+ * instead.
+ */
 const ofFirstStart: readonly string[] = ['load-hf', ...adapterStartFlags, 'finetune'];
 
-/** Returns the flags among `flags` that distinguish training runs. */
+/** Returns those of the flags that are compared between runs. */
 export function comparedFlags(flags: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(flags).filter(([name]) => !notCompared.has(name)));
 }
 
-/** Returns the compared part of the run with this record, from its last start. */
+/** Returns the properties of a run that are compared, from the last start in its record. */
 export function comparableRun({ starts }: RunRecord): ComparableRun {
   const [first, last] = [starts[0]!, starts.at(-1)!];
   const origin = last.iteration > 0 ? first : last;
   const flags: Record<string, unknown> = { ...comparedFlags(last.resolved ?? last.flags) };
   for (const name of ofFirstStart) flags[name] = (origin.resolved ?? origin.flags)[name];
-  // with --train-iters
+  // the number of iterations is compared as the flag --train-iters
   const { preset: _, 'train iterations': trainIterations, ...conditions } = listConditions(last);
   flags['train-iters'] = trainIterations;
   return {
@@ -65,7 +73,7 @@ export function comparableRun({ starts }: RunRecord): ComparableRun {
   };
 }
 
-/** Returns values with a key, without undefined values. */
+/** Returns the values with their keys; undefined values are left out. */
 function comparableValues(
   values: Readonly<Record<string, unknown>>,
   findKey: (name: string) => string | undefined,
@@ -76,10 +84,10 @@ function comparableValues(
   );
 }
 
-/** Returns a key for the content of the file that a flag names; undefined if the value itself is compared. */
+/** Returns a key for the content of a flag's file; undefined if the flag's value itself is the key. */
 function describeContent({ contents, flags, resolved }: RunStart, name: string): string | undefined {
   if (name !== 'data-path') return contents?.[name];
-  // the datasets are a condition, so only their weights are compared here
+  // datasets are compared as a condition, so only their weights are compared here
   const words = (resolved ?? flags)[name];
   return Array.isArray(words)
     ? words.filter((word) => word !== '' && Number.isFinite(+word)).join(' ')
@@ -91,7 +99,7 @@ function nameOfDataset(dataset: RunStart['datasets'][number]): string {
   return `${path} (${dataset.sampledSha256.slice(0, 12)})`;
 }
 
-/** Returns the other conditions of a start, by name; each is one line of text or a number. */
+/** Returns the conditions of a start, by name. Each is a text of one line, or a number. */
 export function listConditions(start: RunStart): Readonly<Record<string, unknown>> {
   return {
     model: start.model,

@@ -1,46 +1,47 @@
 import type { MetricsRecord } from './metrics-records.js';
 
-/** The loads of experts in two runs: the rows that each expert of a layer got. */
+/** A comparison of expert loads, which are the rows that each expert of a layer got, in two runs. */
 export interface ExpertLoadComparison {
-  /** Number of load reports of the same steps in both runs. */
+  /** The number of load reports that both runs have for the same steps. */
   readonly commonReports: number;
   /**
-   * The first report in which loads differ because tokens chose other experts. Undefined if all reports are
+   * The first report in which loads differ, because tokens chose other experts. Undefined if all reports are
    * equal.
    */
   readonly firstDifference:
     | {
-        /** The steps of the report, both included; equal if every step is reported. */
+        /** The first and the last step of the report. They are equal if every step is reported. */
         readonly firstStep: number;
         readonly lastStep: number;
         /**
-         * The layers whose loads differ, in the order of the model, and the least number of changed choices.
+         * The layers whose loads differ, in the order of the model, with the smallest possible number of
+         * changed choices.
          */
         readonly layers: ReadonlyArray<{ readonly layer: string; readonly numChoices: number }>;
         /**
-         * The largest relative difference of the losses of a step before the report; undefined without such a
-         * step.
+         * The largest relative difference between losses of the same step, before the report; undefined
+         * without such a step.
          */
         readonly largestBefore: number | undefined;
-        /** The same from the first step of the report on. */
+        /** The largest relative difference between losses, from the first step of the report on. */
         readonly largestAfter: number | undefined;
       }
     | undefined;
 }
 
-/** The loads of the steps from `firstStep` to `lastStep`. */
+/** The reported loads in the steps from `firstStep` to `lastStep`. */
 interface LoadReport {
   readonly firstStep: number;
   readonly lastStep: number;
   readonly layers: readonly string[];
-  /** Number of rows, by layer and then by expert. */
+  /** The number of rows, by layer and then by expert. */
   readonly loads: ReadonlyArray<readonly number[]>;
 }
 
 /**
  * Compares the loads that two runs have reported for the same steps.
  *
- * @param losses relative differences of the losses of common steps
+ * @param losses relative differences between the losses of common steps
  * @returns undefined if the runs have no common reports, as for models without experts
  */
 export function compareExpertLoads(
@@ -97,7 +98,10 @@ const haveSameExperts = (one: LoadReport, other: LoadReport): boolean =>
   one.layers.join() === other.layers.join() &&
   one.loads.every(({ length }, layer) => length === other.loads[layer]!.length);
 
-/** A choice that moves between experts removes a row from one and adds a row to the other. */
+/**
+ * Counts changed choices. A choice that moves to another expert removes a row from one expert and adds a row
+ * to the other.
+ */
 function movedChoices(one: LoadReport, other: LoadReport) {
   return one.layers.flatMap((layer, index) => {
     const changes = one.loads[index]!.map((rows, expert) => other.loads[index]![expert]! - rows);

@@ -3,19 +3,19 @@ import { compareExpertLoads, type ExpertLoadComparison } from './compare-expert-
 import { type MetricsRecord, metricsPath, readMetricsRecords } from './metrics-records.js';
 import type { RunInformation } from './read-run.js';
 
-/** A value of both runs; undefined for a run without it. */
+/** A value that differs between two runs; undefined for a run without it. */
 export interface Difference {
   readonly name: string;
   readonly values: readonly [unknown, unknown];
 }
 
-/** The losses of two runs. */
+/** A comparison of the losses of two runs. */
 export interface LossComparison {
-  /** Number of common steps. */
+  /** The number of steps that both runs have. */
   readonly commonSteps: number;
   /** The first common step with different losses, compared bit by bit; undefined if all are equal. */
   readonly firstDifference: number | undefined;
-  /** The largest relative difference of the losses of a step. */
+  /** The largest relative difference between losses of a common step. */
   readonly largest: { readonly iteration: number; readonly relative: number } | undefined;
   /** The losses at the last common step. */
   readonly last:
@@ -27,14 +27,17 @@ export interface LossComparison {
 
 export interface RunComparison {
   /**
-   * Flags with different values in force at the last starts. Paths, and flags of a single start such as
-   * --exit-interval, are not compared; files are compared by content.
+   * Flags whose values in effect at the last starts differ. Paths, and flags that apply to one start only,
+   * such as --exit-interval, are not compared. Files are compared by content.
    */
   readonly flags: readonly Difference[];
-  /** Further differences of the last start: commit, versions, threads, layout, datasets. */
+  /** Other differences between the last starts: commit, versions, threads, layout, datasets. */
   readonly conditions: readonly Difference[];
   readonly losses: LossComparison;
-  /** Undefined if the runs have no loads of the same experts in the same steps. */
+  /**
+   * The comparison of expert loads; undefined if the runs have no loads of the same experts in the same
+   * steps.
+   */
   readonly experts: ExpertLoadComparison | undefined;
 }
 
@@ -55,8 +58,8 @@ export function compareRuns(runs: readonly [RunInformation, RunInformation]): Ru
 type Compared = ComparableRun | undefined;
 
 /**
- * `inBoth`: true to compare only flags that both runs have. A flag of only one run may follow from other
- * flags in the other run, which does not record it.
+ * Returns the values that differ. `inBoth`: true to compare only flags that both runs have. If one run
+ * records only the flags that were given, a missing flag may have followed from others.
  */
 function differences(
   [one = {}, other = {}]: readonly [ComparableRun['flags'] | undefined, ComparableRun['flags'] | undefined],
@@ -69,7 +72,7 @@ function differences(
     .map((name) => ({ name, values: [one[name]?.shown, other[name]?.shown] }));
 }
 
-/** A missing switch is off. */
+/** Returns the key of a value. A missing switch is off. */
 const keyIn = (values: ComparableRun['flags'], name: string): string => values[name]?.key ?? 'false';
 
 type LossesOfStep = NonNullable<LossComparison['last']>;
@@ -88,7 +91,7 @@ function compareLosses(steps: readonly LossesOfStep[], evaluations: readonly Los
   };
 }
 
-/** Returns the relative differences of steps whose losses are both finite. */
+/** Returns the relative differences between losses, for steps in which both are finite. */
 const relativeDifferences = (steps: readonly LossesOfStep[]) =>
   steps.flatMap(({ iteration, losses: [one, other] }) =>
     one === null || other === null ? [] : [{ iteration, relative: Math.abs(one / other - 1) }],

@@ -2,8 +2,8 @@ import { flagsOfStart } from '@mtl/configuration/internal';
 import type { RunStart } from './run-record.js';
 
 /**
- * Returns the flags, without dashes, that give the initial weights of a run, in the form of its command: `mtl
- * sft` takes `--model`, which stands for several flags.
+ * Returns the flags, without dashes, that select the initial weights of a run, in the form of its command:
+ * `mtl sft` has `--model`, which replaces several flags.
  */
 export function listStartFlags({ flags, command }: Pick<RunStart, 'flags' | 'command'>): readonly string[] {
   const given = flagsOfStart.filter((name) => (flags[name] ?? false) !== false);

@@ -4,12 +4,12 @@ import { renamedLosses } from '@mtl/trainer/metrics-records';
 
 export { renamedLosses };
 
-/** A record of metrics.jsonl with the current names of losses; a step has no `type`. */
+/** A record of metrics.jsonl, with current names of losses. The record of a step has no `type`. */
 export interface MetricsRecord {
   readonly type?: string;
   readonly time?: string;
   readonly iteration: number;
-  /** The value; null if it was not finite. */
+  /** The loss in nats per token; null if it was not finite. */
   readonly lm_loss: number | null;
   readonly [key: string]: unknown;
 }
@@ -20,12 +20,12 @@ export interface LastMetrics {
 }
 
 const blockBytes = 1 << 20;
-/** Most bytes at the end of a file that are searched for an evaluation. */
+/** The largest number of bytes at the end of a file that are searched for an evaluation. */
 const mostBytes = 16 << 20;
 
 /**
- * Returns the last step and the last evaluation of a metrics.jsonl, read from its end; neither if the file
- * does not exist.
+ * Returns the last step and the last evaluation of a metrics.jsonl, which is read from its end. Both are
+ * undefined if the file does not exist.
  */
 export function lastMetrics(path: string): LastMetrics {
   const file = open(path);
@@ -37,7 +37,7 @@ export function lastMetrics(path: string): LastMetrics {
   }
 }
 
-/** Does as `lastMetrics`, for an open file. */
+/** Does the same as `lastMetrics` for an open file. */
 export function lastMetricsIn(file: number): LastMetrics {
   const { size } = fstatSync(file);
   for (let bytes = blockBytes; ; bytes *= 4) {
@@ -72,7 +72,10 @@ function open(path: string): number | undefined {
   }
 }
 
-/** Returns whole lines: the block may cut the first line, and a running process may be writing the last. */
+/**
+ * Parses the records in whole lines. The first line may be cut, and a running process may be writing the
+ * last.
+ */
 function recordsIn(text: string): MetricsRecord[] {
   return text.split('\n').flatMap((line) => {
     try {
@@ -84,7 +87,7 @@ function recordsIn(text: string): MetricsRecord[] {
   });
 }
 
-/** Returns the file of metrics in a run folder. */
+/** Returns the path of the metrics in a run folder. */
 export const metricsPath = (directory: string): string => join(directory, 'metrics.jsonl');
 
 /** The loss of an evaluation; NaN if it was not finite. */
@@ -93,18 +96,18 @@ interface Evaluation {
   readonly loss: number;
 }
 
-/** Least number of evaluations after the best one before a warning. */
+/** A warning needs at least this number of evaluations after the best one. */
 const fewest = 5;
-/** Least share of all steps so far that must follow the best evaluation before a warning. */
+/** A warning needs at least this fraction of all steps so far after the best evaluation. */
 const leastShare = 0.1;
-/** Least relative increase of the last loss over the best one; a smaller increase counts as level. */
+/** A warning needs at least this relative increase of the last loss over the best one. */
 const leastRise = 0.01;
 
 /**
- * Returns a message if the validation loss of a run has been rising for long; undefined otherwise.
+ * Returns a message if the validation loss of a run has been rising for long, otherwise undefined.
  *
- * The loss is rising if at least five evaluations and a tenth of all steps follow the best evaluation, the
- * last loss is more than 1 % above it, and the later half of the following evaluations is above the earlier
+ * This is so if at least five evaluations and a tenth of all steps follow the best evaluation, the last loss
+ * is more than 1 % above the best, and the mean of the later half of these evaluations is above the earlier
  * half.
  *
  * @param all evaluations of a run, oldest first

@@ -6,22 +6,22 @@ import { checkArgument, textOption } from '@mtl/errors/options';
 import { lastMetrics, type MetricsRecord, metricsPath } from './metrics-records.js';
 import { type RunRecord, type RunState, readRunRecord, runRecordPath, stateOfRun } from './run-record.js';
 
-/** A run as read from its folder. */
+/** The information about a run in its folder. */
 export interface RunInformation {
   readonly name: string;
   readonly directory: string;
   readonly state: RunState;
-  /** The last step in metrics.jsonl, or undefined before the first. */
+  /** The last step in metrics.jsonl; undefined before the first step. */
   readonly step: MetricsRecord | undefined;
   /** The last evaluation in metrics.jsonl. */
   readonly validation: MetricsRecord | undefined;
-  /** Bytes on disk. */
+  /** The size of the folder on disk, in bytes. */
   readonly bytes: number;
   /** The record; undefined for a run of an older version. */
   readonly record: RunRecord | undefined;
 }
 
-/** Tells if a folder holds a run: its record, its metrics or a checkpoint. */
+/** Returns whether a folder is a run folder: it has a record, metrics or a checkpoint. */
 export function isRun(directory: string): boolean {
   if (existsSync(runRecordPath(directory)) || existsSync(metricsPath(directory))) return true;
   try {
@@ -52,8 +52,8 @@ export async function readRun(directory: string): Promise<RunInformation> {
 }
 
 /**
- * Returns the bytes of a folder. Links count, their targets do not. Files that are removed meanwhile count as
- * 0.
+ * Returns the size of a folder on disk in bytes. Links count, but not their targets. Files that are removed
+ * meanwhile count as 0.
  */
 function bytesOnDisk(path: string): number {
   try {
@@ -66,11 +66,11 @@ function bytesOnDisk(path: string): number {
   }
 }
 
-/** The default directory of runs. */
+/** The default directory of run folders. */
 export const runsDirectory = 'runs';
 
 /**
- * Lists the runs in a directory by name, or the single run if the directory is a run folder.
+ * Lists the runs in a directory, sorted by name. If the directory is itself a run folder, returns this run.
  *
  * @throws ConfigurationError MTL_RUN_NONE for a directory that does not exist; MTL_RUN_RECORD
  */
@@ -84,7 +84,7 @@ export async function listRuns(directory: string): Promise<RunInformation[]> {
 }
 
 /**
- * Returns the folder of a run from an argument: a path, or a name in `runs`.
+ * Returns the folder of a run, given its path, or its name in the directory `runs`.
  *
  * @throws ConfigurationError MTL_RUN_NONE
  */
@@ -95,8 +95,8 @@ export function findRunDirectory(name: string): string {
 }
 
 /**
- * Returns the directory for an argument: a path, or the folder of a run by its name in `runs`. An argument
- * that matches nothing is returned unchanged.
+ * Returns the directory that an argument means: a path, or the name of a run in the directory `runs`. An
+ * argument that is neither is returned unchanged.
  */
 export function directoryOfRuns(word: string): string {
   const named = join(runsDirectory, word);

@@ -5,7 +5,7 @@ import { ConfigurationError, MtlError } from '@mtl/errors';
 import { checkArgument, textOption } from '@mtl/errors/options';
 import { readRunRecord } from './run-record.js';
 
-/** Files that a run writes into its folder. All other files there belong to the user. */
+/** Names of files that a run writes into its folder. Other files there belong to the user. */
 const written = [
   /^iter_\d{7,}$/,
   /^(run|metrics|samples|tracking)\.jsonl?(\.\d+|\.new)?$/,
@@ -14,16 +14,18 @@ const written = [
   /^run_owner\./,
 ];
 
-/** Further files that a fine-tuning run writes. */
+/** Names of further files that a fine-tuning run writes. */
 const writtenByFineTuning = [/^result\.json$/, /^predictions$/];
 
 export interface RemovedRun {
-  /** Files that were left in the folder, since no run wrote them; empty if the folder was removed. */
+  /**
+   * The files that were kept, because no run writes files with such names; empty if the folder was removed.
+   */
   readonly left: readonly string[];
 }
 
 /**
- * Returns the files of a folder that `removeRun` would delete, and the files that it would leave.
+ * Returns the files in a folder that `removeRun` would delete, and the files that it would keep.
  *
  * @throws ConfigurationError MTL_RUN_RECORD for a record that cannot be read
  */
@@ -39,8 +41,8 @@ export function contentsOfRun(directory: string): {
 }
 
 /**
- * Deletes a run's files from its folder, and the folder if it is then empty. The folder is owned meanwhile,
- * so that no run starts there.
+ * Deletes a run's files, and its folder if it is then empty. This process owns the folder meanwhile, so that
+ * no run can start in it.
  *
  * @throws ConfigurationError MTL_RUN_RUNNING for a run that still runs; MTL_RUN_NONE if the path is a link;
  *   MTL_RUN_RECORD
@@ -62,7 +64,7 @@ export async function removeRun(directory: string): Promise<RemovedRun> {
   });
   try {
     const { own } = contentsOfRun(directory);
-    // the record of this process is deleted last
+    // the files of the ownership are deleted last
     const others = own.filter((name) => !name.startsWith('run_owner.'));
     for (const name of others) rmSync(join(directory, name), { recursive: true, force: true });
   } finally {

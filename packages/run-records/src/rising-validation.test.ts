@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { risingValidation } from './metrics-records.js';
 
-/** Evaluations after every 100 steps. */
+/** Makes evaluations after every 100 steps. */
 const evaluations = (losses: readonly number[]) =>
   losses.map((loss, index) => ({ iteration: 100 * (index + 1), loss }));
 

@@ -7,7 +7,7 @@ import * as z from 'zod';
 const text = z.string();
 const count = z.int().nonnegative();
 
-/** A dataset that a run was trained on, with a fingerprint that does not need all its bytes. */
+/** A dataset of a run, with a fingerprint for which the files need not be read whole. */
 const datasetSchema = z.object({
   prefix: text,
   idxBytes: count,
@@ -18,10 +18,10 @@ const datasetSchema = z.object({
   sha256: text.optional(),
 });
 
-/** A file or folder of a fine-tuning task, with a fingerprint like a dataset's. */
+/** A file or folder of a task's data, with a fingerprint as for datasets. */
 const taskDataSchema = z.object({
   path: text,
-  /** Bytes of all files in a folder. */
+  /** The total size of the files in bytes. */
   bytes: count,
   /** SHA-256 of names, sizes and blocks (see `taskDataFingerprint`), in hexadecimal digits. */
   sampledSha256: text,
@@ -34,30 +34,30 @@ const startSchema = z.object({
   time: text,
   host: text,
   pid: count,
-  /** The words of the command line, Node.js and the program included, and its working directory. */
+  /** The words of the command line, beginning with Node.js and the program, and its working directory. */
   command: z.array(text),
   workingDirectory: text,
   model: text,
   preset: text,
-  /** The task of a fine-tuning; absent in pretraining. */
+  /** The task of a fine-tuning run; absent for pretraining. */
   task: text.optional(),
   /** Every flag with a value. */
   flags: z.record(text, z.unknown()),
   /**
-   * Flags that distinguish this run, with the values in force, including values that follow from other flags.
-   * Absent in records of older versions.
+   * The flags that distinguish this run, with the values in effect, including values that follow from other
+   * flags. Absent in records of older versions.
    */
   resolved: z.record(text, z.unknown()).optional(),
   /** Checksums of the files that flags name, by flag (see `contentsOfFlags`). */
   contents: z.record(text, text).optional(),
   /** SHA-256 of all bytes of the files that were read whole. Absent in records of older versions. */
   contentsSha256: z.record(text, text).optional(),
-  /** The iteration that the start continued from; 0 for a new run. */
+  /** The iteration from which the run continued; 0 for a new run. */
   iteration: count,
   trainIterations: count,
   /**
-   * Commit of the checkout that the program was run from, with `-dirty` if files were changed; null outside
-   * of a checkout.
+   * The commit of the checkout from which the program was run, with `-dirty` if files were changed; null
+   * outside of a checkout.
    */
   commit: text.nullable(),
   versions: z.object({ mtl: text, node: text, onednn: text }),
@@ -73,23 +73,23 @@ const startSchema = z.object({
     pipeline: count,
     data: count,
     /**
-     * Number of processes over which the experts of a layer are sharded, and that share one expert; absent
-     * without experts.
+     * The number of processes over which the experts of a layer are sharded, and the number that share one
+     * expert. Absent without experts.
      */
     expert: count.optional(),
     expertTensor: count.optional(),
   }),
   datasets: z.array(z.union([datasetSchema, taskDataSchema])),
-  /** The end; absent while the start runs, and forever if the process was killed. */
+  /** How the start ended; absent while it runs, or if its process was killed. */
   end: z
     .object({
       time: text,
-      /** `done`, `failed`, or the reason of the stop: a signal, `exit-interval`, `deadline`, `data`. */
+      /** `done`, `failed`, or why it ended early: a signal, `exit-interval`, `deadline`, `data`. */
       reason: text,
       iteration: count,
-      /** Code and message of the error that ended it. */
+      /** The code and message of the error that ended it. */
       error: text.optional(),
-      /** The remedy of the error; absent for an error without one, and in records of older versions. */
+      /** The remedy of the error; absent if it has none, and in records of older versions. */
       remedy: text.optional(),
     })
     .optional(),
@@ -98,11 +98,11 @@ const startSchema = z.object({
 const schema = z.object({
   format: z.literal('mtl-run'),
   version: z.literal(1),
-  /** The starts: the first, and one for each resumption and restart. */
+  /** All starts of the run: the first, and one for each resumption and restart. */
   starts: z.array(startSchema).min(1),
 });
 
-/** The facts about a run in addition to its curves: run.json in its folder. */
+/** The facts about a run other than its curves, as in the run.json in its folder. */
 export type RunRecord = z.infer<typeof schema>;
 /** A start of a run. */
 export type RunStart = RunRecord['starts'][number];
@@ -133,7 +133,7 @@ export function readRunRecord(directory: string): RunRecord | undefined {
 }
 
 /**
- * Returns the record of a run from the text of its run.json.
+ * Parses the record of a run, from the text of its run.json.
  *
  * `path`: the name of the file in errors
  *
@@ -178,10 +178,9 @@ function unreadable(path: string, why: string, cause: unknown): ConfigurationErr
 }
 
 /**
- * `running`: a process owns the folder. `finished`: the last iteration was reached, or the
- * validation loss had stopped falling. `stopped`: it ended in
- * order before that and can be resumed. `failed`: an error or a signal that cannot be caught ended it.
- * `unknown`: it has no record.
+ * The state of a run. `running`: a process owns its folder. `finished`: it reached its last iteration, or the
+ * validation loss had stopped falling. `stopped`: it ended in order before that, and can be resumed.
+ * `failed`: an error ended it, or a signal that cannot be caught. `unknown`: it has no record.
  */
 export type RunState = 'running' | 'finished' | 'stopped' | 'failed' | 'unknown';
 
@@ -193,7 +192,7 @@ export function stateOfRun(record: RunRecord | undefined): Exclude<RunState, 'ru
   return reason === undefined || reason === 'failed' ? 'failed' : 'stopped';
 }
 
-/** Returns the information from a run's record for tracking services. */
+/** Returns the facts in a run's record that tracking services show. */
 export function trackedRun({ starts }: RunRecord): TrackedRun {
   const { flags, host } = starts.at(-1)!;
   return { flags, host, startedAt: Date.parse(starts[0]!.time) };

@@ -16,7 +16,7 @@ import { trackedRun } from './run-record.js';
 export interface SendRunOptions {
   /** The run folder. */
   readonly directory: string;
-  /** The environment variables with keys. */
+  /** The environment variables, which contain the keys of services. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly onMessage: (text: string) => void;
 }
@@ -28,7 +28,7 @@ const checks: OptionChecks<SendRunOptions> = {
 };
 
 /**
- * Sends the metrics of a finished run to the tracking services that have not received them.
+ * Sends the metrics of a finished run to tracking services that have not received them yet.
  *
  * @returns a result for each service
  * @throws ConfigurationError MTL_OPTION; MTL_RUN_RUNNING for a running run, which sends its own metrics;

@@ -1,5 +1,5 @@
 /**
- * Closes resources in the given order; a failure to close one does not keep the others open.
+ * Closes all resources in the given order, even if closing one of them fails.
  *
  * @throws the first error of a resource that could not be closed
  */
@@ -16,8 +16,8 @@ export async function closeAll(closers: readonly (() => unknown)[]): Promise<voi
 }
 
 /**
- * Closes resources that were opened before an error, newest first: an error of closing must not hide the
- * original error.
+ * Closes resources that were opened before an error, newest first. Errors of closing are ignored, so that
+ * they do not hide the original error.
  */
 export async function closeAfterError(opened: readonly (() => unknown)[]): Promise<void> {
   await closeAll(opened.toReversed()).catch(() => undefined);

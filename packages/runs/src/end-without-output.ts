@@ -1,21 +1,21 @@
 import type { WriteStream } from 'node:tty';
 import { formatError, MtlError } from '@mtl/errors';
 
-/** A listener to errors of an output stream that `endWithoutOutput` added. */
+/** A listener to errors of an output stream, added by `endWithoutOutput`. */
 interface EndingListener {
   (error: NodeJS.ErrnoException): void;
   readonly [mark]: true;
 }
 
-// every copy of this file has the same mark: a bundled command has a copy
+// a global symbol, because a bundled command contains a second copy of this file
 const mark = Symbol.for('@mtl/runs/end-without-output');
 
 /**
  * Ends this process when its output can no longer be written. The exit code is `exitCode` if the reader has
- * gone away (`| head`, a terminal that was closed), else 1, with an error. If other code listens to errors of
- * the same stream at that moment, such as a training run or a launcher, that code ends the process instead.
- * The last call in a process decides: a command calls it at its start, and the training program that the
- * command becomes calls it again.
+ * closed the stream (`| head`, a closed terminal), else 1, with an error. If other code also listens to
+ * errors of the stream at that time, such as a training run or a launcher, that code ends the process
+ * instead. The last call in a process replaces earlier ones: a command calls it at its start, and the
+ * training program that the command starts in this process calls it again.
  */
 export function endWithoutOutput({ exitCode }: { readonly exitCode: number }): void {
   for (const stream of [process.stdout, process.stderr]) {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** The version in this package's package.json, which is one folder up from src/ and from dist/. */
+/** The version in this package's package.json, which is one directory above src/ and dist/. */
 export const libraryVersion: string = (
   JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
 ).version;

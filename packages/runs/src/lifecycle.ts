@@ -1,5 +1,5 @@
-// The shared parts of runs of other kinds, such as the fine-tuning of @mtl/bert-tasks: their directory,
-// records, reports, and the protocol around their steps.
+// The entry point for runs of other kinds, such as the fine-tuning of @mtl/bert-tasks: run directories,
+// records, reports, and the start and end of runs.
 
 export { closeAfterError } from './close-all.js';
 export {

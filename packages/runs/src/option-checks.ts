@@ -8,7 +8,7 @@ import {
   textOption,
 } from '@mtl/errors/options';
 
-/** The stream that a run writes to. */
+/** Checks the stream that a run writes to. */
 export const streamOption: OptionCheck<false> = objectOption('a stream: an object with a method write', {
   write: required(functionOption),
 });
@@ -18,7 +18,7 @@ const hooks = [
   ...['afterStep', 'afterEvaluation', 'resume', 'pause', 'end'],
 ];
 
-/** Extensions of the training loop. */
+/** Checks the extensions of the training loop. */
 export const extensionsOption: OptionCheck<false> = listOption(
   objectOption('an extension of the training loop: an object with a name and methods of the steps', {
     name: required(textOption),
@@ -29,7 +29,7 @@ export const extensionsOption: OptionCheck<false> = listOption(
   { what: 'an array of extensions of the training loop' },
 );
 
-/** Reporters of the steps of a run. */
+/** Checks the reporters of a run's steps. */
 export const reportersOption: OptionCheck<false> = listOption(
   objectOption('a reporter: an object with methods for what it is told', {
     step: functionOption,

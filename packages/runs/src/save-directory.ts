@@ -16,8 +16,8 @@ export interface SaveDirectoryOptions {
 }
 
 /**
- * The directory of --save, which belongs to this run from its start to its end: no other run saves there. All
- * ranks call the methods alike; rank 0 does the work.
+ * The directory of --save. This run owns it from start to end, so that no other run saves there. All ranks
+ * call the methods in the same order; rank 0 does the work.
  */
 export class SaveDirectory {
   readonly #options: SaveDirectoryOptions;
@@ -33,8 +33,8 @@ export class SaveDirectory {
   }
 
   /**
-   * Takes ownership of the directory if it exists, before data is opened or a checkpoint is read from it:
-   * from then on, no other run may write there.
+   * Takes ownership of the directory if it exists. A run calls this before it opens data or reads a
+   * checkpoint from the directory, so that no other run can write there from then on.
    *
    * @throws CheckpointError MTL_CHECKPOINT_OWNED when another run saves there; MTL_CHECKPOINT_EXISTS when it
    *   holds checkpoints of other runs that this one does not continue
@@ -50,7 +50,7 @@ export class SaveDirectory {
   }
 
   /**
-   * Takes ownership of the directory, and creates it if missing.
+   * Takes ownership of the directory, which is created if it does not exist.
    *
    * @throws CheckpointError MTL_CHECKPOINT_OWNED, _DENIED, _IO
    */
@@ -62,8 +62,8 @@ export class SaveDirectory {
   }
 
   /**
-   * Makes sure, before the first step, that a training run can save, and that it does not overwrite another
-   * run.
+   * Checks before the first step that a training run can save, and that it does not overwrite another run's
+   * checkpoints.
    *
    * @throws CheckpointError MTL_CHECKPOINT_OWNED; MTL_CHECKPOINT_EXISTS when --save holds checkpoints of
    *   other runs that this one does not continue; MTL_CHECKPOINT_DENIED, _IO or _DISK_FULL when nothing can
@@ -72,7 +72,7 @@ export class SaveDirectory {
   async prepare({
     numBytes,
   }: {
-    /** Bytes of one checkpoint. */
+    /** The size of one checkpoint in bytes. */
     readonly numBytes: number;
   }): Promise<void> {
     const { checkpoint, job } = this.#options;
@@ -109,9 +109,9 @@ export class SaveDirectory {
 }
 
 /**
- * Returns the run that a job continues: the run of the checkpoint that the job continues from. Returns
- * undefined if the job starts a new run: from a checkpoint that no run saved, or if --ckpt-step goes back to
- * an earlier checkpoint of the run. Its later checkpoints are left to the user.
+ * Returns the run that a job continues, which is the run of the checkpoint. Returns undefined if the job
+ * starts a new run: no run saved the checkpoint, or --ckpt-step goes back to an earlier checkpoint of a run.
+ * The later checkpoints of that run stay, and the user decides about them.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
  */
@@ -128,7 +128,7 @@ export async function continuedRun(
   return run;
 }
 
-/** Tells users who passed no --save that the flag exists. */
+/** Adds --save to the remedy of an error, for users who passed no --save and may not know the flag. */
 function nameFlag(error: unknown): never {
   if (!MtlError.isInstance(error) || error.remedy?.includes('--save') === true) throw error;
   if (error.remedy?.includes('--load') === true) throw error;
@@ -139,17 +139,19 @@ function nameFlag(error: unknown): never {
 interface ChooseSaveDirectoryOptions {
   readonly flags: Pick<Flags, 'save' | 'load' | 'finetune' | 'ckpt-step'>;
   readonly preset: string;
-  /** First start of the job, also after a restart, so that the job finds its checkpoints. */
+  /**
+   * The time of the job's first start, unchanged by restarts, so that a restarted job finds its checkpoints.
+   */
   readonly startedAt: Date;
-  /** The process that started the job; it tells apart runs that start in the same second. */
+  /** The id of the process that started the job. It distinguishes runs that start in the same second. */
   readonly processId: number;
 }
 
 /**
- * Chooses the directory that a run saves to: --save; without it the directory of --load, whose training run
- * it continues; or a new directory, runs/PRESET-DATE-TIME-PROCESS. With --finetune or --ckpt-step, a run does
- * not continue from the newest checkpoint of the directory of --load, and its own checkpoints would replace
- * that one.
+ * Chooses the directory to which a run saves. It is --save, or else the directory of --load, whose training
+ * run is continued, or else a new directory runs/PRESET-DATE-TIME-PROCESS. With --finetune or --ckpt-step, a
+ * run does not continue the newest checkpoint of --load, so saving to the directory of --load could replace
+ * that checkpoint.
  */
 export function chooseSaveDirectory(options: ChooseSaveDirectoryOptions): string {
   const { flags, preset, startedAt, processId } = options;
@@ -160,7 +162,7 @@ export function chooseSaveDirectory(options: ChooseSaveDirectoryOptions): string
   return join('runs', `${preset}-${time}-${processId}`);
 }
 
-/** The directory in which a run saves, and the run that it continues. */
+/** The flags that determine where a run saves, and which run it continues. */
 interface RunPlaces {
   readonly save?: string | undefined;
   readonly load?: string | undefined;
@@ -183,7 +185,7 @@ export async function refuseOtherRuns(
     remedy: isLoaded
       ? `choose another directory with --save: --finetune starts at iteration 0, and ${save} would hold checkpoints of two runs`
       : `continue that training run with --load ${save}, or choose another directory`,
-    // an earlier attempt of this job may have saved there
+    // an earlier attempt of this job may have saved checkpoints there
     exceptJob: job.restartCount > 0 ? job.id : undefined,
   });
 }

@@ -2,14 +2,14 @@
 export interface AddedToken {
   readonly content: string;
   readonly special: boolean;
-  /** True for a token that is searched for in the normalized text. */
+  /** True if the token is searched for in the normalized text. */
   readonly normalized: boolean;
   readonly single_word: boolean;
   readonly lstrip: boolean;
   readonly rstrip: boolean;
 }
 
-/** Added tokens with the ids that the tokenizers library assigns; ids in the files are ignored. */
+/** The added tokens, with the ids that the tokenizers library assigns; ids in the files are ignored. */
 export class AddedVocabulary {
   readonly #modelIds: ReadonlyMap<string, number>;
   readonly #modelTokens: readonly string[];
@@ -20,7 +20,8 @@ export class AddedVocabulary {
   /**
    * @param modelIds ids of the model's tokens
    * @param of.modelTokens the model's tokens, indexed by id
-   * @param of.numEntries number of the model's tokens; tokens of Unigram may be equal
+   * @param of.numEntries the number of entries in the model's vocabulary; in Unigram several may have the
+   *   same token
    */
   constructor(
     modelIds: ReadonlyMap<string, number>,
@@ -31,7 +32,10 @@ export class AddedVocabulary {
     this.#next = of.numEntries;
   }
 
-  /** Adds tokens in order. An existing token gets the properties of the new one, and stays special. */
+  /**
+   * Adds tokens in order. A token that exists gets the properties of the new one, but stays special if it
+   * was.
+   */
   add(tokens: readonly AddedToken[]): void {
     for (const token of tokens) {
       const known = this.#tokens.get(token.content);
@@ -62,7 +66,7 @@ export class AddedVocabulary {
   }
 }
 
-/** Returns an array of tokens, indexed by id. */
+/** Returns the tokens in an array, indexed by id. */
 export function tokensById(ids: ReadonlyMap<string, number>): string[] {
   const tokens: string[] = [];
   for (const [token, id] of ids) tokens[id] = token;

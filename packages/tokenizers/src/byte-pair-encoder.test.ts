@@ -4,8 +4,8 @@ import { BytePairEncoder } from './byte-pair-encoder.js';
 import { loadGpt2Vocabulary } from './gpt2-vocabulary.js';
 
 /**
- * Returns the tokens of a word by the definition: merge the first pair with the lowest rank until no pair is
- * left.
+ * Returns the tokens of a word by the definition of byte-pair encoding: the first pair with the lowest rank
+ * is merged until no pair can be merged.
  */
 function mergeNaively(word: string, ids: ReadonlyMap<string, number>): number[] {
   const pieces = [...word];
@@ -64,7 +64,7 @@ describe('BytePairEncoder', async () => {
     );
   });
 
-  // with quadratic time in the length it would take a minute
+  // an algorithm with quadratic time would take a minute
   it('encodes a word of 200,000 letters', { timeout: 30_000 }, () => {
     const encoder = new BytePairEncoder(gpt2);
     const ids = encoder.encode('a'.repeat(200_000));

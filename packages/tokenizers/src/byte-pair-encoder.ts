@@ -1,12 +1,12 @@
 import { rememberWords } from './remember-words.js';
 
-// Keys of the heap: rank x 2^32 + position, exact in float64 for ranks below 2^21.
+// A key of the heap is rank x 2^32 + position, which float64 represents exactly for ranks below 2^21.
 const radix = 2 ** 32;
 
 /**
  * Byte-pair encoding (Sennrich 2016) over a vocabulary whose ids are the ranks of its merges, like GPT-2's.
- * Among all neighbours that form a token, the pair with the lowest id is merged first; ties go to the
- * leftmost. n log n in the length of a word.
+ * Among all neighbours that form a token, the pair with the lowest id is merged first; among equal pairs the
+ * leftmost. A word of n bytes takes O(n log n) time.
  */
 export class BytePairEncoder {
   readonly #ids: ReadonlyMap<string, number>;
@@ -24,22 +24,22 @@ export class BytePairEncoder {
     this.#longest = longest;
   }
 
-  /** Returns the ids of a word. Every single byte must be a token. */
+  /** Returns the ids of a word. The vocabulary must contain every single byte. */
   encode(word: string): readonly number[] {
     const whole = this.#ids.get(word);
     return whole === undefined ? this.#mergeOnce(word) : [whole];
   }
 
   /**
-   * Merges the bytes of a word, using only merges with an id below `end`. If the word is a token and `end` is
-   * its id, the two parts that remain are the pair whose merge makes the token.
+   * Merges the bytes of a word, using only merges with an id below `end`. If the word is a token and `end`
+   * its id, two ids remain: the pair whose merge is this token.
    */
   merge(word: string, end = Number.POSITIVE_INFINITY): number[] {
     const size = word.length;
-    // a linked list of pieces; a piece is identified by the position of its first byte
+    // a linked list of pieces, each identified by the position of its first byte
     const nexts = Int32Array.from({ length: size }, (_, i) => i + 1);
     const previous = Int32Array.from({ length: size }, (_, i) => i - 1);
-    // the id of a piece merged with the next one; -1 for none
+    // the id of the token that a piece forms with the next one; -1 for none
     const merged = new Int32Array(size).fill(-1);
     const heap: number[] = [];
     const look = (position: number): void => {
@@ -55,7 +55,7 @@ export class BytePairEncoder {
     for (let position = 0; position < size; position++) look(position);
     for (let key = pop(heap); key !== undefined; key = pop(heap)) {
       const position = key % radix;
-      // Later merges have changed this pair, so the entry is stale.
+      // Other merges have changed this pair since the entry was added, so the entry is skipped.
       if (merged[position] !== (key - position) / radix) continue;
       const next = nexts[position]!;
       const after = nexts[next]!;

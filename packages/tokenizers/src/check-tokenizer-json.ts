@@ -2,23 +2,23 @@ import { isJsonObject } from '@mtl/errors/files';
 import { shown } from './components/component.js';
 import { type Fail, makeFail } from './tokenizer-files.js';
 
-// The largest id that is accepted: ids index arrays, and a wrong id must not create an array of that length.
+// The largest accepted id. Ids index arrays, and a wrong id must not create an array of that length.
 const maximumId = 1 << 24;
 
 const modelTypes = ['BPE', 'Unigram', 'WordLevel', 'WordPiece'] as const;
 type ModelType = (typeof modelTypes)[number];
 
-// The most merges: the rank of a merge and a position in a word are stored in one number of 53 bits.
+// The largest number of merges: a number of 53 bits stores the rank of a merge and a position in a word.
 const maximumMerges = 1 << 21;
 
-/** A tokenizer.json whose used parts are checked. */
+/** A tokenizer.json after its parts that are used have been checked. */
 export interface TokenizerJson {
   readonly model: {
     readonly type: ModelType;
     readonly vocab: Readonly<Record<string, number>> | readonly (readonly [string, number])[];
     readonly merges?: readonly (string | readonly [string, string])[];
     readonly unk_token?: string | null;
-    /** Index of the unknown token of Unigram. */
+    /** Index of Unigram's unknown token in the vocabulary. */
     readonly unk_id?: number | null;
     readonly continuing_subword_prefix?: string | null;
     readonly end_of_word_suffix?: string | null;
@@ -46,10 +46,11 @@ const isId = (value: unknown): value is number =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) < maximumId;
 
 /**
- * Checks the structure of a parsed tokenizer.json, except its merges, which `readMerges` checks; throws
- * `MTL_DATA_TOKENIZER` naming the problem.
+ * Checks the structure of a parsed tokenizer.json; throws `MTL_DATA_TOKENIZER` with the problem. Merges are
+ * checked later, by `readMerges`.
  *
- * @returns the file, and the ids of its model's tokens; for equal tokens of Unigram the last one counts
+ * @returns the file, and the ids of its model's tokens; if Unigram has a token several times, the last id
+ *   counts
  */
 export function checkTokenizerJson(
   json: unknown,
@@ -59,7 +60,7 @@ export function checkTokenizerJson(
   if (!isJsonObject(json)) return fail('is not a tokenizer', 'a JSON object');
   const { model } = json;
   if (!isJsonObject(model)) return fail('has no model', 'a "model" object with a vocabulary');
-  // old files leave the type out, so it is derived from the parts
+  // old files omit the type, so it is derived from the other fields
   const type = modelTypes.find((known) => known === (model.type ?? untypedModel(model)));
   if (type === undefined)
     return fail(`has a model of type ${JSON.stringify(model.type)}`, modelTypes.join(', '));
@@ -94,7 +95,7 @@ export function checkTokenizerJson(
   return { json: checked, modelIds };
 }
 
-/** Returns the type of a model whose file does not state it. */
+/** Returns the type of a model whose file omits it. */
 function untypedModel(model: Record<string, unknown>): ModelType {
   if (Array.isArray(model.merges)) return 'BPE';
   if (Array.isArray(model.vocab)) return 'Unigram';
@@ -108,7 +109,7 @@ function checkVocabulary(model: Record<string, unknown>, fail: Fail): Map<string
   if (!isJsonObject(vocab)) return fail('has no vocabulary', 'an object from tokens to ids');
   const ids = new Map<string, number>();
   const seen = new Set<number>();
-  // an object of JSON has only its own keys
+  // for...in is safe, because an object parsed from JSON inherits no enumerable keys
   for (const token in vocab) {
     const id = vocab[token];
     if (!isId(id))

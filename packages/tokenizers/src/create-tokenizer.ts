@@ -37,8 +37,8 @@ export async function createTokenizer(options: TokenizerOptions): Promise<Tokeni
 }
 
 /**
- * Makes GPT-2's byte-level BPE: the real vocabulary (built in), or one from `vocab.json` and `merges.txt`.
- * Text that looks like `<|endoftext|>` is plain text with the built-in vocabulary.
+ * Makes a byte-level BPE tokenizer with GPT-2's built-in vocabulary, or with one from `vocab.json` and
+ * `merges.txt`. With the built-in vocabulary, the text `<|endoftext|>` is encoded as plain text.
  */
 async function createGpt2BpeTokenizer(
   options: Extract<TokenizerOptions, { type: 'GPT2BPETokenizer' }>,
@@ -102,7 +102,7 @@ function gpt2FromFiles(
 }
 
 /**
- * Makes a tokenizer with one token for each byte of UTF-8 (ids 0 to 255); id 256 ends a document. It needs no
+ * Makes a tokenizer with one token for each UTF-8 byte (ids 0 to 255); id 256 ends a document. It needs no
  * files, and decoding always returns the original text.
  */
 function createByteLevelTokenizer(
@@ -110,7 +110,7 @@ function createByteLevelTokenizer(
 ): Tokenizer {
   const endOfDocument = 256;
   const encoder = new TextEncoder();
-  // A byte order mark is decoded like any other character.
+  // Byte order marks must be decoded like other characters.
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   return {
     name: 'ByteLevelTokenizer',
@@ -128,8 +128,8 @@ function createByteLevelTokenizer(
 }
 
 /**
- * Makes a tokenizer for corpora that are ids already ("17 4 230"): the vocabulary is exactly `vocabSize`, the
- * last id ends documents.
+ * Makes a tokenizer for corpora that already consist of ids ("17 4 230"). The vocabulary has exactly
+ * `vocabSize` ids, and the last id ends documents.
  */
 function createNullTokenizer(options: Extract<TokenizerOptions, { type: 'NullTokenizer' }>): Tokenizer {
   const { vocabSize } = options;
@@ -157,7 +157,7 @@ function createNullTokenizer(options: Extract<TokenizerOptions, { type: 'NullTok
   };
 }
 
-/** Makes BERT's WordPiece from a `vocab.txt` (one token a line); documents end with `[SEP]`. */
+/** Makes BERT's WordPiece tokenizer from a `vocab.txt` (one token a line); documents end with `[SEP]`. */
 function createBertWordPieceTokenizer(
   options: Extract<TokenizerOptions, { type: 'BertWordPieceLowerCase' | 'BertWordPieceCase' }>,
 ): Tokenizer {

@@ -5,7 +5,8 @@ import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createTokenizer, type Tokenizer, trainByteLevelBpe, trainWordPiece } from './index.js';
 
-// Emoji of several code points, ideographs, combining marks, a byte order mark, scripts of two to four bytes.
+// Texts with emoji of several code points, ideographs, combining marks, a byte order mark, and scripts of two
+// to four bytes.
 const texts = [
   '打',
   'I 😀 👩‍👩‍👧‍👦 🇩🇪 ok',
@@ -67,7 +68,7 @@ it.each(cases)('$name replaces what a split leaves of a character of $text', ({ 
     const left = tokenizer.decode(ids.slice(0, split));
     const right = tokenizer.decode(ids.slice(split));
     if (left + right === text) continue;
-    // If a sequence of bytes is incomplete, its start becomes one U+FFFD, and each other byte another.
+    // An incomplete sequence of bytes at the start becomes one U+FFFD, and each further byte another one.
     expect(left.at(-1)).toBe('\ufffd');
     expect(right).toMatch(/^\ufffd{1,3}/u);
     const before = left.slice(0, -1);
@@ -113,7 +114,7 @@ it('decodes sequences of a dataset, whatever the type of its elements', async ()
   for (const [name, tokenizer] of Object.entries(all)) {
     const text = name === 'null' ? '7 0 59999' : texts[0]!;
     const ids = Array.from(tokenizer.encode(text));
-    // arrays as a dataset returns them for each dtype
+    // the array types that a dataset returns for its dtypes
     const sequences = [
       BigInt64Array.from(ids, BigInt),
       Uint16Array.from(ids),

@@ -8,15 +8,15 @@ import { createTokenizer, exportTokenizer, type Tokenizer, trainByteLevelBpe } f
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Writes files into a new directory, and loads the tokenizer.json among them. */
+/** Writes files to a new directory, and loads the tokenizer.json among them. */
 async function written(name: string, files: Readonly<Record<string, string>>): Promise<Tokenizer> {
   mkdirSync(join(directory, name));
   for (const [file, contents] of Object.entries(files)) writeFileSync(join(directory, name, file), contents);
   return createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel: join(directory, name) });
 }
 
-// Characters at which GPT-2 splits words: letters, numbers, marks, kinds of white space, and characters that
-// only look like them.
+// Pieces of texts at which GPT-2 splits words: letters, numbers, marks, kinds of white space, and characters
+// that only look like them.
 const piece = fc.constantFrom(
   ...['the', 'a', 'é', 'e\u0301', '打字', '😀', '𝔘', '1', '23', ' ', '  ', '\n', '\t', '\r\n', '\u0085'],
   ...['\ufeff', '\u00a0', '\u2003', '\u200b', "'s", "'LL", '_', '=', '---', '!?', '<|endoftext', '\u0000'],
@@ -110,7 +110,7 @@ describe('exportTokenizer', async () => {
       model_max_length: 64,
       clean_up_tokenization_spaces: false,
     });
-    // other files keep their names
+    // a token that special_tokens_map.json names is not named again
     writeFileSync(join(folder, 'special_tokens_map.json'), '{"bos_token": "<b>", "pad_token": "<unk>"}');
     const { 'tokenizer_config.json': named } = (await exportTokenizer(options))!;
     expect(JSON.parse(named!)).toMatchObject({

@@ -16,14 +16,14 @@ import { findTokenizerClass } from './tokenizer-classes.js';
 import { readJsonFile } from './tokenizer-files.js';
 
 /**
- * Returns the files with which Hugging Face's libraries load the same tokenizer, name to text, except files
+ * Returns files with which Hugging Face's libraries load the same tokenizer, contents by name, except files
  * that the tokenizer already has. `GPT2BPETokenizer` becomes tokenizer.json, vocab.json, merges.txt and
- * tokenizer_config.json; `ByteLevelTokenizer` becomes a tokenizer.json and its tokenizer_config.json. A
- * `HuggingFaceTokenizer` without a tokenizer_config.json gets one, without which the transformers library
- * knows neither its special tokens nor a length. Undefined for other tokenizers. These libraries treat text
- * that spells `<|endoftext|>` as that token.
+ * tokenizer_config.json; `ByteLevelTokenizer` becomes tokenizer.json and tokenizer_config.json. A
+ * `HuggingFaceTokenizer` without a tokenizer_config.json gets one: without it, the transformers library knows
+ * neither special tokens nor a maximum length. Returns undefined for other tokenizers. In contrast to ours,
+ * these libraries encode the text `<|endoftext|>` as the special token.
  *
- * `maxLength`: the model's maximum number of tokens, as `model_max_length`. Default: left out
+ * `maxLength`: the model's maximum number of tokens, written as `model_max_length`. Default: not written
  *
  * @throws DataError MTL_DATA_TOKENIZER when the files of a tokenizer cannot be used
  */
@@ -70,7 +70,7 @@ function jsonFiles(parts: ByteLevelBpe, exported: Exported): Record<string, stri
   };
 }
 
-/** Returns a tokenizer_config.json. */
+/** Returns the contents of a tokenizer_config.json. */
 function settingsFile(
   settings: Exported & Readonly<Partial<Record<SpecialToken, string | undefined>>>,
 ): string {
@@ -79,7 +79,7 @@ function settingsFile(
     tokenizer_class: settings.tokenizerClass,
     ...Object.fromEntries(tokens),
     model_max_length: settings.maxLength,
-    // undefined leaves the decision to tokenizer.json
+    // with undefined, the field is omitted and tokenizer.json decides
     add_prefix_space: settings.addsPrefixSpace,
     clean_up_tokenization_spaces: false,
   };
@@ -89,10 +89,10 @@ function settingsFile(
 const specialTokens = ['bos', 'eos', 'unk', 'pad'] as const;
 type SpecialToken = (typeof specialTokens)[number];
 
-// Names that published models give the token that begins a text.
+// Names of the token that begins a text in published models.
 const bosNames = ['<|begin_of_text|>', '<|startoftext|>', '<s>', '<bos>', '[BOS]'];
 
-/** Returns a tokenizer_config.json for a tokenizer.json that has none. */
+/** Returns a tokenizer_config.json for a tokenizer.json without one. */
 function makeSettings(
   options: Extract<TokenizerOptions, { type: 'HuggingFaceTokenizer' }>,
   maxLength: number | undefined,
@@ -105,7 +105,7 @@ function makeSettings(
   const start = tokenizer.startIds?.[0];
   const { model } = checkTokenizerJson(readJsonFile(path), path).json;
   const unknown = Array.isArray(model.vocab) ? model.vocab[model.unk_id ?? -1]?.[0] : model.unk_token;
-  // special_tokens_map.json stays next to the new file, and must not contradict it
+  // special_tokens_map.json also remains, and must not contradict the new file
   const { bos_token, eos_token, unk_token, pad_token } = tokenizer.specialTokens ?? {};
   const found: Record<SpecialToken, string | null | undefined> = {
     bos: bos_token ?? (start === undefined ? bosNames.find((name) => ids.has(name)) : tokens.get(start)),
@@ -113,7 +113,7 @@ function makeSettings(
     unk: unk_token ?? unknown,
     pad: pad_token ?? (tokenizer.padId === undefined ? undefined : tokens.get(tokenizer.padId)),
   };
-  // leave out tokens that the vocabulary lacks, since transformers would add them
+  // omits tokens that are not in the vocabulary, because transformers would add them
   const known = Object.entries(found).filter(([, token]) => typeof token === 'string' && ids.has(token));
   const settings = { ...readSavedFiles(path), configPath };
   const tokenizerClass = findTokenizerClass(settings)?.name ?? 'PreTrainedTokenizerFast';
@@ -123,8 +123,8 @@ function makeSettings(
 }
 
 /**
- * Returns a vocabulary of byte strings whose ids are the ranks of its merges, followed by the end-of-text
- * token.
+ * Returns the vocabulary and merges of byte strings whose ids are the ranks of their merges, followed by the
+ * end-of-text token.
  */
 function bytePairs(tokens: readonly string[], { splitsWords }: { splitsWords: boolean }): ByteLevelBpe {
   const encoder = new BytePairEncoder(new Map(tokens.map((token, id) => [token, id])));

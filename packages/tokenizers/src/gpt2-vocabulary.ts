@@ -1,31 +1,31 @@
 import { readJsonFile, readTextFile } from './tokenizer-files.js';
 
-/** The token that ends a document, the last of GPT-2's vocabulary. */
+/** The token that ends a document, which is the last one of GPT-2's vocabulary. */
 export const endOfText = '<|endoftext|>';
 
 /**
- * Loads GPT-2's 50,256 byte-pair tokens in the order of their ids, which is the order of their merges. They
- * are byte strings: a character U+0000 to U+00FF for each byte.
+ * Loads GPT-2's 50,256 byte-pair tokens in the order of their ids, which is also the order of their merges. A
+ * token is a byte string: each byte is a character U+0000 to U+00FF.
  */
 export async function loadGpt2Vocabulary(): Promise<readonly string[]> {
-  // Loaded on demand: the vocabulary takes 50 ms to import.
+  // Imported on demand, because this takes 50 ms.
   const { default: tokens } = await import('gpt-tokenizer/bpeRanks/r50k_base');
   return tokens.map((token) => Buffer.from(token as string).toString('latin1'));
 }
 
-// White space is Unicode's White_Space, as in the reference implementations; JavaScript's \s has U+FEFF and
-// lacks U+0085.
+// Unicode's White_Space, as in the reference implementations; JavaScript's \s also contains U+FEFF, but not
+// U+0085.
 const space = '\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 
-/** Splits a text into words as GPT-2 does (Radford 2019): each match is a word, and they cover the text. */
+/** Matches the words into which GPT-2 splits a text (Radford 2019). The matches together cover the text. */
 export const gpt2WordPattern = new RegExp(
   `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^${space}\\p{L}\\p{N}]+|[${space}]+(?![^${space}])|[${space}]+`,
   'gu',
 );
 
 /**
- * The printable stand-ins of bytes in byte-level BPE vocabularies (GPT-2): bytes that are printable in
- * Latin-1 keep their character, the others are moved to U+0100 and on.
+ * The characters that represent bytes in byte-level BPE vocabularies (GPT-2), indexed by byte. Bytes that are
+ * printable in Latin-1 keep their character; the others have characters from U+0100 on.
  */
 export const byteAlphabet: readonly string[] = makeByteAlphabet();
 
@@ -36,14 +36,14 @@ function makeByteAlphabet(): string[] {
   return Array.from({ length: 256 }, (_, byte) => String.fromCharCode(prints(byte) ? byte : moved++));
 }
 
-/** Returns the stand-ins of the bytes of a text. */
+/** Returns the characters that represent the bytes of a text. */
 export function spellBytes(text: string): string {
   let spelt = '';
   for (const byte of Buffer.from(text, 'utf8')) spelt += byteAlphabet[byte];
   return spelt;
 }
 
-/** The ByteLevel component of a tokenizer.json as GPT-2 has it. */
+/** The ByteLevel component in GPT-2's tokenizer.json. */
 export const byteLevel = {
   type: 'ByteLevel',
   add_prefix_space: false,
@@ -51,7 +51,7 @@ export const byteLevel = {
   use_regex: true,
 } as const;
 
-/** The model of a byte-level BPE in a tokenizer.json, without its vocabulary and merges. */
+/** The model of a byte-level BPE in a tokenizer.json, without vocabulary and merges. */
 export const byteLevelModel = {
   type: 'BPE',
   dropout: null,
@@ -63,17 +63,19 @@ export const byteLevelModel = {
   ignore_merges: false,
 } as const;
 
-/** Vocabulary and merges of a byte-level BPE; tokens are spelt in the alphabet of `byteAlphabet`. */
+/**
+ * Vocabulary and merges of a byte-level BPE, whose tokens are written with the characters of `byteAlphabet`.
+ */
 export interface ByteLevelBpe {
   readonly vocab: Readonly<Record<string, number>>;
-  /** Pairs of tokens with a space between them, the first merge first. */
+  /** The merges, as two tokens with a space between them, in their order. */
   readonly merges: readonly string[];
   readonly endOfText: { readonly id: number; readonly content: string } | undefined;
   /** True if texts are split into words in the same way as GPT-2. */
   readonly splitsWords: boolean;
 }
 
-/** Returns the tokenizer.json of a byte-level BPE as GPT-2's. */
+/** Returns the tokenizer.json of a byte-level BPE like GPT-2's. */
 export function byteLevelBpeJson({ vocab, merges, endOfText, splitsWords }: ByteLevelBpe) {
   const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
   return {
@@ -94,7 +96,7 @@ export function readGpt2Files(files: {
   readonly vocabFile: string;
   readonly mergeFile: string;
 }): ByteLevelBpe {
-  // the contents are checked together with the tokenizer
+  // the contents are checked later, when the tokenizer is made
   const vocab = readJsonFile(files.vocabFile) as Readonly<Record<string, number>>;
   const lines = readTextFile(files.mergeFile).split(/\r?\n/);
   const merges = lines.filter((line, i) => line !== '' && !(i === 0 && line.startsWith('#version')));

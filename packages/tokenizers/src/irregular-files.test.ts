@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-/** The path of a FIFO that no process writes to: opening it without special flags waits forever. */
+/** Returns the path of a FIFO without a writer. Opening it in the normal way would wait forever. */
 function fifo(name: string): string {
   const path = join(directory, name);
   execFileSync('mkfifo', [path]);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createTokenizer } from './create-tokenizer.js';
 
-// Fixtures: tooling/fixtures/make-llama-tokenizer-fixtures.py.
+// tooling/fixtures/make-llama-tokenizer-fixtures.py makes the fixtures.
 const { cases } = JSON.parse(
   readFileSync(new URL('../fixtures/llama-tokenizers.json', import.meta.url), 'utf8'),
 ) as {

@@ -15,25 +15,25 @@ import { makeFail, readJsonFile, tokenizerError } from './tokenizer-files.js';
 import { isNormalized, tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
 import { wordPieceOffsets } from './word-piece.js';
 
-// Names that published models give the token that ends a document, most specific first.
+// Names of the token that ends a document in published models, the most specific first.
 const endOfDocumentNames = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '[EOS]', '[SEP]'];
 const padNames = ['<|pad|>', '<pad>', '[PAD]'];
 
-/** A tokenizer around a parsed tokenizer.json. */
+/** A parsed tokenizer.json, and the options to make a tokenizer from it. */
 interface HuggingFaceTokenizerOptions {
   readonly name: string;
   /** Path of the file, for messages. */
   readonly path: string;
   readonly json: unknown;
-  /** The files next to it; absent: none. */
+  /** The files in the same directory; absent: none. */
   readonly files?: SavedFiles;
   readonly eodToken?: string | undefined;
   readonly options: TokenizerOptions | undefined;
 }
 
 /**
- * Loads a `tokenizer.json` (or a directory that holds one) with the files next to it, as AutoTokenizer of the
- * transformers library does.
+ * Loads a `tokenizer.json` (or a directory that contains one) and the files in its directory, like
+ * AutoTokenizer of the transformers library.
  */
 export function loadHuggingFaceTokenizer(
   options: Extract<TokenizerOptions, { type: 'HuggingFaceTokenizer' }>,
@@ -51,8 +51,8 @@ export function loadHuggingFaceTokenizer(
 }
 
 /**
- * Returns the paths of a tokenizer.json, given by its path or its directory, and of the tokenizer_config.json
- * next to it, which may not exist.
+ * Returns the path of a tokenizer.json, given its path or its directory, and the path of the
+ * tokenizer_config.json in the same directory, which may not exist.
  */
 export function tokenizerJsonPaths(tokenizerModel: string): {
   readonly path: string;
@@ -63,7 +63,7 @@ export function tokenizerJsonPaths(tokenizerModel: string): {
   return { path, configPath: join(dirname(path), 'tokenizer_config.json') };
 }
 
-/** Wraps a parsed tokenizer.json; throws `MTL_DATA_TOKENIZER` when it cannot work. */
+/** Makes a tokenizer from a parsed tokenizer.json; throws `MTL_DATA_TOKENIZER` if it is unusable. */
 export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): Tokenizer {
   const { name, path } = options;
   const { json: checked, modelIds } = guarded(path, () => checkTokenizerJson(options.json, path));
@@ -97,19 +97,19 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
   };
 }
 
-/** Returns the ids of a model's tokens and of added ones. */
+/** Returns the ids of a model's tokens and of added tokens. */
 function withAddedTokens(
   modelIds: ReadonlyMap<string, number>,
   added: TokenizerJson['added_tokens'],
 ): ReadonlyMap<string, number> {
-  // most models have the added tokens in their vocabulary
+  // in most models the vocabulary already contains the added tokens
   if (added.every(({ content, id }) => modelIds.get(content) === id)) return modelIds;
   const ids = new Map(modelIds);
   for (const { content, id } of added) ids.set(content, id);
   return ids;
 }
 
-/** Makes the parts that a checked tokenizer.json describes, and checks its components. */
+/** Makes the components of a checked tokenizer.json, and checks their fields. */
 function makeParts(
   json: TokenizerJson,
   {
@@ -132,7 +132,7 @@ function makeParts(
   const decode = decoderPart && makeDecoder(decoderPart);
   const tokens = [...modelTokens];
   const normalize = (text: string) => normalizer?.normalize(text) ?? text;
-  // a normalized added token is decoded to its normalized text, as in the tokenizers library
+  // as in the tokenizers library, a normalized added token is decoded to its normalized text
   for (const token of json.added_tokens) {
     const content = isNormalized(token) ? normalize(token.content) : token.content;
     if (content === '') {
@@ -152,7 +152,7 @@ function makeParts(
       model: makeModel(json.model, modelIds, makeFail(file)),
       addedTokens: json.added_tokens,
     }),
-    /** Leaves out ids without a token, as the tokenizers library does. */
+    /** Decodes ids; ids without a token are left out, as in the tokenizers library. */
     decodeIds: (ids: readonly number[]): string => {
       const found = ids.flatMap((id) => tokens[id] ?? []);
       if (found.length === 0) return '';
@@ -163,8 +163,8 @@ function makeParts(
 }
 
 /**
- * Rejects a text with a part that has no id, which happens if a model without an unknown token cannot spell
- * the part.
+ * Rejects a text if a part of it has no id. This happens if a model has neither tokens for the part nor an
+ * unknown token.
  */
 function checkIds(encoded: (number | undefined)[], path: string): number[] {
   if (encoded.every((id) => Number.isInteger(id))) return encoded as number[];

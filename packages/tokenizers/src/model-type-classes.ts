@@ -1,7 +1,7 @@
 /**
- * Classes by which AutoTokenizer of transformers 5.18 loads the tokenizer of a `model_type` (config.json):
- * for each class the list of its types. `tooling/fixtures/make-saved-tokens-fixtures.py` reads the list from
- * the library, and a test compares it with this list.
+ * The classes with which AutoTokenizer of transformers 5.18 loads tokenizers, each with the list of its
+ * `model_type`s (config.json). `tooling/fixtures/make-saved-tokens-fixtures.py` reads these lists from the
+ * library, and a test compares them.
  */
 const typesOfClasses: Readonly<Record<string, string>> = {
   AlbertTokenizer: 'albert yoso',
@@ -129,7 +129,7 @@ export const classesByModelType: ReadonlyMap<string, string> = new Map(
   ),
 );
 
-/** Types whose class AutoTokenizer uses regardless of tokenizer_config.json. */
+/** Types for which AutoTokenizer ignores the class in tokenizer_config.json. */
 export const typesWithWrongClass: ReadonlySet<string> = new Set(
   (
     'arctic camembertv2-base chameleon chatlm cohere_asr deepseek_ocr deepseek_ocr2 deepseek_v2 ' +
@@ -142,8 +142,8 @@ export const typesWithWrongClass: ReadonlySet<string> = new Set(
 );
 
 /**
- * Classes, without `Fast`, that do not read the components of tokenizer.json and are not known here: they
- * build others, read other files, or are written in Python.
+ * Classes, without `Fast`, that are not supported, because they do not use the components of tokenizer.json:
+ * they build other components, read other files, or are written in Python.
  */
 export const unknownClasses: ReadonlySet<string> = new Set(
   (

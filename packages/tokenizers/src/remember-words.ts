@@ -1,10 +1,10 @@
-// texts repeat short words; long ones rarely repeat
+// limits of the cache: texts repeat short words, but rarely long ones
 const maximumWords = 1 << 16;
 const maximumLength = 64;
 
 /**
- * Caches the results of a function for short words. The cache is cleared when it holds 65,536 words, so that
- * memory is bounded.
+ * Caches the results of a function for short words. The cache is cleared when it contains 65,536 words, to
+ * bound its memory.
  */
 export function rememberWords<T>(compute: (word: string) => T): (word: string) => T {
   const known = new Map<string, T>();
@@ -14,7 +14,7 @@ export function rememberWords<T>(compute: (word: string) => T): (word: string) =
     if (found !== undefined) return found;
     const computed = compute(word);
     if (known.size >= maximumWords) known.clear();
-    // a copy: a word sliced from a text keeps the whole text in memory
+    // copies the word, because a slice of a text keeps the whole text in memory
     known.set(Buffer.from(word, 'utf16le').toString('utf16le'), computed);
     return computed;
   };

@@ -4,19 +4,19 @@ import { tokenizerError } from './tokenizer-files.js';
 
 type Settings = Readonly<Record<string, unknown>>;
 
-/** A token as files state it: a text, which means a special token, or an object. */
+/** A token in the files: a text, which means a special token, or an object with properties. */
 export type StatedToken = string | StatedProperties;
 
 /** A token with its properties. */
 interface StatedProperties extends Partial<Omit<AddedToken, 'normalized' | 'content'>> {
   readonly content: string;
   /**
-   * True if the token is searched for in the normalized text. Default: true for a token that is not special.
+   * True if the token is searched for in the normalized text. Default: true for tokens that are not special.
    */
   readonly normalized?: boolean;
 }
 
-/** Returns a stated token with all properties. */
+/** Returns a token with defaults for missing properties. */
 export function addedToken(token: StatedToken, { isNamed = false } = {}): AddedToken {
   const { content, ...given } = typeof token === 'string' ? { content: token, special: true } : token;
   const special = given.special === true || isNamed;
@@ -41,33 +41,33 @@ const isNamed = (name: string): boolean => specialTokenNames.some((known) => kno
 
 const former = 'additional_special_tokens';
 
-/** Special tokens of tokenizer_config.json and special_tokens_map.json. */
+/** The special tokens in tokenizer_config.json and special_tokens_map.json. */
 export interface NamedTokens {
-  /** Tokens by name: `bos_token` and so on, then model-specific ones. */
+  /** Tokens by name: first `bos_token` and so on, then names that only some models have. */
   readonly tokens: ReadonlyMap<string, StatedToken>;
   /** Special tokens without names. */
   readonly extra: readonly StatedToken[];
-  /** Texts of special tokens: a token of added_tokens.json with one of these texts is special, too. */
+  /** The texts of special tokens. A token in added_tokens.json with such a text is special, too. */
   readonly specialTexts: ReadonlySet<string>;
 }
 
-/** Files that name special tokens. */
+/** The files that name special tokens. */
 interface NamingFiles {
   readonly config: Settings;
   /**
-   * special_tokens_map.json; undefined if tokenizer_config.json has an `added_tokens_decoder`, since the
-   * transformers library then ignores the map.
+   * The contents of special_tokens_map.json; undefined if tokenizer_config.json has an
+   * `added_tokens_decoder`, since the transformers library then ignores the map.
    */
   readonly specialTokensMap: Settings | undefined;
-  /** Default tokens by name, for names that the files lack; null if a name has no default token. */
+  /** Default tokens for names that the files lack; null for a name without a default token. */
   readonly defaults: Readonly<Record<string, string | null>>;
   readonly configPath: string;
   readonly mapPath: string;
 }
 
 /**
- * Finds the special tokens of files as AutoTokenizer of transformers 5 does. `additional_special_tokens` is
- * the former name of `extra_special_tokens`, and counts if the latter is absent. special_tokens_map.json
+ * Returns the special tokens in files, like AutoTokenizer of transformers 5. `additional_special_tokens` is
+ * the former name of `extra_special_tokens`, and is used if no file has the new name. special_tokens_map.json
  * overrides tokenizer_config.json.
  *
  * @throws DataError MTL_DATA_TOKENIZER for an invalid token
@@ -82,7 +82,7 @@ export function namedTokens(files: NamingFiles): NamedTokens {
   const stated = isDict ? [] : inConfig.list(listKey);
   const ofMap = inMap.list('extra_special_tokens').filter((token) => !includes(stated, token));
   const listed = [...stated, ...ofMap];
-  // the former name counts if no file has a list under the present name, not even an empty list
+  // the former name is used only if no file has a list under the new name, not even an empty list
   const hasPresent =
     usesFormer ||
     (config.extra_special_tokens !== undefined && !isDict) ||
@@ -119,7 +119,7 @@ const isEmpty = (value: unknown): boolean =>
 const includes = (tokens: readonly StatedToken[], sought: StatedToken): boolean =>
   tokens.some((token) => JSON.stringify(token) === JSON.stringify(sought));
 
-/** Reads the tokens in one file. */
+/** Reads the tokens in a file. */
 export class TokenReader {
   readonly #settings: Settings;
   readonly #path: string;
@@ -149,14 +149,14 @@ export class TokenReader {
     return value.map((token) => this.#read(token, name));
   }
 
-  /** Returns the tokens of an object, by their names. */
+  /** Returns the tokens of an object, with their keys. */
   dict(name: string): readonly (readonly [string, StatedToken])[] {
     const value = this.#settings[name];
     if (!isJsonObject(value)) return [];
     return Object.entries(value).map(([key, token]) => [key, this.#read(token, `${name}.${key}`)]);
   }
 
-  /** Returns tokens with names that only some models have, such as `image_token`. */
+  /** Returns tokens whose names only some models have, such as `image_token`. */
   othersNamed(): readonly (readonly [string, StatedToken])[] {
     return Object.entries(this.#settings).flatMap(([name, value]) => {
       const isToken = typeof value === 'string' || isJsonObject(value);
@@ -166,7 +166,7 @@ export class TokenReader {
     });
   }
 
-  /** Returns the tokens of an object from ids to tokens, by id. */
+  /** Returns the tokens of an object whose keys are ids. */
   byId(name: string): readonly (readonly [number, StatedToken])[] {
     const value = this.#settings[name] ?? {};
     if (!isJsonObject(value)) throw this.#malformed(value, name, 'an object from ids to tokens');

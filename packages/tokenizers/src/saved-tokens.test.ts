@@ -8,21 +8,21 @@ import { classesByModelType, typesWithWrongClass } from './model-type-classes.js
 interface Case {
   readonly name: string;
   readonly base: string;
-  /** Parts of tokenizer.json that replace parts of the base. */
+  /** Fields of tokenizer.json that replace fields of the base. */
   readonly parts: object;
-  /** The files next to tokenizer.json, by name. */
+  /** The files next to tokenizer.json, contents by name. */
   readonly files: Readonly<Record<string, object>>;
   readonly length?: number;
   readonly special?: Readonly<Record<string, string>>;
   readonly encoded?: readonly (readonly [string, number[]])[];
   /**
-   * The contradiction in the files: AutoTokenizer gives a token another id than a file does, or two files
-   * name one token differently.
+   * The contradiction between files: AutoTokenizer gives a token another id than a file, or two files have
+   * different tokens for a name.
    */
   readonly contradiction?: string;
 }
 
-// Fixtures: tooling/fixtures/make-saved-tokens-fixtures.py.
+// tooling/fixtures/make-saved-tokens-fixtures.py makes the fixtures.
 const { bases, cases, classes, wrong } = JSON.parse(
   readFileSync(new URL('../fixtures/saved-tokens.json', import.meta.url), 'utf8'),
 ) as {
@@ -63,7 +63,7 @@ describe('tokens kept next to a tokenizer.json', () => {
         encoded: encoded.map(([text]) => [text, tokenizer.encode(text)]),
       }).toEqual({ name, length, special, encoded });
     }
-    // the components in tokenizer.json differ from those that the class builds
+    // the components of tokenizer.json differ from the components that the class builds
     expect(ignored).toEqual(['random 35']);
   });
 

@@ -16,7 +16,7 @@ import { settingsIn, tokenizerError } from './tokenizer-files.js';
 
 type Settings = Readonly<Record<string, unknown>>;
 
-/** The files next to a tokenizer.json that change its ids. */
+/** The files in the directory of a tokenizer.json that affect its ids. */
 export interface SavedFiles {
   /** The folder of the files. */
   readonly directory: string;
@@ -24,9 +24,9 @@ export interface SavedFiles {
   readonly config: Settings;
   /** The settings of special_tokens_map.json. */
   readonly specialTokensMap: Settings;
-  /** added_tokens.json: ids by token. */
+  /** The contents of added_tokens.json: ids by token. */
   readonly addedTokens: Settings;
-  /** The settings of config.json; its `model_type` also decides the class of the tokenizer. */
+  /** The settings of config.json, whose `model_type` may determine the class of the tokenizer. */
   readonly modelConfig: Settings;
 }
 
@@ -41,7 +41,7 @@ const remedy =
   'load the directory with AutoTokenizer of the transformers library and save it again (save_pretrained), or correct the file';
 
 /**
- * Reads the files next to a tokenizer.json.
+ * Reads the files in the directory of a tokenizer.json.
  *
  * @throws DataError MTL_DATA_TOKENIZER
  */
@@ -56,17 +56,17 @@ export function readSavedFiles(path: string): SavedFiles {
   };
 }
 
-/** A tokenizer.json completed with the tokens of the files next to it. */
+/** A tokenizer.json, completed by the tokens of the other files in its directory. */
 export interface CompleteTokenizer {
   readonly json: TokenizerJson;
-  /** Texts of `bos_token`, `eos_token` and so on. */
+  /** Texts of special tokens, by their names `bos_token`, `eos_token` and so on. */
   readonly specialTokens: Readonly<Record<string, string>>;
 }
 
 /**
- * Adds the tokens of the files next to a tokenizer.json to it, as AutoTokenizer of transformers 5 does, and
- * uses the components of the class that loads it. A file that does not exist is undefined; `modelIds` are ids
- * of the model's tokens, `modelTokens` the tokens indexed by id.
+ * Completes a tokenizer.json by the tokens of the other files in its directory, like AutoTokenizer of
+ * transformers 5. If the class that loads it builds its own components, they replace those in tokenizer.json.
+ * `modelIds` are ids of the model's tokens, and `modelTokens` the tokens indexed by id.
  *
  * @throws DataError MTL_DATA_TOKENIZER if files contradict each other or the vocabulary, and for unknown
  *   settings that change ids
@@ -113,8 +113,8 @@ export function withSavedTokens(
 }
 
 /**
- * Returns the texts of all tokens that the files next to a vocabulary state, read in the same way as the
- * files next to a tokenizer.json.
+ * Returns the texts of all tokens in the files next to a vocabulary, which are read like the files next to a
+ * tokenizer.json.
  *
  * @param path the path of the vocabulary
  * @throws DataError MTL_DATA_TOKENIZER
@@ -128,7 +128,7 @@ export function tokensNextTo(path: string): ReadonlySet<string> {
   return new Set([...Object.keys(saved.addedTokens), ...tokens.map(readContent)]);
 }
 
-/** Finds the special tokens of the files; `defaults` are used for names that the files lack. */
+/** Returns the special tokens in the files; `defaults` are used for names that the files lack. */
 function namedIn(
   files: SavedFiles & { readonly configPath: string },
   defaults: Readonly<Record<string, string | null>>,
@@ -167,7 +167,7 @@ function refuseUnknown({ config, configPath }: FilesAt): void {
   });
 }
 
-/** The id that a file gives a token. */
+/** An id that a file gives to a token. */
 interface StatedId {
   readonly content: string;
   readonly id: number;
@@ -216,7 +216,7 @@ function refuseContradictions(stated: readonly StatedId[]): void {
   }
 }
 
-/** Rejects files that give one name two special tokens with different texts. */
+/** Rejects files that have different special tokens for the same name. */
 function refuseOtherNames({ config, configPath, specialTokensMap, directory }: FilesAt): void {
   const mapPath = join(directory, names.specialTokensMap);
   const [inConfig, inMap] = [
@@ -241,8 +241,8 @@ function readPadding({ padding }: TokenizerJson): Readonly<Record<string, string
 }
 
 /**
- * Returns the tokens to which files give ids, sorted by id: from `added_tokens_decoder`, or else from the
- * older files.
+ * Returns the tokens to which files give ids, sorted by id. They are in `added_tokens_decoder`, or else in
+ * the older files.
  */
 function keptTokens(
   json: TokenizerJson,
@@ -275,8 +275,7 @@ function tokensToAdd(
 }
 
 /**
- * Returns the special tokens that a class adds a second time; these properties then replace the tokens'
- * former ones.
+ * Returns the special tokens that a class adds a second time. Their properties then replace the earlier ones.
  */
 function specialTokensAgain(
   adds: 'texts' | 'tokens',
@@ -294,8 +293,8 @@ function specialTokensAgain(
 }
 
 /**
- * Rejects files whose ids differ from the ids that tokens get: the tokenizers library numbers added tokens
- * after the vocabulary, regardless of the files.
+ * Rejects files with ids that differ from the tokens' actual ids. The tokenizers library numbers added tokens
+ * after the vocabulary, whatever the files contain.
  */
 function checkIds(
   vocabulary: AddedVocabulary,

@@ -4,30 +4,30 @@ import { byteLevel, byteLevelModel, endOfText } from './gpt2-vocabulary.js';
 import { classesByModelType, typesWithWrongClass, unknownClasses } from './model-type-classes.js';
 import { tokenizerError } from './tokenizer-files.js';
 
-/** The settings that decide the class of a tokenizer: tokenizer_config.json and config.json. */
+/** The settings that determine the class of a tokenizer, from tokenizer_config.json and config.json. */
 interface ClassSettings {
   readonly config: Readonly<Record<string, unknown>>;
   readonly modelConfig: Readonly<Record<string, unknown>>;
   /** The path of tokenizer_config.json, for messages. */
   readonly configPath: string;
-  /** The text of `unk_token`. */
+  /** The text of the token `unk_token`. */
   readonly unknownToken?: string | undefined;
 }
 
 /**
- * A class of the transformers library that builds its components itself, from the vocabulary of
- * tokenizer.json.
+ * A class of the transformers library that uses only the vocabulary of tokenizer.json, and builds the other
+ * components itself.
  */
 export interface TokenizerClass {
   readonly name: string;
   /**
-   * Default texts of `bos_token` and so on, for names that the files lack; null if the class does not use the
-   * padding token of tokenizer.json.
+   * Default texts of `bos_token` and so on, for names that the files lack. null: the class does not use the
+   * padding token of tokenizer.json either.
    */
   readonly tokens: Readonly<Record<string, string | null>>;
   /**
-   * The form in which every special token is added a second time: only its text, or the token with its
-   * properties. Absent: it is added once.
+   * How the class adds every special token a second time: only its text, or the token with its properties.
+   * Absent: tokens are added once.
    */
   readonly addsAgain?: 'texts' | 'tokens';
   readonly parts: (settings: ClassSettings) => ClassComponents;
@@ -38,9 +38,11 @@ interface ClassComponents {
   readonly normalizer: unknown;
   readonly pre_tokenizer: unknown;
   readonly decoder: unknown;
-  /** Fields of the model. */
+  /** Fields of the model in tokenizer.json. */
   readonly model: Readonly<Record<string, unknown>>;
-  /** Other pairs of normalizer and pre-tokenizer in tokenizer.json that mean the same as the class's pair. */
+  /**
+   * Further pairs of normalizer and pre-tokenizer in tokenizer.json that are equivalent to the class's pair.
+   */
   readonly others?: readonly (readonly [unknown, unknown])[];
 }
 
@@ -61,7 +63,7 @@ const bertTokens = {
   mask_token: '[MASK]',
 };
 
-/** Returns a setting that is true or false; the default if it is null or absent. */
+/** Returns a boolean setting; the default if it is null or absent. */
 function flag({ config, configPath }: ClassSettings, name: string, byDefault: boolean): boolean {
   const value = config[name] ?? byDefault;
   if (typeof value === 'boolean') return value;
@@ -70,7 +72,7 @@ function flag({ config, configPath }: ClassSettings, name: string, byDefault: bo
   });
 }
 
-/** Returns the components of a byte-level BPE: words are split by `splits`, or as GPT-2 does. */
+/** Returns the components of a byte-level BPE, which splits words with `splits` or as GPT-2 does. */
 const byteLevelParts =
   (normalizer: unknown, splits: readonly unknown[] = [], splitsWords = true) =>
   (settings: ClassSettings): ClassComponents => {
@@ -114,7 +116,7 @@ const sentencePieceDecoder = ({ strips }: { readonly strips: boolean }) => ({
   ],
 });
 
-/** Returns the unknown token of the files, or the default; a class gives it to its model. */
+/** Returns the unknown token for the model: the one in the files, or the class's default. */
 const chooseUnknown = ({ unknownToken }: ClassSettings, byDefault: string): string =>
   unknownToken ?? byDefault;
 
@@ -131,7 +133,7 @@ function llamaParts(settings: ClassSettings): ClassComponents {
     },
     decoder: sentencePieceDecoder({ strips: spaced }),
     model: sentencePieceModel,
-    // the notation of the same components in earlier versions of the library
+    // earlier versions of the library wrote the same components in this form
     others: [
       [{ type: 'Sequence', normalizers: [{ type: 'Prepend', prepend: space }, spaces] }, null],
       [spaces, null],
@@ -240,8 +242,8 @@ const classes: ReadonlyMap<string, Omit<TokenizerClass, 'name'>> = new Map(
 );
 
 /**
- * Classes that use tokenizer.json unchanged. Names of classes that the transformers library does not know
- * have the same effect.
+ * Classes that use tokenizer.json unchanged. A class name that the transformers library does not know has the
+ * same effect.
  */
 const generalClasses: readonly string[] = [
   ...['TokenizersBackend', 'PythonBackend', 'PreTrainedTokenizer', 'MistralCommonBackend'],
@@ -250,7 +252,7 @@ const generalClasses: readonly string[] = [
 const withoutFast = (name: string): string => name.replace(/Fast$/, '');
 
 /**
- * Returns the class by which AutoTokenizer of transformers 5 loads a tokenizer; undefined if it uses the
+ * Returns the class with which AutoTokenizer of transformers 5 loads a tokenizer; undefined if it uses the
  * components of tokenizer.json.
  *
  * @throws DataError MTL_DATA_TOKENIZER for a class that reads other files, or builds components that are not
@@ -290,7 +292,7 @@ const isKnown = (name: string): boolean =>
 const readText = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined;
 
-/** Returns the name of the code that `auto_map` states for a tokenizer. */
+/** Returns the name of the code for a tokenizer in `auto_map`, if there is any. */
 function readCode(map: unknown): string | undefined {
   const code: unknown = isJsonObject(map) ? map.AutoTokenizer : map;
   if (code === undefined || code === null) return undefined;
@@ -312,8 +314,7 @@ function refusedClass({ config, configPath }: ClassSettings, name: string) {
 /**
  * Returns a tokenizer.json with the components that a class builds.
  *
- * @throws DataError MTL_DATA_TOKENIZER if tokenizer.json has other components, since the class would ignore
- *   them
+ * @throws DataError MTL_DATA_TOKENIZER if tokenizer.json has other components, which the class would ignore
  */
 export function withPartsOfClass(
   json: TokenizerJson,
@@ -361,7 +362,7 @@ export function withPartsOfClass(
 
 const affixes = ['continuing_subword_prefix', 'end_of_word_suffix'];
 
-/** Fields of components that the class sets itself, or that do not change ids. */
+/** Fields of components that the class itself sets, or that do not affect ids. */
 const setFields: readonly string[] = [
   ...['add_prefix_space', 'prepend_scheme', 'trim_offsets'],
   ...['lowercase', 'strip_accents', 'handle_chinese_chars', 'str_rep'],
@@ -369,7 +370,8 @@ const setFields: readonly string[] = [
 const defaults: Readonly<Record<string, unknown>> = { use_regex: true, invert: false };
 
 /**
- * Returns a component as text. Components that differ only in fields that the class sets have the same text.
+ * Returns a component in a canonical text. Components that differ only in fields that the class sets have the
+ * same text.
  */
 function canonical(part: unknown): string {
   const ordered = (value: unknown): unknown => {

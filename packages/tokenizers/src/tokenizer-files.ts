@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DataError } from '@mtl/errors';
 import { FileTooLargeError, fileProblem, isJsonObject, readRegularFile } from '@mtl/errors/files';
 
-// The largest published tokenizer.json files have some tens of MB.
+// A limit; the largest published tokenizer.json files have tens of MB.
 const maximumBytes = 512 * 1024 * 1024;
 
 /** Reads and parses a JSON file of a tokenizer; throws `MTL_DATA_TOKENIZER` when it cannot. */
@@ -24,7 +24,7 @@ export function readJsonObject(path: string): Readonly<Record<string, unknown>> 
   throw tokenizerError(path, 'is not a JSON object');
 }
 
-/** Returns the settings in a file, read by `readJsonObject`; an empty object if the file does not exist. */
+/** Returns the settings in a JSON file; an empty object if the file does not exist. */
 export function settingsIn(directory: string, name: string): Readonly<Record<string, unknown>> {
   const path = join(directory, name);
   return existsSync(path) ? readJsonObject(path) : {};
@@ -41,7 +41,7 @@ export function readTextFile(path: string): string {
   }
 }
 
-/** Returns the error of a tokenizer file that is missing, malformed or inconsistent. */
+/** Returns the error for a tokenizer file that is missing, malformed or inconsistent. */
 export function tokenizerError(
   path: string,
   what: string,
@@ -54,7 +54,7 @@ export function tokenizerError(
   });
 }
 
-/** A function that throws the error of a tokenizer file. */
+/** Throws the error about a tokenizer file. */
 export type Fail = (what: string, expected?: string) => never;
 
 /** Returns a function that throws `MTL_DATA_TOKENIZER` with the problem of a file. */

@@ -5,7 +5,7 @@ import type { PreTokenizer } from './components/pre-tokenizers.js';
 import { wordCharacter } from './components/unicode-versions.js';
 import { rememberWords } from './remember-words.js';
 
-/** The parts of a tokenizer.json that encoding needs. */
+/** The components of a tokenizer.json that are needed for encoding. */
 interface EncodingComponents {
   readonly normalizer: Normalizer | undefined;
   readonly preTokenizer: PreTokenizer | undefined;
@@ -19,9 +19,9 @@ export function isNormalized({ normalized, special }: TokenizerJson['added_token
 }
 
 /**
- * Encodes texts like the tokenizers library. It finds added tokens first, in the text and in the normalized
- * text; the parts between them are normalized, split into words and encoded word by word. Undefined ids stand
- * for text without a token.
+ * Returns an encoder that equals the one of the tokenizers library. It first finds added tokens, in the text
+ * and in the normalized text. The parts between them are normalized, split into words and encoded word by
+ * word. Undefined ids represent text without a token.
  */
 export function tokenizerJsonEncoder({
   normalizer,
@@ -72,7 +72,7 @@ export function tokenizerJsonEncoder({
 interface AddedToken {
   readonly id: number;
   readonly content: string;
-  /** True if the token matches only where no letter, digit, mark or underscore is next to it. */
+  /** True if the token matches only where neither a letter, digit, mark nor underscore is next to it. */
   readonly single_word?: boolean;
   /** True if the token includes the white space before it. */
   readonly lstrip?: boolean;
@@ -83,7 +83,7 @@ interface AddedToken {
 /** A part of a text: an added token, or the text between added tokens. */
 interface TextSegment {
   readonly text: string;
-  /** The id of the added token; undefined for text between them. */
+  /** The id of the added token; undefined for text between added tokens. */
   readonly id: number | undefined;
 }
 
@@ -97,9 +97,9 @@ const wordAtStart = new RegExp(`^[${wordCharacter}]`, 'v');
 const space = /\p{White_Space}/u;
 
 /**
- * Splits texts at added tokens like the tokenizers library: from left to right, the longest token at each
- * position. If that token must be a single word and is not, its text stays text, and no shorter token is
- * searched for in it.
+ * Splits texts at added tokens like the tokenizers library: from left to right, at the longest token that
+ * begins at a position. If that token must be a single word and is not, its text remains text, and no shorter
+ * token is searched for in it.
  */
 function addedTokenSplitter(tokens: readonly AddedToken[]): (text: string) => TextSegment[] {
   const root: TrieNode = { next: new Map() };
@@ -160,7 +160,7 @@ function longestAt(root: TrieNode, text: string, start: number): AddedToken | un
 }
 
 function isSingleWord(text: string, start: number, end: number): boolean {
-  // A code point has at most two UTF-16 units.
+  // Two UTF-16 units on each side contain the neighbouring code point.
   return (
     !wordAtEnd.test(text.slice(Math.max(0, start - 2), start)) && !wordAtStart.test(text.slice(end, end + 2))
   );

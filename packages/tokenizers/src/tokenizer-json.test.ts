@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createTokenizer } from './create-tokenizer.js';
 
-// Fixtures: tooling/fixtures/make-tokenizer-json-fixtures.py.
+// tooling/fixtures/make-tokenizer-json-fixtures.py makes the fixtures.
 const { cases } = JSON.parse(
   readFileSync(new URL('../fixtures/tokenizer-json.json', import.meta.url), 'utf8'),
 ) as {
@@ -32,7 +32,7 @@ describe.each(cases)('tokenizer.json: $name', async ({ name, json, encoded, deco
   });
 });
 
-// With a stack frame for each token, or time quadratic in the length, these tests would fail or never finish.
+// These tests fail or take very long if an algorithm needs a stack frame for each token, or quadratic time.
 describe('tokenizer.json: long words', () => {
   const letters = [...'abcdefghijklmnopqrstuvwxyz'];
   const word = Array.from({ length: 150_000 }, (_, i) => letters[(i * i + 7 * i) % 26]).join('');

@@ -3,49 +3,51 @@ import type { EncodedText } from './word-piece.js';
 
 /** Converts text to token ids and back. */
 export interface Tokenizer {
-  /** The value of Megatron's `--tokenizer-type`. */
+  /** The tokenizer's name in Megatron's `--tokenizer-type`. */
   readonly name: string;
-  /** Number of ids: the largest id is `vocabularySize - 1`. It is not padded. */
+  /** Number of ids, without padding: the largest id is `vocabularySize - 1`. */
   readonly vocabularySize: number;
-  /** The end-of-document token. */
+  /** The id of the token that ends a document. */
   readonly eod: number;
-  /** The padding token, if there is one. */
+  /** The id of the padding token, if there is one. */
   readonly padId?: number | undefined;
-  /** Special tokens at the start of a separate text, such as a prompt; absent if texts begin without one. */
+  /** Ids of special tokens at the start of a separate text, such as a prompt; absent if there are none. */
   readonly startIds?: readonly number[] | undefined;
-  /** Ids by token, special tokens included, if the tokenizer has a list of tokens. Masking needs them. */
+  /** Ids by token, with special tokens, if the tokenizer has a list of tokens. Masking needs it. */
   readonly tokenIds?: ReadonlyMap<string, number> | undefined;
-  /** Texts of `bos_token`, `eos_token` and so on, by these names, if the tokenizer's files state them. */
+  /**
+   * Texts of special tokens by name (`bos_token`, `eos_token` and so on), if the tokenizer's files have them.
+   */
   readonly specialTokens?: Readonly<Record<string, string>> | undefined;
   /**
-   * Ids of special tokens, if the tokenizer has a list of tokens; absent: the end-of-document token is the
+   * Ids of special tokens, if the tokenizer has a list of tokens. Absent: the end-of-document token is the
    * only one.
    */
   readonly specialIds?: ReadonlySet<number> | undefined;
-  /** Values that identify this tokenizer in the md5 of index caches. */
+  /** Values that identify this tokenizer in the md5 hashes of cached indices. */
   readonly identifiers: TokenizerIdentifiers;
   /**
-   * Options with which `createTokenizer` makes an equal tokenizer in a worker thread; undefined if that is
+   * Options with which `createTokenizer` makes an equal tokenizer in a worker thread; undefined if this is
    * not possible.
    */
   readonly options: TokenizerOptions | undefined;
   /** Returns the ids of a text, without adding special tokens. */
   encode(text: string): Int32Array | number[];
   /**
-   * Returns the ids of a text as `encode` gives them, each with its range in the text (UTF-16 units);
-   * undefined for tokenizers other than BERT's WordPiece. Reading comprehension needs it.
+   * Returns the ids of a text like `encode`, each with its range in the text (in UTF-16 units). Only BERT's
+   * WordPiece has this function, which reading comprehension needs.
    */
   readonly encodeWithOffsets?: ((text: string) => EncodedText) | undefined;
   /**
-   * Returns the text of ids, for example of the ids that `IndexedDataset.sequence` returns; special tokens
-   * become their texts.
+   * Returns the text of ids, such as ids that `IndexedDataset.sequence` returned. Special tokens become their
+   * texts.
    *
-   * @param ids whole numbers; bigint in datasets of int64
+   * @param ids integers; bigint in datasets of int64
    */
   decode(ids: ArrayLike<number | bigint>): string;
 }
 
-/** A JSON value that identifies a tokenizer. */
+/** A JSON value that identifies a tokenizer in the md5 hashes of cached indices. */
 export type TokenizerIdentifiers =
   | null
   | boolean
@@ -54,7 +56,7 @@ export type TokenizerIdentifiers =
   | readonly TokenizerIdentifiers[]
   | { readonly [key: string]: TokenizerIdentifiers };
 
-/** The tokenizers that can be made by name: Megatron's `--tokenizer-type`. */
+/** The names of tokenizers, as in Megatron's `--tokenizer-type`. */
 export const tokenizerTypes = [
   'GPT2BPETokenizer',
   'HuggingFaceTokenizer',
@@ -64,17 +66,17 @@ export const tokenizerTypes = [
   'NullTokenizer',
 ] as const;
 
-/** A description of the tokenizer to make, as plain data: worker threads make equal tokenizers from it. */
+/** A description of a tokenizer as plain data, from which worker threads can make equal tokenizers. */
 export type TokenizerOptions =
   | {
       readonly type: 'GPT2BPETokenizer';
       /**
-       * Paths of `vocab.json` and `merges.txt` (both or none); without them, GPT-2's own vocabulary, which is
-       * built in.
+       * Paths of `vocab.json` and `merges.txt` (both or none). Without them, GPT-2's built-in vocabulary is
+       * used.
        */
       readonly vocabFile?: string | undefined;
       readonly mergeFile?: string | undefined;
-      /** Path of a chat template in Jinja; none is searched for next to the files. */
+      /** Path of a chat template in Jinja. The directory of the files is not searched for one. */
       readonly chatTemplate?: string | undefined;
     }
   | {
@@ -83,7 +85,7 @@ export type TokenizerOptions =
       readonly tokenizerModel: string;
       /** The token that ends a document, if the files do not name it. */
       readonly eodToken?: string | undefined;
-      /** Path of a chat template in Jinja, which replaces the template next to the file. */
+      /** Path of a chat template in Jinja, which replaces the template in the directory of the file. */
       readonly chatTemplate?: string | undefined;
     }
   | { readonly type: 'BertWordPieceLowerCase' | 'BertWordPieceCase'; readonly vocabFile: string }
@@ -91,8 +93,8 @@ export type TokenizerOptions =
   | { readonly type: 'NullTokenizer'; readonly vocabSize: number };
 
 /**
- * Rejects ids that a tokenizer does not have, such as another tokenizer's ids, instead of leaving them out of
- * a text, and returns them as numbers.
+ * Rejects ids that a tokenizer does not have, such as another tokenizer's ids; otherwise they would be
+ * missing in the text. Returns the ids as numbers.
  *
  * @throws UsageError MTL_DATA_TOKEN_OUT_OF_VOCABULARY
  */

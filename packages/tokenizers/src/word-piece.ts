@@ -1,7 +1,7 @@
 import type { TokenizerJson } from './check-tokenizer-json.js';
 import { punctuation, whiteSpace } from './components/unicode-versions.js';
 
-/** A piece of a word: its token, and the code points of the word that it represents. */
+/** A piece of a word: its token, and the range of code points in the word. */
 interface WordPiece {
   readonly token: string;
   readonly from: number;
@@ -9,9 +9,9 @@ interface WordPiece {
 }
 
 /**
- * Splits words as BERT's WordPiece does (Wu 2016): it repeatedly takes the longest token at the start of the
- * rest. A word that cannot be split, or is too long, becomes one unknown token. The time is linear in the
- * length of a word, times the length of the longest token.
+ * Returns a function that splits words as BERT's WordPiece does (Wu 2016): the longest token at the start of
+ * the rest is taken repeatedly. A word that cannot be split, or is too long, becomes one unknown token. The
+ * time is linear in the length of a word, times the length of the longest token.
  *
  * @param tokens the tokens of the model, without added tokens
  */
@@ -45,27 +45,27 @@ export function wordPieceSplitter(
   };
 }
 
-/** Token ids of a text, and the range of each token in the text. */
+/** Ids of the tokens of a text, and the range of each token in the text. */
 export interface EncodedText {
   readonly ids: readonly number[];
-  /** For each token the index of its first UTF-16 unit in the text. */
+  /** For each token, the index of its first UTF-16 unit in the text. */
   readonly starts: readonly number[];
-  /** For each token the index after its last UTF-16 unit. */
+  /** For each token, the index after its last UTF-16 unit. */
   readonly ends: readonly number[];
 }
 
-// BertPreTokenizer splits off the punctuation that the library knows and the ASCII symbols.
+// BertPreTokenizer splits words at the punctuation that the library knows, and at ASCII symbols.
 const isPunctuation = new RegExp(`^[${punctuation}]$`, 'v');
 const isWhiteSpace = new RegExp(`^${whiteSpace}$`, 'u');
-// The most characters that are cached. Most texts use a few hundred; the limit bounds the cache for a text
-// with all characters of Unicode.
+// The largest number of cached characters. Most texts use a few hundred; the limit bounds the cache for a
+// text with all characters of Unicode.
 const maximumCachedCharacters = 1 << 16;
 
 /**
- * Returns an encoder with offsets, for BERT's WordPiece (BertNormalizer, BertPreTokenizer); undefined for
- * another pipeline. Its ids equal the library's. Every step of this pipeline works on one character (code
- * point) at a time until words are split, so each normalized character knows its original character; marks
- * that the normalizer drops belong to no token.
+ * Returns an encoder with offsets for BERT's WordPiece (BertNormalizer, BertPreTokenizer); undefined for
+ * other pipelines. Its ids equal the library's. Until words are split, every step of this pipeline works on
+ * single code points, so the origin of each normalized character is known. Marks that the normalizer drops
+ * belong to no token.
  */
 export function wordPieceOffsets(
   json: TokenizerJson,
@@ -80,7 +80,7 @@ export function wordPieceOffsets(
     model.type === 'WordPiece' &&
     readType(json.normalizer) === 'BertNormalizer' &&
     readType(json.pre_tokenizer) === 'BertPreTokenizer';
-  // BERT's tokens never include the white space around them, and none is limited to whole words.
+  // BERT's special tokens neither include white space around them, nor are limited to whole words.
   const isPlain = added.every((token) => {
     const { special, lstrip, rstrip, single_word: word } = token as unknown as Record<string, unknown>;
     return special === true && lstrip !== true && rstrip !== true && word !== true;
@@ -145,7 +145,7 @@ function wordSplitter(model: TokenizerJson['model'], ids: ReadonlyMap<string, nu
   };
 }
 
-/** Splits a text at the special tokens that occur in it as text. */
+/** Returns a function that splits a text at special tokens that are written in it. */
 function addedTokenSplitter(added: TokenizerJson['added_tokens']) {
   const ids = new Map(added.map(({ content, id }) => [content, id]));
   const escaped = [...ids.keys()]

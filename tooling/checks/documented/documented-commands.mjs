@@ -1,5 +1,5 @@
 /**
- * Finds the commands and flags that documents and the texts of sources name, and checks them against the
+ * Finds the commands and flags in documents and in strings of sources, and checks them with the argument
  * parsers of the commands.
  */
 import ts from 'typescript';
@@ -7,22 +7,25 @@ import { parseSource } from '../parse-source.mjs';
 import { npmProblems } from './npm-scripts.mjs';
 import { ownCommand, shellCommands, withoutUsageMarks } from './shell-commands.mjs';
 
-/** The start of a command that a sentence of a message names. */
+/** Matches the start of a command that a message names. */
 const commandInText = /(?<![\w@/.$-])(?:npx )?(mtl|gpt-train|bert-train) (?=[a-z-])/g;
 const flagInText = /(?<![\w-])--[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*(?![\w-]*-[*A-Z])(?!-)/g;
 
-/** Matches words that follow the name of a program in a sentence and are not commands of the program. */
+/** Matches words that follow the name of a program in a sentence but are not commands of the program. */
 const words =
   /^(a|and|are|as|bert-train|can|command|does|gpt-train|has|in|is|of|or|that|the|to|was|which|with|writes?|wrote|prints|shows)$/;
 
-/** Names of file formats. */
+/** Matches names of file formats that look like commands. */
 const namesOfFormats = /^mtl pipeline trace \d/;
 
-/** Matches names of third-party programs, whose flags are not checked. */
+/** Matches names of third-party programs. Their flags are not checked. */
 const otherPrograms =
   /^(apt-get|cmake|ctest|curl|cuobjdump|git|ln|ncu|nsys|node|nvcc|nvidia-smi|pip|pip3|pnpm|python3?|srun|sbatch|mpirun|torchrun|turbo|tsx|vitest|npx|yarn|biome|tsc|perf|taskset|numactl|docker|ip|corepack|compute-sanitizer)\b/;
 
-/** Flags of third-party programs that texts name without the program. The comments name the program. */
+/**
+ * Flags of third-party programs in texts that do not name the program. The comment after each list names the
+ * program.
+ */
 export const flagsOfOthers = new Set([
   ...['--map-by', '--rank-by', '--bind-to', '--oversubscribe', '--report-bindings'], // mpirun
   ...['--mpi', '--ntasks', '--ntasks-per-node', '--nodes', '--gpus-per-task', '--gpu-bind', '--export'], // srun
@@ -43,7 +46,7 @@ export const flagsOfOthers = new Set([
 /** Replaces words that a shell expands with a placeholder. */
 const withoutVariables = (list) => list.map((word) => (/[$~]/.test(word) ? 'VALUE' : word));
 
-/** Returns the problems of one command, whose words begin with the name of a program. */
+/** Returns the problems of one command, given as words that begin with the name of a program. */
 function listProblems(list, { path, isWhole, checker, paragraph }) {
   const own = ownCommand(list);
   if (own === undefined) return [];
@@ -85,7 +88,7 @@ function splitParts(text) {
   });
   const prose = rest.join('\n');
   for (const { 1: ticks, 2: code, index } of prose.matchAll(/(?<!`)(`+)(?!`)([\s\S]+?)(?<!`)\1(?!`)/g)) {
-    // a span of code ends within its paragraph
+    // a span of code must end within its paragraph
     if (ticks.length > 2 || code.includes('\n\n')) continue;
     const [before, after] = [prose.slice(0, index), prose.slice(index)];
     const paragraph = before.split('\n\n').at(-1) + after.split('\n\n', 1)[0];
@@ -99,10 +102,10 @@ export function documentProblems(path, text, checker) {
   const problems = [];
   const { blocks, spans, prose } = splitParts(text);
   for (const { info, line, lines } of blocks) {
-    // blocks that show an error are left out: guides are run, which tests the error
+    // Blocks that show an error are skipped: guides are run by tests, which check the error.
     if (!/^(sh\b|$)/.test(info) || /status=[^0]/.test(info)) continue;
     for (const { words: list, line: offset } of shellCommands(lines.join('\n'))) {
-      // a block without a language may be output
+      // A block without a language may show output in place of commands.
       const found = listProblems(list, { path, isWhole: !lines.includes('...'), checker });
       problems.push(...found.map((what) => `${path}:${line + offset}: ${list.join(' ')}: ${what}`));
     }
@@ -132,8 +135,8 @@ function flagProblems(path, text, isKnown) {
 }
 
 /**
- * Returns the texts of a source: string literals, concatenated ones as one text, with a placeholder for each
- * value.
+ * Returns the texts in a source: string literals, with concatenated literals as one text and a placeholder
+ * for each value.
  */
 function collectTexts(path, text) {
   const source = parseSource(path, text);
@@ -153,10 +156,10 @@ function collectTexts(path, text) {
     const value = writtenText(node);
     if (value !== undefined) {
       const line = source.getLineAndCharacterOfPosition(node.getStart()).line + 1;
-      // a value directly after a word may contain further words
+      // a value directly after a word may contain more words
       texts.push({ text: value.replaceAll(/([a-z])VALUE/g, '$1 VALUE'), line });
     }
-    // values of a template have texts of their own
+    // the values in a template are visited, too, since they may contain texts
     if (value === undefined || !ts.isStringLiteralLike(node)) {
       ts.forEachChild(node, (child) => {
         if (value === undefined || writtenText(child) === undefined || ts.isTemplateSpan(child)) visit(child);
@@ -172,7 +175,7 @@ export function sourceProblems(path, text, checker) {
   if (!/--[a-z]|\b(mtl|gpt-train|bert-train) /.test(text)) return [];
   return collectTexts(path, text).flatMap(({ text: message, line }) => {
     const lines = message.split('\n');
-    // examples of a help text are whole commands, with a remark in brackets
+    // An example in a help text is a whole command, with an optional remark in brackets.
     const isExample = (each) => lines.length > 1 && /^ {2,}(mtl|gpt-train|bert-train) /.test(each);
     const joined = message.replaceAll(/\\\n\s*/g, '').split('\n');
     const examples = joined.filter(isExample).flatMap((each) => {
@@ -204,13 +207,13 @@ const withoutOthers = (text) =>
   );
 
 /**
- * Returns the problems of a command at the beginning of a sentence: of its names, and of the flags up to the
- * next comma.
+ * Returns the problems of the command at the beginning of a sentence: of its names, and of the flags before
+ * the next comma.
  */
 function sentenceProblems(sentence, checker) {
   const [phrase] = sentence.split(/[;,:()"`]|\.(?:\s|$)/);
   const all = phrase.trim().split(/\s+/);
-  // the words after -- are a separate command line; `mtl run mtl -- ...` begins with the first mtl
+  // The words after -- are a separate command line: `mtl run mtl -- ...` begins with the first mtl.
   if (all[1] === '--') return [];
   if (all.includes('--')) {
     const found = checker.commandProblems(all, { isWhole: false });
@@ -237,14 +240,14 @@ function sentenceProblems(sentence, checker) {
   );
 }
 
-/** Returns the problems of the commands of npm anywhere in a text, including comments of sources. */
+/** Returns the problems of the npm commands anywhere in a text, including comments of sources. */
 export function npmProblemsOfText(path, text) {
   return text.split('\n').flatMap((content, index) =>
     [...content.matchAll(/(?<![\w-])npm run (?:--silent )?([^`'")\]|;]*)/g)].flatMap(([, command]) => {
-      // take the words of the command only: the sentence may continue after it
+      // use only the words of the command, since the sentence may continue after it
       const [part] = command.split(/[.,:]+(?:\s|$)|\\| #| {2,}/);
       const list = ['npm', 'run', ...part.trim().split(/\s+/)];
-      // a name that a program fills in, or a pattern of a test
+      // skip a name that a program fills in, and a pattern of a test
       if (/[^\w:-]/.test(list[2] ?? '') || /[$(]/.test(list.join(''))) return [];
       const found = npmProblems(list, { path, paragraph: text });
       return found.map((what) => `${path}:${index + 1}: ${list.join(' ')}: ${what}`);
@@ -252,12 +255,12 @@ export function npmProblemsOfText(path, text) {
   );
 }
 
-/** Words before the name of a test that are not the name of a package. */
+/** Words before the name of a test that do not name a package. */
 const joining = new Set(['and', 'is', 'of', 'see', 'in', 'by', 'also', 'both', 'alone']);
 
 /**
- * Returns the problems of tests that a document names (`models \`megatron.test\``) but that do not exist in
- * the package named before the test or, without a package, in any package.
+ * Returns the problems of tests that a document names (`models \`megatron.test\``) but that do not exist. The
+ * test is expected in the package named before it, or in any package if none is named.
  */
 export function testProblems(path, text, files) {
   return text.split('\n').flatMap((content, index) =>

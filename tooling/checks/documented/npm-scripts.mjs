@@ -1,4 +1,4 @@
-/** Checks commands of npm in documents against the scripts that package.json files have. */
+/** Checks the npm commands in documents with the scripts in package.json files. */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +8,7 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 /** Flags that turbo, vitest and biome take. */
 const flagsOfRunners = /^--(filter|force|concurrency|all|write|reporter)\b/;
 
-/** Cache of scripts by folder: documents name the same folders again and again. */
+/** Scripts by folder. This cache saves time since documents name the same folders repeatedly. */
 const knownScripts = new Map();
 
 /** Returns the scripts of the package in a folder of the repository; none if the folder has no package. */
@@ -38,7 +38,8 @@ function findPackage(path) {
 }
 
 /**
- * Returns the text of the files that a script names, and of the files next to them, which may read its flags.
+ * Returns the text of the files that a script names, and of the files next to them, since these may read its
+ * flags.
  */
 function textOfProgram(script, folder) {
   const files = script
@@ -55,16 +56,13 @@ function textOfProgram(script, folder) {
   return near.map((path) => readFileSync(path, 'utf8')).join('\n');
 }
 
-/** Tells if the text of a program reads a flag: an option of `parseArgs`, or the flag as it is written. */
+/** Returns whether a program reads a flag: its text contains the flag itself or an option of `parseArgs`. */
 const reads = (text, flag) => {
   const name = flag.slice(2);
   return new RegExp(`${flag}(?![\\w-])|(?<![\\w-])['"]?${name}['"]?: \\{`).test(text);
 };
 
-/**
- * Returns the flags among `args` that do not occur in the sources of a program, so that the program does not
- * read them.
- */
+/** Returns the flags in `args` that a program does not read, since they do not occur in its sources. */
 function unknownFlags(args, { text }) {
   return args
     .filter((word) => word.startsWith('--') && word.length > 2 && !flagsOfRunners.test(word))
@@ -81,9 +79,9 @@ function devProblems([name, ...args]) {
 }
 
 /**
- * Returns the problems of a command of npm that a file names: a script that neither the root nor the package
- * of the file has, nor one that `paragraph` names, a flag that its program does not read, and `-w`, since npm
- * knows no workspaces here.
+ * Returns the problems of an npm command that a file names: a script that is neither in the root, nor in the
+ * package of the file, nor in a package that `paragraph` names; a flag that its program does not read; and
+ * `-w`, since npm knows no workspaces here.
  */
 export function npmProblems(words, { path, paragraph = '' }) {
   const isRun = words[1] === 'run';
@@ -114,13 +112,11 @@ export function npmProblems(words, { path, paragraph = '' }) {
   ];
 }
 
-/** Paths of programs for developers: programs that an npm script runs, or that a document names by path. */
+/** Matches paths of programs for developers, which npm scripts run or documents name by path. */
 const developers =
   /^(tooling|(packages|apps)\/[^/]+\/(bench|parity|study|validation))\/.*(?<!\.test)\.(mjs|ts|py)$/;
 
-/**
- * Returns a function that tells if any program for developers among the files of the repository reads a flag.
- */
+/** Returns a function that tells whether any program for developers among `files` reads a flag. */
 export function flagsOfDevelopers(files) {
   const texts = files
     .filter((path) => developers.test(path) && !path.startsWith('tooling/checks/documented'))

@@ -1,4 +1,4 @@
-/** Reads command lines of documents: the simple commands of a shell text, each as its words. */
+/** Reads shell commands in documents: returns each simple command as its words. */
 
 /** Words of a document that begin a command of this repository, or of npm. */
 const programs = new Set(['mtl', 'gpt-train', 'bert-train', 'mtl-link', 'npm']);
@@ -51,7 +51,7 @@ export function shellCommands(text) {
       at += 1;
     } else if (';&|()'.includes(char)) endCommand();
     else if (char === '<' || char === '>') {
-      // in 2>FILE, the number is not a word
+      // in 2>FILE, the number belongs to the redirection
       if (/^\d$/.test(word ?? '')) word = undefined;
       endWord();
       words.push(char);
@@ -62,16 +62,15 @@ export function shellCommands(text) {
   return commands.map(({ words: all, line: at }) => ({ words: withoutRedirections(all), line: at }));
 }
 
-/** Returns the words up to the first redirection; the words after it name files. */
+/** Returns the words before the first redirection. */
 function withoutRedirections(words) {
   const at = words.findIndex((word) => word === '<' || word === '>');
   return at < 0 ? words : words.slice(0, at);
 }
 
 /**
- * Returns the words of a command from the first name of a program of this repository on, without launchers
- * and variables before it: `srun npx gpt-train ...` is `gpt-train ...`. Undefined for a command of other
- * programs.
+ * Returns the words of a command from the name of a program of this repository on. Launchers and variables
+ * before it are removed: `srun npx gpt-train ...` becomes `gpt-train ...`. Undefined for other commands.
  */
 export function ownCommand(words) {
   const at = words.findIndex((word) => programs.has(word));
@@ -83,8 +82,8 @@ export function ownCommand(words) {
 }
 
 /**
- * Returns a usage text as a command: with everything in brackets, which is optional, and with the first of
- * choices (`A|B`).
+ * Returns a usage text as a command, with all optional parts (in brackets) and with the first of alternatives
+ * (`A|B`).
  */
 export function withoutUsageMarks(text) {
   return text

@@ -1,6 +1,6 @@
-// An emulation of cuBLASLt with plain loops: only the functions that this project calls. Parameters and
-// conventions follow NVIDIA's documentation, so that layouts, transpositions, strides, epilogues and
-// attributes can be tested without the library. Calls that the library would reject are rejected.
+// An emulation of cuBLASLt with plain loops, for the functions that this project calls. Parameters and
+// conventions follow NVIDIA's documentation. With the emulation, tests can check layouts, transpositions,
+// strides, epilogues and attributes without the library. Calls that the library would reject are rejected.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -56,8 +56,8 @@ void set(void* data, int32_t type, int64_t index, double value) {
   if (type == kReal16) static_cast<__half*>(data)[index] = __float2half_rn(rounded);
 }
 
-// Returns an element of an operand as tensor cores read it: float32 in TF32 mode keeps only the first 10 bits
-// of its mantissa.
+// Returns an element of an operand in the precision of tensor cores: in TF32 mode, float32 keeps only the
+// first 10 bits of its mantissa.
 double factor(const void* data, int32_t type, int64_t index, int32_t compute_type) {
   const double value = get(data, type, index);
   if (type != kReal32 || compute_type != kCompute32FastTf32 || !std::isfinite(value)) return value;
@@ -73,8 +73,8 @@ int read(T* to, const void* value, size_t bytes) {
   return kSuccess;
 }
 
-// Checks the documentation's conditions for the auxiliary matrix: its row stride is a multiple of 8 elements,
-// and it is 16-byte aligned.
+// Checks the documented conditions for the auxiliary matrix: its row stride is a multiple of 8 elements, and
+// it is 16-byte aligned.
 bool takes_auxiliary(const DescriptionOpaque& description, const LayoutOpaque& d) {
   return d.batch_count == 1 && description.auxiliary_stride % 8 == 0 &&
          description.auxiliary_stride >= static_cast<int64_t>(d.rows) &&
@@ -91,7 +91,7 @@ double gelu_derivative(double z) {
   return 0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * kSqrt2OverPi * (1.0 + 3.0 * 0.044715 * z * z);
 }
 
-// Tells whether the documentation's table of types for sums in float32 lists this combination.
+// Returns whether the documentation's table of types for sums in float32 lists this combination.
 bool is_supported(const DescriptionOpaque& description, const LayoutOpaque& a, const LayoutOpaque& b,
                   const LayoutOpaque& d) {
   if (description.scale_type != kReal32 || a.type != b.type) return false;
@@ -204,8 +204,8 @@ int cublasLtMatmulPreferenceSetAttribute(Preference preference, PreferenceAttrib
   return kInvalidValue;
 }
 
-// Returns the milliseconds that each candidate for a matmul takes, in the library's order. Tests set them as
-// a list with commas in MTL_EMULATION_MATMUL_MS; if it is not set, there is one candidate.
+// Returns the time of each candidate for a matmul in milliseconds, in the library's order. Tests set the
+// times in MTL_EMULATION_MATMUL_MS, separated by commas. Without this variable there is one candidate.
 static const std::vector<double>& times_of_candidates() {
   static const std::vector<double>* const all = [] {
     auto* times = new std::vector<double>();
@@ -217,11 +217,11 @@ static const std::vector<double>& times_of_candidates() {
   return *all;
 }
 
-// The index of the candidate's number in an algorithm's data. The data before it are the alignments that the
-// algorithm was selected for, so that cublasLtMatmul can check the caller's pointers.
+// The index of the candidate's number in the data of an algorithm. The entries before it are the alignments
+// for which the algorithm was selected; cublasLtMatmul compares the caller's pointers with them.
 constexpr int kCandidate = 4;
-// Candidate n splits each sum into n + 1 parts, which need workspace: its results differ in the last bits, as
-// on a GPU.
+// Candidate n splits each sum into n + 1 parts, which need workspace. As on a GPU, the results of candidates
+// differ in the last bits.
 static uint64_t parts_of(const Algorithm& algorithm) { return algorithm.data[kCandidate] + 1; }
 static size_t workspace_of(uint64_t candidate) { return candidate << 20; }
 
@@ -229,7 +229,7 @@ int cublasLtMatmulAlgoGetHeuristic(Handle, Description description, Layout a, La
                                    Preference preference, int num_asked, Choice* choices, int* num_found) {
   if (num_asked < 1 || !fits(*description, *a, *b, *c, *d)) return kInvalidValue;
   *num_found = 0;
-  // a test can set the status that every matmul with an epilogue gets, as in a library that supports none
+  // A test can set the status of every matmul with an epilogue, as in a library that supports no epilogues.
   static const char* const refusal = std::getenv("MTL_EMULATION_EPILOGUE_STATUS");
   if (refusal != nullptr && description->epilogue != Epilogue::kDefault) return std::atoi(refusal);
   if (!is_supported(*description, *a, *b, *d)) return kUnsupported;
@@ -260,7 +260,7 @@ static double finished(const DescriptionOpaque& description, int32_t output_type
   return value;
 }
 
-// Overwrites the bias gradient's memory with the sums of B over K, one for each column of D.
+// Writes the sums of B over K, one for each column of D, to the memory of the bias gradient.
 static void write_bias_gradient(const DescriptionOpaque& description, const LayoutOpaque& b, const void* values) {
   const bool transposed = description.transpose_b == kTranspose;
   const int64_t columns = static_cast<int64_t>(transposed ? b.rows : b.columns);
@@ -274,7 +274,8 @@ static void write_bias_gradient(const DescriptionOpaque& description, const Layo
   }
 }
 
-// A matmul that was enqueued: a copy of its descriptions, because the caller may change them before it runs.
+// An enqueued matmul, with a copy of its descriptions, since the caller may change them before the matmul
+// runs.
 struct Matmul {
   DescriptionOpaque description;
   LayoutOpaque layout_a, layout_b, layout_c, layout_d;
@@ -336,7 +337,7 @@ static void compute(const Matmul& p) {
         }
         const int64_t at = batch * p.layout_d.batch_stride + row + column * p.layout_d.stride;
         double value = p.scale * total;
-        // with a factor of 0 the library does not read C: it may be NaN
+        // with a factor of 0 the library does not read C, which may contain NaN
         if (p.keep != 0.0f) value += p.keep * get(p.c, p.layout_c.type, at);
         set(p.d, p.layout_d.type, at, finished(p.description, p.layout_d.type, row, column, value));
       }
@@ -358,8 +359,8 @@ int cublasLtMatmul(Handle handle, Description description, const void* alpha, co
   const uint64_t candidate = algorithm->data[kCandidate];
   if (candidate >= times_of_candidates().size() || workspace_bytes < workspace_of(candidate)) return kInvalidValue;
   if (!is_supported(*description, *layout_a, *layout_b, *layout_d)) return kUnsupported;
-  // Preferences have no attribute for the bias's alignment, but kernels read the bias 16 bytes at a time: on
-  // a GPU a misaligned address makes the device unusable for this process.
+  // Kernels read the bias 16 bytes at a time, but preferences have no attribute for the bias's alignment. On
+  // a GPU, a misaligned address makes the device unusable for this process.
   if (reinterpret_cast<uintptr_t>(description->bias) % 16 != 0) return kExecutionFailed;
   // cuBLASLt may still reject an algorithm that its heuristic returned. One epilogue with one type is
   // rejected here, to test that callers handle this.

@@ -13,7 +13,7 @@ constexpr int kWarpsOfGroup = 4, kMaxWarps = 32;
 constexpr uint32_t kAllLanes = 0xffffffffu;
 constexpr unsigned char kUnwritten = 0xff;  // initial value of every byte of shared memory (block.cc): NaN
 
-// The 64 bits of an mbarrier, in a layout of our own: PTX does not document the real one.
+// The 64 bits of an mbarrier. PTX does not document the layout, so this layout is our own.
 struct BarrierState {
   uint32_t phase, expected, pending;
   int bytes;  // bytes of copies that the phase still waits for
@@ -116,10 +116,9 @@ uint32_t address_of(const void* shared) {
 }
 
 // Returns shared memory as asynchronous work sees it. Asynchronous work reads through another proxy than
-// threads do, and sees a thread's stores only after that thread's fence. So a second copy of the memory holds
-// the visible bytes; the two are compared when asynchronous work reads. The emulated fence makes the stores
-// of all threads visible: if one thread lacks its fence, this is detected only in an order in which that
-// thread stores last.
+// threads, and sees a thread's stores only after that thread's fence. So a second copy of the memory holds
+// the visible bytes, and every read compares the two. The emulated fence makes the stores of all threads
+// visible. Therefore a fence that only one thread lacks is detected only if that thread stores last.
 unsigned char* visible_at(const void* shared) {
   std::vector<unsigned char>& visible = work().visible;
   if (visible.empty()) visible.assign(dynamic_shared_bytes(), kUnwritten);
@@ -135,8 +134,8 @@ void check_dynamic(const void* shared, size_t bytes, size_t alignment, Site site
 
 uint32_t bytes_of_box(const TensorMapFacts& map) { return map.box[0] * map.box[1] * map.box[2] * map.element_bytes; }
 
-// Fails if shared memory has stores without a fence: on a GPU they may reach memory after the bytes of a copy
-// that was started later.
+// Fails if shared memory has stores without a fence. On a GPU, such stores may reach memory after the bytes
+// of a copy that starts later.
 void check_overwritten(const void* shared, size_t bytes, Site site) {
   const auto* const stored = static_cast<const unsigned char*>(shared);
   const unsigned char* const visible = visible_at(shared);
@@ -177,8 +176,8 @@ struct Matrix {
   uint32_t start, leading, stride, swizzle;
 };
 
-// Checks that a tile starts at the start of its swizzle pattern, every 8 rows of `swizzle` bytes, as a base
-// offset of 0 states. If it is K-major, a matmul may start at later columns, inside the pattern's first row.
+// Checks that a tile starts at the start of its swizzle pattern (8 rows of `swizzle` bytes), as a base offset
+// of 0 requires. If the tile is K-major, a matmul may start at later columns within the pattern's first row.
 void check_pattern(const Matrix& matrix, bool is_k_major, Site site) {
   const uint32_t pattern = 8 * matrix.swizzle, inside = matrix.start % pattern;
   if (inside >= (is_k_major ? matrix.swizzle : 1)) {
@@ -201,10 +200,10 @@ Matrix decode(uint64_t descriptor, bool is_k_major, Site site) {
   return matrix;
 }
 
-// Returns the position of element (row, k): `row` in dimension M or N, k below 16. In the canonical layouts
-// of the PTX ISA, rows along k (K-major) are `swizzle` bytes long and form groups of 8, `stride` bytes apart.
-// Along M or N (MN-major) a row has swizzle / 2 elements, the next ones are `leading` bytes further, and
-// groups of 8 in k are `stride` bytes apart.
+// Returns the byte position of element (row, k), where `row` is in dimension M or N and k is below 16. The
+// layouts are the canonical ones of the PTX ISA. K-major: rows along k have `swizzle` bytes and form groups
+// of 8, `stride` bytes apart. MN-major: rows along M or N have swizzle / 2 elements; the next elements are
+// `leading` bytes further, and groups of 8 in k are `stride` bytes apart.
 uint32_t address_in(const Matrix& matrix, bool is_k_major, int row, int k) {
   const uint32_t r = static_cast<uint32_t>(row), c = static_cast<uint32_t>(k), width = matrix.swizzle / 2;
   const uint32_t offset = is_k_major ? r / 8 * matrix.stride + r % 8 * matrix.swizzle + 2 * c
@@ -298,7 +297,7 @@ int warp_number() { return thread_number() / 32; }
 
 // --- registers
 
-// The number of registers that the compiler gives each thread of a kernel that changes the number later: the
+// The number of registers that the compiler gives each thread of a kernel that changes this number later. The
 // threads share all registers of the multiprocessor, in units of 8.
 constexpr int kRegistersPerMultiprocessor = 65536, kMostRegisters = 256;
 int launch_registers() {
@@ -409,7 +408,7 @@ void copy_box(void* shared, const void* map, const int (&place)[3], uint64_t* ba
   if (copy.from.magic != TensorMapFacts::kMagic) fail(site, "this is no tensor map");
   if (reinterpret_cast<uintptr_t>(map) % 64 != 0) fail(site, "a tensor map that is not aligned to 64 bytes");
   state_of(barrier, site);
-  // the swizzle pattern repeats at this alignment, which a descriptor without base offset assumes
+  // The swizzle pattern repeats at this alignment, and a matrix descriptor without a base offset requires it.
   const size_t alignment = std::max<size_t>(128, 8 * copy.from.swizzle_bytes);
   check_dynamic(shared, bytes_of_box(copy.from), 16, site);
   if (address_of(shared) % alignment != 0) fail(site, "a box at byte %u of shared memory, which is not aligned to %zu", address_of(shared), alignment);

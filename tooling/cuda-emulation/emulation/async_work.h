@@ -1,12 +1,11 @@
 // Work that is asynchronous to the threads of a block on Hopper: barriers that count arrivals and bytes
-// (mbarrier), copies of boxes of a tensor (cp.async.bulk.tensor) and matmuls of warp groups (wgmma). Kernels
-// use it through hopper.h.
-//
-// On a GPU, each operation happens at an undefined time between its start and the wait for it. In the
-// emulation the order of threads (set_order) decides: ascending, everything happens immediately; descending,
-// as late as possible; shuffled, at a random time. So a matmul that starts before its operands have arrived,
-// or a tile that is released while a matmul reads it, gives wrong numbers (the target of a copy is NaN from
-// the copy's start on), and a phase that never ends is reported like any deadlock.
+// (mbarrier), copies of boxes of a tensor (cp.async.bulk.tensor), and matmuls of warp groups (wgmma). Kernels
+// use it through hopper.h. On a GPU, each operation happens at an undefined time between its start and the
+// wait for it. In the emulation, the order of threads (set_order) decides: immediately in ascending order, as
+// late as possible in descending order, and at a random time in shuffled order. So the emulation reveals a
+// matmul that starts before its operands have arrived, or a tile that is released while a matmul reads it:
+// the results are wrong, since the target of a copy is NaN until the copy happens. A phase that never ends is
+// reported like any deadlock.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +17,15 @@ namespace mtl::emulation {
 // --- mbarrier
 
 void set_up_barrier(uint64_t* barrier, int arrivals, Site site);
-// fence.mbarrier_init: other threads may use a barrier after its initializing thread has called this. Also
-// fences the proxy.
+// fence.mbarrier_init: makes the barriers that the calling thread has initialized usable by other threads.
+// Also fences the proxy.
 void publish_barriers();
-// fence.proxy.async: asynchronous work that is started later sees the stores of threads to shared memory. A
-// matmul that reads bytes stored without the fence is an error, and so is a copy that overwrites such bytes.
+// fence.proxy.async: makes the stores of threads to shared memory visible to asynchronous work that starts
+// later. It is an error if a matmul reads, or a copy overwrites, bytes that were stored without this fence.
 void fence_async_proxy();
 // Arrives once, and makes the phase wait for `bytes` more bytes.
 void arrive_at(uint64_t* barrier, int bytes, Site site);
-// Waits until the phase of this parity is over, which is when the barrier's current phase has the other
+// Waits until the phase of this parity is over, that is, until the barrier's current phase has the other
 // parity. slot: named in the report on a phase that never ends.
 void wait_for_phase(uint64_t* barrier, int parity, int slot, Site site);
 
@@ -70,8 +69,8 @@ void wait_for_wgmma(int groups_left, Site site);
 // --- registers of warp groups (setmaxnreg)
 
 enum class Registers { kGiveBack, kTake };
-// Gives the thread `count` registers from here on. If groups take more registers than others have released, a
-// GPU would wait; the emulation detects this at the end of the block.
+// Changes the number of registers of the thread to `count`. If groups take more registers than others have
+// released, a GPU would wait; the emulation reports an error at the end of the block.
 void change_registers(int count, Registers direction, Site site);
 
 // --- for block.cc
@@ -79,7 +78,7 @@ void change_registers(int count, Registers direction, Site site);
 // Selects the asynchronous work of one of the resident blocks, by the block's number.
 void select_async_work(int resident);
 void begin_async_work();
-// Called when no thread can continue: executes deferred work; returns whether there was any.
+// Executes deferred work; called when no thread can continue. Returns whether there was any.
 bool do_async_work();
 // Returns a description of the work that was not finished at the end of a block, or null.
 const char* end_async_work();

@@ -19,7 +19,8 @@
 namespace mtl::emulation {
 namespace {
 
-constexpr size_t kStaticBytes = 48 << 10;   // without a request: the limit of a block on an H100
+// the limit of a block on an H100 if the launch does not request more
+constexpr size_t kStaticBytes = 48 << 10;  
 constexpr size_t kDynamicAlignment = 1024;  // of memory declared with MTL_DYNAMIC_SHARED
 constexpr size_t kRedZone = 64;             // bytes after every array
 constexpr unsigned char kPoison = 0xff;     // NaN in every floating type
@@ -258,9 +259,9 @@ void start_block(int number, size_t dynamic_bytes, std::vector<Resident*>* resid
   begin_block();
 }
 
-// Returns the block to run next: one of `residents`, or null for a new block, if one is left. In ascending
-// order it is the first of the grid; in descending order the last one, so that blocks that let others run get
-// as far apart as possible; in shuffled order any block.
+// Returns the block to run next: one of `residents`, or null for a new block, if one is left. Ascending order
+// chooses the first resident of the grid. Descending order chooses the last one, so that blocks which let
+// others run get as far apart as possible. Shuffled order chooses any block.
 Resident* choose_block(const std::vector<Resident*>& residents, bool is_one_left) {
   std::vector<Resident*> able = residents;
   if (is_one_left && able.size() < kMostResidents) able.push_back(nullptr);
@@ -376,8 +377,8 @@ void* static_shared(const void* key, size_t bytes, size_t alignment) {
   b.static_bytes += bytes;
   const Site site = {"a shared array", "", 0};
   if (b.static_bytes > kStaticBytes) fail(site, "%zu bytes of static shared memory, at most %zu", b.static_bytes, kStaticBytes);
-  // dynamic memory follows static memory, aligned; up to 48 KB of both together need no request, but launch()
-  // makes the request by the dynamic bytes alone
+  // Dynamic memory follows static memory, aligned. A launch needs no request if both together have at most 48
+  // KB, but launch() decides by the dynamic bytes alone.
   const size_t all = (b.static_bytes + kDynamicAlignment - 1) / kDynamicAlignment * kDynamicAlignment + b.dynamic_bytes;
   const size_t limit = b.dynamic_bytes > kStaticBytes ? kSharedBytes : kStaticBytes;
   if (b.dynamic_bytes > 0 && all > limit) {

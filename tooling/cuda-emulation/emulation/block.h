@@ -1,14 +1,13 @@
-// Runs kernels without a GPU: one block after the other, with the block's threads as fibers; each fiber runs
-// until it must wait for others. Only blocks that take tickets alternate: see take_ticket. Kernels never
-// include this header: they use intrinsics.h and ../instructions, which are built on it.
-//
-// Errors that it detects, each reported with the block, the thread and the line:
+// Runs kernels without a GPU. Blocks run one after the other, except blocks that take tickets, which
+// alternate (see take_ticket). The threads of a block are fibers, and each fiber runs until it must wait for
+// others. Kernels never include this header; they use intrinsics.h and ../instructions, which are built on
+// it. The following errors are detected and reported with the block, the thread and the line:
 // - threads that wait for others that have ended or wait elsewhere (barriers, shuffles, votes, matrix
 //   instructions);
-// - uninitialized shared memory: every block starts with all of it NaN (0xff);
-// - shared memory written beyond an array's end (AddressSanitizer detects reads, too);
-// - more shared memory or threads than a block can have.
-// A missing barrier shows when threads run in another order: see set_order.
+// - uninitialized shared memory: it is NaN (0xff) at the start of every block;
+// - writes to shared memory beyond an array's end (AddressSanitizer also detects reads);
+// - more shared memory or threads than a block can have. A missing barrier is detected when threads run in
+//   another order: see set_order.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +34,7 @@ struct Site {
 
 // The order in which the blocks of a grid, the warps of a block and the threads of a warp run. A thread
 // continues until it must wait, so in each order some threads are as far ahead of others as the barriers
-// allow. Shuffled, warps also alternate at their shuffles and matrix instructions.
+// allow. In shuffled order, warps also alternate at their shuffles and matrix instructions.
 enum class Order { kAscending, kDescending, kShuffled };
 void set_order(Order order, uint32_t seed = 0);
 
@@ -54,8 +53,8 @@ void clear_error();
 [[noreturn]] void fail(Site site, const char* format, ...) __attribute__((format(printf, 2, 3)));
 int lane();
 int thread_number();  // in its block
-// happens_now tells whether asynchronous work (async_work.h) happens immediately; draw returns which of
-// `count` pending items happens first.
+// happens_now returns whether asynchronous work (async_work.h) happens immediately. draw returns the index,
+// below `count`, of the pending item that happens first.
 bool happens_now();
 uint32_t draw(uint32_t count);
 // A phase of one of Hopper's barriers; `barrier` is the barrier's address in shared memory.
@@ -66,10 +65,10 @@ struct Event {
 // Waits until another thread wakes the waiters of the barrier.
 void wait_for_event(const Event& event, Site site);
 void wake_waiters(const void* barrier);
-// Increments a counter in global memory and returns its old value. The thread may then let other blocks run
-// first, so that several blocks take tickets; a few blocks are resident at a time. In the ascending order of
-// threads it never lets others run first. In the descending order it always does, and the block that has
-// begun last runs as far as it can. In the shuffled order it sometimes does.
+// Increments a counter in global memory and returns its old value (the ticket). The thread may then let other
+// blocks run, so that several blocks take tickets; a few blocks are resident at a time. In ascending order of
+// threads, it never lets others run. In descending order it always does, and the block that has begun last
+// runs as far as it can. In shuffled order it sometimes does.
 uint32_t take_ticket(uint32_t* counter, Site site);
 // Waits until `num_threads` threads (0: all of the block) wait at barrier `barrier`.
 void wait_at_barrier(int barrier, int num_threads, Site site);

@@ -1,6 +1,7 @@
-// Counts of the host's requests to the emulated device since the process began: tests compare the steps of a
-// training run with exact numbers. If MTL_EMULATION_COUNTS names a file, the file with that name and the
-// process id (name.123) contains the counts as 64-bit integers, in this order (emulation-counts.mjs).
+// Counts of the host's requests to the emulated device since the process began. Tests compare the counts of
+// training steps with exact numbers. If MTL_EMULATION_COUNTS names a file, the counts are in the file with
+// this name and the process id (name.123). They are 64-bit integers in the following order, which
+// emulation-counts.mjs also has.
 #pragma once
 
 namespace mtl::emulation {

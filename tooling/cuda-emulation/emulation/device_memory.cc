@@ -13,7 +13,7 @@
 namespace mtl::emulation {
 namespace {
 
-// The size of the address space for device memory. Each address is used only once, so that accesses after
+// The size of the address space for device memory. Each address is used only once, so accesses after a
 // release are detected, too.
 constexpr size_t kSpaceBytes = size_t{1} << 42;
 constexpr size_t kGranularity = size_t{2} << 20;  // granularity of a GPU driver's allocations
@@ -42,7 +42,7 @@ struct sigaction action_before;
 
 void on_fault(int signal, siginfo_t* information, void*) {
   const char* const at = static_cast<char*>(information->si_addr);
-  // no lock: this thread may already own it, and the process ends anyway
+  // Takes no lock: this thread may already hold it, and the process ends anyway.
   if (memory().space != nullptr && at >= memory().space && at < memory().space + kSpaceBytes) {
     static const char text[] =
         "emulation: the host has touched memory of the device, or the device memory that was given back\n";

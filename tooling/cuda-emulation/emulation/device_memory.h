@@ -1,5 +1,5 @@
-// Memory of the emulated driver. Records the owner of each allocation, so that copies and kernels only access
-// memory that a GPU can access. On request, the host cannot access device memory, as on a GPU.
+// The memory of the emulated driver. It records the owner of each allocation, so that copies and kernels
+// access only memory that a GPU can access. On request, the host cannot access device memory, as on a GPU.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,7 @@ void* take_device_memory(size_t bytes, bool is_written);
 void* take_pinned_memory(size_t bytes, bool is_written);
 // Releases memory; returns false if it was not allocated here.
 bool give_memory_back(void* data);
-// Returns the owner of all `bytes` from `data` on; if an allocation ends within the range, the range has no
-// owner.
+// Returns the owner of the `bytes` bytes at `data`. A range in which an allocation ends has no owner.
 Owner owner_of(const void* data, size_t bytes);
 
 // Forbids (is_kept) or allows host access to device memory from here on. Code within a DeviceMemoryInReach

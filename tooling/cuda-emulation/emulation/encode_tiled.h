@@ -1,5 +1,5 @@
-// The driver's cuTensorMapEncodeTiled for three dimensions of 16-bit elements, with the driver's conditions:
-// rejects shapes that a GPU's driver would reject. Writes TensorMapFacts (async_work.h).
+// The driver's cuTensorMapEncodeTiled for three dimensions of 16-bit elements. It rejects the shapes that a
+// GPU's driver would reject. Writes TensorMapFacts (async_work.h).
 #pragma once
 
 #include <cstdint>

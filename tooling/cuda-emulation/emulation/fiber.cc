@@ -22,8 +22,8 @@
 namespace mtl::emulation {
 namespace {
 
-// A fiber's stack also holds what a kernel has in registers on a GPU: at most 255 registers of 4 bytes there,
-// several times that in a build without optimisation.
+// A fiber's stack also holds the values that a kernel has in registers on a GPU. These are at most 255
+// registers of 4 bytes, and several times that in a build without optimisation.
 constexpr size_t kStackBytes = 256 << 10;
 // Stacks begin at different lines of a page: otherwise the stacks of a warp, each used only briefly, would
 // evict each other from the first-level cache.
@@ -125,8 +125,8 @@ void run_fiber() {
 Fiber::Fiber() : state_(new FiberState()) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* memory = mmap(nullptr, kStackBytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  // a page without access below the stack: a kernel that needs more stack crashes at once instead of
-  // overwriting other memory
+  // A page below the stack forbids access, so a kernel that needs more stack crashes at once instead of
+  // overwriting other memory.
   if (memory == MAP_FAILED || mprotect(memory, page, PROT_NONE) != 0) {
     std::fprintf(stderr, "emulation: no memory for a stack of %zu bytes\n", kStackBytes);
     std::abort();

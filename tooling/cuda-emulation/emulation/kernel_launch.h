@@ -47,7 +47,7 @@ cudaError_t launch(const char* name, const ListedKernel&, void (*kernel)(Paramet
   const cudaError_t error = emulation::enqueue(how.stream, [=] {
     return is_idle ? cudaSuccess : emulate(name, how, [&] { std::apply(kernel, values); });
   });
-  // as on a GPU, the launch returns an error that an earlier call left behind as its own
+  // As on a GPU, a launch also returns an error that an earlier call has left behind.
   const cudaError_t left = cudaGetLastError();
   return error == cudaSuccess ? left : error;
 }

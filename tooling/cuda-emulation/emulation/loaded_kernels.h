@@ -1,5 +1,5 @@
 // The kernels that the program has loaded (cudaFuncGetAttributes). A GPU loads any other kernel at its first
-// launch, which may wait for the device; in the emulation that launch is an error once any kernel has been
+// launch, which may wait for the device. In the emulation, such a launch is an error once any kernel has been
 // loaded.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The state that block.cc and meetings.cc keep of the running blocks and their threads.
+// The state of the running blocks and their threads, for block.cc and meetings.cc.
 #pragma once
 
 #include <memory>

@@ -29,8 +29,8 @@ bool is_last_at_barrier(int number, int num_threads, Site site) {
   if (barrier.arrived > 0 && barrier.expected != expected) {
     fail(site, "a barrier of %d threads here, of %d at %s", expected, barrier.expected, name_of(barrier.site));
   }
-  // A GPU allows this for barriers that count threads; where all threads of the block meet, it is always an
-  // error.
+  // A GPU allows waiting at different lines for barriers that count threads. For barriers of all threads of
+  // the block, it is always an error.
   if (barrier.arrived > 0 && num_threads == 0 && barrier.site.line != site.line) {
     fail(site, "other threads wait at another barrier, %s", name_of(barrier.site));
   }

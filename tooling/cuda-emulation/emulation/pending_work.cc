@@ -193,7 +193,7 @@ cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   return cudaSuccess;
 }
 
-// Reports that an event is not complete at the first query only: a caller that polls must see it complete
+// Reports that an event is not complete only at the first query, so that a caller that polls sees it complete
 // eventually.
 cudaError_t query_event(cudaEvent_t event) {
   const Lock lock(mutex());

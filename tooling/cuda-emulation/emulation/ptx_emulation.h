@@ -1,4 +1,4 @@
-// Warp-wide matrix instructions on the registers of 32 fibers: the layouts are in ptx.h.
+// Warp-wide matrix instructions on the registers of 32 fibers. The register layouts are described in ptx.h.
 #pragma once
 
 #include "emulation/intrinsics.h"
@@ -9,7 +9,8 @@ namespace mtl::emulation {
 template <typename T>
 void mma(float* d, const uint32_t* a, const uint32_t* b, Site site);
 
-// Loads four matrices of 8 x 8 elements of 16 bits. `row`: the address in shared memory that the lane gives.
+// Loads four matrices of 8 x 8 elements of 16 bits. `row`: the address in shared memory that this lane
+// passes.
 template <bool transposed>
 void load_matrices(uint32_t (&r)[4], const void* row, Site site);
 

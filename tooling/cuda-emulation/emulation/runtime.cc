@@ -33,7 +33,7 @@ int num_streams = 0;
 thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 thread_local char mark_of_thread;  // its address identifies the thread
 
-// For each stream: the thread that captures it, or null, and the capture's mode, which decides which threads
+// The thread that captures each stream, or null, and the mode of the capture. The mode decides which threads
 // the capture restricts.
 struct Capture {
   std::atomic<const void*> thread{nullptr};
@@ -41,7 +41,7 @@ struct Capture {
 };
 Capture captures[kMaxStreams];
 
-// Tells whether the stream (null: any stream) is being captured, and invalidates the capture.
+// Returns whether the stream (null: any stream) is being captured. If it is, the capture becomes invalid.
 bool breaks_capture(cudaStream_t stream = nullptr) {
   bool found = false;
   for (CUstream_st& each : streams) {
@@ -51,10 +51,10 @@ bool breaks_capture(cudaStream_t stream = nullptr) {
   return found;
 }
 
-// Tells whether this thread must not make a call that may wait for the device or change data that a graph
+// Returns whether this thread must not make a call that may wait for the device or change data that a graph
 // uses. Such calls are forbidden while this thread captures, or while another thread captures in a mode that
-// forbids them, unless this thread permits them (cudaThreadExchangeStreamCaptureMode). Invalidates the
-// captures that forbid the call.
+// forbids them, unless this thread permits them (cudaThreadExchangeStreamCaptureMode). Captures that forbid
+// the call become invalid.
 bool is_unsafe() {
   if (mode_of_thread == cudaStreamCaptureModeRelaxed) return false;
   bool found = false;
@@ -80,8 +80,8 @@ bool is_idle() {
   return is_set;
 }
 
-// The error that this thread's next cudaGetLastError returns. Every failed call sets it, even if the caller
-// has read the call's status; the next kernel launch would return it as its own error.
+// The error that the next cudaGetLastError of this thread returns. Every failed call sets it, even if the
+// caller has read the call's status. The next kernel launch would return it as its own error.
 thread_local cudaError_t last_error = cudaSuccess;
 cudaError_t noted(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -95,7 +95,7 @@ cudaError_t allocate(void** data, size_t bytes, void* (*take)(size_t bytes, bool
   return noted(*data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 
-// Releases memory after waiting for pending work, like a GPU's driver.
+// Releases memory after waiting for pending work, as a GPU's driver does.
 cudaError_t give_back(void* data) {
   count(mtl::emulation::kMemoryCalls);
   if (is_unsafe()) return noted(cudaErrorStreamCaptureUnsupported);
@@ -193,7 +193,7 @@ cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t st
 
 namespace {
 
-// Tells whether the driver accepts a copy of this kind between these addresses.
+// Returns whether the driver accepts a copy of this kind between these addresses.
 bool is_copy_possible(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind) {
   const bool to_device = owner_of(destination, bytes) == Owner::kDevice, from_device = owner_of(source, bytes) == Owner::kDevice;
   const auto *to = static_cast<const char*>(destination), *from = static_cast<const char*>(source);
@@ -221,7 +221,8 @@ cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
   const bool from_pageable = owner_of(source, bytes) == Owner::kPageable;
   const bool to_pageable = owner_of(destination, bytes) == Owner::kPageable;
   if (!from_pageable && !to_pageable) return noted(enqueue(stream, copy));
-  // with pageable memory a graph would use the memory's contents at launch, not at this call
+  // With pageable memory, a graph would use the contents that the memory has at the launch, instead of its
+  // contents at this call.
   if (stream != nullptr && breaks_capture(stream)) return noted(cudaErrorStreamCaptureUnsupported);
   if (to_pageable) {
     const cudaError_t error = enqueue(stream, copy);
@@ -244,8 +245,8 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return synchronize(stream); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (event == nullptr) return noted(cudaErrorInvalidValue);
-  // events complete outside of the graph in the emulation: it does not support events across streams in one
-  // capture
+  // The emulation completes events outside of the graph, since it does not support events across streams in
+  // one capture.
   if (stream != nullptr && breaks_capture(stream)) return noted(cudaErrorStreamCaptureIsolation);
   return mtl::emulation::wait_for(stream, event), cudaSuccess;
 }

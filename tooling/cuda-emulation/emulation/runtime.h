@@ -1,8 +1,8 @@
-// The few names of the CUDA runtime that launchers and the library's host code need, for machines without
-// CUDA. Provides one device (or MTL_EMULATED_DEVICES devices, for tests of how devices are assigned) that
-// uses the host's memory. Work is executed immediately or later (pending_work.h) or, while its stream is
-// captured, when the graph is launched (stream.h). With MTL_EMULATION_IDLE=1 kernels and matmuls do nothing,
-// so that only the host's own time is measured.
+// The functions and types of the CUDA runtime that launchers and the library's host code need, for machines
+// without CUDA. There is one device, which uses the host's memory; MTL_EMULATED_DEVICES sets another number,
+// for tests of how devices are assigned. Work is executed immediately or later (pending_work.h) or, while its
+// stream is captured, when the graph is launched (stream.h). With MTL_EMULATION_IDLE=1, kernels and matmuls
+// do nothing, so that only the host's own time is measured.
 #pragma once
 
 #include <cstddef>
@@ -69,7 +69,7 @@ struct cudaFuncAttributes {
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 
 const char* cudaGetErrorName(cudaError_t error);
-// Returns the error's text, with the emulation's findings if a kernel failed.
+// Returns the text of an error, with the emulation's findings if a kernel failed.
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 
@@ -101,7 +101,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
-// Returns the time between the events in the emulation, or the declared time of the work between them
+// Returns the time between two events in the emulation, or the declared time of the work between them
 // (pending_work.h).
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 

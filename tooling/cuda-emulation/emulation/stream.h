@@ -1,5 +1,6 @@
-// Streams and graphs without a GPU: work is executed in the stream's order (pending_work.h) or, while its
-// stream is captured, when the graph is launched. Shared with the emulated cuBLASLt, which enqueues too.
+// Streams and graphs without a GPU. Work is executed in the stream's order (pending_work.h) or, while its
+// stream is captured, when the graph is launched. The emulated cuBLASLt also uses this header, since it
+// enqueues work.
 #pragma once
 
 #include <functional>
@@ -17,7 +18,7 @@ struct CUstream_st {
   bool is_invalid = false;          // the capture: invalidated by a call that it forbids
   void (*on_enqueue)() = nullptr;   // counts the calls that enqueue
   double declared_ms = 0.0;         // total that executed work declares to take on a device
-  // put_off of pending_work.h, as a pointer for other libraries, which do not link pending_work.cc
+  // The function put_off of pending_work.h, as a pointer for libraries that do not link pending_work.cc.
   cudaError_t (*put_off)(cudaStream_t stream, std::function<cudaError_t()> work) = nullptr;
 };
 

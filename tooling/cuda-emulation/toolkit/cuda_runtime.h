@@ -1,4 +1,4 @@
-// Replaces CUDA's header where host code is compiled for the emulation.
+// Replaces CUDA's header in host code that is compiled for the emulation.
 #pragma once
 
 #include "emulation/runtime.h"

@@ -31,7 +31,7 @@ const numbers = (list) => list.split(',').map(Number);
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const program = join(root, 'apps/bert-train/dist/main.js');
 
-/** Flags that all runs have in common. */
+/** The flags of all runs. */
 const recipe = [
   ...['--preset', 'bert-1m', '--hidden-size', '64', '--num-attention-heads', '4'],
   ...['--seq-length', '128'],
@@ -45,8 +45,8 @@ const cases = numbers(options.depths).flatMap((depth) =>
 );
 
 /**
- * Trains one case unless its results exist already; a training run that ends with an error has a curve up to
- * the error.
+ * Trains one case unless its results exist. A training run that ends with an error has a loss curve up to the
+ * error.
  */
 async function train({ depth, placement, seed }) {
   const place = join(out, `${placement}-${depth}-layers-seed-${seed}`);
@@ -60,10 +60,10 @@ async function train({ depth, placement, seed }) {
       ...['--save', join(place, 'checkpoints'), '--metrics-jsonl', metrics, ...moreFlags],
     ];
     writeFileSync(metrics, '');
-    // checkpoints of a study that was interrupted during this case
+    // remove the checkpoints of a study that was interrupted during this case
     rmSync(join(place, 'checkpoints'), { recursive: true, force: true });
     const status = await run(argv, createWriteStream(join(place, 'output.txt')));
-    // status 1 means a loss that is not finite, which is a result; status 2 means a wrong flag
+    // status 1 means a loss that is not finite, which is a valid result; status 2 means a wrong flag
     if (status !== 0 && status !== 1) throw new Error(`${place}/output.txt says why status ${status}`);
     writeFileSync(ended, `${status}\n`);
   }
@@ -93,8 +93,8 @@ function run(argv, output) {
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 
 /**
- * Returns a table with a row for each depth and position: medians over the seeds, and the number of runs that
- * did not reach the end.
+ * Returns a table with a row for each depth and position of layer norm: medians over the seeds, and the
+ * number of runs that did not reach the end.
  */
 function table(results) {
   const rows = numbers(options.depths).flatMap((depth) =>

@@ -26,7 +26,7 @@ const { values, positionals } = parseArgs({
     epochs: { type: 'string', default: '5' },
     seeds: { type: 'string', default: '1,2,3' },
     lr: { type: 'string', default: '3e-4' },
-    // Learning rate from scratch; undefined: the same as --lr.
+    // The learning rate from scratch; undefined means the same as --lr.
     'scratch-lr': { type: 'string' },
     threads: { type: 'string', default: '2' },
   },
@@ -37,7 +37,7 @@ const [output = join(root, 'runs/pretrained-against-scratch')] = positionals;
 const directory = resolve(output);
 const packages = join(root, 'packages');
 
-/** Runs a program from its sources; returns its standard output. */
+/** Runs a program from its sources and returns its standard output. */
 function run(program, words, cwd) {
   const node = ['--conditions=@mtl/source', '--import', '@mtl/tooling/typescript-loader'];
   const options = { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'], maxBuffer: 2 ** 28 };
@@ -48,7 +48,7 @@ function run(program, words, cwd) {
 
 const checkpoints = join(directory, 'bert');
 if (!existsSync(checkpoints)) {
-  // Flags of the protocol.
+  // The flags of the protocol in docs/benchmarks/bert.md.
   const flags = {
     'num-layers': '4',
     'hidden-size': '128',
@@ -76,7 +76,7 @@ if (!existsSync(checkpoints)) {
     'log-interval': '500',
   };
   const words = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value]);
-  // runs in the root of the checkout, in which the prepared corpus is kept
+  // The program runs in the root of the checkout, which contains the prepared corpus.
   run(join(root, 'apps/bert-train/src/main.ts'), words, root);
 }
 
@@ -87,11 +87,11 @@ if (!existsSync(tasks)) {
 
 const folders = { mnli: 'MNLI', qqp: 'QQP', race: 'RACE', squad: 'SQuAD' };
 const squad = ['--squad-version', '1.1', '--max-query-length', '64', '--doc-stride', '32'];
-// The number of examples of each set that are scored.
+// The number of scored examples of each data set.
 const numExamples = 400;
 /**
- * Returns two standard errors of the difference of two shares in percent (for F1, a mean of shares, an upper
- * bound).
+ * Returns two standard errors of the difference between two scores in percent. F1 is a mean of shares, so for
+ * F1 the result is an upper bound.
  */
 const margin = (a, b) => {
   const variance = (percent) => ((percent / 100) * (1 - percent / 100)) / numExamples;

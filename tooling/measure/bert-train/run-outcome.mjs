@@ -1,10 +1,9 @@
-/** Number of steps whose losses are averaged, since the loss of a single batch varies much. */
+/** The number of steps whose losses are averaged, since the loss of a single batch varies much. */
 export const window = 50;
 
 /**
- * Returns how a run ended (`isWhole`: all steps are there, and all finite), its last loss and its largest
- * rise above the lowest.
- *
+ * Returns the outcome of a run: `isWhole` (all steps have a finite loss), the last loss, and the largest rise
+ * above the lowest earlier loss. Losses are means over `window` steps.
  * @param {{ readonly losses: readonly number[], readonly numSteps: number }} run
  * @returns {{ readonly isWhole: boolean, readonly last: number, readonly rise: number }}
  */
@@ -16,8 +15,7 @@ export function runOutcome({ losses, numSteps }) {
 }
 
 /**
- * Returns means of the last `window` losses, at every fifth of a window.
- *
+ * Returns the means of the previous `window` losses, five times per window.
  * @param {readonly number[]} losses
  * @returns {{ step: number, loss: number }[]}
  */

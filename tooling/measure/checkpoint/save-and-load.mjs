@@ -1,7 +1,7 @@
-// Saves and loads a 500 MB state and compares with writing and reading the same bytes as one plain file.
-// Writes end with fsync on both sides. Reads are measured twice: from the disk, after the file's pages were
-// dropped (what a resume meets; needs `dd` of GNU coreutils), and from the page cache. Correctness is checked
-// first; every figure is the best of `rounds`, in MB (10^6 bytes) per s.
+// Saves and loads a state of 500 MB, and compares the times with writing and reading the same bytes as one
+// plain file. Writes end with fsync in both cases. Reads are measured twice: from the disk, as in a resumed
+// run, after dropping the file's pages (needs `dd` of GNU coreutils), and from the page cache. Correctness is
+// checked first. Every figure is the best of `rounds`, in MB (10^6 bytes) per second.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtemp, open, readdir, rm } from 'node:fs/promises';
@@ -23,8 +23,8 @@ const hidden = 768;
 const directory = await mkdtemp(join(process.argv[2] ?? tmpdir(), 'mtl-checkpoint-bench-'));
 
 /**
- * Makes the parameters and two AdamW moments of a GPT with 12 layers of width 768, reduced to about 500 MB of
- * fp32.
+ * Makes the parameters and both AdamW moments of a GPT with 12 layers and hidden size 768, reduced to about
+ * 500 MB of float32.
  */
 function makeTensors(fill) {
   const shapes = {};
@@ -52,7 +52,7 @@ function randomize(memory) {
   let state = words.length | 1;
   for (let index = 0; index < words.length; index++) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    // a finite number: not all bits of its exponent are set
+    // this mask makes every number finite: not all bits of its exponent are set
     words[index] = state & 0xbfffffff;
   }
 }
@@ -114,7 +114,7 @@ try {
   const saver = new BackgroundSaver();
   let canDrop = true;
   for (let round = 0; round < rounds; round++) {
-    // The sides take turns, so that a slow period of the machine affects both.
+    // The two measurements alternate, so that a slow period of the machine affects both.
     const iteration = round + 1;
     await rm(rawPath, { force: true });
     await rm(checkpoints, { recursive: true, force: true });
@@ -128,7 +128,7 @@ try {
     await keep('save', async () => {
       ({ path } = await saveCheckpoint({ directory: checkpoints, iteration, tensors: saved, state: {} }));
     });
-    // the time that the caller of a background save waits; the first round allocates its memory
+    // the time that the caller of a background save waits; the first round also allocates memory
     await keep('begin', () =>
       saver.begin({ directory: checkpoints, iteration: iteration + rounds, tensors: saved, state: {} }),
     );

@@ -1,5 +1,5 @@
-// Measures a message to the store and its answer, both authenticated: of one rank, whose store is a thread of
-// the same process, over the loopback.
+// Measures the time of a message to the store and its answer, both authenticated. One rank sends over the
+// loopback interface; the store is a thread of the same process.
 import assert from 'node:assert/strict';
 import { NativeJob, NativeStore, StoreServer } from '@mtl/comm/internal';
 
@@ -9,7 +9,7 @@ function median(values: readonly number[]): number {
   return [...values].sort((left, right) => left - right)[Math.floor(values.length / 2)]!;
 }
 
-/** Returns the median microseconds of `count` calls of `set` with `numBytes` bytes. */
+/** Returns the median time of `count` calls of `set` with `numBytes` bytes, in microseconds. */
 function microsecondsOfSet(numBytes: number, count: number): number {
   const server = new StoreServer({ secret, worldSize: 1 });
   const job = new NativeJob(0);

@@ -1,7 +1,6 @@
-// Fits the constants of profiles on the rows that paper-rows.ts marks, and writes them to the profiles.
-// Held-out rows are not read. Every run starts from the values below, so that running it again changes
-// nothing.
-// Usage: npm run dev -- papers-fit
+// Fits the constants of hardware profiles to the rows that paper-rows.ts marks, and writes them to the
+// profiles. Held-out rows are not read. Every run starts from the values below, so repeated runs give the
+// same result. Usage: npm run dev -- papers-fit
 import { readFileSync, writeFileSync } from 'node:fs';
 import {
   type Constant,
@@ -12,7 +11,7 @@ import {
   setConstant,
 } from '../../../packages/cost-model/test/support/fits.js';
 
-/** GPUs without measured rows get copies of the A100's constants. */
+/** GPUs without measured rows, which get copies of the A100's constants. */
 const copies = {
   from: 'hardware/a100-80gb',
   keys: [

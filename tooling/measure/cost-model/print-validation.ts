@@ -1,6 +1,5 @@
-// Prints, as Markdown, the errors of each set with fitted and held-out rows apart, and every row with where
-// the predicted time goes.
-// Usage: npm run dev -- papers-steps
+// Prints, as Markdown, the errors of each set, separately for fitted and held-out rows. Also prints for every
+// row the parts of the predicted time. Usage: npm run dev -- papers-steps
 import { axisFacts, communicationParts } from '@mtl/layout';
 import { predictStepTime, type StepBreakdown } from '../../../packages/cost-model/src/index.js';
 import { stepOfRow, summarizeErrors } from '../../../packages/cost-model/test/support/measured-row.js';
@@ -65,7 +64,7 @@ function percent(part: number): string {
   return `${(100 * part).toFixed(1)} %`;
 }
 
-/** Prints columns of equal width, as the formatter of the repository writes them. */
+/** Prints columns of equal width, as the formatter of the repository does. */
 function printTable(titles: readonly string[], lines: readonly (readonly string[])[]): void {
   const widths = titles.map((title, i) => Math.max(title.length, ...lines.map((line) => line[i]!.length)));
   const print = (cells: readonly string[]) =>

@@ -1,5 +1,6 @@
-// npm run dev -- run-index: how long the server takes for the metrics.jsonl of a long run: its first read,
-// one more step and the points of a chart, after checking what was read. Medians of several files and steps.
+// npm run dev -- run-index: measures how long the server takes for the metrics.jsonl of a long run: the first
+// read, the read of one more step, and the points of a chart. Checks the results first. Prints medians of
+// several files and steps.
 import { statSync } from 'node:fs';
 import { availableParallelism, loadavg } from 'node:os';
 import { join } from 'node:path';

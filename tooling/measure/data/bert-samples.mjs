@@ -1,6 +1,6 @@
-// Samples a second of BERT's dataset on one core. Checks correctness first.
-// Exits with 1 when a processor second makes fewer BERT samples than asked.
-// Usage: npm run dev -- bert-samples (the sources of the package; no build is needed)
+// Measures the samples per second of BERT's dataset on one core, after checking correctness. Exits with
+// status 1 if one second of processor time makes fewer BERT samples than required. Usage: npm run dev --
+// bert-samples (the sources of the package; no build is needed)
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
@@ -32,7 +32,8 @@ const mapping = buildSentenceMapping({
 assert.deepEqual([...mapping.subarray(0, 6)], [0, 3, 20, 5, 9, 20]);
 assert.equal(mapping.length, 39);
 
-// A vocabulary of bert-base's size, a fifth of it pieces; documents of 20 to 80 sentences of 5 to 45 tokens.
+// A vocabulary of bert-base's size, of which a fifth are word pieces. Documents have 20 to 80 sentences of 5
+// to 45 tokens.
 const special = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'];
 const first = special.length;
 const words = Array.from({ length: 30_522 - first }, (_, i) => (i % 5 === 0 ? `##p${i}` : `w${i}`));
@@ -51,7 +52,7 @@ for (let document = 0; document < 3000; document++) {
 }
 writer.finish();
 
-/** Returns samples per second of the fastest of three runs, by the clock and by processor time. */
+/** Returns the samples per second of the fastest of three runs, by elapsed time and by processor time. */
 function measure(dataset, numSamples) {
   let clock = 0;
   let processor = 0;

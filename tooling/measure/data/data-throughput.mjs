@@ -1,5 +1,5 @@
-// Throughput of the data pipeline. Checks correctness first, then measures.
-// Usage: npm run dev -- data-throughput (the sources of the package; no build is needed)
+// Measures the throughput of the data pipeline, after checking correctness. Usage: npm run dev --
+// data-throughput (the sources of the package; no build is needed)
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -40,7 +40,9 @@ const config = {
 };
 const { hidden_size: h, intermediate_size: f, vocab_size: v } = config;
 
-/** The shapes of the tensors by their names in the transformers library, in the order of the files. */
+/**
+ * Returns the shapes of the tensors by their names in the transformers library, in the order of the files.
+ */
 function listShapes() {
   const layers = Array.from({ length: numLayers }, (_, layer) =>
     Object.entries({
@@ -65,7 +67,10 @@ function listShapes() {
 
 const countValues = (shape) => shape.reduce((product, size) => product * size, 1);
 
-/** Returns the bfloat16 bits of a row: whole numbers up to 127 in magnitude, which 8 bits hold exactly. */
+/**
+ * Returns a row as bits of bfloat16. The values are whole numbers up to 127 in magnitude, which 8 bits store
+ * exactly.
+ */
 function rowOf(length, seed) {
   const floats = Float32Array.from({ length }, (_, index) =>
     index % 32 === 0 ? 127 : ((index * seed) % 255) - 127,
@@ -119,7 +124,10 @@ async function writeWeights(directory) {
   );
 }
 
-/** Writes a byte-level BPE with a token for each row of the embedding, merged from two or three bytes. */
+/**
+ * Writes a byte-level BPE tokenizer with a token for each row of the embedding, merged from two or three
+ * bytes.
+ */
 function writeTokenizer(directory) {
   const isShown = (byte) => (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
   let next = 256;
@@ -146,11 +154,11 @@ function writeTokenizer(directory) {
 }
 
 const cli = fileURLToPath(new URL('../../../packages/cli/bin/mtl.mjs', import.meta.url));
-/** Prints the peak of the resident memory at the end of a process (proc_pid_status(5)). */
+/** Code that prints the peak of resident memory at the end of a process (proc_pid_status(5)). */
 const atExit = `import { readFileSync, writeSync } from 'node:fs';
 process.on('exit', () => writeSync(2, /VmHWM:.*/.exec(readFileSync('/proc/self/status', 'utf8'))[0] + '\\n'));`;
 
-/** Runs mtl convert; returns the peak of its memory in bytes, and its time in seconds. */
+/** Runs mtl convert. Returns the peak of its memory in bytes, and its time in seconds. */
 async function convert(...args) {
   const begin = performance.now();
   const options = ['--import', `data:text/javascript,${encodeURIComponent(atExit)}`, cli, 'convert'];
@@ -165,7 +173,7 @@ async function convert(...args) {
   return { peak: Number(kilobytes) * 1024, seconds: (performance.now() - begin) / 1000 };
 }
 
-/** Compares rows of a file whose blocks hold whole numbers exactly. */
+/** Compares rows of a file in which blocks of whole numbers are exact. */
 async function check(path) {
   const { readGguf } = await import('@mtl/formats/gguf');
   const { hostTensor } = await import('@mtl/checkpoint');

@@ -1,25 +1,27 @@
 /**
- * Models that are timed: layers, hidden, heads, sequence, vocabulary, usual micro-batch. Those named gpt2 and
- * char are the shapes of the PyTorch yardstick.
+ * The models that are measured: number of layers, hidden size, number of heads, sequence length, vocabulary
+ * size, usual micro-batch size. Models named gpt2 and char have the shapes of the comparison program for
+ * PyTorch.
  */
 export const benchmarkPresets = {
   'char-10m': [6, 384, 6, 256, 128, 16],
-  // a long sequence on a narrow model: attention is two thirds of the FLOPs
+  // a long sequence and a small hidden size: attention has two thirds of the FLOPs
   'long-8k': [6, 384, 6, 8192, 128, 1],
   'gpt2-124m': [12, 768, 12, 1024, 50304, 2],
   'gpt2-355m': [24, 1024, 16, 1024, 50304, 1],
   'gpt2-774m': [36, 1280, 20, 1024, 50304, 8],
   'gpt2-1.3b': [24, 2048, 16, 2048, 50304, 4],
   'gpt2-2.7b': [32, 2560, 20, 2048, 50304, 4],
-  // Shoeybi 2019, table 1: one GPU each, the second here without its model parallelism
+  // Shoeybi 2019, table 1: one GPU each; here, the second model has no model parallelism
   'megatron-1.2b': [40, 1536, 16, 1024, 51200, 8],
   'megatron-4.2b': [64, 2304, 24, 1024, 51200, 4],
   // Llama 3.2's smallest model (`llamaWidths`), with the same sequence length as the models above
   'llama-1.2b': [16, 2048, 32, 2048, 128256, 4],
   'llama-dry-run': [2, 64, 4, 32, 128, 2],
-  // small enough for every part of `bench:cuda` to be tried where there is no GPU
+  // a model that is small enough to test all of `bench:cuda` without a GPU
   'cuda-dry-run': [2, 64, 2, 32, 128, 2],
-  // weak-scaling.mjs: for so many ranks, about as many times the parameters in the layers
+  // For weak-scaling.mjs: the parameters in the layers grow in proportion to the number of ranks, which is in
+  // the name.
   'weak-1': [12, 768, 8, 1024, 50304, 2],
   'weak-2': [16, 960, 10, 1024, 50304, 2],
   'weak-4': [19, 1152, 12, 1024, 50304, 2],
@@ -30,13 +32,16 @@ export const benchmarkPresets = {
   'weak-tiny-8': [6, 384, 8, 128, 1024, 2],
 };
 
-/** Feed-forward width of models of the Llama family, and the groups in which heads share keys and values. */
+/**
+ * The feed-forward size of models of the Llama family, and the number of groups in which heads share keys and
+ * values.
+ */
 export const llamaWidths = {
   'llama-1.2b': [8192, 8],
   'llama-dry-run': [192, 2],
 };
 
-/** Returns the model of a preset, as @mtl/models takes it: no dropout. */
+/** Returns the configuration of a preset's model for @mtl/models, without dropout. */
 export function modelOfPreset(preset) {
   const [numLayers, hiddenSize, numAttentionHeads, maxPositionEmbeddings, vocabularySize] =
     benchmarkPresets[preset];

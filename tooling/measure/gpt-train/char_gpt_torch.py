@@ -122,7 +122,7 @@ def main():
         step(rate)
         return time.perf_counter() - start
 
-    # timed with a rate of 0, which changes no weight; AdamW's averages then start a little warm
+    # timed with a learning rate of 0, so that no weight changes; only AdamW's averages change
     seconds = statistics.median(timed(0.0) for _ in range(50))
     steps = int(options.seconds / seconds)
     begun = time.perf_counter()

@@ -28,7 +28,7 @@ const { values } = parseArgs({
 const peer = findYardstick(process.env);
 const python = process.env.MTL_PEER_PYTHON ?? 'python3';
 const threads = values.threads;
-/** For each preset: the number of timed steps, the micro-batches to try, and the goal. */
+/** For each preset: the number of timed steps, the micro-batches to try, and the target. */
 const plans = {
   'char-10m': {
     iters: 8,
@@ -59,7 +59,7 @@ function hasPeer() {
   return peer !== undefined && spawnSync(python, ['-c', 'import torch'], { stdio: 'ignore' }).status === 0;
 }
 
-/** oneDNN's rate for square matmuls, in GFLOP/s: the roofline of this machine in this run. */
+/** Returns oneDNN's rate for square matmuls in GFLOP/s, which is the roofline of this machine in this run. */
 function matmulRate(dtype) {
   const size = 2048;
   const make = () => Tensor.zeros({ shape: [size, size], dtype });

@@ -37,7 +37,7 @@ const inSteps = ['--micro-batches', String(numMicroBatches)];
 const one = `one process, ${ranks} threads`;
 const accumulating = `${one}, ${numMicroBatches} micro-batches`;
 /**
- * The layouts, each with the layout that it is compared with, and the share of time that its bubble leaves
+ * The layouts, each with the layout of its comparison, and the share of time that its pipeline bubble leaves
  * for work.
  */
 const allLayouts = [
@@ -58,7 +58,9 @@ const isReference = ({ name }) => name === one || name === accumulating;
 const compared = allLayouts.filter((layout) => !isReference(layout) && layout.name.startsWith(values.only));
 const references = new Set(compared.map(({ reference = one }) => reference));
 const layouts = allLayouts.filter((layout) => references.has(layout.name) || compared.includes(layout));
-/** Asked for in the issue that set the goal: of one process with as many threads as there are ranks. */
+/**
+ * The least allowed throughput, as a share of that of one process with as many threads as there are ranks.
+ */
 const goal = 0.9;
 const log = [];
 
@@ -76,7 +78,7 @@ const runs = new Map(layouts.map(({ name }) => [name, []]));
 for (let turn = 0; turn < Number(values.repeat); turn++) {
   for (const layout of layouts) runs.get(layout.name).push(run(layout));
 }
-// the first loss sees initial weights and one batch: rounding alone
+// the first loss depends only on the initial weights and one batch, so only rounding differs
 const tolerance = values.dtype === 'float32' ? 2e-6 : 2e-3;
 console.log(`${values.preset}, ${values.dtype}, ${cpus()[0].model}, medians of ${values.repeat} runs`);
 console.log(`${''.padEnd(32)} tokens/s  of one process  waited ms  ${'of step'.padStart(7)}  MiB per rank`);

@@ -122,7 +122,8 @@ function makeTrainer([numLayers, hiddenSize, numAttentionHeads, sequenceLength, 
 }
 
 /**
- * Seconds that cores were idle, over all cores: the rest was used, or taken by the machine's host (steal).
+ * Returns the seconds that cores were idle, summed over all cores. The remaining time was used, or taken by
+ * the machine's host (steal).
  */
 function idleSeconds() {
   const [, , , , idle, iowait] = readFileSync('/proc/stat', 'utf8').split(/\s+/).map(Number);
@@ -163,7 +164,7 @@ for (const size of sizes) {
   if (Math.abs(losses[2] / losses[5] - 1) > 1e-5) throw new Error(`${name}: losses differ: ${losses}`);
   const { steps, flops } = makeTrainer(size);
   for (let pair = 0; pair < Number(values.pairs); pair++) {
-    // which one is first takes turns
+    // the two thread counts take turns in being first
     const order = pair % 2 === 0 ? [1, numThreads] : [numThreads, 1];
     const blocks = {};
     for (const threads of order) blocks[threads] = await block(steps, threads);

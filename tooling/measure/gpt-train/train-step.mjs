@@ -220,10 +220,7 @@ function communication() {
     bytes: counts.reduce((sum, { sentBytes }) => sum + sentBytes, 0),
   };
 }
-/**
- * Milliseconds that this process has waited for results of a GPU: reading one is the only thing that waits
- * for it.
- */
+/** The milliseconds that this process has waited for results of a GPU. Only reading a result waits. */
 let readMs = 0;
 if (device === 'cuda') {
   const read = Tensor.prototype.read;
@@ -244,7 +241,7 @@ for await (const { iteration, stepMs: hostStepMs, loss } of trainer) {
   synchronize(device);
   const finished = performance.now();
   readMs += finished - returned;
-  // a GPU is still at the update when the trainer's step ends; the yardstick waits for it, too
+  // when the trainer's step ends, a GPU still computes the update; the program for PyTorch waits for it, too
   const stepMs = device === 'cuda' ? finished - stepStart : hostStepMs;
   const now = kernelSeconds();
   losses.push(Number(loss.toFixed(5)));
@@ -284,7 +281,8 @@ const report = JSON.stringify({
   step_ms: Number(stepMs.toFixed(3)),
   tokens_per_s: Number(((globalBatchSize * sequenceLength * 1000) / stepMs).toFixed(1)),
   model_tflops: Number(((flopsPerSample * globalBatchSize) / stepMs / 1e9).toFixed(4)),
-  // as the yardstick counts: on a GPU what its allocator has given out, on the host the process's pages
+  // on a GPU the bytes that the allocator has given out, on the host the pages of the process, as in the
+  // program for PyTorch
   peak_bytes: device === 'cuda' ? memoryStatistics(device).peakBytes : process.resourceUsage().maxRSS * 1024,
   allocator_peak_bytes: memoryStatistics(device).peakBytes,
   ranks: world?.size ?? 1,

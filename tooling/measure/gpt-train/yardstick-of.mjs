@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 
 /**
- * The script that trains the same model with PyTorch and prints one line of JSON: what MTL_PEER names, or
- * undefined where it names nothing, and only our side is timed. Ends the program with 2 when there is no such
- * file.
+ * Returns the path in MTL_PEER: a script that trains the same model with PyTorch and prints one line of JSON.
+ * Undefined if MTL_PEER is not set; then only our program is measured. Ends the program with status 2 if the
+ * file does not exist.
  */
 export function findYardstick({ MTL_PEER: path }) {
   if (path === undefined || existsSync(path)) return path;

@@ -28,7 +28,7 @@ console.log(
   `kernels of ${hostInformation().instructionSet}${pytorch ? `; ${await pytorch.readLine()}` : ''}`,
 );
 
-/** Returns the times of PyTorch's two passes, and how many times as long they are. */
+/** Returns the times of both passes in PyTorch, and their ratio to our times. */
 async function ofPyTorch({ sizes, causal, probability = 0 }, dtype, ours) {
   if (pytorch === undefined) return '';
   const theirs = await pytorch.ask([...sizes, causal ? 1 : 0, probability, dtype].join(' '));

@@ -92,7 +92,7 @@ function compare(left, right) {
       (most, value, index) => Math.max(most, Math.abs(value - actual[index])),
       0,
     );
-    // tiles of documents begin at multiples of 64 in both: the same sums
+    // in both cases, tiles of documents begin at multiples of 64, so the sums are the same
     if (!(difference <= 1e-6)) throw new Error(`${name} differs by ${difference}`);
   }
 }

@@ -35,7 +35,7 @@ const { values: flags } = parseArgs({
   },
 });
 if (flags.threads !== undefined) setNumThreads(Number(flags.threads));
-// T rows, k slots, H hidden, F feed-forward
+// numbers of tokens and of experts per token, hidden size, feed-forward size, number of experts
 const [tokens, topK, hidden, feedForward, experts] = [2048, 4, 512, 256, Number(flags.experts)];
 const rows = tokens * topK;
 const hash = (index) => Math.imul(index + 1, 0x9e3779b1) >>> 0;
@@ -47,7 +47,8 @@ function random(shape, dtype) {
 }
 
 /**
- * The least of the times of each body, which run in turns: a shared machine's speed changes within seconds.
+ * Returns the shortest time of each function. The functions run in turns, since the speed of a shared machine
+ * changes within seconds.
  */
 function timed(bodies) {
   const best = Object.fromEntries(Object.keys(bodies).map((name) => [name, Number.POSITIVE_INFINITY]));
@@ -64,7 +65,7 @@ function timed(bodies) {
 
 const routings = {
   even: (slot) => slot % experts,
-  // a uniform number squared: the first experts are the most frequent
+  // the square of a uniform number, so that the first experts are the most frequent
   skewed: (slot) => Math.floor((hash(slot) / 2 ** 32) ** 2 * experts),
 };
 

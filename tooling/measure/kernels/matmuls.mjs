@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Timer } from './timer.mjs';
 
-/** Transformers, and the tokens of a micro-batch. */
+/** Sizes of transformers, and the number of tokens of a micro-batch. */
 const models = {
   'gpt2-124m': { tokens: 2048, hidden: 768, feedForward: 3072, keyValue: 768, layers: 12, vocabulary: 50304 },
   'char-10m': { tokens: 4096, hidden: 384, feedForward: 1536, keyValue: 384, layers: 6, vocabulary: 256 },
@@ -29,7 +29,7 @@ const models = {
   },
 };
 
-/** The logits are computed for a chunk of tokens: of so many bytes in float32. */
+/** The size in bytes, in float32, of the chunk of logits that is computed at a time. */
 const logitsBytes = 128 * 2 ** 20;
 
 const forward = (rows, columns, inner) => ({ rows, columns, inner, transposes: [0, 1], accumulate: 0 });
@@ -164,7 +164,7 @@ for (const shapes of options.shapes.split(',')) {
         for (const [i, answer] of answers.entries()) seconds[i].push(answer);
       }
       const flops = 2 * batch * rows * columns * inner;
-      // a library that does not multiply this answers -1
+      // a library that cannot compute this matmul answers -1
       const medians = seconds.map(median).map((value) => (value < 0 ? Number.POSITIVE_INFINITY : value));
       const ratio = Math.min(...medians.slice(1)) / medians[0];
       row(name, [...medians.map((value) => formatRate(flops, value)), ratio.toFixed(2)]);

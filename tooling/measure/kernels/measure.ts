@@ -16,12 +16,10 @@ openDevice(device);
 const isDryRun = process.env.MTL_BENCH_DRY_RUN === '1';
 const isGpu = device === 'cuda' && !isDryRun;
 
-/** Seconds of one run; on a GPU the mean of runs that follow each other. */
+/** The seconds of one run. On a GPU, each is the mean of consecutive runs. */
 export interface Timing {
   readonly median: number;
-  /**
-   * The fastest run: the rate without interference from other programs, by which two rates are compared.
-   */
+  /** The fastest run, which other programs have disturbed least; comparisons use it. */
   readonly best: number;
 }
 
@@ -33,7 +31,7 @@ export function time(
     minimumSeconds = isDryRun ? 0 : 0.15,
   }: { minimumRuns?: number; minimumSeconds?: number } = {},
 ): Timing {
-  /** Returns the seconds of a call, from `calls` calls between two waits for the GPU. */
+  /** Returns the seconds of one call, measured over `calls` calls between two waits for the GPU. */
   const run = (calls: number): number => {
     const start = process.hrtime.bigint();
     for (let call = 0; call < calls; call++) body();
@@ -68,7 +66,10 @@ export function copyRate(bytes: number): number {
   return (8 * size) / best;
 }
 
-/** Returns the FLOP/s of the library's matmul, at a size so large that starting threads costs nothing. */
+/**
+ * Returns the FLOP/s of the library's matmul, at a size so large that the time to start threads is
+ * negligible.
+ */
 export function matmulRate(dtype: 'float32' | 'bfloat16'): number {
   const n = isDryRun ? 32 : device === 'cuda' ? 8192 : 1024;
   const [output, left, right] = [0, 1, 2].map(() => Tensor.zeros({ shape: [n, n], dtype, device }));

@@ -38,7 +38,7 @@ interface Row {
   readonly peer: string;
   readonly ratio: number;
   readonly operation: string;
-  /** Shape of the first tensor that the case names `qkv`: by which attention is compared with others'. */
+  /** The shape of the tensor `qkv`, which identifies the same attention in other programs. */
   readonly qkv: readonly number[] | undefined;
   readonly bestSeconds: number;
   readonly bytes: number;
@@ -53,8 +53,8 @@ const rows: Row[] = [];
 const countElements = (spec: TensorSpec): number => spec.shape.reduce((product, size) => product * size, 1);
 
 /**
- * N(0, scale), made by all threads of the host, which share out rows: JavaScript would take a minute for the
- * logits, and one thread ten seconds for each tensor of a feed-forward layer.
+ * Returns a tensor with distribution N(0, scale). All threads of the host make it, since JavaScript would
+ * take a minute for the logits, and one thread ten seconds for each tensor of a feed-forward layer.
  */
 function normalTensor(
   { shape, scale = 1 }: TensorSpec,
@@ -96,7 +96,10 @@ function expectReferenceValues(opCase: OpCase, dtype: DType, make: typeof makeLa
   disposeAll(actual);
 }
 
-/** Operations, with dtype and kernels, whose parity cases have been checked: once for all their sizes. */
+/**
+ * Operations, with dtype and kernels, whose parity cases have been checked. One check is enough for all
+ * sizes.
+ */
 const checkedOperations = new Set<string>();
 
 function check(opCase: OpCase, dtype: DType): void {
@@ -116,7 +119,7 @@ function check(opCase: OpCase, dtype: DType): void {
   checkedOperations.add(what);
 }
 
-/** Bytes that one run must move between memory and the processor. */
+/** Returns the number of bytes that one run must move between memory and the processor. */
 function countTraffic({ tensors, benchmark }: OpCase, dtype: DType): number {
   if (benchmark?.elements !== undefined) return benchmark.elements * bytesPerElement(dtype);
   return Object.values(tensors).reduce(
@@ -130,8 +133,8 @@ function countTraffic({ tensors, benchmark }: OpCase, dtype: DType): number {
 const matmulRates = new Map<BenchmarkDType, number>();
 
 /**
- * The rate of a matmul. On a GPU, which no other program uses, measured once: the matmuls are large.
- * Elsewhere every time, because a shared machine's speed changes within seconds.
+ * Measures the rate of a matmul. On a GPU, which no other program uses, one measurement is enough. On a CPU,
+ * every call measures, since the speed of a shared machine changes within seconds.
  */
 function measureMatmulRate(dtype: BenchmarkDType): number {
   const known = device === 'cuda' ? matmulRates.get(dtype) : undefined;
@@ -144,7 +147,8 @@ function measure(opCase: OpCase, dtype: BenchmarkDType): Row {
   const tensors = makeLargeTensors(opCase.tensors, { device, dtype });
   const flops = opCase.benchmark?.flops;
   const bytes = countTraffic(opCase, dtype);
-  // the peer is measured right before and after, because a shared machine's speed changes within seconds
+  // the comparison is measured right before and after, since the speed of a shared machine changes within
+  // seconds
   const peer = (): number => (flops === undefined ? copyRate(bytes) : measureMatmulRate(dtype));
   const before = peer();
   const { median, best } = time(() => opCase.run(tensors));
@@ -192,7 +196,7 @@ afterAll(() => {
 const attentionVariable = process.env.MTL_CUDA_ATTENTION;
 
 /**
- * Tells whether a GPU may have chosen kernels of its architecture: not where the run names the kernels to
+ * Returns whether a GPU may have chosen kernels for its architecture. False if the run names the kernels to
  * use.
  */
 function hasOwnKernels({ operation }: OpCase, dtype: BenchmarkDType): boolean {

@@ -35,8 +35,8 @@ const batch: TokenBatch = {
 };
 
 /**
- * Least processor milliseconds of forward and backward of a layer of three, with the embedding or the
- * head next to it.
+ * Returns the least processor time, in milliseconds, of the forward and backward passes of one of three
+ * layers. The first layer also has the embedding, the last one the head.
  */
 function timeLayer(model: GptModelConfiguration, layer: number): number {
   const layers = { start: layer, end: layer + 1 };
@@ -55,7 +55,7 @@ function timeLayer(model: GptModelConfiguration, layer: number): number {
     for (const loss of stage.takeLosses(0)) loss.dispose();
     input?.dispose();
     outputGradient?.dispose();
-    // the first one creates primitives and touches memory for the first time
+    // the first repetition also creates primitives and touches memory for the first time
     if (repetition > 0) least = Math.min(least, (user + system) / 1000);
   }
   storage.dispose();

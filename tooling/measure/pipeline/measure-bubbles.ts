@@ -1,8 +1,7 @@
-// The bubble of the real executor, over processes whose stages sleep for a known time, compared with the
-// simulator's. Exits with 1 when a bubble is further from the simulator's than the project promises, or
-// interleaving gains less.
-// Usage: npm run dev -- bubbles [milliseconds of F, I and W on a chunk; longer where ranks idle little]
-// [steps]
+// Measures the bubble of the real pipeline executor, with processes whose stages sleep for a known time, and
+// compares it with the simulator's bubble. Exits with status 1 if the difference is larger than the project
+// promises, or if interleaving gains less. Usage: npm run dev -- bubbles [milliseconds of F, I and W on a
+// chunk; longer where ranks idle little] [steps]
 import { getPriority, setPriority } from 'node:os';
 import { replayStep, simulateSchedule } from '../../../packages/pipeline/src/schedules.js';
 import { makeSchedule } from '../../../packages/pipeline/test/ranks/run-affine-chain.js';
@@ -19,12 +18,12 @@ const sizes = [8, 16];
 const passMs = Number(process.argv[2] ?? 50);
 const numSteps = Number(process.argv[3] ?? 3);
 /**
- * Goals: the most that a bubble is off the simulator's, and the least gain of interleaving with 8
- * micro-batches.
+ * The largest allowed difference between measured and simulated bubble, and the least gain of interleaving
+ * with 8 micro-batches.
  */
 const [mostOff, leastGain] = [0.1, 0.1];
 /**
- * True if this user may raise the priority of ranks: they then run as soon as they wake, as on separate
+ * True if this user may raise the priority of ranks. With it, ranks run as soon as they wake, as on separate
  * cores.
  */
 const isFirst = mayRunFirst();
@@ -39,13 +38,13 @@ const kinds: readonly (readonly [schedule: string, numChunks?: number])[] = [
   ] as const),
 ];
 
-/** Milliseconds that a rank idles in a step for each of its passes, at least. */
+/** The least idle time of a rank in a step, in milliseconds per pass. */
 const leastIdleMs = 14;
 
 /**
- * Makes passes longer where ranks idle little. Executor and messages cost 0.25 ms a pass, and so does a rank
- * that wakes too late, whatever the schedule. In zero-bubble schedules and those of many chunks, that would
- * be a large part of the bubble.
+ * Increases the duration of passes until ranks idle enough. With every schedule, the executor, messages and
+ * late wake-ups cost about 0.25 ms a pass. In schedules with a small bubble (zero-bubble, or many chunks),
+ * this would be a large part of the bubble.
  */
 function withEnoughIdleTime(timedCase: TimedCase): TimedCase {
   const schedule = makeSchedule(timedCase, timedCase.numMicroBatches);
@@ -119,7 +118,7 @@ for (const row of [head, ...rows]) {
   console.log(row.map((cell, column) => cell.padStart(widths[column]!)).join('  '));
 }
 for (const numMicroBatches of sizes) {
-  // in units of passes of a whole stage, which holds the same layers whatever their number of chunks
+  // the unit is a pass of a whole stage, which has the same layers for any number of chunks
   const measureTime = (schedule: string, chunks: number): number => {
     const found = results.find(
       (result) =>

@@ -13,7 +13,10 @@ export const median = (values) =>
     0.5,
   );
 
-/** Median seconds of the steady steps, half the distance of their quartiles over it, and peak bytes. */
+/**
+ * Returns the median seconds of the steady steps, half of the interquartile range as a share of the median,
+ * and the peak bytes.
+ */
 export function measuredStep(steps) {
   const steady = steps.slice(numWarmUpSteps).map(({ step_ms: ms }) => ms / 1000);
   const sorted = [...steady].sort((a, b) => a - b);
@@ -70,7 +73,10 @@ export function comparisonTable(rows) {
   ].join('\n');
 }
 
-/** Tells whether the table keeps what was asked: median error of time 10 %, worst 20 %, memory 1 %. */
+/**
+ * Returns whether the errors in the table are within the targets: for time a median of 10 % and at most 20 %,
+ * for memory 1 %.
+ */
 export function isWithinBars(rows) {
   const errors = rows.map(({ predicted, measured }) => computeErrors(predicted, measured));
   const times = errors.map(({ time }) => Math.abs(time));

@@ -30,7 +30,7 @@ const mtl = join(root, 'packages/cli/bin/mtl.mjs');
 const started = performance.now();
 const elapsed = () => `${((performance.now() - started) / 1000).toFixed(0)} s`;
 
-/** Returns what the command prints. Ends this program with its errors where it fails. */
+/** Returns the output of a command mtl. If the command fails, ends this program with the command's errors. */
 function runMtl(words, variables = {}) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [mtl, ...words], {
     cwd: root,

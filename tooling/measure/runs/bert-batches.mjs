@@ -5,7 +5,7 @@ import { openBertDataset, prepareDataset } from '@mtl/data';
 import { defaultCorpusFiles } from '@mtl/runs/internal';
 import { createTokenizer, trainWordPiece, writeTokenizerJson } from '@mtl/tokenizers';
 
-/** Pieces to learn; the model keeps bert-base's table, whose size does not depend on them. */
+/** The number of word pieces to learn. The model keeps the larger table of bert-base. */
 const vocabularySize = 8192;
 
 /**

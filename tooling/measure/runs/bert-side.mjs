@@ -25,7 +25,7 @@ export function bertBase({ sequenceLength, dropout }) {
   };
 }
 
-/** A bert-base with its optimizer: what a training step is made of, without a trainer. */
+/** A bert-base with its optimizer: the parts of a training step, without a trainer. */
 export class BertSide {
   constructor({ dtype, sequenceLength, dropout, recomputation }) {
     const seed = 1234;
@@ -49,8 +49,8 @@ export class BertSide {
   }
 
   /**
-   * Takes one step on the micro-batches of a global batch. Returns seconds of the clock and of the
-   * processors.
+   * Takes one step on the micro-batches of a global batch. Returns the elapsed seconds and the processor
+   * seconds.
    */
   step(batches) {
     const [start, before] = [performance.now(), process.cpuUsage()];

@@ -26,7 +26,7 @@ class Peer:
             directory, attn_implementation="sdpa", dtype=torch.float32,
             hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
         self.model.train()
-        # as here: vectors do not decay
+        # as in our optimizer, vectors have no weight decay
         matrices = [p for p in self.model.parameters() if p.dim() > 1]
         vectors = [p for p in self.model.parameters() if p.dim() <= 1]
         groups = [{"params": matrices, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0.0}]

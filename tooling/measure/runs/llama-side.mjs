@@ -50,7 +50,7 @@ export const models = { smollm: smolLlama, 'qwen-moe': qwenMoe, 'qwen-dense': qw
 
 const loraTargets = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'];
 
-/** A Llama, or its adapters, with an optimizer: what a training step is made of, without a trainer. */
+/** A Llama, or its adapters, with an optimizer: the parts of a training step, without a trainer. */
 export class LlamaSide {
   constructor({ dtype, loraRank, model }) {
     this.model = model;
@@ -72,7 +72,7 @@ export class LlamaSide {
     });
   }
 
-  /** Writes the weights as transformers loads them and the adapters as PEFT does. */
+  /** Writes the weights in the format of transformers, and the adapters in the format of PEFT. */
   async save({ base, adapters }) {
     const tensors = parameterTensors(this.stage.parameters);
     await writeHuggingFaceGpt({
@@ -112,7 +112,7 @@ export class LlamaSide {
   }
 }
 
-/** Returns random tokens [B, S + 1] of a step, and the batch that they are here. */
+/** Returns the random tokens [B, S + 1] of a step, and the batch of our model that contains them. */
 export function randomStep({ step, batchSize, sequenceLength, vocabularySize }) {
   let state = 12_345 + step;
   const next = () => {

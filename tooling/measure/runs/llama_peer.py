@@ -29,7 +29,7 @@ class Peer:
             model = PeftModel.from_pretrained(model, adapters, is_trainable=True)
         model.train()
         self.trained = [p for p in model.parameters() if p.requires_grad]
-        # as here: vectors do not decay
+        # as in our optimizer, vectors have no weight decay
         groups = [{"params": [p for p in self.trained if p.dim() > 1], "weight_decay": 0.1},
                   {"params": [p for p in self.trained if p.dim() <= 1], "weight_decay": 0.0}]
         groups = [group for group in groups if group["params"]]

@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
 /**
- * The other side of a comparison: a Python program that answers JSON lines with JSON lines, and first says
- * which versions it has. MTL_PEER_PYTHON names the Python (default python3).
+ * The PyTorch program of a comparison. It answers JSON lines with JSON lines; its first line states its
+ * versions. MTL_PEER_PYTHON names the Python (default python3).
  */
 export class PeerProcess {
   #child;

@@ -21,7 +21,7 @@ std::vector<Test>& all_tests() {
 
 std::atomic<int> num_failures{0};
 
-// Tells whether a name contains one of the texts, or there are no texts.
+// Returns whether a name contains one of the texts, or there are no texts.
 bool is_chosen(const char* name, int num_texts, char** texts) {
   if (num_texts == 0) return true;
   for (int text = 0; text < num_texts; ++text) {
@@ -30,7 +30,7 @@ bool is_chosen(const char* name, int num_texts, char** texts) {
   return false;
 }
 
-// A text that no test name contains fails the run: a renamed test would otherwise silently not run any more.
+// Fails if no test name contains one of the texts. Otherwise a renamed test would silently no longer run.
 void expect_tests_for(int num_texts, char** texts) {
   for (int text = 0; text < num_texts; ++text) {
     bool is_found = false;

@@ -30,7 +30,7 @@ export function boundArguments(
   return bound;
 }
 
-/** Returns an argument that must be an int; `fallback` if it is not given. */
+/** Returns an argument that must be an int, or `fallback` if the argument is missing. */
 export function integerArgument(callee: string, value: Value | undefined, fallback: number): number {
   if (value === undefined) return fallback;
   if (typeof value === 'boolean') return Number(value);

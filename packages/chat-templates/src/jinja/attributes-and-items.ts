@@ -22,7 +22,7 @@ import {
   valueOr,
 } from './values.js';
 
-// methods that would change a value; Jinja's sandbox hides them from templates
+// Python methods that change a value; Jinja's sandbox forbids them in templates.
 const changing = {
   dict: ['clear', 'pop', 'popitem', 'setdefault', 'update'],
   list: ['append', 'clear', 'pop', 'reverse', 'insert', 'sort', 'extend', 'remove'],
@@ -32,14 +32,14 @@ const changing = {
 const unsafe = (value: Value, name: string): Undefined =>
   new Undefined(`access to attribute '${name}' of '${typeName(value)}' object is unsafe.`);
 
-/** Computes `value.name`: the attribute, or, if there is none, the item. */
+/** Computes `value.name`: the attribute, or the item if there is no such attribute. */
 export function resolveAttribute(value: Value, name: string, runtime: Runtime): Value {
   runtime.budget.step();
   const missing = () => new Undefined(`'${objectName(value)}' has no attribute '${name}'`);
   return valueOr(attribute(value, name, runtime), () => valueOr(item(value, name, runtime), missing));
 }
 
-/** Computes `value[key]`: the item, or, if there is none, the attribute. */
+/** Computes `value[key]`: the item, or the attribute if there is no such item. */
 export function resolveItem(value: Value, key: Value, runtime: Runtime): Value {
   runtime.budget.step();
   if (value instanceof Undefined) throw new TemplateError(value.message);
@@ -191,7 +191,7 @@ function hashable<T>(look: () => T): T | undefined {
 
 function characterAt(text: string, index: bigint, runtime: Runtime): string | undefined {
   const at = Number(index);
-  // the first character can be found without splitting the text
+  // The first character can be found without splitting the text into characters.
   if (at === 0) return text === '' ? undefined : String.fromCodePoint(text.codePointAt(0)!);
   if (at >= text.length || -at > text.length) return undefined;
   runtime.budget.characters(text.length);

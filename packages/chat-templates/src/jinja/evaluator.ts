@@ -45,7 +45,7 @@ export class Evaluator implements Runtime {
     return test(value, args, this);
   }
 
-  /** Applies a filter to the expression before it, or to the text of a block. */
+  /** Applies a filter to the expression before it, or to `text`, the text of a filter block. */
   filter({ of, name, args }: FilterNode, scope: Scope, text?: string): Value {
     const value =
       of === undefined ? text! : of.kind === 'filter' ? this.filter(of, scope, text) : this.value(of, scope);
@@ -173,7 +173,7 @@ export class Evaluator implements Runtime {
   }
 }
 
-/** Variables by name; names that a scope lacks are looked up in the enclosing scopes. */
+/** Variables by name. A name that is missing in a scope is looked up in the enclosing scope. */
 export class Scope {
   readonly #around: Scope | undefined;
   readonly #values: Map<string, Value>;

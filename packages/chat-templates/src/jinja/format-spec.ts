@@ -17,7 +17,7 @@ interface Spec {
   readonly type: string | undefined;
 }
 
-/** Computes `format(value, text)`. */
+/** Computes Python's `format(value, text)`, where `text` is a format such as `>8.2f`. */
 function formatValue(value: Value, text: string, runtime: Runtime): string {
   if (text === '') return convertToText(value, runtime);
   const found = spec.exec(text);
@@ -45,7 +45,7 @@ function formatValue(value: Value, text: string, runtime: Runtime): string {
   if (typeof value === 'number') return floatFormat(value, how, runtime);
   if (typeof value === 'bigint' || typeof value === 'boolean') {
     const number = BigInt(value);
-    // a bool without a format type is formatted as the text `True` or `False`
+    // Python formats a bool without a format type as the text `True` or `False`.
     if ('eEfFgG%'.includes(type ?? 'd')) return floatFormat(Number(number), how, runtime);
     return integerFormat(number, how, { text, runtime });
   }
@@ -86,7 +86,7 @@ function floatFormat(value: number, how: Spec, runtime: Runtime): string {
   } else if (type === undefined && precision === undefined) text = floatText(magnitude);
   else if (type === undefined) {
     text = magnitudeText(magnitude, { type: 'g', precision, keepsZeros }, runtime);
-    // without a type, a float has a digit after its decimal point
+    // Without a format type, a float has at least one digit after its decimal point.
     if (/^\d+$/.test(text)) {
       text =
         text.length >= Math.max(precision ?? 0, 1)
@@ -128,7 +128,9 @@ function aligned(sign: string, text: string, how: Spec, runtime: Runtime): strin
   }
 }
 
-/** Groups the padding zeros of a number whose digits are grouped. */
+/**
+ * Pads a number with zeros to its width; the separators between digits also stand between the zeros: `0,012`.
+ */
 function zeroGrouped(text: string, { width, grouping }: Spec, sign: string): string {
   const [, whole, rest] = /^([\d,_]*)(.*)$/.exec(text)!;
   let digits = whole!.replaceAll(grouping!, '');
@@ -140,7 +142,7 @@ function zeroGrouped(text: string, { width, grouping }: Spec, sign: string): str
   return padded + rest;
 }
 
-/** Computes `text.format(*args, **named)`. */
+/** Computes Python's `text.format(*args, **named)`. */
 export function formatText(text: string, args: CallArguments, runtime: Runtime): string {
   return new Formatter(args, runtime).format(text, 2);
 }
@@ -148,7 +150,7 @@ export function formatText(text: string, args: CallArguments, runtime: Runtime):
 class Formatter {
   readonly #args: CallArguments;
   readonly #runtime: Runtime;
-  /** Number of the next field without a name; undefined once a field has a number. */
+  /** The number of the next field without a name; undefined once the format has used an explicit number. */
   #next: number | undefined = 0;
 
   constructor(args: CallArguments, runtime: Runtime) {

@@ -15,7 +15,7 @@ import {
   type Value,
 } from './values.js';
 
-/** The most elements of a range, as in Jinja's sandbox. */
+/** The maximum length of a range, as in Jinja's sandbox. */
 const maximumRange = 100_000n;
 
 /** Functions that every template can call. */
@@ -67,7 +67,7 @@ function range({ positional, named }: CallArguments): Range {
   return new Range({ start, stop, by, count: Number(count) });
 }
 
-/** Returns the entries of a dict, or of pairs. */
+/** Returns the entries of a dict, or of a list of pairs. */
 function listEntries(value: Value | undefined, runtime: Runtime): readonly (readonly [Value, Value])[] {
   if (value === undefined) return [];
   if (value instanceof Dict) return value.entries();
@@ -211,7 +211,7 @@ const fields: Readonly<Record<string, (time: Date) => string>> = {
   X: (time) => strftime(time, '%H:%M:%S'),
   y: (time) => padded(time.getFullYear() % 100),
   Y: (time) => String(time.getFullYear()),
-  // a time from Python's `datetime.now()` has no time zone
+  // A time from Python's `datetime.now()` has no time zone.
   z: () => '',
   Z: () => '',
   '%': () => '%',

@@ -43,8 +43,8 @@ function renderOutcome(template: string, context: string, { error }: Outcome): O
   }
 }
 
-// errors about missing values, and errors that the template raises, have the same message as in Python's
-// Jinja
+// Errors about missing values and errors that the template raises must have the same message as in Python's
+// Jinja.
 const isWorded = ({ error }: Outcome) =>
   ['UndefinedError', 'TemplateError', 'TemplateRuntimeError', 'SecurityError', 'OverflowError'].includes(
     error ?? '',

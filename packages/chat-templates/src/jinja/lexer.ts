@@ -15,7 +15,7 @@ type TokenType =
 
 interface Token {
   readonly type: TokenType;
-  /** The token's text: a string without quotes and escapes, a number without `_`. */
+  /** The text of the token: a string without quotes and with its escapes resolved, a number without `_`. */
   readonly text: string;
   readonly line: number;
 }
@@ -27,7 +27,7 @@ export const whitespace =
 const space = `[${whitespace}]`;
 const oneSpace = new RegExp(space);
 
-/** Returns the start of the white space at the end of a text. */
+/** Returns the length of a text without the white space at its end. */
 export function endOfText(text: string): number {
   let end = text.length;
   while (end > 0 && oneSpace.test(text[end - 1]!)) end -= 1;
@@ -55,9 +55,8 @@ const identifier = /^[\p{ID_Start}_][\p{ID_Continue}]*$/u;
 const closing: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}' };
 
 /**
- * Returns the tokens of a template, with `trim_blocks` and `lstrip_blocks` as the transformers library sets
- * them: the line break after a block is removed, and so is the white space before it on its line.
- *
+ * Returns the tokens of a template. As in the transformers library, `trim_blocks` removes the line break
+ * after a block, and `lstrip_blocks` the white space before a block on its line.
  * @throws TemplateError with the line
  */
 export function tokenize(template: string): readonly Token[] {
@@ -94,7 +93,10 @@ class Lexer {
     this.#at = end;
   }
 
-  /** Adds the text before a tag; the tag's sign decides whether the white space before the tag stays. */
+  /**
+   * Adds the text before a tag. The sign of the tag (`-` or `+`) decides whether the white space before the
+   * tag stays.
+   */
   #data(end: number, sign: string): void {
     let text = this.#source.slice(this.#at, end);
     const startsLine = this.#at === 0 || this.#source[this.#at - 1] === '\n';
@@ -120,7 +122,7 @@ class Lexer {
     const kind = source[start + 1]!;
     const after = source[start + 2];
     const sign = after === '-' || after === '+' ? after : '';
-    // the white space before a variable stays, unless its sign removes it
+    // The white space before a variable (`{{`) stays, unless a minus sign removes it.
     this.#data(start, kind === '{' && sign === '' ? '+' : sign);
     if (kind === '#') {
       this.#comment(start + 2 + sign.length);
@@ -153,7 +155,7 @@ class Lexer {
     for (;;) {
       const end = ends[kind];
       end.lastIndex = this.#at;
-      // inside brackets, the characters that end a tag are a closing bracket or an operator
+      // Inside brackets, the characters that could end a tag (`}}`) belong to the expression.
       if (brackets.length === 0 && end.test(this.#source)) {
         this.#push(`${kind}End`, '');
         this.#moveTo(end.lastIndex);

@@ -38,7 +38,7 @@ export type ComparisonOperator = '==' | '!=' | '<' | '<=' | '>' | '>=' | 'in' | 
 
 export interface FilterNode {
   readonly kind: 'filter';
-  /** The filtered expression; undefined if the text of a block is filtered. */
+  /** The expression that is filtered; undefined if the filter applies to the text of a block. */
   readonly of: Expression | undefined;
   readonly name: string;
   readonly args: Arguments;
@@ -52,7 +52,7 @@ export interface Arguments {
   readonly dict?: Expression | undefined;
 }
 
-/** Target of an assignment: a name, several, or the attribute of a namespace. */
+/** The target of an assignment: a name, several names, or an attribute of a namespace. */
 export type Target =
   | { readonly kind: 'name'; readonly name: string }
   | { readonly kind: 'tuple'; readonly items: readonly Target[] }
@@ -90,7 +90,7 @@ type StatementKind =
   | { readonly kind: 'macro'; readonly name: string; readonly routine: Routine }
   | { readonly kind: 'call'; readonly call: Extract<Expression, { kind: 'call' }>; readonly routine: Routine }
   | { readonly kind: 'filterBlock'; readonly filter: FilterNode; readonly body: readonly Statement[] }
-  /** A block with text of the assistant. */
+  /** A block `{% generation %}`, which contains text of the assistant. */
   | { readonly kind: 'generation'; readonly body: readonly Statement[] }
   | { readonly kind: 'break' | 'continue' };
 

@@ -8,7 +8,9 @@ import { isText, plain, typeName, Undefined } from './values.js';
 
 const both = { start: true, end: true };
 
-/** Converts digits of other scripts to ASCII; each script has ten consecutive digits from its zero on. */
+/**
+ * Converts decimal digits of other scripts to ASCII. In Unicode, the ten digits of a script are consecutive.
+ */
 const withAsciiDigits = (text: string): string =>
   text.replace(/(?![0-9])\p{Nd}/gu, (digit) => {
     const code = digit.codePointAt(0)!;
@@ -66,7 +68,7 @@ const int: Filter = (value, args, { budget }) => {
   if (value instanceof Undefined) throw new TemplateError(value.message);
   if (typeof value === 'bigint') return value;
   if (typeof value === 'boolean') return BigInt(value);
-  // NaN gives the default, infinity an error
+  // The filter returns its default for NaN and throws for infinity.
   if (typeof value === 'number') return Number.isNaN(value) ? fallback : truncated(value);
   if (!isText(value)) return fallback;
   const text = withAsciiDigits(plain(value));
@@ -108,8 +110,8 @@ const round: Filter = (value, args, runtime) => {
 };
 
 function roundedFloat(value: number, digits: number, runtime: Runtime): number {
-  // no float has 400 digits after its decimal point, so rounding changes nothing, and none is as large as 10
-  // ** 400, so rounding gives 0
+  // No float has 400 digits after its decimal point, so rounding changes nothing. No float is as large as 10
+  // ** 400, so rounding to a multiple of that gives 0.
   if (!Number.isFinite(value) || digits > 400) return value;
   if (digits < -400) return value < 0 || Object.is(value, -0) ? -0 : 0;
   const magnitude =

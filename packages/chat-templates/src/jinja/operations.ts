@@ -20,8 +20,8 @@ import {
 } from './values.js';
 
 /**
- * The maximum bits of an int, beyond which every operation is slow. Python refuses to print an int of a
- * quarter of that.
+ * The maximum number of bits of an int. Operations on larger ints would be slow. Python refuses to print ints
+ * of a quarter of these bits.
  */
 const maximumBits = 65_536;
 
@@ -60,7 +60,7 @@ export function isEqual(left: Value, right: Value, runtime: Runtime): boolean {
   return result;
 }
 
-/** Returns whether an int and a float are exactly the same number: then they are equal. */
+/** Returns whether an int and a float are exactly the same number. */
 const isSameNumber = (left: bigint | number, right: bigint | number): boolean =>
   isOrdered(left, right) && !(left < right) && !(left > right);
 
@@ -90,11 +90,11 @@ function isEqualInside(left: Value, right: Value, runtime: Runtime): boolean {
   });
 }
 
-/** Returns whether two elements of a container are equal: an object always equals itself. */
+/** Returns whether two elements of a container are equal. An object always equals itself here, even NaN. */
 const isSame = (left: Value, right: Value, runtime: Runtime): boolean =>
   left === right || isEqual(left, right, runtime);
 
-/** Returns whether `left < right`; `operator` is for the message if the values have no order. */
+/** Returns whether `left < right`. The message of the error for values without an order names `operator`. */
 export function isLess(left: Value, right: Value, runtime: Runtime, operator = '<'): boolean {
   runtime.budget.step();
   if (isNumber(left) && isNumber(right)) return convertNumber(left) < convertNumber(right);
@@ -115,7 +115,9 @@ export function isLess(left: Value, right: Value, runtime: Runtime, operator = '
   return index < other.length && isLess(one[index]!, other[index]!, runtime, operator);
 }
 
-/** Compares texts by code points; the order of UTF-16 units can differ. */
+/**
+ * Compares texts by code points, as Python does. JavaScript compares UTF-16 units, whose order can differ.
+ */
 function compareTexts(left: string, right: string): number {
   let at = 0;
   while (at < left.length && left[at] === right[at]) at += 1;
@@ -139,7 +141,7 @@ function contains(container: Value, value: Value, runtime: Runtime): boolean {
   return items.some((item) => isSame(item, value, runtime));
 }
 
-/** Looks a key up, with Python's message for keys that are not hashable. */
+/** Runs a look-up by key; gives the error for keys that are not hashable the message of Python. */
 export function keyed<T>(look: () => T): T {
   try {
     return look();
@@ -148,14 +150,14 @@ export function keyed<T>(look: () => T): T {
   }
 }
 
-/** Returns a dict with these entries, counted in the budget. */
+/** Makes a dict of entries, and counts them in the budget. */
 export function makeDict(entries: Iterable<readonly [Value, Value]>, { budget }: Runtime): Dict {
   const all = [...entries];
   budget.step(8 * all.length);
   return keyed(() => Dict.of(all));
 }
 
-/** Returns the items of a loop over a value, in the order of the loop. */
+/** Returns the elements of a value that a loop would visit, in the order of the loop. */
 export function listElements(
   value: Value,
   { budget }: Runtime,
@@ -199,7 +201,7 @@ export function compare(operator: ComparisonOperator, left: Value, right: Value,
   }
 }
 
-/** Returns whether two values have an order: NaN has none, but comparing it is not an error. */
+/** Returns whether two values can be ordered. NaN cannot, but comparing it is not an error. */
 const isOrdered = (left: Value, right: Value): boolean =>
   !(isNumber(left) && isNumber(right) && (Number.isNaN(left) || Number.isNaN(right)));
 
@@ -241,11 +243,11 @@ function add(left: Value, right: Value, runtime: Runtime): Value {
   throw unsupported('+', left, right);
 }
 
-/** Concatenates texts; if one of the texts counts as HTML, the others are escaped. */
+/** Concatenates texts. If one of the texts counts as HTML, the others are escaped. */
 export function concatenate(texts: readonly (string | Markup)[], runtime: Runtime): string | Markup {
   const isHtml = texts.some((text) => text instanceof Markup);
   const parts = texts.map((text) => (isHtml ? escapedHtml(text) : plain(text)));
-  // the longest text is shared, not copied, so it is not counted
+  // JavaScript shares the memory of the longest text instead of copying it, so it is not counted.
   const lengths = parts.map(({ length }) => length);
   runtime.budget.characters(lengths.reduce((sum, one) => sum + one, 1) - Math.max(...lengths));
   let whole = '';
@@ -256,7 +258,7 @@ export function concatenate(texts: readonly (string | Markup)[], runtime: Runtim
 function repeat(value: Value, times: boolean | bigint, { budget }: Runtime): Value {
   const count = times === true ? 1n : times === false || times < 0n ? 0n : times;
   const copies = (length: number) => {
-    // more than any budget allows
+    // a size beyond every budget
     const total = count * BigInt(length) > 2n ** 40n ? 2 ** 40 : Number(count) * length;
     return { total, count: total === 0 ? 0 : total / length };
   };
@@ -332,7 +334,7 @@ function power(base: bigint, exponent: bigint): bigint | number {
   if (bits > 1n && bits * exponent > BigInt(maximumBits)) {
     throw new TemplateError(`makes an integer of more than ${maximumBits} bits`);
   }
-  // for the bases 0, 1 and -1 only the parity of the exponent matters
+  // For the bases 0, 1 and -1, only whether the exponent is 0, odd or even matters.
   return base ** (bits > 1n || exponent === 0n ? exponent : 2n - (exponent % 2n));
 }
 
@@ -348,11 +350,11 @@ function quotient(left: bigint, right: bigint): number {
 /** Returns the float nearest to a quotient of positive ints of any size. */
 function computeQuotient(top: bigint, bottom: bigint): number {
   if (top === 0n) return 0;
-  // 66 bits or more of the quotient; the last bit is set if there is a remainder
+  // At least 66 bits of the quotient. The last bit is set if there is a remainder, so that rounding is right.
   const shift = BigInt(66 + bottom.toString(2).length - top.toString(2).length);
   const [numerator, denominator] = shift > 0n ? [top << shift, bottom] : [top, bottom << -shift];
   const digits = (numerator / denominator) | (numerator % denominator === 0n ? 0n : 1n);
-  // in two steps: one power of two may be out of a float's range although the result is not
+  // Two factors are needed: one power of two may exceed a float's range although the result does not.
   const half = Math.trunc(-Number(shift) / 2);
   return Number(digits) * 2 ** half * 2 ** (-Number(shift) - half);
 }
@@ -394,8 +396,8 @@ function floats(operator: ArithmeticOperator, left: number, right: number): numb
 }
 
 /**
- * Computes a power: exactly for small integer exponents; for other exponents the last digit depends on the
- * engine.
+ * Computes a power. The result is exact for small integer exponents; for others, its last digit depends on
+ * the JavaScript engine.
  */
 function floatPower(base: number, exponent: number): number {
   if (!Number.isFinite(base) || base === 0 || !Number.isInteger(exponent) || Math.abs(exponent) > 64) {
@@ -420,11 +422,11 @@ export function signed(value: Value, kind: 'negative' | 'positive'): Value {
   return kind === 'negative' ? -number : number;
 }
 
-/** Returns whether both are the same object, as Python's `is` for the values of templates. */
+/** Computes Python's `left is right`: whether both values are the same object. */
 export function isIdentical(left: Value, right: Value): boolean {
   if (typeof left === 'object' && left !== null) return left === right;
   return typeof left === typeof right && Object.is(left, right);
 }
 
-/** Returns a key that is the same for equal values. */
+/** Returns the text that `hashKey` computes for a value: equal values have the same text. */
 export const computeKey = (value: Value): string => keyed(() => hashKey(value));

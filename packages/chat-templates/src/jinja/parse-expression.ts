@@ -13,7 +13,7 @@ const noArguments: Arguments = { positional: [], named: [] };
 /** Parses expressions, in order of increasing precedence. */
 export class ExpressionParser {
   readonly #tokens: TokenStream;
-  /** Called with every name that an expression reads. */
+  /** A function that is called with every name that an expression reads. */
   readonly #onName: (name: string) => void;
 
   constructor(tokens: TokenStream, onName: (name: string) => void) {
@@ -57,7 +57,7 @@ export class ExpressionParser {
     return then;
   }
 
-  /** Parses an expression without `if`. */
+  /** Parses an expression without a choice (`a if b else c`). */
   withoutChoice(): Expression {
     return this.#tokens.nested(() => this.#or());
   }
@@ -189,7 +189,7 @@ export class ExpressionParser {
     return [key, this.expression()];
   }
 
-  /** Parses the attributes, items and calls that follow an expression. */
+  /** Parses the attributes (`.a`), items (`[0]`) and calls (`()`) that follow an expression. */
   #postfix(start: Expression): Expression {
     let of = start;
     for (;;) {

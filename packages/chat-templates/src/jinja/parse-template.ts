@@ -2,7 +2,7 @@ import { TokenStream, tokenize } from './lexer.js';
 import type { Expression, FilterNode, Routine, Statement, Target } from './nodes.js';
 import { ExpressionParser } from './parse-expression.js';
 
-/** A template in the form in which it is rendered. */
+/** A parsed template, ready to be rendered. */
 export interface ParsedTemplate {
   readonly body: readonly Statement[];
   /** True if the template marks the assistant's text. */
@@ -11,8 +11,8 @@ export interface ParsedTemplate {
 
 /**
  * Parses a template.
- *
- * @throws TemplateError with the line, also for a template that needs others (`include`, `import`, `extends`)
+ * @throws TemplateError with the line; also for a template that uses other templates (`include`, `import`,
+ *   `extends`)
  */
 export function parseTemplate(text: string): ParsedTemplate {
   return new TemplateParser(new TokenStream(tokenize(text))).parse();
@@ -24,7 +24,7 @@ const ofSeveralTemplates = ['block', 'extends', 'include', 'import', 'from'];
 class TemplateParser {
   readonly #tokens: TokenStream;
   readonly #expressions: ExpressionParser;
-  /** For each enclosing routine the names that it has read so far, the innermost routine last. */
+  /** The names that each enclosing macro or call block has read so far; the innermost block is last. */
   readonly #reads: Set<string>[] = [];
   #numLoops = 0;
   #hasGeneration = false;
@@ -40,7 +40,9 @@ class TemplateParser {
     return { body: this.#statements([]), hasGeneration: this.#hasGeneration };
   }
 
-  /** Parses statements up to one of the tags `ends`; the current token is then the name of that tag. */
+  /**
+   * Parses statements up to a tag whose name is in `ends`. The current token is then the name of this tag.
+   */
   #statements(ends: readonly string[]): readonly Statement[] {
     const tokens = this.#tokens;
     const body: Statement[] = [];
@@ -64,7 +66,7 @@ class TemplateParser {
     }
   }
 
-  /** Parses the body between the current tag and one of the tags `ends`. */
+  /** Parses the body between the current tag and the next tag whose name is in `ends`. */
   #body(...ends: readonly string[]): readonly Statement[] {
     this.#tokens.skip('operator', ':');
     this.#tokens.expect('blockEnd');
@@ -159,7 +161,7 @@ class TemplateParser {
     return { kind: 'setBlock', target, filter, body: this.#bodyUpTo('endset') } as const;
   }
 
-  /** Parses the filters that follow a filter. */
+  /** Parses the filters of a filter block that follow the first one. */
   #filters(first: FilterNode): FilterNode {
     let filter = first;
     while (this.#tokens.skip('operator', '|')) filter = this.#expressions.filter(filter);

@@ -25,8 +25,8 @@ interface Conversion {
 }
 
 /**
- * Computes `format % value`: a tuple has one value for each conversion, a dict the values of named
- * conversions.
+ * Computes Python's `format % value`. A tuple has one value per conversion (`%s`); a dict has the values of
+ * named conversions (`%(name)s`).
  */
 export function formatPercent(format: string | Markup, value: Value, runtime: Runtime): string | Markup {
   const isHtml = format instanceof Markup;
@@ -53,7 +53,7 @@ export function formatPercent(format: string | Markup, value: Value, runtime: Ru
     if (type === undefined) throw new TemplateError('incomplete format');
     let given = flags;
     let wide = size(width) ?? 0;
-    // a width given by `*` may be negative
+    // A width that is given as a value (`%*d`) may be negative; the text is then aligned to the left.
     if (wide < 0) [given, wide] = [`${flags}-`, -wide];
     const how = { flags: given, width: wide, precision: size(precision), type };
     if (type === '%') {
@@ -65,7 +65,7 @@ export function formatPercent(format: string | Markup, value: Value, runtime: Ru
     parts.push(converted(isHtml ? asHtml(one, runtime) : one, how, runtime));
   }
   parts.push(source.slice(at));
-  // in a mapping or a list, unused values are not an error, as in Python
+  // As in Python, unused values are an error only in a tuple.
   const mayRemain = isNamed || value instanceof Dict || isList(value) || value instanceof Undefined;
   if (used < values.length && !mayRemain) {
     throw new TemplateError('not all arguments converted during string formatting');
@@ -111,7 +111,7 @@ function converted(value: Value, how: Conversion, runtime: Runtime): string {
   return padded(sign, text, { flags: hasDigits ? flags : flags.replace('0', ''), width }, runtime);
 }
 
-/** Returns a magnitude as text in the format of the types e, f and g and their capital letters. */
+/** Returns the magnitude of a float as text in one of the formats e, f and g, or their capital letters. */
 export function magnitudeText(
   number: number,
   how: { readonly type: string; readonly precision: number | undefined; readonly keepsZeros: boolean },
@@ -191,10 +191,10 @@ function padded(
   return flags.includes('0') ? sign + '0'.repeat(room) + text : ' '.repeat(room) + sign + text;
 }
 
-/** Maximum number of requested digits after a float's decimal point. */
+/** The maximum number of digits after a float's decimal point. */
 const maximumPrecision = 10_000;
 
-/** Returns the numerator and the denominator whose quotient is exactly the float. */
+/** Returns the exact fraction of integers that equals the magnitude of a float. */
 export function fraction(value: number): { readonly numerator: bigint; readonly denominator: bigint } {
   const view = new DataView(new ArrayBuffer(8));
   view.setFloat64(0, Math.abs(value));
@@ -208,8 +208,8 @@ export function fraction(value: number): { readonly numerator: bigint; readonly 
 }
 
 /**
- * Returns the magnitude of a float times a power of ten as the nearest integer; if two integers are equally
- * near, the even one.
+ * Returns the magnitude of a float times 10 ** power, rounded to an integer. A tie is rounded to the even
+ * integer.
  */
 export function scaledInteger(value: number, power: number): bigint {
   let { numerator, denominator } = fraction(value);
@@ -242,7 +242,7 @@ function scientific(
   if (value === 0) return { digits: '0'.repeat(precision + 1), exponent: 0 };
   let exponent = Number(Math.abs(value).toExponential().split('e')[1]);
   let digits = scaledInteger(value, precision - exponent).toString();
-  // 9.99 becomes 10.0
+  // Rounding 9.99 gives 10.0, which has one digit too many.
   if (digits.length > precision + 1) {
     exponent += 1;
     digits = scaledInteger(value, precision - exponent).toString();

@@ -13,7 +13,7 @@ import {
   type Value,
 } from './values.js';
 
-/** Python's limit for the digits of an int as text. */
+/** The maximum number of decimal digits of an int that Python converts to text. */
 export const maximumDigits = 4300;
 
 /** Computes `str(value)`. */
@@ -24,7 +24,7 @@ export function convertToText(value: Value, runtime: Runtime): string {
   return formatRepr(value, runtime);
 }
 
-/** Computes `str(value)`; a str that counts as HTML remains one. */
+/** Computes `str(value)`. A str that counts as HTML stays HTML. */
 export const softText = (value: Value, runtime: Runtime): string | Markup =>
   isText(value) ? value : convertToText(value, runtime);
 
@@ -77,7 +77,7 @@ export function joined(texts: readonly string[], { budget }: Runtime): string {
 }
 
 const escapes: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
-// separators except ASCII's space, and Unicode's category "other"
+// Characters that `repr` escapes: separators except the ASCII space, and Unicode's category "other".
 const unprintable = /[\\\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu;
 
 function quoted(text: string, { budget }: Runtime): string {
@@ -94,14 +94,14 @@ function escapedCode(character: string): string {
   return `\\${letter}${code.toString(16).padStart(width as number, '0')}`;
 }
 
-/** Returns the characters of a text as code points, which Python counts as characters. */
+/** Returns the characters of a text. As in Python, a character is a code point. */
 export function characters(text: string, { budget }: Runtime): readonly string[] {
   budget.characters(text.length);
   budget.step(Math.ceil(text.length / 4));
   return isPlane0(text) ? text.split('') : Array.from(text);
 }
 
-/** Returns whether each UTF-16 unit of a text is a character of its own. */
+/** Returns whether each UTF-16 unit of a text is one code point. */
 export const isPlane0 = (text: string): boolean => !/[\ud800-\udfff]/.test(text);
 
 /** Computes `len(text)`. */
@@ -114,7 +114,7 @@ export function countCharacters(text: string, { budget }: Runtime): number {
 }
 
 const notSpace = new RegExp(`[^${whitespace}]`);
-/** Returns the end of the white space at the start of a text; its length if it is all white space. */
+/** Returns the length of the white space at the start of a text. */
 export const startOfText = (text: string): number => {
   const at = text.search(notSpace);
   return at < 0 ? text.length : at;

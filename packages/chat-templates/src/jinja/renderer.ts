@@ -21,16 +21,19 @@ import {
 interface RendererOptions {
   /** Values of the template's variables, by name. */
   readonly context: ReadonlyMap<string, Value>;
-  /** Returns whether a list or dict may not be printed as text. */
+  /** Returns whether printing this list or dict is an error. */
   readonly hasNoText: (value: object) => boolean;
-  /** Marks around the assistant's text. */
+  /** The marks that are written before and after the assistant's text. */
   readonly marks: { readonly start: string; readonly end: string };
 }
 
-/** The way in which a body ends: after its last statement, or by a statement of the enclosing loop. */
+/**
+ * The way in which the statements of a body end: after the last one, or by a `break` or `continue` of the
+ * enclosing loop.
+ */
 type Ending = 'end' | 'break' | 'continue';
 
-/** Renders a template once. */
+/** One rendering of a template. */
 class Renderer {
   readonly #budget = new Budget();
   readonly #evaluator: Evaluator;
@@ -220,7 +223,7 @@ class Renderer {
       loop.index = index;
       const inner = new Scope(scope, [['loop', loop]]);
       this.#assign(node.target, item, inner);
-      // four steps for making the scope of an iteration
+      // Making the scope of an iteration counts as four steps.
       this.#budget.step(4);
       if (this.#body(node.body, inner) === 'break') break;
     }
@@ -264,7 +267,7 @@ class Renderer {
   }
 }
 
-/** The variable `loop` inside a loop. */
+/** The variable `loop` that a template can read inside a loop. */
 class Loop extends PythonObject {
   readonly typeName = 'LoopContext';
   readonly #items: readonly Value[];
@@ -275,7 +278,7 @@ class Loop extends PythonObject {
   #changed: Tuple | undefined;
   override readonly call: (args: CallArguments) => Value;
 
-  /** @param again renders the loop again with other items; undefined if the loop is not recursive */
+  /** @param again renders the loop with other items, for a recursive loop; otherwise undefined */
   constructor(
     items: readonly Value[],
     options: {
@@ -352,7 +355,7 @@ class Macro extends PythonObject {
   readonly #routine: Routine;
   override readonly call: (args: CallArguments) => Value;
 
-  /** @param render renders the body; parameters without an argument are undefined */
+  /** @param render renders the body, with undefined for parameters without an argument */
   constructor(name: string | undefined, routine: Routine, render: (args: MacroArguments) => string) {
     super();
     this.#name = name;
@@ -414,7 +417,7 @@ class Macro extends PythonObject {
   }
 }
 
-/** A template in Jinja with the settings of the transformers library, whose rendering always ends. */
+/** A template in Jinja with the settings of the transformers library. A budget makes every rendering end. */
 export class Template {
   readonly #parsed: ParsedTemplate;
 
@@ -429,9 +432,8 @@ export class Template {
   }
 
   /**
-   * Renders a template.
-   *
-   * @throws TemplateError if the template rejects its variables, does something that Python rejects, or
+   * Renders the template.
+   * @throws TemplateError if the template rejects its variables, if Python would fail, or if rendering
    *   exceeds its budget
    */
   render(options: RendererOptions): string {

@@ -1,9 +1,12 @@
 import type { CallArguments, Value } from './values.js';
 
-/** State that the functions of a template share while it is rendered. */
+/** The state of one rendering, which operations, filters and functions share. */
 export interface Runtime {
   readonly budget: Budget;
-  /** Returns whether a list or dict may not be printed: the model would learn its printed form as text. */
+  /**
+   * Returns whether printing this list or dict is an error, since the model would learn the printed form as
+   * text.
+   */
   readonly hasNoText: (value: object) => boolean;
   /** Computes `value.name`. */
   readonly attribute: (value: Value, name: string) => Value;
@@ -14,18 +17,18 @@ export interface Runtime {
 }
 
 /**
- * The maximum steps of one rendering. A step is an evaluated node, or an element that is made or compared.
+ * The maximum number of steps of one rendering. A step evaluates a node, or makes or compares one element.
  */
 const maximumSteps = 5_000_000;
-/** The maximum characters that one rendering may make or read, including its result. */
+/** The maximum number of characters that one rendering may make or read, including its result. */
 const maximumCharacters = 2 ** 28;
-/** The maximum nesting of nodes and of calls of macros. */
+/** The maximum nesting of nodes and of macro calls. */
 const maximumDepth = 1000;
 
 /**
- * Limits the resources of one rendering. Templates come with downloaded models: every rendering ends, at the
- * same point on every machine, before the process runs out of memory. A conversation of a thousand turns uses
- * less than a tenth of the budget.
+ * Limits the resources of one rendering, since templates come with downloaded models. Every rendering ends
+ * before the process runs out of memory, at the same point on every machine. A conversation of a thousand
+ * turns uses less than a tenth of the budget.
  */
 export class Budget {
   #steps = 0;
@@ -34,8 +37,7 @@ export class Budget {
 
   /**
    * Counts steps.
-   *
-   * @throws TemplateError if there are too many
+   * @throws TemplateError if rendering has taken too many
    */
   step(count = 1): void {
     this.#steps += count;
@@ -44,8 +46,7 @@ export class Budget {
 
   /**
    * Counts characters before they are made, or after they are read.
-   *
-   * @throws TemplateError if there are too many
+   * @throws TemplateError if rendering has made or read too many
    */
   characters(count: number): void {
     this.#characters += count;
@@ -66,10 +67,12 @@ export class Budget {
 const tooMuch = (limit: number, what: string): TemplateError =>
   new TemplateError(`takes more than ${limit.toLocaleString('en-US')} ${what}`);
 
-/** An error of a template or of its variables, with the message of Python's Jinja if Python has one. */
+/**
+ * An error of a template or of its variables. The message is that of Python's Jinja if Python has this error.
+ */
 export class TemplateError extends Error {
   /**
-   * The line of the template, from 1; undefined for an error that the template raises itself
+   * The line in the template, from 1. Undefined for errors that the template raises itself
    * (`raise_exception`).
    */
   line: number | undefined;
@@ -80,5 +83,5 @@ export class TemplateError extends Error {
   }
 }
 
-/** The error of a template that rejects its input by `raise_exception`. */
+/** The error of a template that rejects its input with `raise_exception`. */
 export class RaisedError extends TemplateError {}

@@ -22,8 +22,8 @@ import {
 } from './values.js';
 
 /**
- * Returns a function that follows a path such as `function.name` or `0`; with null, it returns the value
- * itself.
+ * Returns a function that looks up a path, such as `function.name` or `0`, in a value. The path null means
+ * the value itself.
  */
 export function attributeGetter(
   path: Value,
@@ -49,7 +49,7 @@ export function attributeGetter(
   };
 }
 
-/** Sorts like Python's `sorted`, which is stable, also in reverse. */
+/** Sorts like Python's `sorted`: equal values keep their order, even if `isReverse`. */
 function sorted(
   values: readonly Value[],
   { keyOf: key, isReverse }: { readonly keyOf: (value: Value) => Value; readonly isReverse: boolean },
@@ -179,7 +179,9 @@ const slice: Filter = (value, args, runtime) => {
   return new Generator(columns);
 };
 
-/** Returns the function that `map` applies: a filter given by its name, or the look-up of an attribute. */
+/**
+ * Returns the function that `map` applies to each element: a named filter, or the look-up of an attribute.
+ */
 function mapping({ positional, named }: CallArguments, runtime: Runtime): (value: Value) => Value {
   const attribute = named.get('attribute');
   if (positional.length === 0 && attribute !== undefined) {

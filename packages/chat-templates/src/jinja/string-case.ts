@@ -1,6 +1,6 @@
 import { whitespace } from './lexer.js';
 
-// digraphs whose titlecase is a separate character
+// Letters of two signs whose form in title case is a separate character.
 const titles = new Map<string, string>(
   ['Ǆǅǆ', 'Ǉǈǉ', 'Ǌǋǌ', 'Ǳǲǳ'].flatMap((letters) => {
     const [upper, title, lower] = Array.from(letters) as [string, string, string];
@@ -8,10 +8,10 @@ const titles = new Map<string, string>(
   }),
 );
 const georgian = /^[\u10d0-\u10fa\u10fd-\u10ff]$/;
-// letters with a subscript iota, or followed by one
+// Greek letters with a small iota below, in title case form or lower case.
 const iota = /^[\u1f80-\u1faf\u1fb3\u1fbc\u1fc3\u1fcc\u1ff3\u1ffc]$/;
 
-/** Returns a character's form at the start of a word in title case. */
+/** Returns the form of a character at the start of a word in title case. */
 function findTitleCase(character: string): string {
   const known = titles.get(character);
   if (known !== undefined) return known;
@@ -21,9 +21,12 @@ function findTitleCase(character: string): string {
   return others.length === 0 ? first : first + lowered(others, first);
 }
 
-/** Lower-cases the rest of a letter that becomes several capitals; a mark on the letter stays. */
+/**
+ * Lower-cases the capitals after the first, for a letter whose capital form has several characters. An accent
+ * stays.
+ */
 const lowered = (others: readonly string[], first: string): string =>
-  // the capital of this letter exists only as several characters, and the first is a mark
+  // The capital form of this letter has several characters, and the first is an apostrophe.
   first === 'ʼ'
     ? others.join('')
     : others.map((one) => (one === 'Ι' ? '\u0345' : one.toLowerCase())).join('');
@@ -41,8 +44,8 @@ export function capitalized(characters: readonly string[]): string {
 }
 
 /**
- * Lower-cases the text after a letter. `before` is needed since a sigma at the end of a word has another
- * form.
+ * Lower-cases the text after a letter. `before` is that letter: a sigma after a letter, at the end of a word,
+ * has another form.
  */
 const tail = (before: string, text: string): string =>
   text === ''
@@ -51,7 +54,7 @@ const tail = (before: string, text: string): string =>
 
 const cased = /[\p{Lowercase}\p{Uppercase}\p{Lt}]/u;
 
-/** Computes `text.title()`: a word begins after a character without case. */
+/** Computes `text.title()`. A word begins after a character that has no upper and lower case. */
 export function titled(characters: readonly string[]): string {
   let result = '';
   let word = '';
@@ -77,7 +80,7 @@ export const swapped = (characters: readonly string[]): string =>
     .map((one, index) => {
       if (/\p{Lowercase}/u.test(one)) return one.toUpperCase();
       if (one !== 'Σ') return /\p{Uppercase}/u.test(one) ? one.toLowerCase() : one;
-      // a sigma at the end of a word has another form
+      // A sigma at the end of a word has another lower-case form, so some characters around it are needed.
       const [before, after] = [
         characters.slice(Math.max(0, index - 8), index),
         characters.slice(index + 1, index + 9),

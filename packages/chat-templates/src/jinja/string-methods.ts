@@ -22,7 +22,7 @@ import {
 
 type Method = (text: string, args: CallArguments, runtime: Runtime) => Value;
 
-/** Returns the method of a str; undefined if there is none with this name. */
+/** Returns the method `name` of a str; undefined if there is no such method. */
 export function stringMethod(
   of: string | Markup,
   name: string,
@@ -38,10 +38,10 @@ export function stringMethod(
   });
 }
 
-// methods whose arguments become part of the text
+// Methods that insert their arguments into the text; HTML text escapes these arguments.
 const escaping = new Set(['join', 'replace', 'center', 'ljust', 'rjust', 'format', 'format_map']);
 
-/** Escapes the texts among the arguments of a method of HTML text. */
+/** Escapes the arguments of a method of HTML text. */
 function escapedArguments({ positional, named }: CallArguments, runtime: Runtime): CallArguments {
   const escaped = (value: Value): Value => {
     if (isText(value)) return escapedHtml(value);
@@ -95,7 +95,7 @@ const splitting =
     return pieces(text, given, integerArgument(name, most, -1), runtime);
   };
 
-/** Reads the arguments of `count`, `find` and other methods that search a part of the text. */
+/** Reads the arguments of `count`, `find` and other methods that search in a part of the text. */
 function searched(name: string, text: string, args: CallArguments, runtime: Runtime) {
   const [sought, start = null, end = null] = boundArguments(name, args, ['sub', 'start', 'end'], 1);
   const part =
@@ -162,12 +162,12 @@ export const centered = (text: string, width: number, runtime: Runtime): string 
   justified(text, { width, fill: ' ', before: computeHalf }, runtime);
 
 /**
- * Returns the left half of the padding. If the padding is odd, the left half is the larger one if the width
- * is odd, too.
+ * Returns the padding on the left, in characters, for `room` characters of padding. As in Python, the left
+ * gets the odd character only if the width is odd, too.
  */
 const computeHalf = (room: number, width: number): number => (room >> 1) + (room & width & 1);
 
-/** Computes `text.replace(old, by, most)`; all occurrences are replaced if `most` is below 0. */
+/** Computes `text.replace(old, by, most)`. A negative `most` replaces all occurrences. */
 export function replaced(
   text: string,
   { old, by, most }: { readonly old: string; readonly by: string; readonly most: number },
@@ -184,7 +184,7 @@ export function replaced(
       parts.push(character);
       at += character.length;
     }
-    // an empty text is replaced before each character, and at the end
+    // The empty text `old` occurs before each character and at the end.
     const between = parts.length < limit ? parts.length + 1 : parts.length;
     budget.characters(between * by.length);
     return parts.map((part) => by + part).join('') + (between > parts.length ? by : '') + text.slice(at);

@@ -3,14 +3,13 @@ import { startOfText } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
 
 const spaces = new RegExp(`[${whitespace}]+`, 'g');
-/** Characters other than the line break that end a line. */
+/** Characters that end a line in Python, besides `\n` and `\r`. */
 const separators = '\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029';
 const lineEnds = new RegExp(`\\r\\n|[\\n\\r${separators}]`, 'g');
 
 /**
- * Computes `text.split(separator, most)`; null separates at white space.
- *
- * @param most the maximum number of splits; below 0: all
+ * Computes `text.split(separator, most)`. The separator null splits at white space.
+ * @param most the maximum number of splits; a negative number means all
  */
 export function split(
   text: string,
@@ -29,7 +28,7 @@ export function split(
   }
   const rest = text.slice(at);
   if (separator !== null) return [...parts, rest];
-  // the rest that is not split keeps the white space inside and after it
+  // The last part, which is not split, keeps the white space inside it and at its end.
   return rest === '' ? parts : [...parts, rest];
 }
 
@@ -45,7 +44,7 @@ function separatorAt(text: string, separator: string, from: number): readonly [n
   return [start, start + separator.length];
 }
 
-/** Computes `text.rsplit(separator, most)`: from the end. */
+/** Computes `text.rsplit(separator, most)`, which splits from the end. */
 export function rsplit(
   text: string,
   separator: string | null,
@@ -69,7 +68,7 @@ export function rsplit(
 function rsplitSpace(text: string, most: number, runtime: Runtime): readonly string[] {
   const words = split(text, null, -1, runtime);
   if (most < 0 || words.length <= most) return words;
-  // the rest at the start that is not split keeps the white space inside and before it
+  // The first part, which is not split, keeps the white space inside it and at its start.
   let end = text.length;
   const kept = most === 0 ? [] : words.slice(-most);
   for (const word of [...kept].reverse()) end = text.lastIndexOf(word, end - 1);
@@ -101,7 +100,7 @@ export function partition(
   return [text.slice(0, at), separator, text.slice(at + separator.length)];
 }
 
-/** Computes `text.strip(characters)` at the start, at the end or at both; null strips white space. */
+/** Computes `text.strip(characters)` at the chosen sides. With null, it removes white space. */
 export function strip(
   text: string,
   characters: string | null,

@@ -25,7 +25,7 @@ import {
 
 const wordStart = new RegExp(`([-${whitespace}({\\[<]+)`);
 
-/** Makes a filter that changes a text; HTML text remains HTML text. */
+/** Makes a filter from a function that changes a text. HTML text stays HTML. */
 const changing =
   (name: string, change: (text: string, runtime: Runtime) => string): Filter =>
   (value, args, runtime) => {
@@ -165,7 +165,7 @@ const characterReferences: Readonly<Record<string, string>> = {
   nbsp: '\xa0',
 };
 
-/** Returns a text without the parts from one delimiter to another, including the delimiters. */
+/** Removes from a text everything between the delimiters `open` and `close`, including the delimiters. */
 function without(text: string, open: string, close: string): string {
   const parts: string[] = [];
   let at = 0;
@@ -247,7 +247,7 @@ export const textFilters: Readonly<Record<string, Filter>> = {
   tojson: toJson,
 };
 
-/** Computes `~` between values: concatenates their texts. */
+/** Computes `a ~ b`: concatenates the values as texts. */
 export const concatenated = (values: readonly Value[], runtime: Runtime): string =>
   concatenate(
     values.map((value) => convertToText(value, runtime)),
@@ -263,8 +263,8 @@ interface WrapOptions {
 const spaces = '[\\t\\n\\v\\f\\r ]';
 const atSpaces = new RegExp(`(${spaces}+)`);
 const isSpace = new RegExp(`^${spaces}*$`);
-// pieces at which a line may be broken: words may be broken after hyphens, and dashes between words count as
-// words
+// The pieces between which a line may be broken. A word may be broken after a hyphen, and a dash between
+// words is a piece of its own.
 const pieces =
   /[\t\n\v\f\r ]+|(?<=[\p{L}\p{N}_!"'&.,?])-{2,}(?=[\p{L}\p{N}_])|[^\t\n\v\f\r ]+?(?:-(?:(?<=[\p{L}_]{2}-)|(?<=[\p{L}_]-[\p{L}_]-))(?=[\p{L}_]-?[\p{L}_])|(?=[\t\n\v\f\r ]|$)|(?<=[\p{L}\p{N}_!"'&.,?])(?=-{2,}[\p{L}\p{N}_]))/gu;
 
@@ -283,7 +283,7 @@ function wrapped(text: string, how: WrapOptions, runtime: Runtime): readonly str
   return lines;
 }
 
-/** Takes the chunks of one line from the end of the list, and joins them to the line. */
+/** Removes the chunks of one line from the end of the list, and returns the line. */
 function takeLine(chunks: (readonly string[])[], how: WrapOptions, isLater: boolean): string {
   const line: (readonly string[])[] = [];
   let length = 0;
@@ -307,7 +307,7 @@ function takeLine(chunks: (readonly string[])[], how: WrapOptions, isLater: bool
   return line.flat().join('');
 }
 
-/** Returns the position at which to break a word that is too long: after a hyphen if it has one. */
+/** Returns the number of characters of a too long word that stay on the line: up to a hyphen, or `room`. */
 function breakIn(word: readonly string[], room: number, { breaksHyphens }: WrapOptions): number {
   if (!breaksHyphens || word.length <= room) return room;
   const hyphen = word.lastIndexOf('-', room - 1);
@@ -316,7 +316,7 @@ function breakIn(word: readonly string[], room: number, { breaksHyphens }: WrapO
 
 interface Layout {
   readonly ascii: boolean;
-  /** The text of one indentation level; undefined: everything is on one line. */
+  /** The text of one indentation level; undefined if all JSON is on one line. */
   readonly indent: string | undefined;
   readonly item: string;
   readonly key: string;
@@ -324,8 +324,8 @@ interface Layout {
 }
 
 /**
- * Returns the filter `tojson` as the transformers library has it: Python's `json.dumps`, without its ASCII
- * escapes.
+ * Computes the filter `tojson` of the transformers library: Python's `json.dumps` without escapes for
+ * characters outside ASCII.
  */
 function toJson(value: Value, args: CallArguments, runtime: Runtime): string {
   const names = ['ensure_ascii', 'indent', 'separators', 'sort_keys'];
@@ -372,8 +372,7 @@ interface Writing {
 
 /**
  * Writes a value as JSON.
- *
- * @param line the line break before entries on the same level as the value
+ * @param line the line break and the indentation before entries on the level of this value
  */
 function write(value: Value, line: string, writing: Writing): void {
   const { layout, runtime, parts } = writing;

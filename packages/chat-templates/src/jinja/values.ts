@@ -1,9 +1,8 @@
 import { PythonFloat } from '../python/python-json.js';
 
 /**
- * A value of a template, as Python has it: an int is a bigint, a float a number, a str a string, None null,
- * and a list an array. Values are never changed after they are made, except for the attributes of a
- * namespace.
+ * A Python value in a template: an int is a bigint, a float a number, a str a string, None null, and a list
+ * an array. Values never change, except for the attributes of a namespace.
  */
 export type Value =
   | null
@@ -17,7 +16,7 @@ export type Value =
   | Dict
   | PythonObject;
 
-/** A str that counts as HTML (`| safe`): text joined to it is escaped, as in Python's markupsafe. */
+/** A str that counts as HTML (`| safe`). Text that is joined to it is escaped, as in Python's markupsafe. */
 export class Markup {
   readonly text: string;
   constructor(text: string) {
@@ -39,12 +38,13 @@ export interface CallArguments {
   readonly named: ReadonlyMap<string, Value>;
 }
 
-/** A value with special behaviour, such as a function or a range. */
+/** An object of Python, such as a function or a range. */
 export abstract class PythonObject {
   /** The name of the value's type in Python's messages. */
   abstract readonly typeName: string;
   /**
-   * Returns Python's `repr` of the value; undefined if `repr` has an address, which differs from run to run.
+   * Returns Python's `repr` of the object. Undefined if the `repr` would contain a memory address, which
+   * differs from run to run.
    */
   readonly repr?: (formatRepr: (value: Value) => string) => string;
   readonly length?: () => number;
@@ -65,10 +65,10 @@ export class PythonFunction extends PythonObject {
   }
 }
 
-/** A missing value. It prints as an empty text and is false; most other uses are an error. */
+/** A missing value. It prints as an empty text and counts as false; most other uses are errors. */
 export class Undefined extends PythonObject {
   readonly typeName = 'Undefined';
-  /** Message of the error that using the value causes. */
+  /** The message of the error that using this value causes. */
   readonly message: string;
   constructor(message: string) {
     super();
@@ -79,7 +79,7 @@ export class Undefined extends PythonObject {
   override readonly elements = () => [];
 }
 
-/** The result of filters such as `map`: it can be iterated once. */
+/** The result of filters such as `map`. Its elements can be read once. */
 export class Generator extends PythonObject {
   readonly typeName = 'generator';
   readonly #iterator: Iterator<Value>;
@@ -154,7 +154,10 @@ export class Namespace extends PythonObject {
     `<Namespace ${formatRepr(Dict.of([...this.attributes]))}>`;
 }
 
-/** A dict: keys that are equal in Python (1, 1.0 and True) are one key, in the order of their first use. */
+/**
+ * A Python dict. Keys that are equal in Python (1, 1.0 and True) are one key. Keys have the order of their
+ * first use.
+ */
 export class Dict {
   readonly #entries: ReadonlyMap<string, readonly [Value, Value]>;
 
@@ -164,8 +167,7 @@ export class Dict {
 
   /**
    * Makes a dict.
-   *
-   * @throws an error like Python's TypeError for keys that are not hashable
+   * @throws UnhashableError for keys that are lists or dicts
    */
   static of(entries: Iterable<readonly [Value, Value]>): Dict {
     const byKey = new Map<string, readonly [Value, Value]>();
@@ -197,9 +199,8 @@ const identities = new WeakMap<object, number>();
 let numIdentities = 0;
 
 /**
- * Returns a text that is the same for two values exactly if they are the same key by Python's `==` and
- * `hash`.
- *
+ * Returns a text that identifies a dict key: two values have the same text exactly if Python treats them as
+ * the same key.
  * @throws UnhashableError for lists and dicts
  */
 export function hashKey(value: Value): string {
@@ -225,7 +226,7 @@ export function hashKey(value: Value): string {
   return `o${identity}`;
 }
 
-/** The error about a list or dict that is used as a key. */
+/** The error for a list or dict that is used as a key. */
 export class UnhashableError extends Error {
   constructor(type: string) {
     super(`unhashable type: '${type}'`);
@@ -234,22 +235,24 @@ export class UnhashableError extends Error {
 
 export const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
 
-/** Returns whether a value is a str; this includes a str that counts as HTML. */
+/** Returns whether a value is a str, be it plain text or HTML. */
 export const isText = (value: Value): value is string | Markup =>
   typeof value === 'string' || value instanceof Markup;
 
-/** Returns a value, or `other()` if it is undefined. (`??` would also replace None.) */
+/**
+ * Returns a value, or `other()` if the value is undefined. The operator `??` would also replace None (null).
+ */
 export const valueOr = (value: Value | undefined, other: () => Value): Value =>
   value === undefined ? other() : value;
 
-/** The result of `groupby`: a tuple whose parts have names. */
+/** An element of the result of `groupby`: a tuple with the names `grouper` and `list`. */
 export class Group extends Tuple {
   constructor(grouper: Value, list: Value) {
     super([grouper, list]);
   }
 }
 
-/** Returns a str as plain text, without the mark that it counts as HTML. */
+/** Returns the characters of a str that may count as HTML. */
 export const plain = (text: string | Markup): string => (typeof text === 'string' ? text : text.text);
 
 const entities: Readonly<Record<string, string>> = {
@@ -278,9 +281,8 @@ export function typeName(value: Value): string {
 }
 
 /**
- * Converts a JavaScript value to a template's value: whole numbers and bigints become ints, other numbers and
- * `PythonFloat` floats, objects and maps dicts; undefined becomes None.
- *
+ * Converts a JavaScript value to a value in a template. Whole numbers and bigints become ints; other numbers
+ * and `PythonFloat` become floats; objects and maps become dicts; undefined becomes None.
  * @throws TypeError for functions and symbols
  */
 export function toValue(value: unknown): Value {

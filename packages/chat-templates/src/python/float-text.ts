@@ -1,6 +1,6 @@
 /**
- * Computes repr() of a float in Python: the shortest digits that identify it, and an exponent of at least two
- * digits from 1e16 on and below 1e-4.
+ * Computes Python's `repr()` of a float: the shortest digits that identify the float. Values from 1e16 on and
+ * below 1e-4 have an exponent of at least two digits.
  */
 export function floatText(value: number): string {
   if (Number.isNaN(value)) return 'nan';

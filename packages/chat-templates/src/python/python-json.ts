@@ -1,9 +1,9 @@
-/** Python's limit for the digits of an int as text. */
+/** The maximum number of decimal digits of an int that Python reads from text. */
 const maximumDigits = 4300;
-/** The maximum nesting of lists and objects. */
+/** The maximum nesting of lists and objects in JSON. */
 const maximumDepth = 500;
 
-/** A value of JSON as Python's `json.loads` distinguishes it; see `parseJson`. */
+/** A JSON value with the distinctions that Python's `json.loads` makes; see `parseJson`. */
 export type JsonValue =
   | null
   | boolean
@@ -15,11 +15,10 @@ export type JsonValue =
   | ReadonlyMap<string, JsonValue>;
 
 /**
- * Parses JSON without loss: an object is a map in the order of the text, for any keys; an integer beyond 2^53
- * is a bigint; a number that is spelt as a float but is whole (`2.0`, `1e3`) is a `PythonFloat`. NaN and
- * Infinity are numbers, as for Python's `json.loads`.
- *
- * @throws SyntaxError with the place
+ * Parses JSON without loss. An object becomes a map in the order of the text, with any keys. An integer
+ * beyond 2^53 becomes a bigint. A whole number that is written as a float (`2.0`, `1e3`) becomes a
+ * `PythonFloat`. As in Python's `json.loads`, NaN and Infinity are numbers.
+ * @throws SyntaxError with the position
  */
 export function parseJson(text: string): JsonValue {
   return new JsonParser(text).parse();
@@ -135,7 +134,7 @@ class JsonParser {
     if (fraction === undefined && exponent === undefined) {
       if (integer!.length > maximumDigits) this.#fail(`an integer of at most ${maximumDigits} digits`);
       const value = Number(integer);
-      // an int has no negative zero, so `+ 0` removes the sign
+      // A Python int has no negative zero, so `+ 0` turns -0 into 0.
       return Number.isSafeInteger(value) ? value + 0 : BigInt(integer!);
     }
     const value = Number(whole);
@@ -150,7 +149,7 @@ class JsonParser {
       const next = this.#text[this.#at];
       if (next === '"') break;
       if (next === '\\') text += this.#escape();
-      // Python accepts control characters outside of ASCII in strings
+      // Python accepts control characters beyond ASCII in strings.
       else if (next !== undefined && next >= '\x7f') {
         text += next;
         this.#at += 1;
@@ -174,7 +173,7 @@ class JsonParser {
   }
 }
 
-/** A float as in Python: printed with a decimal point even if it is whole. */
+/** A Python float, which prints with a decimal point even if it is whole. */
 export class PythonFloat {
   readonly value: number;
   constructor(value: number) {

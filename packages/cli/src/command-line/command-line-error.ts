@@ -13,7 +13,7 @@ const codes: Readonly<Record<string, `MTL_${string}`>> = {
   'commander.invalidArgument': 'MTL_FLAG_VALUE',
 };
 
-/** Returns the coded error for an error of commander about a command line. */
+/** Converts an error that commander reports about a command line to a coded error. */
 export function commandLineError(error: CommanderError, at: Command): ConfigurationError {
   const command = formatCommandPath(at);
   if (error.code === 'commander.help') {
@@ -34,9 +34,9 @@ export function commandLineError(error: CommanderError, at: Command): Configurat
 
 /** A flag or an operand that a command line lacks. */
 export interface MissingWord {
-  /** The flag or operand, with its alternatives: `--load (or --load-hf)`, `PREFIX`. */
+  /** The flag or operand, with its alternatives, such as `--load (or --load-hf)` or `PREFIX`. */
   readonly name: string;
-  /** The flag or operand as a user writes it: `--load DIR`, `PREFIX...`. */
+  /** The flag or operand with its value, such as `--load DIR` or `PREFIX...`. */
   readonly usage: string;
 }
 
@@ -57,7 +57,7 @@ export function missingArgument(argument: Argument): MissingWord {
   return { name, usage: argument.variadic ? `${usage}...` : usage };
 }
 
-/** Returns one error that names all that a command line lacks. */
+/** Returns one error that names all missing flags and operands. */
 export function missingWordsError(
   command: Command,
   missing: readonly [MissingWord, ...MissingWord[]],
@@ -78,7 +78,7 @@ export function missingWordsError(
 }
 
 /**
- * Refuses options of a command among the flags of the training run, which follow `--`.
+ * Refuses options of the command itself among the flags of the training run, which come after `--`.
  *
  * @throws ConfigurationError `MTL_FLAG_ARGUMENT`
  */
@@ -95,7 +95,7 @@ export function refuseOwnOptions(flags: readonly string[], command: Command): vo
   });
 }
 
-/** Returns the words that lead to a command: `mtl data merge`. */
+/** Returns the full name of a command, such as `mtl data merge`. */
 export function formatCommandPath(command: Command): string {
   return command.parent === null ? command.name() : `${formatCommandPath(command.parent)} ${command.name()}`;
 }

@@ -8,8 +8,8 @@ export const skipBadLinesOption = (): Option =>
   new Option('--skip-bad-lines', 'Leaves out lines and rows that hold no usable text, and counts them.');
 
 /**
- * Writes a warning with the number of lines and rows that --skip-bad-lines left out, and the reasons; writes
- * nothing if there are none.
+ * Prints a warning with the number of lines and rows that --skip-bad-lines left out, and the reasons. Prints
+ * nothing if no line was left out.
  */
 export function warnOfBadLines({
   count,
@@ -23,7 +23,7 @@ export function warnOfBadLines({
   process.stderr.write(`warning[MTL_DATA_BAD_LINES]: ${left}: ${first.message}\n`);
 }
 
-/** Returns a line about the files read of an input that is a folder; empty for a file. */
+/** Returns a line about the files that were read in a folder; an empty text if the input is a file. */
 export function folderLine({ input, isFolder, files, skipped }: CorpusFiles): string {
   if (!isFolder) return '';
   const name = (path: string): string => relative(input, path);
@@ -39,17 +39,17 @@ export function folderLine({ input, isFolder, files, skipped }: CorpusFiles): st
   return `${input}: ${read}${others}\n`;
 }
 
-/** The flags of a command that `inWordsOfFlags` names in its advice. */
+/** The flags of a command that the remedies of `inWordsOfFlags` name. */
 interface CorpusFlags {
-  /** The flag that names the key of the text. */
+  /** The command's flag for the key of the text. */
   readonly keyFlag: '--json-key' | '--json-keys';
   /** True if --skip-bad-lines was given. */
   readonly skipsBadLines: boolean;
 }
 
 /**
- * Returns the error of a corpus with the flags that fix it: the key of the text, and --skip-bad-lines for a
- * line or row that can be left out. Other errors are returned as they are.
+ * Returns the error of a corpus with flags in its remedy: the flag for the key of the text, and
+ * --skip-bad-lines for a line or row that can be left out. Returns other errors unchanged.
  */
 export function inWordsOfFlags(error: unknown, { keyFlag, skipsBadLines }: CorpusFlags): unknown {
   if (!MtlError.isInstance(error) || error.code !== 'MTL_DATA_CORPUS') return error;
@@ -62,7 +62,7 @@ export function inWordsOfFlags(error: unknown, { keyFlag, skipsBadLines }: Corpu
       ? 'or leave out all such lines and rows with --skip-bad-lines'
       : undefined,
   ].filter((text) => text !== undefined);
-  // without advice from here the error has no remedy, and is returned unchanged
+  // if no flag helps, the error is returned unchanged
   return remedies.length === 0
     ? error
     : changedError(error, { remedy: remedies.join('; ').replace(/^or /, '') });

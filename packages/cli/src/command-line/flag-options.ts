@@ -12,10 +12,10 @@ import type { MtlCommand } from './new-command.js';
 import { suggestValues } from './option-values.js';
 
 /**
- * Adds options to a command, with the names, help, checks and defaults of flags. A switch also gets a
- * `--no-NAME`, which help does not show. The values of the command have the names of flags in camel case.
+ * Adds options to a command, with the names, help, checks and defaults of flags. A switch also gets an option
+ * `--no-NAME`, which help does not show. Values are stored under the flags' names in camel case.
  *
- * @param how.filled true to fill in defaults of flags that were not given. Default: their values are absent
+ * @param how.filled true to set the defaults of flags that are not given. Default: such flags have no value
  */
 export function addFlags(
   command: MtlCommand,
@@ -45,7 +45,7 @@ function makeOption(name: string, schema: FlagFragment[string]): Option {
 export type TokenizerFlagValues = OptionsOf<typeof tokenizerFlags>;
 
 /**
- * Returns the tokenizer that the flags describe; undefined when none is given.
+ * Returns the tokenizer that the flags describe; undefined if no flag is given.
  * @throws ConfigurationError MTL_FLAG_NEEDS
  */
 export function tokenizerOfFlags(values: TokenizerFlagValues): TokenizerConfiguration | undefined {

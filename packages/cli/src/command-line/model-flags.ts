@@ -20,14 +20,14 @@ import { alone, type SharingProcesses } from './sharing-processes.js';
 /** Values of the options of `newModelCommand`. */
 export type ModelFlagValues = OptionsOf<typeof inferenceFlags> & { readonly device: Device };
 
-/** Returns a new command with the flags that name a trained model and how it computes. */
+/** Returns a new command with the flags for a trained model and its computation. */
 export const newModelCommand = (name: string, description: string): MtlCommand =>
   addFlags(newCommand(name, description), inferenceFlags, { filled: true });
 
 /**
- * Returns the flag for a model that is given only as a directory: `load-hf` for a directory of the
- * transformers library, which has a config.json, `load` for a directory of checkpoints. The name of a model
- * on the Hub, `org/name`, is a value of `load-hf`, too, unless it is a path that exists.
+ * Returns the flag that a model's directory belongs to. It is `load-hf` for a directory of the transformers
+ * library, which contains a config.json, and `load` for a directory of checkpoints. The name of a model on
+ * the Hub, `org/name`, belongs to `load-hf`, unless a path of this name exists.
  *
  * @param directory the value of `flag`, or of an operand if `flag` is empty
  * @throws ConfigurationError MTL_MODEL_NONE if the directory does not exist
@@ -44,7 +44,7 @@ export function flagOfModel(directory: string, flag: string): 'load' | 'load-hf'
   });
 }
 
-/** Returns the flags, with a model that was given only as a directory filled in. @throws MTL_FLAG_CONFLICT */
+/** Returns the flags with the model that was given as an operand, if any. @throws MTL_FLAG_CONFLICT */
 export function withModelDirectory<Values extends ModelFlagValues>(
   flags: Values,
   directory: string | undefined,
@@ -60,13 +60,13 @@ export function withModelDirectory<Values extends ModelFlagValues>(
   return { ...flags, ...(isHuggingFace ? { loadHf: directory } : { load: directory }) };
 }
 
-/** The operand of commands that take a model by its directory alone. */
+/** The operand with which commands take a model without a flag. */
 export const modelOperand = [
   '[dir]',
   'The model: the --save of a run (as --load), a transformers directory, or org/name on the Hub (as --load-hf).',
 ] as const;
 
-/** Returns the missing operand that names a model; empty if the operand, or a flag in its place, is given. */
+/** Returns the missing operand for a model; empty if the operand or a flag for a model is given. */
 export function missingModelOrDirectory(
   { load, loadHf }: Partial<ModelFlagValues>,
   directory: string | undefined,
@@ -75,16 +75,16 @@ export function missingModelOrDirectory(
   return [{ name: '--load (or --load-hf, or the directory alone)', usage: 'DIR' }];
 }
 
-/** Returns the missing flag that names a model; empty if such a flag is given. */
+/** Returns the missing flag for a model; empty if one is given. */
 export function missingModel({ load, loadHf }: Partial<ModelFlagValues>): readonly MissingWord[] {
   if (load !== undefined || loadHf !== undefined) return [];
   return [{ name: '--load (or --load-hf)', usage: '--load DIR' }];
 }
 
 /**
- * Loads the model that the flags name; notices go to standard error.
+ * Loads the model that flags name. Notices are printed to standard error.
  *
- * @param sharing the processes that share the model; default: this process alone
+ * @param sharing the processes that share the model. Default: this process alone
  */
 export async function loadModelOfFlags(
   flags: ModelFlagValues,
@@ -97,7 +97,7 @@ export async function loadModelOfFlags(
   }
   const dtype: DType = flags.bf16 === true ? 'bfloat16' : flags.fp16 === true ? 'float16' : 'float32';
   setNumThreads(flags.threads ?? Math.max(1, Math.floor(availableParallelism() / numLocal)), {
-    // several processes of a host would all pin their threads to the same cores
+    // no pinning for several processes on a host: all would pin their threads to the same cores
     pin: numLocal === 1,
   });
   return await loadGptForInference({

@@ -9,12 +9,12 @@ import {
   missingWordsError,
 } from './command-line-error.js';
 
-/** Finds the flags and operands that a command line lacks, given the flags and operands that it has. */
+/** Returns the missing flags and operands of a command line, given the values and operands that it has. */
 type FindMissing<Values> = (values: Values, operands: readonly string[]) => readonly MissingWord[];
 
 /**
- * A command whose errors are coded, that names all missing flags and operands in one error, and that refuses
- * a flag given twice, because the intended value is unknown.
+ * A command whose errors are coded. One error names all missing flags and operands. A flag that is given
+ * twice is refused, because the intended value is unknown.
  */
 export class MtlCommand extends Command {
   override createCommand(name?: string): Command {
@@ -22,7 +22,7 @@ export class MtlCommand extends Command {
   }
 
   #allowsUnknown = false;
-  /** Names of the options given so far; `--name` and `--no-name` count as one. */
+  /** Names of the options given so far; `--name` and `--no-name` have the same name. */
   readonly #given = new Set<string>();
 
   override allowUnknownOption(allow = true): this {
@@ -33,11 +33,11 @@ export class MtlCommand extends Command {
   #findMissing: FindMissing<never> = () => [];
 
   /**
-   * Declares flags that are mandatory depending on others, in addition to the always mandatory options and
-   * operands.
+   * Declares flags that are required depending on other flags, in addition to options and operands that are
+   * always required.
    *
-   * @param find returns the missing flags. It is called before the action, with the given values: values of
-   *   mandatory options may be missing. It throws if the given values contradict each other, since adding
+   * @param find returns the missing flags. It is called before the action, with the given values; values of
+   *   required options may be missing. It throws if the given values contradict each other, because adding
    *   flags would not help then.
    */
   requires<Values extends object>(find: FindMissing<Values>): this {
@@ -45,7 +45,7 @@ export class MtlCommand extends Command {
     return this;
   }
 
-  /** Refuses an unknown flag here, before commander reports a missing flag that the user only misspelled. */
+  /** Refuses unknown flags first. Commander would report a missing flag that the user only misspelled. */
   override parseOptions(argv: string[]): ParseOptionsResult {
     const parsed = super.parseOptions(argv);
     const [unknown] = parsed.unknown;
@@ -79,7 +79,7 @@ export class MtlCommand extends Command {
     });
   }
 
-  /** Commander would name only the first missing flag. */
+  /** Throws one error for all missing flags and operands; commander would name only the first. */
   #refuseMissing(operands: readonly string[]): void {
     const values = this.opts();
     const [first, ...others] = [
@@ -119,10 +119,10 @@ export class MtlCommand extends Command {
 
 type Describable = Pick<Option, 'description' | 'argChoices' | 'defaultValue' | 'defaultValueDescription'>;
 
-/** Returns a description with its choices and its default, as the help of the training flags has them. */
+/** Returns a description with its choices and its default, formatted as in the help of training flags. */
 function describe({ description, argChoices, defaultValue, defaultValueDescription }: Describable): string {
   const shown = defaultValueDescription ?? (defaultValue === undefined ? undefined : String(defaultValue));
-  // a default in words ends the description already
+  // the description itself may end with a default in words
   const [text, words] = description.split(/ (?=\[)/) as [string, string?];
   const inWords = words ?? (shown === undefined ? undefined : `[${shown}]`);
   return [
@@ -143,7 +143,7 @@ export function newCommand(name: string, description: string): MtlCommand {
       optionDescription: describe,
       argumentDescription: (argument) => describe(argument as Describable),
       subcommandDescription: (each) =>
-        // commander's own
+        // commander adds the command help itself
         each.name() === 'help' ? 'Shows the help of a command.' : each.description(),
     })
     .configureOutput({ writeErr: () => {} })

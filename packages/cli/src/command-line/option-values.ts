@@ -7,7 +7,7 @@ function refuse(flag: string, value: string, expected: string): never {
 
 const longName = (flags: string): string => /--[a-z0-9-]+/.exec(flags)![0];
 
-/** Returns an option that takes a whole number of at least `least` (default 1). */
+/** Returns an option that takes an integer of at least `least` (default 1). */
 export function countOption(
   flags: string,
   description: string,
@@ -19,7 +19,9 @@ export function countOption(
   });
 }
 
-/** Returns an option that takes a number between two bounds, both included unless `above` is given. */
+/**
+ * Returns an option that takes a number within bounds: `least` and `most` are included, `above` is excluded.
+ */
 export function numberOption(
   flags: string,
   description: string,
@@ -64,7 +66,7 @@ export function choiceOption(
 
 const suggestions = new WeakMap<Option, readonly string[]>();
 
-/** Sets names that shells complete for an option, which also takes other values. */
+/** Sets names that shells complete for an option that also takes other values. */
 export function suggestValues(option: Option, names: readonly string[]): Option {
   suggestions.set(option, names);
   return option;
@@ -75,6 +77,9 @@ export function suggestedValues(option: Option): readonly string[] {
   return option.argChoices ?? suggestions.get(option) ?? [];
 }
 
-/** Returns the option --overwrite. Without it, a command refuses to replace output of an earlier command. */
+/**
+ * Returns the option --overwrite, without which a command refuses to replace the output of an earlier
+ * command.
+ */
 export const overwriteOption = (what: string): Option =>
   new Option('--overwrite', `Replaces ${what} that an earlier command wrote.`);

@@ -6,19 +6,19 @@ import { joinProcesses } from '@mtl/runs/internal';
 import { addFlags } from './flag-options.js';
 import type { MtlCommand } from './new-command.js';
 
-/** Values of the options of `addSharingFlags`: sizes by the flags in camel case, and others. */
+/** Values of the options of `addSharingFlags`, by the flags' names in camel case. */
 export interface SharingFlagValues {
   /** The device of the model. */
   readonly device: Device;
 }
 
-/** Returns the sizes among the values of options by their flags. */
+/** Returns the sizes among the values of options, by flag name. */
 export const sharingSizes = (values: object): Readonly<Record<string, number | undefined>> =>
   Object.fromEntries(
     Object.keys(sharingFlags).map((flag) => [flag, (values as Record<string, number>)[camelCase(flag)]]),
   );
 
-/** This process among the processes that share a model. */
+/** This process, as one of the processes that share a model. */
 export interface SharingProcesses {
   /** The processes that share the model; undefined for a single process. */
   readonly processes: TrainingProcesses | undefined;
@@ -30,12 +30,12 @@ export interface SharingProcesses {
 
 export const alone: SharingProcesses = { processes: undefined, numLocal: 1, isFirst: true };
 
-/** Adds the flags that describe how the processes of `mtl run` share a model. */
+/** Adds the flags that determine how the processes of `mtl run` share a model. */
 export const addSharingFlags = (command: MtlCommand): MtlCommand =>
   addFlags(command, sharingFlags, { filled: true });
 
 /**
- * Runs a task as one of the processes that a launcher has started, or alone.
+ * Runs a task as one of the processes that a launcher has started, or in a single process.
  *
  * @throws ConfigurationError `MTL_WORLD_SIZE` unless the number of processes matches the flags;
  *   `MTL_EXPERT_PARALLEL_SIZE` for experts that cannot be divided over the processes that share a layer
@@ -68,7 +68,7 @@ export async function withSharingProcesses(
     const processes = world && new TrainingProcesses({ world, parallel });
     await task({ processes, numLocal: local.size, isFirst: processes?.isFirst ?? true });
   } catch (error) {
-    // the other processes end with this message instead of waiting for this one
+    // makes the other processes end with this error, instead of waiting for this process
     world?.abort(error as Error);
     throw error;
   }

@@ -1,4 +1,7 @@
-/** Writes `-` for `_` in flags, since torchrun takes both; the program's own flags stay as they are. */
+/**
+ * Replaces `_` by `-` in the names of flags before the program, since torchrun accepts both. The program's
+ * own flags are not changed.
+ */
 export function withDashes(argv: readonly string[]): string[] {
   const words = [...argv];
   for (let at = 0; at < words.length && words[at] !== '--'; at++) {

@@ -26,7 +26,9 @@ interface CalibrateFlags {
   readonly output?: string;
   readonly json?: true;
   readonly quick?: true;
-  /** Set for a process that measures: the file that the first process writes, and its threads. */
+  /**
+   * The file that the first process writes, and the number of threads; set only in processes that measure.
+   */
   readonly rates?: string;
   readonly threads?: number;
 }
@@ -44,7 +46,7 @@ those of the GPU; what the host takes to start an operation is measured apart.
 
 mtl plan without --profile then predicts runs on this machine. MTL_PROFILE names another file for it.`;
 
-/** `mtl calibrate`: measures a profile of this machine. */
+/** Makes `mtl calibrate`, which measures a profile of this machine. */
 export function calibrateCommand(): Command {
   return newCommand('calibrate', summaries.calibrate)
     .addOption(choiceOption('--device <device>', 'What is measured.', ['cpu', 'cuda']).default('cpu'))
@@ -94,7 +96,7 @@ async function calibrate(flags: CalibrateFlags): Promise<void> {
   }
 }
 
-/** Returns the GPUs of this machine. @throws KernelError of `openCuda` if there is none */
+/** Returns the GPUs of this machine. @throws KernelError of `openCuda` if there is no GPU */
 function findGpus(): CudaProbe {
   const { probe, device, error } = findGpu();
   if (probe !== undefined && device !== undefined) return probe;
@@ -109,8 +111,8 @@ interface ProcessLayout {
 }
 
 /**
- * Returns the layouts of processes and threads that fill `numCores` cores: one process on one core and on all
- * cores, two processes, and the largest number of processes.
+ * Returns the layouts of processes and threads to measure on a CPU with `numCores` cores: one process on one
+ * core, one on all cores, two processes, and the largest number of processes.
  */
 export function listLayouts(numCores: number): ProcessLayout[] {
   const all = [
@@ -123,8 +125,8 @@ export function listLayouts(numCores: number): ProcessLayout[] {
 }
 
 /**
- * Returns the layouts that measure GPUs: one process alone, and one process for each GPU. The host makes
- * initial weights with all its cores.
+ * Returns the layouts to measure on GPUs: one process alone, and one process for each GPU. All CPU cores are
+ * used, as they make the initial weights.
  */
 const layoutsOfGpus = (numGpus: number): ProcessLayout[] =>
   [...new Set([1, numGpus])].map((numProcesses) => ({
@@ -156,7 +158,7 @@ async function measureAsRank(file: string, { threads = 1, quick, device }: Calib
   process.stderr.write(`algorithms of matmuls: ${numNew} chosen by time, kept in ${path}\n`);
 }
 
-/** Writes a file atomically. */
+/** Writes a file atomically, by one rename. */
 function publish(path: string, text: string): void {
   const temporary = `${path}.${process.pid}.tmp`;
   try {
@@ -173,8 +175,8 @@ function publish(path: string, text: string): void {
 }
 
 /**
- * Largest relative spread of measurements without a note: a larger spread comes from other work on the
- * machine.
+ * The largest relative spread of measurements that is reported without a note. A larger spread means that
+ * other processes were using the machine.
  */
 const tolerableSpread = 0.1;
 

@@ -37,7 +37,7 @@ Examples:
   mtl chat runs/chat --system 'Answer in one sentence.'
   printf 'Hello\\nWho are you?\\n' | mtl chat SmolLM2-135M-Instruct --temperature 0`;
 
-/** `mtl chat`: a conversation with a model in the terminal. */
+/** Makes `mtl chat`, a conversation with a model in the terminal. */
 export function chatCommand(): Command {
   const command = newModelCommand('chat', summaries.chat)
     .argument(...modelOperand)
@@ -80,18 +80,18 @@ async function runChat(directory: string | undefined, flags: ChatFlags): Promise
 
 export interface ConverseOptions {
   readonly session: Pick<ChatSession, 'say'>;
-  /** The source of lines: a terminal, or a pipe with a message on each line. */
+  /** The input: a terminal, or a pipe with one message on each line. */
   readonly input: NodeJS.ReadableStream & { readonly isTTY?: boolean };
   readonly output: NodeJS.WritableStream;
-  /** For errors that end a turn, not the conversation. */
+  /** Called with errors that end a turn, but not the conversation. */
   readonly onNotice: (text: string) => void;
 }
 
 /**
- * Holds a conversation line by line until the input ends. Ctrl-C (SIGINT) stops the answer in progress;
- * without one, it ends the conversation.
+ * Holds a conversation line by line until the input ends. Ctrl-C (SIGINT) ends the answer that is being
+ * generated; if none is, it ends the conversation.
  *
- * @returns the exit status: 0, or 130 when SIGINT ended it
+ * @returns the exit status: 0, or 130 when SIGINT ended the conversation
  */
 export async function converse(options: ConverseOptions): Promise<number> {
   const { input, output } = options;
@@ -112,7 +112,7 @@ export async function converse(options: ConverseOptions): Promise<number> {
     lines.close();
   };
   process.on('SIGINT', interrupt);
-  // a terminal in raw mode sends no signal
+  // in raw mode a terminal sends no signal, so readline reports Ctrl-C
   lines.on('SIGINT', interrupt);
   try {
     if (isTerminal) lines.prompt();
@@ -133,7 +133,7 @@ export async function converse(options: ConverseOptions): Promise<number> {
   return status;
 }
 
-/** Writes one answer; an error of this turn leaves the conversation as it was. */
+/** Writes one answer. An error in this turn leaves the conversation unchanged. */
 async function answer(
   { session, output, onNotice }: ConverseOptions,
   { line, signal }: { readonly line: string; readonly signal: AbortSignal },
@@ -155,21 +155,24 @@ export interface ChatSessionOptions {
   readonly model: GenerateOptions['model'];
   readonly tokenizer: Tokenizer;
   readonly template: ChatTemplate;
-  /** Tokens that end an answer; they are not shown. */
+  /** Ids of the tokens that end an answer; they are not shown. */
   readonly stopTokens: readonly number[];
-  /** The message of the role `system` that begins the conversation. */
+  /** The message with the role `system` that begins the conversation. */
   readonly system?: string | undefined;
   readonly sampling: Sampling;
   readonly maxNewTokens: number;
   readonly seed: number;
-  /** Called with a notice about messages that had to be dropped. */
+  /** Called with a notice when messages had to be dropped. */
   readonly onNotice: (text: string) => void;
 }
 
-/** A conversation with a model. The model sees only the newest messages that fit its context. */
+/**
+ * A conversation with a model. The prompt contains only the newest messages that fit into the model's
+ * context.
+ */
 export class ChatSession {
   readonly #options: ChatSessionOptions;
-  /** The messages that the model still sees. */
+  /** The messages that still fit into the model's context. */
   readonly #messages: ChatMessage[];
   #numTurns = 0;
 
@@ -179,11 +182,11 @@ export class ChatSession {
   }
 
   /**
-   * Sends a message to the model, and yields the answer in parts. Of an aborted answer, the generated part is
-   * kept.
+   * Sends a message to the model, and yields the answer piece by piece. If it is aborted, the generated part
+   * of the answer stays in the conversation.
    *
-   * @throws DataError MTL_CONTEXT for a message that alone fills the context, MTL_CHAT_TEMPLATE; neither is
-   *   kept. The signal's reason when aborted
+   * @throws DataError MTL_CONTEXT for a message that alone fills the context, or MTL_CHAT_TEMPLATE; the
+   *   message is then not added to the conversation. The signal's reason when aborted
    */
   async *say(content: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
     const { model, tokenizer, stopTokens, sampling, maxNewTokens, seed } = this.#options;
@@ -216,19 +219,19 @@ export class ChatSession {
   }
 
   /**
-   * Returns the tokens of the conversation with one more message; if it is too long, the oldest turns are
+   * Returns the tokens of the conversation with one more message. If it is too long, the oldest turns are
    * dropped.
    */
   #promptWith(message: ChatMessage): readonly number[] {
     const { model, maxNewTokens, onNotice } = this.#options;
     const kept = [...this.#messages, message];
     const first = kept[0]!.role === 'system' ? 1 : 0;
-    // leaves some room for the answer
+    // reserves at most a quarter of the context for the answer
     const most = model.maximumContext - Math.min(maxNewTokens, Math.ceil(model.maximumContext / 4));
     let prompt = this.#encodeMessages(kept);
     let numDropped = 0;
     while (prompt.length > most) {
-      // drops a question together with its answer
+      // a question is dropped together with its answer
       const next = kept.findIndex(({ role }, index) => index > first && role === 'user');
       if (next < 0) {
         throw new DataError('MTL_CONTEXT', `the message and what precedes it have ${prompt.length} tokens`, {

@@ -16,14 +16,14 @@ import { newCommand } from '../command-line/new-command.js';
 import { formatTable } from '../terminal/report-text.js';
 import { summaries } from './summaries.js';
 
-/** `mtl checkpoint`: the contents of a directory of checkpoints. */
+/** Makes `mtl checkpoint`, whose subcommands inspect and verify checkpoints. */
 export function checkpointCommand(): Command {
   return newCommand('checkpoint', summaries.checkpoint)
     .addCommand(inspectCheckpointsCommand())
     .addCommand(verifyCheckpointsCommand());
 }
 
-/** `mtl checkpoint inspect`: the contents of checkpoints, from their manifests alone. */
+/** Makes `mtl checkpoint inspect`, which lists the contents of checkpoints, reading only their manifests. */
 function inspectCheckpointsCommand(): Command {
   return newCommand('inspect', 'Lists checkpoints and their contents, from their manifests only.')
     .argument('<directory>', 'The directory of --save, or one checkpoint in it.')
@@ -94,8 +94,8 @@ function formatCheckpoint(checkpoint: Checkpoint): string {
 }
 
 /**
- * `mtl checkpoint verify`: compares every byte of checkpoints with its checksum, finds values that are not
- * finite, and compares the index of Hugging Face shards with the checkpoint.
+ * Makes `mtl checkpoint verify`. It compares every byte of checkpoints with checksums, finds values that are
+ * not finite, and compares the index of Hugging Face shards with the checkpoint.
  */
 function verifyCheckpointsCommand(): Command {
   return newCommand('verify', 'Compares every byte of checkpoints with its checksum; finds NaN and infinity.')
@@ -106,7 +106,7 @@ function verifyCheckpointsCommand(): Command {
 
 interface Verdict {
   readonly path: string;
-  /** Absent for a Hugging Face directory. */
+  /** The iteration of the checkpoint; absent for a Hugging Face directory. */
   readonly iteration?: number;
   readonly bytes?: number;
   /** The defect; absent for an intact checkpoint. */
@@ -138,8 +138,8 @@ async function verify(directory: string, { json }: { json?: true }): Promise<voi
 const indexName = 'model.safetensors.index.json';
 
 /**
- * Tells if a directory is a directory of the transformers library, not one of our checkpoints, which may have
- * the same index.
+ * Returns whether a directory belongs to the transformers library. Checkpoints of this project may have the
+ * same index, but also have a manifest.json.
  */
 function isHuggingFace(directory: string): boolean {
   const has = (name: string): boolean => existsSync(join(directory, name));
@@ -168,7 +168,7 @@ async function verdictsOnCheckpoints(directory: string): Promise<Verdict[]> {
   return verdicts.sort((a, b) => a.iteration - b.iteration);
 }
 
-/** Verifies the checkpoint itself, then the index for Hugging Face's libraries if it has one. */
+/** Verifies a checkpoint, then its index for Hugging Face's libraries if it has one. */
 async function verifyAll(checkpoint: Checkpoint): Promise<void> {
   await verifyCheckpoint(checkpoint, { requireFinite: true });
   if (existsSync(join(checkpoint.path, indexName))) await verifySafetensorsDirectory(checkpoint.path);
@@ -191,8 +191,8 @@ function formatVerdict({ path, bytes, defect }: Verdict): string {
 }
 
 /**
- * Reads the checkpoints that a path names: all checkpoints of a training run's directory, or one checkpoint
- * by its own path.
+ * Returns the checkpoints at a path: all checkpoints of a training run's directory, or one checkpoint by its
+ * own path.
  *
  * @throws CheckpointError MTL_CHECKPOINT_NONE when none is found
  */
@@ -209,12 +209,12 @@ async function readCheckpoints(path: string): Promise<CheckpointListing> {
   );
 }
 
-/** Returns the bytes of all shards. */
+/** Returns the size of all shards in bytes. */
 function bytesOfCheckpoint({ manifest }: Checkpoint): number {
   return manifest.shards.reduce((sum, shard) => sum + shard.bytes, 0);
 }
 
-/** Counts the elements of some tensors. */
+/** Returns the number of elements of tensors. */
 function countElements(tensors: Iterable<TensorRecord>): number {
   let sum = 0;
   for (const { globalShape } of tensors) sum += globalShape.reduce((product, size) => product * size, 1);

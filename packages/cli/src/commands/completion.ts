@@ -18,7 +18,7 @@ The script completes commands, flags, names that flags take as values, and files
   zsh   source <(mtl completion zsh)    (in ~/.zshrc, after compinit)
   fish  mtl completion fish > ~/.config/fish/completions/mtl.fish`;
 
-/** `mtl completion`: a script that completes command lines of `mtl` in a shell, made from its commands. */
+/** Makes `mtl completion`, which prints a script that completes command lines of `mtl` in a shell. */
 export function completionCommand(): Command {
   const command = newCommand('completion', summaries.completion);
   return command
@@ -67,8 +67,8 @@ complete -F _mtl mtl gpt-train bert-train
 }
 
 /**
- * Returns the script that completes `mtl`, `gpt-train` and `bert-train` in zsh: sourced, or as `_mtl` on the
- * `fpath`.
+ * Returns the script that completes `mtl`, `gpt-train` and `bert-train` in zsh. It can be sourced, or stored
+ * as `_mtl` in the `fpath`.
  */
 function zshScript(commands: readonly CompletedCommand[]): string {
   return `#compdef mtl gpt-train bert-train
@@ -130,7 +130,7 @@ complete -c bert-train -w 'mtl train bert'
 
 function writeLines({ path, commands, flags, operands }: CompletedCommand): readonly string[] {
   const here = `complete -c mtl -n ${quoted(`__mtl_at ${quoted(path)}`)}`;
-  // fish treats all words after -- as operands
+  // fish treats all words after -- as operands, so flags there need operand completion
   const isBehindDashes = path.endsWith('--');
   return [
     ...commands.map(([name, text]) => `${here} -a ${name} -d ${quoted(text)}`),
@@ -146,7 +146,7 @@ function flagLine(here: string, { words, text, value }: CompletedFlag): string {
   return `${here} ${names.join(' ')} -d ${quoted(text)}${taken}`;
 }
 
-/** Completes the second and further values of a flag, which fish treats as operands. */
+/** Completes the second and later values of a flag, which fish treats as operands. */
 function furtherValues(path: string, { words, value }: CompletedFlag): readonly string[] {
   if (value?.isVariadic !== true) return [];
   return [`complete -c mtl -n ${quoted(`__mtl_more ${quoted(path)} ${words[0]}`)} ${valueWords(value)}`];
@@ -167,16 +167,15 @@ function valueWords({ names, takesFiles }: CompletedValue): string {
   return names.length === 0 ? files : `${files} -a ${quoted(names.join(' '))}`;
 }
 
-/** Quotes a text as a POSIX shell and fish take it. */
+/** Quotes a text for POSIX shells and fish. */
 const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", `'\\''`)}'`;
 
 /**
- * Returns the tables of a script for bash or zsh, as functions that set variables. Both shells read them
- * alike.
+ * Returns the tables of a script for bash or zsh, as functions that set variables. Both shells can run them.
  *
- * `_mtl_enter PATH WORD` returns whether WORD leads from PATH to another command; `_mtl_command PATH` sets
- * subcommands, flags and the kind of an operand; `_mtl_value PATH FLAG` sets the kind of a flag's value, and
- * fails for a switch.
+ * `_mtl_enter PATH WORD` returns whether WORD is a subcommand of the command at PATH; `_mtl_command PATH`
+ * sets subcommands, flags and the kind of an operand; `_mtl_value PATH FLAG` sets the kind of a flag's value,
+ * and fails for a switch.
  */
 function shellTables(all: readonly CompletedCommand[]): string {
   const steps = all.filter(({ path }) => path !== '').map(({ path }) => quoted(stepTo(path)));
@@ -212,7 +211,7 @@ ${values.join('\n')}
 `;
 }
 
-/** Returns the path of a command with slashes: `data/prepare` for `data prepare`. */
+/** Returns the path of a command with a slash before its last word: `data/prepare` for `data prepare`. */
 function stepTo(path: string): string {
   const at = path.lastIndexOf(' ');
   return `${path.slice(0, Math.max(0, at))}/${path.slice(at + 1)}`;
@@ -224,8 +223,9 @@ function formatSettings(value: CompletedValue | undefined): string {
 }
 
 /**
- * The body of the completing function for bash and zsh: reads `before`, the words between `program` and
- * `current`, the word at the cursor; then sets `reply_words` and `reply_files` to the possible completions.
+ * The body of the completion function for bash and zsh. It reads `before`, the words between `program` and
+ * `current`, the word at the cursor. It then sets `reply_words` and `reply_files` to the possible
+ * completions.
  */
 const readWords = `  local command='' flag='' seen=0 word subcommands='' flags='' names='' files=0 many=0
   case "\${program##*/}" in
@@ -258,11 +258,11 @@ const readWords = `  local command='' flag='' seen=0 word subcommands='' flags='
   fi
 `;
 
-/** The completion of a value: by some names, by files, or none. */
+/** How a value is completed: with names, with files, or not at all. */
 interface CompletedValue {
   readonly names: readonly string[];
   readonly takesFiles: boolean;
-  /** True if more values may follow the first. */
+  /** True if the flag or operand takes several values. */
   readonly isVariadic: boolean;
 }
 
@@ -270,22 +270,24 @@ interface CompletedFlag {
   /** The spellings of the flag, such as `--help` and `-h`. */
   readonly words: readonly string[];
   readonly text: string;
-  /** The completion of the flag's value; undefined for a switch. */
+  /** How the flag's value is completed; undefined for a switch. */
   readonly value: CompletedValue | undefined;
 }
 
-/** A command, or the part of its command line behind `--`. */
+/** A command, or the part of its command line after `--`. */
 interface CompletedCommand {
-  /** The words of the command after `mtl`: `data prepare`, or `plan --` for the words after the dashes. */
+  /**
+   * The words of the command after `mtl`, such as `data prepare`; `plan --` means the words after the dashes.
+   */
   readonly path: string;
-  /** Its subcommands with their descriptions. */
+  /** The names of its subcommands, with their descriptions. */
   readonly commands: ReadonlyArray<readonly [name: string, text: string]>;
   readonly flags: readonly CompletedFlag[];
-  /** The completion of operands; undefined if the command takes none. */
+  /** How operands are completed; undefined if the command takes none. */
   readonly operands: CompletedValue | undefined;
 }
 
-/** Commands that take the flags of a training program, with the model that it trains. */
+/** Commands that take the flags of a training program, with the kind of model that is trained. */
 const trainingPrograms: Readonly<Record<string, ModelKind>> = {
   'train gpt': 'gpt',
   'train bert': 'bert',
@@ -294,7 +296,7 @@ const trainingPrograms: Readonly<Record<string, ModelKind>> = {
   'plan --': 'gpt',
 };
 
-/** Flags that these commands read before the training program does. */
+/** Flags that these commands process themselves, before the training program. */
 const flagsBefore: Readonly<Record<string, readonly FlagOfProgram[]>> = {
   sft: [{ name: 'model', text: 'The model to fine-tune.', placeholder: 'DIR', names: [] }],
   'data build-index': [
@@ -307,7 +309,7 @@ const flagsBefore: Readonly<Record<string, readonly FlagOfProgram[]>> = {
   ],
 };
 
-/** Returns all commands of a program, itself first, with what shells complete for each. */
+/** Returns what shells complete for a program and all of its commands. */
 function completedCommands(program: Command): readonly CompletedCommand[] {
   return [...described(program, ''), completeTrainingFlags('plan --')];
 }
@@ -346,7 +348,7 @@ function completeFlag(option: Option): CompletedFlag {
 
 function completeOperand(argument: Argument): CompletedValue {
   const names = argument.argChoices ?? [];
-  // commands take datasets, runs, programs and directories: all are files
+  // operands without choices are datasets, runs, programs and directories, which are all files
   return { names, takesFiles: names.length === 0, isVariadic: argument.variadic };
 }
 
@@ -367,7 +369,7 @@ function completeTrainingFlags(path: string): CompletedCommand {
   };
 }
 
-/** Names of values that are files or begin with a file. */
+/** Matches placeholders of values that are files or begin with a file. */
 const ofFiles = /file|dir|path|prefix|trace|profile|schedule/i;
 
 function completedValue(

@@ -35,7 +35,7 @@ Examples:
   mtl convert --load runs/shakespeare --to page shakespeare-page
                                                      (then npx serve shakespeare-page, or any other static server)`;
 
-/** Returns the table of formats for help: what is written and read, and by which flags. */
+/** Returns the table of formats for help: what can be read and written, and with which flags. */
 function formatTable(formats: readonly WeightFormat[]): string {
   const rows = formats.map((format) => {
     const { name, path, description, dtypes } = format;
@@ -61,7 +61,7 @@ const written = weightFormats.filter(isWritten);
 const allDtypes = [...new Set(written.flatMap(({ dtypes }) => dtypes))];
 const read = weightFormats.filter(isRead);
 
-/** `mtl convert`: between checkpoints of training runs and the formats of other programs. */
+/** Makes `mtl convert`, which converts between checkpoints of training runs and formats of other programs. */
 export function convertCommand(): Command {
   const command = newCommand('convert', summaries.convert).argument(
     '[path]',
@@ -84,7 +84,7 @@ export function convertCommand(): Command {
     .action(convert);
 }
 
-/** A conversion by the flags that select it. */
+/** A conversion, with the flags that select it. */
 interface Conversion {
   readonly format: WeightFormat;
   readonly needs: readonly string[];
@@ -105,7 +105,7 @@ const listTargets = ({ flags }: WeightFormat): readonly (readonly string[])[] =>
   ['to', 'path'],
 ];
 
-/** Returns the conversions of checkpoints to a format. */
+/** Returns the conversions from checkpoints to a format. */
 function conversionsFromCheckpoints(format: WeightFormat): readonly Conversion[] {
   const { fromCheckpoint, flags: own } = format;
   if (fromCheckpoint === undefined) return [];
@@ -121,7 +121,7 @@ function conversionsFromCheckpoints(format: WeightFormat): readonly Conversion[]
   }));
 }
 
-/** Returns the conversions of directories of the transformers library to a format. */
+/** Returns the conversions from directories of the transformers library to a format. */
 function conversionsFromHuggingFace(format: WeightFormat): readonly Conversion[] {
   const { fromHuggingFace, flags: own } = format;
   if (fromHuggingFace === undefined) return [];
@@ -141,7 +141,7 @@ function conversionsFromHuggingFace(format: WeightFormat): readonly Conversion[]
 
 const readFlags = { step: 'ckptStep', vocabularySize: 'vocabSize', loadOptimizer: 'loadOptim' } as const;
 
-/** Returns the conversions of a format to checkpoints. */
+/** Returns the conversions from a format to checkpoints. */
 function conversionsToCheckpoints(format: WeightFormat): readonly Conversion[] {
   const { toCheckpoint, flags: own } = format;
   if (toCheckpoint === undefined) return [];
@@ -192,20 +192,22 @@ function formatUsage(name: string, { name: format, path }: WeightFormat): string
 }
 
 /**
- * Returns whether a format is the one that --to and --from name; a flag that is not given matches every
- * format.
+ * Returns whether a conversion's format is the one that --to and --from name. A flag that is not given
+ * matches every format.
  */
 const isOfFormat = ({ format }: Conversion, { to, from }: ConvertFlags): boolean =>
   [to, from].every((name) => name === undefined || name === format.name);
 
-/** Returns whether messages leave a conversion out, since a flag of its own selects the same one. */
+/**
+ * Returns whether messages omit a conversion, because its format has a flag of its own that selects it, too.
+ */
 const isOtherSpelling = ({ format: { flags }, needs }: Conversion): boolean =>
   (needs.includes('to') && flags?.write !== undefined) ||
   (needs.includes('from') && flags?.read !== undefined);
 
 /**
- * Lists, for each conversion that takes all given flags, the flags it still needs, the conversion with the
- * fewest first; empty if no conversion takes all given flags.
+ * Returns the missing flags of each conversion that accepts all given flags, sorted by their number. Empty if
+ * no conversion accepts all given flags.
  */
 function missingOfConversions(given: readonly string[], flags: ConvertFlags): readonly (readonly string[])[] {
   const named = flags.to !== undefined || flags.from !== undefined;
@@ -218,7 +220,7 @@ function missingOfConversions(given: readonly string[], flags: ConvertFlags): re
     .sort((a, b) => a.length - b.length);
 }
 
-/** Returns the flags with --outtype as --dtype. */
+/** Returns the flags with the value of --outtype as --dtype. */
 function withOneDtype({ outtype, ...flags }: ConvertFlags): ConvertFlags {
   if (outtype === undefined) return flags;
   if (flags.dtype === undefined) return { ...flags, dtype: outtype };
@@ -246,7 +248,7 @@ async function convert(
   { debug: _, ...stated }: ConvertFlags & { debug?: boolean },
 ): Promise<void> {
   const flags = withOneDtype(stated);
-  // the value is true without --no-load-optim
+  // true is the default of flags such as --load-optim, so a flag with this value was not given
   const words = Object.entries(flags).filter(([, value]) => value !== true && value !== undefined);
   const given = [...words.map(([name]) => name), ...(path === undefined ? [] : ['path'])];
   const selected = conversions.find(
@@ -283,8 +285,8 @@ async function convert(
 }
 
 /**
- * Returns a command that continues to train the model, on the bundled corpus. It works as printed; users may
- * change its values.
+ * Returns a command that continues to train the model on the bundled corpus. It works as printed, and users
+ * may change its values.
  */
 function adviceFor(begun: BegunCheckpoint, save: string): string {
   const { kind, tokenizer, vocabularySize, modelType } = begun;
@@ -295,13 +297,13 @@ function adviceFor(begun: BegunCheckpoint, save: string): string {
     return `it came without a tokenizer: train it on with ${program} ${load}, and name tokenizer and data`;
   }
   const own = tokenizer === undefined ? ' --tokenizer-type GPT2BPETokenizer' : '';
-  // a short sample of a BERT may have no masked token, and a global batch needs one
+  // a short BERT sample may have no masked token, but a global batch needs at least one
   const batch = `--micro-batch-size 1${kind === 'bert' ? ' --global-batch-size 8' : ''}`;
   const rest = `--data-path bundled ${batch} --lr 1e-5 --train-iters 100 --log-interval 10`;
   return `train it on with ${program} ${load}${own} ${rest}`;
 }
 
-/** The vocabulary size of the built-in tokenizer. */
+/** The vocabulary size of the built-in GPT-2 tokenizer. */
 const gpt2VocabularySize = 50_257;
 
 /** Quotes a word for a shell. */

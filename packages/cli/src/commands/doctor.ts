@@ -12,7 +12,7 @@ import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { summaries } from './summaries.js';
 
-/** `mtl doctor`: the hardware and software that this machine has or lacks. */
+/** Makes `mtl doctor`, which reports the hardware and software that this machine has or lacks. */
 export function doctorCommand(): Command {
   return newCommand('doctor', summaries.doctor).option('--json', 'Prints JSON.').action(doctor);
 }
@@ -48,13 +48,13 @@ function formatFindings(found: readonly Finding[]): string {
 /** The result of one check. */
 interface Finding {
   readonly name: string;
-  /** `missing`: needed for training. `note`: absent but not needed, or worth knowing. */
+  /** `missing`: needed for training. `note`: absent but not required, or other useful information. */
   readonly status: 'ok' | 'note' | 'missing';
   readonly value: string;
   readonly remedy?: string;
 }
 
-/** Runs all checks. Writes and changes nothing. */
+/** Runs all checks. They write and change nothing. */
 async function findings(): Promise<readonly Finding[]> {
   return [
     nodeFinding(),
@@ -69,7 +69,7 @@ async function findings(): Promise<readonly Finding[]> {
   ];
 }
 
-// the version that "engines" of package.json asks for
+// the oldest supported version, as in "engines" of package.json
 const leastNode = [20, 19] as const;
 
 function nodeFinding(): Finding {
@@ -102,7 +102,7 @@ function processor(): Finding {
 }
 
 function memory(): Finding {
-  // Containers: the memory limit of the process, if it is less than the machine has.
+  // in a container the process may have less memory than the machine
   const limit = process.constrainedMemory();
   const total = limit > 0 && limit < totalmem() ? limit : totalmem();
   return {
@@ -149,7 +149,7 @@ type Instructions = Pick<
   'detectedInstructionSet' | 'compiledInstructionSets' | 'usableInstructionSets' | 'instructionSet'
 >;
 
-/** Reports which kernels run here, and whether the machine could do better. */
+/** Reports the instruction set of the kernels, and whether the machine supports a better one. */
 export function instructionSetFinding(host: Instructions): Finding {
   const { detectedInstructionSet: detected, compiledInstructionSets: compiled, instructionSet } = host;
   const name = 'instruction set';
@@ -175,7 +175,7 @@ const tools = [
   { name: 'nvcc', commands: ['nvcc'], install: undefined },
 ] as const;
 
-/** Looks for the tools that build the native kernels; users of a built package do not need them. */
+/** Finds the tools that build the native kernels; users of a built package do not need them. */
 function compilers(): readonly Finding[] {
   return tools.map(({ name, commands, install }) => {
     for (const command of commands) {
@@ -196,7 +196,7 @@ function compilers(): readonly Finding[] {
 function readVersion(command: string): string | undefined {
   const result = spawnSync(command, ['--version'], { encoding: 'utf8', timeout: 10_000 });
   if (result.error !== undefined || result.status !== 0) return undefined;
-  // nvcc tells its release in a later line
+  // nvcc prints its version in a later line than other compilers
   const lines = result.stdout.split('\n').map((line) => line.trim());
   return lines.find((line) => /\d+\.\d+/.test(line)) ?? lines[0];
 }
@@ -207,11 +207,11 @@ function disk(): Finding {
 }
 
 /**
- * Returns a note about an absent part, with the remedy. Its status is never `missing`, since a GPU is never
- * needed.
+ * Returns a note about an absent component, with the remedy. The status is not `missing`, since a GPU is
+ * never required.
  */
 function note(name: string, error: unknown): Finding {
-  // Without the kernels there is no CUDA either; the kernels have their own finding.
+  // Without the kernels CUDA cannot be used either, but that is reported by the finding about the kernels.
   if (!MtlError.isInstance(error)) throw error;
   const { message, remedy } = error;
   return { name, status: 'note', value: message, ...(remedy === undefined ? {} : { remedy }) };
@@ -225,7 +225,7 @@ function listDevices({ devices }: CudaProbe): readonly Finding[] {
   }));
 }
 
-/** Looks for cuBLASLt, which is found by opening the first device. */
+/** Reports cuBLASLt, which is found by opening the first device. */
 function cublasLt(): Finding {
   try {
     const { cublasLtVersion, cublasLtPath } = openCuda();
@@ -236,8 +236,8 @@ function cublasLt(): Finding {
 }
 
 /**
- * Reports the CUDA installation: the library of the kernels, driver, devices and NVIDIA's libraries, with
- * versions and paths.
+ * Reports the CUDA installation with versions and paths: the kernels' library, driver, devices and NVIDIA's
+ * libraries.
  */
 function cudaFindings(): readonly Finding[] {
   const { probe, error } = findGpu();
@@ -264,11 +264,11 @@ function cudaFindings(): readonly Finding[] {
 }
 
 /**
- * Reports NCCL's library, its version and path, or the missing part; and the engine through which processes
- * of a job would communicate here.
+ * Reports NCCL's version and path, or why it cannot be used. Also reports the backend with which processes of
+ * a job would communicate on this machine.
  */
 function ncclFindings(): readonly Finding[] {
-  // none without the CUDA library or a driver: another finding reports that
+  // 0 without the CUDA library or a driver; another finding reports that
   const gpus = findGpu().probe?.devices.length ?? 0;
   let found: NcclInformation | undefined;
   let nccl: Finding;
@@ -279,7 +279,7 @@ function ncclFindings(): readonly Finding[] {
   } catch (error) {
     if (!MtlError.isInstance(error)) throw error;
     if (error.code === 'MTL_ADDON') return [noAddon(error)];
-    // the native part brings its remedy in the text: a list of the paths that were tried comes before it
+    // the native error contains the remedy, after a list of the paths that were tried
     const [first = '', ...rest] = error.message.split('\n');
     const remedy = /remedy: (.*)$/s.exec(error.message)?.[1] ?? error.remedy;
     const value = first.replace(/; (tried:|remedy: .*)$/, '');
@@ -294,7 +294,7 @@ function ncclFindings(): readonly Finding[] {
   return [nccl, engines({ gpus, hasNccl: found !== undefined })];
 }
 
-/** Returns the finding of a missing addon, without which no other check can run. */
+/** Returns a finding about a missing native addon, without which NCCL cannot be checked. */
 function noAddon({ message, remedy }: MtlError): Finding {
   const value = message.split('\n')[0]!;
   return { name: 'NCCL', status: 'note', value, ...(remedy === undefined ? {} : { remedy }) };

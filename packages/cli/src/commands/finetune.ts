@@ -28,13 +28,13 @@ Examples:
   mtl run --nproc-per-node 2 mtl -- finetune --task qqp --data-dir glue/QQP --load runs/bert \\
     --pipeline-model-parallel-size 2`;
 
-/** Values of the options: the options of the fine-tuning, and the command's own options. */
+/** Values of the command's options, which are options of fine-tuning and a few more. */
 type FinetuneValues = FineTuningOptions & {
   readonly recomputeActivations?: true;
   readonly json?: true;
 };
 
-/** `mtl finetune`: trains a BERT for a task of the papers, and scores it. */
+/** Makes `mtl finetune`, which fine-tunes a BERT for a task and scores it. */
 export function finetuneCommand(): Command {
   const command = newCommand('finetune', summaries.finetune);
   return addFlags(command, fineTuningFlags)
@@ -46,7 +46,7 @@ export function finetuneCommand(): Command {
     .action(runFinetune);
 }
 
-/** Reads seeds of a list with commas. @throws ConfigurationError MTL_FLAG_VALUE */
+/** Parses a list of seeds with commas. @throws ConfigurationError MTL_FLAG_VALUE */
 function seedList(text: string): readonly number[] {
   return checkedSeeds(text.split(',').map((seed) => (/^\d+$/.test(seed) ? Number(seed) : Number.NaN)));
 }
@@ -82,7 +82,7 @@ async function runFinetune({ json, recomputeActivations, ...options }: FinetuneV
     const configuration = fineTuningConfiguration({ ...options, ...recomputed }, { isRestart });
     report = await fineTune({ configuration, world, local, job, onMessage });
   } catch (error) {
-    // the other processes end with this message instead of waiting for this one
+    // makes the other processes end with this error, instead of waiting for this process
     world?.abort(error as Error);
     throw error;
   }
@@ -91,7 +91,7 @@ async function runFinetune({ json, recomputeActivations, ...options }: FinetuneV
     process.stdout.write(json === true ? `${JSON.stringify(report)}\n` : formatFineTuning(report));
 }
 
-/** Formats the report as a table: a row for every seed's last epoch, and the medians. */
+/** Formats the report as a table: a row with the last epoch of each seed, and the medians. */
 function formatFineTuning(report: FineTuningReport): string {
   const { task, model, epochs, globalBatchSize, learningRate, seeds, median } = report;
   const title =

@@ -19,7 +19,10 @@ import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { summaries } from './summaries.js';
 
-/** `mtl runs`: lists the runs in a directory, compares two, removes some, sends metrics. */
+/**
+ * Makes `mtl runs`, which lists the runs in a directory; its subcommands compare and remove runs, and send
+ * metrics.
+ */
 export function runsCommand(): Command {
   return newCommand('runs', summaries.runs)
     .argument('[directory]', 'A directory of runs, the folder of one, or its name in runs.', runsDirectory)
@@ -64,7 +67,7 @@ function formatColumns(rows: readonly (readonly string[])[]): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** Returns a run as --json prints it. */
+/** Returns the JSON object for a run. */
 function runJson({ name, directory, state, step, validation, bytes, record }: RunInformation) {
   const starts = record?.starts ?? [];
   return {
@@ -81,7 +84,7 @@ function runJson({ name, directory, state, step, validation, bytes, record }: Ru
   };
 }
 
-/** `mtl runs diff`: the differences between two runs. */
+/** Makes `mtl runs diff`, which compares two runs. */
 function diffRunsCommand(): Command {
   return newCommand('diff', 'Compares flags, versions, losses and loads of experts of two runs.')
     .argument('<a>', 'A run: its folder, or its name in runs.')
@@ -96,13 +99,13 @@ async function diff(a: string, b: string, { json }: { readonly json?: true }): P
   const comparison = compareRuns(runs);
   if (json === true) {
     const described = { runs: runs.map(runJson), ...comparison };
-    // a value that one run lacks is null there
+    // undefined values, which one of the runs lacks, become null
     process.stdout.write(`${JSON.stringify(described, (_, value: unknown) => value ?? null)}\n`);
     return;
   }
   const { flags, conditions, losses, experts } = comparison;
   const noRecord = runs.filter(({ record }) => record === undefined).map(({ directory }) => directory);
-  // without a record the flags are not known
+  // if a record is missing, flags are unknown, so the runs may have been trained differently
   const learnAlike = noRecord.length === 0 && !flags.some(({ name }) => decidesLearning(name));
   const missing = noRecord.map(
     (directory) => `note: ${directory} has no run.json, only its losses and loads of experts are compared\n`,
@@ -159,12 +162,14 @@ function formatLosses({ commonSteps, firstDifference, largest, last, validation 
   return `losses\n${lines.map((line) => `  ${line}\n`).join('')}`;
 }
 
-/** The maximum number of layers that are named; for more, only their number is printed. */
+/** The largest number of layers that are listed; for more, only their number is printed. */
 const mostLayers = 3;
-/** Smaller relative differences of float32 losses are due to rounding. */
+/** Smaller relative differences between float32 losses are attributed to rounding. */
 const rounding = 1e-5;
 
-/** `learnAlike`: no flag that differs changes how a model learns. */
+/**
+ * Formats the comparison of experts' loads. `learnAlike` is true if no flag that affects training differs.
+ */
 function formatExperts(
   { commonReports, firstDifference }: ExpertLoadComparison,
   { learnAlike }: { readonly learnAlike: boolean },
@@ -194,7 +199,7 @@ function formatExperts(
   return `experts\n${lines.map((line) => `  ${line}\n`).join('')}`;
 }
 
-/** `mtl runs remove`: deletes what runs wrote into their folders. */
+/** Makes `mtl runs remove`, which deletes the files that runs wrote into their folders. */
 function removeRunsCommand(): Command {
   return newCommand('remove', 'Deletes runs: checkpoints, metrics and records; other files stay.')
     .argument('<run...>', 'Runs: their folders, or their names in runs.')
@@ -240,7 +245,7 @@ async function remove(names: readonly string[], { yes, json }: { yes?: true; jso
 const leftText = (left: readonly string[]): string =>
   left.length === 0 ? '' : ` but for what no run wrote: ${left.join(' ')}`;
 
-/** `mtl runs send`: sends metrics that tracking services did not take while runs trained. */
+/** Makes `mtl runs send`, which sends metrics that tracking services did not accept during the run. */
 function sendRunsCommand(): Command {
   return newCommand('send', 'Sends metrics that wandb or MLflow did not take while runs trained.')
     .argument('<run...>', 'Runs that have ended: their folders, or their names in runs.')

@@ -16,7 +16,7 @@ const description =
 /** Default flags of a fine-tuning run on conversations. */
 const defaults: Flags = { epochs: 3, lr: 2e-5, 'lr-warmup-fraction': 0.03, 'micro-batch-size': 4 };
 
-/** `mtl sft`: the training program, on conversations. */
+/** Makes `mtl sft`, the training program with defaults for fine-tuning on conversations. */
 export function sftCommand(): Command {
   return trainingCommand({
     name: 'sft',
@@ -30,11 +30,11 @@ export function sftCommand(): Command {
   });
 }
 
-/** @throws ConfigurationError MTL_FLAG_REQUIRED naming all that is missing of model and conversations */
+/** @throws ConfigurationError MTL_FLAG_REQUIRED, which names the missing flags for model and conversations */
 export function checkSftFlags({ values }: Pick<ParsedFlags, 'values'>): void {
   const { load, 'load-hf': loadHuggingFace, finetune, 'train-data': trainData } = values;
   const hasModel = load !== undefined || loadHuggingFace !== undefined;
-  // a resumed run has its conversations in the checkpoint's flags
+  // a resumed run finds its conversations in the flags that the checkpoint stores
   const hasData = trainData !== undefined || (load !== undefined && finetune !== true);
   if (hasModel && hasData) return;
   const missing = [
@@ -61,8 +61,8 @@ export function checkSftFlags({ values }: Pick<ParsedFlags, 'values'>): void {
 }
 
 /**
- * Writes out the `--model DIR` of a command line: `--load-hf DIR` for a directory of the transformers library
- * or a model of the Hub, `--load DIR --finetune` for checkpoints.
+ * Replaces `--model DIR` on a command line by `--load-hf DIR`, for a directory of the transformers library or
+ * a model of the Hub, or by `--load DIR --finetune`, for checkpoints.
  *
  * @throws ConfigurationError MTL_FLAG_VALUE_MISSING, MTL_FLAG_REPEATED, MTL_FLAG_CONFLICT, MTL_MODEL_NONE
  */

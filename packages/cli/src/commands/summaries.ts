@@ -1,4 +1,7 @@
-/** Summaries of the commands of `mtl` in the order of its help, which shows them without loading commands. */
+/**
+ * Summaries of the commands of `mtl`, in the order of its help. They are separate from the commands, so that
+ * help need not load these.
+ */
 export const summaries = {
   train: 'Pretrains a GPT or a BERT; without flags a small one, on a corpus that is included.',
   run: 'Starts a program as several ranks, on one host or on several.',

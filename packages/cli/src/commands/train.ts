@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { summaries } from './summaries.js';
 
-/** `mtl train gpt` and `mtl train bert`: the programs gpt-train and bert-train as commands. */
+/** Makes `mtl train gpt` and `mtl train bert`, which equal the programs gpt-train and bert-train. */
 export function trainCommand(): Command {
   return newCommand('train', summaries.train)
     .addCommand(
@@ -30,24 +30,25 @@ export function trainCommand(): Command {
 
 export interface TrainingCommandOptions {
   readonly name: string;
-  /** The command's line in the list of commands. */
+  /** The description of the command in the list of commands. */
   readonly summary: string;
   /** The text at the beginning of the command's help. */
   readonly description: string;
   readonly model: ModelKind;
-  /** The words typed to start it, such as `mtl sft`. */
+  /** The words that start the command, such as `mtl sft`. */
   readonly program: string;
-  /** Values of flags that no command line, file, checkpoint or preset sets. */
+  /** Values of flags that are set neither by command line, file, checkpoint nor preset. */
   readonly defaults?: Flags;
-  /** Refuses flags of the command line, by throwing. */
+  /** Checks the flags of the command line; throws an error to refuse them. */
   readonly checkFlags?: (flags: ParsedFlags) => void;
-  /** The words of the command line as flags of a training run; by default they are flags already. */
+  /**
+   * Converts the words of the command line to flags of a training run. Default: they are such flags already.
+   */
   readonly rewriteFlags?: (words: readonly string[]) => readonly string[];
 }
 
 /**
- * Returns a command that is a training program: it reads all flags of training itself, with their help and
- * errors.
+ * Makes a command that runs a training program, which parses all flags itself, with its own help and errors.
  */
 export function trainingCommand(options: TrainingCommandOptions): Command {
   const { name, summary, description, model, program, defaults = {}, checkFlags } = options;

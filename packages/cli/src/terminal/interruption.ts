@@ -2,8 +2,8 @@ import { constants } from 'node:os';
 import { MtlError } from '@mtl/errors';
 
 /**
- * Runs work that cleans up after itself when `signal` is aborted. The first SIGINT or SIGTERM aborts it with
- * an `Interruption`, a second one ends the process at once.
+ * Runs work that cleans up when `signal` is aborted. The first SIGINT or SIGTERM aborts it with an
+ * `Interruption`; a second one ends the process at once.
  */
 export async function interruptible<T>(body: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
@@ -19,10 +19,10 @@ export async function interruptible<T>(body: (signal: AbortSignal) => Promise<T>
   }
 }
 
-/** A command that a signal stopped before its end, and that left nothing half done. */
+/** A command was ended by a signal, and has removed its incomplete output. */
 export class Interruption extends MtlError {
   override readonly name = 'Interruption';
-  /** 128 plus the signal's number: what shells expect of a process that a signal ended. */
+  /** 128 plus the number of the signal, as shells expect from a process that a signal ended. */
   readonly exitStatus: number;
 
   constructor(signal: NodeJS.Signals) {
@@ -34,7 +34,8 @@ export class Interruption extends MtlError {
 }
 
 /**
- * Returns the exit status of an interruption, also of another copy of this file; undefined for other errors.
+ * Returns the exit status of an interruption, even if a second copy of this module created it; undefined for
+ * other errors.
  */
 export function statusOfInterruption(error: unknown): number | undefined {
   const isInterruption = MtlError.isInstance(error) && error.code === 'MTL_INTERRUPTED';

@@ -1,4 +1,4 @@
-/** The part of a terminal that a progress bar needs. */
+/** The properties of a terminal that a progress bar needs. */
 export interface ProgressStream {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
@@ -8,7 +8,7 @@ export interface ProgressStream {
 const barWidth = 24;
 const redrawMilliseconds = 100;
 
-/** One line with the progress of a command. It is written only to a terminal, and `close` removes it. */
+/** A line that shows the progress of a command. It is written only to a terminal, and `close` removes it. */
 export class ProgressBar {
   readonly #stream: ProgressStream;
   readonly #now: () => number;
@@ -26,7 +26,7 @@ export class ProgressBar {
     return (this.#now() - this.#started) / 1000;
   }
 
-  /** @param fraction 0 to 1; undefined where the end is not known */
+  /** @param fraction 0 to 1; undefined if the end is not known */
   update(fraction: number | undefined, text: string): void {
     if (this.#stream.isTTY !== true || this.#now() - this.#drawnAt < redrawMilliseconds) return;
     this.#drawnAt = this.#now();

@@ -1,6 +1,6 @@
 /**
- * Formats rows of names and values, values aligned: two spaces in front, two between; long values in several
- * lines.
+ * Formats rows of names and values as a table: two spaces before each row and between the columns; a long
+ * value takes several lines.
  */
 export function formatTable(rows: ReadonlyArray<readonly [name: string, value: string | number]>): string {
   const width = Math.max(0, ...rows.map(([name]) => name.length));
@@ -17,21 +17,21 @@ function formatValue(value: string | number): string {
   return typeof value === 'number' ? value.toLocaleString('en-US') : value;
 }
 
-/** Largest number of columns of a report. */
+/** The largest width of a report, in characters. */
 export const reportColumns = 100;
 
 export interface WrapTextOptions {
-  /** The text that begins every line but the first. */
+  /** The text at the beginning of every line except the first. */
   readonly indent?: string;
-  /** The text that ends every line but the last: a backslash for command lines. */
+  /** The text at the end of every line except the last, such as a backslash in command lines. */
   readonly continuation?: string;
-  /** Columns of the first line that are taken already. */
+  /** The number of columns of the first line that are already used. */
   readonly taken?: number;
 }
 
 /**
- * Wraps a text into lines of at most `reportColumns`, broken at blanks; a word that is longer has a line of
- * its own.
+ * Wraps a text into lines of at most `reportColumns` characters. Lines break at blanks; a longer word has its
+ * own line.
  */
 export function wrapText(
   text: string,
@@ -48,9 +48,12 @@ export function wrapText(
   return lines.join(`${continuation}\n`);
 }
 
-/** Wraps words of a command line that a shell reads as one line: flags stay with the values behind them. */
+/**
+ * Wraps a command line with backslashes, so that a shell reads it as one line. Flags stay together with their
+ * values.
+ */
 export function wrapCommand(words: string, indent: string): string {
-  // a blank between a flag and its value must not end a line
+  // replaces the blank between a flag and its value, so that no line breaks there
   const joined = words.replaceAll(/ (?!-)/g, '\u0000');
   const wrapped = wrapText(
     `${indent}${joined}`.replace(/^ +/, (blanks) => '\u0000'.repeat(blanks.length)),

@@ -3,9 +3,9 @@ import * as z from 'zod';
 import type { FlagValues } from '../flags/flag-values.js';
 import type { adapterPlaceFlags } from './adapter-flags.js';
 
-/** The adapters of a run or of a saved model; empty if it has none. */
+/** The configuration of the adapters of a run or a saved model; empty without adapters. */
 export interface AdaptedConfiguration {
-  /** The adapters of a GPT that are trained in place of its weights. */
+  /** The low-rank adapters of a GPT, which are trained in place of its weights. */
   readonly lora?: LoraConfiguration;
 }
 
@@ -13,7 +13,7 @@ export interface AdaptedConfiguration {
 export const pickAdapters = ({ lora }: AdaptedConfiguration): AdaptedConfiguration =>
   lora === undefined ? {} : { lora };
 
-/** The schema of `AdaptedConfiguration`, as checkpoints save it. */
+/** The schema of `AdaptedConfiguration` in checkpoints. */
 export const savedAdapters = {
   lora: z
     .looseObject({
@@ -26,7 +26,7 @@ export const savedAdapters = {
     .optional(),
 };
 
-/** Returns the directories of adapters that a run writes when it ends, by flag. */
+/** Returns the directories of adapters that a run writes at its end, by flag. */
 export const adapterExports = ({
   saveLora,
 }: FlagValues<typeof adapterPlaceFlags>): Readonly<Record<string, string | undefined>> => ({

@@ -7,7 +7,7 @@ import { adapterExportFlags, adapterFlags } from './adapter-flags.js';
 const adapterNames = Object.keys(adapterFlags) as (keyof typeof adapterFlags)[];
 
 /**
- * Checks the flag of a directory of adapters to begin with.
+ * Checks that --load-lora can be combined with the other flags.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`
  */
@@ -27,9 +27,9 @@ export function checkAdapterPlaces(flags: FlagReader): void {
 }
 
 /**
- * Returns the adapters to train, if the flags request any.
+ * Returns the adapters to train, if flags request any.
  *
- * `model`: returns the model that they adapt
+ * `model`: returns the model that is adapted
  *
  * @throws ConfigurationError MTL_LORA_TARGETS, MTL_FLAG_NEEDS, MTL_FLAG_CONFLICT
  */
@@ -62,14 +62,14 @@ export function adapterConfiguration(
     });
   }
   const lora = { alpha: rank, targets: ['all-linear'], ...flags.values(adapterFlags), rank };
-  // rejects names that no layer of the model has
+  // throws for target names that no layer of the model has
   specifyLora(lora, model());
   return { lora };
 }
 
 /**
- * Returns a notice if flags set a separate learning rate for embedding and output layer, which adapters do
- * not train.
+ * Returns a notice if flags set a separate learning rate for embedding and output layer of a model with
+ * adapters: these layers are not trained.
  */
 export const noteOfDecoupledRate = (flags: FlagReader): string | undefined =>
   flags.get('lora-rank') === undefined
@@ -77,8 +77,8 @@ export const noteOfDecoupledRate = (flags: FlagReader): string | undefined =>
     : '--decoupled-lr has no effect with --lora-rank: embedding and output layer are not trained';
 
 /**
- * Returns the number of values of the adapters of a linear layer with this many features, and the flag that
- * decides it.
+ * Returns the number of values that adapters have for `numFeatures` input or output features, and the flag
+ * that determines it.
  */
 export const sizeOfAdapters = (flags: FlagReader, { numFeatures }: { readonly numFeatures: number }) => ({
   numValues: numFeatures * (flags.get('lora-rank') ?? 0),

@@ -1,6 +1,6 @@
 import { count, fraction, positiveNumber, redescribed, text, texts, toggle } from '../flags/flag-kinds.js';
 
-/** Low-rank adapters (LoRA), which are trained in place of the model's own weights. */
+/** The flags of low-rank adapters (LoRA), which are trained in place of the model's own weights. */
 export const adapterFlags = {
   'lora-rank': count(
     'Trains low-rank adapters of this rank (LoRA) instead of the weights that --load-hf or --load names, which stay as they are.',
@@ -19,7 +19,7 @@ export const adapterFlags = {
   ),
 };
 
-/** The directories of adapters that a run begins with and leaves. */
+/** The flags of directories from which adapters are loaded and to which they are saved. */
 export const adapterPlaceFlags = {
   'load-lora': text(
     'Folder of adapters that PEFT or --save-lora wrote (adapter_config.json, adapter_model.safetensors) to train on, or org/name[@revision] on the Hub; needs --load-hf, or --load with --finetune.',
@@ -30,7 +30,7 @@ export const adapterPlaceFlags = {
   }),
 };
 
-/** The group of the adapter flags in help and in the printed configuration. */
+/** The group of LoRA flags in help and in the printed configuration. */
 export const adapterFlagGroup = {
   title: 'LoRA',
   topic: 'lora',
@@ -38,19 +38,19 @@ export const adapterFlagGroup = {
   flags: adapterFlags,
 } as const;
 
-/** The flags of adapters that only a GPT has. */
+/** The names of all adapter flags; only a GPT can have them. */
 export const adapterFlagNames = [
   ...Object.keys(adapterPlaceFlags),
   ...Object.keys(adapterFlags),
 ] as readonly (keyof typeof adapterPlaceFlags | keyof typeof adapterFlags)[];
 
-/** The flags that name adapters with which a run begins. */
+/** The flags that name adapters from which a run starts. */
 export const adapterStartFlags = ['load-lora'] as const;
 
-/** The flags that name adapters that a run writes when it ends. */
+/** The flags that name directories to which a run writes adapters at its end. */
 export const adapterExportFlags = ['save-lora'] as const;
 
-/** The adapter flags of a conversion: the adapters to read and to write. */
+/** The adapter flags of conversions, with their own descriptions. */
 export const adapterFlagsOfConversion = {
   'load-lora': redescribed(adapterPlaceFlags['load-lora'], {
     description:
@@ -61,7 +61,7 @@ export const adapterFlagsOfConversion = {
   }),
 };
 
-/** The adapter flags of commands that use a trained model. */
+/** The adapter flags of commands that use a trained model, with their own descriptions. */
 export const adapterFlagsOfInference = {
   'load-lora': redescribed(adapterPlaceFlags['load-lora'], {
     description:

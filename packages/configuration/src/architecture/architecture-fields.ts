@@ -19,14 +19,14 @@ import {
 import { attentionFields, rotationFields } from './attention-fields.js';
 import { expertFields, gateFields } from './expert-fields.js';
 
-/** Returns a function that leaves out the value of Llama 3.1, which models do not state. */
+/** Returns a function that replaces the value of Llama 3.1 by undefined, because models omit it. */
 const unless = (usual: number) => (value: unknown) => (value === usual ? undefined : value);
 
 const isNotYarn = ({ positionEmbeddingType }: KnownValues): boolean => positionEmbeddingType !== 'yarn';
 const isNotLlama3 = ({ positionEmbeddingType, useRopeScaling }: KnownValues): boolean =>
   positionEmbeddingType !== 'rope' || useRopeScaling !== true;
 
-/** Makes a field that models with certain position embeddings have, if it has a value. */
+/** Makes the description of a field that only models with certain position embeddings have. */
 const ofPositions = (isUnused: (known: KnownValues) => boolean, usual?: number | boolean) =>
   ({
     kind: 'gpt',
@@ -38,9 +38,9 @@ const hasNoWeights = (known: KnownValues): boolean =>
   isNotYarn(known) || known.yarnAttentionFactor !== undefined;
 
 /**
- * Architecture fields of rotary positions for sequences longer than in pretraining: Llama 3.1 by the names of
- * transformers, YaRN by Megatron-LM's names and with its defaults. No flag has a default in its schema:
- * configurations of other models have none of these keys.
+ * The architecture fields of rotary positions for sequences longer than in pretraining: Llama 3.1 with the
+ * names of transformers, YaRN with Megatron-LM's names and defaults. No flag has a default in its schema, so
+ * that configurations of other models have none of these keys.
  */
 export const rotaryScalingFields = {
   'rope-scaling-original-max-position-embeddings': {
@@ -142,9 +142,9 @@ export const rotaryScalingFields = {
 } as const satisfies Readonly<Record<string, ArchitectureField>>;
 
 /**
- * The architecture, by flag, in the order of help. This table determines the flags, help, range checks, the
- * configuration of a run, the fields that checkpoints save, the fields that a resumed run compares, and the
- * fields that a Hugging Face directory fixes.
+ * The architecture fields by flag, in the order of help. This table is the source of the flags with help and
+ * range checks, the architecture in a run's configuration, the fields that checkpoints save, the fields that
+ * a resumed run compares, and the fields that a Hugging Face directory fixes.
  */
 export const architectureFields = {
   'num-layers': {
@@ -285,7 +285,7 @@ export const architectureFields = {
     }),
     key: 'geluKind',
     decides: 'weights',
-    // the configuration of a run leaves the choice to the kind of model
+    // undefined without a kind of model, since a run's configuration leaves the choice to the kind of model
     otherwise: ({ kind }) => kind && { gpt: 'tanh', bert: 'erf' }[kind],
     isUnused: ({ swiglu = false, squaredRelu = false, quickGeglu = false }) =>
       swiglu || squaredRelu || quickGeglu,

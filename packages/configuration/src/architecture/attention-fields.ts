@@ -3,8 +3,8 @@ import { type ArchitectureField, type KnownValues, neverUnused } from './archite
 import { layerList, layerListConversion } from './layer-lists.js';
 
 /**
- * Reads a window, also in the notations of Megatron-LM's scripts: `(128,0)`, and -1 for a side without a
- * limit.
+ * Parses a window. Notations of Megatron-LM's scripts are accepted too: `(128,0)`, and -1 for a side without
+ * a limit.
  */
 function windowText(text: unknown): unknown {
   if (typeof text !== 'string') return text;
@@ -12,7 +12,7 @@ function windowText(text: unknown): unknown {
   return window === '-1,0' ? undefined : window;
 }
 
-/** Architecture fields of what the queries of a layer see, by Megatron-LM's names. */
+/** The architecture fields that determine which positions a query attends to, with Megatron-LM's names. */
 export const attentionFields = {
   'window-size': {
     flag: patternedText(
@@ -68,7 +68,7 @@ export const attentionFields = {
   },
 } as const satisfies Readonly<Record<string, ArchitectureField>>;
 
-/** The architecture field of layers whose queries and keys are not rotated. */
+/** The architecture field for the layers without rotary positions. */
 export const rotationFields = {
   'no-rope-freq': {
     flag: layerList(

@@ -6,7 +6,7 @@ import { expertFields } from './expert-fields.js';
 type ExpertFlag = keyof typeof expertFields;
 
 /**
- * Checks the flags of experts with each other.
+ * Checks the combination of flags for experts.
  *
  * @param notices collects messages for the user
  * @throws ConfigurationError `MTL_EXPERTS` for impossible sizes, with the nearest possible one;
@@ -27,12 +27,12 @@ export function checkExperts(flags: FlagReader, notices: string[]): void {
   checkCapacity(flags, notices);
 }
 
-/** Checks flags of experts in a model that has none. */
+/** Checks that a model without experts has no flags of experts. */
 function checkDense(flags: FlagReader, notices: string[]): void {
   const others = (Object.keys(expertFields) as ExpertFlag[]).filter((name) => isAsked(flags, name));
   const [first] = others;
   if (first === undefined) return;
-  // scripts turn experts off with --num-experts 0 and leave the other flags of experts unchanged
+  // allowed with --num-experts 0: scripts turn experts off so, and leave the other flags of experts unchanged
   if (!flags.isAsked('num-experts')) flags.needs(first, '--num-experts', 'is of experts, and there are none');
   notices.push(`without experts no effect: ${others.map((name) => `--${name}`).join(', ')}`);
 }
@@ -87,8 +87,8 @@ function checkGroups(flags: FlagReader, numExperts: number): void {
 }
 
 /**
- * Checks the number of experts per token against the number of all experts and the number of experts in the
- * groups that a token may use.
+ * Checks that the number of experts per token is at most the number of all experts, and at most the number in
+ * the groups that a token may use.
  */
 function checkChosen(flags: FlagReader, numExperts: number): void {
   const numChosen = flags.get('moe-router-topk') ?? 2;
@@ -126,8 +126,8 @@ function checkScores(flags: FlagReader, notices: string[]): void {
     );
   }
   if (isPre && score !== 'softmax') {
-    // published commands contain both flags, and Megatron-LM ignores --moe-router-pre-softmax for other score
-    // functions
+    // only a notice, because published commands contain both flags: Megatron-LM ignores
+    // --moe-router-pre-softmax for other score functions
     notices.push(`--moe-router-pre-softmax has no effect with --moe-router-score-function ${score}`);
   }
   const hasBias = flags.get('moe-router-enable-expert-bias') === true;

@@ -22,7 +22,8 @@ const yarnFlags = scalingFlags.filter((name) => !name.startsWith('rope-'));
 /**
  * Checks the flags of position embeddings.
  *
- * @param sizes.maxPositions number of positions that the model is made for
+ * @param sizes.headSize features of a head
+ * @param sizes.maxPositions the number of positions for which the model is made
  * @throws ConfigurationError `MTL_HEADS`, `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT` or `MTL_FLAG_VALUE`
  */
 export function checkPositions(

@@ -8,7 +8,7 @@ import { describeBertModel, describeGptModel } from './models-of-configuration.j
 
 const common = { device: 'cpu', dtype: 'float32', seed: 1 } as const;
 
-/** Models that together have every part: experts, and every kind of rotary positions. */
+/** Command lines of models that together have all features: experts, and every kind of rotary positions. */
 const lines: Readonly<Record<ModelKind, readonly string[]>> = {
   gpt: [
     '--preset char-10m',
@@ -24,11 +24,11 @@ const lines: Readonly<Record<ModelKind, readonly string[]>> = {
   bert: ['--preset bert-base', '--preset bert-base --position-embedding-type rope --use-rope-scaling'],
 };
 
-/** A property that no model uses. If the test counted it as used, it would count every property as used. */
+/** A property that no model reads. If the test counts it as read, the test is wrong. */
 const unused = { key: 'dummyTracks' };
 
 /**
- * Returns the keys of a model's configuration that its stage reads during construction, which allocates no
+ * Returns the keys of a model's configuration that are read when its stage is built. Building it allocates no
  * memory.
  */
 function keysRead(kind: ModelKind): ReadonlySet<string> {

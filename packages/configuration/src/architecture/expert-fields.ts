@@ -11,7 +11,7 @@ import {
 import { type ArchitectureField, type KnownValues, neverUnused, presentIfOn } from './architecture-field.js';
 import { layerList, layerListConversion } from './layer-lists.js';
 
-/** Returns undefined for 0, by which Megatron-LM means that a model lacks the property. */
+/** Converts 0 to undefined: in Megatron-LM, 0 means that a model lacks the property. */
 const unlessZero = (value: unknown): unknown => (value === 0 ? undefined : value);
 const unlessNegative = (value: unknown): unknown =>
   typeof value === 'number' && value < 0 ? undefined : value;
@@ -19,9 +19,10 @@ const unlessNegative = (value: unknown): unknown =>
 const hasNoExperts = ({ numExperts }: KnownValues): boolean => numExperts === undefined;
 
 /**
- * Makes a field of experts: models without experts do not state it, others state it if it has a value.
+ * Makes the description of a field of experts. Models without experts omit it; other models omit it without a
+ * value.
  *
- * @param isUnused returns whether nothing in a model with experts depends on the field. Default: always false
+ * @param isUnused returns true if the field has no effect in a model with experts. Default: always false
  */
 const ofExperts = (
   otherwise?: (known: KnownValues) => unknown,
@@ -36,8 +37,8 @@ const ofExperts = (
 };
 
 /**
- * The mixture of experts in the table of the architecture, by Megatron-LM's names and with its defaults. No
- * flag has a default in its schema: configurations of models without experts have none of these keys.
+ * The architecture fields of experts, with Megatron-LM's names and defaults. No flag has a default in its
+ * schema, so that configurations of models without experts have none of these keys.
  */
 export const expertFields = {
   'num-experts': {
@@ -200,7 +201,7 @@ export const expertFields = {
   },
 } as const satisfies Readonly<Record<string, ArchitectureField>>;
 
-/** Variants of gated feed-forward layers, which models with experts have. */
+/** Variants of gated MLPs, which models with experts use. */
 export const gateFields = {
   'quick-geglu': {
     flag: openToggle('Gated feed-forward layers with x sigmoid(1.702 x) instead of GELU.'),

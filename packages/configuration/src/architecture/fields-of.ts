@@ -5,7 +5,7 @@ import { expertFields } from './expert-fields.js';
 
 type Fields = typeof architectureFields;
 
-/** The flags of the architecture. */
+/** The names of flags for the architecture. */
 export type ArchitectureFlag = keyof Fields;
 
 type FlagsOf<Name extends ArchitectureFlag> = { readonly [Flag in Name]: Fields[Flag]['flag'] };
@@ -18,7 +18,7 @@ const entries = Object.entries(architectureFields) as ReadonlyArray<
   readonly [ArchitectureFlag, ArchitectureField]
 >;
 
-/** Returns the schemas of flags for BERT only, for experts, or for all other fields. */
+/** Returns the schemas of the flags for BERT, for experts, or for the other fields. */
 export function schemasOfArchitecture(of: 'bert'): FlagsOf<BertFlag>;
 export function schemasOfArchitecture(of: 'experts'): FlagsOf<ExpertFlag>;
 export function schemasOfArchitecture(
@@ -31,21 +31,21 @@ export function schemasOfArchitecture(of: 'bert' | 'experts' | 'others'): object
   return Object.fromEntries(chosen.map(([name, { flag }]) => [name, flag]));
 }
 
-/** Returns the fields of a kind of model, or of all kinds, with their flags. */
+/** Returns the fields of a kind of model (default: of all kinds), with their flags. */
 export function listFields(kind?: ModelKind): ReadonlyArray<readonly [ArchitectureFlag, ArchitectureField]> {
   return kind === undefined
     ? entries
     : entries.filter(([, field]) => field.kind === undefined || field.kind === kind);
 }
 
-/** Returns the names of flags whose fields have this property, in the order of help. */
+/** Returns the names of flags whose fields satisfy `is`, in the order of help. */
 export function architectureFlagNames(
   is: (field: ArchitectureField) => boolean,
 ): readonly ArchitectureFlag[] {
   return entries.filter(([, field]) => is(field)).map(([name]) => name);
 }
 
-/** Returns the values of a model's fields that decide one of these, for example `learning`. */
+/** Returns the values of a model's fields that have one of these effects, for example `learning`. */
 export function pickFields(
   model: TransformerConfiguration,
   decides: ReadonlyArray<ArchitectureField['decides']>,

@@ -3,17 +3,15 @@ import * as z from 'zod';
 import { patternedText } from '../flags/flag-kinds.js';
 import type { FieldConversion } from './architecture-field.js';
 
-/**
- * The most layers of a list, more than any model has: `[1]*99999999` is a mistake, and would take all memory.
- */
+/** The longest list of layers, longer than for any model: `[1]*99999999`, a mistake, would exhaust memory. */
 const mostLayers = 10_000;
 
 /** Matches the lists that `layerListText` writes. */
 export const layersPattern = /^([1-9]\d*|\[[01](,[01])*\](\*\d+)?(\+\[[01](,[01])*\](\*\d+)?)*)$/;
 
 /**
- * Reads a number, or a list as Python writes it, of 0 and 1 in brackets, repeated by `*`, joined by `+`, and
- * with parentheses: `([0]*3+[1]*58)`, `[0,1]*2`. Nothing else is evaluated.
+ * Parses a number, or a list in Python's notation: 0 and 1 in brackets, repeated by `*`, joined by `+`, and
+ * with parentheses, such as `([0]*3+[1]*58)` or `[0,1]*2`. Other expressions are not evaluated.
  *
  * @returns undefined for any other text, for an empty list, and for more than 10,000 layers
  */
@@ -28,7 +26,7 @@ export function readLayerList(text: string): LayerList | undefined {
   return reader.isAtEnd && layers !== undefined && layers.length > 0 ? layers : undefined;
 }
 
-/** Parses a list from left to right; undefined for a text that is no list. */
+/** Parses a list from left to right. The methods return undefined for a text that is not a list. */
 class ListReader {
   readonly #words: readonly string[];
   #at = 0;
@@ -99,14 +97,14 @@ class ListReader {
 }
 
 /**
- * Returns the canonical text of layers, which `readLayerList` and Megatron-LM read: `2`,
- * `[0,1]*12`, `[0]*3+[1]*58`.
+ * Returns the canonical text of layers, which `readLayerList` and Megatron-LM can parse: `2`, `[0,1]*12`,
+ * `[0]*3+[1]*58`.
  */
 export function layerListText(layers: LayerList): string {
   if (typeof layers === 'number') return String(layers);
   const period = findPeriod(layers);
   if (period < layers.length) return repeated(layers.slice(0, period), layers.length / period);
-  // runs of equal values; neighbouring values that do not repeat share one pair of brackets
+  // runs of equal values; neighbouring values that do not repeat are joined in one pair of brackets
   const parts: { list: number[]; times: number }[] = [];
   for (const layer of layers) {
     const last = parts.at(-1);
@@ -125,7 +123,7 @@ export function layerListText(layers: LayerList): string {
 const repeated = (list: readonly number[], times: number): string =>
   `[${list.join()}]${times === 1 ? '' : `*${times}`}`;
 
-/** Returns the length of the shortest beginning whose repetition gives the list. */
+/** Returns the length of the shortest prefix whose repetition is the list. */
 function findPeriod(list: readonly number[]): number {
   const lengths = Array.from({ length: list.length }, (_, index) => index + 1);
   return lengths.find(
@@ -134,7 +132,8 @@ function findPeriod(list: readonly number[]): number {
 }
 
 /**
- * Returns the canonical text of a list of layers; any other value unchanged, so that the schema rejects it.
+ * Returns the canonical text of a list of layers. Returns any other value unchanged, so that the schema
+ * rejects it.
  */
 function canonicalLayers(value: unknown): unknown {
   const isList = Array.isArray(value) && value.every((layer) => layer === 0 || layer === 1);
@@ -143,7 +142,7 @@ function canonicalLayers(value: unknown): unknown {
   return layers === undefined ? [value] : layerListText(layers);
 }
 
-/** Makes a flag that takes every Nth layer, or a list with 0 or 1 for each layer. */
+/** Makes a flag for a set of layers: every Nth layer, or a list with 0 or 1 for each layer. */
 export const layerList = (description: string, options: { readonly defaultText?: string } = {}) =>
   patternedText(description, {
     pattern: layersPattern,
@@ -153,7 +152,7 @@ export const layerList = (description: string, options: { readonly defaultText?:
     ...options,
   });
 
-/** The conversion of such a flag to the value in the configuration of a model, and back. */
+/** The conversion between a flag made by `layerList` and the value in a model's configuration. */
 export const layerListConversion = {
   asModel: (text: unknown) => readLayerList(text as string),
   asFlag: (layers: unknown) => layerListText(layers as LayerList),

@@ -10,17 +10,17 @@ import { checkPositions } from './check-positions.js';
 import { type ArchitectureFlag, listFields } from './fields-of.js';
 import { configuredField } from './models-of-configuration.js';
 
-/** The fields of the architecture that are not derived from several flags. */
+/** The fields of the architecture that one flag determines; the others are derived from several. */
 type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 'sequenceLength'>;
 
 /**
- * Returns the architecture in the configuration of a run, by its keys: values of flags and derived values;
- * without the fields that only a BERT has.
+ * Returns the architecture in a run's configuration, from flags and derived values. Fields that only a BERT
+ * has are left out.
  *
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a flag without a value
  */
 function configuredFields(flags: FlagReader): FieldsOfFlags {
-  // without the kind of model, so that the kind of GELU is left open
+  // the kind of model is left out, so that the default of the kind of GELU stays open
   const given = {
     hiddenSize: flags.required('hidden-size'),
     numAttentionHeads: flags.required('num-attention-heads'),

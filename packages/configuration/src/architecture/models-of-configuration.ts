@@ -9,28 +9,30 @@ import type {
 import { type ArchitectureField, type ModelKind, modelValue, unstatedValue } from './architecture-field.js';
 import { type ArchitectureFlag, listFields } from './fields-of.js';
 
-/** The fields of a model that flags decide: all but the vocabulary. */
+/** The fields of a model that flags determine: all except the size of the vocabulary. */
 export type ModelFields = Omit<TransformerConfiguration, 'vocabularySize'>;
 
-/** Fields that the configuration of a run has as their flags do, by the names of the flags' options. */
+/** Flags whose value, not the model's, is in a run's configuration, under the name of the flag's option. */
 const configuredAsFlags: readonly ArchitectureFlag[] = [
   'untie-embeddings-and-output-weights',
   'make-vocab-size-divisible-by',
 ];
 
-/** A field's key in the configuration of a run, and whether its value there is the value of the flag. */
+/**
+ * A field's key in a run's configuration, and whether its value there is the flag's value, not the model's.
+ */
 interface ConfiguredField {
   readonly key: string;
   readonly isFlagValue: boolean;
 }
 
-/** Returns the place of a field in the configuration of a run. */
+/** Returns the key of a field in a run's configuration. */
 export function configuredField(name: ArchitectureFlag, { key }: ArchitectureField): ConfiguredField {
   const isFlagValue = configuredAsFlags.includes(name);
   return { key: isFlagValue ? optionName(name) : key, isFlagValue };
 }
 
-/** Returns the architecture in a run's configuration, as the configuration of a model of this kind. */
+/** Returns the architecture in a run's configuration in the form of a model's configuration. */
 function modelOfConfiguration(
   kind: ModelKind,
   { model, bert }: Pick<PretrainingConfiguration, 'model' | 'bert'>,
@@ -44,7 +46,7 @@ function modelOfConfiguration(
   return Object.fromEntries(values) as unknown as ModelFields;
 }
 
-/** Returns the configuration of a GPT with the flags' architecture and the tokenizer's vocabulary size. */
+/** Returns the configuration of a GPT with the architecture of flags, and the tokenizer's vocabulary size. */
 export function describeGptModel(model: ModelConfiguration, vocabularySize: number): GptModelConfiguration {
   const fields = modelOfConfiguration('gpt', { model }) as Omit<GptModelConfiguration, 'vocabularySize'>;
   return { ...fields, vocabularySize };
@@ -52,7 +54,9 @@ export function describeGptModel(model: ModelConfiguration, vocabularySize: numb
 
 type FieldsOfFlags = Omit<BertModelConfiguration, 'vocabularySize' | 'tokenTypeVocabularySize'>;
 
-/** Returns the configuration of a BERT with the flags' architecture and the tokenizer's vocabulary size. */
+/**
+ * Returns the configuration of a BERT with the architecture of flags, and the tokenizer's vocabulary size.
+ */
 export function describeBertModel(
   configuration: Pick<PretrainingConfiguration, 'model' | 'bert'>,
   vocabularySize: number,

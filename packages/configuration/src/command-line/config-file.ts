@@ -10,23 +10,24 @@ import { readFlagValue } from '../schema/flag-value.js';
 import { findMegatronFlag, judgeMegatronFlag } from './megatron/judge-megatron-flag.js';
 import { type UnusableFlag, unusableFlagsError } from './unusable-flags.js';
 
-/** The contents of a file of settings. */
+/** The contents of a file of --config. */
 export interface ConfigFile {
   readonly path: string;
   readonly preset: string | undefined;
   readonly values: ReadonlyMap<FlagName, unknown>;
-  /** Messages about keys that were read and have no effect. */
+  /** Messages about keys in the file that have no effect. */
   readonly notices: readonly string[];
 }
 
-/** Marks the JSON that is saved with a checkpoint; its `flags` are read as a file of settings. */
+/** Marks the configuration in a checkpoint, whose `flags` can be read like a file of --config. */
 export const savedConfigurationFormat = 'mtl-configuration';
 
 /**
  * Reads a YAML or JSON file that maps flag names (with dashes or underscores) to values, and `preset` to a
- * name. The configuration that a checkpoint keeps is such a file as well.
+ * name. The configuration that a checkpoint stores can be read in the same way.
  *
- * @param unused values of flags that the program does not use, for keys that are harmless next to them
+ * @param unused values of flags that the program does not use; keys that have no effect with these values are
+ *   accepted
  * @throws ConfigurationError `MTL_CONFIG_FILE` when it cannot be read or parsed, `MTL_CONFIG_KEY` for an
  *   unknown key (with the nearest known one), `MTL_FLAG_VALUE` for a bad value, `MTL_FLAG_UNSUPPORTED` for a
  *   flag of Megatron-LM that is not supported. One error names all unknown and unsupported keys.
@@ -85,14 +86,14 @@ function settingsIn(path: string): Settings {
     );
   }
   if (parsed.format !== savedConfigurationFormat) return { flags: parsed, preset: undefined };
-  // A saved configuration holds the values of all flags, so no defaults or preset may be added to it.
+  // A saved configuration holds the values of all flags, so defaults and presets must not be added.
   if (isMapping(parsed.flags)) return { flags: { ...derivedIn(parsed), ...parsed.flags }, preset: 'none' };
   throw fileError(`${path} is a saved configuration without flags`, 'a mapping under "flags"');
 }
 
 /**
  * Returns values that a saved configuration may have derived from other flags, but that a command line must
- * name.
+ * give.
  */
 function derivedIn({ resolved }: Record<string, unknown>): Record<string, unknown> {
   const { model, data } = (resolved ?? {}) as Partial<PretrainingConfiguration>;
@@ -121,7 +122,7 @@ function readText(path: string): string {
   }
 }
 
-/** Loads the YAML parser only when there is a YAML file: loading it takes every command 50 ms. */
+/** Loads the YAML parser only for a YAML file, since loading takes 50 ms. */
 const yaml = (): typeof import('yaml') => createRequire(import.meta.url)('yaml');
 
 function parseText(path: string, text: string): unknown {
@@ -145,8 +146,8 @@ function lineOfJsonError(error: unknown, text: string): number | undefined {
 }
 
 /**
- * Returns a notice about a key that is not in the schema and has no effect, or the reason why it cannot be
- * used.
+ * Judges a key that is not in the schema. Returns a notice if the key has no effect, or the reason why it
+ * cannot be used.
  */
 function judgeOtherKey(options: {
   key: string;

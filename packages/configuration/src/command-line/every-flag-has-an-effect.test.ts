@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { listValues, plainRuns, resolveRun, runs } from '../../test/support/runs-of-all-flags.js';
 import { type FlagName, flagNames } from '../schema/flag-schema.js';
 
-/** Flags that do not affect any field of a configuration, with the reason. */
+/** Flags that change no field of a configuration, with the reason. */
 const withoutField: Readonly<Partial<Record<FlagName, string>>> = {
   'distributed-backend': 'is read where a process joins its job, before there is a configuration',
   'dry-run': 'is read by the program, which then runs nothing',
@@ -12,7 +12,7 @@ const withoutField: Readonly<Partial<Record<FlagName, string>>> = {
   'muon-tp-mode': 'has one value, another name for it, and one that is refused',
 };
 
-/** Returns whether another value of a flag changes a field of one of the runs. */
+/** Returns whether some value of a flag changes a field of the configuration of at least one run. */
 function hasEffect(name: FlagName): boolean {
   const values = listValues(name);
   return plainRuns.some(({ flags, worldSize, resolved }) =>

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { foldNotices } from './fold-notices.js';
 import { parseFlags } from './parse-flags.js';
 
-/** Flags of Megatron-LM's example scripts that change nothing here. */
+/** Flags in Megatron-LM's example scripts that have no effect in this project. */
 const ofMegatron = [
   ...['--use-flash-attn', '--use-mcore-models', '--transformer-impl', 'transformer_engine'],
   ...['--no-masked-softmax-fusion', '--attention-softmax-in-fp32', '--num-workers', '2'],

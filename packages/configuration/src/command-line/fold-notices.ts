@@ -1,11 +1,11 @@
 const phrase = ' has no effect';
 
-/** The most columns of a line that names the reason of every flag. */
+/** The longest line that still gives the reason for every flag, in characters. */
 const mostColumns = 240;
 
 /**
- * Returns notices for the start of a run. Notices about flags without effect become one line, which names all
- * these flags with their reasons. If the line would be too long, it names the flag that shows the reasons.
+ * Returns notices for the start of a run. Notices about flags without effect are folded into one line, which
+ * gives the flags and the reasons. If this line would be too long, it names the flag that shows the reasons.
  * Other notices do not change.
  *
  * @param toldBy the flag that shows every reason on a separate line; undefined if the program has no such

@@ -9,7 +9,7 @@ import { parseFlags } from './parse-flags.js';
 
 const words = (line: string): readonly string[] => line.split(/\s+/).filter((word) => word !== '');
 
-// As scripts for Megatron-LM have them, with flags of several of its years.
+// command lines of scripts for Megatron-LM, with flags of versions from several years
 const gpt = words(`
   --num-layers 96 --hidden-size 12288 --num-attention-heads 96 --seq-length 2048 --max-position-embeddings 2048
   --attention-backend auto --micro-batch-size 1 --global-batch-size 1536 --rampup-batch-size 16 16 5859375
@@ -74,7 +74,7 @@ it("reads a BERT's, two flags given twice included, over Megatron-LM's defaults"
   expect(flags.notices).toEqual([
     'given more than once on the command line, the last one counts: --weight-decay 1e-2, --clip-grad 1.0',
   ]);
-  // no preset: Megatron-LM's defaults
+  // no preset is used, so other flags have Megatron-LM's defaults
   expect(flags).toMatchObject({
     preset: 'none',
     values: {

@@ -13,7 +13,7 @@ import { parseFlags } from './parse-flags.js';
 const words = (line: string): readonly string[] => line.split(' ').filter((word) => word !== '');
 const parse = (line: string) => parseFlags(words(line));
 
-/** Returns the first line of the error message that a user sees. */
+/** Returns the first line of the error message that parsing prints. */
 function catchMessage(line: string | readonly string[]): string {
   try {
     parseFlags(typeof line === 'string' ? words(line) : line);
@@ -170,7 +170,7 @@ const choicesIn = (name: FlagName) => describeFlag(name).choices.slice(0, 2);
 
 function sampleValue(name: FlagName): unknown {
   const { kind, placeholder } = findFlagFacts(name);
-  // the optimizer's last choice is a name for two flags together
+  // the last choice of --optimizer means two flags, so another choice is tested
   const choices: Partial<Record<FlagName, string>> = { 'tokenizer-type': 'NullTokenizer', optimizer: 'muon' };
   const texts: Partial<Record<FlagName, string>> = {
     'window-size': '7,0',

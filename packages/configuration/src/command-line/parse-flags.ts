@@ -24,28 +24,28 @@ import {
 } from './resolve-flags.js';
 import { type UnusableFlag, unusableFlagsError } from './unusable-flags.js';
 
-/** Flags of the program in addition to the flags of the schema. */
+/** Flags of training programs that are not flags of a run. */
 const programFlags = ['preset', 'config', 'help', 'debug'] as const;
 
-/** A command line that was read: the values of all flags, and requests to the program such as --help. */
+/** A parsed command line: the values of all flags, and requests to the program such as --help. */
 export interface ParsedFlags extends ResolvedFlags {
-  /** True if --help was given: print `formatHelp` and end. Nothing else of the command line was read. */
+  /** True if --help was given: print `formatHelp` and exit. The rest of the command line was not parsed. */
   readonly help: boolean;
-  /** True if errors must be printed with their stack (--debug). */
+  /** True if errors must be printed with their stack trace (--debug). */
   readonly debug: boolean;
-  /** Messages about flags that were given and have no effect, for the user. */
+  /** Messages for the user about given flags that have no effect. */
   readonly notices: readonly string[];
   /** The words of the command line. */
   readonly argv: readonly string[];
-  /** The sources that the values were resolved from. */
+  /** The options of `resolveFlags` from which the values were resolved. */
   readonly request: ResolveFlagsOptions;
 }
 
 export interface ParseFlagsOptions {
-  /** The model that the program trains. Default: gpt. */
+  /** The kind of model that the program trains. Default: gpt. */
   readonly model?: ModelKind;
   /**
-   * Values of required flags that the program does not use: `mtl plan`, for example, needs no learning rate.
+   * Values of required flags that the program does not use; for example, `mtl plan` needs no learning rate.
    */
   readonly unused?: Flags;
 }
@@ -53,15 +53,15 @@ export interface ParseFlagsOptions {
 const checks: OptionChecks<ParseFlagsOptions> = { model: modelKindOption, unused: flagValuesOption };
 
 /**
- * Reads a command line, the file it names with --config and the preset it names with --preset: flags override
- * the file, the file overrides the preset, the preset overrides Megatron-LM's defaults. If it names --load or
- * --load-hf, `withLoadedFlags` adds the loaded values, which override the preset.
+ * Parses a command line, with the file of --config and the preset of --preset. Flags override the file, the
+ * file overrides the preset, and the preset overrides Megatron-LM's defaults. With --load or --load-hf, call
+ * `withLoadedFlags` to add the loaded values, which override the preset.
  *
- * If a flag is repeated on the command line, the last value counts, with a notice. Accepted forms are `--flag
- * value`, `--flag=value`, `--switch`, `--no-switch`, several values if a flag takes them, underscores for
- * dashes, and the other names of `flagAliases`.
+ * If a flag is repeated on the command line, the last value counts, with a notice. Accepted forms are
+ * `--flag value`, `--flag=value`, `--switch`, `--no-switch`, several values for some flags, underscores in
+ * place of dashes, and the other names in `flagAliases`.
  *
- * `model`: the model that the program trains (default: gpt)
+ * `model`: the kind of model that the program trains (default: gpt)
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`.
  * @throws ConfigurationError `MTL_OPTION` for an argument or an option of another type; for all unknown and
@@ -99,7 +99,7 @@ export function parseFlags(argv: readonly string[], options: ParseFlagsOptions =
 }
 
 /**
- * Returns the flags of a command line with the values that its --load or --load-hf gives.
+ * Returns the flags of a command line, completed by the values that its --load or --load-hf gives.
  *
  * @throws ConfigurationError `MTL_FLAG_CONFLICT` for flags that contradict the loaded model.
  */
@@ -116,9 +116,9 @@ interface CommandLine {
   config?: string;
 }
 
-/** One argument that begins with `--`, and the arguments after it up to the next flag. */
+/** An argument that begins with `--`, and the arguments after it up to the next flag. */
 interface WrittenFlag {
-  /** Name of the flag, with dashes between words even if the user wrote underscores. */
+  /** Name of the flag, with dashes, even if the user wrote underscores. */
   readonly name: string;
   /** The text after `=`, if there is one. */
   readonly attached: string | undefined;
@@ -164,18 +164,18 @@ function readCommandLine(argv: readonly string[], unused: Flags): CommandLine {
   return line;
 }
 
-/** One use of a flag. */
+/** One occurrence of a flag on a command line. */
 interface SeenFlag {
   readonly written: WrittenFlag;
-  /** The flag without its alias. */
+  /** The flag in place of its alias. */
   readonly flag: WrittenFlag;
   readonly value: unknown;
 }
 
 /**
- * A flag may be repeated with another value, since scripts append to a command line. Two different switches
- * for one flag (--bf16 --no-bf16; --recompute-activations --recompute-granularity full) contradict each
- * other.
+ * Refuses two switches that contradict each other (--bf16 --no-bf16; --recompute-activations
+ * --recompute-granularity full). Repeating a flag with another value is allowed, since scripts append to a
+ * command line.
  */
 function refuseContradiction(options: { target: string; before: SeenFlag; second: SeenFlag }): void {
   const { target, before, second } = options;
@@ -192,7 +192,7 @@ function standsForValue({ written }: SeenFlag): boolean {
   return findFlagAlias(written.name)?.value !== undefined;
 }
 
-/** Returns the flag that an alias stands for; other flags unchanged. */
+/** Returns the flag and value that an alias means; other flags unchanged. */
 function withoutAlias(written: WrittenFlag): WrittenFlag {
   const alias = findFlagAlias(written.name);
   if (alias === undefined) return written;
@@ -218,7 +218,10 @@ function splitArguments(argv: readonly string[]): readonly WrittenFlag[] {
   return flags;
 }
 
-/** Returns the switch that `--no-x` turns off, or, for a switch called `no-x`, that `--x` turns off. */
+/**
+ * Returns the switch that `--no-x` turns off. For a switch named `no-x`, returns the switch that `--x` turns
+ * off.
+ */
 function switchedOffBy(name: string): FlagName | undefined {
   const opposite = name.startsWith('no-') ? name.slice(3) : `no-${name}`;
   return isFlagName(opposite) && findFlagFacts(opposite).kind === 'boolean' ? opposite : undefined;
@@ -265,8 +268,8 @@ function noValue({ name, attached, following }: WrittenFlag): void {
 }
 
 /**
- * Returns a notice about a flag that is not in the schema and has no effect, or the reason why it cannot be
- * used.
+ * Judges a flag that is not in the schema. Returns a notice if the flag has no effect, or the reason why it
+ * cannot be used.
  */
 function judgeOtherFlag(
   written: WrittenFlag,

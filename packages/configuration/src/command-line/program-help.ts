@@ -8,17 +8,17 @@ import { type FlagName, findFlagFacts, flagGroups, flagNames } from '../schema/f
 import { modelOfFlag } from '../schema/model-of-flag.js';
 
 export interface FormatHelpOptions {
-  /** The command that starts the program: `npm run gpt-train --`. */
+  /** The command that starts the program, such as `npm run gpt-train --`. */
   readonly program: string;
-  /** Number of columns of the terminal. Default: 100, which is also the maximum. */
+  /** Width of the terminal, in characters. Default and maximum: 100. */
   readonly columns?: number | undefined;
-  /** One line about the program. */
+  /** A description of the program, in one line. */
   readonly description: string;
-  /** The model that the program trains; the help shows its flags. Default: gpt. */
+  /** The kind of model that the program trains, whose flags the help shows. Default: gpt. */
   readonly model?: ModelKind;
 }
 
-/** The maximum number of columns that help uses, and the minimum that it needs. */
+/** The largest and the smallest width of help, in characters. */
 const mostColumns = 100;
 const leastColumns = 60;
 const flagColumn = 2;
@@ -44,7 +44,7 @@ const checks: OptionChecks<FormatHelpOptions> = {
 };
 
 /**
- * Returns all flags by group, with their values, meaning and default.
+ * Returns the help text: all flags by group, with their values, meaning and default.
  *
  * @throws ConfigurationError `MTL_OPTION`
  */
@@ -102,19 +102,19 @@ function wrap(text: string, columns: number): readonly string[] {
   return lines;
 }
 
-/** A flag of a training program, with the data that the completion of command lines needs. */
+/** A flag of a training program, as the completion of command lines needs it. */
 export interface FlagOfProgram {
   /** Name of the flag, without dashes. */
   readonly name: string;
-  /** A text about the flag's function. */
+  /** A description of the flag's function. */
   readonly text: string;
   /** The placeholder of its value; empty for a switch. */
   readonly placeholder: string;
-  /** The flag's named values; it may also take other values. */
+  /** Names that the flag takes as values; it may also take other values. */
   readonly names: readonly string[];
 }
 
-/** Returns all flags of the program that trains a model, in the order of its help. */
+/** Returns all flags of the program that trains a kind of model, in the order of its help. */
 export function flagsOfProgram(model: ModelKind): readonly FlagOfProgram[] {
   const presets = [...Object.keys(findPresets(model).presets), 'none'];
   const own: readonly FlagOfProgram[] = [

@@ -26,66 +26,67 @@ import { isScheduleModule } from '../strategies/pipeline-parallelism.js';
 import { displacedByStrategies, impliedSwitches } from '../strategies/strategies.js';
 import type { ConfigFile } from './config-file.js';
 
-/** The flags of a run that follow from --load or --load-hf. Plain data, which ranks broadcast. */
+/** The flags of a run that follow from --load or --load-hf. This is plain data, so ranks can broadcast it. */
 export interface LoadedFlags {
   /**
-   * The source of the values, for the printed configuration: `checkpoint runs/a/iter_0000010`, `Hugging Face
-   * directory gpt2`.
+   * The source of the values, to be printed: `checkpoint runs/a/iter_0000010` or
+   * `Hugging Face directory gpt2`.
    */
   readonly source: string;
   readonly values: Flags;
-  /** The flags that may not be given with another value. */
+  /** The flags for which the user must not give another value. */
   readonly fixed: readonly FlagName[];
-  /** Values that a run may choose for fixed flags nevertheless. Default: none. */
+  /** Other values that a run may nevertheless choose for fixed flags. Default: none. */
   readonly alternatives?: Readonly<Partial<Record<FlagName, 'all' | readonly unknown[]>>>;
-  /** The tokenizer that `values` describes; its options have details that flags cannot express. */
+  /** The options of the tokenizer in `values`; they have details that flags cannot express. */
   readonly tokenizer?: TokenizerOptions;
   /** The number of tokens in the model's vocabulary. */
   readonly vocabularySize: number;
-  /** The step where training resumes; absent for a new run. */
+  /** The position from which training resumes; absent for a new run. */
   readonly start?: BatchPosition;
 }
 
-/** Values of all flags, each from the strongest source that gives one. */
+/** The values of all flags. Each comes from the source with the highest precedence that gives a value. */
 export interface ResolvedFlags {
   readonly values: Flags;
   /**
-   * The source of each value: `command line` or `options`, a file's name, `checkpoint PATH`, `Hugging Face
-   * directory PATH`, `preset NAME` or `default` (Megatron-LM's, if it has the flag).
+   * The source of each value: `command line` or `options`, the name of a file, `checkpoint PATH`,
+   * `Hugging Face directory PATH`, `preset NAME` or `default` (Megatron-LM's default, if Megatron-LM has the
+   * flag).
    */
   readonly sources: ReadonlyMap<FlagName, string>;
-  /** Flags of the command line and of --config. */
+  /** Flags of the command line (or options), and of --config. */
   readonly given: ReadonlySet<FlagName>;
-  /** The preset in force, or `none`. */
+  /** The preset in use, or `none`. */
   readonly preset: string;
-  /** The model that the flags describe. */
+  /** The kind of model that the flags describe. */
   readonly model: ModelKind;
-  /** Properties of the checkpoint or directory of --load or --load-hf, if it was read. */
+  /** Facts about the checkpoint or directory of --load or --load-hf, if one was read. */
   readonly loaded?: Pick<LoadedFlags, 'source' | 'vocabularySize' | 'start'>;
   /** The tokenizer of the loaded model, if the run uses it. */
   readonly loadedTokenizer?: TokenizerOptions;
 }
 
-/** The kind of the strongest source of values. */
+/** The name of the source with the highest precedence. */
 export type GivenBy = 'command line' | 'options';
 
 export interface ResolveFlagsOptions {
-  /** Values of the command line or of a program's options, the strongest source. */
+  /** Values of the command line, or of a program's options, which take precedence. */
   readonly given: ReadonlyMap<FlagName, unknown>;
-  /** `command line` or `options`. Default: the command line. */
+  /** Whether `given` comes from a command line or from options. Default: the command line. */
   readonly givenBy?: GivenBy;
   /** The contents of the file of --config. */
   readonly file?: ConfigFile;
   /** The flags from --load or --load-hf. */
   readonly loaded?: LoadedFlags;
   /**
-   * `none` leaves only the defaults of the flags. Default: the smallest preset of the model for a command
-   * line without --config and without flags for a model, data or checkpoint; otherwise `none`.
+   * The name of a preset, or `none`. Default: the smallest preset of the model, if `given` has no flags for a
+   * model, data or checkpoint and there is no --config; otherwise `none`.
    */
   readonly preset?: string;
-  /** The model that the program trains. Default: gpt. */
+  /** The kind of model that the program trains. Default: gpt. */
   readonly model?: ModelKind;
-  /** Values for required flags that the program does not use: the weakest source. */
+  /** Values of required flags that the program does not use. They have the lowest precedence. */
   readonly unused?: Flags;
 }
 
@@ -103,8 +104,9 @@ const checks: OptionChecks<ResolveFlagsOptions> = {
 };
 
 /**
- * Flags that set the same thing in different ways: a flag from a stronger source overrides the others from
- * weaker sources. (Within one source they contradict each other, which `validateConfiguration` reports.)
+ * For each flag, other flags that set the same property in another way. A flag overrides these if they come
+ * from a source of lower precedence. Within one source they contradict each other, which
+ * `validateConfiguration` reports.
  */
 const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
   epochs: ['train-iters', 'train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],
@@ -120,7 +122,7 @@ const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
   'mock-data': ['data-path', 'train-data'],
   'load-hf': ['load'],
   load: ['load-hf'],
-  // the vocabulary size of the NullTokenizer that a preset names
+  // --vocab-size of the NullTokenizer that a preset uses
   'tokenizer-type': ['vocab-size'],
   'validation-data': ['validation-fraction'],
   'validation-fraction': ['validation-data'],
@@ -133,8 +135,8 @@ const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
 type Entries = ReadonlyArray<readonly [FlagName, unknown]>;
 
 /**
- * Resolves the flags from all sources, in the order from the weakest to the strongest: defaults, preset,
- * loaded checkpoint or Hugging Face directory, file, command line.
+ * Resolves the flags from all sources. The order of increasing precedence is: defaults, preset, loaded
+ * checkpoint or Hugging Face directory, file, command line.
  *
  * @throws ConfigurationError `MTL_OPTION` for an option of another type; `MTL_PRESET` for an unknown preset,
  *   with the nearest name; `MTL_FLAG_CONFLICT` for flags that contradict the loaded model, and for dist_muon
@@ -169,7 +171,7 @@ export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
   };
 }
 
-/** Returns the default preset if the user gives no model, data or checkpoint; otherwise `none`. */
+/** Returns the default preset if the user gives no model, data or checkpoint, else `none`. */
 function presetWithoutName({ given, file, model = 'gpt' }: ResolveFlagsOptions): string {
   const isOwn = file !== undefined || [...given.keys()].some((name) => flagsOfOwnModels.has(name));
   return isOwn ? 'none' : findPresets(model).whenNothingIsAsked;
@@ -178,8 +180,8 @@ function presetWithoutName({ given, file, model = 'gpt' }: ResolveFlagsOptions):
 const listEntries = (flags: Flags): Entries => Object.entries(flags) as unknown as Entries;
 
 /**
- * Returns the loaded flags. Flags of a tokenizer belong together: one flag of the user's replaces all of the
- * loaded model's.
+ * Returns the loaded flags. The flags of a tokenizer belong together, so if the user gives one of them, the
+ * loaded flags of the tokenizer are left out.
  */
 function loadedEntries(
   { values }: LoadedFlags,
@@ -206,7 +208,7 @@ function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entrie
   };
   for (const [source, entries] of layers) {
     for (const [name, value] of entries) {
-      // A switch that is turned off does not override the others.
+      // A switch that is turned off does not override other flags.
       if (value === false) continue;
       for (const rival of displaced[name] ?? []) putBack(rival);
     }
@@ -218,7 +220,7 @@ function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entrie
   return { values, sources };
 }
 
-/** Replaces old values of Megatron-LM, each by the value and the switch that it stands for. */
+/** Replaces old values of Megatron-LM by a value and the switch that they imply. */
 function replaceImplied(options: {
   readonly values: Map<FlagName, unknown>;
   readonly sources: Map<FlagName, string>;
@@ -246,7 +248,7 @@ function replaceImplied(options: {
   }
 }
 
-/** Lowers a minimum learning rate that only the preset gives if the user's peak is below it. */
+/** Lowers the preset's minimum learning rate if it would be above the maximum that the user gives. */
 function keepBelowPeak(options: {
   readonly values: Map<FlagName, unknown>;
   readonly sources: Map<FlagName, string>;
@@ -260,7 +262,7 @@ function keepBelowPeak(options: {
   sources.set('min-lr', `default (${ofPreset}: ${lowest}, above --lr)`);
 }
 
-/** @throws ConfigurationError `MTL_FLAG_CONFLICT` naming all flags that contradict the loaded model */
+/** @throws ConfigurationError `MTL_FLAG_CONFLICT`, which names all flags that contradict the loaded model */
 function refuseContradictions(
   asked: ReadonlyMap<FlagName, unknown>,
   { source, values, fixed, alternatives = {} }: LoadedFlags,
@@ -285,15 +287,15 @@ function refuseContradictions(
   );
 }
 
-/** Returns whether a value with this source comes from a default or a preset. */
+/** Returns whether a source is a default or a preset. */
 export const isDefaultSource = (source: string | undefined): boolean =>
   source === undefined || source === 'default' || source.startsWith('preset ');
 
-/** Flags whose value may be the path of a module, which is run. */
+/** Flags whose value may be the path of a module, whose code is run. */
 const flagsOfModules = ['pipeline-schedule', 'model-blocks'] as const;
 
 /**
- * Rejects a file of settings that names a module outside of its own folder: such files are passed around as
+ * Rejects a file of --config that names a module outside of the file's own folder. Users share such files as
  * data, so they must not run other code.
  *
  * @throws ConfigurationError `MTL_CONFIG_SCHEDULE` for a module outside the file's folder
@@ -317,7 +319,7 @@ export function checkModulesOfFile(file: ConfigFile, { values, sources }: Resolv
   }
 }
 
-/** Returns a path with symbolic links resolved, in the part of the path that exists. */
+/** Returns an absolute path; if it exists, symbolic links are resolved. */
 function realPath(path: string): string {
   const absolute = resolve(path);
   return existsSync(absolute) ? realpathSync(absolute) : absolute;

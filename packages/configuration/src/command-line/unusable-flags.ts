@@ -1,11 +1,11 @@
 import { ConfigurationError } from '@mtl/errors';
 
-/** A flag of a command line or a file with which the program cannot run. */
+/** A flag, on a command line or in a file, with which the program cannot run. */
 export interface UnusableFlag {
   readonly code: 'MTL_FLAG_UNSUPPORTED' | 'MTL_FLAG_UNKNOWN' | 'MTL_CONFIG_KEY';
-  /** The flag as it was written, with its values: `--num-experts 8`. */
+  /** The flag as the user wrote it, with its values: `--num-experts 8`. */
   readonly written: string;
-  /** The problem with it: `is not a flag`. */
+  /** The problem as the end of a sentence, such as `is not a flag`. */
   readonly problem: string;
   readonly expected?: string | undefined;
   readonly remedy: string;
@@ -13,8 +13,8 @@ export interface UnusableFlag {
 }
 
 /**
- * Makes one error for all unusable flags of one source, so that a user corrects all of them at once. Its code
- * is the code of the first flag.
+ * Makes one error for all unusable flags of a source, so that the user can correct all of them at once. The
+ * error has the code of the first flag.
  *
  * @param where the source: `on the command line`, `in run.yaml`
  */
@@ -24,7 +24,7 @@ export function unusableFlagsError(
 ): ConfigurationError {
   if (others.length === 0) {
     const { code, written, problem, expected, remedy, details } = first;
-    // an unknown flag can only come from the command line
+    // the place is left out, because unknown flags come only from the command line
     const place = code === 'MTL_FLAG_UNKNOWN' ? '' : ` ${where}`;
     return new ConfigurationError(code, `${written}${place} ${problem}`, {
       ...(expected === undefined ? {} : { expected }),

@@ -53,7 +53,7 @@ export const dataFlags = {
   'reset-attention-mask': toggle('No attention across an end-of-document token.'),
 };
 
-/** Fine-tuning on conversations: the data and the number of epochs. */
+/** The flags for fine-tuning on conversations: the data and the number of epochs. */
 export const conversationFlags = {
   'train-data': texts(
     'JSON-lines files of conversations to fine-tune on, instead of --data-path: {"messages": [...]}, {"prompt": ..., "completion": ...}, or lines of ShareGPT or Alpaca; an array of them in JSON, too. The loss counts on what the assistant says.',
@@ -83,5 +83,5 @@ export const conversationFlags = {
   ),
 };
 
-/** The name of the bundled corpus in --data-path: presets give it, and a command line may. */
+/** The value of --data-path that selects the bundled corpus, in presets and on command lines. */
 export const bundledCorpus = 'bundled';

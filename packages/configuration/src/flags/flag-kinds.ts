@@ -3,9 +3,9 @@ import type { MuonOptions } from '@mtl/optimizer';
 import * as z from 'zod';
 
 /**
- * The values of a run that are compared on resume and that differ from their flags: they follow from several
- * flags, or the flags have no effect. They are part of its configuration, which is derived from flags; the
- * module that declares flags cannot import it.
+ * The values in effect that a resumed run compares and that may differ from the flags' values, because they
+ * follow from several flags, or because a flag has no effect. They are a part of the run's configuration. Its
+ * full type is derived from the flags, so this module cannot import it.
  */
 export interface SettingsInForce {
   readonly model: { readonly sequenceLength: number };
@@ -30,9 +30,9 @@ export interface StatePrecision {
   readonly storeParamRemainders: boolean;
 }
 
-/** The facts that a flag's schema does not contain: how it is written on a command line, and its help. */
+/** Facts about a flag that its schema does not contain: its form on a command line, and its help. */
 export interface FlagFacts {
-  /** One or two sentences, without the default and without the choices: help adds both. */
+  /** One or two sentences. Help adds the default and the choices. */
   readonly description: string;
   readonly kind:
     | 'integer'
@@ -44,31 +44,29 @@ export interface FlagFacts {
     | 'numbers'
     | 'texts'
     | 'choices';
-  /** The placeholder of the value in help, such as `N` or `DIR`; empty for a flag without a value. */
+  /** The placeholder of the value in help, such as `N` or `DIR`; empty for a switch. */
   readonly placeholder: string;
-  /** The value of the flag if neither command line, file nor preset gives one. */
+  /** The flag's value if neither command line, file nor preset gives one. */
   readonly default?: unknown;
-  /** A default that depends on other flags, in words. */
+  /** A description of a default that depends on other flags. */
   readonly defaultText?: string;
-  /** The flag's valid values in words, for errors. Default: made from its range. */
+  /** A description of valid values, for errors. Default: derived from the range. */
   readonly expected?: string;
-  /** Choices of other programs that the flag does not accept, and the replacement for each. */
+  /** Values of other programs that are not supported, with a replacement for each. */
   readonly otherChoices?: Readonly<Record<string, string>>;
-  /**
-   * Returns the canonical spelling of a value; undefined if the value means the same as leaving the flag out.
-   */
+  /** Returns the canonical form of a value; undefined if the value means the same as omitting the flag. */
   readonly canonical?: ((value: unknown) => unknown) | undefined;
   /**
-   * The compared value, if another value changes how a model learns, so that a resumed run reports it.
-   * `true`: the flag's value; else the value in force. Absent: no comparison, as for paths, reports and
-   * layouts, and for the schedule, which a resumed run refuses to change.
+   * How a resumed run compares the flag, if another value changes how a model is trained. `true` compares the
+   * flag's value; a function returns the value in effect. Absent: the flag is not compared. This applies to
+   * paths, reports and layouts, and to the schedule, which a resumed run refuses to change.
    */
   readonly learning?: Learning | undefined;
 }
 
 export type Learning = true | ((settings: SettingsInForce) => unknown);
 
-/** The facts of every flag, by its schema. */
+/** The facts about every flag, by its schema. */
 export const flagFacts = z.registry<FlagFacts>();
 
 interface FlagOptions<Value> extends Pick<FlagFacts, 'expected' | 'canonical' | 'otherChoices'> {
@@ -80,7 +78,7 @@ interface FlagOptions<Value> extends Pick<FlagFacts, 'expected' | 'canonical' | 
 
 declare const hasDefault: unique symbol;
 
-/** The schema of a flag with a default, whose value every run has. */
+/** Marks the schema of a flag with a default, which therefore has a value in every run. */
 export interface HasDefault {
   readonly [hasDefault]: true;
 }
@@ -100,18 +98,21 @@ function withFacts<Schema extends z.ZodType>(schema: Schema, facts: FlagFacts): 
 
 function numeric(kind: 'integer' | 'number', schema: z.ZodNumber): MakeNumericFlag {
   const placeholder = kind === 'integer' ? 'N' : 'X';
-  // Each call makes a new schema, since facts are stored by schema.
+  // Each call clones the schema, since facts are stored by schema.
   return ((description, options) =>
     withFacts(schema.clone(), { description, kind, placeholder, ...options })) as MakeNumericFlag;
 }
 
-/** Makes a flag that takes 1, 2, 3 ... */
+/** Makes a flag that takes an integer of 1 or more. */
 export const count: MakeNumericFlag = numeric('integer', z.int().min(1));
 
-/** Makes a flag that takes 0, 1, 2 ... */
+/** Makes a flag that takes an integer of 0 or more. */
 export const naturalNumber: MakeNumericFlag = numeric('integer', z.int().min(0));
 
-/** Makes a flag that takes 0 to 2^32 - 1: the range of NumPy's generator, which orders the samples. */
+/**
+ * Makes a flag that takes an integer from 0 to 2^32 - 1, the seeds of NumPy's generator, which shuffles the
+ * samples.
+ */
 export const seedNumber: MakeNumericFlag = numeric(
   'integer',
   z
@@ -130,7 +131,7 @@ export const positiveNumber: MakeNumericFlag = numeric('number', z.number().gt(0
 export const nonNegativeNumber: MakeNumericFlag = numeric('number', z.number().min(0));
 
 /**
- * Makes a flag that takes a number from 0 to just below 1: a dropout probability, a decay rate, a share of
+ * Makes a flag that takes a number from 0 to just below 1: a dropout probability, a decay rate, a fraction of
  * the steps.
  */
 export const fraction: MakeNumericFlag = numeric('number', z.number().min(0).lt(1));
@@ -138,7 +139,7 @@ export const fraction: MakeNumericFlag = numeric('number', z.number().min(0).lt(
 /** Makes a flag that takes a number above 0, up to 1. */
 export const share: MakeNumericFlag = numeric('number', z.number().gt(0).max(1));
 
-/** Makes a flag that takes any text but the empty one: a path, a name. */
+/** Makes a flag that takes a text that is not empty, such as a path or a name. */
 export function text<const Options extends FlagOptions<string>>(
   description: string,
   options?: Options,
@@ -147,7 +148,7 @@ export function text<const Options extends FlagOptions<string>>(
   return withFacts(z.string().min(1), facts) as Flag<z.ZodString, Options>;
 }
 
-/** Makes a flag that takes any text that matches a pattern; `placeholder` is an example. */
+/** Makes a flag that takes a text that matches a pattern; `placeholder` is an example. */
 export function patternedText(
   description: string,
   {
@@ -184,7 +185,7 @@ export function toggle(
 export const openToggle = (description: string): z.ZodBoolean =>
   withFacts(z.boolean(), { description, kind: 'boolean', placeholder: '' });
 
-/** Makes a flag that takes all texts up to the next flag. */
+/** Makes a flag that takes several texts: all arguments up to the next flag. */
 export function texts(
   description: string,
   options: FlagOptions<readonly string[]> = {},
@@ -197,7 +198,7 @@ export function texts(
   });
 }
 
-/** Makes a flag that takes one of a few names or more, up to the next flag. */
+/** Makes a flag that takes one or more of a few names: all arguments up to the next flag. */
 export function choices<const Names extends readonly [string, ...string[]]>(
   names: Names,
   description: string,
@@ -209,7 +210,7 @@ export function choices<const Names extends readonly [string, ...string[]]>(
   return withFacts(schema, { description, kind: 'choices', placeholder: 'NAME ...', ...options });
 }
 
-/** Makes a flag that takes one number of 0 or more, or several, up to the next flag. */
+/** Makes a flag that takes one or more numbers of 0 or more: all arguments up to the next flag. */
 export function numberList(
   description: string,
   options: FlagOptions<readonly number[]> = {},
@@ -222,7 +223,7 @@ export function numberList(
   });
 }
 
-/** Makes a flag that takes one count or more, up to the next flag. */
+/** Makes a flag that takes one or more integers of 1 or more: all arguments up to the next flag. */
 export function countList(
   description: string,
   options: FlagOptions<readonly number[]>,
@@ -235,7 +236,7 @@ export function countList(
   });
 }
 
-/** Makes a flag that takes several counts, one for each word of `placeholders`. */
+/** Makes a flag that takes as many integers of 1 or more as `placeholders` has words. */
 export function counts(description: string, placeholders: string): z.ZodArray<z.ZodNumber> {
   return withFacts(z.array(z.int().min(1)).length(placeholders.split(' ').length), {
     description,
@@ -249,8 +250,8 @@ export const takesSeveral = ({ kind }: FlagFacts): boolean =>
   ['texts', 'integers', 'numbers', 'choices'].includes(kind);
 
 /**
- * Makes a training flag for another command, with other help and another default; type, range and spelling
- * stay the same.
+ * Makes a copy of a training flag for another command, with other help and another default. Type, range and
+ * canonical form stay the same.
  */
 export function redescribed<Schema extends z.ZodType>(
   flag: Schema,

@@ -3,12 +3,12 @@ import type { HasDefault } from './flag-kinds.js';
 import type { FlagElsewhere } from './flags-elsewhere.js';
 import type { OptionName } from './option-names.js';
 
-/** The schemas of a topic's flags, by the names of the flags. */
+/** The schemas of a topic's flags, by flag name. */
 export type FlagFragment = Readonly<Record<string, z.ZodType>>;
 
 type ReadonlyValue<Value> = Value extends readonly (infer Item)[] ? readonly Item[] : Value;
 
-/** The flags of a topic whose values the configuration of a run has by the names of their options. */
+/** The flags of a topic whose values are in a run's configuration under the names of their options. */
 type NameIn<Fragment extends FlagFragment> = Exclude<keyof Fragment & string, FlagElsewhere>;
 
 type NameWithDefault<Fragment extends FlagFragment> = {
@@ -16,9 +16,9 @@ type NameWithDefault<Fragment extends FlagFragment> = {
 }[NameIn<Fragment>];
 
 /**
- * The values of a topic's flags in the configuration of a run, by the names of their options; without the
- * flags of `flagsOfObjects` and `flagsElsewhere`. Values without a default may be absent, except `Present`,
- * which every run has.
+ * The values of a topic's flags in a run's configuration, by the names of their options. Flags of
+ * `flagsOfObjects` and `flagsElsewhere` are left out. Values without a default may be absent, except the
+ * flags in `Present`, which every run has.
  */
 export type FlagValues<Fragment extends FlagFragment, Present extends NameIn<Fragment> = never> = {
   readonly [Name in NameWithDefault<Fragment> | Present as OptionName<Name>]: ReadonlyValue<

@@ -1,6 +1,6 @@
 /**
- * The flags whose values are part of an object in the configuration of a run, and the path of the object:
- * `optimizer.muon.momentum` of `muon-momentum`.
+ * Flags whose values are in a nested object of a run's configuration, with the path of this object. For
+ * example, the value of `muon-momentum` is `optimizer.muon.momentum`.
  */
 export const flagsOfObjects = {
   'recompute-granularity': 'training.recompute',
@@ -43,7 +43,7 @@ export const flagsOfObjects = {
   'profile-trace': 'logging.profile',
 } as const;
 
-/** The flags whose values the configuration of a run does not have by the names of their options, and why. */
+/** Flags whose values are not in a run's configuration under the names of their options, with the reason. */
 export const flagsElsewhere = {
   'disable-bias-linear': 'model.addBiasLinear is the opposite',
   'bert-no-binary-head': 'bert.sentenceOrderHead is the opposite',
@@ -86,9 +86,9 @@ export const flagsElsewhere = {
   'use-checkpoint-args': 'asks for what --load always does',
 } as const;
 
-/** The flags that are not values of their topic in the configuration of a run. */
+/** The flags whose values are not properties of their topic in a run's configuration. */
 export type FlagElsewhere = keyof typeof flagsOfObjects | keyof typeof flagsElsewhere;
 
-/** Returns whether a flag is no value of its topic in the configuration of a run. */
+/** Returns whether a flag's value is not a property of its topic in a run's configuration. */
 export const isElsewhere = (flag: string): boolean =>
   Object.hasOwn(flagsOfObjects, flag) || Object.hasOwn(flagsElsewhere, flag);

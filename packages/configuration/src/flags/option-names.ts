@@ -8,9 +8,9 @@ export const camelCase = (name: string): string =>
   name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
 
 /**
- * The options whose names are not their flags' names in camel case, by that name in camel case, which was
- * their name before. A name here is the key of the value in `PretrainingConfiguration` and in run.json, after
- * the name of its object where an object of the topic has it: `muonNumSteps` of `muon.numSteps`.
+ * Options whose names differ from their flags' names in camel case: the new name by the name in camel case,
+ * which is deprecated. The new name is the key of the value in `PretrainingConfiguration` and in run.json. If
+ * the value is in a nested object, the object's name comes first: `muonNumSteps` for `muon.numSteps`.
  */
 export const renamedOptions = {
   /** @deprecated */ normEpsilon: 'layerNormEpsilon',
@@ -65,14 +65,14 @@ export const renamedOptions = {
 
 type Renamed = typeof renamedOptions;
 
-/** The name of a flag's option in its topic: the key of its value in the configuration of a run. */
+/** The name of a flag's option in its topic, which is also the key of its value in a run's configuration. */
 export type OptionName<Name extends string> =
   CamelCase<Name> extends keyof Renamed ? Renamed[CamelCase<Name>] : CamelCase<Name>;
 
-/** Returns whether an option had this name before. */
+/** Returns whether a name is the deprecated name of an option. */
 export const isFormerName = (name: string): name is keyof Renamed => Object.hasOwn(renamedOptions, name);
 
-/** Returns the name of a flag's option in its topic, for the flag's name with dashes or in camel case. */
+/** Returns the name of a flag's option in its topic, given the flag's name with dashes or in camel case. */
 export function optionName(flag: string): string {
   const name = camelCase(flag);
   return isFormerName(name) ? renamedOptions[name] : name;

@@ -12,7 +12,7 @@ import {
   toggle,
 } from './flag-kinds.js';
 
-/** The flags that choose which activations are recomputed, for pretraining and fine-tuning. */
+/** The flags that select the activations to recompute, for pretraining and fine-tuning. */
 export const recomputeFlags = {
   'recompute-granularity': choice(
     ['full', 'selective'],
@@ -30,7 +30,7 @@ export const recomputeFlags = {
   'recompute-num-layers': count('Layers per chunk (uniform) or layers to recompute (block).'),
 };
 
-/** The flags of the length of training, of its batches and of its precision. */
+/** The flags of the length of training, of batches and of precision. */
 export const trainingFlags = {
   'micro-batch-size': count('Samples per forward pass on one data-parallel rank.'),
   'global-batch-size': count(
@@ -67,7 +67,10 @@ export const trainingFlags = {
   ...recomputeFlags,
 };
 
-/** The flags of the reaction to steps whose loss or gradient norm is far above the values of recent steps. */
+/**
+ * The flags for the reaction to spikes: steps whose loss or gradient norm is far above the values of recent
+ * steps.
+ */
 export const spikeFlags = {
   'loss-spike-policy': choice(
     ['ignore', 'report', 'skip', 'roll-back'],
@@ -97,8 +100,8 @@ export const spikeFlags = {
 };
 
 /**
- * The flags of a dry run, which builds a training run and goes through its steps without its processes, data
- * and memory.
+ * The flags of a dry run. It builds a training run and executes its steps without its processes, data and
+ * memory.
  */
 export const dryRunFlags = {
   'dry-run': toggle(

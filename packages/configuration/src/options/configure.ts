@@ -20,12 +20,12 @@ import {
 } from './run-options.js';
 
 /**
- * Returns the flags that options stand for, on top of preset and defaults: the same result as `parseFlags` of
- * a command line.
+ * Returns the flags for a run's options, completed by preset and defaults: the same result as `parseFlags`
+ * for a command line.
  *
  * @throws ConfigurationError `MTL_OPTION` for an unknown topic or option, with the nearest one, and for a
  *   topic that is no object; `MTL_FLAG_VALUE` for a value of another type or out of range; `MTL_FLAG_MODEL`
- *   for an option of the other kind of model; `MTL_PRESET`; each in the words of options
+ *   for an option of the other kind of model; `MTL_PRESET`. The errors use the names of options.
  */
 export function flagsOfOptions(options: RunOptions): ParsedFlags {
   checkOptions(options, { ...ofRun, checks: runOptionChecks });
@@ -33,7 +33,7 @@ export function flagsOfOptions(options: RunOptions): ParsedFlags {
   const { kind: model = 'gpt' } = options.model ?? {};
   try {
     const { given, notices } = givenIn(options);
-    // complete options contain the defaults of the other model's flags, too
+    // a complete set of options also contains the defaults of flags of the other kind of model
     checkModelOfFlags({ model, values: given, where: 'in the options', allowDefaults: true });
     const request = {
       given,
@@ -47,7 +47,7 @@ export function flagsOfOptions(options: RunOptions): ParsedFlags {
   }
 }
 
-/** Returns the flags that options stand for, in the spelling that is kept; notices about former names. */
+/** Returns the flags for options, with values in canonical form, and notices about deprecated names. */
 function givenIn(options: RunOptions): {
   readonly given: ReadonlyMap<FlagName, unknown>;
   readonly notices: readonly string[];
@@ -60,7 +60,7 @@ function givenIn(options: RunOptions): {
     for (const [key, name] of flagsOfTopic.get(topic)!) {
       const value = values[key];
       if (value === undefined) continue;
-      // undefined is kept too, since it removes a preset's value: numExperts 0
+      // undefined is stored as well, because it removes a preset's value, as numExperts 0 does
       given.set(name, readFlagValue({ name, value, where: 'in the options', isTyped: true }));
     }
   }
@@ -68,12 +68,12 @@ function givenIn(options: RunOptions): {
 }
 
 /**
- * Returns the checked configuration of a training run that options describe.
+ * Returns the checked configuration of the training run that options describe.
  *
  * ```ts configure({ preset: 'char-10m', optimizer: { maxLearningRate: 1e-3 } }); ```
  *
- * @throws ConfigurationError with the codes of `flagsOfOptions` and `validateConfiguration`, in the words of
- *   options
+ * @throws ConfigurationError with the codes of `flagsOfOptions` and `validateConfiguration`. The errors use
+ *   the names of options.
  */
 export function configure(
   options: RunOptions = {},

@@ -15,7 +15,7 @@ import { validateConfiguration } from '../validation/validate-configuration.js';
 import { configure, flagsOfOptions } from './configure.js';
 import { flagsOfTopic, optionsOfFlags, optionTopics, type RunOptions } from './run-options.js';
 
-/** Checks for each option of a run whether a value is valid, by the schema of its flag. */
+/** For each option of a run, a function that returns whether a value is valid by the schema of its flag. */
 const ofRun: Record<string, (value: unknown) => boolean> = Object.fromEntries(
   optionTopics.flatMap((topic) => [
     [topic, takes.emptyObject] as const,
@@ -141,7 +141,7 @@ describe('the types of options', () => {
     >();
     type Layout = NonNullable<RunOptions['layout']>;
     expectTypeOf<Layout['device']>().toEqualTypeOf<'cpu' | 'cuda' | undefined>();
-    // @ts-expect-error there is no preset char-10
+    // @ts-expect-error the preset char-10 does not exist
     const wrong: RunOptions = { preset: 'char-10' };
     expect(() => configure(wrong)).toThrow('unknown preset char-10');
   });

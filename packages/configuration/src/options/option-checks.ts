@@ -27,7 +27,7 @@ import {
 } from './run-options.js';
 
 /**
- * Makes the check of a flag's option from the flag's schema.
+ * Makes the check of an option from the schema of its flag.
  *
  * @param reword replaces names of flags in an error by names of options
  */
@@ -47,7 +47,7 @@ function checkOfFlag(
   };
 }
 
-/** Makes the checks of options, by their names, of flags with schemas. */
+/** Makes the checks of options, by option name, from the schemas of their flags. */
 export function checksOfFlags(
   flags: FlagFragment,
   reword: (error: unknown) => unknown,
@@ -57,7 +57,7 @@ export function checksOfFlags(
   );
 }
 
-/** Values of flags by their names: a program's values for flags that have no other source. */
+/** Checks values of flags by flag name, which a program gives for flags without another source. */
 export const flagValuesOption: OptionCheck<false> = groupOption(
   Object.fromEntries(
     flagNames.map((name) => [
@@ -68,10 +68,10 @@ export const flagValuesOption: OptionCheck<false> = groupOption(
   { of: 'the flags of a run' },
 );
 
-/** The model that flags describe. */
+/** Checks the kind of model. */
 export const modelKindOption: OptionCheck<false> = choiceOption(modelKinds);
 
-/** The name of a preset; which presets there are depends on the model. */
+/** Checks only that a preset's name is a text, since the presets depend on the kind of model. */
 export const presetOption: OptionCheck<false> = optionThat(
   'the name of a preset, or none',
   (value) => typeof value === 'string',
@@ -98,7 +98,7 @@ function topicOption(topic: OptionTopic): OptionCheck<false> {
   };
 }
 
-/** Returns the option of this name in another topic, or the flag of this name. */
+/** Returns the option with this name in another topic, or the option of the flag with this name. */
 function optionElsewhere(name: string, topic?: OptionTopic): string | undefined {
   const key = optionName(name);
   const own = topic === undefined ? undefined : flagsOfTopic.get(topic)!.get(key);
@@ -107,15 +107,15 @@ function optionElsewhere(name: string, topic?: OptionTopic): string | undefined 
   return found && `${found}.${key}`;
 }
 
-/** Checks of the options of a run, by topic, made from the schema of its flags. */
+/** The checks of a run's options, by topic, made from the schemas of flags. */
 export const runOptionChecks = {
   ...Object.fromEntries(optionTopics.map((topic) => [topic, topicOption(topic)])),
   preset: presetOption,
 } as OptionChecks<RunOptions>;
 
 /**
- * Words of errors for the things that have these options, and a function that finds the option that a program
- * means by an unknown name.
+ * The words for a run's options in errors. `meant` returns the option that the user may mean by an unknown
+ * name.
  */
 export const ofRun = {
   of: 'a run',
@@ -129,15 +129,15 @@ const resolvedMembers = {
   sources: required(optionThat('the sources of flags', (value) => value instanceof Map)),
 };
 
-/** Flags that `parseFlags` or `flagsOfOptions` has returned. */
+/** Checks flags that `parseFlags` or `flagsOfOptions` returned. */
 export const resolvedFlagsOption: OptionCheck<false> = objectOption(
   'flags that parseFlags or flagsOfOptions returned',
   resolvedMembers,
 );
 
 /**
- * Flags like `resolvedFlagsOption`, together with the request from which they were resolved, so that flags
- * can be added.
+ * Checks flags like `resolvedFlagsOption`, and the request from which they were resolved, which is needed to
+ * add flags.
  */
 export const parsedFlagsOption: OptionCheck<false> = objectOption(
   'flags that parseFlags or flagsOfOptions returned',
@@ -151,11 +151,11 @@ export const parsedFlagsOption: OptionCheck<false> = objectOption(
   },
 );
 
-/** Returns checks that an object has these parts. */
+/** Returns checks that an object has these properties, which are objects. */
 export const partsNamed = (names: readonly string[]): Readonly<Record<string, OptionCheck>> =>
   Object.fromEntries(names.map((name) => [name, required(objectOption('a part of a configuration'))]));
 
-/** A configuration of a training run, with all its parts. */
+/** Checks that a training run's configuration has all of its parts. */
 export const configurationOption: OptionCheck<false> = objectOption(
   'a configuration that configure or validateConfiguration returned',
   {
@@ -164,5 +164,5 @@ export const configurationOption: OptionCheck<false> = objectOption(
   },
 );
 
-/** The number of processes of a run. */
+/** Checks the number of processes of a run. */
 export const numProcessesOption: OptionCheck<false> = wholeNumberOption(1);

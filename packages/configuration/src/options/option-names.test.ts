@@ -5,7 +5,7 @@ import { optionName, renamedOptions } from '../flags/option-names.js';
 import { type FlagName, flagGroups, flagNames } from '../schema/flag-schema.js';
 import { findOption, flagsOfTopic, optionTopics } from './run-options.js';
 
-/** Returns the value at a path of a configuration as text. */
+/** Returns the value at a path in a configuration, as JSON text. */
 function textAt(resolved: Resolved | undefined, path: string): string {
   const keys = path.split('.');
   const value = keys.reduce<unknown>(
@@ -15,7 +15,7 @@ function textAt(resolved: Resolved | undefined, path: string): string {
   return String(value);
 }
 
-/** The objects of the configuration, by the titles of groups of flags whose topics have other names. */
+/** The configuration's objects for groups of flags whose topic has another name, by the group's title. */
 const objectOfGroup: Readonly<Record<string, string>> = {
   BERT: 'bert',
   'Device and parallelism': 'parallel',
@@ -30,7 +30,9 @@ const objects: Readonly<Record<string, string>> = {
   ...flagsOfObjects,
 };
 
-/** Returns the paths that a flag's value may have: an object may have it without its own name. */
+/**
+ * Returns the paths at which a flag's value may be. In an object of the same name, the name may be shortened.
+ */
 function listPaths(flag: FlagName): readonly string[] {
   const [object, name] = [objects[flag]!, optionName(flag)];
   const ownName = object.split('.').at(-1)!;
@@ -39,7 +41,8 @@ function listPaths(flag: FlagName): readonly string[] {
 }
 
 /**
- * Returns whether a run with another value of the flag has that value under the name of the flag's option.
+ * Returns whether another value of the flag appears in a run's configuration under the name of the flag's
+ * option.
  */
 function isUnderItsName(flag: FlagName): boolean {
   const paths = listPaths(flag);

@@ -13,17 +13,17 @@ import {
 import type { PresetName } from '../presets/presets.js';
 import { type FlagName, type Flags, flagGroups } from '../schema/flag-schema.js';
 
-/** The values of flags on a command line: each flag's name in camel case. */
+/** The values of flags, by the names of the flags in camel case. */
 export type OptionsOf<Fragment extends FlagFragment> = {
   readonly [Name in keyof Fragment & string as CamelCase<Name>]?: z.infer<Fragment[Name]> | undefined;
 };
 
-/** The options of a run that flags stand for. */
+/** The options of a run for these flags, under their current and deprecated names. */
 type RunOptionsOf<Fragment extends FlagFragment> = {
   readonly [Name in keyof Fragment & string as OptionName<Name>]?: z.infer<Fragment[Name]> | undefined;
 } & FormerNames<OptionsOf<Fragment>>;
 
-/** Former names of options. */
+/** The deprecated names of options. */
 type FormerNames<Options> = {
   readonly [Name in keyof typeof renamedOptions as Name & keyof Options]?:
     | Options[Name & keyof Options]
@@ -31,7 +31,7 @@ type FormerNames<Options> = {
 };
 
 type Group = (typeof flagGroups)[number];
-/** The topics of a run. */
+/** The name of a topic of options. */
 export type OptionTopic = Exclude<Group['topic'], undefined>;
 type AllOf<Union> = (Union extends unknown ? (each: Union) => void : never) extends (all: infer All) => void
   ? All
@@ -45,36 +45,36 @@ type TopicOptions<Topic extends OptionTopic> = AllOf<
     : never
 >;
 
-/** The model options of a GPT or a BERT, see `RunOptions`. */
+/** The options of a GPT's or a BERT's architecture, see `RunOptions`. */
 export type ModelOptions = TopicOptions<'model'> & {
   /** The kind of the model. Default: gpt. */
   readonly kind?: ModelKind | undefined;
 };
 
 /**
- * A training run in TypeScript: the flags of a command line, by topic. Each option has the name
- * of Megatron-LM's flag in camel case, with abbreviations written out as in `PretrainingConfiguration`:
- * `{ optimizer: { maxLearningRate: 1e-3, clipGrad: 1 } }` for `--lr 1e-3 --clip-grad 1`. It also has the
- * flag's meaning, range and default (`gpt-train --help`); `configure` checks them.
+ * The options of a training run, by topic. Each option is a flag of the command line, under its name in camel
+ * case, with abbreviations written out as in `PretrainingConfiguration`:
+ * `{ optimizer: { maxLearningRate: 1e-3, clipGrad: 1 } }` for `--lr 1e-3 --clip-grad 1`. It has the flag's
+ * meaning, range and default (`gpt-train --help`), which `configure` checks.
  */
 export type RunOptions = {
   readonly [Topic in Exclude<OptionTopic, 'model'>]?: TopicOptions<Topic> | undefined;
 } & {
   readonly model?: ModelOptions | undefined;
   /**
-   * A preset whose values the options override; `none` for only the defaults of the flags. Default: `none`,
-   * or the smallest preset of the model if no option describes a model or data of the user's own.
+   * The name of a preset, whose values the options override; `none` for the flags' defaults only. Default:
+   * `none`, or the smallest preset of the model if no option describes a model or data.
    */
   readonly preset?: PresetName | undefined;
 };
 
-/** An option of a run: its topic, and its name in the topic. */
+/** The position of an option: its topic, and its name in the topic. */
 interface PlaceOfOption {
   readonly topic: OptionTopic;
   readonly key: string;
 }
 
-/** The option of each flag, by the flag's name; flags that exist only on command lines are left out. */
+/** The option of each flag, by flag name. Flags that exist only on command lines are left out. */
 const optionOfFlag = new Map<string, PlaceOfOption>(
   flagGroups.flatMap(({ topic, flags }) =>
     topic === undefined ? [] : Object.keys(flags).map((name) => [name, { topic, key: optionName(name) }]),
@@ -86,7 +86,7 @@ export const optionTopics: readonly OptionTopic[] = [
   ...new Set([...optionOfFlag.values()].map(({ topic }) => topic)),
 ];
 
-/** For each topic, the flags by the names of their options. */
+/** The flags of each topic, by the names of their options. */
 export const flagsOfTopic: ReadonlyMap<OptionTopic, ReadonlyMap<string, FlagName>> = new Map(
   optionTopics.map((topic) => [
     topic,
@@ -98,18 +98,17 @@ export const flagsOfTopic: ReadonlyMap<OptionTopic, ReadonlyMap<string, FlagName
   ]),
 );
 
-/** Returns the option of a flag as programs write it: `optimizer.maxLearningRate` for `lr`. */
+/** Returns the path of a flag's option: `optimizer.maxLearningRate` for `lr`. */
 export function findOption(flag: string): string | undefined {
   const option = optionOfFlag.get(flag);
   return option && `${option.topic}.${option.key}`;
 }
 
-/** The values of a topic's options. */
+/** The values of a topic's options, by option name. */
 export type TopicValues = Readonly<Record<string, unknown>>;
 
 /**
- * Returns the values of a topic's options, with former names of options replaced, and a notice for each of
- * these.
+ * Returns the values of a topic's options under their current names, with a notice for each deprecated name.
  *
  * @throws ConfigurationError `MTL_OPTION` for an option under both of its names
  */
@@ -138,7 +137,7 @@ export function withCurrentNames(
   return { values: Object.fromEntries(current), notices };
 }
 
-/** A flag in a text: two dashes that follow neither a letter nor a dash. */
+/** Matches a flag in a text: two dashes that follow neither a letter nor a dash, and the name. */
 const flag = /(?<![\w-])--([a-z][a-z0-9-]*)/g;
 
 const inOptions = (text: string): string =>
@@ -149,7 +148,7 @@ const inOptions = (text: string): string =>
   });
 
 /**
- * Returns an error for users of options: names of flags are replaced by names of options (`--clip-grad -1` →
+ * Returns an error in which names of flags are replaced by names of options (`--clip-grad -1` →
  * `optimizer.clipGrad -1`). Class and code stay the same.
  */
 export const inWordsOfOptions = (error: unknown): unknown => rewordError(error, inOptions);
@@ -157,8 +156,8 @@ export const inWordsOfOptions = (error: unknown): unknown => rewordError(error, 
 const flagsOption = objectOption('values of flags by their names');
 
 /**
- * Returns the options for values of flags; flags that exist only on command lines, such as --dry-run, are
- * left out.
+ * Returns the options for given values of flags. Flags that exist only on command lines, such as --dry-run,
+ * are left out.
  *
  * @throws ConfigurationError `MTL_OPTION`
  */

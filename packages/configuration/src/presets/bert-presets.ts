@@ -2,10 +2,10 @@ import type { Flags } from '../schema/flag-schema.js';
 import { presetTable } from './preset-table.js';
 
 /**
- * The recipe that BERT's presets share (Shoeybi 2019, section 5.1): batch 1,024 and 2 million steps. 10,000
- * steps are warm-up to 1e-4 (a share of 0.005, so that shorter runs keep the shape), then the rate decays
- * linearly; weight decay 0.01, clipping at 1, dropout 0.1; 3 % of the documents held out. The paper gives no
- * betas; 0.9 and 0.999 are Megatron-LM's defaults.
+ * The recipe of BERT's presets (Shoeybi 2019, section 5.1): batch 1,024 and 2 million steps. The learning
+ * rate warms up to 1e-4 in 10,000 steps, then decays linearly. The warm-up is given as the fraction 0.005, so
+ * that shorter runs keep the shape. Weight decay 0.01, clipping at 1, dropout 0.1; 3 % of the documents are
+ * held out. The paper gives no betas; 0.9 and 0.999 are Megatron-LM's defaults.
  */
 const bertRecipe: Flags = {
   'seq-length': 512,
@@ -25,9 +25,10 @@ const bertRecipe: Flags = {
 };
 
 /**
- * The recipe that the smallest models share: the bundled corpus, with a WordPiece vocabulary of 4,096 trained
- * on it, in short samples; small hidden size, and layer norm after sublayers, which learns faster in shallow
- * models (docs/studies/layer-norm-placement.md). float32, so that every machine gives the same losses.
+ * The recipe of the smallest models: the bundled corpus in short samples, with a WordPiece vocabulary of
+ * 4,096 that is trained on it; a small hidden size; and layer norms after the sublayers, with which shallow
+ * models learn faster (docs/studies/layer-norm-placement.md). The dtype is float32, so that losses are equal
+ * on every machine.
  */
 const onBundledCorpus: Flags = {
   'num-layers': 4,
@@ -49,8 +50,8 @@ const onBundledCorpus: Flags = {
 
 const presets = {
   // The default model: a BERT of 1.4 million parameters with the rotary positions of a RoFormer, and Muon for
-  // its matrices. docs/studies/default-presets.md has the reasons. A masked-language loss of 5.9 corresponds
-  // to predicting word frequencies only.
+  // its matrices. docs/studies/default-presets.md has the reasons. For comparison: predicting only the
+  // frequencies of words gives a masked-language loss of 5.9.
   'bert-default': {
     ...onBundledCorpus,
     'position-embedding-type': 'rope',
@@ -68,7 +69,7 @@ const presets = {
     'eval-interval': 500,
     'log-interval': 50,
   },
-  // The size above with learned positions, sentence order and AdamW.
+  // The same size with learned positions, sentence order and AdamW.
   'bert-1m': {
     ...onBundledCorpus,
     'micro-batch-size': 16,
@@ -82,10 +83,10 @@ const presets = {
     recipe: bertRecipe,
     columns: ['num-layers', 'hidden-size', 'num-attention-heads', 'micro-batch-size'],
     rows: {
-      // Devlin 2018: 110 and 340 million parameters with its vocabulary of 30,522
+      // Devlin 2018: 110 and 340 million parameters with the paper's vocabulary of 30,522
       'bert-base': [12, 768, 12, 4],
       'bert-large': [24, 1024, 16, 4],
-      // Shoeybi 2019, table 4; the largest was trained for 1.5 million steps when it was reported
+      // Shoeybi 2019, table 4; the paper reports the largest model after 1.5 million steps
       'megatron-bert-336m': [24, 1024, 16, 8],
       'megatron-bert-1.3b': [24, 2048, 32, 8],
       'megatron-bert-3.9b': [48, 2560, 40, 8],

@@ -2,9 +2,9 @@ import type { Flags } from '../schema/flag-schema.js';
 import { presetTable } from './preset-table.js';
 
 /**
- * The recipe that the GPT-2 and Megatron-LM presets share: batch 512, 300,000 steps with 3,000 of warm-up and
- * one cosine from 1.5e-4 to 1e-5, weight decay 0.01, clipping at 1, dropout 0.1 (Shoeybi 2019, section 4.2).
- * The paper gives no betas; 0.9 and 0.999 are Megatron-LM's defaults.
+ * The recipe of the GPT-2 and Megatron-LM presets (Shoeybi 2019, section 4.2): batch 512 and 300,000 steps.
+ * The learning rate warms up in 3,000 steps, and decays as a cosine from 1.5e-4 to 1e-5. Weight decay 0.01,
+ * clipping at 1, dropout 0.1. The paper gives no betas; 0.9 and 0.999 are Megatron-LM's defaults.
  */
 const gpt2Recipe: Flags = {
   'tokenizer-type': 'GPT2BPETokenizer',
@@ -24,8 +24,9 @@ const gpt2Recipe: Flags = {
 };
 
 /**
- * The recipe that the smallest models share: the bundled corpus, with a vocabulary of 4,096 trained on it, in
- * rows that two slow cores train in two minutes. float32, so that every machine gives the same losses.
+ * The recipe of the smallest models: the bundled corpus, with a vocabulary of 4,096 that is trained on it, in
+ * samples short enough for two slow cores to train in two minutes. The dtype is float32, so that losses are
+ * equal on every machine.
  */
 const onBundledCorpus: Flags = {
   'seq-length': 256,
@@ -44,7 +45,7 @@ const onBundledCorpus: Flags = {
 
 /**
  * Flags that Llama 3 and Qwen3 share: blocks with RMSNorm, SwiGLU and rotary positions, without biases. The
- * user names the model's own tokenizer; without it, a dataset must have ids of this vocabulary.
+ * user must name the model's own tokenizer. Without it, the dataset must contain ids of this vocabulary.
  */
 const publishedBlocks: Flags = {
   'tokenizer-type': 'NullTokenizer',
@@ -66,9 +67,10 @@ const publishedBlocks: Flags = {
 };
 
 /**
- * Pretraining of Llama 3 (Grattafiori et al. 2024, section 3.4.1 and table 3): 1.2 million steps with 8,000
- * steps of warm-up, a cosine down to a hundredth, batches of 16 million tokens (the size at the end of its
- * runs) in samples of 8,192. Llama 3.1 is trained on longer ones afterwards: --use-rope-scaling.
+ * Pretraining of Llama 3 (Grattafiori et al. 2024, section 3.4.1 and table 3): 1.2 million steps, 8,000 of
+ * them warm-up, and a cosine down to a hundredth of the maximum rate. Batches have 16 million tokens, as at
+ * the end of the published runs, in samples of 8,192. Llama 3.1 was trained on longer samples afterwards
+ * (--use-rope-scaling).
  */
 const llama3: Flags = {
   ...publishedBlocks,
@@ -83,8 +85,8 @@ const llama3: Flags = {
 };
 
 /**
- * Qwen3's dense models (Yang et al. 2025, table 1): samples of 4,096 tokens. The report gives no learning
- * rates or batches: these are Llama 3's, with the same number of tokens.
+ * Qwen3's dense models (Yang et al. 2025, table 1), with samples of 4,096 tokens. The report gives no
+ * learning rates or batch sizes; they are taken from Llama 3, with the same number of tokens.
  */
 const qwen3: Flags = {
   ...publishedBlocks,
@@ -108,7 +110,7 @@ const denseColumns = [
   'min-lr',
 ] as const;
 
-/** Presets of models whose weights are published, by their config.json. */
+/** Presets of published dense models, with the sizes in their config.json. */
 const llamaAndQwenPresets = {
   ...presetTable({
     recipe: llama3,
@@ -119,7 +121,7 @@ const llamaAndQwenPresets = {
       'llama3-405b': [126, 16_384, 128, 53_248, 8e-5, 8e-7],
     },
   }),
-  // the smallest three have one table for embedding and output layer
+  // the smallest three models tie embedding and output layer
   ...presetTable({
     recipe: qwen3,
     columns: denseColumns,
@@ -141,9 +143,10 @@ const llamaAndQwenPresets = {
 };
 
 /**
- * Mixtral (Jiang et al. 2024, table 1): every layer has experts, and a token uses two. Neither recipe nor
- * data are published. Learning rates and batches are from Llama 3's presets. The balancing loss has the
- * coefficient of Megatron-LM's example; its type does not depend on how the batch is split.
+ * Mixtral (Jiang et al. 2024, table 1): every layer has experts, and a token uses two of them. The recipe and
+ * the data are not published. Learning rates and batch sizes are taken from Llama 3's presets, and the
+ * coefficient of the balancing loss from Megatron-LM's example. This type of balancing loss does not depend
+ * on how the batch is split.
  */
 const mixtral: Flags = {
   ...publishedBlocks,
@@ -159,7 +162,7 @@ const mixtral: Flags = {
   'moe-aux-loss-coeff': [1e-2],
 };
 
-/** Qwen3 with experts (Yang et al. 2025, table 2 and section 2): balanced over the global batch. */
+/** Qwen3 with experts (Yang et al. 2025, table 2 and section 2), which are balanced over the global batch. */
 const qwen3WithExperts: Flags = {
   ...qwen3,
   'untie-embeddings-and-output-weights': true,
@@ -180,7 +183,7 @@ const expertColumns = [
   'min-lr',
 ] as const;
 
-/** Presets of mixtures of experts whose weights are published, by their config.json. */
+/** Presets of published mixtures of experts, with the sizes in their config.json. */
 const expertPresets = {
   ...presetTable({
     recipe: mixtral,
@@ -195,8 +198,8 @@ const expertPresets = {
 };
 
 const presets = {
-  // The model that trains when nothing is asked for: blocks of Qwen3's kind, with Muon for their matrices, on
-  // the bundled corpus. How it was chosen: docs/studies/default-presets.md.
+  // The default model, which is trained if no model is given: blocks like Qwen3's, with Muon for their
+  // matrices, on the bundled corpus. docs/studies/default-presets.md has the reasons.
   default: {
     ...onBundledCorpus,
     'num-layers': 4,
@@ -218,10 +221,10 @@ const presets = {
     'lr-decay-style': 'linear',
     'eval-interval': 250,
   },
-  // Experts in every layer; a token uses two of eight. By its sizes it has the same FLOPs per token as the
-  // model above, and twice the parameters. After its 1,000 steps its validation loss is lower, 4.032 against
-  // 4.066, and it takes 20 % more processor time; after schedules of 250 steps its loss is not lower (4.787
-  // against 4.780). One seed each.
+  // A model with experts in every layer; a token uses two of eight. Its sizes give it the same FLOPs per
+  // token as the model above, and twice the parameters. After 1,000 steps, its validation loss is 4.032,
+  // against 4.066 for the model above, and training took 20 % more processor time. After schedules of 250
+  // steps it is not lower (4.787 against 4.780). Each value is from one seed.
   'moe-3m': {
     ...onBundledCorpus,
     'num-layers': 4,
@@ -248,7 +251,7 @@ const presets = {
     'lr-decay-style': 'linear',
     'eval-interval': 250,
   },
-  // A GPT-2 of 4 million parameters on the same text.
+  // A GPT-2 of 4 million parameters on the same corpus.
   'gpt2-4m': {
     ...onBundledCorpus,
     'num-layers': 4,
@@ -260,8 +263,8 @@ const presets = {
     'lr-decay-style': 'cosine',
     'eval-interval': 250,
   },
-  // About 11 million parameters on bytes: small enough for a laptop, large enough to learn English spelling
-  // from a book.
+  // About 11 million parameters, on bytes: small enough for a laptop, and large enough to learn English
+  // spelling from a book.
   'char-10m': {
     'num-layers': 6,
     'hidden-size': 384,
@@ -300,10 +303,10 @@ const presets = {
       'gpt2-124m': [12, 768, 12, 1024, 2],
       'gpt2-355m': [24, 1024, 16, 1024, 8],
       'gpt2-774m': [36, 1280, 20, 1024, 8],
-      // the widths and depths of GPT-3 XL and GPT-3 2.7B, with 16 and 20 heads
+      // the hidden sizes and layers of GPT-3 XL and GPT-3 2.7B, but with 16 and 20 heads
       'gpt2-1.3b': [24, 2048, 16, 2048, 4],
       'gpt2-2.7b': [32, 2560, 20, 2048, 4],
-      // Shoeybi 2019, table 1: one, two, four and eight GPUs per model
+      // Shoeybi 2019, table 1: the models on one, two, four and eight GPUs
       'megatron-1.2b': [40, 1536, 16, 1024, 8, 1024],
       'megatron-2.5b': [54, 1920, 20, 1024, 8, 1024],
       'megatron-4.2b': [64, 2304, 24, 1024, 8, 1024],
@@ -317,5 +320,5 @@ const presets = {
 /** The names of the presets for GPT. */
 export type GptPresetName = keyof typeof presets;
 
-/** Named sets of flags (--preset) for GPT, each kind from the smallest model to the largest. */
+/** Named sets of flags (--preset) for GPT, in families, each from the smallest model to the largest. */
 export const gptPresets: Readonly<Record<GptPresetName, Flags>> = presets;

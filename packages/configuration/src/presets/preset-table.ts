@@ -1,15 +1,15 @@
 import type { Flags } from '../schema/flag-schema.js';
 
 export interface PresetTableOptions<Column extends keyof Flags, Name extends string> {
-  /** The flags of every preset of the table. */
+  /** The flags that all presets of the table have in common. */
   readonly recipe: Flags;
-  /** The flags in which the presets differ, one for each column. */
+  /** The flags that differ between presets, one for each column. */
   readonly columns: readonly Column[];
-  /** The values of the columns by the name of the preset; a row may leave out the last columns. */
+  /** The values of the columns by preset name; a row may omit the last columns. */
   readonly rows: Readonly<Record<Name, readonly number[]>>;
 }
 
-/** Returns presets that share a recipe and differ in sizes: a flag for each column. */
+/** Makes presets from a common recipe and a table with one flag in each column. */
 export function presetTable<Column extends keyof Flags, Name extends string>({
   recipe,
   columns,

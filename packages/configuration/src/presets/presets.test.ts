@@ -13,9 +13,7 @@ import { type GptPresetName, gptPresets } from './gpt-presets.js';
 
 const presetNames = Object.keys(gptPresets) as GptPresetName[];
 
-/**
- * The number of weights and biases of a GPT-2 with tied embeddings, as the sum of the parts of its layers.
- */
+/** Returns the number of weights and biases of a GPT-2 with tied embeddings, as a sum over its layers. */
 function parameters(model: ModelConfiguration, vocabSize: number): number {
   const { hiddenSize: H, ffnHiddenSize: F, numLayers: L, maxPositionEmbeddings: S } = model;
   const attention = H * 3 * H + 3 * H + H * H + H;
@@ -23,7 +21,7 @@ function parameters(model: ModelConfiguration, vocabSize: number): number {
   return (vocabSize + S) * H + L * (attention + feedForward + 4 * H) + 2 * H;
 }
 
-/** The flags of data for a preset: presets of published models do not name data. */
+/** Returns flags of data for presets of published models, which have none. */
 const listDataFlags = (name: string): string[] =>
   /^(llama3|qwen3|mixtral)-/.test(name) ? ['--data-path', 'prefix'] : [];
 
@@ -42,9 +40,9 @@ describe('presets', () => {
   });
 
   /**
-   * Millions of parameters: exact sums of Hugging Face's GPT-2 models, rounded numbers of Shoeybi 2019, table
-   * 1, and for a BERT, with its heads, the numbers of Devlin 2018 and Shoeybi 2019, table 4. Each row has the
-   * precision of its source.
+   * Expected numbers of parameters, in millions: exact sums of Hugging Face's GPT-2 models; rounded numbers
+   * of Shoeybi 2019, table 1; for BERTs with their heads, numbers of Devlin 2018 and Shoeybi 2019, table 4.
+   * The last column is the precision of the source.
    */
   it.each([
     ['gpt', 'gpt2-124m', 50_257, 124.44, 0.005],
@@ -80,7 +78,9 @@ describe('presets', () => {
     expect(validateConfiguration(flags).training.trainIterations).toBe(1000);
   });
 
-  /** The published models, with the number of parameters of their weights. */
+  /**
+   * Expected numbers of parameters: exact from the published weights, and the published numbers in billions.
+   */
   it.each([
     ['llama3-8b', 8_030_261_248, 8],
     ['llama3-70b', 70_553_706_496, 70.6],
@@ -99,8 +99,8 @@ describe('presets', () => {
   });
 
   /**
-   * Numbers computed from the shapes of the published weights: 46.7 and 30.5 billion parameters, 12.9 and 3.3
-   * billion active for each token.
+   * Expected numbers of parameters, from the shapes of the published weights: 46.7 and 30.5 billion, of which
+   * 12.9 and 3.3 billion are active for each token.
    */
   it.each([
     ['mixtral-8x7b', 46_702_792_704, 12.9],
@@ -116,9 +116,9 @@ describe('presets', () => {
     expect(withExperts(E!)).toBe(count);
     const architecture = describeGptModel(model, gptPresets[name]!['vocab-size']!);
     expect(numParameters(architecture)).toBe(count);
-    // exact up to the rounding of one division
+    // exact except for the rounding of one division
     expect(numActiveParameters(architecture)).toBeCloseTo(withExperts(k!), 3);
-    // the reports round in two ways: 12.88 to 12.9, 3.35 to 3.3
+    // one report rounds 12.88 to 12.9, the other 3.35 to 3.3
     expect(Math.abs(withExperts(k!) / 1e9 - billionsOfToken)).toBeLessThan(0.06);
   });
 

@@ -4,12 +4,12 @@ import type { Flags } from '../schema/flag-schema.js';
 import { type BertPresetName, bertPresets } from './bert-presets.js';
 import { type GptPresetName, gptPresets } from './gpt-presets.js';
 
-/** The names of all presets, and `none` for the defaults of the flags alone. */
+/** The names of all presets, and `none` for the flags' defaults only. */
 export type PresetName = GptPresetName | BertPresetName | 'none';
 
 /**
- * The presets of a model by name, from the smallest to the largest, and the preset for a command line that
- * gives no model, data or checkpoint.
+ * The presets of a kind of model, by name, from the smallest to the largest. `whenNothingIsAsked` is the
+ * preset for a command line without a model, data or checkpoint.
  */
 export interface PresetsOfModel {
   readonly presets: Readonly<Record<string, Flags>>;
@@ -26,7 +26,7 @@ export function findPresets(model: ModelKind): PresetsOfModel {
 }
 
 /**
- * Returns the flags that a preset of a model sets; none for `none`.
+ * Returns the flags that a preset sets; no flags for `none`.
  *
  * @throws ConfigurationError `MTL_PRESET` for an unknown preset, with the nearest name.
  */

@@ -11,22 +11,21 @@ import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { FlagName, Flags } from '../schema/flag-schema.js';
 import { listTokenizerFlags } from './saved-tokenizer.js';
 
-/** A GptModelConfiguration or a BertModelConfiguration, as `kind` tells. */
+/** The configuration of a model, a GptModelConfiguration or a BertModelConfiguration depending on `kind`. */
 export interface KindOfModel {
   readonly kind: ModelKind;
   readonly model: TransformerConfiguration;
 }
 
-/** Values of loaded models that flags cannot have, by flag: transformers initializes with 0, too. */
+/** Values that loaded models may have but flags may not: transformers accepts 0 for the initialization. */
 export const valuesWithoutFlag: Readonly<Partial<Record<FlagName, number>>> = { 'init-method-std': 0 };
 
-/** Flags that decide a model's weights and its computation, in the order of help. */
+/** Flags that determine a model's weights or its computation, in the order of help. */
 const weightFlagNames = architectureFlagNames(({ decides }) => decides === 'weights');
 
 /**
- * Returns the flags that describe a model: all of its architecture but the vocabulary, which is the
- * tokenizer's. A property that the model does not state, as in a checkpoint of before it existed, has the
- * value that such models have.
+ * Returns the flags of a model's architecture, except the size of its vocabulary, which the tokenizer
+ * determines. A property that is missing, as in old checkpoints, gets the value that models without it have.
  */
 export function architectureFlags({ kind, model }: KindOfModel): Flags {
   const stated = { ...model, kind } as Readonly<Record<string, unknown>>;
@@ -39,18 +38,18 @@ export function architectureFlags({ kind, model }: KindOfModel): Flags {
   return Object.fromEntries(values) as Flags;
 }
 
-/** The flags of the architecture in which two models of a kind differ, in the notation of command lines. */
+/** The differences between two models of a kind, as flags on a command line. */
 interface DifferingFlags {
   readonly one: string;
   readonly other: string;
   /**
-   * The change of flags that turns the other model into this one: `pass --num-layers 2, leave out
-   * --window-size`.
+   * The change of flags that turns the second model into the first:
+   * `pass --num-layers 2, leave out --window-size`.
    */
   readonly toGetOne: string;
 }
 
-/** Compares the flags that decide the weights of two models of a kind; undefined if they are the same. */
+/** Compares the flags that determine the weights of two models of a kind; undefined if they are equal. */
 export function differingFlags(
   kind: ModelKind,
   models: { readonly one: TransformerConfiguration; readonly other: TransformerConfiguration },
@@ -78,14 +77,14 @@ interface CheckSameArchitectureOptions {
   readonly kind: ModelKind;
   /** The model of the checkpoint. */
   readonly saved: TransformerConfiguration;
-  /** The model to be trained. */
+  /** The model to train. */
   readonly built: TransformerConfiguration;
   /** The path of the checkpoint. */
   readonly path: string;
 }
 
 /**
- * Rejects a checkpoint whose model differs from the model to train, in the words of its flags.
+ * Rejects a checkpoint whose model differs from the model to train; the error names the flags.
  *
  * @throws CheckpointError MTL_CHECKPOINT_MODEL
  */
@@ -105,8 +104,8 @@ export function checkSameArchitecture({ kind, saved, built, path }: CheckSameArc
 }
 
 /**
- * Rejects a model whose architecture a Hugging Face directory cannot record. It is called before a run that
- * writes one.
+ * Rejects a model whose architecture config.json of a Hugging Face directory cannot describe. A run that will
+ * write such a directory calls it at its start.
  *
  * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM for a BERT with layer norm before each sublayer,
  *   MTL_HUGGING_FACE_ARCHITECTURE for any other property
@@ -124,11 +123,11 @@ export function checkHuggingFaceArchitecture({ kind, model }: KindOfModel): void
   throw refused({ kind, flags, nearest });
 }
 
-/** The architecture that a directory of a model type records. */
+/** The architecture that would be read back from a directory of a model type. */
 interface Recorded {
   readonly type: string;
   readonly read: Flags;
-  /** Flags of the model that would have another value. */
+  /** Flags whose values would change. */
   readonly lost: ReadonlyArray<(typeof weightFlagNames)[number]>;
 }
 
@@ -158,8 +157,8 @@ function refused({
 }
 
 /**
- * Values to which a run may change a GPT with rotary positions that it loads from Hugging Face, so that the
- * model reads longer sequences than in pretraining, by flag.
+ * The flags of positions that a run may change for a GPT with rotary positions from Hugging Face, with the
+ * allowed values. The changes let the model process longer sequences than in pretraining.
  */
 const rotaryFlags: NonNullable<LoadedFlags['alternatives']> = {
   'position-embedding-type': ['rope', 'yarn'],
@@ -172,8 +171,8 @@ const rotaryFlags: NonNullable<LoadedFlags['alternatives']> = {
 };
 
 /**
- * Returns the values to which a run may change flags of the positions of a loaded model, by flag; none if the
- * positions are not rotary.
+ * Returns the flags of positions that a run may change for a loaded model, with the allowed values. Empty if
+ * the positions are not rotary.
  */
 function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<LoadedFlags['alternatives']> {
   const { positionEmbeddingType } = model as PositionVariants;
@@ -182,7 +181,7 @@ function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<LoadedFla
   return rotaryFlags;
 }
 
-/** Properties that set the same value in different ways: each replaces the listed ones. */
+/** For each property, other properties that set the same value in another way, and that it replaces. */
 const saidOtherwise: Readonly<Record<string, readonly string[]>> = {
   mscale: ['yarnAttentionFactor'],
   mscaleAllDim: ['yarnAttentionFactor'],
@@ -190,8 +189,8 @@ const saidOtherwise: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns a loaded `model` with the rotary positions that a run requests. `asked` is the model of the run's
- * flags; only values that the run states are used, not the defaults of its flags.
+ * Returns a loaded model with the rotary positions that a run requests. `asked` is the model that the run's
+ * flags describe. Only values that the user gives are used, not defaults of flags.
  */
 export function withAskedPositions<Model extends TransformerConfiguration>(
   { kind, sources }: Pick<PretrainingConfiguration, 'kind' | 'sources'>,
@@ -212,12 +211,14 @@ export function withAskedPositions<Model extends TransformerConfiguration>(
 
 interface FlagsOfHuggingFaceOptions extends KindOfModel {
   readonly directory: string;
-  /** The tokenizer of the directory; undefined if the user names another one, or the directory has none. */
+  /**
+   * The tokenizer of the directory; undefined if the directory has none, or if the user chooses another one.
+   */
   readonly tokenizer: TokenizerOptions | undefined;
 }
 
 /**
- * Returns the flags that a Hugging Face directory gives a run, and which flags it fixes: another value is
+ * Returns the flags that a run gets from a Hugging Face directory, and the flags for which another value is
  * rejected (`withLoadedFlags`).
  */
 export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFlags {
@@ -244,8 +245,8 @@ export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFl
 }
 
 /**
- * Returns whether a run may change the flag of a model that it loads from Hugging Face: how experts learn,
- * and a sentence-order head, which a run may remove, but cannot add.
+ * Returns whether a run may change a flag of a model from Hugging Face. It may change how experts are
+ * trained, and it may remove, but not add, a sentence-order head.
  */
 function isReplaceable(name: ArchitectureFlag, value: unknown): boolean {
   if (name === 'bert-no-binary-head') return value === false;

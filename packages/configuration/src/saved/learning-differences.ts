@@ -5,24 +5,24 @@ import { type FlagName, findFlagFacts, flagGroups, flagNames, isFlagName } from 
 import { flagsOfStart } from './flags-of-start.js';
 import type { ConfigurationJson } from './saved-configuration.js';
 
-/** The part of a run, or of a checkpoint, that contains its settings. */
+/** The settings of a run or of a checkpoint. */
 type Settings = Pick<ConfigurationJson, 'flags' | 'resolved'>;
 
-/** A setting, by its flag, that two runs have with different values. */
+/** A setting whose values differ in two runs, by its flag. */
 export interface LearningDifference {
   readonly flag: FlagName;
   readonly before: string;
   readonly now: string;
 }
 
-/** Fields of the architecture that decide learning. */
+/** Fields of the architecture that affect how the model is trained. */
 const learningFields = new Map<FlagName, ArchitectureField>(
   listFields().filter(([, { decides }]) => decides === 'learning'),
 );
 
 /**
- * Returns a function that finds the compared value of a flag; undefined if the flag is not compared. If an
- * older version did not have the flag, its default had been in effect.
+ * Returns a function that finds the value of a flag to compare; undefined if the flag is not compared. If an
+ * older version had no such flag, the flag's default was in effect.
  */
 function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | undefined {
   const { learning, default: otherwise = 'none' } = findFlagFacts(flag);
@@ -33,7 +33,7 @@ function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | unde
   const { key, isUnused } = field;
   return ({ resolved: { model, bert } }) => {
     const values = { ...model, ...bert } as Readonly<Record<string, unknown>>;
-    // models that may lack the field learn differently without it
+    // models that may lack the field are trained differently without it
     return values[key] ?? (isUnused?.(values) === false ? 'none' : undefined);
   };
 }
@@ -41,11 +41,11 @@ function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | unde
 const listNames = (topic: 'model' | 'optimizer'): readonly string[] =>
   flagGroups.flatMap((group) => (group.topic === topic ? Object.keys(group.flags) : []));
 
-/** The flags that a report names first; all others follow in the order of help. */
+/** The flags that a report lists first. All others follow in the order of help. */
 const first = ['seed', ...listNames('model'), ...listNames('optimizer'), 'global-batch-size', 'seq-length'];
 const findPlace = (flag: FlagName): number => (first.includes(flag) ? first.indexOf(flag) : first.length);
 
-/** The flags whose values are compared, according to the declarations of flags and of the architecture. */
+/** The flags whose values are compared, as declared by flags and by the architecture. */
 const learningSettings = [...flagNames]
   .sort((one, other) => findPlace(one) - findPlace(other))
   .flatMap((flag) => {
@@ -53,15 +53,18 @@ const learningSettings = [...flagNames]
     return valueIn === undefined ? [] : [{ flag, valueIn }];
   });
 
-/** The flags of the schedule and of a run's initial weights, but not the folder from which a run resumes. */
+/**
+ * Flags of the schedule and of a run's initial weights. The folder from which a run resumes is not among
+ * them.
+ */
 const ofScheduleAndStart: ReadonlySet<string> = new Set([
   ...['train-iters', 'train-samples', 'rampup-batch-size', 'iterations-to-skip'],
   ...flagsOfStart.filter((name) => name !== 'load'),
 ]);
 
 /**
- * Returns whether runs with other values of a flag learn differently, so that different losses are not only
- * due to rounding. False for flags of layouts and reports, and for names that are not a flag.
+ * Returns whether a flag affects training, so that runs with other values of it have different losses, not
+ * only because of rounding. False for flags of layouts and reports, and for names that are not flags.
  */
 export function decidesLearning(name: string): boolean {
   if (!isFlagName(name)) return false;
@@ -70,8 +73,8 @@ export function decidesLearning(name: string): boolean {
 }
 
 /**
- * Returns the settings that decide how a model learns and that differ between a run and the checkpoint that
- * it resumes. A setting that only one of the two has is not a difference.
+ * Returns the settings that affect training and that differ between a run and the checkpoint that it resumes.
+ * A setting that only one of the two has is not a difference.
  */
 export function learningDifferences(
   before: Partial<Settings>,
@@ -88,8 +91,8 @@ export function learningDifferences(
 }
 
 /**
- * Returns a value from the settings of a checkpoint; undefined if it is in a part that an older version did
- * not record.
+ * Returns a value in the settings of a checkpoint; undefined if an older version did not record the settings
+ * that contain it.
  */
 function recorded(valueIn: (settings: Settings) => unknown, settings: Settings): unknown {
   try {

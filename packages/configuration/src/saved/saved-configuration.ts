@@ -14,24 +14,27 @@ import type { Flags } from '../schema/flag-schema.js';
 import { valuesWithoutFlag } from './flags-of-model.js';
 import { type SavedTokenizer, savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
 
-/** The form in which a configuration is saved with a checkpoint; `--config` can read it. */
+/** A configuration in the form that checkpoints store, which `--config` can read. */
 export interface ConfigurationJson {
   readonly format: typeof savedConfigurationFormat;
   readonly version: 1;
   readonly preset: string;
-  /** Every flag that has a value, by Megatron-LM's names: enough to make the same configuration again. */
+  /** All flags that have a value, by Megatron-LM's names. The same configuration can be made from them. */
   readonly flags: Flags;
-  /** The values that the flags resolved to, saved for people to read: loading ignores them. */
+  /**
+   * The configuration that results from the flags. It is stored for people to read, and ignored when loading.
+   */
   readonly resolved: Omit<PretrainingConfiguration, 'flags' | 'sources' | 'preset' | 'notices'>;
 }
 
-/** Returns plain data for JSON.stringify. */
+/** Returns the configuration as plain data for JSON.stringify. */
 export function configurationJson(configuration: PretrainingConfiguration): ConfigurationJson {
   const { sources, preset, notices: _notices, ...others } = configuration;
   const { flags: given, ...resolved } = others;
-  // presets may leave these flags out, and saved flags are read without a preset
+  // presets may leave out these flags, but saved flags are read without a preset
   const named = { ...given, 'max-position-embeddings': resolved.model.maxPositionEmbeddings };
-  // values that followed from the conversations are computed again on resume
+  // values that follow from the number of conversations are left out, because a resumed run computes them
+  // again
   const isDecided = (name: string): boolean =>
     resolved.data.conversations !== undefined &&
     (name === 'eval-interval' || name === 'eval-iters') &&
@@ -40,19 +43,19 @@ export function configurationJson(configuration: PretrainingConfiguration): Conf
   return { format: savedConfigurationFormat, version: 1, preset, flags, resolved };
 }
 
-/** The configuration of a model by its kind. */
+/** The type of a model's configuration, by kind of model. */
 export interface ModelOfKind {
   readonly gpt: GptModelConfiguration;
   readonly bert: BertModelConfiguration;
 }
 
-/** The keys by which checkpoints save the configuration of their model, by its kind. */
+/** The key of the model's configuration in a checkpoint, by kind of model. */
 export const savedModelKeys = { gpt: 'gptModel', bert: 'bertModel' } as const satisfies Record<
   ModelKind,
   string
 >;
 
-/** Returns the keys of the sizes of a model that checkpoints save; older checkpoints lack newer keys. */
+/** Returns the keys of a model's sizes in checkpoints. Older checkpoints may lack the keys in `others`. */
 export function listSavedSizes(kind: ModelKind): { readonly required: string[]; readonly others: string[] } {
   const sizes = listFields(kind).filter(([, { isSize }]) => isSize);
   const listKeys = (isRequired: boolean): string[] =>
@@ -60,7 +63,7 @@ export function listSavedSizes(kind: ModelKind): { readonly required: string[]; 
   return { required: [...listKeys(true), 'vocabularySize'], others: listKeys(false) };
 }
 
-/** Returns the schema of a saved model of a kind; older checkpoints lack newer keys. */
+/** Returns the schema of a saved model of a kind. Older checkpoints lack keys that were added later. */
 function savedModelSchema(kind: ModelKind): z.ZodType {
   const values = listFields(kind).map(([name, { key, flag, isSize, isRequired, conversion }]) => {
     const other = valuesWithoutFlag[name];
@@ -71,7 +74,7 @@ function savedModelSchema(kind: ModelKind): z.ZodType {
   return z.looseObject({ ...Object.fromEntries(values), vocabularySize: z.int() });
 }
 
-/** The data of a training run. */
+/** The data on which a model was trained. */
 export interface TrainedOn {
   /** The words of --data-path, or the prefix of the bundled corpus. */
   readonly dataPath: readonly string[];
@@ -80,39 +83,39 @@ export interface TrainedOn {
 
 /** The algorithms that a run with --time-matmuls chose for its matmuls. */
 export interface RecordedMatmuls {
-  /** The platform that they were timed on: a run on another platform does not use them. */
+  /** The platform on which they were timed. A run on another platform does not use them. */
   readonly platform: string;
-  /** The algorithm of each problem, both as the kernels name them. */
+  /** The algorithm of each problem; the kernels name both. */
   readonly choices: Readonly<Record<string, string>>;
 }
 
-/** The saved configuration of the run that wrote a checkpoint, the same for pretraining and fine-tuning. */
+/** The parts of a checkpoint's configuration that describe its run, for pretraining and fine-tuning. */
 interface SavedRun extends AdaptedConfiguration {
-  /** The flags of the run; absent in checkpoints of fine-tuning. */
+  /** The flags of the run; absent in checkpoints of task fine-tuning. */
   readonly flags?: Flags;
   readonly resolved?: ConfigurationJson['resolved'];
   /**
-   * CPU threads of rank 0: a resumed run needs the same number to repeat its results. Absent in older
-   * checkpoints.
+   * The number of CPU threads of rank 0. A resumed run needs the same number to repeat results. Absent in
+   * older checkpoints.
    */
   readonly threads?: number;
   /** The algorithms that were chosen for matmuls; absent if none were. A resumed run uses them again. */
   readonly matmuls?: RecordedMatmuls;
-  /** The data of the run; absent if no training run has written the checkpoint. */
+  /** The data of the run; absent if the checkpoint was not written by a training run. */
   readonly trainedOn?: TrainedOn;
-  /** The origin of a model that came from a Hugging Face directory. */
+  /** JSON fields of the Hugging Face directory from which the model came. */
   readonly huggingFace?: HuggingFaceOrigin;
 }
 
-/** The configuration that a checkpoint saves: enough to use its model without a flag. */
+/** The configuration that a checkpoint stores, with which its model can be used without any flags. */
 export interface SavedConfiguration<Kind extends ModelKind = ModelKind> extends SavedRun {
   readonly kind: Kind;
   readonly model: ModelOfKind[Kind];
-  /** The tokenizer; its files are copies in the folder `tokenizer` next to the checkpoints. */
+  /** The tokenizer's options. Its files are copies in the folder `tokenizer` next to the checkpoints. */
   readonly tokenizer: TokenizerOptions | undefined;
 }
 
-/** The schema of the saved parts of a run that are read again. */
+/** The schema of the stored parts of a run's configuration that are read again. */
 const savedRun = z.looseObject({
   flags: z.record(z.string(), z.unknown()).optional(),
   resolved: z.looseObject({}).optional(),
@@ -129,24 +132,25 @@ export interface SaveConfigurationOptions {
   /** The directory of --save. */
   readonly directory: string;
   readonly configuration: PretrainingConfiguration;
-  /** A GptModelConfiguration or a BertModelConfiguration, as `configuration.kind` tells. */
+  /** A GptModelConfiguration or a BertModelConfiguration, depending on `configuration.kind`. */
   readonly model: TransformerConfiguration;
-  /** The tokenizer of the run; undefined if the model came without one. */
+  /** The tokenizer of the run; undefined if the model has none. */
   readonly tokenizer: Pick<Tokenizer, 'options'> | undefined;
-  /** CPU threads of the run; undefined if nothing was trained. */
+  /** The number of CPU threads of the run; undefined if nothing was trained. */
   readonly threads?: number | undefined;
   /** The algorithms that were chosen for matmuls. Default: none. */
   readonly matmuls?: RecordedMatmuls | undefined;
   /** The data of the run; undefined if nothing was trained. */
   readonly data: TrainedOn | undefined;
-  /** The origin of a model that came from a Hugging Face directory. */
+  /** JSON fields of the Hugging Face directory from which the model came. */
   readonly huggingFace?: HuggingFaceOrigin | undefined;
 }
 
 /**
- * Copies the tokenizer's files next to the checkpoints, and returns the configuration for each checkpoint.
+ * Copies the tokenizer's files next to the checkpoints, and returns the configuration to store in each
+ * checkpoint.
  *
- * @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be copied
+ * @throws CheckpointError MTL_CHECKPOINT_IO when the files cannot be copied
  */
 export async function saveConfiguration(options: SaveConfigurationOptions): Promise<JsonObject> {
   const { directory, configuration, model, threads, matmuls, data, huggingFace } = options;
@@ -160,23 +164,23 @@ export async function saveConfiguration(options: SaveConfigurationOptions): Prom
     ...(huggingFace === undefined ? {} : { huggingFace }),
     ...pickAdapters(configuration),
   };
-  // JSON leaves undefined values out
+  // a round trip through JSON removes undefined values
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
 }
 
-/** The place of a checkpoint. */
+/** The location of a checkpoint. */
 export interface CheckpointPlace {
-  /** The directory that holds the checkpoints. */
+  /** The directory of checkpoints. */
   readonly directory: string;
   /** The path of the checkpoint, for messages. */
   readonly path: string;
 }
 
 /**
- * Reads the saved configuration from a checkpoint of a model of this kind, with the paths of the copied
- * tokenizer files.
+ * Parses the configuration in a checkpoint whose model must be of the given kind. The tokenizer gets the
+ * paths of the copied files.
  *
- * @throws CheckpointError MTL_CHECKPOINT_STATE when it has no model of this kind, or a part cannot be read
+ * @throws CheckpointError MTL_CHECKPOINT_STATE when it has no model of this kind, or a part is invalid
  */
 export function readSavedConfiguration<Kind extends ModelKind>(
   kind: Kind,
@@ -204,9 +208,9 @@ export function readSavedConfiguration<Kind extends ModelKind>(
 }
 
 /**
- * Reads the saved configuration from a checkpoint of a model of any kind.
+ * Parses the configuration in a checkpoint with a model of any kind.
  *
- * @throws CheckpointError MTL_CHECKPOINT_STATE when it has no model, or a part cannot be read
+ * @throws CheckpointError MTL_CHECKPOINT_STATE when it has no model, or a part is invalid
  */
 export function readAnySavedConfiguration(
   configuration: JsonObject,

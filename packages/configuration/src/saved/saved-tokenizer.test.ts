@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true }));
 
-/** Makes a tokenizer of two files in a folder. */
+/** Makes a folder with a tokenizer of two files, and returns the tokenizer's options. */
 function tokenizerIn(folder: string): { readonly options: TokenizerOptions } {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'tokenizer.json'), '{"model":1}');
@@ -32,7 +32,7 @@ it('puts the files of a tokenizer back when the directory was deleted, also one 
     const folder = join(directory, 'tokenizer');
     expect(readdirSync(folder).sort()).toEqual(['tokenizer.json', 'tokenizer_config.json']);
     expect(readFileSync(join(folder, 'tokenizer.json'), 'utf8')).toBe('{"model":1}');
-    // an existing file stays as it is
+    // a file that exists is not replaced
     writeFileSync(join(folder, 'tokenizer.json'), 'changed');
     rmSync(join(folder, 'tokenizer_config.json'));
     await restore();

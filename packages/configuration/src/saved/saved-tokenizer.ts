@@ -32,25 +32,25 @@ export function listTokenizerFlags(options: TokenizerOptions): Flags {
 
 const chatTemplateName = 'chat_template.jinja';
 /**
- * The files of the model next to a tokenizer that it depends on: the `model_type` of config.json decides the
- * class that loads it, and the `eos_token_id` of generation_config.json the end of an answer in
- * conversations.
+ * Files of the model in the tokenizer's folder on which the tokenizer depends. The `model_type` in
+ * config.json determines the class that loads it, and the `eos_token_id` in generation_config.json the end of
+ * an answer in conversations.
  */
 export const modelFileNames: readonly string[] = ['config.json', 'generation_config.json'];
 
-/** A file that a tokenizer is made of. */
+/** One of the files of a tokenizer. */
 export interface TokenizerFile {
   /**
-   * The path of the file in a directory that holds the tokenizer: the name that Hugging Face gives it,
-   * possibly in a subfolder.
+   * The path of the file relative to a directory with the tokenizer: Hugging Face's file name, possibly in a
+   * subfolder.
    */
   readonly name: string;
   readonly path: string;
 }
 
 /**
- * Returns the files of a tokenizer; none for a built-in one. A chat template that options name replaces all
- * templates next to the files.
+ * Returns the files of a tokenizer; an empty list for a built-in one. A chat template in the options replaces
+ * all templates in the tokenizer's folder.
  *
  * @throws CheckpointError with the codes of `tokenizerFilesIn`
  */
@@ -61,7 +61,7 @@ export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFil
       const { tokenizerModel } = options;
       const isDirectory = statSync(tokenizerModel, { throwIfNoEntry: false })?.isDirectory() === true;
       const path = isDirectory ? join(tokenizerModel, 'tokenizer.json') : tokenizerModel;
-      // files that are read together with tokenizer.json, or kept for other programs: chat templates and
+      // files that are used together with tokenizer.json, or kept for other programs: chat templates and
       // older formats
       const companions = Object.entries(tokenizerFilesIn(dirname(path))).filter(
         ([name]) => name !== 'tokenizer.json' && !(template.length > 0 && name.endsWith('.jinja')),
@@ -92,13 +92,13 @@ export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFil
   }
 }
 
-/** Returns the chat template that options name, which replaces the template next to the files. */
+/** Returns the chat template that the options name, if any. */
 function templateFiles(options: TokenizerOptions): readonly TokenizerFile[] {
   const path = 'chatTemplate' in options ? options.chatTemplate : undefined;
   return path === undefined ? [] : [{ name: chatTemplateName, path }];
 }
 
-/** Returns the options of a tokenizer with the paths of the copied `tokenizerFiles` in a directory. */
+/** Returns the options of a tokenizer with the paths of its copied `tokenizerFiles` in a directory. */
 function tokenizerIn(directory: string, given: TokenizerOptions): TokenizerOptions {
   const options = withTemplateIn(directory, given);
   switch (options.type) {
@@ -124,22 +124,23 @@ function withTemplateIn(directory: string, options: TokenizerOptions): Tokenizer
   return { ...options, chatTemplate: join(directory, chatTemplateName) };
 }
 
-/** The folder in the directory of --save that holds the tokenizer's files. */
+/** The folder, in the directory of --save, with copies of the tokenizer's files. */
 const tokenizerFolder = 'tokenizer';
 
-/** The tokenizer that a checkpoint remembers. */
+/** The tokenizer in the configuration of a checkpoint. */
 export interface SavedTokenizer {
   /**
-   * The options of the tokenizer; its files are copies in the folder `tokenizer` next to the checkpoints, and
-   * are named by their paths in it.
+   * The options of the tokenizer. Its files are copies in the folder `tokenizer` next to the checkpoints; the
+   * options contain their paths within this folder.
    */
   readonly tokenizer?: TokenizerOptions;
 }
 
 /**
- * Copies a tokenizer's files next to the checkpoints, and returns the description for each checkpoint.
+ * Copies a tokenizer's files next to the checkpoints, and returns the description to store in each
+ * checkpoint.
  *
- * @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be copied
+ * @throws CheckpointError MTL_CHECKPOINT_IO when the files cannot be copied
  */
 export async function saveTokenizer(
   directory: string,
@@ -152,10 +153,10 @@ export async function saveTokenizer(
 }
 
 /**
- * Keeps a tokenizer's files in memory, since a run may have to write them again.
+ * Reads a tokenizer's files into memory, because a run may have to write them again.
  *
- * @returns a function that writes missing files next to the checkpoints of `directory`, which may have been
- *   deleted @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be written
+ * @returns a function that writes files which have been deleted next to the checkpoints of `directory`. It
+ *   throws CheckpointError MTL_CHECKPOINT_IO when they cannot be written
  * @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be read
  */
 export async function keepTokenizer(
@@ -180,7 +181,8 @@ export async function keepTokenizer(
 }
 
 /**
- * Returns the tokenizer that a checkpoint in `directory` records, with the paths of the copies of its files.
+ * Returns the options of the tokenizer that a checkpoint in `directory` stores, with the paths of its copied
+ * files.
  */
 export function savedTokenizer(
   { tokenizer }: SavedTokenizer,
@@ -198,7 +200,7 @@ async function copyFiles(directory: string, options: TokenizerOptions): Promise<
   });
 }
 
-/** Writes a file atomically, by one rename, in a folder that need not exist yet. */
+/** Writes a file atomically, by one rename. Its folder is created if necessary. */
 async function replace(target: string, write: (path: string) => Promise<void>): Promise<void> {
   const unfinished = `${target}.saving-${process.pid}`;
   await mkdir(dirname(target), { recursive: true });

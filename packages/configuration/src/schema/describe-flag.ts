@@ -2,22 +2,25 @@ import * as z from 'zod';
 import { flagFacts, takesSeveral } from '../flags/flag-kinds.js';
 import { type FlagName, findSchema } from './flag-schema.js';
 
-/** The facts that help shows about a flag. */
+/** The parts of a flag's help. */
 export interface FlagDescription {
-  /** The placeholder of its value; empty for a switch. */
+  /** The placeholder of the flag's value; empty for a switch. */
   readonly placeholder: string;
-  /** A text about the flag's function, its choices if they are many, and its default. */
+  /**
+   * A description of the flag's function, with the default, and with the choices if they are too many for the
+   * placeholder.
+   */
   readonly text: string;
   /** True if the flag takes a list of values. */
   readonly takesSeveral: boolean;
-  /** The names that the flag takes; empty if it takes other values, too. */
+  /** The names that the flag accepts; empty if it also accepts other values. */
   readonly choices: readonly string[];
 }
 
 /** Returns the help of a flag of a training run. */
 export const describeFlag = (name: FlagName): FlagDescription => describeSchema(findSchema(name));
 
-/** Returns the help of a flag, for any command that has it. */
+/** Returns the help of a flag, given the schema that a command uses for it. */
 export function describeSchema(schema: z.ZodType): FlagDescription {
   const facts = flagFacts.get(schema)!;
   const { description, kind, placeholder, default: value, defaultText } = facts;
@@ -41,7 +44,7 @@ export function describeSchema(schema: z.ZodType): FlagDescription {
 /** Returns the default of a flag; undefined if it depends on other flags. */
 export const defaultOfSchema = (schema: z.ZodType): unknown => flagFacts.get(schema)!.default;
 
-/** Returns the names that a flag takes; empty if it takes other values. */
+/** Returns the names that a flag accepts; empty if it accepts other values. */
 function listChoices(schema: z.ZodType): readonly string[] {
   const { kind } = flagFacts.get(schema)!;
   if (kind !== 'choice' && kind !== 'choices') return [];

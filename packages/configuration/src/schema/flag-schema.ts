@@ -17,7 +17,7 @@ import { optimizerFlags } from '../flags/optimizer-flags.js';
 import { dryRunFlags, recomputeFlags, spikeFlags, trainingFlags } from '../flags/training-flags.js';
 import { aliasesOfStrategies, strategyFlags, strategyFlagsOfTasks } from '../strategies/strategies.js';
 
-/** The flags that only a BERT has: its architecture and its samples. */
+/** The flags that only a BERT has, for its architecture and its samples. */
 export const bertFlags = {
   ...schemasOfArchitecture('bert'),
   'mask-prob': fraction('Share of the tokens to mask and predict.', { default: 0.15 }),
@@ -26,7 +26,7 @@ export const bertFlags = {
   }),
 };
 
-/** The flags that choose where the model runs. */
+/** The flags of the device. */
 export const deviceFlags = {
   device: choice(['cpu', 'cuda'], 'Where tensors live.', { default: 'cpu' }),
   'allow-tf32': toggle(
@@ -58,22 +58,22 @@ export const communicationFlags = {
   ),
 };
 
-/** The flags that choose where the model runs, and how it is sharded over processes. */
+/** The flags of the device, of sharding over processes, and of communication. */
 export const parallelFlags = { ...deviceFlags, ...strategyFlags, ...communicationFlags };
 
-/** `parallelFlags` for models with heads of tasks. */
+/** `parallelFlags` for models with task heads. */
 export const parallelFlagsOfTasks = { ...deviceFlags, ...strategyFlagsOfTasks, ...communicationFlags };
 
-/** The flags for the weights to start from, for checkpoints and for exports. */
+/** The flags of initial weights, checkpoints and exports. */
 export const checkpointFlags = { ...ownCheckpointFlags, ...adapterPlaceFlags };
 
-/** The architecture: GPT-2 with Megatron-LM's names. */
+/** The flags of the architecture, with Megatron-LM's names and defaults. */
 const modelFlags = schemasOfArchitecture('others');
 const expertFlags = schemasOfArchitecture('experts');
 
 /**
- * The groups of flags, in the order of help and of the printed configuration, each group's topic in
- * `RunOptions`, and whether all flags of the group decide how a model learns.
+ * The groups of flags, in the order of help and of the printed configuration. Each has its topic in
+ * `RunOptions`. `decidesLearning` is set if all flags of the group affect training.
  */
 export const flagGroups = [
   { title: 'Model', topic: 'model', flags: modelFlags },
@@ -92,8 +92,8 @@ export const flagGroups = [
 ] as const;
 
 /**
- * The one schema for the command line, YAML and JSON files, presets, help and range checks. Checks that
- * involve several flags are in `validateConfiguration`.
+ * The schema of all flags, for command lines, YAML and JSON files, presets, help and range checks. Checks
+ * that involve several flags are in `validateConfiguration`.
  */
 export const flagSchema = z
   .strictObject({
@@ -113,19 +113,19 @@ export const flagSchema = z
   })
   .partial();
 
-/** Values by Megatron-LM's names; a flag that was not given is absent. */
+/** The values of flags, by Megatron-LM's names; a flag without a value is absent. */
 export type Flags = z.infer<typeof flagSchema>;
 export type FlagName = keyof Flags;
 
-/** The flags that choose where a model runs and how it is sharded over processes. */
+/** The flags of the device, of sharding and of communication. */
 export type ParallelFlags = Pick<Flags, keyof typeof parallelFlags>;
 export const parallelFlagNames = Object.keys(parallelFlags) as readonly (keyof ParallelFlags)[];
 
-/** The flags that choose which activations are recomputed. */
+/** The flags that select the activations to recompute. */
 export type RecomputeFlags = Pick<Flags, keyof typeof recomputeFlags>;
 export const recomputeFlagNames = Object.keys(recomputeFlags) as readonly (keyof RecomputeFlags)[];
 
-/** The flags that name services that metrics are sent to. */
+/** The flags of tracking services. */
 export type TrackingFlags = Pick<Flags, keyof typeof trackingFlags>;
 export const trackingFlagNames = Object.keys(trackingFlags) as readonly (keyof TrackingFlags)[];
 
@@ -140,12 +140,12 @@ export function isFlagName(name: string): name is FlagName {
   return Object.hasOwn(schemas, name);
 }
 
-/** Returns the schema of one flag's value. */
+/** Returns the schema of a flag's value. */
 export function findSchema(name: FlagName): z.ZodType {
   return schemas[name]!;
 }
 
-/** Returns help, kind and default of a flag. */
+/** Returns the help, the type and the default of a flag. */
 export function findFlagFacts(name: FlagName): FlagFacts {
   return flagFacts.get(findSchema(name))!;
 }
@@ -160,7 +160,8 @@ export const defaultFlags: Flags = Object.freeze(
 );
 
 /**
- * Returns the schema of the file format, for editors that check and complete YAML and JSON by a JSON Schema.
+ * Returns the schema of the file format of --config as a JSON Schema, with which editors check and complete
+ * YAML and JSON.
  */
 export function configFileJsonSchema(): object {
   const describe = z.registry<{ description: string }>();
@@ -169,14 +170,14 @@ export function configFileJsonSchema(): object {
   return z.toJSONSchema(flagSchema, { metadata: describe });
 }
 
-/** The flag that another flag name of Megatron-LM stands for. */
+/** The flag that an alias in Megatron-LM means. */
 export interface FlagAlias {
   readonly flag: FlagName;
-  /** The value that an alias without a value stands for; undefined if the alias takes the flag's value. */
+  /** The flag's value that the alias implies; undefined if the alias itself takes a value. */
   readonly value?: string;
 }
 
-/** Flags of Megatron-LM that mean the same as a flag of the schema, by the aliases. */
+/** Flags of Megatron-LM that mean the same as a flag of the schema, by the names of these aliases. */
 export const flagAliases: Readonly<Record<string, FlagAlias>> = {
   'recompute-activations': { flag: 'recompute-granularity', value: 'selective' },
   'use-rotary-position-embeddings': { flag: 'position-embedding-type', value: 'rope' },
@@ -192,7 +193,7 @@ export function findFlagAlias(name: string): FlagAlias | undefined {
   return Object.hasOwn(flagAliases, name) ? flagAliases[name] : undefined;
 }
 
-/** Flags that describe a tokenizer. */
+/** The flags that describe a tokenizer. */
 export const tokenizerFlagNames = [
   'tokenizer-type',
   'tokenizer-model',
@@ -202,8 +203,9 @@ export const tokenizerFlagNames = [
 ] as const satisfies readonly FlagName[];
 
 /**
- * Flags for a user's own model or data: if one is given, no preset applies unless it is named. Batch,
- * precision, parallel, schedule, length and logging flags adjust the default preset.
+ * Flags for a model or data of the user. If one of them is given, no preset applies unless --preset is given.
+ * Flags of batches, precision, parallelism, schedule, length and logging, in contrast, modify the default
+ * preset.
  */
 export const flagsOfOwnModels: ReadonlySet<FlagName> = new Set<FlagName>([
   ...architectureFlagNames(({ decides }) => decides === 'weights'),

@@ -4,18 +4,18 @@ import * as z from 'zod';
 import { type FlagFacts, flagFacts, takesSeveral } from '../flags/flag-kinds.js';
 import { type FlagName, findSchema } from './flag-schema.js';
 
-/** A value from a command line or a file, before it is checked. */
+/** A flag's value from a command line, a file or a program, before it is checked. */
 export interface GivenValue {
   readonly name: string;
   /** The schema of the value. Default: the schema of the training flag with this name. */
   readonly schema?: z.ZodType;
-  /** The value: texts from a command line; any value of YAML or JSON from a file. */
+  /** The value: texts on a command line, any YAML or JSON value in a file. */
   readonly value: unknown;
-  /** The place where it was found, for errors: `on the command line`, `in run.yaml`. */
+  /** Where the value was found, for errors: `on the command line`, `in run.yaml`. */
   readonly where: string;
   /**
-   * True for the value that a program gives: it has the type of the flag already, and a text is never read as
-   * a number. Default: false, since a command line contains only texts.
+   * True for a value from a program, which must already have the flag's type: a text is not parsed as a
+   * number. Default: false, since a command line contains only texts.
    */
   readonly isTyped?: boolean;
 }
@@ -23,7 +23,8 @@ export interface GivenValue {
 const numberPattern = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
 
 /**
- * Converts a given value to the flag's type; undefined if it means the same as leaving the flag out.
+ * Converts a given value to the flag's type. Returns undefined if the value means the same as omitting the
+ * flag.
  *
  * @throws ConfigurationError `MTL_FLAG_VALUE` with the expected values.
  */
@@ -50,14 +51,11 @@ export function readFlagValue(given: GivenValue): unknown {
 
 const listWords = ({ value }: GivenValue): readonly unknown[] => (Array.isArray(value) ? value : [value]);
 
-/**
- * Returns the canonical spelling of a value. A program may spell a number or a text differently, but not a
- * list.
- */
+/** Returns the canonical form of a program's value. Lists have only one form. */
 const spelled = (given: GivenValue): unknown =>
   typeof given.value === 'object' ? given.value : canonical(given, given.value);
 
-/** Formats a value of a program so that a string does not look like a number. */
+/** Formats a program's value for errors; a text is quoted, so that it does not look like a number. */
 function typedText(value: unknown): string {
   if (!Array.isArray(value) || value.length === 0 || value.length > 8) return describeValue(value);
   return `[${value.map(describeValue).join(', ')}]`;
@@ -65,8 +63,8 @@ function typedText(value: unknown): string {
 
 const schemaIn = ({ name, schema }: GivenValue): z.ZodType => schema ?? findSchema(name as FlagName);
 /**
- * JSON Schemas of flags, from which valid ranges are described in words. They are cached, since making one is
- * slow.
+ * JSON Schemas of flags, from which descriptions of valid ranges are made. They are cached because making one
+ * is slow.
  */
 const jsonSchemas = new WeakMap<z.ZodType, JsonSchemaOfFlag>();
 
@@ -79,7 +77,7 @@ function jsonSchemaIn(given: GivenValue): JsonSchemaOfFlag {
 
 const factsIn = (given: GivenValue): FlagFacts => flagFacts.get(schemaIn(given))!;
 
-/** Returns a description of a flag's valid values, made from its schema. */
+/** Returns a description of a flag's valid values, derived from its schema. */
 function expectedValue(given: GivenValue): string {
   const { kind, placeholder, expected } = factsIn(given);
   if (expected !== undefined) return expected;
@@ -116,8 +114,8 @@ interface JsonSchemaOfFlag {
 }
 
 /**
- * Reads numbers and switches from text, and a text or list from a value that YAML parses as a number or a
- * single value.
+ * Converts texts to numbers and switches. In files, also converts a number or a single value that YAML parsed
+ * where a text or a list is expected.
  */
 function converted(given: GivenValue): unknown {
   const { value } = given;
@@ -174,7 +172,7 @@ const asKnownCoefficients =
 const asBalanced =
   'use seq_aux_loss, or none with --moe-router-enable-expert-bias: balancing must not depend on which tokens a rank has';
 
-/** Choices of other programs that are not supported, and the replacement for each. */
+/** Values of other programs that are not supported, with a replacement for each. */
 const otherChoices: Readonly<Record<string, string>> = {
   'device gpu': 'write --device cuda',
   'optimizer sgd': asMuonOrAdam,

@@ -7,7 +7,7 @@ import { trainingFlags } from '../flags/training-flags.js';
 import { sharingHelp, strategyFlags } from '../strategies/strategies.js';
 import { parallelFlags } from './flag-schema.js';
 
-/** The flags that describe a tokenizer, for commands that use no other part of a training run. */
+/** The flags of a tokenizer, for commands that use no other flags of a training run. */
 export const tokenizerFlags = {
   'tokenizer-type': redescribed(dataFlags['tokenizer-type'], { description: 'How text becomes tokens.' }),
   'tokenizer-model': dataFlags['tokenizer-model'],
@@ -19,7 +19,7 @@ export const tokenizerFlags = {
   'vocab-size': dataFlags['vocab-size'],
 };
 
-/** The flags that choose the checkpoint of a run to read. */
+/** The flags that select a checkpoint to read. */
 const checkpointToRead = {
   load: redescribed(checkpointFlags.load, {
     description: 'Checkpoints of a training run: the directory of its --save.',
@@ -30,7 +30,7 @@ const checkpointToRead = {
   }),
 };
 
-/** The flags for a conversion's input and output, with the names of training flags. */
+/** The flags of a conversion's input and output. Training flags have the same names. */
 export const conversionFlags = {
   ...checkpointToRead,
   'save-hf': redescribed(checkpointFlags['save-hf'], {
@@ -51,7 +51,7 @@ export const conversionFlags = {
   ...adapterFlagsOfConversion,
 };
 
-/** The flags of commands that use a trained model: which model, and how it is computed. */
+/** The flags of commands that use a trained model: the model, and how it is computed. */
 export const inferenceFlags = {
   ...checkpointToRead,
   'load-hf': redescribed(checkpointFlags['load-hf'], {
@@ -69,7 +69,7 @@ export const inferenceFlags = {
   ...tokenizerFlags,
 };
 
-/** The flags that set how the processes of `mtl run` share a trained model. */
+/** The flags that determine how the processes of `mtl run` share a trained model. */
 export const sharingFlags: Readonly<Record<string, z.ZodType>> = Object.fromEntries(
   Object.entries(sharingHelp).map(([name, description]) => [
     name,

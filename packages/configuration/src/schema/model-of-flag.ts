@@ -16,7 +16,7 @@ const gptFlags = new Set<FlagName>([
   ...(Object.keys(conversationFlags) as FlagName[]),
 ]);
 
-/** Returns the only model that has a flag; undefined for flags of all models. */
+/** Returns the only kind of model that has a flag; undefined for flags of all kinds. */
 export function modelOfFlag(name: FlagName): ModelKind | undefined {
   if (kindsOfFields.has(name)) return kindsOfFields.get(name);
   if (Object.hasOwn(bertFlags, name)) return 'bert';
@@ -24,18 +24,19 @@ export function modelOfFlag(name: FlagName): ModelKind | undefined {
 }
 
 export interface CheckModelOfFlagsOptions {
-  /** The model that is to be trained. */
+  /** The kind of model to train. */
   readonly model: ModelKind;
   readonly values: ReadonlyMap<FlagName, unknown>;
   /** The source of the flags: `on the command line`, `in run.yaml`. */
   readonly where: string;
   /**
-   * True for a file with all flags, which also has the defaults of the other model's flags; they are ignored.
+   * True for a file with the values of all flags. Flags of the other kind of model are then ignored if they
+   * have their defaults.
    */
   readonly allowDefaults?: boolean;
 }
 
-/** @throws ConfigurationError `MTL_FLAG_MODEL` for a flag of another model than the one to train */
+/** @throws ConfigurationError `MTL_FLAG_MODEL` for a flag of another kind of model than the one to train */
 export function checkModelOfFlags({ model, values, where, allowDefaults }: CheckModelOfFlagsOptions): void {
   for (const [name, value] of values) {
     const other = modelOfFlag(name);

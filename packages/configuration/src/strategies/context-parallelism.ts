@@ -29,23 +29,24 @@ export const contextParallelFlags = {
   ),
 };
 
-/** Absent in runs without context parallelism. */
+/** The settings of context parallelism; absent in runs without it. */
 export interface ContextParallelConfiguration
   extends Omit<Partial<FlagValues<typeof contextParallelFlags>>, 'hierarchicalContextParallelSizes'> {
   /**
-   * With `a2a+p2p`: the number of neighbouring processes that exchange heads, and the number of such groups
-   * that form a ring.
+   * With `a2a+p2p`: first the number of neighbouring processes that exchange heads, then the number of such
+   * groups that form a ring.
    */
   readonly hierarchicalContextParallelSizes?: readonly [number, number];
 }
 
 type Call = StrategyCall<typeof contextParallelFlags>;
-/** The flags of tensor parallelism, whose size sequence parallelism divides chunks by. */
+/** The flags of tensor parallelism, because sequence parallelism divides chunks further by its size. */
 type WithTensorFlags = StrategyCall<typeof tensorParallelFlags>['flags'];
 
 /**
- * Sequences sharded over processes, attention included (Liu et al. 2023; Llama Team 2024): each process has
- * two of 2 n equal chunks, so that causal attention costs the same on all processes.
+ * Context parallelism: sequences are sharded over processes, in attention too (Liu et al. 2023; Llama Team
+ * 2024). With n processes, each has two of 2 n equal chunks, so that causal attention costs the same on all
+ * processes.
  */
 export const contextParallelism = strategy<typeof contextParallelFlags, ContextParallelConfiguration>({
   flags: contextParallelFlags,
@@ -77,8 +78,8 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
       );
     },
   },
-  // a trained model needs no choice of communication: scoring computes a text once, and gathering all keys is
-  // the simplest way
+  // all_gather is the default for a trained model, because gathering all keys is the simplest communication,
+  // and scoring computes each text only once
   ofModel: ({ groups: { cp, sequences, cpHeads, cpRing }, fields: { cpCommType = ['all_gather'] } }) => ({
     sequence:
       cp &&
@@ -123,12 +124,15 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
 });
 
 /**
- * Fewest positions of a chunk for which a layout search splits sequences: for shorter chunks, communication
- * costs more than it saves.
+ * The smallest chunk, in positions, for which a layout search tries context parallelism. For shorter chunks,
+ * communication costs more than it saves.
  */
 const leastChunk = 1024;
 
-/** Returns sizes for a GPT with long sequences; each process gets two chunks of a sequence. */
+/**
+ * Returns the context-parallel sizes to try, for a GPT with long sequences. Each process gets two chunks of a
+ * sequence.
+ */
 function sizesToTry({ model, values }: SearchedRun): readonly number[] {
   const length = model === 'gpt' ? (values['seq-length'] as number) : 0;
   const most = Math.floor(length / (2 * leastChunk));
@@ -138,7 +142,8 @@ function sizesToTry({ model, values }: SearchedRun): readonly number[] {
 }
 
 /**
- * Checks that sequences split into two chunks for each process, which sequence parallelism divides further.
+ * Checks that sequences can be split into two equal chunks for each process, also after sequence parallelism
+ * divided them.
  */
 function checkPositions({ flags: given, model, axes }: Call, size: number): void {
   const { sequenceLength } = model;
@@ -147,7 +152,7 @@ function checkPositions({ flags: given, model, axes }: Call, size: number): void
   const tensor = (given as unknown as WithTensorFlags).required('sequence-parallel')
     ? sizeOfAxis(axes, 'tp')
     : 1;
-  // n must divide half of the sequence, and the part of it that sequence parallelism leaves to each process
+  // n must divide half of the sequence, and the part of the sequence that each tensor-parallel process has
   const half = sequenceLength % 2 === 0 ? sequenceLength / 2 : 1;
   const shard = sequenceLength % tensor === 0 ? sequenceLength / tensor : 1;
   if (half % size === 0 && shard % size === 0) return;
@@ -168,7 +173,7 @@ interface Communication {
   readonly words: readonly ContextCommunication[];
 }
 
-/** Returns the sizes of both levels of communication, if a word needs them. */
+/** Returns the sizes of the two levels of communication if a layer's type of communication has two levels. */
 function readLevels(
   { flags: given, notices }: Call,
   { size, words }: Communication,
@@ -196,8 +201,8 @@ function readLevels(
 }
 
 /**
- * Checks that there is one word for all layers, or one word for each layer. An all-to-all of heads needs the
- * same number of heads on every process.
+ * Checks that there is one type of communication for all layers, or one for each layer. With an all-to-all,
+ * the heads must divide evenly over the processes.
  */
 function checkCommunication(
   { flags: given, model, axes }: Call,
@@ -210,7 +215,7 @@ function checkCommunication(
       { expected: `one word, or ${model.numLayers}`, remedy: 'give one word for all layers' },
     );
   }
-  // number of processes that exchange heads
+  // the number of processes among which heads are exchanged
   const isWhole = words.includes('a2a');
   const sharing = isWhole ? size : (levels?.[0] ?? 1);
   const asked = isWhole

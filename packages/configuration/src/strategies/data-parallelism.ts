@@ -18,7 +18,7 @@ const wordsOfStates: Readonly<Record<TrainingState, string>> = {
   optimizer: 'optimizer state',
 };
 
-/** Returns the help text with the state that each store shards: `no_shard nothing, optim optimizer state`. */
+/** Returns help that lists what each store shards: `no_shard nothing, optim optimizer state`. */
 const helpOfStores = (): string =>
   Object.values<ListedStore>(stores)
     .map(({ shardingStrategy, divides }) => {
@@ -49,19 +49,19 @@ const flags = {
   ),
 };
 
-/** The sharding strategy determines the store of parameters. */
+/** The settings of data parallelism. The sharding strategy determines the store of parameters. */
 export interface DataParallelConfiguration
   extends FlagValues<typeof flags, 'data-parallel-sharding-strategy'> {
   /** Number of data-parallel ranks: worldSize / (tensor x context x pipeline). */
   readonly dataParallelSize: number;
 }
 
-/** Returns whether a store shards the optimizer state, alone or with other states. */
+/** Returns whether a store shards the optimizer state, possibly with other states. */
 const dividesState = ({ divides }: ListedStore): boolean => divides.includes('optimizer');
 
 /**
- * Returns the store that the switch chooses: the store that shards the least, with or without a distributed
- * optimizer.
+ * Returns the store that --use-distributed-optimizer selects (or that it deselects): the one that shards the
+ * least among stores with (or without) sharded optimizer state.
  */
 const storeOfSwitch = (isDistributed: boolean): ListedStore =>
   Object.values(stores).find((store) => dividesState(store) === isDistributed)!;
@@ -74,8 +74,8 @@ function flagsOfStore({ shardingStrategy }: ListedStore): Readonly<Record<string
 }
 
 /**
- * Returns the keys and values that record a store in JSON: the switch, and the name of a store that the
- * switch cannot choose.
+ * Returns the JSON entries that record a store: the switch, and the name of a store that the switch cannot
+ * select.
  */
 function recordedStore(store: ListedStore): Readonly<Record<string, unknown>> {
   const distributedOptimizer = dividesState(store);
@@ -86,7 +86,7 @@ function recordedStore(store: ListedStore): Readonly<Record<string, unknown>> {
   };
 }
 
-/** Returns the description of a store in texts; undefined for the default one. */
+/** Returns the description of a store in texts; undefined for the default store. */
 function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
   if (shardingStrategy === storeOfSwitch(false).shardingStrategy) return undefined;
   return shardingStrategy === storeOfSwitch(true).shardingStrategy
@@ -94,7 +94,10 @@ function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
     : shardingStrategy;
 }
 
-/** Copies of a model that share a batch, and with a distributed optimizer its state (ZeRO-1). */
+/**
+ * Data parallelism: replicas of a model share a batch, and with a distributed optimizer also its state
+ * (ZeRO-1).
+ */
 export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>({
   flags,
   axes: [
@@ -211,7 +214,8 @@ function storeBy(given: FlagsOf<typeof flags>): ListedStore {
 }
 
 /**
- * Returns the number of copies of a model that the processes hold, if each copy is split along these axes.
+ * Returns the number of replicas of a model for a number of processes, if each replica is split along these
+ * axes.
  */
 function copiesIn(worldSize: number, axes: readonly AxisSize[]): number {
   const modelSize = numAlong(axes);

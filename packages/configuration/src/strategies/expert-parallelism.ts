@@ -31,15 +31,15 @@ export const expertParallelFlags = {
   ),
 };
 
-/** Absent in runs without experts. */
+/** The settings of expert parallelism; absent in runs without experts. */
 export interface ExpertParallelConfiguration extends FlagValues<typeof expertParallelFlags> {}
 
 type Call = StrategyCall<typeof expertParallelFlags>;
 
 /**
- * Expert parallelism: the experts of a layer are sharded over processes that otherwise split samples or
- * matrices (Lepikhin et al. 2020), optionally with separate sizes for experts (parallel folding, Liu et al.
- * 2025).
+ * Expert parallelism (Lepikhin et al. 2020): the experts of a layer are sharded over processes along which
+ * samples or matrices are split elsewhere. Optionally, experts have their own sizes of parallelism (parallel
+ * folding, Liu et al. 2025).
  */
 export const expertParallelism = strategy<typeof expertParallelFlags, ExpertParallelConfiguration>({
   flags: expertParallelFlags,
@@ -49,8 +49,8 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
       flag: 'expert-tensor-parallel-size',
       recordedAs: 'expertTensor',
       field: 'expertTensorParallelSize',
-      // an expert is shared by the processes that share the rest of the layer, or by none; biases cannot be
-      // split
+      // an expert is split over tensor-parallel processes as the rest of the layer, or not at all; experts
+      // with biases cannot be split
       search: ({ values, sizes: { tp = 1 }, rest }) => {
         if (!values['num-experts']) return undefined;
         const width = widthOfExperts(values);
@@ -84,7 +84,7 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
     },
     configure: ({ 'expert-model-parallel-size': size = 1 }, axes) => {
       checkSharedExperts(size, sizeOfAxis(axes, 'tp'));
-      // experts are never split, regardless of biases, which cannot be split
+      // experts are never split here, so that it does not matter whether they have biases
       return { expertModelParallelSize: size, expertTensorParallelSize: 1 };
     },
     checkModel: ({ numExperts }, { sizes: { ep }, path }) => {
@@ -128,7 +128,7 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
   dependsOnRouting: ({ expertModelParallelSize = 1 }) => expertModelParallelSize > 1,
 });
 
-/** Returns the hidden width F of an expert, from the flags of a model. */
+/** Returns the hidden size F of an expert's MLP, from the flags of a model. */
 function widthOfExperts({
   'moe-ffn-hidden-size': own,
   'ffn-hidden-size': dense,
@@ -138,8 +138,8 @@ function widthOfExperts({
 }
 
 /**
- * Checks sizes of a model without experts. Sizes that equal those of dense layers change nothing; other sizes
- * have no experts to shard.
+ * Checks the flags of expert parallelism for a model without experts. A size that equals the size for dense
+ * layers has no effect; other sizes are refused.
  */
 function withoutExperts({ flags: given, axes, notices }: Call): ExpertParallelConfiguration {
   const tp = axes.find(({ axis }) => axis === 'tp')!.size;
@@ -159,7 +159,7 @@ function withoutExperts({ flags: given, axes, notices }: Call): ExpertParallelCo
 interface SizesOfStage {
   readonly etp: number;
   readonly ep: number;
-  /** The axes of a stage, and the processes along them. */
+  /** The axes along which a stage is split, and the number of processes of a stage. */
   readonly axes: readonly AxisSize[];
   readonly stage: number;
 }
@@ -174,8 +174,8 @@ const formatAxes = (axes: readonly AxisSize[]): string =>
   axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
 
 /**
- * Checks that the number of processes that share a layer is divisible by the number that have different
- * experts.
+ * Checks that the number of processes that share a layer is divisible by the number of processes with
+ * different experts.
  */
 function checkSharedExperts(size: number, numSharing: number): void {
   if (numSharing % size === 0) return;
@@ -191,7 +191,7 @@ function checkSharedExperts(size: number, numSharing: number): void {
   );
 }
 
-/** Checks that an expert splits evenly, over processes of a stage. */
+/** Checks that the processes of a stage can split an expert evenly. */
 function checkExpertTensorSize({ flags: given, model }: Call, { etp, stage, axes }: SizesOfStage): void {
   const name = 'expert-tensor-parallel-size';
   const written =
@@ -217,7 +217,7 @@ function checkExpertTensorSize({ flags: given, model }: Call, { etp, stage, axes
   }
 }
 
-/** Checks that the processes of a stage divide the experts evenly. */
+/** Checks that the processes of a stage can divide the experts evenly. */
 function checkExpertSize(
   { flags: given }: Call,
   { etp, ep, stage, numExperts, axes }: SizesOfStage & { readonly numExperts: number },

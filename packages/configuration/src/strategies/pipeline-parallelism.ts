@@ -31,16 +31,16 @@ export interface LayerLayoutOptions {
 }
 
 /**
- * Splits the layers over the chunks of the pipeline: by --pipeline-model-parallel-layout, or by
- * --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers; otherwise evenly if the number
- * of chunks divides the layers, and balanced by work if it does not.
+ * Splits the layers into the chunks of the pipeline: by --pipeline-model-parallel-layout, or by
+ * --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers. Without these flags, the split
+ * is even if the number of chunks divides the number of layers, and balanced by cost otherwise.
  *
  * @throws ConfigurationError `MTL_PIPELINE_LAYERS`, `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`
  */
 function layerLayout(options: LayerLayoutOptions): LayerLayout {
   const { numLayers, numChunks } = options;
   const layout = chooseLayout(options);
-  // the work does not decide whether a split is possible, so it is 0 here
+  // only checks that a split is possible, which does not depend on costs, so they are 0
   partitionLayers({ numLayers, numChunks, layout, work: { embedding: 0, head: 0 } });
   return layout;
 }
@@ -73,7 +73,7 @@ function chooseLayout(options: LayerLayoutOptions): LayerLayout {
   return numLayers % numChunks === 0 ? 'even' : 'balanced';
 }
 
-/** Splits the remaining layers evenly over the stages whose number of layers is not given. */
+/** Splits the layers evenly over the stages whose number of layers is not given. */
 function numbersByEnds({ flags, numLayers, numStages }: LayerLayoutOptions): number[] {
   const first = flags.get('decoder-first-pipeline-num-layers');
   const last = flags.get('decoder-last-pipeline-num-layers');
@@ -98,8 +98,9 @@ function numbersByEnds({ flags, numLayers, numStages }: LayerLayoutOptions): num
 }
 
 /**
- * Reads Megatron-LM's notation: bars separate stages, `t` is a layer, `E` the embedding, `L` the loss; `x*N`
- * and `(x)*N` repeat x; commas are ignored. `Ett|(ttt|)*2tL` means stages of 2, 3, 3 and 1 layers.
+ * Parses Megatron-LM's notation: bars separate stages, `t` is a layer, `E` the embedding, and `L` the loss;
+ * `x*N` and `(x)*N` repeat x; commas are ignored. For example, `Ett|(ttt|)*2tL` means stages of 2, 3, 3 and 1
+ * layers.
  */
 function readLayout(written: string, layout: string): readonly number[] {
   const refuse = (why: string): never => {
@@ -156,20 +157,24 @@ const flags = {
 
 export interface PipelineParallelConfiguration extends FlagValues<typeof flags> {
   /**
-   * Number of chunks of layers on a stage; if a schedule file gives stages different numbers, the largest.
+   * The number of model chunks on a stage. If a schedule file has different numbers for the stages, it is the
+   * largest.
    */
   readonly numVirtualStages: number;
-  /** The name of a schedule, or the path of a file. */
+  /** The name of a schedule, or the path of a file or module. */
   readonly pipelineSchedule: ScheduleNameOrOther;
-  /** The text of the schedule file, if a file is named. */
+  /** The contents of the schedule file, if one is given. */
   readonly pipelineScheduleCsv?: string;
-  /** The path of the module whose function makes schedules, if one is named. */
+  /** The path of the module whose function makes schedules, if one is given. */
   readonly pipelineScheduleModule?: string;
 }
 
 export type PipelineFlags = FlagsOf<typeof flags>;
 
-/** Stages of consecutive layers, between which micro-batches move (Narayanan et al. 2021). */
+/**
+ * Pipeline parallelism: each stage has consecutive layers, and micro-batches move from stage to stage
+ * (Narayanan et al. 2021).
+ */
 export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfiguration, LayersOfPipeline>({
   flags,
   axes: [
@@ -215,14 +220,14 @@ export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfig
 
 interface Schedule {
   readonly name: string;
-  /** The text of a file. */
+  /** The contents of the schedule file. */
   readonly csv?: string | undefined;
-  /** The path of a module. */
+  /** The path of the schedule module. */
   readonly module?: string | undefined;
   readonly numVirtualStages: number;
 }
 
-/** Returns the schedule that the flags name or imply, and its number of chunks per stage. */
+/** Returns the schedule that flags name or imply, with its number of chunks per stage. */
 function chooseSchedule(flags: PipelineFlags, model: ShardedModel, numStages: number): Schedule {
   const name = flags.get('pipeline-schedule');
   const numChunks = chunksPerStage(flags, model, numStages);
@@ -266,12 +271,12 @@ function readScheduleFile(written: string, path: string): string {
 
 const chunkFlags = ['num-layers-per-virtual-pipeline-stage', 'num-virtual-stages-per-pipeline-rank'] as const;
 
-/** Returns the flag that sets how many chunks a stage has. */
+/** Returns the flag that sets the number of chunks on a stage. */
 function chunkFlag(flags: PipelineFlags): (typeof chunkFlags)[number] {
   return chunkFlags.find((name) => flags.get(name) !== undefined) ?? chunkFlags[0];
 }
 
-/** Returns the number of chunks of layers per stage, if a flag sets it. */
+/** Returns the number of chunks per stage, if a flag sets it. */
 function chunksPerStage(flags: PipelineFlags, model: ShardedModel, numStages: number): number | undefined {
   const [layersPerChunk, numChunks] = chunkFlags.map((name) => flags.get(name));
   if (layersPerChunk !== undefined && numChunks !== undefined) {

@@ -15,7 +15,10 @@ function writeModule(source: string, ending = 'mjs'): string {
   return path;
 }
 
-/** All forward passes, then all backward passes, of one chunk on each stage. */
+/**
+ * The source of a schedule: on each stage, first all forward passes of one chunk, then all its backward
+ * passes.
+ */
 const body = `({ numStages, numMicroBatches }) => {
   const all = (kind, chunk) => Array.from({ length: numMicroBatches }, (_, microBatch) => ({ kind, chunk, microBatch }));
   const stages = Array.from({ length: numStages }, (_, stage) => stage);

@@ -16,11 +16,13 @@ const expected =
   'a module whose default export is a function from { numStages, numMicroBatches, numChunks, microBatchGroupSize } to a schedule';
 
 /**
- * Returns the schedule function that a JavaScript module exports by default; its results are checked.
+ * Loads the schedule function that a JavaScript module exports as default. The schedules that it returns are
+ * checked.
  *
- * @param path of the module, from the working directory
- * @returns a function that throws ConfigurationError `MTL_SCHEDULE_MODULE` if the module's function throws,
- *   or makes no schedule of that size, and `MTL_SCHEDULE_INVALID` for a schedule that cannot run
+ * @param path the path of the module, relative to the working directory
+ * @returns a function that throws ConfigurationError `MTL_SCHEDULE_MODULE` if the module's function throws or
+ *   does not return a schedule of the requested size, and `MTL_SCHEDULE_INVALID` for a schedule that cannot
+ *   run
  * @throws ConfigurationError `MTL_SCHEDULE_MODULE` if the path is no such module
  */
 export function loadScheduleModule(path: string): ScheduleFunction {
@@ -44,7 +46,7 @@ function attempt<Result>(path: string, body: () => Result): Result {
   try {
     return body();
   } catch (error) {
-    // an error of one of this package's schedules, which the module's function may call
+    // the error comes from a schedule of this project that the module calls
     if (MtlError.isInstance(error)) throw error;
     throw refusal(path, error instanceof Error ? error.message : String(error), error);
   }
@@ -54,7 +56,7 @@ function refusal(path: string, message: string, cause?: unknown): ConfigurationE
   return new ConfigurationError('MTL_SCHEDULE_MODULE', `${path}: ${message}`, { expected, cause });
 }
 
-/** Returns whether a schedule's lists exist; `assertSchedule` checks their contents. */
+/** Returns whether a value has the lists of a schedule; `assertSchedule` checks their contents. */
 function isSchedule(made: unknown): made is PipelineSchedule {
   if (typeof made !== 'object' || made === null) return false;
   const { numMicroBatches, placement, actions } = made as Partial<Record<keyof PipelineSchedule, unknown>>;
@@ -89,7 +91,7 @@ function checkSize(
   }
 }
 
-/** The part of a configuration that determines the schedule. */
+/** The settings that determine the pipeline schedule. */
 export type ScheduleConfiguration = Pick<
   StrategyConfiguration,
   | 'pipelineModelParallelSize'
@@ -101,14 +103,14 @@ export type ScheduleConfiguration = Pick<
 >;
 
 /**
- * Schedules that were built already, by configuration and number of micro-batches: the many ranks of one dry
- * run ask for the same schedules.
+ * A cache of schedules, by configuration and number of micro-batches. The ranks of a dry run request the same
+ * schedules many times.
  */
 const built = new WeakMap<ScheduleConfiguration, Map<number, PipelineSchedule>>();
 
 /**
- * Returns the schedule of a step of `numMicroBatches` micro-batches on one pipeline; the placement does not
- * depend on their number.
+ * Returns the schedule of a step with `numMicroBatches` micro-batches on one pipeline. The placement of
+ * chunks does not depend on their number.
  *
  * @throws ConfigurationError with the codes of the schedules (see `buildSchedule`) and of modules (see
  *   `loadScheduleModule`), `MTL_SCHEDULE_CSV` if a file is for another number of stages or micro-batches

@@ -40,7 +40,7 @@ it('records sizes under keys from which the layout follows again', () => {
 it.each([
   [{}, 1],
   [{ 'tensor-model-parallel-size': 2, 'pipeline-model-parallel-size': 3 }, 6],
-  // experts use the processes of data parallelism
+  // experts are sharded over data-parallel processes
   [{ 'tensor-model-parallel-size': 2, 'expert-model-parallel-size': 4 }, 8],
   [
     {
@@ -57,8 +57,8 @@ it.each([
 
 it('finds the ranks that differ, and for every rank the one that takes the same', () => {
   const mesh = new ProcessMesh({ tp: 4, dp: 2, pp: 3 });
-  // of the first and the last stage, the first and the last rank along tensor parallelism; of the stage
-  // between, one rank
+  // the first and the last stage have two representatives each, the first and the last tensor-parallel rank;
+  // the stage between them has one
   expect(distinctRanks(mesh)).toEqual([0, 3, 8, 16, 19]);
   expect([0, 1, 3, 4, 7].map((rank) => rankLike(mesh, rank))).toEqual([0, 0, 3, 0, 3]);
   expect([8, 11, 15, 18, 23].map((rank) => rankLike(mesh, rank))).toEqual([8, 8, 8, 16, 19]);

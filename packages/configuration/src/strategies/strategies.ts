@@ -35,9 +35,9 @@ import {
 import { tensorParallelism } from './tensor-parallelism.js';
 
 /**
- * The forms of parallelism. Data parallelism gets the processes that the strategies before it leave. Experts
- * are sharded over the processes of a stage, independently of the rest of a layer. This list determines the
- * strategies of a run, its help, its errors, a dry run and a plan.
+ * The forms of parallelism, in order. Data parallelism gets the processes that the strategies before it
+ * leave. Experts are sharded over the processes of a stage, independently of the other parts of a layer.
+ * Runs, help, errors, dry runs and plans all use this list.
  */
 export const strategies = [
   tensorParallelism,
@@ -54,7 +54,7 @@ type Together<Union> = (Union extends unknown ? (each: Union) => void : never) e
   ? All
   : never;
 
-/** The part of a run's configuration that the strategies make. */
+/** The settings of all strategies in a run's configuration. */
 export type StrategyConfiguration = Together<
   ReturnType<Known['configure']> | ReturnType<NonNullable<Known['complete']>>
 >;
@@ -67,18 +67,18 @@ const all = strategies as unknown as readonly AnyStrategy[];
 export const strategyFlags: Together<Known['flags']> = Object.assign({}, ...all.map(({ flags }) => flags));
 
 /**
- * Flags of strategies that set the same thing as other flags: a flag from a stronger source overrides the
- * others.
+ * For each flag of a strategy, other flags that set the same property in another way. A flag overrides these
+ * if they come from a source of lower precedence.
  */
 export const displacedByStrategies: Readonly<Record<string, readonly string[]>> = Object.assign(
   {},
   ...all.map(({ displaces }) => displaces),
 );
 
-/** Values of flags that also turn on a switch of a strategy. */
+/** Values of flags that imply a switch of a strategy. */
 export const impliedSwitches: readonly ImpliedSwitch[] = all.flatMap(({ impliedBy }) => impliedBy ?? []);
 
-/** Returns the help text for the values of a flag that imply a switch of a strategy. */
+/** Returns help for the values of a flag that imply a switch of a strategy. */
 export const helpOfImpliedSwitches = (name: string): string =>
   impliedSwitches
     .filter(({ flag }) => flag === name)
@@ -91,7 +91,7 @@ const listAxes = ({ axes }: AnyStrategy, fields: object): readonly AxisSize[] =>
     return size === undefined ? [] : [{ axis: name, word: axisFacts[name].word, size }];
   });
 
-/** Configures every strategy from the flags. */
+/** Returns the settings of all strategies, from the flags. */
 export function configureStrategies(call: Omit<StrategyCall<FlagFragment>, 'axes'>): StrategyConfiguration {
   const axes: AxisSize[] = [];
   const configured = all.map((each) => {
@@ -103,7 +103,7 @@ export function configureStrategies(call: Omit<StrategyCall<FlagFragment>, 'axes
   return Object.assign({}, ...configured.map(({ fields }) => fields), ...completed) as StrategyConfiguration;
 }
 
-/** The lengths of the axes of a run, by the names of `StrategyConfiguration`. */
+/** The sizes of the axes of a run, under the names in `StrategyConfiguration`. */
 export type AxisSizes = Pick<
   StrategyConfiguration,
   | 'tensorModelParallelSize'
@@ -115,34 +115,39 @@ export type AxisSizes = Pick<
   | 'expertTensorParallelSize'
 >;
 
-/** The strategy flags of models with task heads: BERTs without experts, which read complete sequences. */
+/**
+ * The flags of strategies that models with task heads support: these are BERTs without experts, which process
+ * complete sequences.
+ */
 export const strategyFlagsOfTasks: Together<
   (typeof tensorParallelism | typeof pipelineParallelism | typeof dataParallelism)['flags']
 > = Object.assign({}, tensorParallelism.flags, pipelineParallelism.flags, dataParallelism.flags);
 
-/** Other names of flags of strategies in Megatron-LM. */
+/** Megatron-LM's other names for flags of strategies. */
 export const aliasesOfStrategies: Readonly<Record<string, { readonly flag: keyof typeof strategyFlags }>> =
   Object.assign({}, ...all.map(({ aliases }) => aliases));
 
-/** The flags of the strategies that only one kind of model has. */
+/** Returns the flags of strategies that only the given kind of model supports. */
 export const strategyFlagsOfKind = (kind: NonNullable<AnyStrategy['kind']>): readonly string[] =>
   all.flatMap((each) => (each.kind === kind ? Object.keys(each.flags) : []));
 
-/** The flags that set the size of an axis along which passes communicate on the device. */
+/**
+ * The flags that set the size of an axis along which forward and backward passes communicate on the device.
+ */
 export const flagsOfPassCommunication: readonly string[] = all.flatMap(({ communicatesInPasses, axes }) =>
   communicatesInPasses === true ? axes.flatMap(({ flag }) => flag ?? []) : [],
 );
 
-/** The help of the flags that set how processes share a trained model. */
+/** The flags that determine how processes share a trained model, with their help. */
 export const sharingHelp: Readonly<Record<string, string>> = Object.assign(
   {},
   ...all.map(({ sharing }) => sharing?.help),
 );
 
 /**
- * Returns the layout in which processes share a trained model, for values of the flags of `sharingHelp`.
+ * Returns the layout in which processes share a trained model, given values of the flags in `sharingHelp`.
  *
- * @throws ConfigurationError for sizes that do not fit each other
+ * @throws ConfigurationError for sizes that cannot be combined
  */
 export function sharedLayout(values: Readonly<Record<string, number | undefined>>): AxisSizes {
   const axes: AxisSize[] = [];
@@ -155,16 +160,16 @@ export function sharedLayout(values: Readonly<Record<string, number | undefined>
 }
 
 /**
- * Rejects layouts in which texts cannot be continued.
+ * Rejects layouts that do not support generation.
  *
- * @throws ConfigurationError of the strategy that cannot continue texts
+ * @throws ConfigurationError of the strategy that does not support it
  */
 export function checkGeneration(values: Readonly<Record<string, number | undefined>>): void {
   for (const { sharing } of all) sharing?.checkGeneration?.(values);
 }
 
 /**
- * Rejects layouts that a trained model cannot have.
+ * Rejects layouts that a trained model does not support.
  *
  * @throws ConfigurationError of the strategy that cannot share the model
  */
@@ -175,7 +180,10 @@ export function checkSharedModel(
   for (const { sharing } of all) sharing?.checkModel?.(model, shared);
 }
 
-/** Returns the options of a model's stages that describe how processes share it; `parallel`: in a run. */
+/**
+ * Returns the options of a model's stages that determine how processes share the model. `parallel` is the
+ * layout of a run.
+ */
 export function modelSharing({
   groups,
   parallel = {},
@@ -187,12 +195,15 @@ export function modelSharing({
   return Object.assign({}, ...parts) as ModelSharing;
 }
 
-/** The flags that set the sizes of axes, by axis. */
+/** The flag that sets the size of each axis. */
 const flagsOfAxes: ReadonlyMap<MeshAxis, string> = new Map(
   all.flatMap(({ axes }) => axes.flatMap(({ name, flag }) => (flag === undefined ? [] : [[name, flag]]))),
 );
 
-/** Returns the fewest processes that the sizes of flags describe: one copy of a model, and of its experts. */
+/**
+ * Returns the smallest number of processes for the sizes in flags: one replica of the model, with its
+ * experts.
+ */
 export function leastProcesses(flags: Readonly<Record<string, unknown>>): number {
   const findSize = (axis: MeshAxis): number => {
     const { like } = axisFacts[axis];
@@ -205,7 +216,7 @@ export function leastProcesses(flags: Readonly<Record<string, unknown>>): number
   return ofViews.reduce((a, b) => (a / greatestCommonDivisor(a, b)) * b) * findSize('pp');
 }
 
-/** The sizes of a run by the keys of its records. */
+/** The sizes of the axes, under the keys in run records. */
 export interface RecordedSizes {
   readonly tensor: number;
   readonly context?: number;
@@ -215,44 +226,46 @@ export interface RecordedSizes {
   readonly expertTensor?: number;
 }
 
-/** The key of each size in the records of runs, and the size's field in a configuration. */
+/** The key of each axis's size in run records, and the field in a configuration. */
 const recordKeys = all.flatMap(({ axes }) =>
   axes.map(({ name, field, recordedAs = axisFacts[name].word }) => [recordedAs, field] as const),
 );
 
-/** Returns values under other keys, without absent values. */
+/** Returns the values under other keys; absent values are left out. */
 const renamed = (values: Sizes, keys: readonly (readonly [to: string, from: string])[]): object =>
   Object.fromEntries(keys.flatMap(([to, from]) => (values[from] === undefined ? [] : [[to, values[from]]])));
 
-/** Returns the sizes of a run, under the keys of the records of runs. */
+/** Returns the sizes of the axes of a run under the keys in run records. */
 export const recordedSizes = (parallel: AxisSizes): RecordedSizes =>
   renamed(parallel as unknown as Sizes, recordKeys) as RecordedSizes;
 
-/** Returns the layout for recorded sizes. */
+/** Returns the layout for sizes in a run record. */
 export const layoutOfRecord = (sizes: RecordedSizes): AxisSizes =>
   renamed(
     sizes as unknown as Sizes,
     recordKeys.map(([key, field]) => [field, key]),
   ) as AxisSizes;
 
-/** An axis whose sizes a layout search tries. */
+/** An axis whose size a layout search varies. */
 export interface SearchedAxis {
   readonly axis: MeshAxis;
   /** The axis's key in `RecordedSizes`. */
   readonly key: keyof RecordedSizes;
-  /** The flag of the axis's size; undefined for the axis that gets the remaining processes. */
+  /** The flag for the axis's size; undefined for the axis that gets the remaining processes. */
   readonly flag: string | undefined;
   readonly search: (run: SearchedRun) => SearchedSizes | undefined;
 }
 
-/** The axes whose sizes a search tries, in the order of `strategies` for dense layers and for experts. */
+/**
+ * The axes whose sizes a layout search varies, in the order of `strategies`, for dense layers and experts.
+ */
 export const searchedAxes: readonly SearchedAxis[] = all.flatMap(({ axes }) =>
   axes.flatMap(({ name, flag, recordedAs = axisFacts[name].word, search }) =>
     search === undefined ? [] : [{ axis: name, key: recordedAs as keyof RecordedSizes, flag, search }],
   ),
 );
 
-/** Returns a layout without the sizes of experts, which only other views of the mesh use. */
+/** Returns a layout without the sizes of expert axes. */
 export const withoutExperts = <Parallel extends AxisSizes>(parallel: Parallel): Parallel => {
   const fields = all.flatMap(({ axes }) =>
     axes.flatMap(({ name, field }) => (isDenseAxis(name) ? [] : [field])),
@@ -260,7 +273,7 @@ export const withoutExperts = <Parallel extends AxisSizes>(parallel: Parallel): 
   return Object.fromEntries(Object.entries(parallel).filter(([key]) => !fields.includes(key))) as Parallel;
 };
 
-/** Returns the axes that work is split along, in the order of `strategies`. */
+/** Returns the axes along which a run splits work, with their sizes, in the order of `strategies`. */
 function axesOfRun(parallel: AxisSizes): readonly AxisSize[] {
   return all.flatMap((each) => listAxes(each, parallel));
 }
@@ -270,28 +283,31 @@ export function meshOfRun(parallel: AxisSizes): ProcessMesh {
   return new ProcessMesh(Object.fromEntries(axesOfRun(parallel).map(({ axis, size }) => [axis, size])));
 }
 
-/** Returns the number of equal shares of every batch; each share is computed by separate processes. */
+/**
+ * Returns the number of equal shares into which every batch is divided. Different processes compute different
+ * shares.
+ */
 export function numSharesOfBatch(parallel: AxisSizes): number {
   return shareOfBatch(meshOfRun(parallel), 0).count;
 }
 
-/** The searched settings of layouts other than sizes, by their keys. */
+/** The settings of a layout, in addition to sizes, that a search varies, by key. */
 export type SearchedSettings = Pick<
   StrategyConfiguration,
   'sequenceParallel' | 'dataParallelShardingStrategy'
 >;
 
-/** The settings that a layout search tries in addition to sizes, in the order of `strategies`. */
+/** The settings that a layout search varies in addition to sizes, in the order of `strategies`. */
 export const searchedSettings: readonly (SearchedSetting & { readonly key: keyof SearchedSettings })[] =
   all.flatMap(({ settings = [] }) => settings as []);
 
-/** A change to a run, as values of flags. */
+/** A change of a run, as values of flags, with its cost in time. */
 export interface FlagChange {
   readonly values: Readonly<Record<string, unknown>>;
   readonly costs: MemorySaving<object>['costs'];
 }
 
-/** Returns the changes of a layout that may reduce the memory of its processes. */
+/** Returns changes of a layout that may reduce the memory of its processes. */
 export const savingsOfLayout = (
   parallel: StrategyConfiguration,
   { hasExperts }: { readonly hasExperts: boolean },
@@ -305,14 +321,14 @@ export const savingsOfLayout = (
   );
 };
 
-/** The switches that reduce the memory of processes; the switch that costs the least time comes first. */
+/** The switches that reduce the memory of processes, in the order of increasing cost in time. */
 export const switchesThatSave: readonly string[] = all
   .flatMap(({ savings = [] }) => savings)
   .filter(({ flag }) => flagFacts.get(strategyFlags[flag as keyof typeof strategyFlags])?.kind === 'boolean')
   .sort((a, b) => costsOfSaving.indexOf(a.costs) - costsOfSaving.indexOf(b.costs))
   .map(({ flag }) => flag);
 
-/** The flags that make more processes share a model, without the flags that split positions of sequences. */
+/** The flags that divide a model among more processes. Flags that split sequences are not among them. */
 export const flagsThatDivideModel: readonly string[] = all.flatMap(({ axes }) =>
   axes.flatMap(({ name, flag }) =>
     flag === undefined || !isDenseAxis(name) || axisFacts[name].isSummed === true ? [] : [flag],
@@ -324,9 +340,9 @@ const axesThatDiffer = all.flatMap(({ axes }) =>
 );
 
 /**
- * Returns the representative rank with the same resource use as `rank`. Every pipeline stage has its first
- * rank as representative. The first and the last stage also have the last rank along tensor parallelism,
- * since they shard the vocabulary. Replicas are equal.
+ * Returns the rank that represents all ranks with the same memory and work as `rank`. Each pipeline stage is
+ * represented by its first rank. The first and the last stage shard the vocabulary, so in these the last
+ * tensor-parallel rank is represented separately. Data-parallel replicas are equal.
  */
 export function rankLike(mesh: ProcessMesh, rank: number): number {
   const { pp: stage, ...coordinates } = mesh.coordinatesOf(rank);
@@ -338,7 +354,7 @@ export function rankLike(mesh: ProcessMesh, rank: number): number {
   return mesh.rankOf({ ...Object.fromEntries(differing), pp: stage });
 }
 
-/** Returns the representative ranks, stage by stage. */
+/** Returns the ranks that represent all ranks (see `rankLike`), stage by stage. */
 export function distinctRanks(mesh: ProcessMesh): readonly number[] {
   const likes = Array.from({ length: mesh.sizes.pp }, (_, stage) =>
     [...new Set(mesh.ranksOfStage(stage).map((rank) => rankLike(mesh, rank)))].sort((a, b) => a - b),
@@ -346,21 +362,21 @@ export function distinctRanks(mesh: ProcessMesh): readonly number[] {
   return likes.flat();
 }
 
-/** Returns a layout with optional sharding and overlap turned off; its sizes stay the same. */
+/** Returns a layout of the same sizes, with optional sharding and overlap turned off. */
 export const undivided = <Parallel extends Partial<StrategyConfiguration>>(parallel: Parallel): Parallel =>
   Object.assign({}, parallel, ...all.map((each) => each.undivided)) as Parallel;
 
-/** Returns whether the resource use of a layout's process depends on the routing of tokens. */
+/** Returns whether the memory and work of a process depend on the routing of tokens to experts. */
 export const dependsOnRouting = (parallel: StrategyConfiguration): boolean =>
   all.some((each) => each.dependsOnRouting?.(parallel as unknown as Record<string, unknown>) === true);
 
-/** The part of a layout that an optimizer depends on. */
+/** The settings of a layout that affect the optimizer. */
 export type OptimizedLayout = Pick<
   StrategyConfiguration,
   'dataParallelShardingStrategy' | 'overlapGradReduce' | 'overlapParamGather'
 >;
 
-/** Returns the optimizer options that follow from the layout of a run. */
+/** Returns the optimizer options that follow from a run's layout. */
 export function optimizerSharing(parallel: OptimizedLayout): OptimizerSharing {
   const fields = parallel as unknown as Record<string, unknown>;
   const [sharing] = all.flatMap(({ ofOptimizer }) => ofOptimizer?.(fields) ?? []);
@@ -371,8 +387,8 @@ const formatAxes = (axes: readonly AxisSize[]): string =>
   axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
 
 /**
- * Returns the layout of one replica of a model as text, `tensor 2 x pipeline 1`, and the number of processes
- * that share the replica.
+ * Returns the layout of one replica of the model as text, such as `tensor 2 x pipeline 1`, and its number of
+ * processes.
  */
 export function copyOfModel(parallel: AxisSizes): { readonly text: string; readonly size: number } {
   const axes = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis) && flagsOfAxes.has(axis));
@@ -380,9 +396,9 @@ export function copyOfModel(parallel: AxisSizes): { readonly text: string; reado
 }
 
 /**
- * Returns the layout as text, `tensor 2 x pipeline 1 x data 2`. If experts are sharded differently from the
- * rest of a layer, the text also has their layout: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data
- * 2`.
+ * Returns the layout as text, such as `tensor 2 x pipeline 1 x data 2`. If experts are sharded differently
+ * from the rest of a layer, their layout is appended:
+ * `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`.
  */
 export function layoutText(parallel: AxisSizes): string {
   const dense = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis));
@@ -393,16 +409,16 @@ export function layoutText(parallel: AxisSizes): string {
   return `${formatAxes(dense)}, experts: ${formatAxes(experts.filter(({ size }) => size > 1))}`;
 }
 
-/** A group of processes, and the axis under which predictions of time count its communication. */
+/** A group of processes, and the axis to which predictions of time attribute its communication. */
 export interface PlannedGroup {
   readonly declaration: GroupDeclaration;
   readonly countsAs: CommunicationAxis;
 }
 
 /**
- * Returns the groups that the strategies need, by name, in the order in which all ranks open groups of
- * several processes. `ends`: the pipeline ranks of the first and the last layers; default the first and the
- * last. `parallel`: layout fields other than the mesh that groups depend on.
+ * Returns the groups that the strategies need, by name. All ranks must open groups of several processes in
+ * this order. `ends`: the pipeline ranks of the first and the last layers; default the first and the last
+ * rank. `parallel`: other settings of the layout on which groups depend.
  */
 export function groupsOfRun(
   mesh: ProcessMesh,

@@ -11,12 +11,12 @@ import type { GroupsByRole, ListedStore, ModelOptimizerOptions } from '@mtl/opti
 import type * as z from 'zod';
 import type { FlagFragment } from '../flags/flag-values.js';
 
-/** Returns the greatest common divisor of two whole numbers of 0 or more. */
+/** Returns the greatest common divisor of two integers of 0 or more. */
 export function greatestCommonDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestCommonDivisor(b, a % b);
 }
 
-/** The sizes of a model that must be divisible by the sizes of axes. */
+/** The sizes of a model that sizes of axes must divide. */
 export interface ShardedModel {
   readonly numLayers: number;
   readonly numAttentionHeads: number;
@@ -25,15 +25,18 @@ export interface ShardedModel {
   readonly ffnHiddenSize: number;
   readonly makeVocabSizeDivisibleBy: number;
   readonly addBiasLinear?: boolean | undefined;
-  /** Number of experts of a layer. Absent: feed-forward networks are dense. */
+  /** Number of experts of a layer. Absent: MLPs are dense. */
   readonly numExperts?: number | undefined;
   readonly moeFfnHiddenSize?: number | undefined;
   readonly moeSharedExpertIntermediateSize?: number | undefined;
-  /** Tokens of a sequence. Absent if sequence parallelism shards packed samples, whatever their length. */
+  /**
+   * Number of tokens of a sequence. Absent if samples are packed: sequence parallelism then supports any
+   * length.
+   */
   readonly sequenceLength?: number | undefined;
 }
 
-/** Reads flags of one fragment, see `FlagReader`. */
+/** Reads the flags of one schema fragment, see `FlagReader`. */
 export interface FlagsOf<Fragment extends FlagFragment> {
   get<Name extends keyof Fragment>(name: Name): z.infer<Fragment[Name]> | undefined;
   required<Name extends keyof Fragment>(name: Name): z.infer<Fragment[Name]>;
@@ -46,21 +49,21 @@ export interface FlagsOf<Fragment extends FlagFragment> {
   needs(flag: keyof Fragment, other: string, why: string): never;
   /** Returns whether a value comes from a default or a preset. */
   isDefault(name: keyof Fragment): boolean;
-  /** Returns any flag with its value, as the user wrote it. */
+  /** Returns a flag with its value, as the user wrote it. */
   written(name: string): string;
-  /** Returns whether a flag has the value of the loaded checkpoint or directory. */
+  /** Returns whether a flag's value comes from the loaded checkpoint or directory. */
   isLoaded(name: string): boolean;
 }
 
-/** An axis of the mesh with its length in a run. */
+/** An axis of the mesh, with its size in a run. */
 export interface AxisSize {
   readonly axis: MeshAxis;
-  /** The axis's name in texts: `tensor`. */
+  /** The name of the axis in texts, such as `tensor`. */
   readonly word: string;
   readonly size: number;
 }
 
-/** Returns the axes that divide the processes of a pipeline stage, without expert axes. */
+/** Returns the axes that divide the processes of a pipeline stage, except expert axes. */
 export const axesOfStage = (axes: readonly AxisSize[]): readonly AxisSize[] =>
   axes.filter(({ axis }) => axis !== 'pp' && isDenseAxis(axis));
 
@@ -68,7 +71,7 @@ export const axesOfStage = (axes: readonly AxisSize[]): readonly AxisSize[] =>
 export const numAlong = (axes: readonly AxisSize[]): number =>
   axes.reduce((product, { size }) => product * size, 1);
 
-/** Returns the length of an axis; 1 if no strategy splits work along it. */
+/** Returns the size of an axis; 1 if no strategy uses it. */
 export const sizeOfAxis = (axes: readonly AxisSize[], name: MeshAxis): number =>
   axes.find(({ axis }) => axis === name)?.size ?? 1;
 
@@ -77,27 +80,27 @@ export interface StrategyCall<Fragment extends FlagFragment> {
   readonly model: ShardedModel;
   /** Number of processes of the run. */
   readonly worldSize: number;
-  /** The axes of the strategies before this one; for `complete` the axes of all strategies. */
+  /** The axes of the preceding strategies; for `complete` the axes of all strategies. */
   readonly axes: readonly AxisSize[];
   /** Collects messages for the user. */
   readonly notices: string[];
 }
 
-/** The options of a model's stages that describe how processes share it. */
+/** The options of a model's stages that determine how processes share the model. */
 export type ModelSharing = Pick<BuildGptStagesOptions, 'sequence'> &
   Omit<LayerFactoryOptions, 'lora' | 'device'>;
 
 export interface ModelSharingOptions<Fields extends object> {
   readonly groups: GroupsByRole;
   /**
-   * The strategy's part of the run's configuration; empty for a trained model, which is used without a run.
+   * The strategy's settings in the run's configuration; empty for a trained model that is used without a run.
    */
   readonly fields: Partial<Fields>;
   /** The routing of tokens to experts that a dry run assumes. */
   readonly assumedRouting?: NonNullable<ModelSharing['expertParallel']>['assumedRouting'];
 }
 
-/** The part of a run that is already chosen while a layout search chooses the rest. */
+/** The parts of a run that a layout search has already chosen. */
 export interface SearchedRun {
   /** The values of the run's flags, by name. */
   readonly values: Readonly<Record<string, unknown>>;
@@ -106,20 +109,20 @@ export interface SearchedRun {
   /** The sizes that are already chosen, by axis. */
   readonly sizes: Readonly<Partial<Record<MeshAxis, number>>>;
   /**
-   * Number of processes that the previous axes leave: of all processes, and for expert axes of the processes
-   * of a pipeline stage.
+   * Number of processes that the preceding axes leave. For expert axes, only the processes of a pipeline
+   * stage are counted.
    */
   readonly rest: number;
 }
 
 export interface SearchedSizes {
-  /** The sizes to try if no flag gives one. */
+  /** The sizes to try if no flag sets the size. */
   readonly sizes: readonly number[];
-  /** Returns whether a size divides the dimensions that it must divide. */
+  /** Returns whether a size divides the dimensions of the model that it must divide. */
   fits(size: number): boolean;
 }
 
-/** Returns the powers of two up to a number. */
+/** Returns the powers of two up to `most`. */
 export const powersOfTwo = (most: number): number[] =>
   Array.from({ length: Math.floor(Math.log2(most)) + 1 }, (_, power) => 2 ** power);
 
@@ -127,34 +130,39 @@ export const powersOfTwo = (most: number): number[] =>
 export const listDivisors = (value: number): number[] =>
   Array.from({ length: value }, (_, index) => index + 1).filter((divisor) => value % divisor === 0);
 
-/** A setting of a layout, other than a size, that a search tries. */
+/** A setting of a layout that a search varies in addition to sizes. */
 export interface SearchedSetting {
-  /** The setting's key in the layouts of a search. */
+  /** The key of the setting in the layouts of a search. */
   readonly key: string;
-  /** True if passes depend on the setting, so that measurements with one value do not apply to others. */
+  /**
+   * True if passes depend on the setting; times measured with one value then do not apply to other values.
+   */
   readonly changesPasses: boolean;
-  /** Returns the values to try for processes along these axes, in the order in which to try them. */
+  /** Returns the values to try for these sizes of axes, in order. */
   choices(sizes: MeshCoordinates): readonly unknown[];
-  /** The flags that can set the value, the strongest first. */
+  /** The flags that can set the setting, in the order of decreasing precedence. */
   readonly givenBy: readonly string[];
-  /** Returns the setting's value that a value of one of these flags means. */
+  /** Returns the setting's value that follows from a value of one of these flags. */
   given(flag: string, value: unknown): unknown;
-  /** Returns the flags that set a value. */
+  /** Returns the flags that select a value of the setting. */
   flags(value: unknown): Readonly<Record<string, unknown>>;
-  /** Returns the keys and values that record a value in the JSON of a layout. */
+  /** Returns the JSON entries that record a value of the setting in a layout. */
   recorded(value: unknown): Readonly<Record<string, unknown>>;
-  /** Returns the description of a value in texts; undefined for the default one. */
+  /** Returns the description of a value in texts; undefined for the default. */
   words(value: unknown): string | undefined;
 }
 
-/** The cost in time of a change that saves memory, from the lowest to the highest. */
+/** The cost in time of a change that reduces memory, from the lowest to the highest. */
 export const costsOfSaving = ['nothing', 'little', 'some', 'much'] as const;
 
-/** A flag that reduces the memory of each process. */
+/** A flag that can reduce the memory of each process. */
 export interface MemorySaving<Fields extends object> {
   readonly flag: string;
   readonly costs: (typeof costsOfSaving)[number];
-  /** Returns the values to try in a run, nearest first; validation rejects impossible ones. */
+  /**
+   * Returns the values to try in a run, beginning with the smallest change. Validation rejects impossible
+   * values.
+   */
   values(run: {
     readonly fields: Fields;
     readonly sizes: MeshCoordinates;
@@ -163,7 +171,7 @@ export interface MemorySaving<Fields extends object> {
 }
 
 /**
- * The part of an optimizer's options that its run's layout decides: storage of parameters, and overlapped
+ * The options of an optimizer that follow from the run's layout: the store of parameters, and overlapped
  * communication.
  */
 export interface OptimizerSharing
@@ -173,11 +181,11 @@ export interface OptimizerSharing
   readonly flagOfReduction: string;
 }
 
-/** A value of a flag that stands for another value of the flag and a switch. */
+/** A value of a flag that means another value of the same flag, and turns on a switch. */
 export interface ImpliedSwitch {
   readonly flag: string;
   readonly value: string;
-  /** The value that it stands for. */
+  /** The other value that is meant. */
   readonly instead: string;
   /** The switch that the value turns on. */
   readonly turnsOn: string;
@@ -185,31 +193,31 @@ export interface ImpliedSwitch {
   readonly without: string;
 }
 
-/** A trained model that processes share. */
+/** A trained model that several processes share. */
 export interface SharedModel {
   readonly sizes: MeshCoordinates;
-  /** The path from which the model was read, for errors. */
+  /** The path of the model, for errors. */
   readonly path: string;
 }
 
-/** Functions of a strategy for a trained model that processes share. */
+/** A strategy's functions for a trained model that several processes share. */
 export interface StrategySharing<Fragment extends FlagFragment, Fields extends object> {
   /** The strategy's flags of commands that use a trained model, with their help. */
   readonly help: Readonly<Partial<Record<keyof Fragment & string, string>>>;
   /**
-   * Returns the strategy's fields for values of these flags, by name.
+   * Returns the strategy's settings for values of these flags.
    *
-   * @throws ConfigurationError for sizes that do not fit the previous axes
+   * @throws ConfigurationError for sizes that cannot be combined with the preceding axes
    */
   configure(values: Readonly<Record<string, number | undefined>>, axes: readonly AxisSize[]): Partial<Fields>;
   /**
-   * Rejects values with which processes cannot continue texts. Default: all are possible.
+   * Rejects values that do not support generation. Default: all values support it.
    *
    * @throws ConfigurationError with the possible values
    */
   checkGeneration?(values: Readonly<Record<string, number | undefined>>): void;
   /**
-   * Rejects sizes that a model cannot have. Default: every size is possible.
+   * Rejects sizes that the model does not support. Default: every size is supported.
    *
    * @throws ConfigurationError with the possible sizes
    */
@@ -218,7 +226,7 @@ export interface StrategySharing<Fragment extends FlagFragment, Fields extends o
 
 /**
  * A form of parallelism: its flags and their constraints, the axes of the mesh along which it splits work,
- * and the groups for its communication. `strategies` lists all of them.
+ * and the groups for its communication. `strategies` lists all strategies.
  */
 export interface Strategy<
   Fragment extends FlagFragment,
@@ -226,36 +234,39 @@ export interface Strategy<
   Completed extends object = object,
 > {
   readonly flags: Fragment;
-  /** Names of Megatron-LM for the strategy's flags, in addition to the schema's names. */
+  /** Megatron-LM's other names for the strategy's flags. */
   readonly aliases?: Readonly<Record<string, { readonly flag: keyof Fragment & string }>>;
-  /** The axes along which the strategy splits work; all are in one view of the mesh. */
+  /** The axes along which the strategy splits work: all of them for dense layers, or all for experts. */
   readonly axes: readonly {
     readonly name: MeshAxis;
-    /** The flag for the axis's size. Absent: the axis gets the remaining processes. */
+    /** The flag for the size of the axis. Absent: the axis gets the remaining processes. */
     readonly flag?: keyof Fragment & string;
-    /** The key of the axis's size in the records of runs. Default: the word of the axis. */
+    /** The key of the axis's size in run records. Default: the word of the axis. */
     readonly recordedAs?: string;
-    /** The field of the axis's size; it is absent or undefined if the size equals the mesh's default. */
+    /**
+     * The field for the size of the axis. It may be absent or undefined if the size equals the mesh's
+     * default.
+     */
     readonly field: keyof Fields & string;
     /**
-     * True if, in the first and the last stage, the last process along the axis may hold less than the
-     * others.
+     * True if, in the first and the last stage, the last process along the axis may hold less than the other
+     * processes.
      */
     readonly differsAtEnds?: true;
-    /** Returns the sizes that a layout search tries; undefined if a run has no such axis. */
+    /** Returns the sizes that a layout search tries; undefined if the run cannot use the axis. */
     readonly search?: (run: SearchedRun) => SearchedSizes | undefined;
   }[];
-  /** The axis under which predictions of time count the communication. */
+  /** The axis to which predictions of time attribute the strategy's communication. */
   readonly countsAs: CommunicationAxis;
   /**
-   * Checks the flags and returns the strategy's part of a run's configuration.
+   * Checks the flags, and returns the strategy's settings in a run's configuration.
    *
    * @throws ConfigurationError for invalid values, with valid ones
    */
   configure(call: StrategyCall<Fragment>): Fields;
   /**
-   * Returns the rest of the strategy's part of the configuration, once the axes of all strategies are known
-   * to fit the processes. Default: no further part.
+   * Returns further settings of the strategy, after the sizes of all axes have been checked against the
+   * number of processes. Default: no further settings.
    *
    * @throws ConfigurationError as `configure`
    */
@@ -263,44 +274,49 @@ export interface Strategy<
   /** The only kind of model that the strategy supports. Default: all kinds. */
   readonly kind?: 'gpt';
   /**
-   * True if passes communicate along the strategy's axes on the device; CUDA graphs do not record such
+   * True if passes communicate along the strategy's axes on the device. CUDA graphs do not record such
    * communication.
    */
   readonly communicatesInPasses?: true;
-  /** Functions for a trained model that processes share. Absent: the strategy is only for training. */
+  /**
+   * Functions for a trained model that several processes share. Absent: the strategy is only for training.
+   */
   readonly sharing?: StrategySharing<Fragment, Fields>;
-  /** For each flag the flags that set the same thing: one from a stronger source overrides the others. */
+  /**
+   * For each flag, other flags that set the same property in another way. A flag overrides these if they come
+   * from a source of lower precedence.
+   */
   readonly displaces?: Readonly<
     Partial<Record<keyof Fragment & string, readonly (keyof Fragment & string)[]>>
   >;
-  /** Values of other flags, former names of Megatron-LM's, that also turn on switches of the strategy. */
+  /** Values of other flags, formerly of Megatron-LM, that imply a switch of the strategy. */
   readonly impliedBy?: readonly ImpliedSwitch[];
-  /** The settings that a layout search tries in addition to sizes. */
+  /** The settings that a layout search varies in addition to sizes. */
   readonly settings?: readonly SearchedSetting[];
-  /** The flags that reduce the memory of processes. */
+  /** The flags that can reduce the memory of processes. */
   readonly savings?: readonly MemorySaving<Fields>[];
-  /** The fields that turn off optional sharding and overlap. */
+  /** The values of settings that turn off optional sharding and overlap. */
   readonly undivided?: Partial<Fields>;
-  /** Returns whether the resource use of a process depends on the routing of tokens. */
+  /** Returns whether the memory and work of a process depend on the routing of tokens to experts. */
   dependsOnRouting?(fields: Fields): boolean;
   /** Returns the optimizer options that follow from the strategy. Exactly one strategy has this function. */
   ofOptimizer?(fields: Fields): OptimizerSharing;
-  /**
-   * Returns the strategy's part of the options of stages, for a process with these groups. Default: no
-   * options.
-   */
+  /** Returns the strategy's options for the stages of a process with these groups. Default: no options. */
   ofModel?(options: ModelSharingOptions<Fields>): ModelSharing;
-  /** Returns the groups that the strategy communicates over, by name, if they have several processes. */
+  /**
+   * Returns the groups for the strategy's communication, by name; only groups of several processes are
+   * opened.
+   */
   groups(options: {
     readonly mesh: ProcessMesh;
-    /** The pipeline ranks of the first and of the last layers. */
+    /** The pipeline ranks that hold the first and the last layers. */
     readonly ends: readonly [number, number];
-    /** The fields of the run's configuration that groups depend on (`AxisSizes`). */
+    /** The settings of the run on which the groups depend (`AxisSizes`). */
     readonly fields: Partial<Fields>;
   }): Readonly<Record<string, GroupDeclaration>>;
 }
 
-/** Returns a strategy, with the types of its flags and fields. */
+/** Returns a strategy unchanged, with the types of its flags and settings inferred. */
 export const strategy = <
   Fragment extends FlagFragment,
   Fields extends object,

@@ -14,8 +14,8 @@ export const tensorParallelFlags = {
 export interface TensorParallelConfiguration extends FlagValues<typeof tensorParallelFlags> {}
 
 /**
- * Processes that share every layer (Shoeybi et al. 2019), and, between the split layers, the sequence
- * (Korthikanti et al. 2022).
+ * Tensor parallelism: several processes share every layer (Shoeybi et al. 2019). With sequence parallelism
+ * they also divide the sequence between the split layers (Korthikanti et al. 2022).
  */
 export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorParallelConfiguration>({
   flags: tensorParallelFlags,
@@ -26,7 +26,7 @@ export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorPara
       flag: 'tensor-model-parallel-size',
       field: 'tensorModelParallelSize',
       differsAtEnds: true,
-      // heads, and the groups of keys and values, are divided by the size
+      // the size must divide the number of heads, and the number of query groups
       search: ({ values, gpusPerNode, rest }) => {
         const heads = values['num-attention-heads'] as number;
         const groups = (values['num-query-groups'] as number | undefined) ?? heads;
@@ -82,7 +82,7 @@ export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorPara
   ],
 });
 
-/** Checks that the size divides every tensor that is split. */
+/** Checks that the size divides the dimensions of every tensor that is split. */
 function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFlags>, size: number): void {
   const split: ReadonlyArray<readonly [string, number]> = [
     ['num-attention-heads', model.numAttentionHeads],
@@ -98,8 +98,8 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
   ];
   for (const [name, total] of split) {
     if (total % size === 0) continue;
-    // the remedy is a divisor of all sizes, not only of this one, so that following it does not lead to the
-    // next error
+    // the remedy is a divisor of all dimensions, not only of this one; otherwise the user would next get an
+    // error about another dimension
     const common = split.map(([, value]) => value).reduce(greatestCommonDivisor);
     const nearest = nearestDivisors(common, size);
     const others = split.filter(([other]) => other !== 'make-vocab-size-divisible-by');
@@ -124,8 +124,8 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
 }
 
 /**
- * Returns numbers of rows that the ranks can share and to which a vocabulary can be padded: the nearest ones,
- * and a multiple of the old number.
+ * Returns numbers of vocabulary rows that divide evenly among ranks: the multiples of `size` nearest to
+ * `total`, and a common multiple of both.
  */
 function paddingsFor(total: number, size: number): readonly number[] {
   const both = (total * size) / greatestCommonDivisor(total, size);

@@ -6,18 +6,18 @@ import { findPresets } from '../presets/presets.js';
 import { type FlagName, tokenizerFlagNames } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
 
-/** Flags of tokenizers that suit a kind of model, for advice in errors. */
+/** Flags of tokenizers that suit each kind of model, for advice in errors. */
 export const tokenizerAdvice: Readonly<Record<ModelKind, string>> = {
   gpt: '--tokenizer-type GPT2BPETokenizer, or HuggingFaceTokenizer with --tokenizer-model',
   bert: '--tokenizer-type BertWordPieceLowerCase or BertWordPieceCase with --vocab-file vocab.txt',
 };
 
-/** Required flags that, under a preset, follow from other flags. */
+/** Required flags whose values follow from other flags if a preset is used. */
 const followFromOthers: readonly FlagName[] = architectureFlagNames(
   ({ isRequired, otherwise }) => isRequired === true && otherwise !== undefined,
 );
 
-/** The flags that Megatron-LM requires of every training run, in addition to its length and data. */
+/** The flags that Megatron-LM requires for every training run, except flags for length and data. */
 const required: readonly FlagName[] = [
   ...architectureFlagNames(({ isRequired, otherwise }) => isRequired === true && otherwise === undefined),
   'seq-length',
@@ -27,23 +27,25 @@ const required: readonly FlagName[] = [
 ];
 
 export interface CheckRequiredFlagsOptions {
-  /** The preset in force, or `none`. */
+  /** The preset in use, or `none`. */
   readonly preset: string;
   /** The words of the command line, for the remedy. */
   readonly argv: readonly string[];
-  /** Missing flags that the caller has found: if other flags are missing, the error names these too. */
+  /**
+   * Missing flags that the caller has already found; the error names them together with other missing flags.
+   */
   readonly alsoMissing?: readonly string[];
 }
 
 /**
- * Returns the flags that a training run needs and that no command line, preset, file or checkpoint gives. An
- * alternative flag is named too: `--train-iters (or --train-samples)`.
+ * Returns the required flags that neither command line, preset, file nor checkpoint gives. An alternative
+ * flag is named in parentheses: `--train-iters (or --train-samples)`.
  *
- * @param preset the preset in force, or `none`
+ * @param preset the preset in use, or `none`
  */
 export function missingFlags(flags: FlagReader, preset: string): readonly string[] {
   const has = (name: FlagName): boolean => flags.get(name) !== undefined;
-  // under a preset, a model's number of positions defaults to its sequence length
+  // with a preset, the number of positions defaults to the sequence length
   const followsFromPreset = (name: FlagName): boolean => preset !== 'none' && followFromOthers.includes(name);
   const missing = required.filter((name) => !has(name) && !followsFromPreset(name));
   const names: string[] = missing.map((name) => `--${name}`);
@@ -57,8 +59,7 @@ export function missingFlags(flags: FlagReader, preset: string): readonly string
 }
 
 /**
- * Rejects a command line without flags that a training run needs and that no preset, file or checkpoint
- * gives.
+ * Rejects flags if a required flag is missing on the command line, and in preset, file and checkpoint.
  *
  * @throws ConfigurationError `MTL_FLAG_REQUIRED` naming all missing flags
  */
@@ -108,7 +109,7 @@ function describeExpectation(
   return parts.length === 0 ? {} : { expected: parts.join('; ') };
 }
 
-/** Returns a command line with a preset that supplies the missing flags. */
+/** Returns the command line with a preset added that supplies the missing flags. */
 function writeRemedy(model: ModelKind, argv: readonly string[]): string {
   const words = withoutPreset(argv).map(quoted);
   const line = ['--preset', findPresets(model).whenNothingIsAsked, ...words].join(' ');

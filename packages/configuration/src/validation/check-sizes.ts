@@ -9,9 +9,9 @@ import type { FlagName } from '../schema/flag-schema.js';
 import { type AxisSizes, meshOfRun } from '../strategies/strategies.js';
 import type { FlagReader } from './flag-reader.js';
 
-/** The bytes that a process can address on today's 64-bit machines, whatever their memory. */
+/** The number of bytes that a process can address on 64-bit machines, however much memory they have. */
 const addressableBytes = 2 ** 47;
-/** Bytes of a weight, its gradient and both moments of Adam, in float32. */
+/** Bytes of a weight, its gradient and both of Adam's moments, in float32. */
 const bytesPerParameter = 16;
 
 interface CheckSizesOptions {
@@ -22,8 +22,8 @@ interface CheckSizesOptions {
 }
 
 /**
- * Rejects sizes that no machine could hold, such as a number with extra zeros, before anything of these sizes
- * is allocated. `mtl plan` reports whether a model fits a given machine.
+ * Rejects sizes that no machine could hold, such as a number with additional zeros, before memory of these
+ * sizes is allocated. `mtl plan` reports whether a model fits into a given machine.
  *
  * @throws ConfigurationError `MTL_TOO_LARGE` with the flags that cause it
  */
@@ -35,7 +35,8 @@ export function checkSizes(options: CheckSizesOptions): void {
 const mostLayers = 10_000;
 
 /**
- * Rejects a number of pipeline layers whose lists of chunks would exhaust memory, before the lists are made.
+ * Rejects a number of layers for which lists of the pipeline's chunks would exhaust memory. Called before
+ * such lists are made.
  *
  * @throws ConfigurationError `MTL_TOO_LARGE`
  */
@@ -47,8 +48,7 @@ export function checkLayersOfPipeline(flags: FlagReader): void {
 }
 
 /**
- * Rejects counts that are too large for lists. The maxima exceed the counts of any run, and lists of that
- * length fit in memory.
+ * Rejects counts for which lists would exhaust memory. The limits are larger than the counts of any real run.
  */
 function checkCounts({ flags, model, training, parallel }: CheckSizesOptions): void {
   const { worldSize } = parallel;
@@ -69,25 +69,30 @@ function checkCounts({ flags, model, training, parallel }: CheckSizesOptions): v
   }
 }
 
-/** The most micro-batches of a step: each is an action in a schedule, which takes memory. */
+/** The largest number of micro-batches in a step. Each is an action in a schedule, which takes memory. */
 const mostMicroBatches = 100_000;
-/** The most passes of all pipeline stages together, summed over one step of every size that a run has. */
+/**
+ * The largest number of passes in the schedules of a run: of all pipeline stages, summed over the different
+ * sizes of steps.
+ */
 const mostPasses = 1 << 22;
 
 const flagsOfBatches: readonly FlagName[] = ['global-batch-size', 'rampup-batch-size', 'micro-batch-size'];
 
 /**
- * Rejects a number of micro-batches per step whose schedules would exhaust memory.
+ * Rejects a number of micro-batches per step for which schedules would exhaust memory.
  *
  * @throws ConfigurationError `MTL_TOO_LARGE`
  */
 export function checkMicroBatches(
   flags: FlagReader,
   options: {
-    /** The largest number of micro-batches of a step, which steps after a ramp-up have. */
+    /** The largest number of micro-batches in a step, which is reached after a ramp-up. */
     readonly numMicroBatches: number;
     readonly pipelineSize: number;
-    /** Returns the numbers of micro-batches that steps have; called only if the largest number is allowed. */
+    /**
+     * Returns the numbers of micro-batches that occur in steps. Called only if the largest number is allowed.
+     */
     readonly counts: () => Iterable<number>;
   },
 ): void {
@@ -119,7 +124,7 @@ function tooLarge(options: {
 }
 
 /**
- * Rejects tensors that a process cannot address.
+ * Rejects a configuration whose tensors need more bytes than a process can address.
  *
  * @throws ConfigurationError `MTL_TOO_LARGE`
  */
@@ -132,7 +137,7 @@ function checkAddressable({ flags, model, training, parallel }: CheckSizesOption
   const withExperts = numExperts === 0 ? 0 : numLayersWithExperts(model);
   const tokens = training.microBatchSize * sequenceLength;
   const adapters = sizeOfAdapters(flags, { numFeatures: layers * hidden });
-  // lower bounds, computed from flags alone
+  // lower bounds of memory, computed only from flags
   const parts: ReadonlyArray<readonly [what: string, numBytes: number, names: readonly FlagName[]]> = [
     [
       'layers',
@@ -165,7 +170,7 @@ function checkAddressable({ flags, model, training, parallel }: CheckSizesOption
       Math.max(model.makeVocabSizeDivisibleBy, flags.get('vocab-size') ?? 0) * hidden * perParameter,
       ['vocab-size', 'make-vocab-size-divisible-by', 'hidden-size'],
     ],
-    // two bytes per value, sharded along the sequence
+    // at least two bytes per value, sharded by sequence parallelism
     [
       'activations of a micro-batch',
       (2 * tokens * hidden) / parallel.tensorModelParallelSize,

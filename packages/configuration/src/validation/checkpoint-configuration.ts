@@ -6,7 +6,7 @@ import type { FlagReader } from './flag-reader.js';
 const requireLoad = ['ckpt-step', 'no-load-optim', 'no-load-rng', 'finetune', 'use-checkpoint-args'] as const;
 
 /**
- * Returns the configuration of loading and saving checkpoints.
+ * Returns the settings for loading and saving checkpoints.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`.
  */
@@ -47,8 +47,8 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
 }
 
 /**
- * Checks flags of experts that are copies of dense layers: the experts must have the shape of these layers,
- * and the run must be a new one.
+ * Checks the flags for upcycling, which makes experts from copies of dense layers. The experts must have the
+ * shapes of these layers, and the run must be a new one.
  */
 function checkUpcycling(flags: FlagReader): void {
   const name = 'moe-use-upcycling';

@@ -41,14 +41,14 @@ describe('conversations', () => {
       return validateConfiguration(parsed, { conversations }).training.trainIterations;
     };
     expect(goingOn('--global-batch-size 4', 20)).toBe(32);
-    // 108 of 128 samples remain
+    // 20 of the 128 samples of 2 epochs are consumed, so 108 remain
     expect(goingOn('--global-batch-size 8', 20)).toBe(5 + 14);
     expect(goingOn('--global-batch-size 2', 20)).toBe(5 + 54);
     expect(goingOn('--global-batch-size 8', 128)).toBe(5);
   });
 
   it.each([
-    // mtl sft's default warm-up, without flags
+    // the default warm-up of mtl sft, without flags
     { numTrain: 4, steps: 1, warmupSteps: 0 },
     { numTrain: 12, steps: 3, warmupSteps: 0 },
     { numTrain: 132, steps: 33, warmupSteps: 0 },

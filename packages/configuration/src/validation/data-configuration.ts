@@ -11,7 +11,7 @@ import type { FlagName, Flags } from '../schema/flag-schema.js';
 import { FlagReader } from './flag-reader.js';
 
 /**
- * Returns the configuration of conversations; undefined for a run without conversations.
+ * Returns the settings of a run on conversations; undefined for other runs.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`
  */
@@ -97,7 +97,7 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
     ...(mockData ? { mockData } : {}),
     ...(tokenizer === undefined ? {} : { tokenizer }),
     ...(conversations === undefined ? {} : { conversations }),
-    // attention does not cross from one conversation to another
+    // makes attention and positions stop at the boundaries between packed conversations
     ...(conversations !== undefined && { resetPositionIds: true, resetAttentionMask: true }),
   };
 
@@ -112,7 +112,7 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
 }
 
 /**
- * Rejects made-up data next to data of the user's own.
+ * Rejects mock data together with real data.
  *
  * @throws ConfigurationError `MTL_FLAG_CONFLICT`
  */
@@ -152,7 +152,7 @@ function refuseSplit(flags: FlagReader, why: string): never {
   });
 }
 
-/** Flags that describe a tokenizer, and the tokenizer types that accept each flag. */
+/** Flags of tokenizers, with the types of tokenizers that accept them. */
 const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
   ['vocab-file', ['GPT2BPETokenizer', 'BertWordPieceLowerCase', 'BertWordPieceCase']],
   ['merge-file', ['GPT2BPETokenizer']],
@@ -161,8 +161,8 @@ const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
 ];
 
 /**
- * Returns the type of a tokenizer if only its files are given: Megatron-LM's programs have one default type
- * for each model.
+ * Returns the type of a tokenizer of which only files are given. As in Megatron-LM's programs, each kind of
+ * model has a default type.
  */
 function typeOfFiles(flags: FlagReader): Flags['tokenizer-type'] {
   const [vocabFile, mergeFile] = [flags.get('vocab-file'), flags.get('merge-file')];
@@ -191,7 +191,7 @@ export function chooseTokenizer(flags: FlagReader): TokenizerConfiguration | und
   return { ...tokenizer, chatTemplate } as TokenizerConfiguration;
 }
 
-/** Types of tokenizers that can encode conversations as text. */
+/** Types of tokenizers that can be used for conversations. */
 const chatTokenizerTypes: readonly string[] = [
   'GPT2BPETokenizer',
   'HuggingFaceTokenizer',
@@ -234,7 +234,8 @@ function needed<Name extends 'tokenizer-model' | 'vocab-size' | 'vocab-file'>(
 const builtIn = '(those of GPT-2 are built in, and need neither file)';
 
 /**
- * Returns both files or neither. GPT-2's vocabulary is built in, so one file without the other is a mistake.
+ * Returns both files of a GPT-2 vocabulary, or neither, since it is also built in. One file without the other
+ * is an error.
  */
 function gpt2Files(flags: FlagReader): { readonly vocabFile?: string; readonly mergeFile?: string } {
   const vocabFile = flags.get('vocab-file');
@@ -257,10 +258,10 @@ export interface TokenizerFlags {
 }
 
 /**
- * Returns the tokenizer that flags describe, for programs that need no other part of a training run's
- * configuration; undefined when none is given.
+ * Returns the tokenizer that flags describe, for programs that use no other flags of a training run;
+ * undefined if no flag is given.
  *
- * @throws ConfigurationError `MTL_FLAG_NEEDS` when they do not belong together
+ * @throws ConfigurationError `MTL_FLAG_NEEDS` when a flag needs another one
  */
 export function readTokenizerFlags(flags: TokenizerFlags): TokenizerConfiguration | undefined {
   const given = new Map(Object.entries(flags).filter(([, value]) => value !== undefined));

@@ -8,14 +8,14 @@ import { isElsewhere } from '../flags/flags-elsewhere.js';
 import { optionName } from '../flags/option-names.js';
 import { defaultFlags, type FlagName, type Flags } from '../schema/flag-schema.js';
 
-/** Two flags that cannot be combined: one makes the other pointless or impossible. */
+/** Two flags that cannot be combined. */
 export interface FlagConflict {
   readonly flags: readonly [FlagName, FlagName];
   readonly why: string;
   readonly remedy?: string;
 }
 
-/** Reads resolved flags for the checks, with uniform wording of errors. */
+/** Reads resolved flags for checks, and throws errors with uniform wording. */
 export class FlagReader {
   readonly #resolved: ResolvedFlags;
 
@@ -23,17 +23,21 @@ export class FlagReader {
     this.#resolved = resolved;
   }
 
-  /** The model that the flags describe. */
+  /** The kind of model that the flags describe. */
   get model(): ModelKind {
     return this.#resolved.model;
   }
 
-  /** Returns the value of a flag; undefined if there is none. */
+  /** Returns the value of a flag; undefined if it has none. */
   get<Name extends FlagName>(name: Name): Flags[Name] {
     return this.#resolved.values[name];
   }
 
-  /** Returns the value of a flag that has a default or is required. */
+  /**
+   * Returns the value of a flag that has a default, or that must be given.
+   *
+   * @throws ConfigurationError `MTL_FLAG_REQUIRED` for a flag without a value
+   */
   required<Name extends FlagName>(name: Name): NonNullable<Flags[Name]> {
     const value = this.#resolved.values[name];
     if (value !== undefined) return value as NonNullable<Flags[Name]>;
@@ -44,8 +48,8 @@ export class FlagReader {
   }
 
   /**
-   * Returns the values of a topic's flags that the configuration of a run has by the names of their options;
-   * a flag without a value is left out.
+   * Returns the values of a topic's flags that a run's configuration has under the names of their options.
+   * Flags without a value are left out.
    */
   values<Fragment extends FlagFragment>(fragment: Fragment): FlagValues<Fragment> {
     const values: Readonly<Record<string, unknown>> = this.#resolved.values;
@@ -53,45 +57,45 @@ export class FlagReader {
     return Object.fromEntries(names.map((name) => [optionName(name), values[name]])) as FlagValues<Fragment>;
   }
 
-  /** Returns whether the command line or --config gives a value other than the default. */
+  /** Returns whether the command line or --config gives the flag a value other than its default. */
   isGiven(name: FlagName): boolean {
     return this.#resolved.given.has(name) && this.#resolved.values[name] !== defaultFlags[name];
   }
 
-  /** Returns whether the command line or --config has the flag, with any value. */
+  /** Returns whether the command line or --config contains the flag, with any value. */
   isAsked(name: FlagName): boolean {
     return this.#resolved.given.has(name);
   }
 
-  /** Returns whether a value comes from a default or a preset. */
+  /** Returns whether a flag's value comes from a default or a preset. */
   isDefault(name: FlagName): boolean {
     return isDefaultSource(this.#resolved.sources.get(name));
   }
 
-  /** Returns whether a flag has the value of the loaded checkpoint or directory. */
+  /** Returns whether a flag's value comes from the loaded checkpoint or directory. */
   isLoaded(name: FlagName): boolean {
     const { sources, loaded } = this.#resolved;
     return loaded !== undefined && sources.get(name) === loaded.source;
   }
 
-  /** Number of tokens that the loaded model knows, if a model was loaded. */
+  /** The number of tokens in the vocabulary of the loaded model; undefined without one. */
   get vocabularySize(): number | undefined {
     return this.#resolved.loaded?.vocabularySize;
   }
 
-  /** The position from which the loaded training run continues, if one is resumed. */
+  /** The position from which a resumed run continues; undefined for a new run. */
   get start(): BatchPosition | undefined {
     return this.#resolved.loaded?.start;
   }
 
-  /** The tokenizer of the loaded model, unless a flag names another one. */
+  /** The tokenizer of the loaded model, unless a flag selects another one. */
   get loadedTokenizer(): TokenizerOptions | undefined {
     return this.#resolved.loadedTokenizer;
   }
 
   /**
-   * Returns a flag with its value as it was written, `--lr 0.1`; with its source if the user did not write
-   * it.
+   * Returns a flag with its value as the user wrote it, such as `--lr 0.1`. A value that the user did not
+   * write is followed by its source.
    */
   written(name: FlagName): string {
     const value = this.#resolved.values[name];
@@ -124,7 +128,7 @@ export class FlagReader {
   }
 }
 
-/** The flag that sets each option of the classes of @mtl/optimizer, by the name of the option. */
+/** The flags that set the options of @mtl/optimizer's classes, by the names of the options. */
 const flagOfOption: Readonly<Record<string, string>> = {
   maxLearningRate: '--lr',
   minLearningRate: '--min-lr',
@@ -147,15 +151,14 @@ const flagOfOption: Readonly<Record<string, string>> = {
   hysteresis: '--hysteresis',
 };
 
-/** Names of options, the longest first: `rampup.start` before `rampup`. */
+/** The names of options, the longest first, so that `rampup.start` is matched before `rampup`. */
 const names = Object.keys(flagOfOption).sort((a, b) => b.length - a.length);
 const option = new RegExp(`\\b(?:${names.map((name) => name.replace('.', '\\.')).join('|')})\\b`, 'g');
 
 const inFlags = (text: string): string => text.replace(option, (name) => flagOfOption[name]!);
 
 /**
- * Runs `body` for users of flags: in its errors, names of options of @mtl/optimizer are replaced by names of
- * flags.
+ * Runs `body`, and replaces the names of @mtl/optimizer's options by names of flags in its errors.
  *
  * @throws ConfigurationError of `body`, with its code
  */

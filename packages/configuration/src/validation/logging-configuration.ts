@@ -8,8 +8,8 @@ import type { FlagReader } from './flag-reader.js';
 /**
  * Returns the URL of a service without slashes at its end.
  *
- * @throws ConfigurationError MTL_SERVICE_URL for another protocol than HTTP, and for one that contains a
- *   password: it would be written to the run folder
+ * @throws ConfigurationError MTL_SERVICE_URL for a protocol other than HTTP, and for a URL with a password,
+ *   which would be written to the run folder
  */
 export function serviceUrl(
   given: string,
@@ -17,7 +17,7 @@ export function serviceUrl(
 ): string {
   const expected = 'a URL such as https://host or http://host:5000, without a user and a password';
   if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol)) {
-    // a value with an @ may contain a password
+    // a value with an @ may contain a password, so it is not shown
     const shown = given.includes('@') ? '(not shown)' : given;
     throw new ConfigurationError('MTL_SERVICE_URL', `${name} ${shown} is not the URL of a service`, {
       expected,
@@ -37,11 +37,11 @@ export function serviceUrl(
   return given.replace(/\/+$/, '');
 }
 
-/** Services that metrics are sent to. */
+/** The tracking services, to which metrics are sent. */
 export type TrackingConfiguration = Pick<LoggingConfiguration, 'wandb' | 'mlflow'>;
 
 /**
- * Returns the services that flags name.
+ * Returns the tracking services that flags request.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_SERVICE_URL
  */
@@ -74,13 +74,13 @@ function configureMlflow(flags: FlagReader): Pick<LoggingConfiguration, 'mlflow'
   return { mlflow: { trackingUri, experiment, ...(name === undefined ? {} : { name }) } };
 }
 
-/** Rejects flags of a service if the service itself is not requested. */
+/** Rejects flags of a tracking service that is not itself requested. */
 function refuseAlone(flags: FlagReader, names: readonly FlagName[], service: string): void {
   for (const name of names) if (flags.isGiven(name)) flags.needs(name, service, 'names no service by itself');
 }
 
 /**
- * Returns the reports of a run and their destinations.
+ * Returns the settings of a run's reports.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_PROFILE_STEPS, MTL_SERVICE_URL
  */

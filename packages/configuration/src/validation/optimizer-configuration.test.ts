@@ -24,7 +24,7 @@ describe('warm-up that leaves no step with the full learning rate', () => {
     configure(withFlags(flags)).notices.filter((notice) => notice.includes('learning rate'));
 
   it.each([
-    // the first step has the rate with which warm-up begins, as in Megatron-LM
+    // as in Megatron-LM, the first step has the initial rate of the warm-up, here 0
     [
       '--train-iters 1 --lr-warmup-fraction 0.01',
       /--lr 0.001: the largest is 0, because warm-up takes 0.01 of 1 steps/,
@@ -62,7 +62,7 @@ describe('the learning rates of word embedding and output layer', () => {
   it('end at --min-lr where --decoupled-min-lr is missing', () => {
     const rates = { maxLearningRate: 0.02, minLearningRate: 1e-5 };
     expect(configureDecoupled('--min-lr 1e-5 --decoupled-lr 0.02')).toEqual(rates);
-    // a decoupled peak above the main peak, and a decoupled minimum below the main minimum
+    // the decoupled maximum may be above the main one, and the decoupled minimum below the main one
     expect(configureDecoupled('--min-lr 1e-5 --decoupled-lr 1e-6 --decoupled-min-lr 0')).toEqual({
       maxLearningRate: 1e-6,
       minLearningRate: 0,

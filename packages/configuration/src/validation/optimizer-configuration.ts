@@ -17,7 +17,7 @@ import { type FlagReader, inWordsOfFlags } from './flag-reader.js';
 import { configureStatePrecision } from './state-precision.js';
 
 /**
- * Returns the settings of Muon, if the flags request it.
+ * Returns the settings of Muon, if flags request it.
  *
  * @throws ConfigurationError `MTL_MUON_TP_MODE` for updates that depend on the layout.
  */
@@ -55,7 +55,7 @@ function muonConfiguration(flags: FlagReader, notices: string[]): MuonConfigurat
   };
 }
 
-/** The units of the schedule's steps, and the flags that count them. */
+/** The units in which the schedule is counted, with their flags. */
 const counting = {
   iterations: {
     decay: 'lr-decay-iters',
@@ -78,7 +78,7 @@ export interface OptimizerConfigurationOptions {
 }
 
 /**
- * Returns the settings of AdamW or Muon, the learning rate and the loss scale.
+ * Returns the settings of AdamW or Muon, of the learning rate and of the loss scale.
  *
  * @throws ConfigurationError `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`,
  *   `MTL_MUON_TP_MODE`.
@@ -91,7 +91,7 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   const muon = muonConfiguration(flags, notices);
   const statePrecision = configureStatePrecision(flags, { training, notices });
   checkQkClip(flags, notices);
-  // Both constructors check the numbers; training later passes the same numbers to them.
+  // The objects are made only because their constructors check the numbers. The run makes them again.
   const [schedule] = inWordsOfFlags(
     () => [new LearningRateSchedule(learningRate), new LossScaler(lossScale)] as const,
   );
@@ -106,7 +106,10 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   };
 }
 
-/** Rejects models whose scores `--qk-clip` cannot lower by the weights of queries and keys. */
+/**
+ * Rejects `--qk-clip` for models whose attention scores cannot be lowered by scaling the weights of queries
+ * and keys.
+ */
 function checkQkClip(flags: FlagReader, notices: string[]): void {
   if (!flags.required('qk-clip')) {
     for (const name of ['qk-clip-alpha', 'qk-clip-threshold'] as const) {
@@ -147,15 +150,15 @@ function configureLearningRate(
 }
 
 /**
- * Rejects a minimum learning rate above the peak, for example from a preset next to a peak of the command
- * line: the error names the source of each.
+ * Rejects a minimum learning rate above the maximum. They may come from different sources, such as a preset
+ * and the command line, so the error names the source of each.
  */
 function refuseAbovePeak(
   flags: FlagReader,
   options: {
     readonly name: 'min-lr' | 'decoupled-min-lr';
     readonly peakName: 'lr' | 'decoupled-lr';
-    /** The flag to pass instead, which lowers the rate. Default: `name`. */
+    /** The flag that the remedy names, which lowers the minimum. Default: `name`. */
     readonly instead?: FlagName;
   },
 ): void {
@@ -167,15 +170,15 @@ function refuseAbovePeak(
     `${flags.written(name)} is above ${flags.written(peakName)}`,
     {
       expected: `at most ${peak}`,
-      // rounded, without the last bits of the division
+      // rounded to remove the rounding error of the division
       remedy: `pass --${instead} ${Number((peak / 10).toPrecision(12))}`,
     },
   );
 }
 
 /**
- * Returns the part of the schedule that differs for the word embedding and the output layer, by Megatron-LM's
- * rule: the rate at which warm-up starts is the same for all.
+ * Returns the decoupled learning rates of the word embedding and the output layer. As in Megatron-LM, the
+ * initial rate of the warm-up is the same for all parameters.
  */
 function readDecoupledRate(
   flags: FlagReader,
@@ -206,7 +209,8 @@ function readDecoupledRate(
 }
 
 /**
- * Rejects a schedule in iterations for a training run in samples, and the reverse: the batch size may grow.
+ * Rejects a schedule in iterations for a run whose length is given in samples, and vice versa, because the
+ * batch size may grow during the run.
  */
 function refuseOtherUnit(flags: FlagReader, unit: 'iterations' | 'samples'): void {
   const { decay, warmup, wsdDecay } = counting[unit === 'iterations' ? 'samples' : 'iterations'];
@@ -234,17 +238,17 @@ function countWarmupSteps(
       why: 'warm-up is a share or a number of steps, not both',
     });
   }
-  // training on a small number of conversations takes only a few steps: warm-up must leave at least one step
+  // a run on few conversations has only a few steps, so warm-up is rounded down to leave at least one step
   // with the full rate
   return flags.get('train-data') === undefined ? fraction * decaySteps : Math.floor(fraction * decaySteps);
 }
 
-/** The share of the peak that at least one step should have. */
+/** The fraction of the maximum learning rate that at least one step should have. */
 const fullRate = 0.9;
 
 /**
- * Returns a notice if warm-up leaves no step with the full rate. As in Megatron-LM, warm-up need not end at a
- * whole step.
+ * Returns a notice if no step after the warm-up has the full rate. As in Megatron-LM, warm-up may end between
+ * two steps.
  */
 function noticeOfLowRates(
   flags: FlagReader,

@@ -25,7 +25,7 @@ export interface ParallelConfigurationOptions {
 export function parallelConfiguration(options: ParallelConfigurationOptions): ParallelConfiguration {
   const { flags, model, worldSize, notices } = options;
   const strategies = configureStrategies({
-    // reads all flags, including the strategies' flags, with the types of their schemas
+    // the reader has all flags, those of strategies included, so the cast is right
     flags: flags as unknown as FlagsOf<FlagFragment>,
     model,
     worldSize,

@@ -25,8 +25,7 @@ type LayersOfChunks = Pick<
 >;
 
 /**
- * Returns which activations are recomputed in the backward pass, from the flags of pretraining or
- * fine-tuning.
+ * Returns the activations that the backward pass recomputes, from the flags of pretraining or fine-tuning.
  *
  * @throws ConfigurationError `MTL_RECOMPUTE`, `MTL_FLAG_NEEDS`
  */
@@ -70,8 +69,8 @@ export function recomputeConfiguration(options: RecomputeConfigurationOptions): 
 }
 
 /**
- * Returns an upper bound for the number of layers of a chunk: a balanced layout is known only with the
- * vocabulary.
+ * Returns an upper bound for the number of layers of a chunk. The exact number in a balanced layout depends
+ * on the size of the vocabulary, which is not known yet.
  */
 function mostLayersOfChunk(
   { numLayers }: Pick<ModelConfiguration, 'numLayers'>,
@@ -86,12 +85,12 @@ export interface TrainingConfigurationOptions {
   readonly flags: FlagReader;
   readonly model: ModelConfiguration;
   readonly parallel: ParallelConfiguration;
-  /** The numbers of samples in an epoch, if the run learns from conversations. */
+  /** The numbers of samples in an epoch, if the run is trained on conversations. */
   readonly conversations?: ConversationSamples | undefined;
 }
 
 /**
- * Returns the configuration of batches, steps, precision and recomputation.
+ * Returns the settings of batches, steps, precision and recomputation.
  *
  * @throws ConfigurationError with the codes of schedules (`MTL_SCHEDULE_...`), `MTL_BATCH_SIZE`,
  *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TOO_LARGE`, `MTL_TRAIN_ITERS`, `MTL_FLAG_VALUE`, `MTL_RECOMPUTE`,
@@ -122,7 +121,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     pipelineSize: parallel.pipelineModelParallelSize,
     counts: () => batches.countsOfMicroBatches(),
   });
-  // reject a schedule that does not fit some step of the run now, before the first step
+  // builds the schedules of all step sizes now, so that an impossible one is rejected before the first step
   for (const count of batches.countsOfMicroBatches()) scheduleOfStep(parallel, count);
   const length = chooseLength(options, batches);
   checkIterationsToSkip(flags, length);
@@ -139,7 +138,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
   };
 }
 
-/** @throws ConfigurationError `MTL_FLAG_VALUE` for an iteration to skip that the run does not have */
+/** @throws ConfigurationError `MTL_FLAG_VALUE` for an iteration to skip that is beyond the run's end */
 function checkIterationsToSkip(flags: FlagReader, { trainIterations }: TrainingLength): void {
   const outside = flags.get('iterations-to-skip')?.find((iteration) => iteration > trainIterations);
   if (outside === undefined) return;
@@ -162,8 +161,8 @@ function readRampup(flags: FlagReader): TrainingConfiguration['rampup'] {
 }
 
 /**
- * Rejects iterations as the length of a run with batch size ramp-up, which needs all lengths in samples. The
- * error has the complete replacement.
+ * Rejects a length in iterations for a run with batch size ramp-up, in which all lengths must be in samples.
+ * The remedy has all replaced flags.
  */
 function refuseIterations(flags: FlagReader, batches: NumMicroBatches): never {
   const { globalBatchSize } = batches.at(Number.MAX_SAFE_INTEGER);
@@ -171,7 +170,7 @@ function refuseIterations(flags: FlagReader, batches: NumMicroBatches): never {
     ['train-iters', 'train-samples', (steps: number) => batches.samplesAfter(steps)],
     ['lr-decay-iters', 'lr-decay-samples', (steps: number) => batches.samplesAfter(steps)],
     ['lr-warmup-iters', 'lr-warmup-samples', (steps: number) => batches.samplesAfter(steps)],
-    // the last phase of the schedule, with the full batch
+    // the last phase of the schedule has full batches
     ['lr-wsd-decay-iters', 'lr-wsd-decay-samples', (steps: number) => steps * globalBatchSize],
   ] as const;
   const inForce = counted.flatMap(([name, replacement, countSamples]) => {
@@ -196,9 +195,9 @@ interface TrainingLength
   extends Pick<TrainingConfiguration, 'trainIterations' | 'evalInterval' | 'evalIterations'> {}
 
 /**
- * Returns the steps of the run and of its evaluations. With conversations, --epochs determines the steps.
- * Unless flags override it, every evaluation uses all evaluation conversations, and there is one after every
- * epoch.
+ * Returns the numbers of steps of the run and of its evaluations. For conversations, --epochs determines the
+ * steps. Unless flags override it, there is an evaluation after every epoch, and it uses all evaluation
+ * conversations.
  */
 function chooseLength(options: TrainingConfigurationOptions, batches: NumMicroBatches): TrainingLength {
   const { flags, conversations } = options;
@@ -212,7 +211,8 @@ function chooseLength(options: TrainingConfigurationOptions, batches: NumMicroBa
   const stepsOfEpoch = countSteps(conversations.numTrain);
   const all = countSteps(conversations.numValidation);
   const { iteration, consumedSamples } = flags.start ?? { iteration: 0, consumedSamples: 0 };
-  // a checkpoint may have been trained with other batch sizes, so epochs are counted in samples
+  // a resumed checkpoint may have been trained with another batch size, so completed epochs are counted in
+  // samples
   const stepsOfEpochs = (epochs: number): number =>
     iteration + Math.max(0, epochs * stepsOfEpoch - Math.floor(consumedSamples / globalBatchSize));
   return {
@@ -228,7 +228,7 @@ function chooseLength(options: TrainingConfigurationOptions, batches: NumMicroBa
 /**
  * Returns the number of epochs.
  *
- * @throws ConfigurationError `MTL_FLAG_CONFLICT` if another flag gives the length too
+ * @throws ConfigurationError `MTL_FLAG_CONFLICT` if another flag also sets the length
  */
 function refusingOthers(flags: FlagReader, epochs: number): number {
   for (const name of ['train-iters', 'train-samples'] as const) {

@@ -102,13 +102,13 @@ describe('an error about flags', () => {
 
 describe('the size of a model', () => {
   it('leaves alone what some machine could hold', () => {
-    // the largest model that has been announced, on one process, is rejected
+    // the largest announced model is rejected on one process
     const line =
       '--num-layers 128 --hidden-size 25600 --num-attention-heads 160 --seq-length 2048 --max-position-embeddings 2048';
     expect(() =>
       configure(`--preset none ${line} --micro-batch-size 1 --train-iters 1 --lr 1 --data-path bundled`),
     ).not.toThrow();
-    // a larger model, sharded over enough processes, is accepted
+    // a larger model is accepted if it is sharded over enough processes
     const processes = '--tensor-model-parallel-size 8 --pipeline-model-parallel-size 8';
     const large = small.replace('--hidden-size 64', '--hidden-size 500000').replace('heads 4', 'heads 8');
     const larger = large.replace('--num-layers 4', '--num-layers 64');
@@ -126,7 +126,7 @@ describe('the size of a model', () => {
     expect(spread('[0,0,0,1]')).toThrow(/the experts would take 4\.2e\+15 bytes/);
     expect(spread('4 --expert-model-parallel-size 4')).toThrow(/the experts would take 1\.0e\+15 bytes/);
     expect(spread('4 --expert-tensor-parallel-size 2')).toThrow(/the experts would take 2\.1e\+15 bytes/);
-    // a width that no layer uses takes no memory
+    // a hidden size that no layer uses needs no memory
     const wide = '--num-experts 8 --ffn-hidden-size 100000000000 --moe-ffn-hidden-size 64';
     expect(() => configure(`${small} ${wide}`)).not.toThrow();
   });

@@ -28,10 +28,11 @@ import { spikeConfiguration } from './spike-configuration.js';
 import { trainingConfiguration } from './training-configuration.js';
 
 export interface ValidateConfigurationOptions {
-  /** Number of processes of the run. Default: 1 */
+  /** Number of processes of the run. Default: 1. */
   readonly worldSize?: number;
   /**
-   * The numbers of samples in an epoch, if the run learns from conversations: --epochs counts steps by them.
+   * The numbers of samples in an epoch, if the run is trained on conversations; --epochs is converted to
+   * steps with them.
    */
   readonly conversations?: ConversationSamples | undefined;
 }
@@ -45,7 +46,7 @@ const checks: OptionChecks<ValidateConfigurationOptions> = {
 };
 
 /**
- * Converts flags to the configuration of a training run: fills in derived values and rejects invalid
+ * Converts flags to the configuration of a training run. Derives missing values, and rejects invalid
  * combinations, one error at a time, each with the nearest valid values.
  *
  * @throws ConfigurationError with one of these codes: `MTL_OPTION`, `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`,
@@ -66,13 +67,14 @@ export function validateConfiguration(
   const checkpoint = checkpointConfiguration(flags);
   checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
   const model = modelConfiguration(flags, notices);
-  // a BERT computes no padding, and pads the remaining tokens to a multiple of the shards
+  // a BERT leaves out padding, and pads the remaining tokens to a multiple of the number of shards, so any
+  // length works
   const sharded = resolved.model === 'bert' ? { ...model, sequenceLength: undefined } : model;
   checkLayersOfPipeline(flags);
   const parallel = parallelConfiguration({ flags, model: sharded, worldSize, notices });
   const training = trainingConfiguration({ flags, model, parallel, conversations });
   checkSizes({ flags, model, training, parallel });
-  // the size of the vocabulary does not affect adapters
+  // adapters do not depend on the size of the vocabulary, so 1 is used if it is unknown
   const adapted = adapterConfiguration(flags, () => describeGptModel(model, flags.vocabularySize ?? 1));
   const optimizer = optimizerConfiguration({ flags, training, notices });
   const data = dataConfiguration({ flags, training, notices });
@@ -109,7 +111,7 @@ function withIntervalOfEvaluation(
   return { ...checkpoint, saveInterval: training.evalInterval };
 }
 
-/** Freezes plain objects and arrays recursively. A Map is not frozen; its type is read-only. */
+/** Freezes plain objects and arrays recursively. A Map is left as it is; its type is read-only. */
 function deepFreeze<Value extends object>(value: Value): Value {
   for (const part of Object.values(value)) {
     if (typeof part === 'object' && part !== null && !(part instanceof Map)) deepFreeze(part);

@@ -1,26 +1,30 @@
 import type { RankGroup } from '../operations/operation.js';
 import type { GpuProfile } from '../profiles/hardware-profile.js';
 
-/** A rank's use of a group. */
+/** How a rank uses a group for communication. */
 export interface GroupUse {
   readonly group: Pick<RankGroup, 'size' | 'perNode'>;
   readonly hasCollectives: boolean;
-  /** Numbers of ranks of the group that this rank sends messages to, and receives messages from. */
+  /**
+   * The number of ranks in the group to which this rank sends messages, and the number from which it receives
+   * messages.
+   */
   readonly numReceivers: number;
   readonly numSenders: number;
 }
 
 interface CommunicatorBytesOptions {
   readonly gpu: Pick<GpuProfile, 'communicator'>;
-  /** Number of channels of NCCL's communicator for messages between two ranks. */
+  /** Number of channels in NCCL's communicator for messages between two ranks. */
   readonly messageChannels: number;
 }
 
 /**
  * Returns the bytes that NCCL takes on the GPU of a rank, outside of the program's allocator. The
- * communicator of each group's collectives takes a ring through every channel. The communicators of messages,
- * one for each pair of ranks and direction, take the send or receive buffers. Trees and multicast, which NCCL
- * may add for small collectives, are not counted. Returns 0 for GPUs whose profile has no such constants.
+ * communicator for a group's collectives has a ring through every channel. There is a communicator for
+ * messages for each pair of ranks and direction, with send or receive buffers. Trees and multicast, which
+ * NCCL may add for small collectives, are not counted. Returns 0 for GPUs whose profile lacks these
+ * constants.
  */
 export function communicatorBytes(
   uses: readonly GroupUse[],

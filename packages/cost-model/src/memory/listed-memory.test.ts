@@ -8,7 +8,7 @@ import { listedMemory } from './listed-memory.js';
 const profile = listedProfile(loadProfile('a100-80gb-megatron'));
 
 /**
- * GiB of Korthikanti et al. 2022, figure 1: states, activations, and activations with sequence parallelism
+ * GiB in figure 1 of Korthikanti et al. 2022: states; activations; and activations with sequence parallelism
  * and selective recomputation.
  */
 const figure1 = [
@@ -43,7 +43,7 @@ describe('listedMemory', () => {
   it.each(figure1)('is that of figure 1 within 5 %%: $name', (row) => {
     const [states, baseline, better] = row.gib;
     const plain = computeMemory(row);
-    // the figure counts no embedding, so take a stage in the middle, which has none
+    // the figure counts no embedding, so a middle stage without embedding is compared
     const { parameters, gradients, optimizer } = plain[Math.min(1, plain.length - 1)]!;
     expect(error(parameters + gradients + optimizer, states)).toBeLessThan(0.05);
     expect(error(plain[0]!.activations, baseline)).toBeLessThan(0.05);
@@ -54,7 +54,7 @@ describe('listedMemory', () => {
   it('keeps the inputs of layers with full recomputation, and the optimizer in parts', () => {
     const [, row] = figure1;
     const full = computeMemory(row, { recomputation: 'full' });
-    // 2 s b h of a layer, 31 chunks of 4 layers in flight, and the embedding's dropout
+    // 2 s b h for each of 4 layers in 31 chunks in flight, and for the dropout of the embedding
     expect(full[0]!.activations).toBe(31 * (4 * 2 + 1) * 2048 * 12_288);
     expect(full[0]!.temporary).toBeGreaterThan(0);
     const software = { ...profile.software, distributedOptimizer: true };
@@ -75,11 +75,11 @@ describe('listedMemory of other models', () => {
   const gpt = memoryOfOne({});
 
   it('counts fewer keys and values, and the feed-forward network as wide as it is', () => {
-    // 2 bytes for each missing key and value, in two layers
+    // 2 bytes for each key and value that is saved, in two layers
     const groups = memoryOfOne({ numQueryGroups: 1 });
     expect(gpt.activations - groups.activations).toBe(2 * 2 * tokens * 2 * (3 / 4) * h);
     expect(gpt.parameters - groups.parameters).toBe(2 * 2 * (h + 1) * 2 * (3 / 4) * h);
-    // the input and output of GELU
+    // the larger input and output of GELU
     const wide = memoryOfOne({ ffnHiddenSize: 5 * h });
     expect(wide.activations - gpt.activations).toBe(2 * 4 * tokens * h);
     expect(wide.parameters - gpt.parameters).toBe(2 * 2 * (2 * h + 1) * h);
@@ -97,7 +97,7 @@ describe('listedMemory of other models', () => {
     for (const [name, bytes] of Object.entries(states))
       expect(sharded, name).toMatchObject({ [name]: bytes / 4 });
     expect(sharded!.activations).toBe(activations);
-    // 12 h^2 weights of a layer, and 13 h of biases and norms
+    // 2 bytes for 12 h^2 weights and 13 h biases and norms of a gathered layer
     expect(sharded!.temporary - temporary).toBe(2 * 2 * (12 * h * h + 13 * h));
   });
 

@@ -3,17 +3,16 @@ import { blockSizes, parameterCounts } from '../operations/model-size.js';
 import { byAxis, type GivenStepOptions, type StepOptions } from '../step/layout.js';
 
 /**
- * The letters of this file follow Korthikanti et al. 2022: s sequence, b micro-batch, h hidden, a heads, L
- * layers, V vocabulary, t, p and d ranks along tensor, pipeline and data.
+ * The letters in this file follow Korthikanti et al. 2022: s sequence, b micro-batch, h hidden size, a heads,
+ * L layers, V vocabulary; t, p and d are tensor-, pipeline- and data-parallel sizes.
  */
 
 /**
- * Number of layers whose whole parameters a rank holds while parameters are sharded: the running layer, and
- * the next.
+ * The number of layers with gathered parameters when parameters are sharded: the current and the next layer.
  */
 const numGathered = 2;
 
-/** Bytes of a rank by their use. */
+/** The bytes of a rank, by use. */
 interface ListedMemory {
   readonly parameters: number;
   readonly gradients: number;
@@ -21,17 +20,18 @@ interface ListedMemory {
   /** Activations of all micro-batches in flight. */
   readonly activations: number;
   /**
-   * Memory that the pass of one micro-batch adds: a recomputed layer, the logits, and gathered layers. It is
-   * the memory that the update adds, if the update needs more than activations and passes together.
+   * Memory that the pass of one micro-batch adds: a recomputed layer, the logits, and gathered layers. If the
+   * optimizer's update needs more than activations and passes together, it is the memory that the update
+   * adds.
    */
   readonly temporary: number;
 }
 
 /**
- * Returns the memory of each pipeline rank in a program whose operations are listed: 16-bit parameters,
- * gradients and, in fp32, master weights and both moments of Adam (Rajbhandari et al. 2020). Activations are
- * counted as in Korthikanti et al. 2022 (table 2, equations 1 to 5), with the sizes of the model's own heads
- * and feed-forward network, for the micro-batches that the schedule keeps in flight.
+ * Returns the memory of each pipeline rank for a program with operation lists: 16-bit parameters, gradients,
+ * and fp32 master weights and moments of Adam (Rajbhandari et al. 2020). Activations are counted as in
+ * Korthikanti et al. 2022 (table 2, equations 1 to 5), with the model's actual heads and hidden size of the
+ * MLP, for all micro-batches that the schedule has in flight.
  */
 export function listedMemory(given: GivenStepOptions, schedule: PipelineSchedule): ListedMemory[] {
   const options = byAxis(given);
@@ -58,7 +58,8 @@ export function listedMemory(given: GivenStepOptions, schedule: PipelineSchedule
         inFlight * (L / numChunks) * activations.layer + (hasFirst ? inFlight * activations.embedding : 0),
       temporary: activations.recomputed + (hasLast ? activations.head : 0) + gathered,
     };
-    // 16-bit gradients are converted to fp32 for the update, which begins after all activations are freed
+    // 16-bit gradients are converted to fp32 for the update, which begins after all activations have been
+    // freed
     const inUpdate = { activations: 0, temporary: gradientBytes === 2 ? 4 * owned : 0 };
     return {
       parameters: 2 * kept,
@@ -77,10 +78,10 @@ function countActivationBytes({ model, layout, profile }: StepOptions) {
   const { attention, hasDropout } = profile.software;
   const { ffn, fc1, keysAndValues } = blockSizes(model);
   const sbh = s * b * h;
-  // two masks of dropout and the inputs of norms and matmuls
+  // two dropout masks, and the inputs of norms and matmuls
   const replicated = (hasDropout ? 10 : 8) * (isSequenceParallel ? 1 / t : 1);
-  // each rank's part of queries, keys and values, of the results of attention, and of the outputs of the
-  // feed-forward network's first matmul and its activation: 24 for a GPT with F = 4 h
+  // a rank's part of queries, keys and values, of the result of attention, and of the outputs of the MLP's
+  // first matmul and activation: 24 for a GPT with F = 4 h
   const sharded = (4 * h + 2 * keysAndValues + 2 * (fc1 + ffn)) / (h * t);
   const scores = attention === 'flash' ? 0 : (5 * a * s) / (h * t);
   const whole = sbh * (replicated + sharded + scores);
@@ -95,7 +96,7 @@ function countActivationBytes({ model, layout, profile }: StepOptions) {
     layer,
     recomputed,
     embedding: hasDropout ? sbh * (isSequenceParallel ? 1 / t : 1) : 0,
-    // the input of the last norm, the input of the logits, and the logits in fp32
+    // the inputs of the last norm and of the output layer, and fp32 logits
     head: (4 * sbh) / (isSequenceParallel ? t : 1) + (4 * s * b * V) / t,
   };
 }

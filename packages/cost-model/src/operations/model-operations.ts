@@ -2,7 +2,7 @@ import { blockSizes, type LayerShape } from './model-size.js';
 import type { MatmulOperation, Operation } from './operation.js';
 import { OperationMaker, overlap, overlapResult } from './operation-maker.js';
 
-/** Lists the operations of a layer on one rank, forward. */
+/** Lists the operations of a layer's forward pass on one rank. */
 export function layerForward(shape: LayerShape): Operation[] {
   const { hiddenSize: h, tp: t, sequenceParallel, software } = shape;
   const { ffn, qkv, fc1 } = blockSizes(shape);
@@ -27,8 +27,8 @@ export function layerForward(shape: LayerShape): Operation[] {
 }
 
 /**
- * Lists the bias of queries, keys and values, or the rotation of queries and keys; their backward moves the
- * same number of bytes.
+ * Lists the bias of queries, keys and values, or the rotation of queries and keys. The backward pass moves
+ * the same number of bytes.
  */
 function afterQkv(shape: LayerShape): Operation[] {
   const { isLlama, qkv, keysAndValues } = blockSizes(shape);
@@ -54,7 +54,7 @@ function activationBackward(shape: LayerShape): Operation[] {
   return [make.kernel('GeLU backward', elements, 6), make.kernel('gradient of the bias', elements, 2)];
 }
 
-/** Lists the operations of a layer's backward, after the operations of its recomputation. */
+/** Lists the operations of a layer's backward pass, after the operations that are recomputed. */
 export function layerBackward(shape: LayerShape): Operation[] {
   const { recomputation } = shape;
   return [
@@ -98,9 +98,9 @@ function selfAttentionBackward(shape: LayerShape): Operation[] {
 }
 
 /**
- * Lists the backward of a column-parallel matmul. Without sequence parallelism, the sum of input gradients
- * can run behind the weight gradient. With it, the inputs are gathered again behind the input gradient, and
- * the sum is scattered behind the weight gradient.
+ * Lists the backward pass of a column-parallel matmul. Without sequence parallelism, the all-reduce of input
+ * gradients can overlap with the weight gradient. With it, the all-gather of the inputs can overlap with the
+ * input gradient, and the reduce-scatter with the weight gradient.
  */
 function columnParallelBackward(
   shape: LayerShape,
@@ -148,7 +148,10 @@ function residualBackward(shape: LayerShape): Operation[] {
   ];
 }
 
-/** Lists the backward of a norm, and the sum of its gradient with the gradient of the residual connection. */
+/**
+ * Lists the backward pass of a norm, and the addition of its gradient to the gradient of the residual
+ * connection.
+ */
 function normBackward(shape: LayerShape): Operation[] {
   const make = new OperationMaker(shape);
   const elements = make.numOwnTokens * shape.hiddenSize;
@@ -159,7 +162,7 @@ function normBackward(shape: LayerShape): Operation[] {
   ];
 }
 
-/** Lists the operations of attention between the QKV matmul and the output projection, forward. */
+/** Lists the operations of attention's forward pass between the QKV matmul and the output projection. */
 function attentionForward(shape: LayerShape): Operation[] {
   const { sequenceLength: s, software } = shape;
   const { make, scores, headSize, ownHidden } = sizes(shape);
@@ -180,7 +183,7 @@ function attentionForward(shape: LayerShape): Operation[] {
   ];
 }
 
-/** Lists the operations of the backward of attention. */
+/** Lists the operations of attention's backward pass. */
 function attentionBackward(shape: LayerShape): Operation[] {
   const { sequenceLength: s, software } = shape;
   const { make, scores, headSize, ownHidden } = sizes(shape);
@@ -213,29 +216,29 @@ function sizes(shape: LayerShape) {
 }
 
 /**
- * Returns causal attention in one kernel: half of the 4 n s h/t FLOPs, times the ratio of backward matmuls to
- * forward matmuls.
+ * Returns causal attention in one kernel: half of the 4 n s h/t FLOPs, times `factor`, the number of matmuls
+ * relative to the forward pass.
  */
 function fused(shape: LayerShape, name: string, factor: number): Operation {
   const { make, ownHidden } = sizes(shape);
-  // read and written: queries and the result, each of hidden size, and keys and values
+  // counts queries and the result, each of hidden size, and keys and values
   const { keysAndValues } = blockSizes(shape);
   const elements = make.numTokens * (2 * ownHidden + keysAndValues / shape.tp);
   const flops = 2 * make.numTokens * shape.sequenceLength * ownHidden * factor;
   return { kind: 'fused-attention', name, flops, bytes: 2 * elements * factor };
 }
 
-/** Sizes of the first and the last stage. */
+/** Sizes of the first and the last stage, with the vocabulary. */
 export interface EndsShape extends LayerShape {
   readonly vocabularySize: number;
-  /** See `ModelSize`. */
+  /** True if positions have learned embeddings, see `ModelSize`. */
   readonly positionEmbeddings?: boolean;
 }
 
 const embedsPositions = ({ block, positionEmbeddings = block !== 'llama' }: EndsShape): boolean =>
   positionEmbeddings;
 
-/** Bytes read and written per logit by a cross entropy of separate kernels, in fp32. */
+/** Bytes that a cross entropy in separate fp32 kernels reads and writes per logit. */
 const lossBytes = { forward: 40, backward: 12 };
 
 export function embeddingForward(shape: EndsShape): Operation[] {

@@ -1,27 +1,25 @@
 import type { ListedSoftware } from '../profiles/profile.js';
 import type { RankGroup } from './operation.js';
 
-/** The structure of a layer, without its hidden size and heads. */
+/** The structure of a layer, except its hidden size and query heads. */
 interface Block {
-  /**
-   * `gpt`: biases, GeLU, learned positions. `llama`: no biases, SwiGLU, rotary positions. Default `gpt`.
-   */
+  /** `gpt`: biases, GELU, learned positions. `llama`: no biases, SwiGLU, rotary positions. Default: `gpt`. */
   readonly block?: 'gpt' | 'llama';
-  /** Number of heads of keys and values. Default: the number of heads of queries. */
+  /** Number of key-value heads. Default: the number of query heads. */
   readonly numQueryGroups?: number;
-  /** Hidden size F of the feed-forward network. Default: 4 times the hidden size of the model. */
+  /** The MLP's hidden size F. Default: 4 times the model's hidden size. */
   readonly ffnHiddenSize?: number;
 }
 
-/** Sizes of a layer's matmuls, not split over ranks. */
+/** Sizes of a layer's matmuls before tensor parallelism. */
 interface BlockSizes {
   readonly isLlama: boolean;
   readonly ffn: number;
-  /** Number of outputs of the matmul that makes queries, keys and values. */
+  /** Number of outputs of the matmul for queries, keys and values. */
   readonly qkv: number;
-  /** Number of outputs for keys and values. */
+  /** The number of these outputs that are keys and values. */
   readonly keysAndValues: number;
-  /** Number of outputs of the first matmul of the feed-forward network: gate and up, if there is a gate. */
+  /** Number of outputs of the MLP's first matmul: gate and up, if the MLP is gated. */
   readonly fc1: number;
 }
 
@@ -35,7 +33,8 @@ export function blockSizes(
 }
 
 /**
- * The computation that backward repeats: none, attention between QKV and output projection, or whole layers.
+ * The part of a layer that the backward pass recomputes: nothing, attention between QKV and output
+ * projection, or whole layers.
  */
 export type Recomputation = 'none' | 'selective' | 'full';
 
@@ -52,7 +51,7 @@ export interface LayerShape extends Block {
   readonly software: ListedSoftware;
 }
 
-/** A GPT, or another decoder that `Block` describes. */
+/** A GPT, or another decoder that `Block` can describe. */
 export interface ModelSize extends Block {
   readonly numLayers: number;
   readonly hiddenSize: number;
@@ -60,34 +59,34 @@ export interface ModelSize extends Block {
   readonly sequenceLength: number;
   /** Number of tokens in the vocabulary, with padding. */
   readonly vocabularySize: number;
-  /** True if the output head is the embedding of tokens. Default: true for `gpt`, false for `llama`. */
+  /** True if embedding and output head are tied. Default: true for `gpt`, false for `llama`. */
   readonly tiedEmbeddings?: boolean;
   /** True if positions have learned embeddings. Default: true for `gpt`, false for `llama`. */
   readonly positionEmbeddings?: boolean;
 }
 
-/** Parameters of a rank by their place in the model. */
+/** The parameters of a rank, by position in the model. */
 interface ParameterCounts {
   /** Parameters of one layer. */
   readonly layer: number;
-  /** Parameters of the embedding of tokens, or of an untied output head. */
+  /** Parameters of the token embedding, or of an untied output head. */
   readonly table: number;
-  /** Parameters of the embedding of positions. */
+  /** Parameters of the position embedding. */
   readonly positions: number;
-  /** True if the output head is the embedding of tokens. */
+  /** True if embedding and output head are tied. */
   readonly isTied: boolean;
 }
 
 /**
- * Counts the parameters of a rank. Biases count as replicated: they are so small next to the matrices that
- * their sharding does not matter.
+ * Counts the parameters of a rank. Biases are counted as replicated, because their sharding makes no notable
+ * difference.
  */
 export function parameterCounts(model: ModelSize, tp: number): ParameterCounts {
   const { hiddenSize: h, vocabularySize, sequenceLength } = model;
   const { isLlama, qkv, fc1, ffn } = blockSizes(model);
   const { tiedEmbeddings = !isLlama, positionEmbeddings = !isLlama } = model;
   return {
-    // with the scales of two norms; for a GPT also their biases and the biases of four matmuls
+    // includes the scales of two norms, and for a GPT their biases and the biases of four matmuls
     layer: (h * (qkv + h + fc1 + ffn)) / tp + (isLlama ? 2 * h : qkv + fc1 + 6 * h),
     table: (vocabularySize * h) / tp,
     positions: positionEmbeddings ? sequenceLength * h : 0,

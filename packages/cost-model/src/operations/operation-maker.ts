@@ -7,12 +7,14 @@ import type {
   TimeKind,
 } from './operation.js';
 
-/** Makes operations with the sizes of a layer: n tokens of a micro-batch, h hidden size, t ranks. */
+/**
+ * Makes operations of a layer with n tokens in a micro-batch and hidden size h, on t tensor-parallel ranks.
+ */
 export class OperationMaker {
   readonly #shape: LayerShape;
   /** The number n of tokens of a micro-batch. */
   readonly numTokens: number;
-  /** The number n, or n/t where sequence parallelism splits the parts that are not tensor-parallel. */
+  /** The number of tokens in parts that are not tensor-parallel: n, or n/t with sequence parallelism. */
   readonly numOwnTokens: number;
 
   constructor(shape: LayerShape) {
@@ -21,7 +23,7 @@ export class OperationMaker {
     this.numOwnTokens = this.numTokens / (shape.sequenceParallel ? shape.tp : 1);
   }
 
-  /** Makes a kernel that moves `bytesPerElement` for each of `elements`. */
+  /** Makes a kernel that reads and writes `bytesPerElement` for each of `elements`. */
   kernel(
     name: string,
     elements: number,
@@ -35,14 +37,14 @@ export class OperationMaker {
     return { kind: 'matmul', name, time: 'matmuls', batch: 1, rows, columns, depth, resultBytes: 2 };
   }
 
-  /** Makes the matmul of scores or their gradients, one matrix for each sample and head of this rank. */
+  /** Makes a matmul of attention, with one matrix for each sample and head of this rank. */
   attentionMatmul(name: string, [rows, columns, depth]: readonly [number, number, number]): MatmulOperation {
     const { microBatchSize, numHeads, tp } = this.#shape;
     const batch = (microBatchSize * numHeads) / tp;
     return { kind: 'matmul', name, time: 'attention', batch, rows, columns, depth, resultBytes: 2 };
   }
 
-  /** Makes the gradient of a weight [outputs, inputs], and its addition to the accumulated one. */
+  /** Makes the gradient of a weight [outputs, inputs], and its addition to the accumulated gradient. */
   weightGradient(
     name: string,
     [outputs, inputs]: readonly [number, number],
@@ -53,7 +55,7 @@ export class OperationMaker {
     return [matmul, this.kernel(`${name} accumulation`, outputs * inputs, 2 + 2 * gradientBytes)];
   }
 
-  /** Makes a collective on the activations of all tokens; returns an empty list for a group of one rank. */
+  /** Makes a collective of the activations of all tokens; returns no operation for a group of one rank. */
   collective(name: string, collective: CollectiveOperation['collective']): CollectiveOperation[] {
     const { hiddenSize, group } = this.#shape;
     if (group.size === 1) return [];
@@ -62,8 +64,8 @@ export class OperationMaker {
 }
 
 /**
- * Returns a collective that runs at the same time as a matmul if the program overlaps them, else the
- * collective and then the matmul.
+ * Returns a collective that overlaps with a matmul if the program supports this, else the collective followed
+ * by the matmul.
  */
 export function overlap(
   overlaps: boolean,
@@ -75,8 +77,8 @@ export function overlap(
 }
 
 /**
- * Returns a matmul and a collective on its result: at the same time if the program overlaps them, else one
- * after the other.
+ * Returns a matmul and a collective of its result, which overlap if the program supports this, else follow
+ * each other.
  */
 export function overlapResult(
   overlaps: boolean,

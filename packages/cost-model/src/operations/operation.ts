@@ -1,8 +1,8 @@
 import type { CommunicationAxis } from '@mtl/layout';
 
 /**
- * An operation of a pass, with the sizes that determine its time. The lists of this folder are written by
- * hand, for programs that cannot be recorded; for our own programs, dry runs record the operations.
+ * An operation of a pass, with the sizes that determine its time. This folder contains hand-written lists of
+ * operations for programs that cannot be recorded. Dry runs record the operations of this project's programs.
  */
 export type Operation =
   | MatmulOperation
@@ -13,18 +13,20 @@ export type Operation =
   | StartOperation
   | WaitOperation;
 
-/** The compute dtype. An operation without one has `fp16`; `bf16` has the same time. */
+/** The compute dtype. Default: `fp16`. `bf16` takes the same time as `fp16`. */
 export type ComputeDtype = 'fp32' | 'fp16' | 'bf16';
 
-/** The part of a pass that the time counts for. */
+/** The kind of work to which the time of an operation is attributed. */
 export type TimeKind = 'matmuls' | 'attention' | 'kernels';
 
 interface Variant {
-  /** Distinguishes operations of one name with different times: `dropout` if random numbers are drawn. */
+  /**
+   * Distinguishes operations of the same name with different times: `dropout` if random numbers are drawn.
+   */
   readonly variant?: string;
 }
 
-/** `batch` products of [rows, depth] and [depth, columns], whose elements are of the dtype. */
+/** `batch` matmuls of [rows, depth] and [depth, columns] in the dtype. */
 export interface MatmulOperation extends Variant {
   readonly kind: 'matmul';
   readonly name: string;
@@ -34,9 +36,7 @@ export interface MatmulOperation extends Variant {
   readonly rows: number;
   readonly columns: number;
   readonly depth: number;
-  /**
-   * Bytes that are read and written for one element of the result: 2, or 8 if it is added to a sum in fp32.
-   */
+  /** Bytes that are read and written per element of the result: 2, or 8 if it is added to an fp32 sum. */
   readonly resultBytes: number;
 }
 
@@ -49,29 +49,29 @@ export interface KernelOperation extends Variant {
   readonly bytes: number;
 }
 
-/** Attention in one kernel that keeps scores on the chip. */
+/** Attention in one kernel, which does not write scores to memory. */
 export interface FusedAttentionOperation extends Variant {
   readonly kind: 'fused-attention';
   readonly name: string;
   readonly dtype?: ComputeDtype;
   readonly flops: number;
   readonly bytes: number;
-  /** Number of keys that a query may see. */
+  /** Number of keys to which a query may attend. */
   readonly keys?: number;
-  /** D */
+  /** D, the size of a head. */
   readonly headSize?: number;
 }
 
-/** The ranks of a collective. */
+/** The ranks that take part in a collective. */
 export interface RankGroup {
-  /** The axis that its communication counts for. */
+  /** The axis to which the communication is attributed. */
   readonly axis: CommunicationAxis;
-  /** The name that a run declares it under; absent in lists written by hand. */
+  /** The name under which a run declares the group; absent in hand-written lists. */
   readonly role?: string;
   readonly size: number;
-  /** Ranks of the group on one node. */
+  /** Number of ranks of the group on one node. */
   readonly perNode: number;
-  /** Adapters of a node that the group uses. Default: the adapters of its ranks. */
+  /** Number of a node's network adapters that the group uses. Default: the adapters of its ranks. */
   readonly adapters?: number;
 }
 
@@ -79,29 +79,32 @@ export interface RankGroup {
 export interface CollectiveOperation {
   readonly kind: 'collective';
   readonly name: string;
-  /** `message`: each rank sends to its neighbour, and receives the same number of bytes. */
+  /**
+   * The kind of collective. `message`: each rank sends to its neighbour, and receives the same number of
+   * bytes.
+   */
   readonly collective: 'all-reduce' | 'all-gather' | 'reduce-scatter' | 'all-to-all' | 'message';
-  /** Bytes of the whole tensor; for an all-to-all and a message, the bytes that one rank sends. */
+  /** Bytes of the complete tensor; for an all-to-all and a message, the bytes that one rank sends. */
   readonly bytes: number;
   readonly group: RankGroup;
 }
 
-/** A collective that runs at the same time as a matmul. */
+/** A collective that overlaps with a matmul. */
 interface HiddenCollective {
   readonly kind: 'hidden-collective';
   readonly collective: CollectiveOperation;
   readonly behind: MatmulOperation;
 }
 
-/** A collective that runs behind the operations that follow, until its wait. */
+/** Starts a collective, which overlaps with the following operations until its wait. */
 interface StartOperation {
   readonly kind: 'start';
-  /** Number of the start and of its wait. */
+  /** The number by which the start and its wait belong together. */
   readonly id: number;
   readonly collective: CollectiveOperation;
 }
 
-/** A wait: the operations that follow need the result of a collective. */
+/** Waits for a collective, because the following operations need its result. */
 interface WaitOperation {
   readonly kind: 'wait';
   readonly id: number;

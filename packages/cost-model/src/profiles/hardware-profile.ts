@@ -1,17 +1,17 @@
 import * as z from 'zod';
 
-/** A positive number with its source; `fitted` where a script chose it on named rows. */
+/** A positive number with its source; `fitted` is true if a script fitted it to measured rows. */
 export const constant = z.strictObject({
   value: z.number().positive(),
   source: z.string().min(1),
   fitted: z.boolean().optional(),
 });
 
-/** A link that ranks communicate over. */
+/** A link through which ranks communicate. */
 const link = z.strictObject({
   /** Bandwidth of one GPU, in one direction, in bytes per second. */
   bytesPerSecond: constant,
-  /** Fraction of the bandwidth that large transfers reach. */
+  /** The fraction of the bandwidth that large transfers reach. */
   efficiency: constant,
   /** Latency of one step of a ring. */
   latencySeconds: constant,
@@ -21,18 +21,18 @@ export type Link = z.infer<typeof link>;
 
 const seconds = z.strictObject({
   seconds: z.number().positive(),
-  /** Half the distance between the quartiles of repeated measurements, over their median. */
+  /** Half the distance between the quartiles of repeated measurements, divided by their median. */
   spread: z.number().min(0).optional(),
 });
 
-/** An operation by its name, its dtype and its variant: `dropout` where it draws random numbers. */
+/** An operation by its name, its dtype and its variant: `dropout` if it draws random numbers. */
 const entry = z.strictObject({
   name: z.string(),
   dtype: z.enum(['fp32', 'fp16', 'bf16']),
   variant: z.string().optional(),
 });
 
-/** Measurements of one process while `numProcesses` processes of the machine measured at the same time. */
+/** Rates of one process, measured while `numProcesses` processes of the machine ran at the same time. */
 const rates = z.strictObject({
   numProcesses: z.int().positive(),
   /** Number of threads of each process. */
@@ -40,7 +40,7 @@ const rates = z.strictObject({
   /** Memory of each process, in bytes. Absent: the memory in the profile. */
   memoryBytes: z.number().positive().optional(),
   /**
-   * Points of matmuls by their name: `matmul`, which is required, and others whose rate differs, such as
+   * Times of matmuls by operation name: `matmul`, which is required, and names with another rate, such as
    * `linear_weight_gradient`.
    */
   matmuls: z
@@ -58,7 +58,7 @@ const rates = z.strictObject({
       }),
     )
     .min(1),
-  /** Attention kernels by name and by size in FLOPs, with keys per query and head size if known. */
+  /** Times of attention kernels, by name and FLOPs, with keys per query and head size if known. */
   attention: z.array(
     entry.extend({
       points: z
@@ -73,16 +73,16 @@ const rates = z.strictObject({
     }),
   ),
   /**
-   * Other kernels by name and by the bytes that they read and write. `kernel`, which is required, is used for
-   * kernels without an entry.
+   * Times of other kernels, by name and by the bytes that they read and write. `kernel`, which is required,
+   * applies to kernels without an entry.
    */
   kernels: z
     .array(entry.extend({ points: z.array(seconds.extend({ bytes: z.number().positive() })).min(1) }))
     .min(1),
   /**
-   * Collectives of all these processes, and messages between two processes (`message`), by the bytes of the
-   * whole tensor. Absent: the times of the link. An all-to-all without an entry takes the time of an
-   * all-gather, which receives the same number of bytes.
+   * Times of collectives of all these processes, and of messages between two processes (`message`), by the
+   * bytes of the complete tensor. Absent: the link's constants are used. An all-to-all without an entry takes
+   * as long as an all-gather, which receives the same number of bytes.
    */
   collectives: z
     .array(
@@ -92,14 +92,14 @@ const rates = z.strictObject({
       }),
     )
     .optional(),
-  /** Host time in addition to operations: in every pass, and once a step. Absent: none. */
+  /** Host time in addition to operations, for every pass and for every step. Absent: none. */
   host: z
     .strictObject({
       passSeconds: z.number().nonnegative(),
       stepSeconds: z.number().nonnegative(),
       /**
-       * Host time to enqueue an operation, on devices that work meanwhile. Absent: included in the times of
-       * operations.
+       * Host time to enqueue an operation, on asynchronous devices. Absent: the times of operations include
+       * it.
        */
       operationSeconds: z.number().nonnegative().optional(),
     })
@@ -112,28 +112,29 @@ const communicator = z.strictObject({
   channelsInside: constant,
   /** Number of rings of a collective between nodes. */
   channelsBetween: constant,
-  /** Bytes of the buffers of a connection that a rank receives from, for each channel. */
+  /** Bytes of the receive buffers of a connection, for each channel. */
   receiveBytes: constant,
   /**
-   * Bytes of the buffers that a rank sends from: within a node the receiver's buffers, between nodes its own.
+   * Bytes of the send buffers of a connection: within a node, the receiver's buffers are used; between nodes,
+   * the sender has its own.
    */
   sendBytes: constant,
 });
 
-/** A machine measured by `rates`: CPUs, or GPUs without a model. */
+/** A machine that is described by measured `rates`: CPUs, or GPUs without a model. */
 const measuredProfile = z.strictObject({
   version: z.literal(1),
   name: z.string(),
   device: z.string(),
   state: z.literal('measured'),
-  /** Where the rates were measured. Absent: `cpu`. */
+  /** The device whose rates were measured. Absent: `cpu`. */
   deviceType: z.enum(['cpu', 'cuda']).optional(),
   /** Memory of one process, in bytes. */
   memoryBytes: constant,
   /** Number of processes on one machine; further ranks are on another machine. */
   gpusPerNode: constant,
   /**
-   * Rates for each measured number of processes that share the machine, with their threads; at least one
+   * Rates for each measured number of processes that share the machine, and their threads; at least one
    * entry.
    */
   rates: z.array(rates).min(1),
@@ -147,23 +148,23 @@ const measuredProfile = z.strictObject({
 export type MeasuredProfile = z.infer<typeof measuredProfile>;
 export type MeasuredRates = z.infer<typeof rates>;
 
-/** A model of a GPU and the machines around it, with few constants. */
+/** A model of a GPU and its node, with few constants. */
 export const gpuProfile = z.strictObject({
   version: z.literal(1),
   name: z.string(),
   device: z.string(),
-  /** `fitted` on measured rows, or `predicted` from data sheets and other GPUs. */
+  /** `fitted` to measured rows, or `predicted` from data sheets and other GPUs. */
   state: z.enum(['fitted', 'predicted']),
   memoryBytes: constant,
   gpusPerNode: constant,
   matmul: z.strictObject({
     peakFlops: z.strictObject({ fp16: constant, bf16: constant, fp32: constant }),
     numMultiprocessors: constant,
-    /** Fraction of peak FLOP/s that a matmul with many whole waves of the best tile sustains. */
+    /** The fraction of the peak rate that a matmul sustains if it fills many waves with the best tile. */
     efficiency: constant,
-    /** Cost of starting and ending a tile, as steps of its depth. */
+    /** The cost of starting and ending a tile, in steps of its depth. */
     tileOverheadDepth: constant,
-    /** Tile shapes that a multiprocessor can compute; rates are relative to the best tile. */
+    /** Tile shapes of matmuls on a multiprocessor; rates are relative to the best tile. */
     tiles: z
       .array(
         z.strictObject({
@@ -175,24 +176,24 @@ export const gpuProfile = z.strictObject({
       .min(1),
     tilesSource: z.string(),
   }),
-  /** Fraction of peak FLOP/s that fused attention reaches. */
+  /** The fraction of the peak rate that fused attention reaches. */
   attention: z.strictObject({ flashEfficiency: constant }),
   memory: z.strictObject({
     bytesPerSecond: constant,
-    /** Fraction of the bandwidth that a kernel reaches on large tensors. */
+    /** The fraction of the bandwidth that a kernel reaches on large tensors. */
     efficiency: constant,
     /**
-     * Fraction of the bandwidth that kernels on attention scores reach, which reduce rows, draw random
-     * numbers or multiply by batches.
+     * The fraction of the bandwidth that kernels on attention scores reach. These kernels reduce rows, draw
+     * random numbers, or are batched matmuls.
      */
     scoresEfficiency: constant,
   }),
-  /** Fixed time of a kernel on the GPU; it lowers the bandwidth of small tensors. */
+  /** Fixed time of a kernel on the GPU, which makes small tensors relatively slow. */
   kernelStartSeconds: constant,
   linkInside: link,
-  /** The link between nodes: the share of the node's adapters that belongs to one GPU. */
+  /** The link between nodes, as the share of the node's adapters for one GPU. */
   linkBetween: link,
-  /** Slowdown of the computation that hides a collective, as a fraction of the collective's time. */
+  /** The slowdown of computation that overlaps with a collective, as a fraction of the collective's time. */
   overlapCost: constant,
   communicator: communicator.optional(),
 });

@@ -6,54 +6,57 @@ const common = {
   version: z.literal(1),
   name: z.string(),
   description: z.string(),
-  /** The source of the settings that are not numbers. */
+  /** The source of the settings other than numbers. */
   source: z.string(),
-  /** Host time per operation: a pass takes at least the host time of its operations. */
+  /** Host time per operation. A pass takes at least the host time of all its operations. */
   hostSecondsPerOperation: constant,
-  /** Fraction of the bandwidth between nodes that this program reaches in collectives. */
+  /** The fraction of the bandwidth between nodes that this program's collectives reach. */
   linkFactor: constant,
 };
 
-/** The programs of this repository: dry runs record their fusion, memory and overlap. */
+/** The programs of this project; dry runs record their operations with fusion, memory and overlap. */
 const recordedSoftware = z.strictObject({ ...common, operations: z.literal('recorded') });
 
-/** Another program, whose operations are listed by hand: its fusion, memory and overlap. */
+/** Another program, whose operations are listed by hand, with its fusion, memory and overlap. */
 const listedSoftware = z.strictObject({
   ...common,
   operations: z.literal('listed'),
   /** `stored-scores`: kernels that write S x S scores to memory. `flash`: one kernel that does not. */
   attention: z.enum(['stored-scores', 'flash']),
-  /** True if single kernels compute scale, mask and softmax; bias and GeLU; bias, dropout and residual. */
+  /**
+   * True if scale, mask and softmax are one kernel, and also bias and GELU, and bias, dropout and residual.
+   */
   fusesKernels: z.boolean(),
   hasDropout: z.boolean(),
-  /** Bytes of one element of the accumulated gradients, which are reduced in the same dtype. */
+  /** Bytes per element of the accumulated gradients, which are reduced in the same dtype. */
   gradientBytes: z.union([z.literal(2), z.literal(4)]),
-  /** True if matmuls of weight gradients add to the accumulated gradients themselves. */
+  /** True if the matmul of a weight gradient adds to the accumulated gradient. */
   fusesGradientAccumulation: z.boolean(),
   /**
-   * The tensor-parallel collectives that run behind matmuls: collectives of backward that another matmul can
-   * hide; with `all`, also collectives of a matmul's own operands and result, in parts.
+   * The tensor-parallel collectives that overlap with matmuls. `backward`: collectives of the backward pass
+   * that overlap with another matmul. `all`: also collectives of a matmul's own operands and result, in
+   * pieces.
    */
   tensorOverlap: z.enum(['none', 'backward', 'all']),
   /** Messages between stages: `blocking` if a rank waits for them, `overlapped` if it computes meanwhile. */
   pipelineMessages: z.enum(['blocking', 'overlapped']),
   /** True if each tensor-parallel rank sends only its part of a message. */
   scattersMessages: z.boolean(),
-  /** The runs in which gradients are reduced while backward still computes. */
+  /** The runs in which the reduction of gradients overlaps with the backward pass. */
   dataOverlap: z.enum(['never', 'without-pipeline', 'always']),
-  /** True if gradients are reduced in large buckets, false if each tensor is reduced separately. */
+  /** True if gradients are reduced in large buckets, false if tensor by tensor. */
   reducesInBuckets: z.boolean(),
   distributedOptimizer: z.boolean(),
-  /** True if ranks keep parts of the parameters, and gather each layer for every pass (ZeRO-3). */
+  /** True if parameters are sharded, and each layer is gathered for every pass (ZeRO-3). */
   shardsParameters: z.boolean().optional(),
-  /** The layouts that the program supports: a search offers no others. */
+  /** The layouts that the program supports. A search offers no others. */
   layouts: z.strictObject({
     /** Schedules of pipelines; empty if the program has no pipeline. */
     schedules: z.array(z.enum(['1f1b', 'interleaved'])),
-    /** Fewest stages that the interleaved schedule takes. */
+    /** The smallest number of stages for the interleaved schedule. */
     leastInterleavedStages: z.int().min(2),
     sequenceParallel: z.boolean(),
-    /** Ways to recompute that differ in time or memory. */
+    /** The supported kinds of recomputation that differ in time or memory. */
     recomputations: z.array(z.enum(['none', 'selective', 'full'])).min(1),
     source: z.string(),
   }),
@@ -72,16 +75,16 @@ export interface Profile {
   readonly software: SoftwareProfile;
 }
 
-/** A model of a GPU, with a program whose operations are listed. */
+/** A model of a GPU, with a program that has operation lists. */
 export interface ListedProfile extends Profile {
   readonly hardware: GpuProfile;
   readonly software: ListedSoftware;
 }
 
 /**
- * Returns the profile if its operations are listed.
+ * Returns the profile if its program has operation lists.
  *
- * @throws ConfigurationError `MTL_PROFILE` if they must be recorded
+ * @throws ConfigurationError `MTL_PROFILE` if its operations must be recorded
  */
 export function listedProfile(profile: Profile): ListedProfile {
   const { name, hardware, software } = profile;
@@ -100,7 +103,7 @@ const wholeProfile = z
   });
 
 /**
- * Checks a user's profile: an object, as parsed from JSON, with `name`, `hardware` and `software`.
+ * Checks a user's profile, an object parsed from JSON with `name`, `hardware` and `software`.
  *
  * @throws ConfigurationError `MTL_PROFILE` with the first key that is wrong
  */

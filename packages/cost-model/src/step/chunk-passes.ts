@@ -12,20 +12,20 @@ import type { Profile } from '../profiles/profile.js';
 import { noSeconds, operationsSeconds, type PassSeconds } from '../timing/operations-seconds.js';
 import type { StepOptions } from './layout.js';
 
-/** Operations that a pass runs `times` times, such as the operations of a layer. */
+/** Operations that a pass repeats `times` times, such as the operations of a layer. */
 interface RepeatedOperations {
   readonly times: number;
   readonly forward: readonly Operation[];
-  /** Operations of backward, after the recomputed operations. */
+  /** Operations of the backward pass, beginning with recomputed operations. */
   readonly backward: readonly Operation[];
 }
 
-/** The operations of the passes of one micro-batch on a chunk of the model, on one rank. */
+/** The operations on one rank for the passes of one micro-batch on a model chunk. */
 export type ChunkOperations = readonly RepeatedOperations[];
 
 /**
- * Lists the operations of every chunk, in the order of the model, written by hand for GPT. Recorded
- * operations of a dry run can replace them: see `operations` of `predictStepTime`.
+ * Lists the operations of every chunk, in the order of the model, from the hand-written lists for GPT. The
+ * option `operations` of `predictStepTime` can replace them by operations that a dry run recorded.
  */
 export function chunkOperations({ model, layout, profile }: StepOptions): ChunkOperations[] {
   const { hardware, software } = profile;
@@ -58,13 +58,13 @@ export function chunkOperations({ model, layout, profile }: StepOptions): ChunkO
   ]);
 }
 
-/** Seconds of the passes of one micro-batch on a chunk of the model, by their use. */
+/** Seconds of the passes of one micro-batch on a model chunk, by kind of work. */
 export interface ChunkPasses {
   readonly forward: PassSeconds;
   readonly backward: PassSeconds;
 }
 
-/** Times the passes of every chunk. Operations that several chunks share are timed once. */
+/** Returns the times of the passes of every chunk. Operations that several chunks share are timed once. */
 export function chunkPasses(chunks: readonly ChunkOperations[], profile: Profile): ChunkPasses[] {
   const known = new Map<RepeatedOperations, ChunkPasses>();
   const timePasses = (operations: RepeatedOperations): ChunkPasses => {

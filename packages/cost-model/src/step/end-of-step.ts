@@ -5,32 +5,34 @@ import { dataGroup, type StepOptions } from './layout.js';
 /** Seconds from the last pass of a step to its end, on the rank with the most parameters. */
 interface EndOfStep {
   /**
-   * Reduction of gradients and gathering of parameters: the exposed part, and the cost of hiding the rest.
+   * The reduction of gradients and the gathering of parameters: the time that does not overlap, and the
+   * slowdown by the overlapped part.
    */
   readonly dataCommunication: number;
-  /** Sum of the gradients of the embedding, which the first and the last stage share. */
+  /** The all-reduce of the embedding's gradients, which the first and the last stage share. */
   readonly embeddingCommunication: number;
   readonly optimizer: number;
 }
 
 /**
- * Bytes that the optimizer's kernels move for one parameter: check and unscale (8), norm (4), clip (8), Adam
- * (28), 16-bit copy (6), zero of gradients, and the conversion of gradients to fp32 if they are accumulated
- * in 16 bit.
+ * Bytes that the optimizer's kernels move per parameter, by bytes of a gradient: check and unscale (8), norm
+ * (4), clip (8), Adam (28), 16-bit copy (6), and zeroing of gradients. Gradients accumulated in 16 bits are
+ * also converted to fp32.
  */
 const optimizerBytes = { 2: 62, 4: 58 } as const;
 
 /** Number of parameter tensors of a layer: weights and biases of four matmuls and two layer norms. */
 const tensorsOfLayer = 12;
 
-/** Fraction of a reduction in buckets that remains after backward. */
+/** The fraction of a bucketed reduction that remains after the backward pass. */
 const lastBucket = 0.05;
 
 /**
- * Returns the time after the passes. Sharded parameters are gathered and reduced in passes (`shardedPasses`),
- * not here.
+ * Returns the time after the passes. The communication of sharded parameters is in the passes
+ * (`shardedPasses`).
  *
- * @param lastBackward - seconds of the backward passes of a micro-batch on a rank, which can hide a reduction
+ * @param lastBackward - seconds of the backward passes of a micro-batch on a rank, which can overlap with a
+ *   reduction
  */
 export function endOfStep({ model, layout, profile }: StepOptions, lastBackward: number): EndOfStep {
   const { hardware, software } = profile;
@@ -78,7 +80,9 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
   };
 }
 
-/** Counts the parameters of the rank with the most parameters, and its part of an embedding. */
+/**
+ * Returns the numbers of parameters on the rank that has the most, in total and in its part of an embedding.
+ */
 function countParameters(
   model: StepOptions['model'],
   { tp: t, pp: p }: StepOptions['layout'],

@@ -10,21 +10,22 @@ import type { RankGroup } from '../operations/operation.js';
 import type { ListedProfile } from '../profiles/profile.js';
 
 /**
- * The parallel sizes of a run. Ranks are numbered along the tensor axis first, so that the ranks of a
- * tensor-parallel group are neighbours, then along data, then along the pipeline.
+ * The parallel sizes of a run. Ranks are numbered along the tensor axis first, so that a tensor-parallel
+ * group consists of neighbours, then along the data axis, then along the pipeline.
  */
 export interface Layout {
-  /** Number of ranks that share every layer. */
+  /** Number of tensor-parallel ranks, which share every layer. */
   readonly tp: number;
   /** Number of stages of the pipeline. */
   readonly pp: number;
-  /** Number of copies of the model. */
+  /** Number of replicas of the model. */
   readonly dp: number;
-  /** The number v of chunks of each rank; with 2 or more the schedule is interleaved. Default 1. */
+  /** The number v of chunks on each rank; with 2 or more, the schedule is interleaved. Default: 1. */
   readonly numChunks?: number;
   /**
-   * The schedule, or its name for `buildSchedule`. Default `1f1b`, or `interleaved` with more than one chunk.
-   * Schedules with halves of backward passes are refused: the lists of operations have whole passes only.
+   * The schedule, or its name for `buildSchedule`. Default: `1f1b`, or `interleaved` with more than one
+   * chunk. Schedules that split the backward pass are refused, because the operation lists have only whole
+   * passes.
    */
   readonly schedule?: ScheduleNameOrOther | PipelineSchedule;
   readonly microBatchSize: number;
@@ -39,7 +40,7 @@ export interface StepOptions {
   readonly profile: ListedProfile;
 }
 
-/** A layout with the old names of sizes, accepted for one version. */
+/** A layout with the former names of sizes, accepted for one version. */
 export interface EarlierLayout extends Omit<Layout, 'tp' | 'pp' | 'dp'> {
   /** @deprecated `tp` */
   readonly tensorParallelSize: number;
@@ -49,12 +50,12 @@ export interface EarlierLayout extends Omit<Layout, 'tp' | 'pp' | 'dp'> {
   readonly dataParallelSize: number;
 }
 
-/** Options of a step whose layout may have the old names. */
+/** Options of a step whose layout may have the former names. */
 export type GivenStepOptions<Options extends StepOptions = StepOptions> = Omit<Options, 'layout'> & {
   readonly layout: Layout | EarlierLayout;
 };
 
-/** Returns options whose layout has its sizes by axis. */
+/** Returns the options with the current names of the layout's sizes. */
 export function byAxis<Options extends StepOptions>(options: GivenStepOptions<Options>): Options {
   const { layout } = options;
   if (!('tensorParallelSize' in layout)) return options as unknown as Options;
@@ -63,7 +64,7 @@ export function byAxis<Options extends StepOptions>(options: GivenStepOptions<Op
 }
 
 /**
- * Refuses sizes that do not divide.
+ * Refuses sizes that do not divide the model or the batch.
  *
  * @throws ConfigurationError `MTL_PLAN_LAYOUT` with the value, and the required divisor
  */
@@ -106,8 +107,8 @@ export function checkLayout({ model, layout }: Pick<StepOptions, 'model' | 'layo
 /**
  * Returns the schedule of a layout.
  *
- * @throws ConfigurationError `MTL_PLAN_LAYOUT` for a schedule with halves of backward passes, since
- *   operations are listed for whole passes only; errors of `buildSchedule`
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT` for a schedule that splits the backward pass, because the
+ *   operation lists have only whole passes; errors of `buildSchedule`
  */
 export function scheduleOfLayout(layout: Layout): PipelineSchedule {
   const { pp: numStages, numChunks = 1, microBatchSize, dp } = layout;
@@ -131,8 +132,8 @@ function withWholeBackward(schedule: PipelineSchedule): PipelineSchedule {
 }
 
 /**
- * Returns the data-parallel group of a rank. Single tensors are small messages, for which NCCL uses few
- * channels: one adapter of a node. Buckets use the adapters of all ranks of the group.
+ * Returns the data-parallel group of a rank. If tensors are reduced one by one, NCCL uses few channels for
+ * the small messages, and one adapter of a node. Buckets use the adapters of all ranks of the group.
  */
 export function dataGroup({ layout, profile }: Pick<StepOptions, 'layout' | 'profile'>): RankGroup {
   const { hardware, software } = profile;

@@ -6,9 +6,9 @@ import type { ChunkPasses } from './chunk-passes.js';
 import { dataGroup, type StepOptions } from './layout.js';
 
 /**
- * Returns the time of a message with the activations, or their gradients, of a micro-batch from one stage to
- * the next. With scatter/gather (Narayanan et al. 2021, section 4.1) each tensor-parallel rank sends its
- * part, and the receivers gather them; with sequence parallelism they work on the parts.
+ * Returns the time of a message from one stage to the next, with the activations of a micro-batch or their
+ * gradients. With scatter/gather (Narayanan et al. 2021, section 4.1), each tensor-parallel rank sends its
+ * part, and the receivers gather the parts. With sequence parallelism, they need only their parts.
  */
 export function messageSeconds({ model, layout, profile }: StepOptions): number {
   const { hardware, software } = profile;
@@ -32,14 +32,15 @@ interface ShardedPass {
   readonly backward: number;
 }
 
-/** Number of matrices of a layer. Each matrix is gathered separately; smaller tensors are replicated. */
+/** Number of matrices of a layer. Each is gathered separately; smaller tensors are replicated. */
 const matricesOfLayer = 4;
 
 /**
- * Returns the cost of sharded parameters (ZeRO-3). Forward and backward gather each layer, and backward
- * scatters the sum of its gradients: three times the parameters in all (Rajbhandari et al. 2020, section
- * 7.2.2). The next layer is gathered behind the computation of this one, so that a pass waits only for the
- * part that its computation does not cover. The cost is zero for programs whose ranks have all parameters.
+ * Returns the cost of sharded parameters (ZeRO-3). The forward and the backward pass gather each layer, and
+ * the backward pass reduce-scatters its gradients. Together this is three times the size of the parameters
+ * (Rajbhandari et al. 2020, section 7.2.2). The gather of the next layer overlaps with the computation of the
+ * current one, so that a pass waits only for the part that takes longer. The cost is zero for programs with
+ * replicated parameters.
  */
 export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses[]): ShardedPass[] {
   const { model, layout, profile } = options;
@@ -76,7 +77,7 @@ interface SentParameters {
   readonly parameters: number;
 }
 
-/** Returns the seconds of collectives with `bytes` for each parameter. */
+/** Returns the seconds of collectives that transfer `bytes` for each parameter. */
 function sumSeconds(
   parts: readonly SentParameters[],
   { bytes, ...collective }: { collective: 'all-gather' | 'reduce-scatter'; bytes: number; group: RankGroup },

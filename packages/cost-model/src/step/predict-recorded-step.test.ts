@@ -41,7 +41,7 @@ describe('predictRecordedStep', () => {
     expect(breakdown.matmuls).toBeCloseTo(12 * predictSeconds([matmul]), 12);
     const sum = Object.values(breakdown).reduce((total, part) => total + part, 0);
     expect(sum / seconds).toBeCloseTo(1, 9);
-    // the ideal step plus the remaining bubble
+    // the time without a bubble, plus the bubble that remains
     expect(seconds).toBeGreaterThan(12 * predictSeconds([matmul]));
   });
 
@@ -81,7 +81,7 @@ describe('predictRecordedStep', () => {
     expect(breakdown.dataCommunication).toBeCloseTo(data, 12);
     expect(breakdown.optimizer).toBeCloseTo(predictSeconds([matmul]), 12);
     expect(seconds).toBeCloseTo(4 * predictSeconds([matmul]) + data, 12);
-    // at least the last of two buckets is not hidden
+    // at least the last of two buckets does not overlap
     const hidden = predict(step(true)).breakdown.dataCommunication;
     expect(hidden).toBeLessThan(data);
     expect(hidden).toBeGreaterThanOrEqual(data / 2);

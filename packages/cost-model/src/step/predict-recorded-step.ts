@@ -7,16 +7,16 @@ import { ratesFor } from '../timing/measured-times.js';
 import { noSeconds, operationsSeconds, type PassSeconds, passSeconds } from '../timing/operations-seconds.js';
 import type { StepPrediction } from './predict-step-time.js';
 
-/** Operations of the passes of one micro-batch on a chunk of the model, on one rank, by the kind of pass. */
+/** The operations on one rank for the passes of one micro-batch on a model chunk, by kind of pass. */
 export type RecordedPasses = Readonly<Partial<Record<PassKind, readonly Operation[]>>>;
 
-/** The operations that the ranks of one pipeline stage run once a step. */
+/** Operations that the ranks of a pipeline stage run once a step. */
 export interface RecordedEnd {
-  /** Norm, clipping and update, with collectives along other axes than the data. */
+  /** Norm, clipping and update, with collectives along axes other than the data axis. */
   readonly operations: readonly Operation[];
-  /** Reduction of gradients, in backward or after it. */
+  /** The reduction of gradients, during or after the backward pass. */
   readonly reduction: DataCollectives;
-  /** Gathering of parameters, after the update or in forward. */
+  /** The gathering of parameters, after the update or during the forward pass. */
   readonly gather: DataCollectives;
 }
 
@@ -37,15 +37,15 @@ interface PredictRecordedOptions {
   /** Number of processes of the whole run. */
   readonly numProcesses: number;
   /**
-   * Threads of each process; the measured rates with the nearest number are used. Default: the measured
-   * number.
+   * Number of threads of each process; the measured rates with the nearest number are used. Default: the
+   * measured number.
    */
   readonly numThreads?: number | undefined;
 }
 
 /**
- * Predicts the time of a step of a training run, from the recorded operations of each chunk's passes, their
- * times in the profile, and the schedule on a clock.
+ * Predicts the time of a training step by simulating its schedule, with the recorded operations of each
+ * chunk's passes and their times in the profile.
  *
  * @throws ConfigurationError `MTL_PROFILE` if ranks are on several machines and the profile has no link
  *   between them
@@ -98,7 +98,7 @@ export function predictRecordedStep(options: PredictRecordedOptions): StepPredic
   };
 }
 
-/** Returns the profile with the rates for the run's number of processes on each machine. */
+/** Returns the profile with the rates for the run's number of processes per machine. */
 export function profileOfRun({
   profile,
   numProcesses,
@@ -114,7 +114,7 @@ type ChunkSeconds = Readonly<Record<PassKind, PassSeconds>>;
 
 const passKinds = ['F', 'B', 'I', 'W'] as const;
 
-/** Times the passes of every chunk. Recordings that several chunks share are timed once. */
+/** Returns the times of the passes of every chunk. Recordings that several chunks share are timed once. */
 function passesOfChunks(chunks: readonly RecordedPasses[], profile: Profile): ChunkSeconds[] {
   const known = new Map<readonly Operation[] | undefined, PassSeconds>([[undefined, noSeconds()]]);
   const { hardware } = profile;
@@ -141,7 +141,7 @@ function isSent({ placement }: PipelineSchedule, [from, to]: readonly [number, n
 interface EndSeconds extends Readonly<Record<CommunicationPart, number>> {
   readonly total: number;
   readonly optimizer: number;
-  /** Host seconds once a step. */
+  /** Seconds of host time that occur once a step. */
   readonly host: number;
 }
 
@@ -175,7 +175,7 @@ function secondsOfEnd(
   return { ...parts, total: Object.values(parts).reduce((total, part) => total + part, 0) };
 }
 
-/** Sums the passes of all ranks and micro-batches. */
+/** Sums the times of the passes of all ranks and micro-batches. */
 function totalOfPasses(schedule: PipelineSchedule, chunks: readonly ChunkSeconds[]): PassSeconds {
   const total = noSeconds();
   const counts = new Map<PassSeconds, number>();
@@ -194,18 +194,21 @@ function scaled(seconds: PassSeconds, factor: number): PassSeconds {
   return Object.fromEntries(entries) as unknown as PassSeconds;
 }
 
-/** Collectives of data-parallel ranks, which passes may hide. */
+/** Collectives of data-parallel ranks, which may overlap with passes. */
 interface DataCollectives {
   readonly operations: readonly CollectiveOperation[];
   readonly isOverlapped: boolean;
 }
 
-/** Returns the share of a reduction that remains after backward: its last bucket, if there are several. */
+/**
+ * Returns the fraction of a reduction that remains after the backward pass: its last bucket, if there are
+ * several.
+ */
 const lastBucket = ({ length }: readonly unknown[]): number => (length > 1 ? 1 / length : 0.05);
 
 /**
- * Returns the seconds of collectives that passes of `behind` seconds do not hide, and the cost of hiding the
- * rest.
+ * Returns the seconds that collectives add to passes of `behind` seconds: the time that does not overlap, and
+ * the slowdown by the overlapped part.
  */
 export function exposedSeconds(
   { operations, isOverlapped }: DataCollectives,
@@ -216,17 +219,17 @@ export function exposedSeconds(
   return overlappedSeconds(seconds, { behind, last: lastBucket(operations), profile });
 }
 
-/** The message of a micro-batch between stages. */
+/** The message between stages for one micro-batch. */
 export interface RecordedMessage {
   /** Bytes that one rank sends. */
   readonly bytes: number;
-  /** The collective with which the receivers join their parts. */
+  /** The collective with which the receivers combine their parts. */
   readonly gather?: CollectiveOperation | undefined;
-  /** True if it stays within a node. */
+  /** True if sender and receiver are on the same node. */
   readonly isInside: boolean;
 }
 
-/** Returns the time of the message alone; 0 without a pipeline. */
+/** Returns the time of the message itself; 0 without a pipeline. */
 export function recordedMessageSeconds(message: RecordedMessage | undefined, profile: Profile): number {
   if (message === undefined) return 0;
   const { bytes, isInside } = message;

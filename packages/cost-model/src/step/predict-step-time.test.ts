@@ -66,7 +66,7 @@ describe('predictStepTime', () => {
     const slower = operations.map((chunk) => [...chunk, { times: 1, forward: [kernel], backward: [] }]);
     const bandwidth = 2039e9 * profile.hardware.memory.efficiency.value;
     const each = 1e10 / bandwidth + profile.hardware.kernelStartSeconds.value;
-    // 32 micro-batches and 7 more passes while the pipeline fills.
+    // 32 micro-batches, and 7 passes of other ranks while the pipeline fills
     expect(predictStepTime({ ...options, operations: slower }).seconds - seconds).toBeCloseTo(39 * each, 6);
     expect(() => predictStepTime({ ...options, operations: operations.slice(1) })).toThrow(
       'operations of 7 chunks',

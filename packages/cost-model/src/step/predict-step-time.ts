@@ -6,16 +6,16 @@ import { endOfStep } from './end-of-step.js';
 import { byAxis, checkLayout, type GivenStepOptions, type StepOptions, scheduleOfLayout } from './layout.js';
 import { messageSeconds, shardedPasses } from './pass-communication.js';
 
-/** Seconds of a step by use, mean of the ranks; their sum is the step. */
+/** Seconds of a step by kind of work, as the mean over ranks. The sum is the time of the step. */
 export interface StepBreakdown extends PassSeconds {
-  /** Seconds in which ranks wait for other stages. */
+  /** Seconds for which ranks wait for other stages. */
   bubble: number;
   optimizer: number;
 }
 
 interface PredictOptions extends StepOptions {
   /**
-   * Operations of each chunk, in the order of the model, for example recorded by a dry run. Default:
+   * The operations of each chunk, in the order of the model, such as those that a dry run recorded. Default:
    * `chunkOperations`.
    */
   readonly operations?: readonly ChunkOperations[];
@@ -24,13 +24,13 @@ interface PredictOptions extends StepOptions {
 export interface StepPrediction {
   readonly seconds: number;
   readonly breakdown: StepBreakdown;
-  /** The step on a clock, to draw or to write as a trace. */
+  /** The simulated schedule of the step, to be drawn or written as a trace. */
   readonly simulation: Simulation;
 }
 
 /**
- * Predicts the time of a training step, from the operations of each chunk's passes, their times in the
- * profile, and the schedule on a clock.
+ * Predicts the time of a training step by simulating its schedule, with the operations of each chunk's passes
+ * and their times in the profile.
  *
  * @throws ConfigurationError `MTL_PLAN_LAYOUT` for sizes that do not divide; the errors of `buildSchedule`
  */

@@ -4,14 +4,15 @@ import type { HardwareProfile, Link } from '../profiles/hardware-profile.js';
 import type { Profile } from '../profiles/profile.js';
 import { secondsOfBytes } from './interpolation.js';
 
-/** A communication between processes of one machine. */
+/** A collective or message between processes of one machine. */
 type MeasuredCommunication = Pick<CollectiveOperation, 'bytes' | 'collective'> & {
   readonly group: { readonly size: number };
 };
 
 /**
- * Returns the measured time of a collective or a message within a machine; undefined without measurements. In
- * a group of another size, the time is scaled by (n - 1) / n, the fraction of the bytes that a rank sends.
+ * Returns the measured time of a collective or a message within a machine; undefined without measurements.
+ * If the group has another size than the measured one, the time is scaled by (n - 1) / n, the fraction of the
+ * bytes that a rank sends.
  */
 function measuredSeconds(
   { collective, bytes, group }: MeasuredCommunication,
@@ -29,13 +30,15 @@ function measuredSeconds(
 }
 
 /**
- * Returns the time of a ring: (n - 1) / n of the bytes for a gather or a scatter, twice that for an
- * all-reduce. Between nodes, the ranks of a group on one node share their adapters.
+ * Returns the time of a collective. A ring transfers (n - 1) / n of the bytes for an all-gather or a
+ * reduce-scatter, and twice that for an all-reduce. Between nodes, the ranks of a group on one node share
+ * their adapters.
  *
- * An all-to-all sends to each rank its part. Within a node it moves the same number of bytes as a gather.
- * Between nodes, all ranks of a node send their parts for other nodes at once, and no ring forwards parts.
+ * In an all-to-all, each rank sends a part to every other rank. Within a node, it transfers the same number
+ * of bytes as an all-gather. Between nodes, all ranks of a node send their parts for other nodes at once, and
+ * parts are not forwarded.
  *
- * Messages to neighbours take the time of the slowest message: between nodes, one message leaves each node,
+ * Messages to neighbours take the time of the slowest one. Between nodes, one message leaves each node,
  * through one adapter.
  */
 export function collectiveSeconds(
@@ -66,7 +69,7 @@ export function collectiveSeconds(
 }
 
 /**
- * Returns the link inside a node or between nodes.
+ * Returns the link within a node or between nodes.
  *
  * @throws ConfigurationError `MTL_PROFILE` for a profile in which no link between nodes was measured
  */
@@ -80,16 +83,16 @@ export function chooseLink(hardware: HardwareProfile, isInside: boolean): Link {
 }
 
 interface OverlappedSecondsOptions {
-  /** Seconds of the computation that can hide the communication. */
+  /** Seconds of the computation that can overlap with the communication. */
   readonly behind: number;
-  /** Fraction of the communication that begins when the computation has ended. Default 0. */
+  /** The fraction of the communication that starts only when the computation has ended. Default: 0. */
   readonly last?: number;
   readonly profile: Pick<Profile, 'hardware'>;
 }
 
 /**
- * Returns the seconds that communication adds to computation: the exposed part, and the cost of hiding the
- * rest.
+ * Returns the seconds that communication adds to computation: the time that does not overlap, and the
+ * slowdown by the overlapped part.
  */
 export function overlappedSeconds(
   seconds: number,

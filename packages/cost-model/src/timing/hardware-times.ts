@@ -4,7 +4,9 @@ import { measuredTimes, type OperationTimes } from './measured-times.js';
 
 const known = new WeakMap<HardwareProfile, OperationTimes>();
 
-/** Returns the times of a profile. With measured rates it uses the first entry, see `ratesFor`. */
+/**
+ * Returns the times of operations for a profile. Of measured rates, the first entry is used; see `ratesFor`.
+ */
 export function hardwareTimes(hardware: HardwareProfile): OperationTimes {
   const times =
     known.get(hardware) ??
@@ -30,15 +32,14 @@ function gpuTimes(hardware: GpuProfile): OperationTimes {
 }
 
 /**
- * Numbers of parts into which the depth of a matmul can be split if its tiles do not fill the
- * multiprocessors.
+ * The numbers of parts into which a matmul's depth may be split if its tiles do not use all multiprocessors.
  */
 const splits = [1, 2, 4, 8];
 
 /**
- * Returns the time of a matmul. The result is split into tiles, one on each multiprocessor at a time, so that
- * the tiles take a whole number of waves; the best of the library's tiles is used. The time is at least the
- * time of the bytes of operands and result.
+ * Returns the time of a matmul. Its result is divided into tiles, of which each multiprocessor computes one
+ * at a time, so that there is an integral number of waves. The best of the library's tiles is used. The time
+ * is at least the time to transfer operands and result.
  */
 export function matmulSeconds(
   operation: MatmulOperation,
@@ -80,8 +81,8 @@ export function matmulBytes({
 }
 
 /**
- * Returns the peak FLOP/s of a GPU or a process: from the data sheet, or from the fastest measured matmul in
- * the dtype.
+ * Returns the peak rate in FLOP/s of a GPU or a process: from the data sheet, or from the fastest measured
+ * matmul in the dtype.
  */
 export function peakFlops(hardware: HardwareProfile, dtype: ComputeDtype): number {
   if (hardware.state !== 'measured') return hardware.matmul.peakFlops[dtype].value;

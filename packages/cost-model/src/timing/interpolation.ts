@@ -4,16 +4,16 @@ export interface RegressionPoint {
   readonly value: number;
 }
 
-/** Regularization that pulls slopes to zero if the nearby points do not determine them. */
+/** The regularization that makes slopes zero if nearby points do not determine them. */
 const ridge = 0.02;
 
 /**
- * Returns the value at a position from a plane through the points around it: least squares, weighted by the
- * inverse fourth power of their distances. The value stays within the range of the points.
+ * Returns the value at a position by fitting a plane to the points with least squares, weighted by the
+ * inverse fourth power of their distances. The result stays within the range of the points' values.
  */
 export function localRegression(points: readonly RegressionPoint[], position: readonly number[]): number {
   const numColumns = position.length + 1;
-  // normal equations of the offset and the slopes, and their right-hand side
+  // the normal equations for the offset and the slopes, with their right-hand side in the last column
   const rows = Array.from({ length: numColumns }, () => new Float64Array(numColumns + 1));
   const differences = points.map((point) => point.position.map((each, axis) => each - position[axis]!));
   const weights = differences.map(
@@ -30,7 +30,8 @@ export function localRegression(points: readonly RegressionPoint[], position: re
       rows[row]![numColumns]! += weight * terms[row]! * value;
     }
   });
-  // regularize in proportion to the squared distances of the points, so that it also works on close points
+  // the regularization is proportional to the points' squared distances, so that it also works for close
+  // points
   const scale = position.reduce((sum, _, axis) => sum + rows[axis + 1]![axis + 1]!, 0);
   for (let axis = 1; axis < numColumns; axis++) rows[axis]![axis]! += ridge * scale + 1e-12;
   const values = points.map(({ value }) => value);
@@ -57,16 +58,16 @@ function solve(rows: readonly Float64Array[]): number[] {
   return solution;
 }
 
-/** The measured time of a number of bytes. */
+/** The measured time for a number of bytes. */
 interface BytesPoint {
   readonly bytes: number;
   readonly seconds: number;
 }
 
 /**
- * Returns the seconds of a number of bytes. Between two points it interpolates linearly in logarithms. Below
- * the smallest point it returns the seconds of that point. Above the largest point it scales in proportion to
- * the bytes.
+ * Returns the seconds for a number of bytes. Between two points, logarithms are interpolated linearly. Below
+ * the smallest point, the result is this point's time. Above the largest point, it is proportional to the
+ * bytes.
  */
 export function secondsOfBytes(points: readonly BytesPoint[], bytes: number): number {
   const sorted = [...points].sort((a, b) => a.bytes - b.bytes);

@@ -6,7 +6,7 @@ import { operationsSeconds, passSeconds } from './operations-seconds.js';
 
 const constant = (value: number) => ({ value, source: 'test' });
 const link = { bytesPerSecond: constant(1e10), efficiency: constant(1), latencySeconds: constant(1e-5) };
-/** Two processes, each half as fast as a single one. */
+/** Makes rates in which each of two processes is half as fast as a single one. */
 const rates = (numProcesses: number) => ({
   numProcesses,
   numThreads: 2 / numProcesses,
@@ -85,7 +85,7 @@ describe('times of a measured profile', () => {
   it('are those of the measured shapes, and between them between their rates', () => {
     expect(seconds(matmul(64)) / ((2 * 64 ** 3) / 1e10)).toBeCloseTo(1, 3);
     expect(seconds(matmul(1024)) / ((2 * 1024 ** 3) / 1e11)).toBeCloseTo(1, 3);
-    // 256 is as far from 64 as from 1,024
+    // in logarithms, 256 is midway between 64 and 1,024
     expect(seconds(matmul(256)) / ((2 * 256 ** 3) / Math.sqrt(1e10 * 1e11))).toBeCloseTo(1, 3);
   });
 

@@ -24,7 +24,10 @@ interface Entry extends Named {
   readonly dtype: ComputeDtype;
 }
 
-/** Returns times interpolated from measurements. Operations of equal shapes are timed once. */
+/**
+ * Returns the times of operations, interpolated from measurements. Operations with equal shapes are computed
+ * once.
+ */
 export function measuredTimes(rates: MeasuredRates): OperationTimes {
   const { matmuls, kernels, attention } = rates;
   const matmulRate = new RateByShape(matmuls, (point) => ({
@@ -54,15 +57,15 @@ export function measuredTimes(rates: MeasuredRates): OperationTimes {
   };
 }
 
-/** The processes of a run on a machine. */
+/** The processes of a run that share a machine. */
 interface SharedMachine {
   readonly numProcesses: number;
-  /** Threads of each process. Default: the measured number. */
+  /** Number of threads of each process. Default: the measured number. */
   readonly numThreads?: number | undefined;
 }
 
 /**
- * Returns the profile with the rates for the nearest measured number of processes on each machine and, among
+ * Returns the profile with only the rates for the nearest measured number of processes per machine and, among
  * these, the nearest number of threads.
  */
 export function ratesFor(
@@ -88,8 +91,9 @@ export function ratesFor(
 }
 
 /**
- * Finds the entry of an operation. Candidates, in this order: its own entry, an entry with another variant,
- * an entry of its kind in the same dtype, its own entry in another dtype, the first entry of its kind.
+ * Returns the entry for an operation. The first of these that exists is used: its own entry, its entry with
+ * another variant, the entry of its kind in the same dtype, its entry in another dtype, or the first entry of
+ * its kind.
  */
 function findEntry<Each extends Entry>(entries: readonly Each[], operation: Named, kind: string): Each {
   const { name, dtype = 'fp32', variant } = operation;
@@ -118,7 +122,9 @@ interface Work {
   readonly flops: number;
 }
 
-/** FLOPs per second of shapes, from measurements: a plane in logarithms of sizes and rate. */
+/**
+ * The rate in FLOP/s for shapes, interpolated from measurements: a plane in the logarithms of sizes and rate.
+ */
 class RateByShape<Point extends { readonly seconds: number }> {
   readonly #points: ReadonlyMap<object, readonly RegressionPoint[]>;
   readonly #known = new Map<object, Map<string, number>>();

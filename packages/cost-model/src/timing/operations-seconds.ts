@@ -6,14 +6,14 @@ import { hardwareTimes } from './hardware-times.js';
 import type { OperationTimes } from './measured-times.js';
 
 /**
- * Seconds of a pass by use. Communication is the exposed communication, and the cost of hiding the rest, by
- * axis.
+ * Seconds of a pass by kind of work. Communication, by axis, is the time that does not overlap, and the
+ * slowdown by the overlapped part.
  */
 export interface PassSeconds extends Record<CommunicationPart, number> {
   matmuls: number;
   attention: number;
   kernels: number;
-  /** Seconds in which the GPU waits for the host to start operations. */
+  /** Seconds for which the GPU waits for the host to start operations. */
   host: number;
 }
 
@@ -21,7 +21,7 @@ export function noSeconds(): PassSeconds {
   return { matmuls: 0, attention: 0, kernels: 0, ...communicationParts(() => 0), host: 0 };
 }
 
-/** Returns the time of operations that run one after the other on one GPU. */
+/** Returns the time of operations that run in sequence on one GPU. */
 export function operationsSeconds(operations: readonly Operation[], profile: Profile): PassSeconds {
   const pass = new PassClock(profile);
   for (const operation of operations) pass.run(operation);
@@ -36,12 +36,14 @@ export function passSeconds(seconds: PassSeconds): number {
   return Object.values(seconds).reduce((sum: number, value: number) => sum + value, 0);
 }
 
-/** The clock of a pass. Collectives that were started run one after the other behind computation. */
+/**
+ * Simulates the time of a pass. Collectives that were started run in sequence, and overlap with computation.
+ */
 class PassClock {
   readonly seconds = noSeconds();
   readonly #profile: Profile;
   readonly #times: OperationTimes;
-  /** The remaining seconds of started collectives, in their order. */
+  /** The remaining seconds of started collectives, in the order of their starts. */
   readonly #running = new Map<number, { readonly collective: CollectiveOperation; remaining: number }>();
 
   constructor(profile: Profile) {
@@ -101,7 +103,7 @@ class PassClock {
     this.seconds[communicationPart(group.axis)] += seconds;
   }
 
-  /** Waits for a collective; does not wait for a collective from another pass, which has ended by then. */
+  /** Waits for a collective. A collective that another pass started has ended by then. */
   #wait(id: number): void {
     for (const [each, { collective, remaining }] of this.#running) {
       if (each > id) break;

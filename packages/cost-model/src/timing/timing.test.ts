@@ -36,7 +36,7 @@ describe('matmulSeconds', () => {
     const wave = matmulSeconds(matmul(256 * 9, 128 * 12, 8192), oneTile) - start;
     const more = matmulSeconds(matmul(256 * 9, 128 * 13, 8192), oneTile) - start;
     expect(more / wave).toBeCloseTo(2, 10);
-    // A wave of 108 tiles at the peak times the efficiency, each with its start and end.
+    // a wave of 108 tiles at the peak rate times the efficiency, with the start and end of a tile
     const flops = 2 * 256 * 108 * 128 * (8192 + hardware.matmul.tileOverheadDepth.value);
     expect(wave).toBeCloseTo(flops / (312e12 * hardware.matmul.efficiency.value), 12);
   });
@@ -80,9 +80,9 @@ describe('collectiveSeconds', () => {
   it('sends the parts of an all-to-all over the adapters of a node once', () => {
     const exchange = (size: number, perNode: number) =>
       collectiveSeconds({ ...allReduce(size, perNode), collective: 'all-to-all' }, profile);
-    // within a node: the same number of bytes as a gather
+    // within a node, an all-to-all transfers the same number of bytes as a gather
     expect(exchange(8, 8)).toBe(collectiveSeconds({ ...allReduce(8, 8), collective: 'all-gather' }, profile));
-    // four nodes of eight ranks, each with its own adapter: 24 of 32 parts of its gigabyte leave the node
+    // on four nodes of eight ranks with an adapter each, 24 of 32 parts of a gigabyte leave the node
     const { linkBetween } = hardware;
     const rate =
       linkBetween.bytesPerSecond.value * linkBetween.efficiency.value * profile.software.linkFactor.value;

@@ -1,21 +1,21 @@
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 
-/** The error about a path that is not a regular file, although a reader needs one. */
+/** A path is not a regular file, although its reader needs one. */
 export class IrregularFileError extends Error {
   constructor(readonly kind: 'a directory' | 'a FIFO' | 'a socket' | 'a device' | 'a socket or a device') {
     super(`is ${kind}, not a regular file`);
   }
 }
 
-/** The error about a file that is longer than its reader allows. */
+/** A file is longer than its reader allows. */
 export class FileTooLargeError extends Error {
   constructor(readonly size: number) {
     super(`is ${size} bytes long`);
   }
 }
 
-/** Describes the problem with a file for a message, given the error of opening or reading it. */
+/** Returns the problem with a file, as the end of a sentence, given the error of opening or reading it. */
 export function fileProblem(error: unknown): string {
   if (error instanceof IrregularFileError) return error.message;
   const { code, message } = error as NodeJS.ErrnoException;
@@ -24,8 +24,9 @@ export function fileProblem(error: unknown): string {
 }
 
 /**
- * Opens a regular file for reading. Anything else is rejected at once: opening a FIFO without a writer, or
- * reading a terminal, would wait forever. Throws an `IrregularFileError` or the error of the system.
+ * Opens a regular file for reading. Any other kind of file is rejected at once, because opening a FIFO
+ * without a writer, or reading a terminal, would wait forever. Throws an `IrregularFileError` or the error of
+ * the system.
  */
 export function openRegularFile(path: string): { readonly descriptor: number; readonly size: number } {
   const descriptor = openAtOnce(path);
@@ -61,11 +62,11 @@ export async function openRegularHandle(path: string): Promise<FileHandle> {
   }
 }
 
-// Windows has no such flag, and its files are never FIFOs.
+// Windows has no such flag, but also no FIFOs among files.
 const openingFlags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
 function openingError(error: unknown): unknown {
-  // the error of open(2) for a socket, and for a device that does not exist
+  // the error of open(2) for a socket, or for a device that does not exist
   const isIrregular = (error as NodeJS.ErrnoException).code === 'ENXIO';
   return isIrregular ? new IrregularFileError('a socket or a device') : error;
 }
@@ -78,9 +79,9 @@ function checkRegular(stats: Stats): void {
 }
 
 /**
- * Fills `view` from `position` of an open file on; returns the number of bytes read, which is smaller than
- * the view only at the end of the file. (A single read(2) may return less than requested, and never more than
- * 2 GiB.)
+ * Fills `view` with the bytes of an open file from `position` on. Returns the number of bytes read, which is
+ * smaller than the view only at the end of the file. (A single read(2) may return less than requested, and
+ * never more than 2 GiB.)
  */
 export function readFully(descriptor: number, view: ArrayBufferView, position: number): number {
   const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
@@ -109,7 +110,7 @@ export async function readHandleFully(options: {
   return done;
 }
 
-// The most bytes that readFileSync reads, too.
+// The largest size that readFileSync can read.
 const maximum = 2 ** 31 - 1;
 
 /**

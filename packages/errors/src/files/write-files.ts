@@ -4,8 +4,8 @@ import { dirname } from 'node:path';
 import { namingFile } from '../reword-error.js';
 
 /**
- * Writes `parts`, one after the other, to the file `path`. A reader sees the old file or the complete new
- * one, never a part of it.
+ * Writes `parts`, one after the other, to the file `path`. A reader sees either the old file or the complete
+ * new one.
  */
 export function writeFileAtomically(path: string, parts: readonly (ArrayBufferView | string)[]): void {
   mkdirSync(dirname(path), { recursive: true });
@@ -22,8 +22,8 @@ export function writeFileAtomically(path: string, parts: readonly (ArrayBufferVi
 }
 
 /**
- * Returns a name in the folder of `path` (same file system, so that a rename is atomic) that no other writer
- * uses.
+ * Returns a unique name in the folder of `path`. It is on the same file system, so that a rename to `path` is
+ * atomic.
  */
 export function temporaryPath(path: string): string {
   return `${path}.${process.pid}-${randomBytes(4).toString('hex')}.tmp`;
@@ -44,8 +44,8 @@ export function syncDirectory(path: string): void {
 }
 
 /**
- * Appends bytes to a new file through one buffer of fixed size, so that a million small writes cost a handful
- * of system calls and memory stays bounded whatever the file's size.
+ * Appends bytes to a new file through a buffer of fixed size. A million small writes thus need only a few
+ * system calls, and memory does not depend on the size of the file.
  */
 export class BinaryFileWriter {
   readonly path: string;
@@ -54,7 +54,7 @@ export class BinaryFileWriter {
   #used = 0;
   #written = 0;
 
-  /** Creates (or truncates) `path`; `bufferBytes` is the memory it may hold. */
+  /** Creates (or truncates) the file at `path`. `bufferBytes` is the size of the buffer. */
   constructor({ path, bufferBytes = 1 << 20 }: { path: string; bufferBytes?: number }) {
     this.path = path;
     this.#descriptor = openSync(path, 'w');
@@ -66,7 +66,9 @@ export class BinaryFileWriter {
     return this.#written + this.#used;
   }
 
-  /** Appends the bytes of `view` (any typed array; little-endian as on every platform Node runs on). */
+  /**
+   * Appends the bytes of `view` (any typed array, in the little-endian order of all platforms of Node.js).
+   */
   write(view: ArrayBufferView): void {
     const bytes = Buffer.from(view.buffer, view.byteOffset, view.byteLength);
     if (bytes.length > this.#buffer.length - this.#used) this.#flush();
@@ -100,7 +102,7 @@ export class BinaryFileWriter {
     this.#close();
   }
 
-  /** Closes and deletes the file. Safe after any failure and when called twice. */
+  /** Closes and deletes the file. It may be called after any failure, and more than once. */
   discard(): void {
     this.#close();
     try {

@@ -1,9 +1,9 @@
 import { ConfigurationError } from '../mtl-error.js';
 import { nearestName } from '../nearest-names.js';
 
-/** The option that is checked, for errors about it. */
+/** The option that is being checked, for errors about it. */
 export interface OptionPlace {
-  /** The path of the option as programs write it: `optimizer.lr`, `extensions[0].name`. */
+  /** The path of the option in a program, such as `optimizer.lr` or `extensions[0].name`. */
   readonly path: string;
   /** The code of errors about the option. */
   readonly code: `MTL_${string}`;
@@ -17,7 +17,9 @@ export interface OptionCheck<IsRequired extends boolean = boolean> {
   readonly check: (value: unknown, place: OptionPlace) => void;
 }
 
-/** A check for each option of a type; required options have a check made by `required`. */
+/**
+ * A check for each option of a type. Options that may not be omitted must have a check made by `required`.
+ */
 export type OptionChecks<Options> = {
   readonly [Name in keyof Options & string]-?: undefined extends Options[Name]
     ? OptionCheck<false>
@@ -25,7 +27,8 @@ export type OptionChecks<Options> = {
 };
 
 /**
- * Describes a value for an error: shortened, and with quotes around texts, so that they differ from numbers.
+ * Describes a value for an error. Long texts are shortened, and texts have quotes, to distinguish them from
+ * numbers.
  */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string')
@@ -43,11 +46,11 @@ function nameClass(value: object): string {
   return typeof made === 'function' && made.name !== '' ? made.name : 'another class';
 }
 
-/** Returns whether a value is an object literal `{ ... }`, whose options are all own properties. */
+/** Returns whether a value is an object literal `{ ... }`. */
 function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
-  // objects of another realm have a different Object.prototype; its prototype is null
+  // an object literal of another realm has another Object.prototype, whose own prototype is null
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
@@ -71,10 +74,10 @@ export function optionThat(expected: string, accepts: (value: unknown) => boolea
   };
 }
 
-/** Makes a check for an option that may not be left out. */
+/** Makes a check for an option that may not be omitted. */
 export const required = ({ check }: OptionCheck): OptionCheck<true> => ({ isRequired: true, check });
 
-/** The check for a text that is not empty: a path, a name. */
+/** The check for a text that is not empty, such as a path or a name. */
 export const textOption = optionThat('a text', (value) => typeof value === 'string' && value !== '');
 
 /** The check for true or false. */
@@ -89,7 +92,7 @@ export const numberOption = optionThat(
   (value) => typeof value === 'number' && !Number.isNaN(value),
 );
 
-/** Makes the check for a whole number in a range, both ends included. */
+/** Makes the check for an integer in a range; both limits are included. */
 export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER): OptionCheck<false> {
   const upTo = most === Number.MAX_SAFE_INTEGER ? ' or more' : ` to ${most}`;
   return optionThat(
@@ -131,8 +134,8 @@ export function listOption(
 }
 
 /**
- * Makes the check for an object of any class whose members pass checks: a stream, an extension, a signal. It
- * may have further members.
+ * Makes the check for an object of any class whose members pass checks, such as a stream, an extension or a
+ * signal. It may have further members.
  *
  * @param what the kind of object, for errors
  */
@@ -156,15 +159,15 @@ export const wordsOption = listOption(
   { what: 'an array of the words of a command line' },
 );
 
-/** The words of errors about a name that a group of options does not have. */
+/** How errors describe a group of options when a name is unknown. */
 export interface OptionGroupFacts {
-  /** Words for the thing that has the options, such as `a run`. */
+  /** A noun for the object that has the options, such as `a run`. */
   readonly of: string;
-  /** Returns the path of the option that a program means by an unknown name. Default: the nearest name. */
+  /** Returns the path of the option that the user may mean by an unknown name. Default: the nearest name. */
   readonly meant?: ((name: string) => string | undefined) | undefined;
 }
 
-/** Makes the check for a group of options by name: an object literal without other properties. */
+/** Makes the check for a group of options: an object literal that has no other properties. */
 export function groupOption(
   checks: Readonly<Record<string, OptionCheck>>,
   facts: OptionGroupFacts,
@@ -182,9 +185,9 @@ export function groupOption(
 }
 
 /**
- * Checks the options that a function was called with: their names, and their values in the order of `checks`.
+ * Checks the options of a function call: their names, and their values in the order of `checks`.
  *
- * @param how.of words for the thing that has the options, such as `a run`
+ * @param how.of a noun for the object that has the options, such as `a run`
  * @param how.code the code of errors. Default: MTL_OPTION
  * @throws ConfigurationError for the first wrong option, with its path
  */
@@ -200,7 +203,7 @@ export function checkOptions(
   groupOption(checks, how).check(options, { path, code });
 }
 
-/** Checks a single argument, which has no name in an object of options. */
+/** Checks a single argument that is not in an object of options. */
 export function checkArgument(
   value: unknown,
   {
@@ -250,7 +253,7 @@ const joinPath = (path: string, name: string): string => (path === '' ? name : `
 const makeRemedy = (meant: string | undefined): { readonly remedy?: string } =>
   meant === undefined ? {} : { remedy: `write ${meant}` };
 
-/** Lists some of the options in a text, as examples. */
+/** Returns the first names of options, as an example in errors. */
 function listedOptions(checks: Readonly<Record<string, OptionCheck>>): string {
   const names = Object.keys(checks);
   return `{ ${names.slice(0, 16).join(', ')}${names.length > 16 ? ' ...' : ''} }`;

@@ -8,24 +8,24 @@ import { float32, type Metadata, type MetadataValue, uint32 } from './metadata.j
 import { ropeMetadata } from './rope-metadata.js';
 import type { TypedModel } from './stored-dtypes.js';
 
-/** A property of a model that an architecture of llama.cpp does not compute. */
+/** A property of a model that llama.cpp's graph for an architecture does not compute. */
 interface Difference {
   readonly what: string;
   readonly remedy: string;
 }
 
-/** A model type of the transformers library as an architecture of llama.cpp. */
+/** How llama.cpp represents a model type of the transformers library. */
 interface Architecture {
-  /** The name in llama.cpp, with which the keys of the metadata begin. */
+  /** llama.cpp's name of the architecture; it is the prefix of the metadata keys. */
   readonly name: string;
-  /** True if the factors of Llama 3's frequencies are read (`rope_freqs.weight`). */
+  /** True if llama.cpp reads Llama 3's frequency factors (`rope_freqs.weight`) for this architecture. */
   readonly readsFrequencyFactors?: true;
   /**
-   * The weights of a token's chosen experts in the architecture's graph: normalised to a sum of 1, or not.
-   * Absent: no experts.
+   * Whether llama.cpp normalizes the weights of a token's chosen experts to a sum of 1. Absent: the
+   * architecture has no experts.
    */
   readonly expertWeights?: 'normalized' | 'as they are';
-  /** Returns further differences. */
+  /** Returns the differences of this architecture alone. */
   differences?(model: GptModelConfiguration): readonly Difference[];
 }
 
@@ -68,8 +68,8 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
 };
 
 /**
- * A SmolLM3 with layers that do not rotate queries and keys: each fourth in llama.cpp, which no file states.
- * A SmolLM3 whose layers are all alike is a Llama.
+ * llama.cpp's SmolLM3, which applies no rotary positions in every fourth layer. llama.cpp has this interval
+ * as a constant, and GGUF files do not store it. A SmolLM3 whose layers all rotate is written as a Llama.
  */
 const smolLm3: Architecture = {
   name: 'smollm3',
@@ -92,9 +92,10 @@ const smolLm3: Architecture = {
 };
 
 /**
- * Returns the model type whose architecture a GPT is written for: that of its origin, if it can be.
+ * Returns the model type whose architecture a GPT is written as: the type in the origin's config.json, if
+ * that type can describe the model.
  *
- * @throws CheckpointError MTL_GGUF_ARCHITECTURE for blocks that no architecture here has
+ * @throws CheckpointError MTL_GGUF_ARCHITECTURE for blocks that no supported architecture has
  */
 export function modelTypeFor(model: GptModelConfiguration, origin?: HuggingFaceOrigin): GptTypeName {
   const type = chooseGptType(model, origin?.config.model_type as string | undefined);
@@ -120,8 +121,9 @@ const countGroups = (model: GptModelConfiguration): number =>
   gptBlock(model).attention.numGroups ?? model.numAttentionHeads;
 
 /**
- * Returns the properties of a model on which the types of its tensors depend. llama.cpp takes a `llama` of 80
- * layers with fewer keys than queries, and each `qwen2` of 80 layers, as a model of 70 billion parameters.
+ * Returns the properties of a model on which the types of its tensors depend. llama.cpp treats each `qwen2`
+ * of 80 layers, and each `llama` of 80 layers with fewer key heads than query heads, as a model of 70 billion
+ * parameters.
  */
 export function describeTypedModel(modelType: GptTypeName, model: GptModelConfiguration): TypedModel {
   const { numLayers, numExperts, tieEmbeddings, numAttentionHeads } = model;
@@ -130,7 +132,9 @@ export function describeTypedModel(modelType: GptTypeName, model: GptModelConfig
   return { numLayers, numExperts, tieEmbeddings, isSeventyBillion: isOfSize && numLayers === 80 };
 }
 
-/** Returns the differences that any architecture may have. */
+/**
+ * Returns the properties of a model that llama.cpp would not compute, for its architecture and in general.
+ */
 function listDifferences(modelType: GptTypeName, model: GptModelConfiguration): readonly Difference[] {
   const { expertWeights, readsFrequencyFactors, differences } = findArchitecture(modelType, model);
   const { windowSize, maxPositionEmbeddings, moeRouterPreSoftmax = false, useRopeScaling = false } = model;
@@ -178,7 +182,7 @@ export function checkArchitecture(modelType: GptTypeName, model: GptModelConfigu
   );
 }
 
-/** Returns the sizes of experts. */
+/** Returns the metadata for the numbers and sizes of experts. */
 function expertMetadata(key: (name: string) => string, model: GptModelConfiguration): Metadata {
   const { numExperts, moeRouterTopk = 2, moeSharedExpertIntermediateSize: shared } = model;
   if (numExperts === undefined) return {};

@@ -2,7 +2,7 @@ import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
 import { type Metadata, text, uint32 } from './metadata.js';
 import { type GgufDtype, ggufDtypes, isQuantized } from './stored-dtypes.js';
 
-/** Returns the metadata that any file with a model has: architecture, name, licence and dtype. */
+/** Returns the metadata that every GGUF file has: architecture, name, license and dtype. */
 export function generalMetadata(
   architecture: string,
   options: {

@@ -1,6 +1,6 @@
 /**
  * Numbers of the types of metadata values in GGUF files (the specification of GGUF, version 3). Numbers are
- * little-endian, texts are UTF-8 after their length.
+ * little-endian. A text is its length, then its UTF-8 bytes.
  */
 export const valueTypes = {
   uint8: 0,
@@ -18,7 +18,7 @@ export const valueTypes = {
   float64: 12,
 } as const;
 
-/** A value of the metadata that is written. */
+/** A metadata value to write, with its type in the file. */
 export type MetadataValue =
   | { readonly type: 'uint32' | 'int32' | 'float32'; readonly value: number }
   | { readonly type: 'bool'; readonly value: boolean }
@@ -88,11 +88,13 @@ const arrayStart = (elementType: number, { length }: readonly unknown[]): Buffer
 /** A tensor in the header of a file. */
 export interface TensorInfo {
   readonly name: string;
-  /** Row-major, as everywhere here; files state the dimensions in the opposite order. */
+  /**
+   * The shape in row-major order, as everywhere in this project; files store the dimensions in reverse order.
+   */
   readonly shape: readonly number[];
-  /** Number of its type in ggml. */
+  /** ggml's number of the tensor's type. */
   readonly typeId: number;
-  /** Offset of its first byte after the header. */
+  /** Offset of the tensor's first byte from the end of the header, in bytes. */
   readonly offset: number;
 }
 

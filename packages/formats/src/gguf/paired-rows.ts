@@ -3,13 +3,13 @@ import { mappingOfRuns, type WeightMapping } from '../huggingface/weight-mapping
 
 interface Heads {
   readonly numHeads: number;
-  /** D: rows of a head. */
+  /** D, the number of rows of a head. */
   readonly headSize: number;
 }
 
 /**
- * Returns the rows of all heads as runs: rows i and i + D / 2 of a head, a pair of rotated features, are
- * neighbours where they are read.
+ * Returns the rows of all heads as runs of values, in the order in which files store them. Rows i and i + D /
+ * 2 of a head, the two features that are rotated together, become neighbours.
  */
 function runsOfPairs({ numHeads, headSize }: Heads, numValues: number): readonly ValueRun[] {
   const length = numValues / (numHeads * headSize);
@@ -22,12 +22,12 @@ function runsOfPairs({ numHeads, headSize }: Heads, numValues: number): readonly
 }
 
 /**
- * Returns the mapping of queries, keys and values for the architecture `llama` of llama.cpp, which rotates
- * neighbouring features 2i and 2i + 1 of a head, where our models and the transformers library rotate i and
- * i + D / 2. The rows of queries and keys are stored in another order, and the scores are the same.
+ * Returns a mapping that reorders the rows of queries and keys for llama.cpp's architecture `llama`. That
+ * architecture rotates the neighbouring features 2i and 2i + 1 of a head together. Our models and the
+ * transformers library rotate i and i + D / 2 together. Attention scores do not change.
  *
- * @param mapping a mapping of runs
- * @param options.heads the number of heads of queries, and of keys
+ * @param mapping the mapping in the order of the transformers library, made of runs
+ * @param options.heads the number of query heads and of key heads
  */
 export function pairedRows(
   mapping: WeightMapping,

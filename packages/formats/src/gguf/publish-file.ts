@@ -4,8 +4,8 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { CheckpointError, MtlError } from '@mtl/errors';
 
 /**
- * Writes a file atomically: `write` fills a temporary file next to it, which is renamed at the end. A failure
- * leaves nothing.
+ * Writes a file atomically: `write` fills a temporary file next to it, which is renamed at the end. After an
+ * error neither file exists.
  *
  * @throws CheckpointError MTL_GGUF_EXISTS where the path is taken, MTL_GGUF_IO; any coded error that `write`
  *   throws

@@ -2,7 +2,7 @@ import type { GptModelConfiguration } from '@mtl/models';
 import { computeHeadSize, llama3Scaling, yarnConcentration, yarnScaling } from '@mtl/models/internal';
 import { float32, type Metadata, text, uint32 } from './metadata.js';
 
-/** The concentration that llama.cpp computes from a factor of YaRN. */
+/** Returns YaRN's attention factor, as llama.cpp computes it from the scaling factor. */
 const usualConcentration = (factor: number): number => (factor <= 1 ? 1 : 1 + 0.1 * Math.log(factor));
 
 /** Returns the base of rotary positions and the scaling of positions. */
@@ -30,8 +30,8 @@ export function ropeMetadata(key: (name: string) => string, model: GptModelConfi
 }
 
 /**
- * Returns the divisors of the frequencies of Llama 3.1, one for each pair of features [D / 2], which files
- * have as `rope_freqs.weight`; undefined for models without that scaling.
+ * Returns the divisors of the frequencies of Llama 3.1, one for each pair of features [D / 2]. Files store
+ * them as `rope_freqs.weight`. Returns undefined for models without this scaling.
  */
 export function frequencyDivisors(model: GptModelConfiguration): Float32Array | undefined {
   if (model.useRopeScaling !== true) return undefined;

@@ -1,8 +1,8 @@
 import { fitsRows, rowLength, type TensorType } from './tensor-types.js';
 
 /**
- * The dtypes of GGUF files, by the names that --dtype takes: the number that files state as
- * `general.file_type` (llama.h), and the type of most matrices.
+ * The dtypes of GGUF files, by their names in --dtype: the number in `general.file_type` (llama.h), and the
+ * tensor type of most matrices.
  */
 export const ggufDtypes = {
   float32: { fileType: 0, matrices: 'F32' },
@@ -25,29 +25,35 @@ export interface TypedModel {
   readonly numExperts?: number | undefined;
   /** True if the embedding is the output head as well. */
   readonly tieEmbeddings: boolean;
-  /** True for a model that llama.cpp takes as one of 70 billion parameters, by its layers. */
+  /**
+   * True for a model that llama.cpp treats as one of 70 billion parameters, because of its number of layers.
+   */
   readonly isSeventyBillion?: boolean;
 }
 
-/** Types for rows that are not whole blocks of a type, as llama.cpp's quantisation chooses them. */
+/** llama.cpp's replacement types for tensors whose rows are not whole blocks of a K type. */
 const replacements: Partial<Readonly<Record<TensorType, TensorType>>> = {
   Q4_K: 'Q5_0',
   Q5_K: 'Q5_1',
   Q6_K: 'Q8_0',
 };
 
-/** Tensors that stay in float32: small ones, on which much depends, and ones that are looked up by row. */
+/**
+ * Matches tensors that stay in float32: norms and routers, which are small and sensitive to rounding, and
+ * tables that are read by row.
+ */
 const inFloat32 = /(^|\.)(ffn_gate_inp|position_embd|token_types|rope_freqs)\.weight$|_norm\.weight$/;
 
 /**
- * Returns whether q4_k_m stores a layer with more bits: the first and last eighth, and every third between.
+ * Returns whether q4_k_m stores a layer with more bits: the first eighth, the last eighth, and every third
+ * layer between them.
  */
 function hasMoreBits(layer: number, numLayers: number): boolean {
   const eighth = Math.floor(numLayers / 8);
   return layer < eighth || layer >= Math.floor((7 * numLayers) / 8) || (layer - eighth) % 3 === 2;
 }
 
-/** Returns the type of a matrix in a quantised file, before rows that are not whole blocks are considered. */
+/** Returns the type of a matrix in a quantized file, without regard to the length of its rows. */
 function quantizedType(name: string, dtype: GgufDtype, model: TypedModel): TensorType {
   const { matrices } = ggufDtypes[dtype];
   if (dtype === 'q8_0') return matrices;
@@ -64,10 +70,10 @@ function quantizedType(name: string, dtype: GgufDtype, model: TypedModel): Tenso
 }
 
 /**
- * Returns the type of a tensor in a file of a dtype: the mixture of types that llama.cpp's quantisation
- * chooses (llama-quant.cpp) without an importance matrix.
+ * Returns the type of a tensor in a file of a dtype. The mixture of types is the one that llama.cpp's
+ * quantization chooses without an importance matrix (llama-quant.cpp).
  *
- * @param tensor its name in GGUF, and its shape, row-major
+ * @param tensor its name in GGUF, and its row-major shape
  */
 export function storedType(
   { name, shape }: { readonly name: string; readonly shape: readonly number[] },
@@ -83,7 +89,10 @@ export function storedType(
   return fitsRows(type, length) ? type : 'F16';
 }
 
-/** Returns a notice about matrices that are stored in other types than the dtype's, for their row lengths. */
+/**
+ * Returns a notice about matrices whose row lengths require another type than the dtype's; undefined without
+ * any.
+ */
 export function replacedTypesNotice(
   tensors: readonly { readonly name: string; readonly shape: readonly number[]; readonly type: TensorType }[],
   dtype: GgufDtype,

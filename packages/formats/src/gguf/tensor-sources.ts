@@ -13,11 +13,11 @@ import type { GgufTensorSource } from './write-gguf-file.js';
 const usualValuesAtOnce = 2 ** 22;
 
 /**
- * Returns the tensors of a GGUF file. A tensor that can be read in parts is converted by blocks of rows, so
- * that memory does not depend on its size; another tensor is read whole.
+ * Returns the tensors of a GGUF file. A tensor is converted by blocks of rows where it can be read in parts,
+ * so that memory does not depend on its size. Other tensors are read whole.
  *
  * @param options.typeOf returns the type of a tensor, given its name in GGUF and its shape
- * @param options.valuesAtOnce the number of values that are converted at a time; a row at least
+ * @param options.valuesAtOnce the number of values that are converted at a time, at least one row
  * @throws UsageError MTL_HUGGING_FACE_TENSOR for a tensor that is missing, unknown or only a slice
  */
 export function tensorSources(options: {
@@ -33,7 +33,7 @@ export function tensorSources(options: {
     countElements(tensor.globalShape) > valuesAtOnce;
   const mapped = mappedTensors(names, tensors);
   const whole = new WholeTensors(mapped.filter((one) => !isInParts(one)).map(({ tensor }) => tensor));
-  // a block, its bytes, and the rows around a block whose rows are in another order
+  // room for a block of values, its bytes, and the rows around the block when rows are reordered
   const scratch = new ScratchMemory(4 * valuesAtOnce * Float32Array.BYTES_PER_ELEMENT);
   return mapped.flatMap((one) =>
     one.mapping.sources.map((source, position) => ({
@@ -47,7 +47,7 @@ export function tensorSources(options: {
   );
 }
 
-/** Returns the values of a source of a tensor, a block of rows at a time. */
+/** Yields the values of one of a tensor's sources, a block of rows at a time. */
 async function* readBlocks(
   { tensor, mapping }: MappedTensor,
   options: { readonly position: number; readonly valuesAtOnce: number; readonly scratch: ScratchMemory },

@@ -1,6 +1,6 @@
 /**
- * The types of tensors in GGUF files that are written or read here, by their names in ggml: the number that
- * files state, and the block of values that is stored as one unit (ggml.h, ggml-common.h).
+ * The tensor types of GGUF files that are read or written here, by their names in ggml. `id` is the number in
+ * files; `blockValues` values are stored as one unit of `blockBytes` bytes (ggml.h, ggml-common.h).
  */
 export const tensorTypes = {
   F32: { id: 0, blockValues: 1, blockBytes: 4 },
@@ -15,22 +15,22 @@ export const tensorTypes = {
   BF16: { id: 30, blockValues: 1, blockBytes: 2 },
 } as const;
 
-/** The name of a type of tensors in GGUF files. */
+/** The name of a tensor type of GGUF files. */
 export type TensorType = keyof typeof tensorTypes;
 
-/** Returns the type of a number in a file; undefined where it is not known here. */
+/** Returns the tensor type with a number in files; undefined for a type that is not supported. */
 export const findTensorType = (id: number): TensorType | undefined =>
   (Object.keys(tensorTypes) as TensorType[]).find((name) => tensorTypes[name].id === id);
 
-/** Returns the bytes of `numValues` values, whole blocks. */
+/** Returns the bytes of `numValues` values, a whole number of blocks. */
 export function bytesOfValues(type: TensorType, numValues: number): number {
   const { blockValues, blockBytes } = tensorTypes[type];
   return (numValues / blockValues) * blockBytes;
 }
 
-/** Returns the length of a tensor's rows: its last dimension. Blocks do not cross rows. */
+/** Returns the length of a tensor's rows, its last dimension. A block never crosses the end of a row. */
 export const rowLength = (shape: readonly number[]): number => shape.at(-1) ?? 1;
 
-/** Returns whether rows of this length are whole blocks of the type. */
+/** Returns whether rows of this length consist of whole blocks of the type. */
 export const fitsRows = (type: TensorType, length: number): boolean =>
   length % tensorTypes[type].blockValues === 0;

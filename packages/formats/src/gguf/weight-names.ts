@@ -13,7 +13,10 @@ import {
 } from '../huggingface/weight-mapping.js';
 import { pairedRows } from './paired-rows.js';
 
-/** Names of the transformers library and of GGUF: tensors of the whole model, and of a layer. */
+/**
+ * GGUF names by the names of the transformers library: first tensors of the whole model, then modules of a
+ * layer.
+ */
 const modelNames: Readonly<Record<string, string>> = {
   'embed_tokens.weight': 'token_embd.weight',
   'norm.weight': 'output_norm.weight',
@@ -42,13 +45,13 @@ const layerNames: Readonly<Record<string, string>> = {
 
 const ofLayer = /^layers\.(\d+)\.(.+)\.(weight|bias)$/;
 
-/** Returns the name in GGUF for a tensor of a Llama or of a model after it, in the transformers library. */
+/** Returns the GGUF name of a tensor, given its name in transformers' Llama or a model derived from Llama. */
 function ggufName(name: string): string {
   const [, layer, module, kind] = ofLayer.exec(name) ?? [];
   return module === undefined ? modelNames[name]! : `blk.${layer}.${layerNames[module]!}.${kind}`;
 }
 
-/** Returns a tensor by its name in GGUF, where the gate of shared experts is a vector. */
+/** Returns a tensor with its GGUF name. A matrix of one row, the gate of shared experts, becomes a vector. */
 const renamed = ({ name, shape }: HuggingFaceTensor): HuggingFaceTensor => ({
   name: ggufName(name),
   shape: shape.length === 2 && shape[0] === 1 ? shape.slice(1) : shape,
@@ -73,7 +76,7 @@ function expertsMapping(mapping: WeightMapping, layer: string): WeightMapping {
 }
 
 /**
- * Returns the names of a Llama or of a model after it.
+ * Returns the mappings of a Llama or of a model derived from Llama.
  *
  * @param options.pairsRows true where the architecture rotates neighbouring features, as `llama` does
  */
@@ -140,19 +143,19 @@ function gpt2Mappings(model: GptModelConfiguration): WeightMapping[] {
 }
 
 /**
- * Returns whether the architecture of a model type rotates neighbouring features: `llama` does, which is that
- * of Mistral, Mixtral and SmolLM3, too.
+ * Returns whether llama.cpp rotates neighbouring features in the architecture of a model type. It does so in
+ * the architecture `llama`, which also serves Mistral, Mixtral and SmolLM3.
  */
 export const rotatesNeighbours = (modelType: GptTypeName): boolean =>
   ['llama', 'mistral', 'mixtral', 'smollm3'].includes(modelType);
 
-/** Returns the names of a GPT's tensors in GGUF files, and how they are stored there. */
+/** Returns the mappings from a GPT's tensors to their names and layouts in GGUF files. */
 export function ggufWeightNames(modelType: GptTypeName, model: GptModelConfiguration): WeightNames {
   const pairsRows = rotatesNeighbours(modelType);
   return {
     mappings: modelType === 'gpt2' ? gpt2Mappings(model) : llamaMappings(modelType, model, { pairsRows }),
     prefix: '',
-    // factors of the frequencies, which follow from the metadata; the tied head
+    // ignored: the frequency factors, which follow from the metadata, and the output head of a tied model
     isIgnored: (name) => name === 'rope_freqs.weight' || (model.tieEmbeddings && name === 'output.weight'),
     ...(model.tieEmbeddings && { copies: { 'output.weight': 'token_embd.weight' } }),
   };

@@ -8,19 +8,22 @@ import { bytesOfValues, rowLength, type TensorType, tensorTypes } from './tensor
 /** A tensor to write. */
 export interface GgufTensorSource {
   readonly name: string;
-  /** Row-major. */
+  /** The shape in row-major order. */
   readonly shape: readonly number[];
   readonly type: TensorType;
-  /** Returns the values in their order, in parts of whole rows. A part is valid until the next one. */
+  /**
+   * Yields the values in row-major order, whole rows at a time. Each array is valid until the next one is
+   * requested.
+   */
   read(): AsyncIterable<Float32Array>;
 }
 
-/** The number of values that are encoded at a time, so that their bytes need little memory. */
+/** The number of values that are encoded at a time. The limit bounds the memory of the encoded bytes. */
 const valuesAtOnce = 2 ** 20;
 
 const numValues = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
 
-/** Writes all bytes: a single call may write fewer, as Linux writes at most 2 GiB. */
+/** Writes all bytes in several calls if needed: on Linux one call writes at most 2 GiB. */
 async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise<void> {
   for (let start = 0; start < bytes.length; ) {
     start += (await handle.write(bytes, start, bytes.length - start)).bytesWritten;

@@ -24,22 +24,22 @@ export interface WriteGgufOptions {
   readonly model: GptModelConfiguration;
   /** All tensors of the model, complete. They are read one by one. */
   readonly tensors: readonly LogicalTensor[];
-  /** Dtype in which matrices are stored; vectors are float32. Default float32. */
+  /** Dtype of the matrices in the file; vectors are float32. Default: float32. */
   readonly dtype?: GgufDtype;
-  /** tokenizer.json and others, as for `writeHuggingFaceGpt`. */
+  /** tokenizer.json and other files, as for `writeHuggingFaceGpt`. */
   readonly tokenizerFiles: TokenizerFiles;
-  /** Tokens that end a text; the second ends a turn of a conversation. */
+  /** Ids of tokens: the first ends a text, the second ends a turn of a conversation. */
   readonly endTokens?: readonly number[];
-  /** The fields of the directory that the model was read from: its model type and its name. */
+  /** The config.json fields of the directory that the model was read from; model type and name are used. */
   readonly origin?: HuggingFaceOrigin | undefined;
   /** Name of the model in the file. Default: left out. */
   readonly name?: string | undefined;
 }
 
 /**
- * Writes a GPT as a GGUF file, which llama.cpp and programs built on it read. The vocabulary's padding is
- * dropped. A model or a tokenizer that llama.cpp does not compute in the same way is refused, with the
- * difference by name.
+ * Writes a GPT as a GGUF file, the format of llama.cpp and of programs built on it. The vocabulary's padding
+ * is dropped. A model or a tokenizer that llama.cpp would compute in another way is refused; the error names
+ * the difference.
  *
  * @returns notices for the user
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE, MTL_GGUF_TOKENIZER, MTL_GGUF_EXISTS, MTL_GGUF_IO,

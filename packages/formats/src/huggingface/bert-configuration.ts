@@ -26,10 +26,10 @@ export function parseBertConfiguration(
 export const chooseBertType = ({ positionEmbeddingType }: BertModelConfiguration): BertTypeName =>
   positionEmbeddingType === 'rope' ? 'roformer' : 'bert';
 
-/** The part of config.json that depends on the class of transformers that a BERT is loaded as. */
+/** The fields of config.json that depend on the transformers class which loads the BERT. */
 export interface BertArchitecture {
   readonly className: string;
-  /** Names of a classification's classes, in the order of its logits. */
+  /** Names of the classes of a classification, in the order of the logits. */
   readonly labels?: readonly string[] | undefined;
 }
 

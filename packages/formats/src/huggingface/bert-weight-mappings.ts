@@ -98,7 +98,7 @@ function bertWeightMappings(model: BertModelConfiguration): WeightMapping[] {
   ];
 }
 
-/** Returns the name of a task's layer in transformers, and its shape. */
+/** Returns the name and shape of a task's output layer in transformers. */
 export function taskHeadTensor(task: BertTask, { hiddenSize }: BertModelConfiguration) {
   switch (task.kind) {
     case 'classification':
@@ -114,12 +114,12 @@ export function taskHeadTensor(task: BertTask, { hiddenSize }: BertModelConfigur
   }
 }
 
-// heads that other classes of transformers put on the encoder
+// matches the heads that other transformers classes add to the encoder
 const otherHeads = /^cls\.|^(classifier|qa_outputs|pooler\.dense)\.(weight|bias)$/;
 
 /**
- * Returns the names in files of a BERT that is to be fine-tuned: all names of the encoder, and other names if
- * `has` reports that the files contain them.
+ * Returns the weight names of a BERT that is to be fine-tuned: all names of the encoder, and the names of
+ * heads that the files contain according to `has`.
  */
 export function bertTaskWeightNames(
   model: BertModelConfiguration,
@@ -144,24 +144,27 @@ export function bertTaskWeightNames(
 const choosePrefix = (model: BertModelConfiguration): string => `${chooseBertType(model)}.`;
 
 /**
- * Returns the current name of a tensor: the first files called the parameters of norms `gamma` and `beta`.
+ * Returns the current name of a tensor. Early files named the parameters of layer norms `gamma` and `beta`.
  */
 const canonical = (name: string): string =>
   name.replace(/LayerNorm\.gamma$/, 'LayerNorm.weight').replace(/LayerNorm\.beta$/, 'LayerNorm.bias');
 
-/** Returns the embedding's name in files, and a function from file names to the names of the name maps. */
+/**
+ * Returns the embedding's name in files, and the function that converts names in files to names in the
+ * mappings.
+ */
 export const bertEmbedding = (model: BertModelConfiguration) => ({
   embedding: 'embeddings.word_embeddings.weight',
   naming: { prefix: choosePrefix(model), canonical },
 });
 
-// tensors that are skipped: the tied decoder, angles that a RoFormer computes, buffers of older versions, and
-// the heads that a model without sentence order leaves out
+// matches tensors that are not read: the tied decoder, the angles that a RoFormer computes, buffers of older
+// versions, and the heads that a model without sentence order lacks
 const ignored =
   /^cls\.predictions\.decoder\.(weight|bias)$|^encoder\.embed_positions\.weight$|^embeddings\.position_ids$/;
 const orderHead = /^(pooler\.dense|cls\.seq_relationship)\.(weight|bias)$/;
 
-/** Returns the names in files of BERT and RoFormer. */
+/** Returns the weight names of BERT and RoFormer files. */
 export function bertWeightNames(model: BertModelConfiguration): WeightNames {
   return {
     mappings: bertWeightMappings(model),

@@ -9,10 +9,10 @@ import { chooseTerms, type WeightFiles, weightsRefused } from './weight-files.js
 const router = /\.(?:gate|router)\.weight$/;
 
 /**
- * Compares the sizes of an architecture with the shapes of the weights before tensors of these sizes are
- * allocated. Otherwise a wrong digit would exhaust memory before the shapes are compared.
+ * Compares the sizes in a configuration with the shapes of the weights, before tensors of these sizes are
+ * allocated. A size with a wrong digit would otherwise exhaust memory before it is noticed.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, or the code of the files
+ * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, or the files' own error code
  */
 export function checkWeightSizes(options: {
   readonly weights: WeightFiles;
@@ -27,8 +27,8 @@ export function checkWeightSizes(options: {
   readonly embedding: string;
   readonly naming: Pick<WeightNames, 'prefix' | 'canonical' | 'copies'>;
   /**
-   * Returns all names, given the tensors of the files. It is called once the numbers of layers and experts
-   * and the hidden size match the weights.
+   * Returns the names of all weights, given the tensors of the files. It is called only after the numbers of
+   * layers and experts and the hidden size have matched the weights.
    */
   readonly names: (tensors: Iterable<string>) => WeightNames;
 }): void {
@@ -69,8 +69,8 @@ function checkExperts(options: {
 }
 
 /**
- * Compares the sizes of config.json with the headers of the weights of its directory; not where
- * `isConfigurationAlone` is true.
+ * Compares the sizes in config.json with the headers of the directory's weights. Does nothing where
+ * `isConfigurationAlone` is true: there are no weights.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, MTL_SAFETENSORS_*
  */

@@ -2,7 +2,7 @@ import { CheckpointError } from '@mtl/errors';
 import type { GeluKind } from '@mtl/kernels';
 import type { JsonFields } from './json-fields.js';
 
-/** Properties of a model that have been read so far, by their keys in our configuration. */
+/** The properties of a model that have been read so far, by their keys in our configuration. */
 export type KnownProperties = Readonly<Record<string, unknown>>;
 
 /** A property of a model that config.json states. */
@@ -10,23 +10,21 @@ export interface ConfigField {
   /** The property's key in our configuration of a model. */
   readonly key: string;
   /**
-   * Names of the field in config.json. The first name is written; when reading, the first name that is
-   * present counts. Empty if the property follows from other fields.
+   * Names of the field in config.json. The first name is written. The first name that is present is read.
+   * Empty if the property follows from other fields.
    */
   readonly names: readonly string[];
   /**
-   * True if the names are different spellings of one value: a spelling that was read with a model is not
-   * written again.
+   * True if the names are spellings of the same field. A spelling that was read is not written again next to
+   * the first name.
    */
   readonly hasSpellings?: true;
-  /** Further fields of config.json that are written with the same value. */
+  /** Further fields of config.json to which the same value is written. */
   readonly alsoWritten?: readonly string[];
   read(fields: JsonFields, known: KnownProperties): unknown;
-  /**
-   * Returns a description of valid values for an invalid value of the right type; undefined if it is valid.
-   */
+  /** Returns a description of valid values if the value is invalid; undefined if the value is valid. */
   check?(value: unknown, known: KnownProperties): string | undefined;
-  /** Returns the value in config.json; undefined leaves it out. Default: the model's value. */
+  /** Returns the value to write to config.json; undefined omits the field. Default: the model's value. */
   write?(value: unknown, model: KnownProperties): unknown;
   /** Returns further fields of config.json that the property determines. */
   writeOthers?(value: unknown, model: KnownProperties): Readonly<Record<string, unknown>>;
@@ -34,7 +32,7 @@ export interface ConfigField {
 
 type Names = readonly string[];
 
-/** Makes the field of a positive integer. The field is required unless `otherwise` gives a default. */
+/** Makes the field of a positive integer. The field is required unless `otherwise` returns a default. */
 export function size(key: string, names: Names, otherwise?: (known: KnownProperties) => number): ConfigField {
   const kind = 'a positive integer';
   const read: ConfigField['read'] = (fields, known) =>
@@ -58,12 +56,12 @@ export function checkedNumber({
   });
 }
 
-/** Makes a field that is true or false. */
+/** Makes the field of a boolean. */
 export function truth(key: string, name: string, otherwise: boolean): ConfigField {
   return { key, names: [name], read: (fields) => fields.optional(name, 'true or false', otherwise) };
 }
 
-/** Makes the field of the kind of GELU, by transformers' name of the activation. */
+/** Makes the field of the kind of GELU, which config.json names as an activation. */
 export function geluField(name: string, otherwise: string): ConfigField {
   return {
     key: 'geluKind',
@@ -91,7 +89,7 @@ export function readConfigFields(fields: JsonFields, table: readonly ConfigField
   return known;
 }
 
-/** Returns the name under which a file states a property, for errors. */
+/** Returns the name under which a file has a property, for error messages. */
 export function nameOfField(fields: JsonFields, table: readonly ConfigField[], key: string): string {
   const names = table.find((field) => field.key === key)?.names ?? [key];
   return names.find((name) => (fields.values[name] ?? null) !== null) ?? names[0] ?? key;
@@ -112,15 +110,15 @@ export function writeConfigFields(
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
 }
 
-/** Returns names of fields that are read and never written, as they state the same as others. */
+/** Returns the field names that are read but never written, because the written name means the same. */
 export const listSpellings = (table: readonly ConfigField[]): ReadonlySet<string> =>
   new Set(table.flatMap(({ names, hasSpellings }) => (hasSpellings ? names.slice(1) : [])));
 
-/** Returns the fields as transformers writes them: in the order of their names. */
+/** Returns the fields sorted by name, as transformers writes them. */
 export const inOrder = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).sort(([one], [other]) => (one < other ? -1 : 1)));
 
-/** Supported activations by their names in transformers; three of the names mean the tanh formula. */
+/** Kinds of GELU by the names of activations in transformers. Three names mean the tanh approximation. */
 const geluKinds: Readonly<Record<string, GeluKind>> = {
   gelu_new: 'tanh',
   gelu_pytorch_tanh: 'tanh',
@@ -130,7 +128,7 @@ const geluKinds: Readonly<Record<string, GeluKind>> = {
 };
 
 /**
- * Returns the GELU that a configuration names.
+ * Returns the kind of GELU that a configuration names.
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for another activation
  */
 function readGeluKind(

@@ -4,8 +4,8 @@ import type { JsonFields } from './json-fields.js';
 import { checkNumLayers } from './layer-count.js';
 
 /**
- * Makes the field for the number of experts of a layer. transformers 5 writes either name, earlier versions
- * the name of the model type.
+ * Makes the field for the number of experts of a layer. transformers 5 writes one of the two names; earlier
+ * versions write the name `written` of the model type.
  */
 const numExperts = (written: 'num_experts' | 'num_local_experts'): ConfigField => {
   const other = written === 'num_experts' ? 'num_local_experts' : 'num_experts';
@@ -13,8 +13,7 @@ const numExperts = (written: 'num_experts' | 'num_local_experts'): ConfigField =
 };
 
 /**
- * Makes the field for the number of experts that each token is sent to; `otherwise` is the default of
- * transformers.
+ * Makes the field for the number of experts that each token is sent to; `otherwise` is transformers' default.
  */
 const chosenExperts = (otherwise: number): ConfigField => ({
   ...size('moeRouterTopk', ['num_experts_per_tok'], () => otherwise),
@@ -24,8 +23,8 @@ const chosenExperts = (otherwise: number): ConfigField => ({
 });
 
 /**
- * A field that normalizes the weights of a token's chosen experts to a sum of 1, by a softmax over the chosen
- * experts alone.
+ * The field `norm_topk_prob`: true normalizes the weights of a token's chosen experts to a sum of 1. Our
+ * models express this as a softmax over the chosen experts only.
  */
 const normalizedWeights: ConfigField = {
   ...truth('moeRouterPreSoftmax', 'norm_topk_prob', false),
@@ -33,7 +32,7 @@ const normalizedWeights: ConfigField = {
   write: (value) => !((value as boolean | undefined) ?? false),
 };
 
-/** The width of experts in models that have no dense layers. */
+/** The hidden size of an expert's MLP in models without dense layers. */
 export const widthOfExperts: ConfigField = {
   ...size('ffnHiddenSize', ['intermediate_size']),
   write: (value, { moeFfnHiddenSize }) => moeFfnHiddenSize ?? value,
@@ -49,7 +48,10 @@ export const olmoeExperts: readonly ConfigField[] = [
   normalizedWeights,
 ];
 
-/** The layers of a Qwen that have experts: every Nth, counted from 1, that is not listed as dense. */
+/**
+ * The layers of a Qwen that have experts: every Nth layer, counted from 1, except layers in
+ * `mlp_only_layers`.
+ */
 const layersWithExperts: ConfigField = {
   key: 'moeLayerFreq',
   names: ['decoder_sparse_step', 'mlp_only_layers'],
@@ -82,7 +84,8 @@ function denseLayers(fields: JsonFields): readonly number[] {
 }
 
 /**
- * Returns N if exactly every Nth layer has experts, beginning with the first layer, as `moeLayerFreq` counts.
+ * Returns N if exactly every Nth layer has experts, beginning with the first layer; `moeLayerFreq` counts
+ * layers in this way.
  */
 function findFrequency(layers: readonly number[]): number | undefined {
   const second = layers.indexOf(1, 1);
@@ -99,7 +102,7 @@ function findSparseStep(layers: readonly boolean[]): number | undefined {
   return step > 0 && layers.every((has, layer) => has === ((layer + 1) % step === 0)) ? step : undefined;
 }
 
-/** Makes the fields of the experts of a Qwen, and of its dense layers, whose width may differ. */
+/** Makes the fields of a Qwen's experts and dense layers; the hidden sizes of the two may differ. */
 const qwenExpertsWith = (perToken: number): readonly ConfigField[] => [
   numExperts('num_experts'),
   chosenExperts(perToken),
@@ -111,10 +114,10 @@ const qwenExpertsWith = (perToken: number): readonly ConfigField[] => [
   layersWithExperts,
 ];
 
-/** Fields of a Qwen3-MoE. */
+/** Fields of a Qwen3-MoE's experts. */
 export const qwenExperts = qwenExpertsWith(8);
 
-/** Fields of a Qwen2-MoE, which has shared experts as well. */
+/** Fields of the experts of a Qwen2-MoE, which also has shared experts. */
 export const qwen2Experts: readonly ConfigField[] = [
   ...qwenExpertsWith(4),
   size('moeSharedExpertIntermediateSize', ['shared_expert_intermediate_size']),

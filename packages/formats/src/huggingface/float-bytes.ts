@@ -16,8 +16,8 @@ export function isReadableDtype(dtype: string): dtype is ReadableDtype {
 let float16Table: Float32Array | undefined;
 
 /**
- * Returns the value of every float16. The table is needed since exponentiation for millions of weights would
- * take seconds.
+ * Returns the values of all 65,536 float16 numbers. A table avoids exponentiation for each weight, which
+ * takes seconds for millions of weights.
  */
 function float16Values(): Float32Array {
   float16Table ??= Float32Array.from({ length: 65536 }, (_, bits) => float16Value(bits));
@@ -27,16 +27,16 @@ function float16Values(): Float32Array {
 const newFloats: AllocateFloats = (length) => new Float32Array(length);
 
 /**
- * Returns little-endian bytes at an address that is a multiple of 8, as typed arrays require; copies them
- * only if they are not aligned.
+ * Returns the bytes at an offset that is a multiple of 8, as typed arrays require; copies them if they are
+ * not aligned.
  */
 function aligned(bytes: Uint8Array): Uint8Array {
   return bytes.byteOffset % 8 === 0 ? bytes : Uint8Array.from(bytes);
 }
 
 /**
- * Returns little-endian bytes of a dtype as float32 values (float64 is rounded); may share memory with
- * `bytes`.
+ * Converts little-endian bytes of a dtype to float32 values; float64 is rounded. The result may share memory
+ * with `bytes`.
  */
 export function decodeFloats(
   bytes: Uint8Array,
@@ -68,8 +68,8 @@ export const viewAsBytes = ({ buffer, byteOffset, byteLength }: Float32Array): U
   new Uint8Array(buffer, byteOffset, byteLength);
 
 /**
- * Returns float32 values rounded to a dtype (to nearest, ties to even), as little-endian bytes; may share
- * memory.
+ * Rounds float32 values to a dtype (to nearest, ties to even), and returns them as little-endian bytes. The
+ * result may share memory with `values`.
  */
 export function encodeFloats(values: Float32Array, dtype: WritableDtype): Uint8Array {
   if (dtype === 'F32') return viewAsBytes(values);
@@ -79,20 +79,20 @@ export function encodeFloats(values: Float32Array, dtype: WritableDtype): Uint8A
   return new Uint8Array(bits.buffer);
 }
 
-/** Allocates memory for `length` values; it is not cleared. */
+/** Allocates an array of `length` values, which are not set to zero. */
 export type AllocateFloats = (length: number) => Float32Array;
 
 /**
- * Scratch memory for the copies of one tensor, reused for the next one. New arrays would add up until the
- * garbage collector runs. Pages that were never written take no physical memory.
+ * Memory for the temporary copies of one tensor, reused for the next tensor. Without it, arrays would add up
+ * until the garbage collector runs. Pages that were never written take no physical memory.
  */
 export class ScratchMemory {
   readonly #buffer: ArrayBuffer;
   #used = 0;
 
   /**
-   * Reserves `bytes`, the most that callers should take between two calls of `reset`; beyond that, memory is
-   * allocated separately.
+   * Reserves `bytes`, the most that callers should take between two calls of `reset`. A larger request gets a
+   * separate allocation.
    */
   constructor(bytes: number) {
     this.#buffer = new ArrayBuffer(bytes);
@@ -103,12 +103,12 @@ export class ScratchMemory {
     return this.#buffer.byteLength;
   }
 
-  /** Releases all memory that was taken: the next calls may overwrite it. */
+  /** Makes all memory available again; later calls may overwrite what was taken. */
   reset(): void {
     this.#used = 0;
   }
 
-  /** Takes memory aligned to 8 bytes; it is not cleared. */
+  /** Returns `length` bytes aligned to 8 bytes, which are not set to zero. */
   bytes(length: number): Uint8Array {
     const start = this.#used;
     const end = start + Math.ceil(length / 8) * 8;

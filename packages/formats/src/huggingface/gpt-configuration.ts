@@ -4,7 +4,7 @@ import type { JsonFields } from './json-fields.js';
 import { type GptTypeName, modelTypes } from './model-types.js';
 import { checkedFields, checkSupported, unknownFields } from './unsupported-features.js';
 
-/** A GPT as a config.json describes it. */
+/** A GPT as described by a config.json. */
 interface DescribedGpt {
   readonly modelType: GptTypeName;
   readonly configuration: GptModelConfiguration;
@@ -12,8 +12,8 @@ interface DescribedGpt {
 }
 
 /**
- * Returns the architecture that the config.json of a GPT-2, a Llama or a model derived from it describes.
- * Sizes are required; other missing fields get the defaults of transformers.
+ * Returns the GPT that a config.json of GPT-2, Llama or a model derived from them describes. Sizes are
+ * required; other missing fields get the defaults of transformers.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */
@@ -39,7 +39,7 @@ export function parseGptConfiguration(
   return { modelType, configuration, notices };
 }
 
-/** Returns notes about GPT-2's two dropouts: this program uses one value for both. */
+/** Returns notices about GPT-2's two dropout probabilities; our models have one value for both. */
 function embeddingDropoutNotices(fields: JsonFields, { hiddenDropout }: GptModelConfiguration): string[] {
   const embeddingDropout = fields.optional('embd_pdrop', 'a number', 0.1);
   if (embeddingDropout < 0 || embeddingDropout >= 1) {
@@ -51,7 +51,7 @@ function embeddingDropoutNotices(fields: JsonFields, { hiddenDropout }: GptModel
   ];
 }
 
-/** Returns the tokens that end a text: eos_token_id is one id, several or none. */
+/** Returns the ids of the tokens that end a text. `eos_token_id` is one id, a list of ids, or absent. */
 export function parseEndTokens(fields: JsonFields, vocabularySize: number): readonly number[] | undefined {
   const value = fields.values.eos_token_id;
   if (value === undefined || value === null) return undefined;
@@ -64,7 +64,7 @@ export function parseEndTokens(fields: JsonFields, vocabularySize: number): read
   throw fields.refuse('eos_token_id', 'a token id or a list of them');
 }
 
-/** Returns the fields of config.json of a GPT-2, a Llama or a model after it. */
+/** Returns the config.json fields of a GPT-2, a Llama or a model derived from Llama. */
 export function encodeGptConfiguration(
   model: GptModelConfiguration,
   options: { modelType: GptTypeName; dtype: string; tokens: Readonly<Record<string, unknown>> },

@@ -15,16 +15,16 @@ import {
   type WeightMapping,
 } from './weight-mapping.js';
 
-// the causal mask, which transformers kept among the weights before version 5, and the tied head
+// matches the causal mask, which transformers before version 5 stored with the weights, and the tied head
 const ignoredOfGpt2 = /^h\.\d+\.attn\.(bias|masked_bias)$|^lm_head\.weight$/;
 
 /** Prefix of the names of GPT2Model in files of GPT2LMHeadModel. */
 const gpt2Prefix = 'transformer.';
 
 /**
- * Returns the names in files of a model type, for its name map.
+ * Returns the weight names in files of a model type.
  *
- * @param tensors the names in the files that are read. Default: current names, for files that are written
+ * @param tensors the names in the files that are read. Default: the current names, for files that are written
  */
 export function gptWeightNames(
   modelType: GptTypeName,
@@ -43,8 +43,8 @@ export function gptWeightNames(
 }
 
 /**
- * Returns the embedding's name in files of a model type, and a function from file names to the names of the
- * name maps.
+ * Returns the embedding's name in files of a model type, and the function that converts names in files to
+ * names in the mappings.
  */
 export const gptEmbedding = (modelType: GptTypeName) =>
   modelType === 'gpt2'
@@ -52,8 +52,8 @@ export const gptEmbedding = (modelType: GptTypeName) =>
     : embeddingNamed('embed_tokens.weight', llamaPrefix);
 
 /**
- * Returns the names of the embedding and of the output head: a tied model may store its one matrix under the
- * head's name alone.
+ * Returns the names of the embedding and the output head. Files of a tied model may store the shared matrix
+ * only under the head's name.
  */
 const embeddingNamed = (embedding: string, prefix: string) => ({
   embedding,
@@ -61,9 +61,9 @@ const embeddingNamed = (embedding: string, prefix: string) => ({
 });
 
 /**
- * Returns the columns of transformers' c_attn that hold the outputs of our qkv [A, 3, D]. c_attn puts all
- * queries first, then all keys, then all values; our qkv has query, key and value of each head next to each
- * other.
+ * Returns the columns of transformers' c_attn that correspond to the outputs of our qkv [A, 3, D]. c_attn has
+ * all queries first, then all keys, then all values; our qkv has query, key and value of each head next to
+ * each other.
  */
 export function qkvColumns(hiddenSize: number, numHeads: number): Int32Array {
   const headSize = hiddenSize / numHeads;
@@ -109,8 +109,8 @@ function layerMappings(layer: number, model: GptModelConfiguration, columnOf: In
 }
 
 /**
- * Returns the name map of transformers' GPT-2, with names without the prefix `transformer.` (`lm_head.weight`
- * never has it). transformers stores GPT-2's linear layers as Conv1D, whose weights are [I, O].
+ * Returns the mappings of transformers' GPT-2. Names have no prefix `transformer.`, which files never add to
+ * `lm_head.weight`. transformers stores GPT-2's linear layers as Conv1D, whose weights are [I, O].
  */
 function gpt2WeightMappings(model: GptModelConfiguration): WeightMapping[] {
   const { hiddenSize, vocabularySize, maxPositionEmbeddings, numLayers } = model;

@@ -1,6 +1,6 @@
 /**
- * Fields that a model keeps from the directory that it was read from, apart from weights and tokenizer: they
- * are written again when the model is saved.
+ * The JSON files of the directory that a model was read from. Their fields are written again when the model
+ * is saved.
  */
 export interface HuggingFaceOrigin {
   /** The contents of config.json. */
@@ -9,16 +9,16 @@ export interface HuggingFaceOrigin {
   readonly generation?: Readonly<Record<string, unknown>> | undefined;
 }
 
-// fields that describe the files, or the library that wrote them, and not the model
+// fields about the files, or about the library that wrote them, not about the model
 const notKept = new Set(['_name_or_path', 'auto_map', 'dtype', 'torch_dtype', 'transformers_version']);
 
-/** Returns the fields that are written again; fields that describe the model take precedence over them. */
+/** Returns the fields to write again; the caller gives precedence to the fields that describe the model. */
 export const keptFields = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).filter(([name]) => !notKept.has(name)));
 
 /**
- * Returns whether one of these tokens ended texts in the original model, so that its list of end tokens is
- * right.
+ * Returns whether the original model used one of these tokens to end texts. Its list of end tokens then
+ * remains right. Also true for an empty list.
  */
 export function endsTexts({ config, generation }: HuggingFaceOrigin, endTokens: readonly number[]): boolean {
   const known = [config.eos_token_id, generation?.eos_token_id].flat();
@@ -26,8 +26,8 @@ export function endsTexts({ config, generation }: HuggingFaceOrigin, endTokens: 
 }
 
 /**
- * Returns the end tokens for generation_config.json if a model has learned to end texts with tokens that the
- * original model did not use, such as the end of a turn; otherwise nothing.
+ * Returns the `eos_token_id` for generation_config.json if a fine-tuned model ends texts with tokens that the
+ * original model did not use, such as the end of a turn; otherwise no field.
  */
 export function addedEnds(
   { config, generation }: HuggingFaceOrigin,

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { CheckpointError } from '@mtl/errors';
 import { fileProblem, readRegularFile } from '@mtl/errors/files';
 
-// Larger than any configuration; a larger file is something else.
+// Larger than any configuration: a larger file is not one.
 const maximumBytes = 1 << 26;
 
 /** Wording of error messages about fields. */
@@ -26,8 +26,8 @@ const tests: Record<Kind, (value: unknown) => boolean> = {
 };
 
 /**
- * A JSON object of a model directory, read field by field. Every mismatch is one coded error that names the
- * file.
+ * The JSON object in a file of a model directory, read field by field. A field with a wrong type is a coded
+ * error that names the file.
  */
 export class JsonFields {
   readonly path: string;
@@ -66,8 +66,8 @@ export class JsonFields {
   }
 
   /**
-   * Returns the field under the first of its names that is present; null counts as absent, so it gives the
-   * default.
+   * Returns the field under the first of its names that is present. null counts as absent, so its default is
+   * returned.
    */
   optional<T>(names: string | readonly string[], kind: Kind, otherwise: T): T {
     for (const name of [names].flat()) {
@@ -86,8 +86,8 @@ export class JsonFields {
   }
 
   /**
-   * Returns the error for a field whose value no supported model has; `what` says who needs the value, by
-   * default the model.
+   * Returns the error for a field whose value no supported model has. `what` names the component that needs
+   * the value; default: the model.
    */
   unsupported(
     name: string,
@@ -130,8 +130,8 @@ function refused(path: string, problem: string, expected?: string, terms = confi
 const stringOrWord = /"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/g;
 
 /**
- * Parses JSON as Python writes it. Its `Infinity`, `-Infinity` and `NaN`, which JSON does not have, become
- * `{"__float__": "Infinity"}` and so on, as the transformers library 5 writes and reads them.
+ * Parses JSON as Python writes it. `Infinity`, `-Infinity` and `NaN` do not exist in JSON; they become
+ * `{"__float__": "Infinity"}` and so on, the notation of transformers 5.
  *
  * @throws SyntaxError
  */

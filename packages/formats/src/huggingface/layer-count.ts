@@ -1,12 +1,12 @@
 import type { KnownProperties } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 
-/** The most layers that a list of layers is made for, more than any model has. */
+/** The largest number of layers for which lists of layers are made; no known model has as many. */
 const mostLayers = 10_000;
 
 /**
- * Refuses a number of layers for which a list of all layers would take too much memory. A file may state any
- * number, and its weights have not been read yet.
+ * Refuses a number of layers for which lists of all layers would take too much memory. The number comes from
+ * config.json and has not been compared with the weights yet.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */

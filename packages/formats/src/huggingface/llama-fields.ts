@@ -3,7 +3,7 @@ import type { JsonFields } from './json-fields.js';
 
 /**
  * Makes the field for the number of key-value heads. null means one per query head. A missing field means
- * `otherwise`, the default of the model type in transformers, or one per query head without that default.
+ * `otherwise`, transformers' default for the model type; without `otherwise`, one per query head.
  */
 export const keyValueHeads = ({
   otherwise,
@@ -33,8 +33,8 @@ export const keyValueHeads = ({
 ];
 
 /**
- * Makes the field of the size of a head. Without a default, it is hidden size / heads. A Qwen2 states its
- * head size only if it differs from that.
+ * Makes the field for the size of a head. The default is `otherwise`, or else hidden size / heads. `isRare`:
+ * the field is written only if it differs from the default, as in Qwen2.
  */
 export const headSize = ({ otherwise, isRare }: { otherwise?: number; isRare?: true } = {}): ConfigField => ({
   key: 'kvChannels',
@@ -52,16 +52,16 @@ export const headSize = ({ otherwise, isRare }: { otherwise?: number; isRare?: t
   },
 });
 
-/** The size of heads that are together as wide as the hidden states; config.json does not state it. */
+/** The head size hidden size / heads, for model types whose config.json has no field for it. */
 export const usualHeadSize: ConfigField = { ...headSize(), names: [] };
 
-/** Biases of queries, keys and values. */
+/** The field for biases of queries, keys and values. */
 export const qkvBiases: ConfigField = {
   ...truth('addQkvBias', 'qkv_bias', true),
   write: (value) => value ?? false,
 };
 
-/** The gated feed-forward network. */
+/** The field for the gated MLP (SwiGLU). */
 export const gatedActivation: ConfigField = {
   key: 'swiglu',
   names: ['hidden_act'],
@@ -76,7 +76,7 @@ export const gatedActivation: ConfigField = {
   write: () => 'silu',
 };
 
-/** Biases of a Llama: in all linear layers, or in none. */
+/** The fields for biases of a Llama, which are in all linear layers or in none. */
 export const llamaBiases: ConfigField = {
   key: 'addBiasLinear',
   names: ['attention_bias', 'mlp_bias'],
@@ -92,7 +92,7 @@ export const llamaBiases: ConfigField = {
   writeOthers: (value) => ({ mlp_bias: value ?? true }),
 };
 
-/** The biases of attention in a Qwen3 or an OLMoE, which must have none. */
+/** The field for biases of attention in a Qwen3 or an OLMoE; only models without them are supported. */
 export const noAttentionBiases: ConfigField = {
   key: 'addBiasLinear',
   names: ['attention_bias'],

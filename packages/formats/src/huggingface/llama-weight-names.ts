@@ -11,12 +11,15 @@ import {
   type WeightMapping,
 } from './weight-mapping.js';
 
-/** Prefix of the names of LlamaModel, and of the models after it, in files of LlamaForCausalLM. */
+/**
+ * Prefix of the base model's names (LlamaModel and its derivatives) in files of models with a head
+ * (LlamaForCausalLM).
+ */
 export const llamaPrefix = 'model.';
 
 type Kind = 'weight' | 'bias';
 
-/** Returns the vectors of a norm of hidden states. */
+/** Returns the tensors of a norm of hidden states: a weight, and in some models a bias. */
 const kindsOfNorm = (model: GptModelConfiguration): readonly Kind[] =>
   hasNormBiases(model) ? ['weight', 'bias'] : ['weight'];
 
@@ -87,9 +90,9 @@ function layerMappings(
 }
 
 /**
- * Returns the name map of transformers' Llama, Mistral, Qwen2, Qwen3 and their mixtures of experts, names
- * without the prefix `model.` (`lm_head.weight` never has it). Queries, keys and values are separate tensors
- * in these files, and so are gates and values of SwiGLU.
+ * Returns the mappings of transformers' Llama, Mistral, Qwen2, Qwen3 and their mixtures of experts. Names
+ * have no prefix `model.`, which files never add to `lm_head.weight`. These files store query, key and value
+ * as separate tensors, and gate and value of SwiGLU too.
  */
 function llamaWeightMappings(
   model: GptModelConfiguration,
@@ -108,14 +111,15 @@ function llamaWeightMappings(
   ];
 }
 
-// buffers of older versions, and the tied head
+// matches buffers of older versions, and the tied head
 const ignored = /^layers\.\d+\.self_attn\.rotary_emb\.inv_freq$|^lm_head\.weight$/;
 
 /**
- * Returns the names in files of a Llama, or of a model derived from it.
+ * Returns the weight names in files of a Llama or of a model derived from Llama.
  *
  * @param options.experts how files store experts, for a model that has experts
- * @param options.canonical the name in today's files for a tensor name that is no longer written
+ * @param options.canonical returns the current name of a tensor, given a name that transformers no longer
+ *   writes
  */
 export function llamaWeightNames(
   model: GptModelConfiguration,
@@ -140,9 +144,7 @@ interface ExpertNames {
   readonly gate: string;
   readonly up: string;
   readonly down: string;
-  /**
-   * True if all experts of a layer are stored as one tensor, which is the layout of transformers 5 in memory.
-   */
+  /** True if all experts of a layer are stored as one tensor, as in the memory of transformers 5. */
   readonly isFused: boolean;
 }
 
@@ -152,7 +154,7 @@ const mixtralNames = { block: 'block_sparse_moe', gate: 'w1', up: 'w3', down: 'w
 const fused = /\.experts\.(gate_up|down)_proj$/;
 
 /**
- * Returns the names of experts of a model type.
+ * Returns the names of the experts of a model type.
  *
  * @param tensors the tensor names in the files. Default: separate tensors for each expert
  */
@@ -162,15 +164,15 @@ export const chooseExpertNames = (modelType: GptTypeName, tensors: Iterable<stri
 });
 
 /**
- * Returns the name in today's files for a name that transformers 5 uses in memory, where the feed-forward
- * layers of a Mixtral are called `mlp`.
+ * Returns the name in current files, given a name that transformers 5 uses in memory: there the MLPs of a
+ * Mixtral are called `mlp`.
  */
 export const canonicalOfMixtral = (name: string): string =>
   name.replace(/^(layers\.\d+\.)mlp\./, `$1${mixtralNames.block}.`);
 
 /**
- * Returns the name map of a layer with experts: router, experts, shared experts. Files store gates and values
- * of experts one after another, as we do: separate tensors for each expert, or one tensor for all experts.
+ * Returns the mappings of a layer with experts: router, experts and shared experts. Like our models, files
+ * have the gates of an expert before its values. The experts are separate tensors, or one tensor for all.
  *
  * @param options.ours prefix of our names, such as `decoder.layers.0.mlp.`
  * @param options.theirs prefix of the layer in files, such as `layers.0.`

@@ -25,7 +25,8 @@ import type { WeightMapping } from './weight-mapping.js';
 const usualValuesAtOnce = 2 ** 22;
 
 /**
- * Rejects files in which a tied tensor has different values: transformers would then compute with both.
+ * Rejects files in which a tied pair of tensors has different values: transformers would compute with both
+ * tensors.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS
  */
@@ -61,8 +62,8 @@ async function isSame(weights: WeightFiles, one: string, other: string): Promise
 }
 
 /**
- * Copies the box `slices` out of a row-major tensor; returns the tensor without a copy if the box is all of
- * it.
+ * Copies the box `slices` out of a row-major tensor; returns the tensor itself if the box is the whole
+ * tensor.
  */
 function extractBox(
   values: Float32Array,
@@ -88,7 +89,7 @@ const valuesOfBox = ({ slices }: Pick<LogicalTensor, 'slices'>): number =>
 const bytesOfBox = (tensor: Pick<LogicalTensor, 'slices' | 'dtype'>): number =>
   valuesOfBox(tensor) * dtypeBytes[tensor.dtype];
 
-/** Returns the runs that fill the range of a box, from the whole tensor. */
+/** Returns the runs of values that copy a range of a box from the whole tensor. */
 function runsOfRange(plan: RunPlan, { start, end }: ValueRange): readonly ValueRun[] {
   const length = plan.runBytes;
   const runs: ValueRun[] = [];
@@ -103,7 +104,7 @@ function runsOfRange(plan: RunPlan, { start, end }: ValueRange): readonly ValueR
   return runs;
 }
 
-/** A tensor that is filled. */
+/** A tensor to fill, with its mapping. */
 interface Filled {
   readonly tensor: LogicalTensor;
   readonly mapping: WeightMapping;
@@ -111,10 +112,10 @@ interface Filled {
 }
 
 /**
- * Opened weights of a model, from which tensors are filled. Peak memory: a part of a tensor (2^22 values) as
- * stored and in float32, where the files can be read in parts; else, and where the values of rows have
- * another order in the file, the largest tensor: its bytes in the file, in float32, and in our layout. A
- * tensor without memory of its own takes its box too.
+ * The opened weights of a model, which fill logical tensors. Peak memory: where files can be read in parts,
+ * 2^22 values as stored and in float32. Otherwise, or where files order the values of rows in another way,
+ * the largest tensor: its bytes in the file, in float32 and in our layout. A tensor without memory of its own
+ * also takes its box.
  */
 export class MappedWeights {
   readonly #weights: WeightFiles;
@@ -132,10 +133,10 @@ export class MappedWeights {
   }
 
   /**
-   * Checks names, shapes and dtypes of the weights, and tied tensors.
+   * Opens the weights, and checks their names, shapes and dtypes, and that tied tensors are equal.
    *
    * @param options.valuesAtOnce the number of values that are converted at a time
-   * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, or the code of the files
+   * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, or the files' own error code
    */
   static async open(options: {
     readonly weights: WeightFiles;
@@ -148,7 +149,7 @@ export class MappedWeights {
     return mapped;
   }
 
-  /** Fills logical tensors: any tensors and slices of the model. */
+  /** Fills logical tensors: all or some tensors of the model, whole or slices. */
   async load(tensors: readonly LogicalTensor[]): Promise<void> {
     const filled = tensors.map((tensor) => ({
       tensor,
@@ -170,22 +171,23 @@ export class MappedWeights {
     }
   }
 
-  /** The most values of a tensor that are converted at a time. */
+  /** Returns the largest number of a tensor's values that are converted at a time. */
   #partOf({ tensor, mapping }: Filled): number {
     const isInParts = mapping.runsOf !== undefined && this.#weights.readsRanges === true;
     return isInParts ? this.#valuesAtOnce : tensor.globalShape.reduce((product, size) => product * size, 1);
   }
 
   /**
-   * Returns the total bytes of all copies of a part that exist while it is read: its bytes in the file, its
-   * values, the values in our order, and this rank's box. Rows in another order take twice as many.
+   * Returns the bytes of all copies that exist while a part of a tensor is read: the bytes in the file, their
+   * values, the values in our order, and this rank's box. Twice as many values are counted because reordered
+   * rows need them.
    */
   #bytesOnTheWay(filled: Filled): number {
     const volume = filled.tensor.globalShape.reduce((product, size) => product * size, 1);
     return Math.min(volume, 2 * this.#partOf(filled)) * (Float64Array.BYTES_PER_ELEMENT + 3 * 4) + 64;
   }
 
-  /** Fills the box of a tensor part by part. float32 is read directly into the box. */
+  /** Fills the box of a tensor part by part. float32 values are read directly into the box. */
   async #fillParts(filled: Filled, memory: Uint8Array): Promise<void> {
     const { tensor, mapping, dtype } = filled;
     const plan = runsOfBox(tensor);
@@ -213,7 +215,7 @@ export class MappedWeights {
     }
   }
 
-  /** Fills the box of a tensor whose sources are all read, as a whole. */
+  /** Fills the box of a tensor after reading all of its sources whole. */
   async #fillWhole({ tensor, mapping, dtype }: Filled, memory: Uint8Array): Promise<void> {
     this.#reset();
     const read: Float32Array[] = [];
@@ -236,7 +238,7 @@ export class MappedWeights {
     this.#whole = undefined;
   }
 
-  /** Fills `values` with a range of a tensor in the files. */
+  /** Reads a range of a tensor in the files into `values`. */
   async #read(options: {
     readonly name: string;
     readonly range: ValueRange;
@@ -266,21 +268,21 @@ export class MappedWeights {
   }): Promise<void> {
     const { name, range, values, dtype } = options;
     const { dtype: stored } = this.#weights.tensors.get(name)!;
-    // resolveNames has already rejected the other dtypes
+    // never true: resolveNames has already rejected such a dtype
     if (!isReadableDtype(stored)) return;
     const isFloat32 = stored === 'F32';
     const target = isFloat32 ? viewAsBytes(values) : this.#scratch.bytes(values.length * dtypeBytes[stored]);
     const part = this.#weights.readsRanges === true ? { range } : {};
     const bytes = await this.#weights.read({ name, target, requireFinite: true, ...part });
     if (!isFloat32) decodeFloats(bytes, stored, () => values);
-    // values that are finite in the file may overflow here
+    // a value that is finite in the file may overflow in a smaller dtype
     if (overflows(stored, dtype)) this.#checkOverflow(values, { name, dtype, first: range.start });
   }
 
   /**
-   * Refuses values that the dtype cannot hold.
+   * Refuses values that overflowed in the dtype.
    *
-   * @throws CheckpointError MTL_NOT_FINITE, naming the tensor as the file does
+   * @throws CheckpointError MTL_NOT_FINITE, with the file's name for the tensor
    */
   #checkOverflow(
     values: Float32Array,
@@ -297,7 +299,7 @@ const viewAsFloats = ({ buffer, byteOffset, byteLength }: Uint8Array): Float32Ar
   new Float32Array(buffer, byteOffset, byteLength / 4);
 
 /**
- * Fills logical tensors (any tensors and slices of the model) from opened files; memory as for
+ * Fills logical tensors from opened files: all or some tensors of the model, whole or slices. Memory as for
  * {@link MappedWeights}.
  */
 export async function loadMappedWeights(options: {

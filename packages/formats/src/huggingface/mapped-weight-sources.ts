@@ -5,14 +5,14 @@ import { decodeFloats, encodeFloats, ScratchMemory, type WritableDtype } from '.
 import { findMapping, type WeightNames, writableDtype } from './mapped-weights.js';
 import type { WeightMapping } from './weight-mapping.js';
 
-/** A tensor of a model, and its form in a file. */
+/** A tensor of a model, and its mapping to the tensors of a file. */
 export interface MappedTensor {
   readonly mapping: WeightMapping;
   readonly tensor: LogicalTensor;
 }
 
 /**
- * Returns the tensors of a model in the order of the names.
+ * Returns the tensors of a model with their mappings, in the order of the mappings.
  *
  * @throws UsageError MTL_HUGGING_FACE_TENSOR for a tensor that is missing, unknown or only a slice;
  *   CheckpointError MTL_HUGGING_FACE_SHAPE
@@ -46,8 +46,9 @@ const countBytes = ({ globalShape, dtype }: LogicalTensor): number =>
   globalShape.reduce((product, size) => product * size, dtypeBytes[dtype]);
 
 /**
- * Reads whole tensors in the form of a file. Each read overwrites the values of the previous one. Memory: a
- * tensor as it is, in float32, and in the order of the file, where these differ.
+ * Reads whole tensors and converts them to the layout of a file. Each read overwrites the values of the
+ * previous one. Memory: a tensor in its dtype, in float32, and in the layout of the file, as far as these
+ * differ.
  */
 export class WholeTensors {
   readonly #scratch: ScratchMemory;
@@ -60,8 +61,8 @@ export class WholeTensors {
   }
 
   /**
-   * Returns the values of a source of a tensor. The tensor is read once for consecutive sources, the first
-   * source first.
+   * Returns the values of one of a tensor's sources. If sources are read in order from the first, the tensor
+   * is read only once.
    */
   async read({ mapping, tensor }: MappedTensor, source: number): Promise<Float32Array> {
     if (this.#last?.mapping !== mapping || source === 0) {
@@ -85,15 +86,15 @@ export class WholeTensors {
 }
 
 /**
- * Returns the sources of a safetensors directory: every tensor of the model, read in order. Each read
- * overwrites the values of the previous one. A tensor that is stored as several consecutive ones is read
- * once. Peak memory depends on the largest tensor: two float32 copies, and a third one if the layouts differ.
+ * Returns the tensors of a safetensors directory, to be read in this order. Each read overwrites the values
+ * of the previous one. A tensor that is stored as several consecutive tensors is read once. Peak memory: the
+ * largest tensor twice in float32, and a third time if the layouts differ.
  */
 export function mappedWeightSources(options: {
   readonly names: WeightNames;
   readonly tensors: readonly LogicalTensor[];
   readonly dtype: WritableDtype;
-  /** Returns a tensor's name in the file, given its name without prefix. */
+  /** Returns a tensor's name in the file, given its name without the prefix. */
   fileName(name: string): string;
 }): TensorSource[] {
   const { names, tensors, dtype, fileName } = options;

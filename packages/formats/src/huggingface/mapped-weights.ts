@@ -8,22 +8,22 @@ import type { WeightMapping } from './weight-mapping.js';
 export interface WeightNames {
   readonly mappings: readonly WeightMapping[];
   /**
-   * Prefixes of the base model's names in a file with a head, such as `transformer.`; files of the base have
-   * none.
+   * Prefix of the base model's names in a file of a model with a head, such as `transformer.`. Files of the
+   * base model alone have no prefix.
    */
   readonly prefix: string;
   /**
-   * Returns whether files may also contain a name (without prefix): buffers of older versions, tied weights.
+   * Returns whether files may contain a name (without prefix) that is not read, such as buffers of older
+   * versions and tied weights.
    */
   isIgnored(name: string): boolean;
   /**
-   * Names (without prefix) of tensors that repeat another tensor, mapped to that tensor's name. If a file
+   * Names (without prefix) of tensors that repeat another tensor, with the name of that tensor. If a file
    * contains both, their values must be equal.
    */
   readonly copies?: Readonly<Record<string, string>>;
   /**
-   * Returns the name (without prefix) in today's files for a name that older versions wrote. Default: the
-   * same name.
+   * Returns the current name (without prefix) for a name that older versions wrote. Default: the same name.
    */
   canonical?(name: string): string;
 }
@@ -33,8 +33,8 @@ const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
   a.length === b.length && a.every((size, dim) => size === b[dim]);
 
 /**
- * Returns a map from the mappings' names to the names in the files. Everything is checked here, before
- * anything is written: each tensor is there, in its shape and a readable dtype, and nothing is left over.
+ * Returns the names in the files by the names in the mappings. All weights are checked here, before any
+ * tensor is filled: each tensor exists, with its shape and a readable dtype, and no tensor remains.
  */
 export function resolveNames(
   weights: Pick<WeightFiles, 'path' | 'tensors' | 'terms'>,
@@ -47,7 +47,7 @@ export function resolveNames(
   const inFile = new Map([...weights.tensors.keys()].map((name) => [stripped(name), name]));
   const wanted = new Map<string, string>();
   for (const { name, shape } of mappings.flatMap(({ sources }) => sources)) {
-    // a file may hold either tensor of a tied pair
+    // a file may contain either tensor of a tied pair
     const fileName = inFile.get(name) ?? inFile.get(originals.get(name) ?? '');
     if (fileName === undefined) {
       const missing = nameInFile(name, { weights, prefix });
@@ -79,10 +79,10 @@ export function resolveNames(
   return wanted;
 }
 
-/** Names of heads, which have no prefix in any file. */
+/** Matches names of heads, which have no prefix in any file. */
 const ofHead = /^(lm_head|cls|classifier|qa_outputs)\./;
 
-/** Returns the name of a tensor in a file with these names. */
+/** Returns the name under which these files would store a tensor. */
 function nameInFile(
   name: string,
   { weights, prefix }: { weights: Pick<WeightFiles, 'tensors'>; prefix: string },
@@ -115,7 +115,11 @@ export function findMapping(
   );
 }
 
-/** Returns the dtype of a tensor of ours, which must be a dtype of weights. */
+/**
+ * Returns the dtype of a logical tensor.
+ *
+ * @throws UsageError MTL_HUGGING_FACE_TENSOR for a dtype that weights cannot have
+ */
 export const writableDtype = (tensor: LogicalTensor): WritableDtype => {
   if (tensor.dtype === 'F32' || tensor.dtype === 'BF16' || tensor.dtype === 'F16') return tensor.dtype;
   throw new UsageError('MTL_HUGGING_FACE_TENSOR', `${tensor.name} is ${tensor.dtype}`, {

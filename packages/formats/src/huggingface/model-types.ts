@@ -20,28 +20,28 @@ import {
   smolLm3Windows,
 } from './window-fields.js';
 
-/** The kinds of supported models; the model types of the transformers library are variants of these kinds. */
+/** The kinds of supported models; each model type of the transformers library belongs to one kind. */
 export type HuggingFaceModelKind = 'gpt' | 'bert';
 
-/** The models of a `model_type` of the transformers library. */
+/** Describes the models of one `model_type` of the transformers library. */
 export interface ModelType {
   readonly kind: HuggingFaceModelKind;
-  /** The class of transformers that has this model with the heads of its pretraining. */
+  /** transformers' class of this model with its pretraining heads. */
   readonly className: string;
-  /** Name of such a model in messages. */
+  /** A name for such models in messages. */
   readonly name: string;
-  /** The programs that train the model, and the options that replace its directory there. */
+  /** The programs that train such a model, and the options that they have instead of its directory. */
   readonly trainedWith: string;
   /**
-   * Fields of config.json that match no property of our models. If present, each must have a value of the
-   * given kind.
+   * Fields of config.json that correspond to no property of our models. A field that is present must have a
+   * value of the given type.
    */
   readonly typed: Readonly<Record<string, 'true or false' | 'a string'>>;
   /** The properties of a model that config.json states, in the order in which they are read. */
   readonly fields: readonly ConfigField[];
   /** Properties that all models of the type have, and config.json does not state. */
   readonly fixed: Readonly<Record<string, unknown>>;
-  /** Keys of properties that are not in config.json, but follow from the names of the weights. */
+  /** Keys of properties that follow from the names of the weights, not from config.json. */
   readonly inWeights: readonly string[];
 }
 
@@ -57,7 +57,7 @@ const heads = (names: readonly string[]): ConfigField => ({
     (hiddenSize as number) % (value as number) === 0 ? undefined : `a divisor of ${hiddenSize as number}`,
 });
 
-/** Returns the sizes of a Llama and of the models after it. */
+/** Returns the fields for the sizes of a Llama or of a model derived from Llama. */
 const llamaSizesWith = (ffnHiddenSize: ConfigField): readonly ConfigField[] => [
   ffnHiddenSize,
   size('numLayers', ['num_hidden_layers']),
@@ -68,10 +68,10 @@ const llamaSizesWith = (ffnHiddenSize: ConfigField): readonly ConfigField[] => [
 const llamaSizes = llamaSizesWith(size('ffnHiddenSize', ['intermediate_size']));
 
 /**
- * Fields that a Llama and the models derived from it have in common.
+ * Returns the other fields that a Llama and the models derived from it have in common.
  *
- * @param options the values if a file does not state them. Default: an epsilon of 1e-6, a base of 10,000 and
- *   an output layer of its own
+ * @param options the values if a file lacks a field. Default: an epsilon of 1e-6, a base of 10,000 and untied
+ *   embeddings
  */
 const listLlamaNumbers = ({
   normEpsilon = 1e-6,
@@ -92,13 +92,13 @@ const listLlamaNumbers = ({
 
 const llamaNumbers = listLlamaNumbers();
 
-/** The biases of a StableLM: of queries, keys and values alone, or none. */
+/** The field for biases of a StableLM: only queries, keys and values have them, or no layer. */
 const stableLmBiases: ConfigField = {
   ...truth('addQkvBias', 'use_qkv_bias', false),
   write: (value) => value ?? false,
 };
 
-/** The norm of queries and keys of a StableLM, which must have none. */
+/** The field for norms of queries and keys of a StableLM; only models without them are supported. */
 const noHeadNorms: ConfigField = {
   key: 'qkLayernorm',
   names: ['qk_layernorm'],
@@ -109,7 +109,7 @@ const noHeadNorms: ConfigField = {
   write: () => false,
 };
 
-/** Properties that all these models have. `swiglu` determines the activation. */
+/** Properties that all these models have. The activation follows from the field `swiglu`. */
 const llamaFixed = {
   normalization: 'RMSNorm',
   hiddenDropout: 0,
@@ -133,9 +133,8 @@ const bertFields: readonly ConfigField[] = [
 ];
 
 /**
- * The fields of the position embeddings of a RoFormer (Su et al. 2021): pairs of neighbouring features are
- * rotated, with the frequencies of the original rotary embeddings. In every other property a RoFormer equals
- * a BERT.
+ * The fields for the position embeddings of a RoFormer (Su et al. 2021). It rotates pairs of neighbouring
+ * features with the original frequencies. In all other properties a RoFormer equals a BERT.
  */
 const roformerFields: readonly ConfigField[] = [
   {
@@ -167,9 +166,9 @@ const bertCommands = 'train it with bert-train or fine-tune it with mtl finetune
 const gptCommands = 'train it with gpt-train, or pass a BERT';
 
 /**
- * The supported models of the transformers library, by `model_type`. A property of a model is one line: its
- * key in our configuration, its names in config.json (the first is written), its valid values, and the
- * default of transformers.
+ * The supported models of the transformers library, by `model_type`. Each property of a model is one line:
+ * its key in our configuration, its names in config.json (the first is written), its valid values, and
+ * transformers' default.
  */
 export const modelTypes = {
   gpt2: {
@@ -432,13 +431,13 @@ export type ModelTypeName = keyof typeof modelTypes;
 /** The types of causal language models. */
 export type GptTypeName = Exclude<ModelTypeName, BertTypeName>;
 
-/** The model types whose attention sees the tokens on both sides. */
+/** The model types with bidirectional attention. */
 export type BertTypeName = 'bert' | 'roformer';
 
-/** Returns the model types of a kind. If several types can describe a model, the first is preferred. */
+/** Returns the model types of a kind, in order of preference if several can describe a model. */
 export const listModelTypes = (kind: HuggingFaceModelKind): readonly ModelTypeName[] =>
   (Object.keys(modelTypes) as ModelTypeName[]).filter((name) => modelTypes[name].kind === kind);
 
-/** Returns the type of a name; undefined where it is not supported. */
+/** Returns the description of a `model_type`; undefined for an unsupported one. */
 export const findModelType = (name: string): ModelType | undefined =>
   Object.hasOwn(modelTypes, name) ? modelTypes[name as ModelTypeName] : undefined;

@@ -10,25 +10,25 @@ import { findModelType, type HuggingFaceModelKind } from './model-types.js';
 import { tokenizerFilesIn } from './tokenizer-files-in.js';
 import { checkSupported } from './unsupported-features.js';
 
-/** A model directory of the transformers library, apart from its weights. */
+/** The files of a transformers model directory, without its weights. */
 interface HuggingFaceDirectory {
   readonly directory: string;
-  /** config.json */
+  /** The fields of config.json. */
   readonly fields: JsonFields;
   /**
-   * The dtype that config.json names (`float32`, `bfloat16` ...), if it names one. Weights may have another
-   * dtype, which their files state.
+   * The dtype that config.json names (`float32`, `bfloat16` ...), if any. The dtype of the stored weights may
+   * differ.
    */
   readonly dtype: string | undefined;
-  /** The tokenizer's files in the directory: name to path. */
+  /** The tokenizer's files in the directory: paths by file name. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
 }
 
 /**
- * Reads config.json, generation_config.json and the names of the tokenizer's files.
+ * Reads config.json and finds the tokenizer's files.
  *
- * @throws CheckpointError
- * MTL_HUGGING_FACE_CONFIG when config.json is missing or broken, and of `tokenizerFilesIn`
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing or broken, and the errors of
+ *   `tokenizerFilesIn`
  */
 export async function openHuggingFaceDirectory(directory: string): Promise<HuggingFaceDirectory> {
   const fields = await JsonFields.read(join(directory, 'config.json'));
@@ -52,9 +52,9 @@ export async function openHuggingFaceDirectory(directory: string): Promise<Huggi
   };
 }
 
-/** The weights of a model whose files are open. The caller closes them. */
+/** The weights of a model in open files. The caller closes them. */
 export interface OpenedWeights {
-  /** Fills tensors; any tensors and slices of the model are valid. */
+  /** Fills logical tensors: all or some tensors of the model, whole or slices. */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -62,7 +62,7 @@ export interface OpenedWeights {
 
 interface NamedWeights {
   readonly directory: string;
-  /** Names, or a function that returns the names for the tensors of the files. */
+  /** The weight names, or a function that returns them for the tensor names in the files. */
   readonly names: WeightNames | ((tensors: Iterable<string>) => WeightNames);
 }
 
@@ -99,10 +99,10 @@ export async function loadHuggingFaceWeights(
 }
 
 /**
- * Returns the kind of the model in a directory of the transformers library, by its type in config.json.
+ * Returns the kind of the model in a directory of the transformers library, by its `model_type`.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing or broken, or describes a model
- *   that is not supported, with the missing feature
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing or broken, or describes an
+ *   unsupported model; the error then names the missing feature
  */
 export async function huggingFaceModelKind(directory: string): Promise<HuggingFaceModelKind> {
   const { fields } = await openHuggingFaceDirectory(directory);

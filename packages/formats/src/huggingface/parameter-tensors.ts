@@ -11,8 +11,9 @@ const safetensorsDtypes: Partial<Record<DType, LogicalTensor['dtype']>> = {
 };
 
 /**
- * Returns the values of parameters in the compute dtype (storage by `allocateParameters`) as logical tensors,
- * for inference. In training, load and save the master weights instead: `weightTensors` of @mtl/trainer.
+ * Returns parameters as logical tensors with their values in the compute dtype, for inference. The parameters
+ * must have memory (`allocateParameters`). In training, load and save the master weights instead:
+ * `weightTensors` of @mtl/trainer.
  */
 export function parameterTensors(parameters: readonly Parameter[]): LogicalTensor[] {
   return parameters.map((parameter) => {

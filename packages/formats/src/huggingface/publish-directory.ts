@@ -2,7 +2,10 @@ import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { CheckpointError, MtlError } from '@mtl/errors';
 
-/** A directory to write, and the codes of errors about it. Default: the codes of Hugging Face directories. */
+/**
+ * A directory to write, and the codes of errors about it. Default: the error codes for Hugging Face
+ * directories.
+ */
 interface PublishedDirectory {
   readonly directory: string;
   /** The error code if the directory is not empty. */
@@ -11,7 +14,7 @@ interface PublishedDirectory {
   readonly failed?: `MTL_${string}`;
 }
 
-/** Rejects a target directory that is not empty: its files would mix with ours. */
+/** Rejects a target directory that is not empty: its files would mix with the written ones. */
 async function checkTarget(directory: string, exists: `MTL_${string}`): Promise<void> {
   const present = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [];
@@ -27,7 +30,7 @@ async function checkTarget(directory: string, exists: `MTL_${string}`): Promise<
 
 /**
  * Writes a directory atomically: `write` fills a temporary directory next to it, which is renamed at the end.
- * A failure leaves nothing.
+ * After an error neither directory exists.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_EXISTS when the directory is not empty, MTL_HUGGING_FACE_IO, or
  *   the codes of `target`; any coded error that `write` throws
@@ -43,7 +46,7 @@ export async function publishDirectory(
     await checkTarget(directory, exists);
     await mkdir(unfinished, { recursive: true });
     await write(unfinished);
-    // rename replaces an empty directory on POSIX only
+    // only on POSIX does rename replace an empty directory
     await rmdir(directory).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error;
     });

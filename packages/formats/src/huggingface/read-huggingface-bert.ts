@@ -18,34 +18,36 @@ export interface HuggingFaceBert {
   readonly directory: string;
   readonly configuration: BertModelConfiguration;
   /**
-   * The dtype that config.json names (`float32`, `bfloat16` ...), if it names one. Weights may have another
-   * dtype, which their files state.
+   * The dtype that config.json names (`float32`, `bfloat16` ...), if any. The dtype of the stored weights may
+   * differ.
    */
   readonly dtype: string | undefined;
-  /** The tokenizer's files in the directory: name to path, as `writeHuggingFaceBert` takes them. */
+  /** The tokenizer's files in the directory, paths by file name, as `writeHuggingFaceBert` takes them. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /**
-   * Fills tensors from the weights; any tensors and slices of the model are valid. For training pass the
-   * master weights (`weightTensors` of @mtl/trainer; then `refreshModel`), else
+   * Fills logical tensors from the weights: all or some tensors of the model, whole or slices. For training
+   * pass the master weights (`weightTensors` of @mtl/trainer), then call `refreshModel`. For inference pass
    * `parameterTensors(stage.parameters)`.
    *
-   * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, before anything is written, when names, shapes or
-   *   dtypes do not fit; MTL_HUGGING_FACE_SHAPE when the model was built from another configuration;
+   * @throws CheckpointError before anything is written: MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes
+   *   of the weights are wrong; MTL_HUGGING_FACE_SHAPE when the model was built from another configuration;
    *   MTL_SAFETENSORS_*
    */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
 /**
- * Reads a BERT directory of the transformers library, saved from BertForPreTraining, BertForMaskedLM or
- * RoFormerForMaskedLM: config.json and weights in safetensors (one file or shards with their index). Its
- * layer norms come after the sublayers.
+ * Reads a BERT directory of the transformers library: config.json, and weights in safetensors (one file, or
+ * shards with their index). The model was saved from BertForPreTraining, BertForMaskedLM or
+ * RoFormerForMaskedLM. Its layer norms come after the sublayers.
  *
- * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
- * @param options.sentenceOrderHead whether to take pooler and sentence head; default: if the file has them
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or needs a feature that
- *   BERT here does not support; MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes of the weights do not
- *   match config.json; MTL_SAFETENSORS_*
+ * @param options.makeVocabularySizeDivisibleBy pads our embedding to a multiple of this number of rows;
+ *   default 128, as in Megatron-LM
+ * @param options.sentenceOrderHead whether to load the pooler and the sentence-order head; default: if the
+ *   file has them
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or needs an unsupported
+ *   feature; MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes of the weights do not match config.json;
+ *   MTL_SAFETENSORS_*
  */
 export async function readHuggingFaceBert(options: {
   readonly directory: string;
@@ -54,7 +56,7 @@ export async function readHuggingFaceBert(options: {
 }): Promise<HuggingFaceBert> {
   const { directory, makeVocabularySizeDivisibleBy = 128 } = options;
   const { fields, dtype, tokenizerFiles } = await openHuggingFaceDirectory(directory);
-  // before the weights, so that an unsupported feature is reported even if the weights are missing
+  // before the weights are opened, so that an unsupported feature is reported even if the weights are missing
   const described = parseBertConfiguration(fields, {
     makeVocabularySizeDivisibleBy,
     sentenceOrderHead: true,
@@ -96,16 +98,20 @@ async function hasSentenceHead(directory: string): Promise<boolean> {
 }
 
 interface HuggingFaceBertForTask extends HuggingFaceBert {
-  /** The parameters that the directory has; the others of a BertTaskStage keep their initial values. */
+  /**
+   * The names of the parameters that the directory has. The other parameters of a BertTaskStage keep their
+   * initial values.
+   */
   readonly parameterNames: ReadonlySet<string>;
 }
 
 /**
- * Reads a BERT directory of the transformers library to fine-tune it: a pretrained model with its heads, a
- * bare BertModel, or a model that was fine-tuned. Pooler and head are loaded only if the directory has them
- * for this task.
+ * Reads a BERT directory of the transformers library for fine-tuning: a pretrained model with its heads, a
+ * bare BertModel, or a fine-tuned model. Pooler and head are loaded only if the directory has them for this
+ * task.
  *
- * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
+ * @param options.makeVocabularySizeDivisibleBy pads our embedding to a multiple of this number of rows;
+ *   default 128, as in Megatron-LM
  * @throws CheckpointError as `readHuggingFaceBert` does
  */
 export async function readHuggingFaceBertForTask(options: {

@@ -15,34 +15,34 @@ import {
   openHuggingFaceWeights,
 } from './open-huggingface-directory.js';
 
-/** An opened directory with a GPT-2, a Llama or a model derived from it. */
+/** An opened directory with a GPT-2, a Llama or a model derived from Llama. */
 export interface HuggingFaceGpt {
   readonly directory: string;
-  /** Name of the kind of model in transformers: `gpt2`, `llama` ... */
+  /** The `model_type` in transformers: `gpt2`, `llama` ... */
   readonly modelType: GptTypeName;
   readonly configuration: GptModelConfiguration;
   /**
-   * The dtype that config.json names (`float32`, `bfloat16` ...), if it names one. Weights may have another
-   * dtype, which their files state.
+   * The dtype that config.json names (`float32`, `bfloat16` ...), if any. The dtype of the stored weights may
+   * differ.
    */
   readonly dtype: string | undefined;
-  /** Tokens that end a text, from generation_config.json or else config.json. */
+  /** Ids of the tokens that end a text, from generation_config.json or else config.json. */
   readonly endTokens: readonly number[];
-  /** generation_config.json as it is, if there: temperature, top_k, top_p and the like. */
+  /** The fields of generation_config.json, if it exists: temperature, top_k, top_p and others. */
   readonly generationDefaults: Readonly<Record<string, unknown>> | undefined;
-  /** Other properties of the original model, for `writeHuggingFaceGpt`. */
+  /** The other config.json fields of the original model, for `writeHuggingFaceGpt`. */
   readonly origin: HuggingFaceOrigin;
-  /** The tokenizer's files in the directory: name to path, as `writeHuggingFaceGpt` takes them. */
+  /** The tokenizer's files in the directory, paths by file name, as `writeHuggingFaceGpt` takes them. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Notes for the user. */
   readonly notices: readonly string[];
   /**
-   * Fills tensors from the weights; any tensors and slices of the model are valid. For training pass the
-   * master weights (`weightTensors` of @mtl/trainer; then `refreshModel`), for inference
+   * Fills logical tensors from the weights: all or some tensors of the model, whole or slices. For training
+   * pass the master weights (`weightTensors` of @mtl/trainer), then call `refreshModel`. For inference pass
    * `parameterTensors(stage.parameters)`.
    *
-   * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, before anything is written, when names, shapes or
-   *   dtypes do not fit; MTL_HUGGING_FACE_SHAPE when the model was built from another configuration;
+   * @throws CheckpointError before anything is written: MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes
+   *   of the weights are wrong; MTL_HUGGING_FACE_SHAPE when the model was built from another configuration;
    *   MTL_SAFETENSORS_*
    */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
@@ -56,11 +56,12 @@ export interface HuggingFaceGpt {
 
 /**
  * Reads a directory of the transformers library with a GPT-2, Llama (SmolLM among them), Mistral, Qwen2,
- * Qwen3, Mixtral, Qwen2-MoE, Qwen3-MoE or OLMoE: config.json, weights in safetensors (one file or shards with
- * their index, names with or without `transformer.` or `model.`, experts apart or fused),
- * generation_config.json.
+ * Qwen3, Mixtral, Qwen2-MoE, Qwen3-MoE or OLMoE: config.json, generation_config.json, and weights in
+ * safetensors. The weights are one file or shards with their index. Names may have the prefix `transformer.`
+ * or `model.`, and experts may be separate or fused.
  *
- * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
+ * @param options.makeVocabularySizeDivisibleBy pads our embedding to a multiple of this number of rows;
+ *   default 128, as in Megatron-LM
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or needs an unsupported
  *   feature; MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes of the weights do not match config.json;
  *   MTL_SAFETENSORS_*
@@ -100,14 +101,17 @@ export async function readHuggingFaceGpt(options: {
   };
 }
 
-/** Returns a note about shards that are not read; the transformers library does not read them either. */
+/**
+ * Returns a notice about shards that are not read because a single file exists; transformers does not read
+ * them either.
+ */
 function unreadIndex(directory: string): readonly string[] {
   const [single, index] = ['model.safetensors', 'model.safetensors.index.json'] as const;
   const hasBoth = [single, index].every((name) => existsSync(join(directory, name)));
   return hasBoth ? [`${directory}: ${single} is read, and the shards of ${index} are not`] : [];
 }
 
-/** Returns a note about a tokenizer whose files are in an unsupported format. */
+/** Returns a notice about a tokenizer whose files are in an unsupported format. */
 function unreadTokenizer(directory: string, files: Readonly<Record<string, string>>): readonly string[] {
   const has = (name: string): boolean => files[name] !== undefined;
   if (has('tokenizer.json') || (has('vocab.json') && has('merges.txt'))) return [];

@@ -9,7 +9,7 @@ import { listRopeFields } from './rope-fields.js';
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** The results of tooling/fixtures/rope-scaling.py. */
+/** Values that tooling/fixtures/rope-scaling.py computed with transformers. */
 const fixture = JSON.parse(
   readFileSync(new URL('../../fixtures/rope-scaling.json', import.meta.url), 'utf8'),
 ) as {
@@ -33,7 +33,7 @@ const yarn = { rope_type: 'yarn', factor: 40, original_max_position_embeddings: 
 const readYarn = (parameters: Values): PositionVariants =>
   read({ rope_parameters: { ...yarn, rope_theta: 10_000, ...parameters } });
 
-/** Returns the written parameters of a model, without the parameters that all models have. */
+/** Returns the rope parameters that are written for a model, without the parameters that all models have. */
 function writtenYarn(model: PositionVariants): Values {
   const { rope_type, factor, original_max_position_embeddings, rope_theta, ...others } = written(model)
     .rope_parameters as Values;
@@ -56,7 +56,8 @@ describe.each(fixture.frequencies)('transformers computes $parameters with heads
   it('as it is computed here', () => {
     const specification = rotarySpecification(model, known.headSize)!;
     rotaryFrequencies(specification).forEach((frequency, i) => {
-      // float32: two libraries compute the powers, and a few values are rounded
+      // float32: this and the other library compute powers differently, so a few values are rounded
+      // differently
       expect(Math.abs(frequency / known.frequencies[i]! - 1), `${i}`).toBeLessThan(5e-7);
     });
     expect(known.frequencies).toHaveLength(known.headSize / 2);
@@ -77,7 +78,7 @@ describe('the concentration of a model with yarn', () => {
   it.each<[Values, number, Values]>([
     [{}, 1.3688879, {}],
     [{ mscale: 1, mscale_all_dim: 1 }, 1, { mscale: 1, mscale_all_dim: 1 }],
-    // a weight of 0 has the same effect as a missing one, so both are left out
+    // mscale 0 has the same effect as a missing mscale, so neither field is written
     [{ mscale: 0.7, mscale_all_dim: 0 }, 1.3688879, {}],
     [{ mscale: 0, mscale_all_dim: 0.7 }, 1.3688879, {}],
     [{ mscale: 0.7 }, 1.3688879, {}],
@@ -92,7 +93,7 @@ describe('the concentration of a model with yarn', () => {
   });
 
   it.each<[PositionVariants, number]>([
-    // Megatron-LM uses its weights even if one is 0, so the file states the resulting factor
+    // Megatron-LM uses an mscale of 0 as it is, so the file gets the resulting factor
     [{ mscale: 0.7, mscaleAllDim: 0 }, 1 + 0.07 * Math.log(40)],
     [{ mscale: 0, mscaleAllDim: 1 }, 1 / (1 + 0.1 * Math.log(40))],
     [{ mscale: 0, mscaleAllDim: 0 }, 1],

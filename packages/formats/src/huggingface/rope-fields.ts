@@ -5,9 +5,7 @@ import type { JsonFields } from './json-fields.js';
 
 type Values = Readonly<Record<string, unknown>>;
 
-/**
- * Names of parameters that at least one rope type reads; the other types ignore them, as transformers does.
- */
+/** Names of parameters that at least one rope type reads. Other types ignore them, as transformers does. */
 const knownNames = [
   ...[
     'rope_theta',
@@ -24,10 +22,10 @@ const knownNames = [
 
 const originalKey = 'original_max_position_embeddings';
 
-/** The numbers of rotary position embeddings in a config.json; null counts as missing. */
+/** The parameters of rotary positions in a config.json; null counts as missing. */
 class RopeParameters {
   readonly values: Values;
-  /** The number of positions of the model. */
+  /** The model's `max_position_embeddings`. */
   readonly maxPositions: number;
   readonly #fields: JsonFields;
   /** The field of config.json that holds the parameters. */
@@ -68,21 +66,18 @@ class RopeParameters {
   }
 
   truth(name: string, otherwise: boolean): boolean {
-    // null is rejected, although transformers treats it as false
+    // null is rejected here; transformers would treat it as false
     const value = name in this.values ? this.values[name] : otherwise;
     if (typeof value === 'boolean') return value;
     throw this.refuse(`true or false as ${name}`);
   }
 
-  /**
-   * Returns the number of positions in pretraining; if the file does not state it, the number of positions of
-   * the model.
-   */
+  /** Returns the number of positions in pretraining. Default: the model's number of positions. */
   originalPositions(): number {
     return this.isStated(originalKey) ? this.positive(originalKey) : this.maxPositions;
   }
 
-  /** Returns the share of the features of a head that is rotated. */
+  /** Returns the fraction of each head's features that is rotated. */
   share(otherwise: number): number {
     const share = this.isStated('partial_rotary_factor') ? this.positive('partial_rotary_factor') : otherwise;
     if (share <= 1) return share;
@@ -92,7 +87,7 @@ class RopeParameters {
   /**
    * Rejects parameters that no supported rope type reads.
    *
-   * @param isPartial true if models of the type may rotate a part of each head
+   * @param isPartial true if models of the type may rotate only a part of each head
    * @throws CheckpointError
    */
   checkNames(isPartial: boolean): void {
@@ -108,7 +103,7 @@ class RopeParameters {
     });
   }
 
-  /** Returns the error for values that are not valid. */
+  /** Returns the error for an invalid value. */
   refuse(expected: string): CheckpointError {
     return this.#fields.refuse(this.#name, expected);
   }
@@ -127,8 +122,8 @@ class RopeParameters {
 }
 
 /**
- * Returns the parameters in `rope_scaling` and `rope_theta`, as transformers wrote them before version 5, or
- * in `rope_parameters`; a file may have both if they are equal.
+ * Returns the rope parameters, from `rope_parameters` of transformers 5 or from `rope_scaling` and
+ * `rope_theta` of earlier versions. A file may have both if they are equal.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if they differ
  */
@@ -152,15 +147,16 @@ function readRopeParameters(fields: JsonFields, known: KnownProperties): RopePar
   }
   return new RopeParameters(fields, {
     name,
-    // transformers also writes a field outside with the type's default, which then has no effect
+    // where a parameter is also a field outside of the parameters, the parameter has precedence: transformers
+    // writes the type's default there
     values: { ...(factor === undefined ? {} : { partial_rotary_factor: factor }), ...positions, ...values },
     maxPositions: known.maxPositionEmbeddings as number,
   });
 }
 
 /**
- * Returns the number of positions in pretraining if a field outside the rope parameters states it. It counts
- * only for types that scale angles by it.
+ * Returns the number of positions in pretraining if it is a field outside of the rope parameters. The field
+ * has an effect only for rope types that scale positions.
  */
 function positionsApart({ values }: JsonFields, { rope_type, type }: Values): Values {
   const positions = values[originalKey] ?? undefined;
@@ -170,7 +166,7 @@ function positionsApart({ values }: JsonFields, { rope_type, type }: Values): Va
 
 const usualBase = 10_000;
 
-/** Properties of a model whose positions are not scaled. */
+/** The properties of a model without scaled positions. */
 const unscaled = {
   positionEmbeddingType: 'rope',
   rotarySeqLenInterpolationFactor: 1,
@@ -178,7 +174,7 @@ const unscaled = {
   ropeScalingFactor: 8,
 } as const;
 
-/** Reads the properties of a model from the parameters of a rope type, except for the base. */
+/** Reads the model's properties, except the base, from the parameters of a rope type. */
 type RopeType = (parameters: RopeParameters) => KnownProperties;
 
 const types: Readonly<Record<string, RopeType>> = {
@@ -196,7 +192,10 @@ const types: Readonly<Record<string, RopeType>> = {
   yarn: (parameters) => ({ ...unscaled, positionEmbeddingType: 'yarn', ...yarnProperties(parameters) }),
 };
 
-/** Types in transformers whose angles depend on a text's length, so that no table can hold them. */
+/**
+ * transformers' rope types whose angles depend on the length of the text, so that no fixed table can hold
+ * them.
+ */
 const dependentOnLength: Readonly<Record<string, { readonly needs: string; readonly remedy: string }>> = {
   dynamic: {
     needs: 'whose frequencies change as a text grows beyond max_position_embeddings',
@@ -209,7 +208,10 @@ const dependentOnLength: Readonly<Record<string, { readonly needs: string; reado
   },
 };
 
-/** Returns the numbers that differ from Llama 3.1's, which are the default; undefined for equal ones. */
+/**
+ * Returns the properties that differ from Llama 3.1's values, which are our defaults; equal ones are
+ * undefined.
+ */
 function llama3Bands(parameters: RopeParameters): KnownProperties {
   const [low, high] = [parameters.positive('low_freq_factor'), parameters.positive('high_freq_factor')];
   if (high <= low) throw parameters.refuse('a high_freq_factor above low_freq_factor');
@@ -222,7 +224,7 @@ function llama3Bands(parameters: RopeParameters): KnownProperties {
   };
 }
 
-/** Returns the rotary position embeddings of a config.json, as properties of a model. */
+/** Returns the model's properties of rotary positions in a config.json. */
 function readProperties(fields: JsonFields, known: KnownProperties, isPartial: boolean): KnownProperties {
   const parameters = readRopeParameters(fields, known);
   const { type } = parameters;
@@ -245,13 +247,13 @@ function unknownType(parameters: RopeParameters): CheckpointError {
 function readBase(fields: JsonFields, known: KnownProperties, defaultBase: number): number {
   const parameters = readRopeParameters(fields, known);
   const base = parameters.values.rope_theta ?? fields.optional('rope_theta', 'a number', defaultBase);
-  // yarn's frequencies must fall as their index grows, so its base must be above 1
+  // YaRN requires frequencies that fall with their index, so its base must be above 1
   const lowest = parameters.type === 'yarn' ? 1 : 0;
   if (typeof base === 'number' && base > lowest) return base;
   throw parameters.refuse(`a rope_theta above ${lowest}`);
 }
 
-/** Properties that config.json states together or not at all. */
+/** Properties whose config.json fields are written together or not at all. */
 const scaledProperties = [
   'positionEmbeddingType',
   'rotarySeqLenInterpolationFactor',
@@ -271,11 +273,11 @@ const scaledProperties = [
 ] as const;
 
 /**
- * Returns the fields of rotary position embeddings, in both spellings.
+ * Returns the fields of rotary positions in the notations of transformers 4 and 5.
  *
- * @param options.defaultBase the base if a file does not state one. Default: 10,000
- * @param options.defaultShare the share of a head that is rotated if a file does not state one, for types
- *   whose models may rotate a part of each head. Default: models rotate whole heads
+ * @param options.defaultBase the base if a file has none. Default: 10,000
+ * @param options.defaultShare for models that may rotate a part of each head: the fraction that is rotated if
+ *   a file has none. Default: models rotate whole heads
  */
 export const listRopeFields = ({
   defaultBase = usualBase,
@@ -311,7 +313,7 @@ export const listRopeFields = ({
   ...(defaultShare === undefined ? [] : [rotatedShare(defaultShare)]),
 ];
 
-/** Makes the field of the share of each head that is rotated. */
+/** Makes the field for the fraction of each head that is rotated. */
 const rotatedShare = (otherwise: number): ConfigField => ({
   key: 'rotaryPercent',
   names: ['partial_rotary_factor'],
@@ -343,15 +345,15 @@ function writeScaling(model: KnownProperties): KnownProperties | undefined {
 }
 
 /**
- * Returns the properties of a model with the rope type yarn, as transformers reads it: an attention_factor
- * counts before the two weights, and these count only where neither is 0 or missing.
+ * Returns the model's properties for rope type `yarn`. As in transformers, attention_factor takes precedence
+ * over mscale and mscale_all_dim, and these have an effect only if both are present and not 0.
  */
 function yarnProperties(parameters: RopeParameters): YarnVariants {
   const originalPositions = parameters.originalPositions();
   const factor = parameters.isStated('factor')
     ? parameters.positive('factor')
     : parameters.maxPositions / originalPositions;
-  // transformers treats 0 as the default as well
+  // transformers uses the default for 0, too
   const [betaFast, betaSlow] = [parameters.number('beta_fast') || 32, parameters.number('beta_slow') || 1];
   if (betaFast < betaSlow) throw parameters.refuse('a beta_fast of beta_slow or more');
   return {
@@ -373,7 +375,7 @@ function yarnWeights(parameters: RopeParameters): YarnVariants {
   return { mscale: areUsed ? own : 1, mscaleAllDim: areUsed ? all : 0 };
 }
 
-/** Returns the fields of a model with yarn in config.json; default values are left out. */
+/** Returns YaRN's fields for config.json; fields with default values are left out. */
 function writtenYarn(model: YarnVariants): KnownProperties {
   const { factor, originalPositions, betaFast, betaSlow, roundsRange } = yarnScaling(model);
   return {
@@ -393,7 +395,8 @@ function writtenYarnWeights(model: YarnVariants): KnownProperties {
   }
   const { rotaryScalingFactor } = model;
   const concentration = yarnConcentration(model);
-  // without both fields, transformers computes the concentration of the weights 1 and 0
+  // without attention_factor and mscale, transformers computes the factor for an mscale of 1 and an
+  // mscale_all_dim of 0
   const isUsual =
     yarnAttentionFactor === undefined && concentration === yarnConcentration({ rotaryScalingFactor });
   return isUsual ? {} : { attention_factor: concentration };

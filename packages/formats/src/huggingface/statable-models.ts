@@ -19,8 +19,8 @@ import {
 } from './model-types.js';
 
 /**
- * Returns the model that would be read from a directory of a model type after this model was written to it.
- * It differs from `model` if the type lacks a feature.
+ * Returns the model that would be read back after `model` was written as a directory of a model type. It
+ * differs from `model` if the type lacks a feature.
  *
  * @returns undefined if the type does not support such sizes
  */
@@ -45,8 +45,8 @@ export function asStatedBy<Model extends TransformerConfiguration>(
 }
 
 /**
- * Returns `stated` with its groups of heads written as `model` writes them: groups of one head each are the
- * same as no groups.
+ * Returns `stated` with its query groups in the notation of `model`: groups of one head each are the same as
+ * no groups.
  */
 function alignGroups(model: object, stated: Readonly<Record<string, unknown>>): object {
   const { groupQueryAttention, numQueryGroups } = model as Partial<GptModelConfiguration>;
@@ -60,8 +60,8 @@ function alignGroups(model: object, stated: Readonly<Record<string, unknown>>): 
 }
 
 /**
- * Returns `stated` with the factor of YaRN's cosines written as `model` writes it, so that models that
- * compute the same are equal objects.
+ * Returns `stated` with YaRN's attention factor in the notation of `model`, if both have the same factor.
+ * Models that compute the same are then equal objects.
  */
 function alignWeights(model: object, stated: object): object {
   const [own, other] = [model, stated] as [PositionVariants, PositionVariants];
@@ -78,8 +78,8 @@ function alignWeights(model: object, stated: object): object {
 }
 
 /**
- * Returns `stated` with its lists of layers, for windows and for layers without rotation, written as `model`
- * writes them, where both mean the same layers.
+ * Returns `stated` with its lists of layers (with windows, without rotary positions) in the notation of
+ * `model`, where both mean the same layers.
  */
 function withLayerLists(model: object, stated: object): object {
   const [own, other] = [model, stated] as [GptModelConfiguration, GptModelConfiguration];
@@ -94,9 +94,8 @@ function withLayerLists(model: object, stated: object): object {
 }
 
 /**
- * Returns `stated` with the list of layers that have experts written as `model` writes it, and with the
- * unused width of `model` if there are no dense layers, so that models that compute the same are equal
- * objects.
+ * Returns `stated` with the list of expert layers in the notation of `model`. If there are no dense layers,
+ * it also gets their unused hidden size. Models that compute the same are then equal objects.
  */
 function alignLayers(model: object, stated: object): object {
   const [own, other] = [model, stated] as [GptModelConfiguration, GptModelConfiguration];
@@ -118,8 +117,8 @@ function alignLayers(model: object, stated: object): object {
 }
 
 /**
- * Returns the model type of a GPT's directory: the preferred one if it can describe the model, else the first
- * that can.
+ * Returns the model type for writing a GPT: the preferred one if it can describe the model, else the first
+ * one that can; undefined if none can.
  */
 export function chooseGptType(model: GptModelConfiguration, preferred?: string): GptTypeName | undefined {
   const types = listModelTypes('gpt') as readonly GptTypeName[];
@@ -132,7 +131,7 @@ export function chooseGptType(model: GptModelConfiguration, preferred?: string):
   return first ?? types.find(canState);
 }
 
-/** Returns the properties of a GPT that no model type can describe, with the type that lacks the fewest. */
+/** Returns the model type that lacks the fewest properties of a GPT, and these properties. */
 export function unstatedProperties(model: GptModelConfiguration): {
   readonly nearest: ModelType;
   readonly properties: readonly string[];
@@ -151,7 +150,7 @@ export function unstatedProperties(model: GptModelConfiguration): {
 }
 
 /**
- * Returns the architecture as text; undefined if no model can have these properties together, for example
+ * Returns the model's computation as text; undefined for properties that contradict each other, for example
  * heads that do not divide the hidden size.
  */
 function architectureOrNone(model: GptModelConfiguration): string | undefined {
@@ -174,7 +173,7 @@ function describeComputation(model: GptModelConfiguration): string {
   return JSON.stringify([positionEmbeddingType, tieEmbeddings, finalLogitSoftcapping, layers]);
 }
 
-/** Returns the properties of a block that determine its computation, each in only one notation. */
+/** Returns the properties of a block that determine its computation, in one canonical notation. */
 function computedBy(block: BlockSpecification): readonly unknown[] {
   const { initialization: _, hiddenDropout: __, attention, feedForward, ...others } = block;
   const { numHeads, numGroups = numHeads, bias, qkvBias = bias, dropout: ___, ...rest } = attention;

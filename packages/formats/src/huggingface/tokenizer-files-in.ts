@@ -19,12 +19,15 @@ const fileNames = [
   'chat_template.json',
 ];
 
-/** The folder with a tokenizer's chat templates, as NAME.jinja, except for the template called `default`. */
+/**
+ * The folder of a tokenizer's further chat templates, as NAME.jinja. The template called `default` is not in
+ * it.
+ */
 const templateFolder = 'additional_chat_templates';
 
 /**
- * Returns the files of a tokenizer in a Hugging Face directory, chat templates included: name to path. The
- * names of files in the folder `additional_chat_templates` are `additional_chat_templates/NAME.jinja`.
+ * Returns a tokenizer's files in a Hugging Face directory, with chat templates: paths by file name. A
+ * template in the folder is named `additional_chat_templates/NAME.jinja`.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if a template in that folder is a link to a path outside of
  *   the directory
@@ -46,10 +49,12 @@ function templateNames(directory: string): readonly string[] {
   return found.map((name) => `${templateFolder}/${name}`);
 }
 
-/** Refuses a link to a file outside of the directory, which must not be published with it. */
+/**
+ * Refuses a link to a file outside of the model's directory: publishing the model would publish this file.
+ */
 function refuseForeign(directory: string, path: string): void {
   const real = realpathSync(directory);
-  // the cache of huggingface_hub: models--NAME/snapshots/REVISION has links to models--NAME/blobs
+  // in the cache of huggingface_hub, links in models--NAME/snapshots/REVISION lead to models--NAME/blobs
   const isSnapshot = basename(dirname(real)) === 'snapshots';
   const own = isSnapshot ? dirname(dirname(real)) : real;
   const target = realpathSync(path);

@@ -2,7 +2,7 @@ import { CheckpointError } from '@mtl/errors';
 import type { JsonFields } from './json-fields.js';
 import { findModelType, type HuggingFaceModelKind, listModelTypes, modelTypes } from './model-types.js';
 
-/** Features that the models of a `model_type` need although no field of config.json may show it. */
+/** Unsupported features of whole model types; config.json may have no field for them. */
 const needsOfTypes: Readonly<Record<string, string>> = {
   albert: 'weights that all layers share, and embeddings of another width',
   bloom: 'ALiBi position biases',
@@ -38,22 +38,24 @@ type Values = Readonly<Record<string, unknown>>;
 /** A feature that a model needs and that is not supported. */
 interface UnsupportedFeature {
   readonly what: string;
-  /** The field of config.json that requests the feature; undefined if `model_type` does. */
+  /** The field of config.json that requests the feature; undefined if the `model_type` implies it. */
   readonly field?: string;
-  /** The value that would make the model supported. */
+  /** The value of the field with which the model would be supported. */
   readonly expected?: string;
 }
 
 interface Feature {
   readonly what: string;
   readonly fields: readonly string[];
-  /** Returns whether a value other than null and false requests the feature. Default: every value does. */
+  /**
+   * Returns whether a value requests the feature; null and false never do. Default: every other value does.
+   */
   readonly asks?: (value: unknown, values: Values) => boolean;
   /** The value of the field that does not request the feature. Default: a missing field, or false. */
   readonly expected?: string;
   /**
-   * True if models of other types support the feature here. It is then the reason to reject a GPT-2 or a BERT
-   * that has it, but not the reason to reject an unknown type. Default: false
+   * True if some supported model type has the feature. A GPT-2 or a BERT with the feature is then rejected
+   * because of it; for an unknown type the reason is something else. Default: false
    */
   readonly isKnown?: true;
 }
@@ -129,7 +131,7 @@ const features: readonly Feature[] = [
   { what: 'attention scaled by the number of its layer', fields: ['scale_attn_by_inverse_layer_idx'] },
 ];
 
-/** Switches that a supported model must leave on. */
+/** Features that only models with a switch turned off need; supported models have it on. */
 const onSwitches: readonly Feature[] = [
   { what: 'attention without scaling', fields: ['scale_attn_weights'] },
   {
@@ -143,8 +145,7 @@ const onSwitches: readonly Feature[] = [
 export const checkedFields: readonly string[] = [...features, ...onSwitches].flatMap(({ fields }) => fields);
 
 /**
- * Returns the features that the model of a config.json needs and that are not supported; an empty list for a
- * supported model.
+ * Returns the unsupported features of the model in a config.json; an empty list for a supported model.
  *
  * @param read fields that are read, and so checked, for the model's type; undefined for an unknown type
  */
@@ -172,9 +173,9 @@ function unsupportedFeatures(
 const kindNames = { gpt: 'a GPT-2, a Llama or a model like them', bert: 'a BERT' } as const;
 
 /**
- * Rejects an unsupported model, naming the missing feature.
+ * Rejects an unsupported model; the error names the missing feature.
  *
- * @param options.wanted the kind that is wanted; default: any that is supported
+ * @param options.wanted the required kind of model; default: any supported kind
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */
 export function checkSupported(
@@ -222,15 +223,15 @@ function refused(
 }
 
 /**
- * Fields that do not change the computation of any model: fields about files, tokens, generation, other
- * heads, older names, and the loss that balances experts (each run states its own).
+ * Matches fields that do not change the computation of any model: fields about files, tokens, generation,
+ * other heads and older names, and the coefficient of the load-balancing loss, which each run sets.
  */
 const harmless =
   /^(_|model_type$|architectures$|auto_map$|transformers|(torch_)?dtype$|.*_token(_id)?$|use_cache$|n_ctx$|pretraining_tp$)|^(is_llama_config|rope_interleaved|unsloth|task_specific_params|summary_|output_|return_dict|torchscript|(id2label|label2id)$|num_labels$|problem_type$|gradient_checkpointing$|tokenizer_class$|finetuning_task$|prefix$|embd_pdrop$|router_aux_loss_coef$)/;
 
 /**
- * Returns the unknown fields of a config.json that are not null, false or empty, so that a user can tell if
- * they matter.
+ * Returns the unknown fields of a config.json that are not null, false or empty. A notice lists them, so that
+ * the user can judge their effect.
  */
 export function unknownFields({ path, values }: JsonFields, read: ReadonlySet<string>): readonly string[] {
   const isSet = (value: unknown): boolean =>

@@ -1,8 +1,8 @@
-/** Values that are consecutive in two row-major arrays. */
+/** A run: values that are consecutive in the source array and in the target array, both row-major. */
 export interface ValueRun {
-  /** The position of the first value in the array that is read. */
+  /** The position of the run's first value in the source array. */
   readonly from: number;
-  /** The position of the first value in the array that is filled. */
+  /** The position of the run's first value in the target array. */
   readonly to: number;
   readonly length: number;
 }
@@ -13,16 +13,19 @@ export interface ValueRange {
   readonly end: number;
 }
 
-/** Returns the opposite direction of runs, in the order of the array that it fills. */
+/**
+ * Returns the runs of the opposite direction, with source and target exchanged, in the order of the new
+ * target.
+ */
 export const reversedRuns = (runs: readonly ValueRun[]): readonly ValueRun[] =>
   runs
     .map(({ from, to, length }) => ({ from: to, to: from, length }))
     .toSorted((one, other) => one.to - other.to);
 
 /**
- * Returns the parts of runs that fill a range.
+ * Returns the runs, or the parts of runs, that fill a range of the target.
  *
- * @param runs in the order of the array that they fill, without overlaps
+ * @param runs in the order of the target, without overlaps
  */
 export function runsWithin(runs: readonly ValueRun[], { start, end }: ValueRange): ValueRun[] {
   let first = 0;
@@ -41,7 +44,7 @@ export function runsWithin(runs: readonly ValueRun[], { start, end }: ValueRange
   return within;
 }
 
-/** Returns the runs from the array that `first` reads to the array that `second` fills. */
+/** Composes runs: returns the runs from the source of `first` to the target of `second`. */
 export const composedRuns = (first: readonly ValueRun[], second: readonly ValueRun[]): ValueRun[] =>
   second.flatMap(({ from, to, length }) =>
     runsWithin(first, { start: from, end: from + length }).map((run) => ({ ...run, to: run.to - from + to })),
@@ -55,15 +58,15 @@ export function copyRuns(
   for (const { from, to, length } of runs) target.set(source.subarray(from, from + length), to);
 }
 
-/** Consecutive values of the array that is read, and the runs among them. */
+/** A range of the source array that is read at once, and the runs within it. */
 interface Span extends ValueRange {
   readonly runs: ValueRun[];
 }
 
-// values between two runs that are read too, because another read would take longer
+// a gap of up to this number of values between two runs is read too, which is faster than a separate read
 const mostBetween = 2 ** 14;
 
-/** Merges runs that are close to each other in the array that is read. */
+/** Merges runs that are close to each other in the source into spans. */
 function joinRuns(runs: readonly ValueRun[]): readonly Span[] {
   const spans: { start: number; end: number; runs: ValueRun[] }[] = [];
   for (const run of runs.toSorted((one, other) => one.from - other.from)) {
@@ -79,10 +82,10 @@ function joinRuns(runs: readonly ValueRun[]): readonly Span[] {
 }
 
 /**
- * Fills an array from another one. Only the ranges around the runs are read.
+ * Fills `target` by runs from another array. Only the ranges around the runs are read.
  *
- * @param options.read fills memory with a range of the other array
- * @param options.spare returns memory for values that are read in another order
+ * @param options.read fills memory with a range of the source array
+ * @param options.spare returns temporary memory for values that are read in another order
  */
 export async function fillRuns(options: {
   readonly runs: readonly ValueRun[];

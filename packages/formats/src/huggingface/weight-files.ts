@@ -2,18 +2,18 @@ import type { Dtype } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import type { ValueRange } from './value-runs.js';
 
-/** Files with the tensors of a model: a `SafetensorsDirectory`, or another format that is read like one. */
+/** Open files with the tensors of a model: a `SafetensorsDirectory`, or a reader of another format. */
 export interface WeightFiles {
   readonly path: string;
   readonly tensors: ReadonlyMap<
     string,
     { readonly shape: readonly number[]; readonly dtype: Dtype; readonly bytes: number }
   >;
-  /** True if `read` takes a range. Absent: it returns whole tensors. */
+  /** True if `read` supports `range`. Absent: `read` returns whole tensors. */
   readonly readsRanges?: boolean;
   /**
-   * Returns the row-major, little-endian bytes of a tensor, or of a range of its values, in `target` if it is
-   * given.
+   * Returns the row-major, little-endian bytes of a tensor, or of a range of its values. They are in `target`
+   * if it is given.
    */
   read(options: {
     readonly name: string;
@@ -28,10 +28,10 @@ export interface WeightFiles {
 /** Wording of error messages about files of weights. */
 export interface WeightTerms {
   readonly code: `MTL_${string}`;
-  /** The file that states the architecture. */
+  /** The name of the file that describes the architecture. */
   readonly configuration: string;
   readonly remedy: string;
-  /** The setting that makes input and output embeddings separate. */
+  /** The setting that makes the input embedding and the output layer separate. */
   readonly untied: string;
 }
 

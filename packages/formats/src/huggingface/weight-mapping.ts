@@ -10,42 +10,42 @@ export interface HuggingFaceTensor {
 }
 
 /**
- * The form of one logical tensor (our name and layout, Megatron-Core style) in a Hugging Face file: one
- * tensor, or several (BERT keeps query, key and value apart). A model's name map is a list of these.
+ * The mapping between one logical tensor (our name and layout, in the style of Megatron-Core) and one or
+ * several tensors of a Hugging Face file. BERT, for example, has separate tensors for query, key and value.
+ * Each model type has a list of mappings.
  */
 export interface WeightMapping {
-  /** Logical name: the name of the `Parameter`. */
+  /** The logical name, which is the name of the `Parameter`. */
   readonly name: string;
   readonly globalShape: readonly number[];
   readonly sources: readonly HuggingFaceTensor[];
   /**
-   * Returns the values of a source, by its position in the list, as runs: `from` in the source, `to` in the
-   * logical tensor, in the order of the logical tensor. Any part can then be read or written without the
-   * rest. Absent: the values of rows have another order in the file, or are others.
+   * Returns the values of the source with index `source` as runs from the source to the logical tensor, in
+   * the order of the logical tensor. With runs, any part can be read or written alone. Absent: the file has
+   * the values of rows in another order, or has other values.
    */
   runsOf?(source: number): readonly ValueRun[];
   /**
-   * The dtype in which the tensor is stored, whatever the dtype of the other tensors. Absent: the dtype of
-   * the others.
+   * The stored dtype of the tensor, regardless of the other tensors' dtype. Absent: the same dtype as the
+   * other tensors.
    */
   readonly dtype?: 'F32';
   /**
-   * Converts the values of the sources, in their order and row-major, to the values of the logical tensor;
-   * the result may share memory with a source. `allocate` returns memory for the result; call it once at
-   * most.
+   * Converts the row-major values of the sources, in their order, to the values of the logical tensor. The
+   * result may share memory with a source. `allocate` returns memory for the result; call it at most once.
    */
   toLogical(sources: readonly Float32Array[], allocate: AllocateFloats): Float32Array;
-  /** Inverts `toLogical`; padding is dropped. */
+  /** Converts the values of the logical tensor back to the values of the sources; padding is dropped. */
   toSources(logical: Float32Array, allocate: AllocateFloats): readonly Float32Array[];
 }
 
-/** Returns whether runs are a whole array, in its order. */
+/** Returns whether the runs are one run over the whole array. */
 const isWhole = ([run, ...others]: readonly ValueRun[], length: number): boolean =>
   run?.length === length && others.length === 0;
 
 /**
- * Returns the mapping of sources whose values are runs of the logical tensor. Values of the logical tensor
- * that no run fills are zero; values in no run of a source do not exist.
+ * Returns a mapping of sources that are copied by runs. Values of the logical tensor outside of all runs
+ * become zero. Every value of a source is in a run.
  */
 export function mappingOfRuns(
   mapping: Pick<WeightMapping, 'name' | 'globalShape' | 'sources'> & Required<Pick<WeightMapping, 'runsOf'>>,
@@ -74,7 +74,7 @@ export function mappingOfRuns(
   };
 }
 
-/** Maps tensors that are stored as they are, one after another. Zeros follow where our tensor is larger. */
+/** Maps tensors that follow each other unchanged in our tensor. If our tensor is larger, the rest is zero. */
 function consecutive(
   name: string,
   sources: readonly HuggingFaceTensor[],
@@ -86,7 +86,7 @@ function consecutive(
   return mappingOfRuns({ name, globalShape, sources, runsOf });
 }
 
-/** Returns the start of each part, where the parts follow each other. */
+/** Returns the start of each section, where sections of the given lengths follow each other. */
 function listStarts(lengths: readonly number[]): readonly number[] {
   let start = 0;
   return lengths.map((length) => {
@@ -95,7 +95,7 @@ function listStarts(lengths: readonly number[]): readonly number[] {
   });
 }
 
-/** Maps a tensor that is stored as it is. */
+/** Maps a tensor that has the same layout in the file. */
 export const sameLayout = (
   name: string,
   source: HuggingFaceTensor,
@@ -103,7 +103,8 @@ export const sameLayout = (
 ): WeightMapping => consecutive(name, [source], globalShape);
 
 /**
- * Maps a list of tensors to our single tensor, row-major: the tensors of the first entry, then of the next.
+ * Maps a nested list of tensors to our single tensor, row-major: the tensors of the first entry, then of the
+ * next.
  */
 export const stacked = (
   name: string,
@@ -111,12 +112,12 @@ export const stacked = (
   globalShape: readonly number[],
 ): WeightMapping => consecutive(name, entries.flat(), globalShape);
 
-/** Maps a table [V, H], or a vector [V]. Ours has rows of zeros after it, `paddedRows` rows in all. */
+/** Maps a table [V, H] or a vector [V]. Our tensor has `paddedRows` rows; the rows after V are zeros. */
 export const paddedTable = (name: string, source: HuggingFaceTensor, paddedRows: number): WeightMapping =>
   consecutive(name, [source], [paddedRows, ...source.shape.slice(1)]);
 
 /**
- * Maps a matrix [O, r], or a bias [O], whose rows have another order in the file: our row `row` is the file's
+ * Maps a matrix [O, r] or a bias [O] whose rows have another order in the file: our row `row` is the file's
  * row `rowOf[row]`.
  */
 export function reorderedRows(
@@ -138,8 +139,8 @@ export function reorderedRows(
 }
 
 /**
- * Maps a weight of transformers' Conv1D, [I, O]. Our weight is [O, I], with its outputs in the order of
- * `columnOf`.
+ * Maps a weight [I, O] of transformers' Conv1D to our weight [O, I]. With `columnOf`, our output `row` is the
+ * file's column `columnOf[row]`.
  */
 export function transposedWeight(
   name: string,
@@ -175,8 +176,8 @@ function invertOrder(order: Int32Array): Int32Array {
 }
 
 /**
- * Maps tensors [groups * size, ...], whose sizes may differ, to our single tensor: the parts of each group
- * follow each other, like query, key and value of a head.
+ * Maps tensors [groups * size, ...], whose sizes may differ, to our single tensor. In our tensor the rows of
+ * one group follow each other, such as query, key and value of a head.
  */
 export function sideBySide(
   name: string,

@@ -4,12 +4,12 @@ import type { ConfigField, KnownProperties } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 import { checkNumLayers } from './layer-count.js';
 
-// transformers counts a query's own position, `windowSize` does not
+// transformers' window size includes the query's own position, our `windowSize` does not
 const toWindow = (size: number): string => `${size - 1},0`;
 const toSize = (window: unknown): number | null =>
   typeof window === 'string' ? Number.parseInt(window, 10) + 1 : null;
 
-/** The window of all layers of a Mistral: 4096 if the field is missing, no window if it is null. */
+/** The field for the window of all layers of a Mistral: 4096 if it is missing, no window if it is null. */
 export const mistralWindow: ConfigField = {
   key: 'windowSize',
   names: ['sliding_window'],
@@ -20,16 +20,16 @@ export const mistralWindow: ConfigField = {
   write: toSize,
 };
 
-/** The window of all layers of a Mixtral: no window if the field is missing. */
+/** The field for the window of all layers of a Mixtral: no window if it is missing. */
 export const mixtralWindow: ConfigField = {
   ...mistralWindow,
   read: (fields) => usedWindow(fields),
 };
 
-/** The window of all layers of a Qwen3-MoE. */
+/** The field for the window of all layers of a Qwen3-MoE. */
 export const qwen3MoeWindow: ConfigField = {
   key: 'windowSize',
-  // `max_window_layers` has no effect here
+  // in a Qwen3-MoE `max_window_layers` has no effect
   names: ['sliding_window', 'use_sliding_window', 'max_window_layers'],
   read: (fields) => (usesWindow(fields) ? usedWindow(fields) : undefined),
   write: toSize,
@@ -46,19 +46,23 @@ function usedWindow(fields: JsonFields): string | undefined {
 
 type LayerType = 'full_attention' | 'sliding_attention';
 
-/** Returns whether a layer has the window, by a rule for directories that do not list the layers. */
+/** Returns whether a layer has the window if config.json has no `layer_types`. */
 type WindowRule = (layer: number, fields: JsonFields, known: KnownProperties) => boolean;
 
-/** The window of a Qwen: layers from `max_window_layers` on have it, unless `layer_types` lists them. */
+/**
+ * The fields for the window of a Qwen. Layers from `max_window_layers` on have the window, unless
+ * `layer_types` lists other layers.
+ */
 export const qwenWindows: readonly ConfigField[] = windowsByLayer({
   ruleFields: ['max_window_layers'],
   hasWindow: (layer, fields) => layer >= maxWindowLayers(fields),
-  // `layer_types` is written, too; without a window, `max_window_layers` has no effect
+  // `layer_types` is written as well; without a window, `max_window_layers` has no effect
   writeRule: (window) => ({ max_window_layers: window === undefined ? undefined : 0 }),
 });
 
 /**
- * The window of a Qwen2-MoE: without `layer_types`, layers 0, 2, 4 ... before `max_window_layers` have it.
+ * The fields for the window of a Qwen2-MoE. Without `layer_types`, layers 0, 2, 4 ... below
+ * `max_window_layers` have the window.
  */
 export const qwen2MoeWindows: readonly ConfigField[] = windowsByLayer({
   ruleFields: ['max_window_layers'],
@@ -68,20 +72,21 @@ export const qwen2MoeWindows: readonly ConfigField[] = windowsByLayer({
 });
 
 /**
- * The window of a SmolLM3: without `layer_types`, the layers whose queries and keys are not rotated have it.
+ * The fields for the window of a SmolLM3. Without `layer_types`, the layers without rotary positions have the
+ * window.
  */
 export const smolLm3Windows: readonly ConfigField[] = windowsByLayer({
   hasWindow: (layer, _, known) => !isRotatedLayer(known as PositionVariants, layer),
 });
 
-/** Makes the fields of a window that some layers have: its size, and the layers. */
+/** Makes the fields for a window that only some layers have: its size, and the list of layers. */
 function windowsByLayer({
   ruleFields = [],
   hasWindow,
   write = toSize,
   writeRule = () => ({}),
 }: {
-  /** Fields that only the rule reads. Default: none. */
+  /** Fields of config.json that only `hasWindow` reads. Default: none. */
   readonly ruleFields?: readonly string[];
   readonly hasWindow: WindowRule;
   readonly write?: (window: unknown) => number | null;
@@ -136,7 +141,7 @@ function maxWindowLayers(fields: JsonFields): number {
   throw fields.refuse('max_window_layers', 'an integer');
 }
 
-/** Returns the listed types of the layers; undefined where config.json has no list. */
+/** Returns the type of each layer in `layer_types`; undefined if config.json has no such list. */
 function readLayerTypes(
   fields: JsonFields,
   { numLayers }: KnownProperties,
@@ -151,7 +156,7 @@ function readLayerTypes(
   );
 }
 
-/** The layers of a SmolLM3 whose queries and keys are not rotated: 0 in `no_rope_layers`. */
+/** The field for the layers of a SmolLM3 without rotary positions; `no_rope_layers` lists 0 for them. */
 export const noRopeLayers: ConfigField = {
   key: 'noRopeFreq',
   names: ['no_rope_layers', 'no_rope_layer_interval'],

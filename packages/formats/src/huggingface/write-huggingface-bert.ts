@@ -16,22 +16,16 @@ import {
 /** A BERT or a RoFormer, and the directory to write. */
 export interface WriteHuggingFaceBertOptions extends SaveHuggingFaceOptions {
   readonly model: BertModelConfiguration;
-  /**
-   * The id of the padding token, which transformers stores in config.json. Default 0, as in BERT's
-   * vocabularies.
-   */
+  /** The id of the padding token, which config.json contains. Default: 0, as in BERT's vocabularies. */
   readonly paddingToken?: number;
-  /**
-   * True if the vocabulary has lower-case letters only: written into tokenizer_config.json. Default: not
-   * written.
-   */
+  /** True if texts are converted to lower case; written to tokenizer_config.json. Default: not written. */
   readonly lowersCase?: boolean;
 }
 
 /**
- * Saves a BERT for transformers' `from_pretrained`: as BertForPreTraining, as BertForMaskedLM without a
- * sentence-order head, and as RoFormerForMaskedLM with rotary position embeddings. The vocabulary's padding
- * is dropped. The directory is written next to the target and renamed, so a failed save leaves nothing.
+ * Saves a BERT for transformers' `from_pretrained`: as BertForPreTraining, as BertForMaskedLM if it has no
+ * sentence-order head, or as RoFormerForMaskedLM if it has rotary positions. The vocabulary's padding is
+ * dropped. The directory is written under a temporary name and renamed, so a failed save leaves no files.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_LAYER_NORM for a model whose layer norms come before the
  *   sublayers, which transformers' BERT cannot compute; MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE,
@@ -64,17 +58,17 @@ const classNames: Readonly<Record<BertTypeName, Readonly<Partial<Record<BertTask
     'multiple-choice': 'BertForMultipleChoice',
     span: 'BertForQuestionAnswering',
   },
-  // the layers of RoFormer's other heads differ from BERT's
+  // RoFormer's other heads have other layers than BERT's heads
   roformer: { span: 'RoFormerForQuestionAnswering' },
 };
 
-/** Returns the class of transformers that computes a fine-tuned BERT; undefined if no class does. */
+/** Returns the transformers class of a fine-tuned BERT; undefined if none computes the same. */
 export const huggingFaceTaskClass = (model: BertModelConfiguration, task: BertTask): string | undefined =>
   classNames[chooseBertType(model)][task.kind];
 
 /**
- * Saves a fine-tuned BERT, the parameters of a BertTaskStage, as transformers' class for its task:
- * `from_pretrained` and `readHuggingFaceBertForTask` load it.
+ * Saves a fine-tuned BERT (the parameters of a BertTaskStage) as the transformers class for its task.
+ * `from_pretrained` and `readHuggingFaceBertForTask` can load it.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for a task whose class in transformers has other layers;
  *   other CheckpointErrors and UsageErrors as `writeHuggingFaceBert`
@@ -105,7 +99,7 @@ export async function writeHuggingFaceBertForTask(
 const numberedLabels = (count: number): string[] =>
   Array.from({ length: count }, (_, index) => `LABEL_${index}`);
 
-// heads of classes of transformers; everything else has the prefix `bert.` or `roformer.`
+// names of heads have no prefix; all other names get `bert.` or `roformer.`
 const isHead = (name: string): boolean => /^(cls|classifier|qa_outputs)\./.test(name);
 
 /**
@@ -161,7 +155,7 @@ async function writeBertDirectory(
   });
 }
 
-/** Returns whether reading the written directory would give this model again. */
+/** Returns whether reading the written directory would yield this model again. */
 function isStated(model: BertModelConfiguration): boolean {
   const stated = asStatedBy(chooseBertType(model), model);
   const computed = (of: BertModelConfiguration): string =>
@@ -170,9 +164,9 @@ function isStated(model: BertModelConfiguration): boolean {
 }
 
 /**
- * Returns a table [P, D] of the rotation angles of a RoFormer: each row has the sines in its first half, and
- * the cosines in its second. transformers computes the table itself, but reports it as missing if a file
- * lacks it.
+ * Returns the table [P, D] of a RoFormer's rotation angles: each row has the sines in its first half and the
+ * cosines in its second half. transformers computes the table itself, but reports a warning for a file
+ * without it.
  */
 function roformerAngles(
   { maxPositionEmbeddings, hiddenSize, numAttentionHeads }: BertModelConfiguration,

@@ -20,42 +20,41 @@ export const dtypeNames: Readonly<Record<WritableDtype, string>> = {
 /** The path of a file to copy, or the contents to write. */
 export type TokenizerFileSource = string | { readonly contents: string };
 
-/** Options for saving any model. */
+/** Options for saving a model of any kind. */
 export interface SaveHuggingFaceOptions {
-  /**
-   * The directory to write. It must not exist yet, or must be empty. It is written atomically, by one rename.
-   */
+  /** The directory to write, which must be new or empty. It is written atomically, by one rename. */
   readonly directory: string;
   /**
-   * All tensors of the model: master weights, `parameterTensors`, or tensors of a checkpoint. They are
-   * complete, or sharded over `group`.
+   * All tensors of the model, complete or sharded over `group`: master weights, `parameterTensors`, or
+   * tensors of a checkpoint.
    */
   readonly tensors: readonly LogicalTensor[];
   /**
-   * The tensor-parallel ranks over which the tensors are sharded. All ranks must call; the first rank writes,
-   * the others send their slices and return when the directory is written. One tensor at a time is gathered.
+   * The tensor-parallel ranks over which the tensors are sharded. All ranks must call: the first rank writes,
+   * and the others send their slices and return when the directory is complete. One tensor is gathered at a
+   * time.
    */
   readonly group?: ProcessGroup | undefined;
-  /** Dtype in which weights are stored. Default F32. */
+  /** Dtype of the stored weights. Default: F32. */
   readonly dtype?: WritableDtype;
   /**
-   * tokenizer.json and others by their names in the directory (`tokenizerFilesIn`): paths of files to copy,
-   * or the contents of a file.
+   * tokenizer.json and other files, by their names in the directory (`tokenizerFilesIn`): the path of a file
+   * to copy, or contents to write.
    */
   readonly tokenizerFiles?: Readonly<Record<string, TokenizerFileSource>>;
   /**
-   * Maximum bytes of a file of weights: larger weights are split into several files with an index. Default 5
-   * GB.
+   * Maximum bytes of one file of weights; larger weights are split into several files with an index. Default:
+   * 5 GB.
    */
   readonly maxShardBytes?: number;
 }
 
-/** The data about a model that its family (GPT or BERT) supplies. */
+/** The parts of a saved model that depend on its kind (GPT or BERT). */
 interface HuggingFaceFamily {
   readonly names: WeightNames;
-  /** Returns a tensor's name in the file, given its name without prefix. */
+  /** Returns a tensor's name in the file, given its name without the prefix. */
   fileName(name: string): string;
-  /** Tensors of the files that are no parameters of the model. */
+  /** Tensors of the files that are not parameters of the model. */
   readonly constants?: readonly TensorSource[];
   /** The contents of config.json and of other JSON files, by file name. */
   readonly jsonFiles: Readonly<Record<string, Record<string, unknown>>>;
@@ -74,8 +73,8 @@ function weightSources(
 }
 
 /**
- * Saves a model for transformers' `from_pretrained`. The directory is written next to the target and renamed,
- * so a failed save leaves nothing.
+ * Saves a model for transformers' `from_pretrained`. The directory is written under a temporary name and
+ * renamed, so a failed save leaves no files.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO,
  *   MTL_CHECKPOINT_*
@@ -90,7 +89,7 @@ export async function writeHuggingFaceDirectory(
   if (group === undefined || group.rank === 0) {
     await publishDirectory(options, (directory) => writeFiles(directory, options, family));
   }
-  // all tensors have the same dtype in the file, so the first rank reads them in this order
+  // reads in the order in which the first rank reads, because each read is a collective
   else for (const source of weightSources(options, family)) await source.read();
   group?.barrier().wait();
 }
@@ -118,8 +117,8 @@ async function writeFiles(
 }
 
 /**
- * Matches fields that transformers rejects if they are integers: JavaScript writes 0.0 as `0`, which is an
- * integer to transformers.
+ * Matches float fields with an integer value. JavaScript writes 0.0 as `0`, which transformers rejects as an
+ * integer.
  */
 const integersOfFloats =
   /^( *"(?:initializer_range|layer_norm_eps|layer_norm_epsilon|rms_norm_eps|router_aux_loss_coef|router_jitter_noise)": -?\d+)(,?)$/gm;
@@ -137,9 +136,9 @@ function nameWithin(name: string): string {
 }
 
 /**
- * Returns complete tensors, given this rank's slices: `read` gathers. All ranks of the group must read the
- * same tensors in the same order; each read overwrites the values of the previous one. Memory: the largest
- * tensor and three times the largest slice.
+ * Returns tensors whose `read` gathers the slices of all ranks. All ranks of the group must read the same
+ * tensors in the same order; each read overwrites the values of the previous one. Memory: the largest tensor
+ * and three times the largest slice.
  *
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is not sharded along one dimension, evenly and by
  *   rank
@@ -187,8 +186,8 @@ function checkCut({ name, globalShape, slices }: LogicalTensor, dim: number, gro
 }
 
 /**
- * Concatenates the parts of all ranks into `whole`, row by row. `part` holds this rank's part first, then the
- * parts of the others.
+ * Gathers the slices of all ranks into `whole`, row by row. `part` holds this rank's slice at its beginning,
+ * and has room for the slices of the other ranks.
  */
 function gather(
   part: Uint8Array,

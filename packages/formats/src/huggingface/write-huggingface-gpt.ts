@@ -12,24 +12,24 @@ import {
   writeHuggingFaceDirectory,
 } from './write-huggingface-directory.js';
 
-/** A GPT-2, a Llama or a model derived from it, and the directory to write. */
+/** A GPT-2, a Llama or a model derived from Llama, and the directory to write. */
 export interface WriteHuggingFaceGptOptions extends SaveHuggingFaceOptions {
   readonly model: GptModelConfiguration;
-  /** Tokens that end a text; for a GPT-2 the first of these tokens also begins a text. */
+  /** Ids of the tokens that end a text; for a GPT-2 the first of them also begins a text. */
   readonly endTokens?: readonly number[];
   /**
-   * The fields of the directory that the model was read from (`readHuggingFaceGpt`). Its model type and the
-   * configuration fields that do not describe the architecture are written again.
+   * The JSON files of the directory that the model was read from (`readHuggingFaceGpt`). The model type, and
+   * fields that do not describe the architecture, are written again.
    */
   readonly origin?: HuggingFaceOrigin | undefined;
 }
 
 /**
- * Saves a GPT for transformers' `from_pretrained`: as GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM,
- * Qwen2ForCausalLM, Qwen3ForCausalLM, and with experts as MixtralForCausalLM, Qwen3MoeForCausalLM,
- * Qwen2MoeForCausalLM or OlmoeForCausalLM, depending on its blocks. Each expert has separate tensors. The
- * vocabulary's padding is dropped. The directory is written next to the target and renamed, so a failed save
- * leaves nothing.
+ * Saves a GPT for transformers' `from_pretrained`. The class depends on its blocks: GPT2LMHeadModel,
+ * LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM or Qwen3ForCausalLM; with experts
+ * MixtralForCausalLM, Qwen3MoeForCausalLM, Qwen2MoeForCausalLM or OlmoeForCausalLM. Each expert has separate
+ * tensors. The vocabulary's padding is dropped. The directory is written under a temporary name and renamed,
+ * so a failed save leaves no files.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for blocks that none of these classes has,
  *   MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
@@ -56,8 +56,8 @@ export async function writeHuggingFaceGpt(options: WriteHuggingFaceGptOptions): 
 }
 
 /**
- * Returns the tokens that begin and end texts; nothing if the tokens of the original directory are still
- * right.
+ * Returns the config.json fields of the tokens that begin and end texts; no fields if the original
+ * directory's tokens are still right.
  */
 export function tokenFields(
   modelType: GptTypeName,

@@ -5,16 +5,16 @@ import { chooseGptType } from '../huggingface/statable-models.js';
 import type { LoraConfiguration } from './lora-configuration.js';
 
 /**
- * A linear layer of a block of the transformers library, and the layer of ours, or part of a layer, that it
- * corresponds to.
+ * A linear layer in a block of the transformers library, and the corresponding layer of our block, or part of
+ * it.
  */
 interface LoraModule {
   /** The layer's path within the block, for example `self_attn.q_proj`. */
   readonly path: string;
   readonly target: LoraTarget;
   /**
-   * True if it is not a layer in transformers but a parameter with the matrices of all experts: PEFT lists
-   * its name in `target_parameters`. Absent: it is a layer.
+   * True if it is a parameter with the matrices of all experts, not a layer, in transformers. PEFT lists its
+   * name in `target_parameters`. Absent: it is a layer.
    */
   readonly isParameter?: true;
 }
@@ -39,13 +39,16 @@ const ofGated: readonly LoraModule[] = [
   { path: 'mlp.down_proj', target: 'fc2' },
 ];
 
-/** Modules of blocks without a gate that no model of transformers has, under the names of a Llama. */
+/**
+ * Modules of MLPs without a gate, with Llama's names; no model of transformers has such an MLP in these
+ * blocks.
+ */
 const ofUngated: readonly LoraModule[] = [
   { path: 'mlp.up_proj', target: 'fc1' },
   { path: 'mlp.down_proj', target: 'fc2' },
 ];
 
-/** Returns the modules of routed experts, named as transformers 5 has them in memory. */
+/** Returns the modules of routed experts, named as in the memory of transformers 5. */
 const listExpertModules = (isGated: boolean): readonly LoraModule[] => [
   { path: `mlp.experts.${isGated ? 'gate_up_proj' : 'up_proj'}`, target: 'expertsFc1', isParameter: true },
   { path: 'mlp.experts.down_proj', target: 'expertsFc2', isParameter: true },
@@ -62,7 +65,7 @@ const listSharedModules = (isGated: boolean): readonly LoraModule[] => [
 ];
 
 /**
- * Returns the linear layers of a model's blocks that may have adapters, by their names in the transformers
+ * Returns the linear layers of a model's blocks that can have adapters, by their names in the transformers
  * library.
  */
 export function loraModules(model: GptModelConfiguration): readonly LoraModule[] {
@@ -79,16 +82,15 @@ export function loraModules(model: GptModelConfiguration): readonly LoraModule[]
   ];
 }
 
-/** The name that stands for every linear layer of the blocks, as in PEFT. */
+/** The target name that selects all linear layers of the blocks, as in PEFT. */
 const allLinear = 'all-linear';
 
 /**
- * Returns the adapters that a configuration requests in a model. A target is the end of a layer's name, as in
- * PEFT: `c_proj` matches the layers in attention and in the feed-forward network, `attn.c_proj` only the
- * first.
+ * Returns the adapters that a configuration requests for a model. A target is the end of a layer's name, as
+ * in PEFT: `c_proj` matches layers in attention and in the MLP, `attn.c_proj` only the layer in attention.
  *
- * @throws ConfigurationError MTL_LORA_TARGETS for a name that no layer has, naming the nearest; for adapters
- *   of experts with dropout
+ * @throws ConfigurationError MTL_LORA_TARGETS for a name that no layer has, with the nearest name; for
+ *   adapters of experts with dropout
  */
 export function specifyLora(
   { rank, alpha, useRslora, dropout, targets }: LoraConfiguration,
@@ -100,7 +102,7 @@ export function specifyLora(
     rank,
     scale: alpha / (useRslora ? Math.sqrt(rank) : rank),
     dropout,
-    // in the order of the model's layers, not in the order in which the user names them
+    // in the order of the model's layers, whatever order the user gave
     targets: modules.filter((module) => wanted.has(module)).map(({ target }) => target),
   };
   checkAdapterDropout(specification);

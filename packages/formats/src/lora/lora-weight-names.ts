@@ -14,10 +14,10 @@ import type { LoraConfiguration } from './lora-configuration.js';
 import { loraModules, specifyLora } from './lora-modules.js';
 
 /**
- * Returns the names of the adapters of a model in PEFT's files. The model must be a model of the transformers
- * library. In these files, A and B of a layer are `lora_A.weight` [r, I] and `lora_B.weight` [O, r], also for
- * GPT-2's transposed layers. A of all experts together is [E r, I], expert by expert; B is [O, r E], whose
- * columns are the first LoRA rank of all experts, then the second, and so on.
+ * Returns the names of a model's adapters in PEFT files. The model must be a model of the transformers
+ * library. The factors of a layer are `lora_A.weight` [r, I] and `lora_B.weight` [O, r], also for GPT-2's
+ * transposed layers. A of all E experts together is [E r, I], expert by expert. B is [O, r E]: its columns
+ * are the first LoRA rank of all experts, then the second rank, and so on.
  */
 export function loraWeightNames(model: GptModelConfiguration, lora: LoraConfiguration): WeightNames {
   const isGpt2 = chooseGptType(model) === 'gpt2';
@@ -46,8 +46,8 @@ const isOfFirstLayer = ({ target }: AdaptedWeight): boolean => target === 'exper
 const isOfSecondLayer = ({ target }: AdaptedWeight): boolean => target === 'expertsFc2';
 
 /**
- * Returns PEFT's name of the wrapper of a parameter of experts. PEFT wraps the module once for each of its
- * parameters, so the wrapper of the first parameter is inside the wrapper of the second.
+ * Returns the name of PEFT's wrapper around a parameter of experts. PEFT wraps the experts' module once for
+ * each adapted parameter, so the wrapper of the first parameter is inside the wrapper of the second.
  */
 const wrapperOfExperts = (path: string, isInner: boolean): string =>
   `${path.slice(0, path.lastIndexOf('.'))}${isInner ? '.base_layer' : ''}`;
@@ -77,12 +77,12 @@ function upMapping(
   return reorderedRows(up.name, source, { globalShape, rowOf });
 }
 
-/** An adapter of a model, on no device and unsharded. */
+/** An adapter of a model, unsharded and without memory. */
 export interface AdaptedWeight extends BlockAdapter {
   readonly layer: number;
-  /** The layer's path in the transformers library within the block, for example `self_attn.q_proj`. */
+  /** The layer's path within a block of the transformers library, for example `self_attn.q_proj`. */
   readonly path: string;
-  /** True if it belongs to all routed experts, with separate factors for each expert. */
+  /** True if the adapter has separate factors for each of the routed experts. */
   readonly isOfExperts: boolean;
 }
 

@@ -9,9 +9,9 @@ import { specifyLora } from './lora-modules.js';
 import { type AdaptedWeight, adaptedWeights } from './lora-weight-names.js';
 
 /**
- * Returns the weights of a model with its adapters merged into them: the model without adapters then computes
- * the same up to rounding. A weight is merged in float32 when it is read, whole or in parts; weights without
- * adapters are passed through.
+ * Returns the weights of a model with its adapters merged: without adapters it then computes the same up to
+ * rounding. A weight is merged in float32 when it is read, whole or in parts. Weights without adapters are
+ * returned unchanged.
  *
  * @param tensors the tensors of the whole model and its adapters, complete and in float32
  * @throws ConfigurationError MTL_LORA_TARGETS
@@ -23,7 +23,7 @@ export function mergedWeights(
   const { scale: factor } = specifyLora(lora, model);
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const all = adaptedWeights(model, lora);
-  // the factors of the weight that was read last: further parts of it may follow
+  // the factors for the weight that was read last, because its next part may follow
   let last: { readonly name: string; readonly additions: Promise<readonly Addition[]> } | undefined;
   const findAdditions = (name: string, adapters: readonly AdaptedWeight[]): Promise<readonly Addition[]> => {
     if (last?.name !== name) {
@@ -67,24 +67,24 @@ export function mergedWeights(
     });
 }
 
-/** Returns a copy of the bytes as floats, which the caller may change. */
+/** Returns a copy of the bytes as floats, so that the caller may change the values. */
 function copyFloats(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
 
-/** Returns the range of the rows that contain a range of values. */
+/** Extends a range of values to whole rows. */
 const wholeRows = ({ start, end }: ValueRange, length: number): ValueRange => ({
   start: Math.floor(start / length) * length,
   end: Math.ceil(end / length) * length,
 });
 
-/** One adapter's addition to a weight. */
+/** The change of a weight by one adapter: factor B A. */
 interface Addition {
-  /** The shape of the weight. */
+  /** The shape of the weight, [O, I], or [E, O, I] for experts. */
   readonly weight: readonly number[];
   /** The range of the weight's outputs that the adapter changes. Default: all outputs. */
   readonly outputs: AdaptedWeight['outputs'];
-  /** True for factors of each expert, one after another. */
+  /** True if `down` and `up` hold separate factors for each expert, one after another. */
   readonly isOfExperts: boolean;
   readonly down: Float32Array;
   readonly up: Float32Array;
@@ -92,9 +92,9 @@ interface Addition {
 }
 
 /**
- * Adds factor B A to rows of the weight that the adapter changes, separately for each expert.
+ * Adds `factor` B A to the rows of a weight, separately for each expert.
  *
- * @param range the position of the rows in the weight, in values
+ * @param range the position of the rows within the weight, counted in values
  */
 function addTo(values: Float32Array, { start, end }: ValueRange, addition: Addition): void {
   const { weight, isOfExperts, down, up } = addition;
@@ -115,7 +115,7 @@ function addTo(values: Float32Array, { start, end }: ValueRange, addition: Addit
   }
 }
 
-/** Returns the rows of B as runs: `from` in B, `to` among the rows of the weight. */
+/** Returns the rows of B as runs from B to the rows of the weight. */
 function rowsOfUp({ weight, outputs }: Addition): readonly ValueRun[] {
   const globalShape = weight.slice(0, -1);
   const slices = outputs ?? globalShape.map((end) => ({ start: 0, end }));
@@ -131,7 +131,7 @@ function addRows(values: Float32Array, range: ValueRange, addition: Addition): v
   const runs = runsWithin(rowsOfUp(addition), rows);
   const [first, last] = [runs[0], runs.at(-1)];
   if (first === undefined || last === undefined) return;
-  // the rows of B have the order of the rows of the weight
+  // B's rows and the weight's rows have the same order, so the runs need one contiguous range of B
   const [start, end] = [first.from, last.from + last.length];
   tidy(() => {
     const dtype = 'float32';

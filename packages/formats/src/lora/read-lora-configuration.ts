@@ -18,10 +18,10 @@ const defaultAlpha = 8;
 
 /** A field of adapter_config.json that may request an unsupported feature. */
 interface UnsupportedField {
-  /** Values with which the field requests nothing. */
+  /** Values with which the field requests no feature. */
   readonly neutral: readonly unknown[];
   readonly needs: string;
-  /** True where PEFT cannot merge such adapters either. Default: it can. */
+  /** True if PEFT cannot merge such adapters. Default: PEFT can merge them. */
   readonly isUnmergeable?: true;
 }
 
@@ -51,12 +51,12 @@ const unsupportedFields: Readonly<Record<string, UnsupportedField>> = {
 };
 
 /**
- * Reads which adapters a PEFT directory has, from adapter_config.json and the layers of the tensors in
- * adapter_model.safetensors.
+ * Reads the configuration of a PEFT directory from adapter_config.json, and the adapted layers from the
+ * tensor names in adapter_model.safetensors.
  *
- * @throws CheckpointError MTL_LORA_DIRECTORY for a directory without them, MTL_HUGGING_FACE_CONFIG for a file
- *   that is broken or needs an unsupported feature, MTL_HUGGING_FACE_WEIGHTS for adapters of another rank;
- *   MTL_SAFETENSORS_*
+ * @throws CheckpointError MTL_LORA_DIRECTORY for a directory without these files, MTL_HUGGING_FACE_CONFIG for
+ *   a file that is broken or needs an unsupported feature, MTL_HUGGING_FACE_WEIGHTS for adapters of another
+ *   rank; MTL_SAFETENSORS_*
  */
 export async function readLoraConfiguration(directory: string): Promise<LoraConfiguration> {
   const fields = await JsonFields.read(join(directory, loraConfigName));
@@ -96,8 +96,8 @@ export async function readLoraConfiguration(directory: string): Promise<LoraConf
 const adapterName = /\.(?:layers|h)\.\d+\.(.+)\.lora_([AB])\.weight$/;
 
 /**
- * Layers within blocks that cannot have adapters here: routers, and the separate layers of each expert in
- * transformers 4.
+ * Layers within blocks for which adapters are not supported: routers, and the separate layers of each expert
+ * in transformers 4.
  */
 const unsupportedTargets = [
   [
@@ -108,9 +108,9 @@ const unsupportedTargets = [
 ] as const;
 
 /**
- * Returns the layers whose adapters a file holds, by their names within a block. Lists, patterns and
- * all-linear are resolved in this way. The rank of every adapter is checked before anything of that size is
- * allocated.
+ * Returns the layers that have adapters in a file, by their names within a block. The file is decisive
+ * because `target_modules` may be a list, a pattern or `all-linear`. The rank of every adapter is checked
+ * before memory of that size is allocated.
  */
 async function findTargets({ path, rank, fields }: OpenedAdapters): Promise<readonly string[]> {
   const file = await SafetensorsFile.open(path);
@@ -145,7 +145,7 @@ async function findTargets({ path, rank, fields }: OpenedAdapters): Promise<read
   }
 }
 
-/** Files of adapters, and their adapter_config.json. */
+/** An opened file of adapters, and the fields of its adapter_config.json. */
 interface OpenedAdapters {
   readonly path: string;
   readonly rank: number;
@@ -167,7 +167,7 @@ function unsupportedAdapter(path: string, name: string): CheckpointError {
   });
 }
 
-/** A or B of an adapter in a file. */
+/** One factor, A or B, of an adapter in a file. */
 interface FoundFactor {
   readonly name: string;
   /** The layer's path within the block. */
@@ -181,16 +181,17 @@ const wrapper = /^(.+\.experts)(\.base_layer)?$/;
 /** Returns whether a module is PEFT's wrapper of a parameter of all experts. */
 const isExpertWrapper = (target: string): boolean => wrapper.test(target);
 
-/** The parameters of all experts of a layer, the inner wrapper first. */
+/** The parameters of all experts of a layer; the first one has the inner wrapper. */
 const parameters = ['gate_up_proj', 'down_proj'];
 
 /**
- * Returns the parameters of experts that have adapters. PEFT wraps the experts' module once for each
- * parameter. With two wrappers both parameters have adapters; with one, only `target_parameters` tells which.
+ * Returns the parameters of experts that have adapters. PEFT wraps the experts' module once for each adapted
+ * parameter. With two wrappers, both parameters have adapters. With one, `target_parameters` tells which
+ * parameter has them.
  *
  * @param wrapped the factors of wrappers in a file
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if the parameters in adapter_config.json differ from the
- *   file, or if an older version has written factors that cannot be told from today's
+ *   file, or if factors of an older version of PEFT may have inputs and outputs swapped
  */
 function listExpertParameters(wrapped: readonly FoundFactor[], fields: JsonFields): readonly string[] {
   const [first] = wrapped;
@@ -207,9 +208,8 @@ function listExpertParameters(wrapped: readonly FoundFactor[], fields: JsonField
 }
 
 /**
- * Rejects factors that cannot be told from swapped ones. Versions of PEFT before `versionOfParameters`
- * swapped inputs and outputs. Such factors have other shapes, except for a matrix with equal numbers of
- * inputs and outputs.
+ * Rejects factors whose orientation is unknown. PEFT before `versionOfParameters` swapped inputs and outputs.
+ * The shapes reveal this, except for a matrix with equal numbers of inputs and outputs.
  */
 function checkOrientation(wrapped: readonly FoundFactor[], fields: JsonFields): void {
   const listSizes = (isDown: boolean, dim: number) =>

@@ -12,16 +12,16 @@ export interface LoraDirectory {
   readonly directory: string;
   readonly configuration: LoraConfiguration;
   /**
-   * Fills adapters by their logical names; any adapters and slices are valid.
+   * Fills adapters by their logical names: all or some adapters, whole or slices.
    *
-   * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, before anything is written, when names, shapes or
-   *   dtypes do not fit the model; MTL_SAFETENSORS_*
+   * @throws CheckpointError before anything is written: MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes
+   *   do not match the model; MTL_SAFETENSORS_*
    */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
 /**
- * Opens a directory of adapters that PEFT, or `writeLoraDirectory`, saved for a model.
+ * Opens a directory of adapters for a model, saved by PEFT or `writeLoraDirectory`.
  *
  * @param options.lora the adapters to fill. Default: the adapters of the directory
  * @throws as `readLoraConfiguration`; ConfigurationError MTL_LORA_TARGETS for layers that the model does not

@@ -18,20 +18,20 @@ import { loraWeightNames } from './lora-weight-names.js';
 
 /** Adapters of a model, and the directory to write. */
 export interface WriteLoraDirectoryOptions {
-  /**
-   * The directory to write. It must not exist yet, or must be empty. It is written atomically, by one rename.
-   */
+  /** The directory to write, which must be new or empty. It is written atomically, by one rename. */
   readonly directory: string;
   readonly model: GptModelConfiguration;
   readonly lora: LoraConfiguration;
   /** Complete tensors of the model; only the adapters among them are written. */
   readonly tensors: readonly LogicalTensor[];
-  /** The base model that PEFT loads for the adapters. Default: not recorded, so the user must name it. */
+  /**
+   * The base model that PEFT loads for the adapters. Default: not recorded, so the user must give it to PEFT.
+   */
   readonly baseModel?: string | undefined;
 }
 
 /**
- * Saves adapters as PEFT loads them (`PeftModel.from_pretrained`), in float32.
+ * Saves adapters in float32, for `PeftModel.from_pretrained`.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for a model that the transformers library does not have,
  *   MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
@@ -91,7 +91,7 @@ function makeConfig(
   };
 }
 
-/** Returns the parameters of experts that have adapters. */
+/** Returns the names of the adapted parameters of experts, for `target_parameters`. */
 function targetParameters(model: GptModelConfiguration, lora: LoraConfiguration): readonly string[] {
   const { targets } = specifyLora(lora, model);
   return loraModules(model)
@@ -100,8 +100,8 @@ function targetParameters(model: GptModelConfiguration, lora: LoraConfiguration)
 }
 
 /**
- * Returns names of layers for `target_modules`. If another part of the block has a layer of the same name
- * without adapters, the name includes the part, for example `attn.c_proj`.
+ * Returns the names of the adapted layers, for `target_modules`. If another sublayer has a layer of the same
+ * name without adapters, the name includes the sublayer, for example `attn.c_proj`.
  */
 function targetNames(model: GptModelConfiguration, lora: LoraConfiguration): readonly string[] {
   const { targets } = specifyLora(lora, model);

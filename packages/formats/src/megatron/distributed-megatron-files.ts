@@ -14,7 +14,10 @@ import {
 } from './megatron-files.js';
 import { type LayersName, nameOfMegatron } from './megatron-names.js';
 
-/** A part of our tensor: rows of a stored tensor, or of one layer in a stored tensor of all layers. */
+/**
+ * A contiguous part of our tensor: the rows of a stored tensor, or of one layer in a stored tensor of all
+ * layers.
+ */
 interface StoredRows {
   readonly source: string;
   /** The layer's index in the first dimension, if the stored tensor has one entry for each layer. */
@@ -27,13 +30,13 @@ const optimizerState = /^(chained_\d+\.)?optimizer\./;
 const weightState = /^(?:chained_\d+\.)?optimizer\.state\.(\w+)\.(.+)$/;
 const stacked = /^(decoder|encoder)\.layers\.(?!\d+\.)/;
 /**
- * Matches the names of SwiGLU's gates and values, which are separate tensors if each layer has its own
- * tensors.
+ * Matches the names of SwiGLU's gates (`w`) and values (`v`). They are separate tensors in checkpoints that
+ * store each layer separately.
  */
 const halves = /^(.*\.mlp\.linear_fc1\.(?:weight|bias))_(w|v)$/;
 
 /**
- * Opens a checkpoint of the format `torch_dist`, whatever parallelism saved it.
+ * Opens a checkpoint of the format `torch_dist`, whatever parallelism it was saved with.
  *
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when it has no args, MTL_TORCH_FILE_INVALID
  */
@@ -75,7 +78,7 @@ function countSteps(optimizer: unknown, depth = 0): number | undefined {
 }
 
 /**
- * Reads the state that all ranks share: a file next to the others, or in later versions an object among the
+ * Reads the state that all ranks share. It is a file `common.pt`, or in later versions an object among the
  * tensors.
  */
 async function commonState(directory: DistributedTorchDirectory): Promise<ReadonlyMap<unknown, unknown>> {
@@ -89,7 +92,7 @@ async function commonState(directory: DistributedTorchDirectory): Promise<Readon
     throw megatronError(directory.path, 'it has neither common.pt nor an object common_state');
   }
   const content = isFile ? await contentOfFile(path) : await directory.readObject(name!);
-  // a sharded object is a list of one part
+  // a sharded object is a list of its shards, here one
   const state = Array.isArray(content) ? (content as unknown[])[0] : content;
   if (state instanceof Map) return state as ReadonlyMap<unknown, unknown>;
   throw megatronError(isFile ? path : directory.path, 'its common state is no dictionary');
@@ -136,7 +139,7 @@ function distributedWeights(
   });
 }
 
-/** Returns the stored tensors that make up one of our tensors: one tensor, or gates and values. */
+/** Returns the stored tensors of each of our tensors: one stored tensor, or two for gates and values. */
 function storedParts(
   directory: DistributedTorchDirectory,
   { layers, state }: { readonly layers: LayersName; readonly state?: MegatronOptimizerState },
@@ -175,14 +178,20 @@ function storedParts(
   return checkedHalves(directory, parts);
 }
 
-/** Returns the name of the weight for a weight tensor or a tensor of its optimizer state. */
+/**
+ * Returns the weight to which a stored tensor belongs, as the weight itself or as the requested optimizer
+ * state; undefined for other tensors.
+ */
 function nameWeight(name: string, state: MegatronOptimizerState | undefined): string | undefined {
   if (state === undefined) return optimizerState.test(name) ? undefined : name;
   const [, stored, weight] = weightState.exec(name) ?? [];
   return stored === state ? weight : undefined;
 }
 
-/** Returns gates and values after checking that both are present, with the same shape and data type. */
+/**
+ * Returns the stored tensors after a check that gates and values are both present, with equal shapes and
+ * dtypes.
+ */
 function checkedHalves(
   { path, tensors }: DistributedTorchDirectory,
   parts: ReadonlyMap<string, readonly StoredRows[]>,

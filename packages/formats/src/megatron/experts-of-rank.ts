@@ -5,22 +5,21 @@ import { megatronError } from './megatron-files.js';
 import { parseExpertTensor } from './megatron-names.js';
 import type { TensorSplit } from './merge-shards.js';
 
-/** Experts of a rank: for each a matrix [outputs, inputs], or a vector. */
+/** The experts of a rank; each is a matrix [outputs, inputs] or a vector. */
 interface ExpertsOfRank {
   readonly path: string;
   readonly numExperts: number;
   /** The shape of one expert's tensor. */
   readonly shape: readonly number[];
   readonly dtype: Dtype;
-  /** Calls `use` with the bytes of each expert in turn; the next call overwrites them. */
+  /** Calls `use` with each expert's bytes in turn. The bytes are valid during the call. */
   read(use: (bytes: Uint8Array, expert: number) => void): Promise<void>;
 }
 
 /**
- * Returns the experts of a rank, in any of three forms: separate tensors, one tensor, or one tensor in the
- * layout of `weight1` and `weight2` of a layer of grouped experts. The shapes of that layout are [inputs,
- * experts * outputs] and [experts * inputs, outputs], but its values are in the order of [experts, inputs,
- * outputs].
+ * Returns the experts of a rank. They are stored as separate tensors, as one tensor [E, ...], or in the
+ * layout of `weight1` and `weight2` of grouped experts. That layout has the shapes [inputs, experts *
+ * outputs] and [experts * inputs, outputs], but its values are in the order of [experts, inputs, outputs].
  *
  * @param name our name of the tensor with all experts
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT for tensors that are missing or do not fit together
@@ -31,7 +30,9 @@ export function expertsOfRank(
     readonly file: TorchFile;
     readonly tensors: ReadonlyMap<string, TorchTensor>;
     readonly split: TensorSplit;
-    /** The number of experts of the rank: the shape of a tensor of all experts does not determine it. */
+    /**
+     * The number of experts of the rank, which cannot be derived from the shape of a tensor of all experts.
+     */
     readonly numExperts: number;
   },
 ): ExpertsOfRank {

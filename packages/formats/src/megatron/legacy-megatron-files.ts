@@ -16,8 +16,8 @@ import { nameOfMegatron, parseExpertTensor, parseLayer } from './megatron-names.
 import { chooseSplit, flattenedTensors, mergeShard, wholeShape } from './merge-shards.js';
 
 /**
- * The ranks that wrote a file, from its name: `mp_rank_TT`, `mp_rank_TT_PPP`, `mp_rank_TT_EEE` or
- * `mp_rank_TT_PPP_EEE`.
+ * The rank that wrote a file, parsed from the folder's name: `mp_rank_TT`, `mp_rank_TT_PPP`, `mp_rank_TT_EEE`
+ * or `mp_rank_TT_PPP_EEE`, with the tensor-, pipeline- and expert-parallel ranks.
  */
 interface Rank {
   readonly tensorParallel: number;
@@ -26,14 +26,14 @@ interface Rank {
   readonly folder: string;
 }
 
-/** An open file, with the tensors of each of the rank's model chunks, by their names in the file. */
+/** An open file of a rank, with the tensors of each model chunk by their names in the file. */
 interface RankFile {
   readonly rank: Rank;
   readonly file: TorchFile;
   readonly chunks: readonly ReadonlyMap<string, TorchTensor>[];
 }
 
-/** A complete tensor, and the way to merge it from the shards of the ranks. */
+/** A complete tensor, which `fill` merges from the shards of the ranks. */
 interface MergedTensor {
   readonly shape: readonly number[];
   readonly dtype: Dtype;
@@ -43,8 +43,8 @@ interface MergedTensor {
 const fileName = 'model_optim_rng.pt';
 
 /**
- * Opens a checkpoint of the format `torch`: one file for each rank of tensor, pipeline and expert
- * parallelism. All files stay open until `close`.
+ * Opens a checkpoint of the format `torch`, with one file for each tensor-, pipeline- and expert-parallel
+ * rank. All files stay open until `close`.
  *
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when files are missing or do not belong together,
  *   MTL_TORCH_FILE_INVALID
@@ -79,8 +79,8 @@ export async function openLegacyMegatron(path: string): Promise<MegatronFiles> {
 const axes = ['tensorParallel', 'pipelineParallel', 'expertParallel'] as const;
 
 /**
- * Returns all ranks of a directory, sorted by pipeline, then expert, then tensor parallelism. An error is
- * thrown if one is missing.
+ * Returns the ranks of a directory, sorted by pipeline, then expert, then tensor parallelism. Throws an error
+ * if a rank is missing.
  */
 async function ranksIn(path: string): Promise<readonly Rank[]> {
   const folders = (await readdir(path)).flatMap((folder) => {
@@ -89,7 +89,8 @@ async function ranksIn(path: string): Promise<readonly Rank[]> {
       ? []
       : [{ folder, numbers: match.slice(1).flatMap((text) => (text ? [Number(text)] : [])) }];
   });
-  // the second of two numbers is the pipeline stage, or, in a model without stages, the expert-parallel rank
+  // in a name with two numbers, the second is the pipeline stage, or the expert-parallel rank if there are no
+  // stages
   const isOfExperts =
     folders.every(({ numbers }) => numbers.length === 2) && (await hasExpertsOnly(path, folders[0]?.folder));
   const ranks = folders.map(({ folder, numbers: [tensorParallel = 0, second = 0, third = 0] }): Rank => {
@@ -118,7 +119,9 @@ async function ranksIn(path: string): Promise<readonly Rank[]> {
   });
 }
 
-/** Returns whether the args of a rank have expert parallelism and no pipeline stages. */
+/**
+ * Returns whether the training run had expert parallelism and no pipeline stages, by the args of one rank.
+ */
 async function hasExpertsOnly(path: string, folder: string | undefined): Promise<boolean> {
   if (folder === undefined) return false;
   const file = await TorchFile.open(join(path, folder, fileName));
@@ -170,7 +173,7 @@ function legacyWeights(options: {
   });
 }
 
-/** A rank's tensors of a chunk by our names, layers numbered as in the chunk. */
+/** The tensors of one model chunk on one rank, by our names. Layers are numbered within the chunk. */
 interface RankTensors {
   readonly rank: Rank;
   readonly file: TorchFile;
@@ -178,7 +181,7 @@ interface RankTensors {
 }
 
 interface Merging {
-  /** The ranks of a stage, in the order of expert, then of tensor parallelism. */
+  /** The ranks of a stage, sorted by expert, then by tensor parallelism. */
   readonly ranks: readonly RankTensors[];
   readonly version: number;
   readonly architecture: StoredArchitecture;
@@ -198,7 +201,7 @@ function mergedTensors(options: {
   const numChunks = Math.max(...files.map(({ chunks }) => chunks.length));
   const tensors = new Map<string, MergedTensor>();
   let firstLayer = 0;
-  // the chunks of a virtual pipeline are assigned to its stages in turn
+  // a virtual pipeline assigns its chunks to the stages in turn
   for (let chunk = 0; chunk < numChunks; chunk++) {
     for (const ranksOfStage of stages) {
       const ranks = ranksOfStage.map(({ rank, file, chunks }) => ({
@@ -225,7 +228,7 @@ function mergedTensors(options: {
   return tensors;
 }
 
-/** Returns a rank's tensors of a chunk by our names, layers numbered as in the chunk. */
+/** Returns the tensors of one model chunk on one rank by our names. Layers are numbered within the chunk. */
 function namedTensors(
   chunk: ReadonlyMap<string, TorchTensor> | undefined,
   { layers }: StoredArchitecture,
@@ -240,7 +243,9 @@ function namedTensors(
 const countLayers = (names: Iterable<string>): number =>
   Math.max(0, ...[...names].map((name) => (parseLayer(name)?.layer ?? -1) + 1));
 
-/** Returns a tensor that is replicated over expert-parallel ranks. */
+/**
+ * Merges a tensor that is replicated over expert-parallel ranks, from the shards of tensor-parallel ranks.
+ */
 function shardedTensor(name: string, { ranks, version, architecture }: Merging): MergedTensor {
   const split = chooseSplit(name, architecture);
   const shards = ranks
@@ -280,7 +285,7 @@ function shardedTensor(name: string, { ranks, version, architecture }: Merging):
   };
 }
 
-/** One rank's part of a tensor. */
+/** A tensor in one rank's file. */
 interface OwnTensor {
   readonly file: TorchFile;
   readonly tensor: TorchTensor;
@@ -295,8 +300,8 @@ function checkAlike(name: string, { file, tensor }: OwnTensor, first: OwnTensor)
 }
 
 /**
- * Returns all experts of a layer. Each expert-parallel rank has the same number of experts; rank 0 has the
- * first experts.
+ * Merges all experts of a layer. Each expert-parallel rank has the same number of experts, and rank 0 has the
+ * first ones.
  */
 function expertTensor(name: string, { ranks, architecture, version }: Merging): MergedTensor {
   const split = chooseSplit(name, architecture);

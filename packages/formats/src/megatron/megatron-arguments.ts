@@ -5,10 +5,10 @@ import { megatronError } from './megatron-files.js';
 const namespaces = new Set(['argparse.Namespace', 'types.SimpleNamespace']);
 
 /**
- * Returns the arguments of the training run that saved a checkpoint, as fields: numbers, strings, true, false
- * and lists of numbers or strings; classes by their names. Other objects are left out.
+ * Returns the args of the training run that saved a checkpoint, as fields: numbers, strings, booleans, lists
+ * of numbers or strings, and classes by their names. Objects of other kinds are left out.
  *
- * @param path of the checkpoint, for errors
+ * @param path the path of the checkpoint, for errors
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT if the checkpoint has no arguments
  */
 export function megatronArguments(pickled: unknown, path: string): JsonFields {
@@ -30,7 +30,10 @@ export function megatronArguments(pickled: unknown, path: string): JsonFields {
   });
 }
 
-/** Returns a value that is no instance of a class, else undefined. */
+/**
+ * Returns a number, string, boolean, null, the name of a class, or a list of these; undefined for any other
+ * value.
+ */
 function plainValue(value: unknown): unknown {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
   if (typeof value === 'number') return value;

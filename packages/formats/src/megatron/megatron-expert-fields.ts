@@ -11,7 +11,7 @@ import type { JsonFields } from '../huggingface/json-fields.js';
 
 const positive = checkedNumber({ isValid: (value) => value > 0, expected: 'a number above 0' });
 
-/** Returns a number, string, boolean or list of these; undefined for any other value. */
+/** Restricts a field to models with experts: other models have no value of it. */
 const ofExperts = (field: ConfigField): ConfigField => ({
   ...field,
   read: (fields, known) => {
@@ -26,7 +26,7 @@ const ofExperts = (field: ConfigField): ConfigField => ({
   },
 });
 
-/** Makes the field for one of several words; the first word is the default of models that do not state it. */
+/** Makes the field for one of several words. The first word is the default for args without the field. */
 const word = (key: string, name: string, words: readonly [string, ...string[]]): ConfigField =>
   ofExperts({
     key,
@@ -55,8 +55,8 @@ const numExperts: ConfigField = {
 const isLayer = (layer: unknown): boolean => layer === 0 || layer === 1;
 
 /**
- * The layers that have experts: every Nth layer beginning with the first, or a list with 0 or 1 for each
- * layer.
+ * The field for the layers with experts: every Nth layer beginning with the first, or a list with 0 or 1 for
+ * each layer.
  */
 const moeLayerFreq: ConfigField = ofExperts({
   key: 'moeLayerFreq',
@@ -74,8 +74,8 @@ const moeLayerFreq: ConfigField = ofExperts({
 });
 
 /**
- * Returns Megatron-LM's value for the layers with experts: 1 if all layers have experts, else one number for
- * each layer.
+ * Returns Megatron-LM's value for the layers with experts: 1 if all layers have experts, else a list with 0
+ * or 1 for each layer.
  */
 export function layersWithExperts(model: KnownProperties | ExpertVariants): 1 | readonly number[] {
   const { numLayers } = model as { readonly numLayers: number };
@@ -86,8 +86,8 @@ export function layersWithExperts(model: KnownProperties | ExpertVariants): 1 | 
 const balancingTypes = ['aux_loss', 'seq_aux_loss', 'global_aux_loss', 'none'];
 
 /**
- * The kind of load balancing: a word or a list of words. Words such as sinkhorn select another kind of
- * routing, which is not supported.
+ * The field for the kind of load balancing: a word or a list of words. Some words, such as sinkhorn, select
+ * another kind of routing, which is not supported.
  */
 const loadBalancing: ConfigField = ofExperts({
   key: 'moeRouterLoadBalancingType',

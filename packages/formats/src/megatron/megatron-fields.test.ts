@@ -12,7 +12,7 @@ const read = (values: Values, kind: 'gpt' | 'bert' = 'gpt') =>
     ),
   );
 
-/** The fields of Megatron-LM's args of a model with yarn and default options. */
+/** Megatron-LM's args for a model with YaRN and default options. */
 const usual = {
   position_embedding_type: 'yarn',
   rotary_base: 10_000,
@@ -124,7 +124,7 @@ describe('args of attention by layer', () => {
       { windowSize: '7,0', windowAttnSkipFreq: 2 },
     ],
     [{ window_size: [7, 0], window_attn_skip_freq: [1, 0, 1] }, { windowAttnSkipFreq: [1, 0, 1] }],
-    // without a window, the layers that would have it mean nothing
+    // without a window, a list of layers with a window has no effect
     [{ window_attn_skip_freq: 2 }, { windowAttnSkipFreq: undefined }],
     [{ softmax_type: 'vanilla' }, { softmaxType: undefined }],
     [{ softmax_type: 'learnable' }, { softmaxType: 'learnable' }],

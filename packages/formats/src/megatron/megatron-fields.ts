@@ -11,17 +11,20 @@ import type { JsonFields } from '../huggingface/json-fields.js';
 import { expertFields } from './megatron-expert-fields.js';
 import type { LayersName } from './megatron-names.js';
 
-/** The kinds of models that are read and written. */
+/** The kinds of Megatron-LM models that can be read and written. */
 export type MegatronModelKind = 'gpt' | 'bert';
 
-/** A kind of models of Megatron-LM. */
+/** Describes the Megatron-LM models of one kind. */
 interface MegatronModelType {
   readonly layers: LayersName;
-  /** The properties of a model that args state, in the order in which they are read. */
+  /** The model's properties that are fields of the args, in the order in which they are read. */
   readonly fields: readonly ConfigField[];
   /** Properties that all models of the kind have. */
   readonly fixed: Readonly<Record<string, unknown>>;
-  /** Args that are written with the same value for every model, since our models have no such property. */
+  /**
+   * Args that are written with the same value for every model, since our models have no corresponding
+   * property.
+   */
   readonly alwaysStated: Readonly<Record<string, unknown>>;
 }
 
@@ -37,7 +40,7 @@ const share = checkedNumber({
 });
 
 /**
- * The number of real tokens. If args do not state it, the rows of padding count as tokens, as in
+ * The field for the number of real tokens. If args lack it, rows of padding count as tokens, as in
  * Megatron-LM's softmax.
  */
 const vocabulary: ConfigField = {
@@ -46,7 +49,10 @@ const vocabulary: ConfigField = {
   read: (fields) => fields.required(['vocab_size', 'padded_vocab_size'], 'a positive integer'),
 };
 
-/** The kind of GELU: tanh if args choose the fused kernel or OpenAI's formula, else the error function. */
+/**
+ * The field for the kind of GELU: tanh if args select the fused kernel or OpenAI's formula, else the error
+ * function.
+ */
 const geluKind: ConfigField = {
   key: 'geluKind',
   names: ['bias_gelu_fusion'],
@@ -61,7 +67,7 @@ const geluKind: ConfigField = {
 const isTrue = (fields: JsonFields, name: string, otherwise: boolean): boolean =>
   fields.optional(name, 'true or false', otherwise);
 
-/** The most rows of vocabulary padding that a model may have: more would only waste memory. */
+/** The largest number of padding rows in a vocabulary; a larger number in args is taken as an error. */
 const mostPadding = 2 ** 20;
 
 const commonFields: readonly ConfigField[] = [
@@ -112,7 +118,7 @@ const queryGroups: ConfigField = {
   write: (value, { groupQueryAttention }) => (groupQueryAttention === true ? (value ?? 1) : 1),
 };
 
-/** Returns the field of a switch that is left out of models in which it is off. */
+/** Makes the field for a switch; args of a model with the switch off may lack it. */
 const whereTrue = (key: string, name: string): ConfigField => ({
   ...truth(key, name, false),
   write: (value) => value ?? false,
@@ -129,7 +135,7 @@ const normalization: ConfigField = {
   write: (kind) => kind ?? 'LayerNorm',
 };
 
-/** The attention window: a list of two sizes, the positions before and after a query. */
+/** The field for the attention window: a list of two numbers of positions, before and after the query. */
 const windowSize: ConfigField = {
   key: 'windowSize',
   names: ['window_size'],
@@ -144,7 +150,7 @@ const windowSize: ConfigField = {
   write: (value) => (value === undefined ? undefined : [Number.parseInt(value as string, 10), 0]),
 };
 
-/** Makes the field of layers: every Nth, or 0 or 1 for each. */
+/** Makes the field for a set of layers: every Nth layer, or a list with 0 or 1 for each layer. */
 const layerList = (key: string, name: string): ConfigField => ({
   key,
   names: [name],
@@ -159,7 +165,7 @@ const layerList = (key: string, name: string): ConfigField => ({
 
 const isZeroOrOne = (value: unknown): boolean => value === 0 || value === 1;
 
-/** The layers with a window. Without a window, they mean nothing. */
+/** The field for the layers with a window; it has no effect in models without a window. */
 const windowLayers: ConfigField = {
   ...layerList('windowAttnSkipFreq', 'window_attn_skip_freq'),
   read: (fields, known) =>
@@ -168,7 +174,7 @@ const windowLayers: ConfigField = {
       : layerList('windowAttnSkipFreq', 'window_attn_skip_freq').read(fields, known),
 };
 
-/** The sinks of attention. */
+/** The field for attention sinks. */
 const softmaxType: ConfigField = {
   key: 'softmaxType',
   names: ['softmax_type'],
@@ -206,7 +212,7 @@ const positionEmbeddingType = (kind: keyof typeof positionTypes): ConfigField =>
   writeOthers: (type) => ({ add_position_embedding: (type ?? 'learned_absolute') === 'learned_absolute' }),
 });
 
-/** Returns a field that only models with certain position embeddings have. */
+/** Restricts a field to models with certain position embeddings. */
 const onlyWith =
   (has: (type: PositionEmbeddingType | undefined) => boolean) =>
   (field: ConfigField): ConfigField => ({
@@ -219,7 +225,7 @@ const onlyWith =
 const onlyRotary = onlyWith(hasRotaryPositions);
 const onlyYarn = onlyWith((type) => type === 'yarn');
 
-/** Returns a property that Megatron-LM does not support together with yarn; `usual` is its value there. */
+/** Restricts a property that Megatron-LM does not support with YaRN: there it must have the value `usual`. */
 const notOfYarn = (field: ConfigField, usual: unknown): ConfigField => ({
   ...field,
   read: (fields, known) => {
@@ -233,7 +239,7 @@ const notOfYarn = (field: ConfigField, usual: unknown): ConfigField => ({
   },
 });
 
-/** Fields of yarn. Numbers that args omit, or give as None, get Megatron-LM's defaults. */
+/** The fields of YaRN. A number that is missing or None gets Megatron-LM's default. */
 const yarnFields: readonly ConfigField[] = [
   positive('rotaryScalingFactor', 'rotary_scaling_factor', 1),
   size('yarnOriginalMaxPositionEmbeddings', ['yarn_original_max_position_embeddings'], () => 4096),
@@ -244,7 +250,7 @@ const yarnFields: readonly ConfigField[] = [
   notNegative('mscaleAllDim', 'mscale_all_dim', 0),
 ];
 
-/** Returns the fields of the positions of a kind of model. */
+/** Returns the fields for the position embeddings of a kind of model. */
 export const listPositionFields = (kind: keyof typeof positionTypes): readonly ConfigField[] => [
   positionEmbeddingType(kind),
   onlyRotary(positive('rotaryBase', 'rotary_base', 10_000)),
@@ -280,7 +286,7 @@ const gptFields: readonly ConfigField[] = [
   },
   {
     ...geluKind,
-    // with another activation, the kind of GELU has no effect and gets its usual value
+    // the kind of GELU has no effect with another activation, and gets its default
     read: (fields, known) =>
       known.swiglu === true || known.squaredRelu === true ? 'tanh' : geluKind.read(fields, known),
   },
@@ -288,8 +294,7 @@ const gptFields: readonly ConfigField[] = [
 ];
 
 /**
- * Properties of a model that are not written, because Megatron-LM, or the part of it that is read here, has
- * no such property.
+ * Properties that are not written, because Megatron-LM's args have no field that is supported here for them.
  */
 export const unwrittenProperties: readonly string[] = [
   'qkNormWholeWidth',
@@ -312,13 +317,13 @@ const bertFields: readonly ConfigField[] = [
   truth('sentenceOrderHead', 'bert_binary_head', true),
 ];
 
-/** The models of Megatron-LM that are read and written. A property is one line, for both directions. */
+/** The kinds of Megatron-LM models. Each property of a model is one line, for reading and for writing. */
 export const megatronModelTypes: Readonly<Record<MegatronModelKind, MegatronModelType>> = {
   gpt: { layers: 'decoder', fields: gptFields, fixed: {}, alwaysStated: {} },
   bert: {
     layers: 'encoder',
     fields: bertFields,
-    // layer norms come before the sublayers (Shoeybi et al. 2019, figure 7b)
+    // in Megatron-LM's BERT layer norms come before the sublayers (Shoeybi et al. 2019, figure 7b)
     fixed: { layerNormPlacement: 'pre', tokenTypeVocabularySize: 2 },
     alwaysStated: {
       add_bias_linear: true,
@@ -329,10 +334,10 @@ export const megatronModelTypes: Readonly<Record<MegatronModelKind, MegatronMode
   },
 };
 
-/** Returns whether the weights of layer norms are stored minus 1. */
+/** Returns whether layer norm weights are stored minus 1. */
 export const hasNormsLessOne = (fields: JsonFields): boolean => isTrue(fields, 'apply_layernorm_1p', false);
 
-/** Args that change the computation of a model, and their values without the feature. */
+/** Args that request unsupported features, with the values that do not request them. */
 const unsupportedArguments: ReadonlyArray<
   readonly [name: string, needs: string, ...valid: readonly unknown[]]
 > = [
@@ -363,7 +368,7 @@ const unsupportedArguments: ReadonlyArray<
 /**
  * Rejects a model with unsupported features.
  *
- * @throws CheckpointError MTL_MEGATRON_ARGUMENTS, with the feature that the model needs
+ * @throws CheckpointError MTL_MEGATRON_ARGUMENTS, which names the feature
  */
 export function checkMegatronFeatures(fields: JsonFields): void {
   for (const [name, needs, ...valid] of unsupportedArguments) {
@@ -374,6 +379,6 @@ export function checkMegatronFeatures(fields: JsonFields): void {
   }
 }
 
-/** Returns the properties of a model that have a value. */
+/** Returns the properties without those that are undefined. */
 export const statedProperties = (properties: KnownProperties): KnownProperties =>
   Object.fromEntries(Object.entries(properties).filter(([, value]) => value !== undefined));

@@ -5,7 +5,7 @@ import { countElements } from '@mtl/kernels';
 import type { WeightFiles, WeightTerms } from '../huggingface/weight-files.js';
 import type { LayersName } from './megatron-names.js';
 
-/** The part of an architecture that decides how tensors are stored. */
+/** The properties of a model that determine the layout of its stored tensors. */
 export interface StoredArchitecture {
   readonly layers: LayersName;
   readonly isGated: boolean;
@@ -13,31 +13,31 @@ export interface StoredArchitecture {
   readonly numExperts: number | undefined;
   /** The size of a head, D. */
   readonly headSize: number;
-  /** The number of real tokens. Rows of the vocabulary from this number on are padding, and are left out. */
+  /** The number of real tokens. Later rows of the vocabulary are padding, and are left out. */
   readonly vocabularySize: number;
 }
 
 /** A checkpoint of Megatron-LM, in one of its formats. */
 export interface MegatronFiles {
   readonly path: string;
-  /** The checkpoint's args, as they were unpickled. */
+  /** The checkpoint's args after unpickling. */
   readonly arguments: unknown;
   readonly iteration: number;
-  /** Names of the model's tensors, as they are in the files. */
+  /** Names of the model's tensors in the files. */
   readonly names: readonly string[];
-  /** Returns the complete tensors of the model by our names. */
+  /** Returns the model's complete tensors under our names. */
   weights(architecture: StoredArchitecture): WeightFiles;
-  /** The optimizer's state, if the format stores it in separate tensors. */
+  /** The state of the optimizer, if the format stores separate tensors for each weight. */
   readonly optimizer?: MegatronOptimizerFiles | undefined;
   close(): Promise<void>;
 }
 
 /**
- * The states of AdamW by Megatron-LM's names: the two moments, and the float32 weights that AdamW updates.
+ * Megatron-LM's names for the states of AdamW: the two moments, and the float32 weights that AdamW updates.
  */
 export type MegatronOptimizerState = 'exp_avg' | 'exp_avg_sq' | 'fp32_param';
 
-/** Tensors of an optimizer, one for each weight. */
+/** The stored tensors of an optimizer, one of each state for each weight. */
 export interface MegatronOptimizerFiles {
   readonly steps: number;
   has(state: MegatronOptimizerState): boolean;
@@ -75,8 +75,7 @@ interface WholeTensor {
 }
 
 /**
- * Returns the weights of a checkpoint as complete tensors; `fill` merges each from its shards when it is
- * read.
+ * Returns a checkpoint's weights as complete tensors. `fill` merges a tensor from its shards when it is read.
  *
  * @param options.tensors the tensors, by our names
  */

@@ -1,17 +1,17 @@
 /**
- * Patterns of tensor names in checkpoints of Megatron-LM, and our names: the names of Megatron-Core's own
- * layers. Core with Transformer Engine puts norms into the linear layers after them; from 2019 to 2022 models
- * were nested in `language_model`.
+ * Replaces Megatron-LM's names of tensors, in order, by our names, which equal Megatron-Core's names without
+ * Transformer Engine. Transformer Engine puts norms into the linear layers after them. From 2019 to 2022
+ * models were nested in `language_model`.
  */
 const renamed: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
   [/^(module\.|model\.)+/, ''],
   [/^language_model\./, ''],
   [/^transformer\./, 'decoder.'],
   [/^word_embeddings_for_head\./, 'output_layer.'],
-  // layers of Transformer Engine
+  // layers of Transformer Engine that contain a norm
   [/\.self_attention\.linear_qkv\.layer_norm_/, '.input_layernorm.'],
   [/\.mlp\.linear_fc1\.layer_norm_/, '.pre_mlp_layernorm.'],
-  // names of layers from before Megatron-Core
+  // names of layers before Megatron-Core
   [/\.input_norm\./, '.input_layernorm.'],
   [/\.post_attention_(layer)?norm\./, '.pre_mlp_layernorm.'],
   [/\.(self_)?attention\.query_key_value\./, '.self_attention.linear_qkv.'],
@@ -19,27 +19,24 @@ const renamed: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
   [/\.mlp\.dense_h_to_4h\./, '.mlp.linear_fc1.'],
   [/\.mlp\.dense_4h_to_h\./, '.mlp.linear_fc2.'],
   [/^(decoder|encoder)\.final_norm\./, '$1.final_layernorm.'],
-  // experts that are held in a nested list
+  // experts in a nested module
   [/\.mlp\.experts\.experts\./, '.mlp.experts.'],
   [/^lm_head\.layernorm\./, 'lm_head.layer_norm.'],
   [/^lm_head\.bias$/, 'output_layer.bias'],
   [/^lm_head\.norm\./, 'lm_head.layer_norm.'],
 ];
 
-/**
- * Matches tensors that are skipped: the state of fp8 kernels, and tensors that can be computed from the
- * arguments.
- */
+/** Matches tensors that are not read: the state of fp8 kernels, and tensors that follow from the args. */
 const ignored = /(^|\.)_extra_state(\/|$)|(^|\.)rotary_(pos_)?emb\.inv_freq$|\.attention\.(masked_)?bias$/;
 
-/** Names of the layers in models of Megatron-LM: `decoder` in a GPT, `encoder` in a BERT. */
+/** The names of the list of layers in Megatron-LM's models: `decoder` in a GPT, `encoder` in a BERT. */
 export type LayersName = 'decoder' | 'encoder';
 
 /**
- * Returns our name for a tensor in a checkpoint; its layer numbers are as in the file, so they may be local
- * to a chunk.
+ * Returns our name for a tensor in a checkpoint. The number of its layer is the file's, so it may be local to
+ * a model chunk.
  *
- * @param layers the model's name for its layers: GPTs before Megatron-Core called them `encoder`
+ * @param layers the model's name for its list of layers, since GPTs before Megatron-Core named it `encoder`
  * @returns undefined if the tensor is not a weight
  */
 export function nameOfMegatron(name: string, layers: LayersName): string | undefined {
@@ -48,7 +45,7 @@ export function nameOfMegatron(name: string, layers: LayersName): string | undef
   return current.replace(/^(decoder|encoder)\./, `${layers}.`);
 }
 
-/** Returns the number of the layer in a name, and the text around it; undefined for other names. */
+/** Splits a name at the number of its layer; undefined for a name without a layer. */
 export function parseLayer(
   name: string,
 ): { readonly start: string; readonly layer: number; readonly rest: string } | undefined {
@@ -56,15 +53,15 @@ export function parseLayer(
   return match === null ? undefined : { start: match[1]!, layer: Number(match[2]), rest: match[3]! };
 }
 
-/** A tensor of the experts of a rank. */
+/** A stored tensor of one or all experts of a rank. */
 interface ExpertTensor {
-  /** Our name of the tensor that has all experts. */
+  /** Our name of the tensor with all experts. */
   readonly name: string;
-  /** The number of the expert on its rank; undefined for a tensor of all experts. */
+  /** The index of the expert on its rank; undefined for a tensor of all experts. */
   readonly expert: number | undefined;
   /**
-   * `rows`: a matrix or vector of outputs by inputs. `view`: the layout of Megatron-LM's grouped experts
-   * until 2025, stored as [inputs, experts * outputs] or [experts * inputs, outputs], with values in the
+   * `rows`: matrices or vectors of outputs by inputs. `view`: the layout of Megatron-LM's grouped experts
+   * until 2025, with the shape [inputs, experts * outputs] or [experts * inputs, outputs] and values in the
    * order of [experts, inputs, outputs].
    */
   readonly form: 'rows' | 'view';
@@ -90,8 +87,8 @@ const ofExperts: ReadonlyArray<readonly [pattern: RegExp, read: (match: RegExpEx
 ];
 
 /**
- * Returns which experts a tensor holds, by its name (`nameOfMegatron`) in the format `torch`; undefined for a
- * tensor without experts.
+ * Parses the name (`nameOfMegatron`) of a tensor of experts in the format `torch`; undefined for other
+ * tensors.
  */
 export function parseExpertTensor(name: string): ExpertTensor | undefined {
   for (const [pattern, read] of ofExperts) {
@@ -103,9 +100,9 @@ export function parseExpertTensor(name: string): ExpertTensor | undefined {
 
 /**
  * Returns the name of our tensor in a checkpoint of the format `torch_dist`. It is Transformer Engine's name,
- * which every Megatron-Core reads, regardless of its layers.
+ * which every Megatron-Core can read, with Transformer Engine or without.
  *
- * @param options.hasExperts whether the layer has experts, whose norm is a separate layer
+ * @param options.hasExperts true if the layer has experts; its norm is then a separate layer
  */
 export function formatMegatronName(name: string, { hasExperts }: { readonly hasExperts: boolean }): string {
   const renamed = name

@@ -1,18 +1,22 @@
 import { TorchTensor } from '@mtl/checkpoint';
 import { megatronError } from './megatron-files.js';
 
-/** The layout of queries, keys and values in the rows of their linear layer. */
+/** The order of queries, keys and values in the rows of their linear layer. */
 interface QkvOrder {
-  /** `checkpoint_version`: 0 has [3, heads, D], 1 has [heads, D, 3], 2 and later [groups, A / G + 2, D]. */
+  /**
+   * Megatron-LM's `checkpoint_version`. The order is [3, heads, D] in version 0, [heads, D, 3] in version 1,
+   * and [groups, heads per group + 2, D] from version 2 on.
+   */
   readonly version: number;
-  /** The size of a head, D. */
+  /** D, the size of a head. */
   readonly headSize: number;
 }
 
 /**
- * Returns the row in the complete tensor for row `row` of a shard.
+ * Returns the row of the complete tensor that corresponds to row `row` of a shard.
  *
- * @param sizes number of rows of a shard, the shard's number, and the number of shards
+ * @param sizes the number of rows of a shard, the shard's number, the number of shards, and the order of qkv
+ *   rows
  */
 function wholeRow(
   row: number,
@@ -50,7 +54,7 @@ export function wholeShape(
 }
 
 /**
- * Copies a shard to its position in the complete tensor. Rows from `target.length` on, the padding of a
+ * Copies a shard to its position in the complete tensor. Rows beyond the end of `target`, the padding of a
  * vocabulary, are left out.
  *
  * @param options.shape the shape of the shard
@@ -82,17 +86,17 @@ export function mergeShard(options: {
 }
 
 /**
- * The split of a tensor over ranks of tensor parallelism in Megatron-LM.
+ * How Megatron-LM shards a tensor over tensor-parallel ranks.
  *
  * - `rows`: outputs of a column-parallel layer, rows of the vocabulary
- * - `gated-rows`: outputs of a SwiGLU layer: each rank has its gates, then its values
+ * - `gated-rows`: outputs of a SwiGLU layer; each rank has its gates, then its values
  * - `qkv-rows`: outputs for queries, keys and values, in an order that depends on `checkpoint_version`
  * - `columns`: inputs of a row-parallel layer
- * - `none`: all ranks have the same values
+ * - `none`: replicated on all ranks
  */
 export type TensorSplit = 'rows' | 'gated-rows' | 'qkv-rows' | 'columns' | 'none';
 
-/** Returns how a tensor is sharded, by our name for it; for experts, how each expert is sharded. */
+/** Returns how a tensor is sharded, given our name for it. For experts, the result applies to each expert. */
 export function chooseSplit(name: string, { isGated }: { readonly isGated: boolean }): TensorSplit {
   if (/\.self_attention\.linear_qkv\./.test(name)) return 'qkv-rows';
   if (/\.mlp\.(experts\.|shared_experts\.)?linear_fc1\./.test(name)) return isGated ? 'gated-rows' : 'rows';
@@ -102,12 +106,12 @@ export function chooseSplit(name: string, { isGated }: { readonly isGated: boole
   return 'none';
 }
 
-/** The deepest nesting that is searched; no model of Megatron-LM nests its parts this deep. */
+/** The deepest nesting of modules that is searched; Megatron-LM's models have less. */
 const maxDepth = 12;
 
 /**
- * Returns the tensors of a model's state by their names, with the parts of nested dictionaries joined by
- * dots. Other values, such as the state of fp8 kernels, are left out.
+ * Returns the tensors of a model's state dictionary. Names of nested dictionaries are joined by dots. Other
+ * values, such as the state of fp8 kernels, are left out.
  */
 export function flattenedTensors(model: unknown, path: string): ReadonlyMap<string, TorchTensor> {
   if (!(model instanceof Map)) {
@@ -120,7 +124,7 @@ export function flattenedTensors(model: unknown, path: string): ReadonlyMap<stri
   const add = (values: ReadonlyMap<unknown, unknown>, prefix: string, depth: number): void => {
     if (depth > maxDepth) throw megatronError(path, `its model is nested deeper than ${maxDepth} levels`);
     for (const [key, value] of values) {
-      // one dictionary may occur many times in a file, so the number of values is limited
+      // a dictionary may occur many times in a file by reference, so the number of values is limited
       if (++numValues > 1_000_000) throw megatronError(path, 'its model has more than a million parts');
       const name = `${prefix}${String(key)}`;
       if (value instanceof TorchTensor) tensors.set(name, value);

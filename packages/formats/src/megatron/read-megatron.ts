@@ -30,7 +30,9 @@ import {
 } from './megatron-files.js';
 import { isBuffer, megatronWeightNames } from './megatron-weight-names.js';
 
-/** `torch_dist`, the default of Megatron-Core, or `torch`: a file for each rank of a model. */
+/**
+ * The format of a checkpoint: `torch_dist`, Megatron-Core's default, or `torch`, with one file for each rank.
+ */
 type MegatronFormat = 'torch_dist' | 'torch';
 
 /** An opened checkpoint of Megatron-LM; its files stay open until `close`. */
@@ -42,7 +44,8 @@ export interface MegatronModel {
   readonly kind: MegatronModelKind;
   readonly configuration: GptModelConfiguration | BertModelConfiguration;
   /**
-   * AdamW's state, if the format stores it for each weight. `load` then loads the weights that AdamW updates.
+   * AdamW's state, if the format stores it for each weight. `load` of the model then fills tensors with the
+   * float32 weights that AdamW updates.
    */
   readonly optimizer?: MegatronOptimizer | undefined;
   /** Number of samples that the training run had consumed. */
@@ -51,7 +54,7 @@ export interface MegatronModel {
   /** Messages for the user. */
   readonly notices: readonly string[];
   /**
-   * Fills tensors from the weights; any tensors and slices of the model are valid.
+   * Fills logical tensors from the weights: all or some tensors of the model, whole or slices.
    *
    * @throws CheckpointError MTL_MEGATRON_WEIGHTS, MTL_NOT_FINITE, MTL_TORCH_FILE_INVALID
    */
@@ -63,19 +66,20 @@ export interface MegatronModel {
 /** The state of AdamW in a checkpoint. */
 interface MegatronOptimizer {
   readonly steps: number;
-  /** Fills tensors called `optimizer.exp_avg.NAME` and `optimizer.exp_avg_sq.NAME`. */
+  /** Fills tensors named `optimizer.exp_avg.NAME` and `optimizer.exp_avg_sq.NAME`. */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
 /**
- * Opens a checkpoint of Megatron-LM: a GPT, a Llama or a derived model, with experts or without, or a BERT.
- * The format is `torch_dist` or, with any tensor-, pipeline- and expert-parallel size, `torch`. Its weights
- * are compared with its args before anything of their size is allocated.
+ * Opens a checkpoint of Megatron-LM: a GPT, a Llama or a model derived from Llama, with or without experts,
+ * or a BERT. The format is `torch_dist`, or `torch` with any tensor-, pipeline- and expert-parallel size.
+ * Sizes in the args are compared with the weights before memory of these sizes is allocated.
  *
  * @param options.directory the checkpoint, or the directory of checkpoints
  * @param options.step the iteration. Default: the latest
- * @param options.vocabularySize real tokens. Default: the number in args, else all rows of the embedding
- * @param options.weightsOnly leave the state of the optimizer out. Default: false
+ * @param options.vocabularySize the number of real tokens. Default: the number in args, else all rows of the
+ *   embedding
+ * @param options.weightsOnly true leaves out the state of the optimizer. Default: false
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when it is no checkpoint or is incomplete;
  *   MTL_MEGATRON_ARGUMENTS for an unsupported model; MTL_MEGATRON_WEIGHTS when the weights do not match the
  *   args; MTL_TORCH_FILE_INVALID
@@ -102,11 +106,11 @@ interface MegatronDirectory {
   readonly format: MegatronFormat;
 }
 
-/** Maximum bytes of the small text files, which are read completely; each normally has one line. */
+/** Maximum bytes of a checkpoint's small text files, which normally have one line. */
 const maxTextBytes = 1 << 16;
 
 /**
- * Returns the checkpoint in a directory: the directory itself, its subdirectory of the requested iteration,
+ * Returns the checkpoint in a directory: the directory itself, its subdirectory for the requested iteration,
  * or else the subdirectory that its tracker file names.
  *
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT
@@ -146,7 +150,7 @@ function latestName(directory: string): string {
   });
 }
 
-/** Returns the format of a checkpoint; undefined for another directory. */
+/** Returns the format of a checkpoint; undefined if the directory is no checkpoint. */
 async function detectFormat(
   path: string,
   asked?: { readonly directory: string; readonly name: string },
@@ -267,11 +271,11 @@ function describe(
 }
 
 type States = Readonly<Record<'exp_avg' | 'exp_avg_sq', WeightFiles>> & {
-  /** The weights in float32; absent if the model itself is in float32. */
+  /** The float32 weights; absent if the model itself is in float32. */
   readonly fp32_param?: WeightFiles;
 };
 
-/** Returns the states of AdamW; undefined if a weight lacks a state, or its shape differs. */
+/** Returns AdamW's states; undefined if the state of a weight is missing or has another shape. */
 function optimizerStates(options: {
   readonly files: MegatronFiles;
   readonly weights: WeightFiles;
@@ -298,7 +302,7 @@ function optimizerStates(options: {
   return isWhole ? (Object.fromEntries(states) as unknown as States) : undefined;
 }
 
-/** Returns the weights that an optimizer updates, together with the buffers, which it does not update. */
+/** Returns the weights that an optimizer updates, together with the buffers, which no optimizer updates. */
 function addBuffers(weights: WeightFiles, updated: WeightFiles): WeightFiles {
   const buffers = [...weights.tensors].filter(([name]) => isBuffer(name));
   return {
@@ -322,7 +326,7 @@ async function loadStates(
   }
 }
 
-/** Returns the kind of model, derived from the weights, since args do not name it. */
+/** Returns the kind of model. Args do not name it, so it is derived from the names of the weights. */
 function detectKind({ path, names }: MegatronFiles): MegatronModelKind {
   const has = (pattern: RegExp): boolean => names.some((name) => pattern.test(name));
   const isBert = has(/(^|\.)lm_head\.dense\.weight$|(^|\.)tokentype_embeddings\.weight$/);

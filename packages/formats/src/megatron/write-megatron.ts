@@ -24,27 +24,26 @@ import { formatMegatronName, parseLayer } from './megatron-names.js';
 import { megatronWeightNames } from './megatron-weight-names.js';
 
 interface WriteMegatronOptions {
-  /**
-   * The directory to write. It must not exist yet, or must be empty. It is written atomically, by one rename.
-   */
+  /** The directory to write, which must be new or empty. It is written atomically, by one rename. */
   readonly directory: string;
   readonly kind: MegatronModelKind;
   readonly model: GptModelConfiguration | BertModelConfiguration;
   /** All tensors of the model; each must be complete. */
   readonly tensors: readonly LogicalTensor[];
   /**
-   * The number of optimizer steps. 0 writes a `release`, Megatron-LM's word for weights without an iteration.
+   * The number of optimizer steps. With 0 the checkpoint is named `release`, Megatron-LM's name for weights
+   * without an iteration.
    */
   readonly iteration: number;
   readonly consumedSamples: number;
-  /** Dtype in which weights are stored. Default F32. */
+  /** Dtype of the stored weights. Default: F32. */
   readonly dtype?: WritableDtype | undefined;
 }
 
 /**
- * Saves the weights of a model as a checkpoint of Megatron-LM in the format `torch_dist`, which Megatron-LM
- * loads in any layout with `--no-load-optim --no-load-rng`. The directory is written next to the target and
- * renamed, so a failed save leaves nothing. Memory: the largest tensor.
+ * Saves the weights of a model as a checkpoint of Megatron-LM in the format `torch_dist`. Megatron-LM loads
+ * it in any layout with `--no-load-optim --no-load-rng`. The directory is written under a temporary name and
+ * renamed, so a failed save leaves no files. Memory: the largest tensor.
  *
  * @returns the path of the checkpoint in the directory
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT for a target that contains files, or a model that
@@ -60,7 +59,7 @@ export async function writeMegatron(options: WriteMegatronOptions): Promise<stri
     await mkdir(path);
     await writeDistributedTorchDirectory({ directory: path, tensors: tensorSources(options) });
     await writeFile(join(path, 'common.pt'), Buffer.concat(encodeTorchObject(commonState(options))));
-    // written last: without it Megatron-LM treats the save as unfinished
+    // written last: Megatron-LM treats a checkpoint without this file as unfinished
     await writeFile(join(path, 'metadata.json'), JSON.stringify(format));
     const latest = iteration === 0 ? name : `${iteration}`;
     await writeFile(join(unfinished, trackerName), latest);
@@ -75,7 +74,7 @@ const format = {
   common_backend_version: 1,
 };
 
-/** Rejects a model if all models of Megatron-LM have another value of one of its properties. */
+/** Rejects a model with a property whose value no Megatron-LM model of the kind can have. */
 function checkExpressible({ kind, model, directory }: WriteMegatronOptions): void {
   const { fixed } = megatronModelTypes[kind];
   const absent = Object.fromEntries(unwrittenProperties.map((key) => [key, undefined]));
@@ -94,15 +93,15 @@ function checkExpressible({ kind, model, directory }: WriteMegatronOptions): voi
 }
 
 /**
- * Returns whether the layers are stored as one tensor with a dimension for layers: only if all layers have
- * the same parts.
+ * Returns whether each parameter of the layers is stored as one tensor for all layers. All layers must have
+ * the same parameters for this.
  */
 const isStacked = (model: WriteMegatronOptions['model']): boolean =>
   !('numExperts' in model) || model.numExperts === undefined || layersWithExperts(model) === 1;
 
 /**
- * Returns the tensors to write. A parameter that all layers have is one tensor, with a box for each layer; if
- * only some layers have experts, each layer has separate tensors.
+ * Returns the tensors to write. A parameter of the layers is one tensor, with a box for each layer. If only
+ * some layers have experts, each layer has separate tensors.
  */
 function tensorSources({
   kind,
@@ -139,7 +138,7 @@ function tensorSources({
   });
 }
 
-/** Returns the state that all ranks share: `common.pt`. */
+/** Returns the contents of `common.pt`, the state that all ranks share. */
 function commonState(options: WriteMegatronOptions): PickleValue {
   const { kind, model, iteration, consumedSamples } = options;
   const { fields, alwaysStated } = megatronModelTypes[kind];
@@ -159,7 +158,7 @@ function commonState(options: WriteMegatronOptions): PickleValue {
   const args = new PickledObject('argparse.Namespace', []);
   const values = Object.entries(written).map(([name, value]): [string, PickleValue] => [
     name,
-    // a window is a tuple in Megatron-LM, and a list of layers with experts is a list
+    // Megatron-LM's window is a tuple; its list of layers with experts is a list
     Array.isArray(value) && name === 'window_size'
       ? new PickledTuple(value as number[])
       : (value as PickleValue),

@@ -5,9 +5,9 @@ import { hostInformation } from '@mtl/kernels';
 import type { CudaProbe } from '@mtl/kernels/internal';
 
 export interface CalibratedProfileOptions {
-  /** Rates of one process, and of several. */
+  /** Measured rates with one process, and with several processes. */
   readonly rates: readonly MeasuredRates[];
-  /** Number of processes that occupy the machine fully. */
+  /** The number of processes that fully use the machine. */
   readonly numProcesses: number;
   readonly measuredAt: Date;
   /** The measured GPUs, one for each process. Default: CPUs were measured. */
@@ -97,9 +97,9 @@ const assumedOfUnknownGpus: AssumedHardware = {
 };
 
 /**
- * Returns the constants of GPUs that are not measured: their links, the cost of communication for
- * computation, and the memory of communicators. They come from a shipped profile whose name begins with a
- * word of the GPU's name.
+ * Returns the constants of GPUs that are not measured: their links, the share of computing time that
+ * communication costs, and the memory of communicators. They come from a bundled profile whose name begins
+ * with a word in the GPU's name.
  */
 function findAssumedHardware({ devices }: CudaProbe): AssumedHardware {
   const words = devices[0]!.name.toLowerCase().split(/[^a-z0-9]+/);

@@ -2,10 +2,10 @@ import { add, Tensor } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DeviceOperationClock } from './device-operation-clock.js';
 
-/** A device whose work takes the times in `works`, and that is idle without work. */
+/** A simulated device. `works` enqueues work of the given milliseconds; without work the device is idle. */
 const device = vi.hoisted(() => ({ nowMs: 0, enqueued: 0, works: (_ms: number): void => {} }));
 device.works = (ms) => {
-  // work begins when the device has done what was enqueued before, and not before the host has enqueued it
+  // work starts when earlier work is done, but not before the host has enqueued it
   device.nowMs = Math.max(device.nowMs, performance.now()) + ms;
 };
 
@@ -30,7 +30,7 @@ describe('DeviceOperationClock', () => {
   });
 
   it('times operations on the device, also those that the host enqueues more slowly', () => {
-    // the tensor that keeps the device busy
+    // setting this tensor to zero is the work that keeps the device busy
     vi.spyOn(Tensor.prototype, 'zero').mockImplementation(() => device.works(1));
     using clock = new DeviceOperationClock({ device: 'cpu', numWarmUpSteps: 1, numPlainSteps: 2 });
     using sum = Tensor.from([1, 2, 3, 4], { shape: [4], dtype: 'float32' });
@@ -79,7 +79,7 @@ describe('DeviceOperationClock', () => {
       vi.advanceTimersByTime(9);
       clock.endStep();
     }
-    // the step ends on the host at 13 ms; F counts for 2 ms, and B for 6 ms of the device, from 4 to 10 ms
+    // the step ends on the host at 13 ms; F takes 2 ms, and B takes 6 ms on the device, from 4 to 10 ms
     expect(clock.steps[0]!.stepSeconds).toBeCloseTo(0.013 - (0.002 + 0.006), 9);
   });
 });

@@ -8,15 +8,19 @@ import { addSample, newTimedStep, type TimedStep } from './operation-clock.js';
 
 export interface DeviceOperationClockOptions {
   readonly device: Device;
-  /** Number of first steps, at least one, in which memory is allocated and algorithms are chosen. */
+  /** Number of steps at the start, at least one, in which memory is allocated and algorithms are chosen. */
   readonly numWarmUpSteps: number;
   /**
-   * Number of following steps that run as in training, in which the host is timed; later steps have marks.
+   * Number of steps after these that run as in training, in which host times are measured. Later steps have
+   * marks.
    */
   readonly numPlainSteps: number;
 }
 
-/** A mark of the device, and the operation between the previous mark and this one; undefined for a start. */
+/**
+ * A mark on the device, with the operation between the previous mark and this one; undefined for the first
+ * mark.
+ */
 interface MarkedOperation {
   readonly mark: DeviceMark;
   readonly operation: RecordedOperation | undefined;
@@ -25,21 +29,20 @@ interface MarkedOperation {
 type SpanKind = RecordedActivity['kind'];
 
 /**
- * Times the operations of a training run's passes and optimizer on a device that works while the host
- * continues. Each operation is between two marks of the device, and the device must not wait for the host
- * between them. So before each pass the device gets extra work for the time that the host took to enqueue
- * that pass in earlier steps. The host time of an operation, and of a whole step, is measured in steps
- * without marks.
+ * Times the operations of a training run's passes and optimizer on a device that runs asynchronously. Each
+ * operation is between two marks on the device, and the device must not wait for the host between the marks.
+ * Therefore, before each pass, the device gets extra work that takes as long as the host needs to enqueue the
+ * pass. The host time of operations and steps is measured in steps without marks.
  */
 export class DeviceOperationClock implements DryRunListener, Disposable {
-  /** The steps with marks; `stepSeconds` is the time of a step beyond its passes and its optimizer. */
+  /** The steps with marks; `stepSeconds` is the time of a step without its passes and its optimizer. */
   readonly steps: TimedStep[] = [];
   readonly #options: DeviceOperationClockOptions;
   readonly #delay: DeviceDelay;
-  /** Host seconds per operation, for each pass and optimizer of the steps without marks. */
+  /** Host seconds per operation, one value for each pass and optimizer update in steps without marks. */
   readonly #hostSeconds: number[] = [];
   readonly #plainSeconds: number[] = [];
-  /** Host seconds to enqueue a pass of each kind, the longest of the steps without marks. */
+  /** Host seconds to enqueue a pass, by kind: the longest time in steps without marks. */
   readonly #enqueueSeconds = new Map<SpanKind, number>();
   #state: 'warm-up' | 'plain' | 'marked' = 'warm-up';
   #stepStart = 0;
@@ -50,7 +53,9 @@ export class DeviceOperationClock implements DryRunListener, Disposable {
     this.#delay = new DeviceDelay(options.device);
   }
 
-  /** Returns the host seconds per operation, the median of passes; 0 before a step without marks. */
+  /**
+   * Returns the median of host seconds per operation over the passes; 0 before the first step without marks.
+   */
   get hostSecondsPerOperation(): number {
     return this.#hostSeconds.length === 0 ? 0 : medianWithSpread(this.#hostSeconds).median;
   }
@@ -74,14 +79,16 @@ export class DeviceOperationClock implements DryRunListener, Disposable {
     return this.#state === 'marked' ? this.#marked(kind, body) : this.#enqueued(kind, body);
   }
 
-  /** Counts simulated communication as 0: it must not count for the next operation. */
+  /**
+   * Sets a mark after simulated communication, so that its time does not count as part of the next operation.
+   */
   readonly onOperation = (): void => {
     if (this.#marks.length > 0) this.#mark(undefined);
   };
 
   readonly onWait = this.onOperation;
 
-  /** Frees the memory of the delay work while the host enqueues. */
+  /** Frees the memory of the extra work, which keeps the device busy while the host enqueues. */
   [Symbol.dispose](): void {
     this.#delay[Symbol.dispose]();
     for (const { mark } of this.#marks) mark.dispose();
@@ -111,11 +118,13 @@ export class DeviceOperationClock implements DryRunListener, Disposable {
     this.#marks.push({ mark: new DeviceMark(this.#options.device), operation });
   }
 
-  /** Reads the marks of a step. */
+  /** Reads the marks of a step, and returns its times. */
   #markedStep(): TimedStep {
     const step = newTimedStep();
     const hostSeconds = this.hostSecondsPerOperation;
-    /** Seconds of a step without marks: for each pass the maximum of device time and host time. */
+    /**
+     * Predicted seconds of the step without marks: for each pass the maximum of device time and host time.
+     */
     let expected = 0;
     let [ofDevice, ofHost] = [0, 0];
     for (const [index, { mark, operation }] of this.#marks.entries()) {
@@ -138,11 +147,11 @@ export class DeviceOperationClock implements DryRunListener, Disposable {
   }
 }
 
-/** Number of elements that the device sets to zero at a time: 64 MiB. */
+/** The number of float32 elements that one call sets to zero: 64 MiB. */
 const delayElements = 2 ** 24;
 const longestDelaySeconds = 0.02;
 
-/** Work that keeps a device busy. */
+/** Extra work that keeps a device busy. */
 class DeviceDelay implements Disposable {
   readonly #tensor: Tensor;
   readonly #secondsPerCall: number;
@@ -156,7 +165,7 @@ class DeviceDelay implements Disposable {
     this.#secondsPerCall = Math.max(end.millisecondsSince(start) / 1000 / numCalls, 1e-6);
   }
 
-  /** Enqueues work for twice the given time, at most a fiftieth of a second. */
+  /** Enqueues work that takes twice the given time, but at most 20 milliseconds. */
   enqueue(seconds: number): void {
     const wanted = Math.min(2 * seconds, longestDelaySeconds);
     for (let done = 0; done < wanted; done += this.#secondsPerCall) this.#tensor.zero();

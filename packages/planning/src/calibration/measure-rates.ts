@@ -13,22 +13,22 @@ import { OperationClock, type OperationSamples, type TimedStep, typicalSteps } f
 import { configurationOfReference, type ReferenceRun } from './reference-runs.js';
 
 export interface MeasureRatesOptions {
-  /** The device to measure; `cuda` must be open already. Default `cpu`. */
+  /** The device to measure; `cuda` must be open already. Default: `cpu`. */
   readonly device?: 'cpu' | 'cuda';
   /** The processes that share this machine; undefined for a single process. */
   readonly world: World | undefined;
   /** Number of threads of each process. */
   readonly numThreads: number;
   readonly runs: readonly ReferenceRun[];
-  /** Bytes of whole tensors with which collectives are timed, ascending. */
+  /** Sizes in bytes of the complete tensors with which collectives are timed, ascending. */
   readonly collectiveBytes: readonly number[];
   /** Called with each run before it starts. */
   readonly onRun?: (run: ReferenceRun, index: number) => void;
 }
 
-/** Number of first steps, in which memory is allocated and primitives are created. */
+/** Number of steps at the start in which memory is allocated and primitives are created. */
 const numWarmUpSteps = 2;
-/** Number of steps on a device with marks in which the host is timed instead. */
+/** Number of steps without marks on a device, in which host times are measured. */
 const numPlainSteps = 3;
 
 /**
@@ -70,7 +70,7 @@ export async function measureRates(options: MeasureRatesOptions): Promise<Measur
       device === 'cuda'
         ? {
             passSeconds: 0,
-            // if the device is always busy, a step has no host time of its own
+            // if the device is always busy, the host adds no time to a step
             stepSeconds: medianWithSpread(stepSeconds).median,
             operationSeconds: medianWithSpread(operationSeconds).median,
           }
@@ -84,7 +84,7 @@ export async function measureRates(options: MeasureRatesOptions): Promise<Measur
 /** The times of a run. */
 interface ClockedRun {
   readonly steps: readonly TimedStep[];
-  /** Host time per operation; undefined if operation times include it. */
+  /** Host seconds per operation; undefined if the times of operations include host time. */
   readonly hostSecondsPerOperation?: number;
 }
 
@@ -111,7 +111,7 @@ async function trainListened(run: ReferenceRun, { device, ...options }: TrainLis
   try {
     await dryRunRank({ configuration, scale: 1 }, { rank: 0, model, ...options });
   } catch (error) {
-    // one rank of several has no meaningful values
+    // the simulated single rank of several may compute values that are not finite
     if (!(MtlError.isInstance(error) && error.code === 'MTL_NOT_FINITE')) throw error;
   }
 }
@@ -130,12 +130,12 @@ interface MeasureCollectivesOptions extends Pick<MeasureRatesOptions, 'collectiv
 }
 
 /**
- * Times collectives and messages of the processes of a group; all processes call it.
+ * Times collectives and messages of the processes of a group. All processes call it.
  *
- * A collective is timed as in a step: after a matmul of a millisecond, which each rank finishes at a
- * different time, and with a tensor that was just written. From half a mebibyte on, this takes two to three
- * times as long as back-to-back collectives. A message is timed alone, since the schedule determines the wait
- * of its receiver. On GPUs the time is device time.
+ * A collective is timed as in a step: after a matmul of about a millisecond, which ranks finish at different
+ * times, and with a tensor that was just written. From half a mebibyte on, such a collective takes two to
+ * three times as long as back-to-back collectives. A message is timed alone, because its receiver's waiting
+ * time depends on the schedule. On GPUs the time is device time.
  */
 function measureCollectives(options: MeasureCollectivesOptions): CollectiveEntry[] {
   const { group, device } = options;
@@ -166,8 +166,8 @@ function measureCollectives(options: MeasureCollectivesOptions): CollectiveEntry
     }),
     timed('message', (bytes) => {
       const tensor = zeros(bytes);
-      // neighbours exchange messages in pairs; a round trip is two messages, so half of its time is the time
-      // of one
+      // pairs of neighbours send messages back and forth; a round trip is two messages, so half of its time
+      // is recorded
       const peer = rank % 2 === 0 ? rank + 1 : rank - 1;
       const hasPeer = peer < size;
       const send = (): void => group.send(tensor, { to: peer }).wait();
@@ -181,7 +181,7 @@ function measureCollectives(options: MeasureCollectivesOptions): CollectiveEntry
   ];
 }
 
-/** Work that simulates the computation of a rank before it communicates. */
+/** Work that simulates the computation of a rank before its communication. */
 class Work {
   readonly #left: Tensor;
   readonly #right: Tensor;
@@ -205,10 +205,10 @@ class Work {
 
 interface Call {
   readonly tensors: readonly Tensor[];
-  /** Work before each timed call. */
+  /** Work that runs before each timed call. */
   readonly work?: Work;
   readonly run: () => void;
-  /** Fraction of a call's time that is recorded. Default 1. */
+  /** The fraction of a call's time that is recorded. Default: 1. */
   readonly part?: number;
 }
 

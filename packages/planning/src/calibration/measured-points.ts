@@ -7,7 +7,7 @@ type MatmulEntry = Entries['matmuls'][number];
 type AttentionEntry = Entries['attention'][number];
 type KernelEntry = Entries['kernels'][number];
 
-/** Returns the entries of a profile from measured operations. */
+/** Returns the entries of a profile for measured operations. */
 export function measuredEntries(all: Iterable<OperationSamples>): Entries {
   const matmuls = new Map<string, MatmulEntry>();
   const attention = new Map<string, AttentionEntry>();
@@ -18,7 +18,7 @@ export function measuredEntries(all: Iterable<OperationSamples>): Entries {
     switch (operation.kind) {
       case 'matmul': {
         const { batch, rows, columns, depth } = operation;
-        // per matmul, if the operation has several, such as for experts
+        // the time of one matmul, if the operation consists of several, such as one for each expert
         const each = { ...time, seconds: time.seconds / batch };
         openEntry(matmuls, operation).points.push({ rows, columns, depth, ...each });
         break;
@@ -54,8 +54,8 @@ function openEntry<Entry extends { readonly points: unknown[] }>(
 }
 
 /**
- * Adds an entry for kernels without an entry of their own: elementwise kernels of each dtype, as far as
- * measured.
+ * Adds entries for kernels that were not measured separately: one for each dtype, from the measured
+ * elementwise kernels.
  */
 function withGeneralKernel(kernels: readonly KernelEntry[]): KernelEntry[] {
   const dtypes = [...new Set(kernels.map(({ dtype }) => dtype))];
@@ -78,7 +78,8 @@ function withGeneralKernel(kernels: readonly KernelEntry[]): KernelEntry[] {
 }
 
 /**
- * Returns the mean of repeated measurements, and half the distance between their quartiles over their median.
+ * Returns the mean of repeated measurements. The spread is half the distance between the quartiles, divided
+ * by the median.
  */
 export function meanWithSpread(values: readonly number[]): {
   readonly mean: number;
@@ -89,7 +90,8 @@ export function meanWithSpread(values: readonly number[]): {
 }
 
 /**
- * Returns the median of repeated measurements, and half the distance between their quartiles over the median.
+ * Returns the median of repeated measurements. The spread is half the distance between the quartiles, divided
+ * by the median.
  */
 export function medianWithSpread(values: readonly number[]): {
   readonly median: number;

@@ -6,7 +6,10 @@ import { type RecordedOperation, recordedOperation } from '../plan/recorded-oper
 /** An operation, and its measured times. */
 export interface OperationSamples {
   readonly operation: RecordedOperation;
-  /** Seconds from the end of the previous operation to the end of this one, host time in between included. */
+  /**
+   * Seconds from the end of the previous operation to the end of this one. Host time between them is
+   * included.
+   */
   readonly seconds: number[];
 }
 
@@ -14,11 +17,11 @@ export interface OperationSamples {
 export interface TimedStep {
   /** Seconds of the whole step. */
   seconds: number;
-  /** Samples by the properties that determine the time of an operation. */
+  /** Samples of operations, by a key of the properties that determine their times. */
   readonly samples: Map<string, OperationSamples>;
-  /** Seconds of each pass after its last operation. */
+  /** Seconds from a pass's last operation to its end, for each pass. */
   readonly passSeconds: number[];
-  /** Seconds outside of passes and optimizer. */
+  /** Seconds of the step outside of passes and optimizer. */
   stepSeconds: number;
 }
 
@@ -34,7 +37,7 @@ export class OperationClock implements DryRunListener {
   /** The steps after the warm-up. */
   readonly steps: TimedStep[] = [];
   readonly #numWarmUpSteps: number;
-  /** The current step; undefined in the warm-up. */
+  /** The current step; undefined during the warm-up. */
   #step: TimedStep | undefined;
   #last = 0;
   #stepStart = 0;
@@ -73,8 +76,8 @@ export class OperationClock implements DryRunListener {
   }
 
   /**
-   * Leaves out collectives: nothing is sent, but the values of a single rank are combined. This takes longer
-   * than most operations and must not count for the next operation, even if that runs before the rank waits.
+   * Excludes collectives from the times. Nothing is sent, but the values of the single rank are combined.
+   * This takes longer than most operations, and must not count as part of the next operation.
    */
   readonly onOperation = (): void => {
     this.#last = performance.now();
@@ -89,7 +92,7 @@ export class OperationClock implements DryRunListener {
         const operation = recordedOperation({ name, operands }, flops);
         addSample(this.#step, { operation, seconds: (now - this.#last) / 1000 });
       }
-      // the time of this bookkeeping must not count for the next operation
+      // the time of adding a sample must not count as part of the next operation
       this.#last = performance.now();
     }, body);
   }
@@ -108,8 +111,9 @@ export function addSample(
 }
 
 /**
- * Returns half of the steps: the steps whose times are nearest to the median. In them the times of operations
- * add up to a typical step. (Medians of operations would not: each step has some operations that take long.)
+ * Returns the half of the steps whose times are nearest to the median. In these steps, the times of
+ * operations add up to a typical step. Medians of single operations would not, because each step has a few
+ * slow operations.
  */
 export function typicalSteps(steps: readonly TimedStep[]): TimedStep[] {
   const sorted = [...steps].sort((a, b) => a.seconds - b.seconds);

@@ -8,7 +8,7 @@ import {
 /** A small training run whose operations are timed. */
 export interface ReferenceRun {
   readonly options: RunOptions;
-  /** Number of processes of its layout; only the first process is run. */
+  /** Number of processes in its layout, of which only the first one is run. */
   readonly worldSize: number;
   readonly numSteps: number;
 }
@@ -24,8 +24,8 @@ interface Size {
 }
 
 /**
- * Sizes that cover matmuls, attention and kernels from the range where call overhead dominates to the range
- * where bytes dominate.
+ * Sizes of models on CPUs. Their matmuls, attention and kernels cover the range from small operations, where
+ * the overhead of calls dominates, to large ones, where memory traffic dominates.
  */
 const sizes: readonly Size[] = [
   { hidden: 64, heads: 2, sequence: 64, batch: 2, vocabulary: 1000, layers: 2, steps: 24 },
@@ -49,8 +49,8 @@ const bertSizes: readonly Size[] = [
 ];
 
 /**
- * Sizes for GPUs, where a few thousand tokens fill the multiprocessors: the sizes of published models, with
- * one layer each, and long sequences.
+ * Sizes of models on GPUs, where a few thousand tokens use all multiprocessors: sizes of published models
+ * with one layer each, and long sequences.
  */
 const gpuSizes: readonly Size[] = [
   { hidden: 1024, heads: 16, sequence: 1024, batch: 8, vocabulary: 50_304, steps: 11 },
@@ -67,7 +67,7 @@ const gpuSizes: readonly Size[] = [
   { hidden: 5120, heads: 40, sequence: 2048, batch: 1, vocabulary: 32_000, steps: 11 },
 ];
 
-/** The size for the emulation, where every thread of a kernel is a fiber of the processor. */
+/** The size for the emulation, which runs every thread of a kernel as a fiber on a CPU. */
 const smallestSize: Size = { hidden: 32, heads: 2, sequence: 16, batch: 1, vocabulary: 64, steps: 7 };
 
 const llama = {
@@ -77,7 +77,7 @@ const llama = {
   disableBiasLinear: true,
   untieEmbeddingsAndOutputWeights: true,
 } as const;
-/** Mixtures of experts with all options of their layers. */
+/** A mixture of experts with all options of expert layers. */
 const experts = {
   numExperts: 8,
   moeRouterTopk: 2,
@@ -87,16 +87,16 @@ const experts = {
   moeExpertCapacityFactor: 4,
 };
 const withoutDropout = { attentionDropout: 0, hiddenDropout: 0 };
-/** Operations of tensor parallelism, on half of a model. */
+/** Options for measuring the operations of tensor parallelism, on one of two ranks. */
 const tensorParallel = { layout: { tensorModelParallelSize: 2 } };
 
 /** The extent of a calibration. */
 export interface ReferenceRunsOptions {
-  /** The device to calibrate. Default `cpu`. */
+  /** The device to calibrate. Default: `cpu`. */
   readonly device?: 'cpu' | 'cuda';
   /**
-   * `quick`: models of one size, which have all operations; other sizes are extrapolated. `smallest`: the
-   * same, so small that kernels compiled for the processor run them; only for device `cuda`. Default `all`.
+   * `quick`: models of one size with all operations; times of other sizes are extrapolated. `smallest`: the
+   * same with a size so small that the emulation can run it; only for device `cuda`. Default: `all`.
    */
   readonly extent?: 'all' | 'quick' | 'smallest';
 }
@@ -111,7 +111,7 @@ export function referenceRuns({
 
 const smallTensors = [64, 1024, 8192];
 
-/** Returns the bytes of whole tensors, in float32, with which a calibration times collectives. */
+/** Returns the sizes in bytes of the complete float32 tensors with which a calibration times collectives. */
 export function chooseCollectiveBytes({ device, extent }: ReferenceRunsOptions): readonly number[] {
   if (extent === 'smallest') return smallTensors;
   const all = [...smallTensors, 65_536, 524_288, 4_194_304, 33_554_432];
@@ -136,7 +136,7 @@ function referenceRunsOnCpu(isQuick: boolean): readonly ReferenceRun[] {
   ];
 }
 
-/** Returns the precisions: GPUs train in bfloat16, so only one size is timed in float32. */
+/** Returns the runs for GPUs. They are in bfloat16, in which GPUs train, except one size in float32. */
 function referenceRunsOnGpu(extent: 'all' | 'quick' | 'smallest'): readonly ReferenceRun[] {
   const training = { bf16: true };
   const ofGpt = extent === 'all' ? gpuSizes : extent === 'quick' ? gpuSizes.slice(0, 1) : [smallestSize];
@@ -153,7 +153,10 @@ function referenceRunsOnGpu(extent: 'all' | 'quick' | 'smallest'): readonly Refe
   ];
 }
 
-/** Returns experts of half the width of the model, as fine-grained as published ones. */
+/**
+ * Returns the options of experts with half the hidden size of the model's MLP, as fine-grained as published
+ * ones.
+ */
 const withExperts = ({ hidden }: Size) => ({
   model: {
     ...llama,
@@ -170,7 +173,7 @@ function referenceRun(
   { model, training, layout }: Pick<RunOptions, 'model' | 'training' | 'layout'> = {},
   worldSize = 1,
 ): ReferenceRun {
-  // an even number of heads if two ranks share them
+  // two ranks need an even number of heads
   const numHeads = worldSize === 1 || heads % 2 === 0 ? heads : heads + 1;
   return {
     worldSize,
@@ -198,7 +201,7 @@ function referenceRun(
   };
 }
 
-/** Returns the configuration of a run on a device. @throws ConfigurationError */
+/** Returns the configuration of a reference run on a device. @throws ConfigurationError */
 export const configurationOfReference = (
   { options, worldSize }: ReferenceRun,
   device: 'cpu' | 'cuda',

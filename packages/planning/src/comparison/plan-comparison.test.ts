@@ -70,7 +70,7 @@ describe('PlanComparison', () => {
       expect(written).toEqual([]);
       comparison.step(metrics(140));
     }
-    // without operations, all time is host time
+    // no operation was timed, so all time counts as host time
     expect(written).toHaveLength(1);
     expect(written[0]).toMatch(/other kernels and host +140\.0 ms +planned +30\.0 ms/);
   });

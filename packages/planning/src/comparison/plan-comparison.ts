@@ -11,10 +11,10 @@ import { medianWithSpread } from '../calibration/measured-points.js';
 import { planRun, type RunPlan } from '../plan/plan-run.js';
 
 /**
- * Plans the run of --compare-with-plan, on the calibrated profile of this machine.
+ * Plans the run of --compare-with-plan, with the calibrated profile of this machine.
  *
  * @throws ConfigurationError `MTL_PROFILE_NAME` without a calibration; `MTL_CALIBRATE_DEVICE` for a run on
- *   GPUs, whose operations the host only starts
+ *   GPUs, whose operations cannot be timed on the host
  */
 export async function planToCompare(
   configuration: PretrainingConfiguration,
@@ -31,20 +31,20 @@ export async function planToCompare(
   return (options) => new PlanComparison({ plan, ...options });
 }
 
-/** Number of first steps, in which memory is allocated and primitives are created. */
+/** Number of steps at the start in which memory is allocated and primitives are created. */
 const numWarmUpSteps = 4;
 /** Number of steps after which the comparison is printed. */
 const numSteadySteps = 10;
-/** Least share of the step by which a part must be slower to be named. */
+/** A part is named as slower than planned if the difference is at least this fraction of the step. */
 const leastDifference = 0.02;
 
-/** Seconds of a step on this rank. */
+/** Seconds of a step on this rank, by kind of work. */
 interface StepSeconds {
   readonly matmuls: number;
   readonly attention: number;
-  /** Seconds of waiting for other ranks. */
+  /** Seconds for which the rank waited for other ranks. */
   readonly communication: number;
-  /** Seconds of other kernels, the optimizer, and other work of the host. */
+  /** Seconds of other kernels, the optimizer, and the host's other work. */
   readonly rest: number;
 }
 
@@ -54,7 +54,7 @@ export interface PlanComparisonOptions {
   readonly write: (text: string) => void;
 }
 
-/** Compares the steps of a run with its plan, and names the slower parts. */
+/** Compares the measured steps of a run with its plan, and names the parts that are slower. */
 export class PlanComparison implements StepComparison {
   readonly #options: PlanComparisonOptions;
   readonly #steps: StepSeconds[] = [];
@@ -82,7 +82,7 @@ export class PlanComparison implements StepComparison {
     if (this.#steps.length === numSteadySteps) this.#options.write(this.text());
   }
 
-  /** Returns the comparison of all steady steps so far. */
+  /** Returns the comparison of all steady steps so far as text. */
   text(): string {
     if (this.#steps.length === 0) return `plan: no step after the first ${numWarmUpSteps} to compare with it`;
     const { plan } = this.#options;
@@ -102,7 +102,7 @@ interface Totals {
   readonly communication: number;
 }
 
-/** Seconds since the start of the process. */
+/** Returns the seconds that each kind of work has taken since the start of the process. */
 function measureTotals(groups: GroupsByRole): Totals {
   let [matmuls, attention] = [0, 0];
   for (const { name, seconds, flops } of operationStatistics()) {
@@ -129,8 +129,8 @@ interface ComparedSeconds {
 }
 
 /**
- * Returns rows by kind of operation. For a pipeline, whose stages differ, it returns the computation time of
- * the first rank and its waiting time.
+ * Returns measured and planned seconds by kind of operation. In a pipeline, whose stages differ, there are
+ * only the computing time of the first rank and its waiting time.
  */
 function listRows(
   measured: StepSeconds,
@@ -163,7 +163,7 @@ export interface ComparisonTextOptions {
   readonly plannedBytes: number;
 }
 
-/** Returns the comparison as lines of text; parts add up to the step. */
+/** Returns the comparison as lines of text. The rows add up to the step. */
 export function comparisonText({
   numSteps,
   rows,

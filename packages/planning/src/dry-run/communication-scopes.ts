@@ -1,20 +1,21 @@
 import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/internal';
 import { type MeshView, reductionAxes } from '@mtl/layout';
 
-/** The communication of a rank that is counted under one name. */
+/** A part of a rank's communication that is counted under one name. */
 export interface CommunicationScope {
-  /** The name, in reports: an axis, or the role of a group. */
+  /** The name in reports: an axis, or the role of a group. */
   readonly name: string;
-  /** The role of its group. */
+  /** The role of the group in which the communication happens. */
   readonly role: string;
-  /** True if the passes of each micro-batch communicate in this scope. */
+  /** True if the passes of every micro-batch communicate in this scope. */
   readonly isOfPasses: boolean;
 }
 
 /**
  * Returns the scopes of a run: the groups that strategies declare, and the group of all ranks. A group that
- * serves several scopes counts only for the first. Gradients of a view that are also summed over processes
- * that share sequences count under the name of the axis of copies, whose own group is left out.
+ * belongs to several scopes is counted only in the first. The reduction of gradients over data-parallel
+ * replicas may include context-parallel ranks. It is counted under the name of the replicas' axis, whose own
+ * group is left out.
  */
 export function communicationScopes(parallel: AxisSizes): readonly CommunicationScope[] {
   const reductions = Object.entries(reductionAxes) as [MeshView, (typeof reductionAxes)[MeshView]][];

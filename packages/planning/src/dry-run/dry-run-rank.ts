@@ -20,29 +20,29 @@ import { type AssumedRouting, describeFlopsShape, findRecipe, newTrainer } from 
 import { modelFlops, stepRecording } from '@mtl/trainer';
 import { type CommunicationScope, communicationScopes } from './communication-scopes.js';
 
-/** Memory, FLOPs and communication of a training run on one rank. */
+/** The memory, FLOPs and communication of a training run on one rank. */
 export interface DryRunRank {
   readonly rank: number;
   readonly coordinates: MeshCoordinates;
-  /** Parameters of this rank's part of the model. */
+  /** Number of parameters of the model on this rank. */
   readonly numParameters: number;
-  /** Peak of the allocator, in bytes, from building the model to the end of the last step. */
+  /** The allocator's peak in bytes, from building the model to the end of the last step. */
   readonly peakBytes: number;
   readonly memoryByKind: MemoryByKind;
-  /** FLOPs of one step, as operations count them. */
+  /** FLOPs of one step, as the native operations count them. */
   readonly flops: number;
   /**
-   * Bytes that the rank sends in one step, by the name of each `CommunicationScope` that it has a group for.
+   * Bytes that the rank sends in one step, by the name of each `CommunicationScope` in which it has a group.
    */
   readonly sentBytes: Readonly<Record<string, number>>;
 }
 
-/** A listener to the actions of a rank: passes, the end of a step, and communication. */
+/** Listens to the actions of a rank: passes, ends of steps, and communication. */
 export type DryRunListener = StepListener & Pick<MetaWorldOptions, 'onOperation' | 'onWait'>;
 
 /**
- * Number of steps with CUDA graphs: passes run directly in the first step, are recorded in the second, and
- * launched from the third on.
+ * The number of steps with CUDA graphs: passes run directly in the first step, are recorded in the second,
+ * and are launched as graphs from the third on.
  */
 const stepsOfGraphs = 3;
 
@@ -50,19 +50,19 @@ export interface DryRunRankOptions {
   readonly rank: number;
   readonly model: TransformerConfiguration;
   /**
-   * Number of steps to run; later steps reuse the cached memory of earlier ones. Default 1; with CUDA graphs
-   * 3, after which all passes are recorded.
+   * Number of steps to run; later steps reuse the allocator's cached memory. Default: 1; with CUDA graphs 3,
+   * so that all passes are recorded.
    */
   readonly numSteps?: number;
   readonly listener?: DryRunListener | undefined;
-  /** Routing that a model with experts assumes. Default even. */
+  /** The routing of tokens that is assumed for a model with experts. Default: even. */
   readonly assumedRouting?: AssumedRouting | undefined;
 }
 
 /**
- * Builds one rank of a training run on a device without values, as the run builds it, and runs its first
- * steps. Nothing is computed or communicated; placeholder batches fill their sequences. The FLOPs and bytes
- * of skipped micro-batches are added, except the 8 bytes for the loss of each skipped micro-batch.
+ * Builds one rank of a training run on a device without values, with the code of a real run, and runs its
+ * first steps. Nothing is computed or communicated, and batches consist of full placeholder sequences. FLOPs
+ * and bytes of micro-batches that are not run are added to the result, except 8 bytes for the loss of each.
  *
  * @throws errors of building and running the rank
  */
@@ -118,7 +118,7 @@ export async function dryRunRank(
     let steps = 0;
     for await (const _ of trainer) if (++steps === numSteps) break;
     const sent = countSentBytes(processes.groups, scopes);
-    // counts of the skipped passes
+    // factor for the micro-batches that are not run
     const more = scale - 1;
     return {
       rank,
@@ -152,7 +152,10 @@ function makeProcesses(
   return new TrainingProcesses({ world, parallel, areApart: true, ends: [placement[0]!, placement.at(-1)!] });
 }
 
-/** Returns the bytes that the rank has sent so far. A group that serves two scopes counts for the first. */
+/**
+ * Returns the bytes that the rank has sent so far, by scope. A group of several scopes is counted in the
+ * first one.
+ */
 function countSentBytes(
   groups: GroupsByRole,
   scopes: readonly CommunicationScope[],
@@ -172,7 +175,7 @@ function countSentBytes(
 }
 
 /**
- * Counts the amounts that grow with the micro-batches of a step: all FLOPs, and the bytes that passes send.
+ * Counts what grows with the number of micro-batches in a step: all FLOPs, and the bytes that passes send.
  */
 class CountedPasses implements PipelineRecorder {
   flops = 0;
@@ -197,26 +200,29 @@ class CountedPasses implements PipelineRecorder {
     return result;
   }
 
-  /** Gradients are reduced once a step, even if the reduction begins within the last pass. */
+  /**
+   * Returns the bytes that passes sent. Gradients are not among them: they are reduced once a step, even if
+   * the reduction begins within the last pass.
+   */
   sentBytes(scope: CommunicationScope): number {
     return scope.isOfPasses ? (this.#sentBytes.get(scope) ?? 0) : 0;
   }
 }
 
 /**
- * A training run on device `meta` or `meta-cuda`: one object for all ranks of a dry run, which share its
- * schedules.
+ * A training run on device `meta` or `meta-cuda`. All ranks of a dry run use the same object, so that they
+ * share schedules.
  */
 export interface MetaRun {
-  /** Configuration of the run on the counting device, with the number of micro-batches to run. */
+  /** The configuration of the run on the meta device, with the number of micro-batches to run. */
   readonly configuration: PretrainingConfiguration;
-  /** Micro-batches of a step of the modelled run per micro-batch that is run. */
+  /** The number of micro-batches in a step divided by the number that is run. */
   readonly scale: number;
 }
 
 /**
- * Returns the dry run of a training run. It runs `numMicroBatches` of a step (see `enoughMicroBatches`;
- * default: all).
+ * Returns the meta run of a training run. `numMicroBatches` micro-batches of a step are run (default: all;
+ * see `enoughMicroBatches`).
  */
 export function metaRun(
   run: PretrainingConfiguration,
@@ -238,26 +244,26 @@ export function metaRun(
   };
 }
 
-/** Bytes of a rank at its peak, by use; their sum is the peak of the allocator. */
+/** The bytes of a rank at its memory peak, by use. Their sum is the allocator's peak. */
 export interface MemoryByKind {
   /** Parameters in the compute dtype. */
   readonly parameters: number;
   /** Main gradients. */
   readonly gradients: number;
   /**
-   * Master weights, unless they are the parameters themselves; the optimizer's state; and the allocator's
-   * rounding of all these.
+   * Master weights, if they are separate from the parameters; the optimizer's state; and the allocator's
+   * rounding of parameters, gradients and states.
    */
   readonly optimizer: number;
-  /** Activations of all micro-batches in flight that were kept when the pass at the peak began. */
+  /** Activations of all micro-batches in flight that existed when the pass with the peak began. */
   readonly activations: number;
-  /** Bytes that this pass added; if the peak is outside of passes, all bytes that are not kept. */
+  /** Bytes that this pass added. If the peak is outside of passes: all bytes that are not kept. */
   readonly temporary: number;
 }
 
 const passes: ReadonlySet<RecordedActivity['kind']> = new Set(['F', 'B', 'I', 'W']);
 
-/** Finds the uses of the memory at the peak. */
+/** Determines the uses of memory at the peak. */
 class PeakMemory {
   readonly #device: Device;
   /** Bytes in use before the model was built. */
@@ -267,13 +273,13 @@ class PeakMemory {
   #atPass = 0;
   #peakOfPasses = 0;
 
-  /** Takes the current memory as the baseline. */
+  /** Takes the bytes that are now in use as the baseline. */
   constructor(device: Device) {
     this.#device = device;
     this.#before = memoryStatistics(device).bytesInUse;
   }
 
-  /** Called when everything that outlives a step exists. */
+  /** Called when all memory that outlives a step has been allocated. */
   setStates({ stores }: ModelOptimizer): void {
     const { bytesInUse } = memoryStatistics(this.#device);
     const [parameters, gradients] = (['parameters', 'gradients'] as const).map((kind) =>
@@ -291,7 +297,7 @@ class PeakMemory {
     return result;
   }
 
-  /** Returns the peak since the model was built, by kind. */
+  /** Returns the memory peak since the model was built, by use. */
   byKind(): MemoryByKind {
     const { peakBytes } = memoryStatistics(this.#device);
     const { all, parameters, gradients } = this.#states!;

@@ -32,7 +32,7 @@ const sum = (values: readonly number[]): number => values.reduce((total, value) 
 describe('dryRun', () => {
   it('leaves no descriptor open', async () => {
     const openFiles = (): number => readdirSync('/proc/self/fd').length;
-    // things that a process opens only once, such as threads
+    // opens what a process opens only once, such as threads
     await run({});
     const before = openFiles();
     await run({});
@@ -59,7 +59,7 @@ describe('dryRun', () => {
       24,
     );
     expect(ranks.map(({ rank }) => rank)).toEqual([0, 1, 6, 12, 18, 19]);
-    // ranks of a pipeline between the first and the last differ only in micro-batches in flight
+    // middle stages of a pipeline differ only in the number of micro-batches in flight
     const [, , second, third] = ranks;
     expect(third!.flops).toBe(second!.flops);
     expect(third!.peakBytes).toBeLessThan(second!.peakBytes);
@@ -82,12 +82,12 @@ describe('dryRun', () => {
     for (const { memoryByKind, peakBytes, ...rank } of ranks) {
       expect(sum(Object.values(memoryByKind))).toBe(peakBytes);
       expect(rank.numParameters).toBeLessThan(numParameters);
-      // with padding
+      // at most 1% padding
       expect(memoryByKind.parameters / (2 * rank.numParameters)).toBeLessThan(1.01);
       expect(memoryByKind.gradients).toBe(2 * memoryByKind.parameters);
-      // master weights and two moments in float32
+      // float32 master weights and two moments
       expect(memoryByKind.optimizer).toBeGreaterThanOrEqual(12 * rank.numParameters);
-      // with the allocator's rounding of all buffers, at most an eighth of each
+      // plus the allocator's rounding, at most an eighth of each of the buffers (18 bytes per parameter)
       expect(memoryByKind.optimizer).toBeLessThan((12 + 18 / 8) * rank.numParameters);
       expect(memoryByKind.temporary).toBeGreaterThan(0);
     }
@@ -103,10 +103,11 @@ describe('dryRun', () => {
     );
     const { ranks } = await run(options, 16);
     const [{ numParameters, sentBytes }] = ranks as [DryRun['ranks'][number]];
-    // float32 gradients are scattered, parameters gathered; each transfers half of a padded buffer
+    // float32 gradients are reduce-scattered and parameters all-gathered; each transfers half of a padded
+    // buffer
     expect(sentBytes.dp! / (4 * numParameters)).toBeGreaterThan(1);
     expect(sentBytes.dp! / (4 * numParameters)).toBeLessThan(1.05);
-    // for 2 micro-batches, half of a boundary tensor [S, B, H] in float32
+    // half of the float32 tensor [S, B, H] between stages, for each of 2 micro-batches
     expect(sentBytes.pp! / (2 * 32 * 2 * 64 * 2)).toBeCloseTo(1, 0);
     expect(sentBytes.tp).toBeGreaterThan(0);
   });
@@ -138,7 +139,7 @@ describe('dryRun', () => {
     const numMicroBatches = enoughMicroBatches(configuration);
     expect(numMicroBatches).toBe(count);
     const model = describeGptModel(configuration.model, 999);
-    // losses take a number for each micro-batch; the losses of both replicas are summed over 8 ranks
+    // each micro-batch sends one loss, and the losses of both replicas are summed over 8 ranks
     const lossBytes = 8 * (16 - numMicroBatches);
     const sentOfLosses = 2 * lossBytes * 2 * (7 / 8);
     for (const rank of [0, 4]) {

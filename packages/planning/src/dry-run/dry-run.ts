@@ -27,32 +27,32 @@ import {
 import { createTokenizer } from '@mtl/tokenizers';
 import { type DryRunListener, type DryRunRank, dryRunRank, metaRun } from './dry-run-rank.js';
 
-/** Memory, FLOPs and communication of a training run, by rank. */
+/** The memory, FLOPs and communication of a training run, by rank. */
 export interface DryRun extends DryRunModel {
-  /** Parameters of the whole model. */
+  /** Number of parameters of the whole model. */
   readonly numParameters: number;
-  /** Parameters that a token uses; absent if it uses all. */
+  /** Number of parameters that are used for a token; absent if all are used. */
   readonly numActiveParameters?: number | undefined;
   /**
    * One rank of each kind, in rank order: the first tensor-parallel rank of every pipeline stage, and the
-   * last one of the first and the last stage. Every other rank is equal to one of these.
+   * last one of the first and the last stage. Every other rank equals one of these.
    */
   readonly ranks: readonly DryRunRank[];
   /**
-   * Peak bytes of the fullest rank if all tokens choose the experts of one rank; the ranks above have even
-   * routing. Absent if experts are not sharded over ranks.
+   * Peak bytes of the rank with the most memory, if all tokens are routed to the experts of one rank. `ranks`
+   * assume even routing. Absent if experts are not sharded.
    */
   readonly unevenPeakBytes?: number;
 }
 
 export interface DryRunOptions {
-  /** Chooses the ranks to run among the ranks that differ. Default: all. */
+  /** Selects the ranks to run, among one rank of each kind. Default: all of them. */
   readonly isRun?: (coordinates: MeshCoordinates) => boolean;
-  /** True to find the memory of uneven routing, too. Default true. */
+  /** True to also find the memory with uneven routing. Default: true. */
   readonly withUneven?: boolean;
-  /** Returns the listener to the steps of a rank, for each rank that is run. */
+  /** Returns a listener to the steps of a rank; called for each rank that is run. */
   readonly makeListener?: (coordinates: MeshCoordinates) => DryRunListener | undefined;
-  /** Called with each rank as soon as it has run; an error that it throws ends the dry run. */
+  /** Called with each rank after it has run. An error that it throws ends the dry run. */
   readonly onRank?: (rank: DryRunRank) => void;
 }
 
@@ -64,9 +64,9 @@ const checks: OptionChecks<DryRunOptions> = {
 };
 
 /**
- * Builds a training run on device `meta` and runs its first step, one rank at a time. It finds the errors,
- * the memory and the communication of the run without its processes, its data and its time. Nothing is
- * written. Files of a tokenizer are read only if the vocabulary size is not given otherwise.
+ * Builds a training run on device `meta`, and runs its first step, one rank at a time. It finds the errors,
+ * the memory and the communication of a run, without the run's processes, data and time. Nothing is written.
+ * The files of a tokenizer are read only if they are needed for the vocabulary size.
  *
  * @throws ConfigurationError MTL_OPTION; errors of building the run
  */
@@ -93,7 +93,7 @@ export async function dryRun(
   }
   const uneven: number[] = [];
   for (const { rank, coordinates } of ranks) {
-    // once for each stage: the first rank of every stage has the first experts
+    // runs only the first rank of every stage, because it has the first experts
     if (!withUneven || !dependsOnRouting(parallel) || !isFirstOfStage(coordinates)) continue;
     uneven.push((await dryRunRank(run, { rank, model, assumedRouting: 'first' })).peakBytes);
   }
@@ -108,15 +108,16 @@ export async function dryRun(
 }
 
 /**
- * Returns the number of micro-batches that represent a whole step: after them, passes repeat. It is the least
- * number with the same peak activations in flight on every rank as in the whole step. It is the full number
- * for schedules that keep all activations, and for schedules from a file or a module.
+ * Returns a number of micro-batches that represents a whole step, because later ones only repeat the passes.
+ * It is the smallest number with which every rank has the same peak of activations in flight as in the whole
+ * step. It is the full number for schedules that keep all activations, and for schedules from a file or a
+ * module.
  */
 export function enoughMicroBatches({ parallel, training }: PretrainingConfiguration): number {
   const { numMicroBatches } = training;
   const { pipelineScheduleCsv, pipelineScheduleModule, microBatchGroupSize } = parallel;
   if (pipelineScheduleCsv !== undefined || pipelineScheduleModule !== undefined) return numMicroBatches;
-  // schedules with groups of micro-batches need whole groups
+  // some schedules need whole groups of micro-batches
   const unit = microBatchGroupSize ?? parallel.pipelineModelParallelSize;
   const all = inFlight(scheduleOfStep(parallel, numMicroBatches));
   for (let count = 2 * unit; count < numMicroBatches; count += unit) {
@@ -128,7 +129,7 @@ export function enoughMicroBatches({ parallel, training }: PretrainingConfigurat
 
 const inFlight = (schedule: PipelineSchedule): string => JSON.stringify(peakActivations(schedule));
 
-/** Returns the schedule; undefined if it does not support the number of micro-batches. */
+/** Returns the schedule; undefined if it does not support this number of micro-batches. */
 function scheduleIfAny(build: () => PipelineSchedule): PipelineSchedule | undefined {
   try {
     return build();
@@ -138,17 +139,20 @@ function scheduleIfAny(build: () => PipelineSchedule): PipelineSchedule | undefi
   }
 }
 
-/** Number of tokens of the bundled corpus, whose tokenizer exists only once it is prepared. */
+/** The vocabulary size for the bundled corpus, whose tokenizer may not have been trained yet. */
 const bundledVocabularySize = 4096;
 
-/** The model of a training run, found without opening its data. */
+/** The model of a training run, determined without opening its data. */
 interface DryRunModel {
   /** Number of tokens without padding. */
   readonly vocabularySize: number;
   readonly model: TransformerConfiguration;
 }
 
-/** Reads the files of a tokenizer only if the vocabulary size is not given otherwise. */
+/**
+ * Returns the model of a run. The files of a tokenizer are read only if they are needed for the vocabulary
+ * size.
+ */
 export async function dryRunModel(configuration: PretrainingConfiguration): Promise<DryRunModel> {
   const vocabularySize = await findVocabularySize(configuration);
   const huggingFace = await openHuggingFace(configuration);

@@ -22,7 +22,7 @@ import { type DryRun, dryRun } from './dry-run.js';
 import type { DryRunRank } from './dry-run-rank.js';
 
 /**
- * Prints the configuration and the resources of the run, for --dry-run of a training program.
+ * Prints the configuration of a run and the resources that it needs, for --dry-run of a training program.
  *
  * @throws errors of checking the flags, building the run, and its first step
  */
@@ -34,20 +34,20 @@ export async function printDryRun(options: DryRunOfProgram): Promise<void> {
   await loadModelBlocks(asked);
   const flags = withLoadedFlags(asked, await readLoadedFlags(asked));
   const worldSize = numProcesses ?? (numRunning > 1 ? numRunning : leastProcesses(flags.values));
-  // conversations are opened, since their number determines the number of steps
+  // conversations are read, because their number determines the number of steps
   const conversations = await openConversations(flags);
   const configuration = validateConfiguration(flags, { worldSize, conversations: conversations?.samples });
   print(printConfiguration(configuration, { all: false }));
   print(formatDryRun(configuration, await dryRun(configuration)));
 }
 
-/** Returns flags that need no datasets: they are not opened. */
+/** Returns the flags with a substitute for --data-path, because datasets are not opened. */
 function withoutData(flags: ParsedFlags): ParsedFlags {
   const request = { ...flags.request, unused: { ...flags.request.unused, 'data-path': ['bundled'] } };
   return { ...flags, ...resolveFlags(request), request };
 }
 
-/** Formats a dry run as a table; ranks with equal numbers are one line. */
+/** Formats a dry run as a table, with one line for ranks with equal numbers. */
 export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ...of }: DryRun): string {
   const columns = ['ranks', 'parameters', 'peak memory', 'FLOPs of a step', 'sent in a step'];
   const groups = alike(ranks);
@@ -66,7 +66,7 @@ export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ..
 
 const counted = (count: number): string => count.toLocaleString('en-US');
 
-/** Groups consecutive ranks whose displayed numbers are equal. */
+/** Groups consecutive ranks whose printed numbers are equal. */
 function alike(ranks: readonly DryRunRank[]): DryRunRank[][] {
   const groups: DryRunRank[][] = [];
   for (const rank of ranks) {
@@ -78,7 +78,7 @@ function alike(ranks: readonly DryRunRank[]): DryRunRank[][] {
 }
 
 function formatNumbers({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): string[] {
-  // the group of all ranks only sends a few numbers per step
+  // the bytes of the group of all ranks are omitted: only a few numbers per step
   const { world: _, ...along } = sentBytes;
   const sent = Object.entries(along).filter(([, bytes]) => bytes > 0);
   return [
@@ -89,7 +89,7 @@ function formatNumbers({ numParameters, peakBytes, flops, sentBytes }: DryRunRan
   ];
 }
 
-/** Returns the name of a line's ranks: the stages, and the coordinates within a stage if its ranks differ. */
+/** Returns the name of a line: the stages, and the ranks' coordinates within a stage if its ranks differ. */
 function nameRanks(group: readonly DryRunRank[], ranks: readonly DryRunRank[]): string {
   const [{ coordinates: first }, { coordinates: last }] = [group[0]!, group.at(-1)!];
   const [stage, lastStage] = [findStage(first), findStage(last)];

@@ -25,7 +25,7 @@ async function findRemedy(options: RunOptions, how: HowItRan = {}) {
   return (explained as MtlError).remedy!;
 }
 
-/** Returns the names of the changes, without their bytes. */
+/** Returns the changes in a remedy, without the memory of each. */
 const listNames = (remedy: string): string[] =>
   remedy
     .slice('use less memory: '.length)
@@ -38,7 +38,7 @@ describe('explainOutOfMemory', () => {
   it('names what takes less, how much, and the command that tells more', async () => {
     const remedy = await findRemedy({ training: { microBatchSize: 4, globalBatchSize: 4 } });
     expect(remedy).toMatch(/^use less memory: --micro-batch-size 1 \(\d+\.\d MiB instead of \d+\.\d MiB\); /);
-    // --bf16 only saves memory if activations are most of it
+    // whether --bf16 saves memory here depends on the size of activations, so it is left out
     expect(listNames(remedy).filter((name) => name !== '--bf16')).toEqual([
       '--micro-batch-size 1',
       '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1',
@@ -73,7 +73,7 @@ describe('explainOutOfMemory', () => {
       optimizer: { maxLearningRate: 1 },
     };
     const names = listNames(await findRemedy(experts, { worldSize: 4 }));
-    // 8 does not divide among 4 processes
+    // the 8 experts could be split by 8, but not over 4 processes
     expect(names.filter((name) => name.includes('expert'))).toEqual([
       '--expert-model-parallel-size 2',
       '--expert-model-parallel-size 4',

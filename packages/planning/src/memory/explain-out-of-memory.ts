@@ -15,12 +15,14 @@ import { dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';
 
 const moreProcesses = `more processes with a larger ${flagsThatDivideModel.map((flag) => `--${flag}`).join(' or ')}`;
 
-/** Longest time to search for advice: a process that takes longer looks as if it hangs. */
+/**
+ * The longest time in milliseconds to search for advice, so that the failed process does not seem to hang.
+ */
 const mostMilliseconds = 3000;
 
 /**
- * Returns an error of a training run with advice if memory ran out: flags that save memory, the rank's memory
- * in a dry run with each flag, and the command for more information. Other errors are returned unchanged.
+ * Adds advice to an out-of-memory error of a training run: flags that save memory, the rank's memory in a dry
+ * run with each flag, and the command for more information. Returns other errors unchanged.
  */
 export async function explainOutOfMemory(error: unknown, options: FailedRun): Promise<unknown> {
   if (!MtlError.isInstance(error) || error.code !== 'MTL_OUT_OF_MEMORY') return error;
@@ -36,7 +38,7 @@ export async function explainOutOfMemory(error: unknown, options: FailedRun): Pr
   });
 }
 
-/** Returns the memory-saving changes that are found in time. */
+/** Returns the memory-saving changes that are found within the time limit. */
 async function findRemedies(options: FailedRun): Promise<string[]> {
   const { configuration, rank } = options;
   const deadline = performance.now() + mostMilliseconds;
@@ -61,8 +63,8 @@ function describeRemedy(
 }
 
 /**
- * Returns the peak of the pipeline stage of a rank in a dry run, in bytes. Returns undefined if the dry run
- * fails, for instance for lack of memory: another error must not replace the one that is explained.
+ * Returns the peak bytes of a rank's pipeline stage in a dry run. Returns undefined if the dry run fails, for
+ * example because memory runs out: its error must not replace the original one.
  */
 async function predictPeak(
   configuration: PretrainingConfiguration,
@@ -81,7 +83,7 @@ async function predictPeak(
 
 /** A variant of a training run that may take less memory. */
 interface SmallerRun {
-  /** The change on the command line. */
+  /** The change, as flags on the command line. */
   readonly flags: string;
   readonly configuration: PretrainingConfiguration;
 }
@@ -89,8 +91,8 @@ interface SmallerRun {
 type SmallerRunsOptions = Omit<FailedRun, 'rank'>;
 
 /**
- * Returns the runs that differ by a single change that saves memory, the cheapest in time first, without
- * invalid runs. Dry runs measure how much memory each change saves.
+ * Returns the valid runs that differ by a single memory-saving change, in the order of increasing cost in
+ * time. Dry runs then determine how much memory each change saves.
  */
 function smallerRuns(options: SmallerRunsOptions): readonly SmallerRun[] {
   const { resolved } = options;
@@ -101,7 +103,7 @@ function smallerRuns(options: SmallerRunsOptions): readonly SmallerRun[] {
   });
 }
 
-/** Returns undefined for flags that the configuration refuses. */
+/** Returns the changed configuration; undefined if it is invalid. */
 function validOrNone(options: SmallerRunsOptions): PretrainingConfiguration | undefined {
   const { resolved, configuration, conversations } = options;
   try {
@@ -113,8 +115,8 @@ function validOrNone(options: SmallerRunsOptions): PretrainingConfiguration | un
 }
 
 /**
- * Returns the changes that may save memory, the cheapest in time first; changes of the layout come before
- * others.
+ * Returns changes that may save memory, in the order of increasing cost in time. Among changes of equal cost,
+ * changes of the layout come first.
  */
 function changes({ training, parallel, model }: PretrainingConfiguration): readonly FlagChange[] {
   const others: readonly (FlagChange | false)[] = [
@@ -131,7 +133,7 @@ function changes({ training, parallel, model }: PretrainingConfiguration): reado
     training.precision === 'fp32' && { costs: 'some', values: { bf16: true } },
   ];
   return [
-    // invalid sizes are refused later
+    // may contain invalid sizes, which are removed later
     ...savingsOfLayout(parallel, { hasExperts: model.numExperts !== undefined }),
     ...others.filter((change): change is FlagChange => change !== false),
   ].sort((a, b) => costsOfSaving.indexOf(a.costs) - costsOfSaving.indexOf(b.costs));

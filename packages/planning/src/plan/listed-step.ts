@@ -13,7 +13,7 @@ import { numLearnedPositions } from '@mtl/models/internal';
 import type { ListedStore } from '@mtl/optimizer';
 
 /**
- * Returns a training run in the form of the operation lists of other programs.
+ * Describes the step of a training run for the operation lists of other programs.
  *
  * @throws ConfigurationError `MTL_PROFILE` for a model without a list, for adapters, for experts, and for
  *   fp32, for which the lists have no bytes and no rates
@@ -69,8 +69,8 @@ export function listedStep(
 }
 
 /**
- * Returns the states that the listed program shards for a store: the same states as the store, or the states
- * that it always shards.
+ * Returns the states that the program with operation lists shards for a store: the states that the store
+ * shards, or the states that the program always shards.
  */
 export function softwareOfStore(
   { shardsParameters = false }: ListedSoftware,

@@ -5,7 +5,7 @@ import type { TransformerConfiguration } from '@mtl/models';
 import { enoughMicroBatches } from '../dry-run/dry-run.js';
 import { type DryRunListener, dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';
 
-/** Records the matmuls of the steps of a dry run. */
+/** Returns a listener that adds the matmuls in the steps of a dry run to `calls`. */
 export function listenerFor(calls: MatmulCalls): DryRunListener {
   return {
     beginStep: () => {},
@@ -14,7 +14,7 @@ export function listenerFor(calls: MatmulCalls): DryRunListener {
   };
 }
 
-/** Returns the matmuls of a step of every kind of rank. */
+/** Returns the matmuls in a step of each kind of rank. */
 export async function matmulsOfRun(
   configuration: PretrainingConfiguration,
   model: TransformerConfiguration,

@@ -7,14 +7,14 @@ import { configureTinyGpt, layout, tinyGpt } from '../../test/support/tiny-gpt.j
 import { planIfFits, planRun, wholeMemory, withDeviceOfProfile } from './plan-run.js';
 import { recordRun } from './record-run.js';
 
-/** FLOPs of matmuls, and of attention as its operations count them. */
+/** Returns the FLOPs of matmuls, and of attention as its operations count them. */
 function countFlops(operations: readonly Operation[]): number {
   return operations.reduce((sum, operation) => {
     if (operation.kind === 'matmul') {
       return sum + 2 * operation.batch * operation.rows * operation.columns * operation.depth;
     }
     if (operation.kind !== 'fused-attention') return sum;
-    // half of it is computed; backward has a fifth matmul
+    // the recorded FLOPs are the computed half; the backward pass computes five matmuls and counts four
     return sum + (2 * operation.flops) / (operation.name.endsWith('backward') ? 1.25 : 1);
   }, 0);
 }
@@ -41,8 +41,8 @@ describe('recordRun', () => {
     const options = mergeOptions({ training: { globalBatchSize: 8 } }, layout({ t: 2, p: 2 }), parallel);
     const run = await recordRun(configureTinyGpt(options, 8), { gpusPerNode: 4 });
     const { chunks, ends, message } = run.step;
-    // all-gather and reduce-scatter around attention and feed-forward network of 2 layers, and the
-    // embedding's
+    // an all-gather and a reduce-scatter around attention and around the MLP of 2 layers, and one for the
+    // embedding
     const starts = chunks[0]!.F!.filter(({ kind }) => kind === 'start');
     expect(starts).toHaveLength(2 * 4 + 1);
     const backward = chunks[0]!.B!;
@@ -50,7 +50,7 @@ describe('recordRun', () => {
       ({ kind }, index) => kind === 'start' && backward[index + 1]!.kind === 'matmul',
     );
     expect(hidden).toBeGreaterThan(0);
-    // S B H / t in float32
+    // a message of S B H / t float32 values
     expect(message).toEqual({ bytes: (4 * 32 * 2 * 64) / 2, gather: undefined, isInside: false });
     const [first] = ends;
     expect(first!.reduction.isOverlapped).toBe(true);
@@ -63,7 +63,7 @@ describe('recordRun', () => {
   });
 });
 
-/** Experts in every second layer, sharded over both data-parallel ranks. */
+/** A model with experts in every second layer, sharded over both data-parallel ranks. */
 const experts: RunOptions = {
   model: {
     disableBiasLinear: true,
@@ -87,7 +87,8 @@ describe('recordRun of experts', () => {
       .flat()
       .reduce((sum, { kind, chunk }) => sum + countFlops(step.chunks[chunk]![kind]!), 0);
     expect(recorded).toBe(ranks[0]!.flops);
-    // rows of 2 x 2 processes with 2 x 32 tokens for 2 experts each; half of the rows are sent
+    // each expert gets rows from 2 x 2 processes with 2 x 32 tokens, for 2 experts each; half of the rows are
+    // sent
     const grouped = step.chunks[0]!.F!.filter(
       (operation) => operation.kind === 'matmul' && operation.name === 'grouped_matmul',
     );
@@ -106,7 +107,8 @@ describe('recordRun of experts', () => {
   ])('has the shared experts during exchanges, each waited for once: %s', async (_, options) => {
     const { step } = await passes(options);
     for (const [kind, matmuls] of [
-      // in two layers both matmuls, and the gradients of their inputs and weights
+      // two layers have both matmuls in the forward pass, and the gradients of inputs and weights in the
+      // backward pass
       ['F', 2 * 2],
       ['B', 2 * 4],
     ] as const) {
@@ -146,7 +148,8 @@ describe('recordRun of experts', () => {
     const names = reduction.operations.map(({ collective }) => collective);
     const isSharded = options.layout?.useDistributedOptimizer === true;
     expect(new Set(names)).toEqual(new Set([isSharded ? 'reduce-scatter' : 'all-reduce']));
-    // data parallelism and the group of all processes have the same two members and share a communicator
+    // the data-parallel group and the group of all processes have the same two members, so they share a
+    // communicator
     expect(groups[0]!.map(({ group }) => group.size)).toEqual([2, 2]);
   });
 });
@@ -167,7 +170,7 @@ describe('recordRun on device cuda', () => {
 
   it('counts what a forward pass keeps on that device', async () => {
     const { keptBytes } = await recordRun(configureTinyGpt(options), { gpusPerNode: 8 });
-    // at least the input of each of 4 layers: S B H in bfloat16
+    // at least the input of each of 4 layers, S B H values in bfloat16
     expect(keptBytes[0]).toBeGreaterThan(4 * 32 * 2 * 64 * 2);
   });
 
@@ -180,7 +183,8 @@ describe('recordRun on device cuda', () => {
       const [first] = step.chunks[0]!.F!.filter(({ kind }) => kind === 'fused-attention');
       return (first as FusedAttentionOperation).flops;
     };
-    // two matmuls of S S B H, half of it with a causal mask; with 7 keys before each own one S 8 B H
+    // two matmuls of S S B H, of which the causal mask leaves half; with a window of 7 keys before the query,
+    // S 8 B H
     expect(await attentionFlops({})).toBe(2 * 2 * 32 * 32 * 2 * 64 * 0.5);
     expect(await attentionFlops({ windowSize: '7,0' })).toBe(2 * 2 * 32 * 8 * 2 * 64);
     expect(await attentionFlops({ windowSize: '40,0' })).toBe(2 * 2 * 32 * 32 * 2 * 64 * 0.5);
@@ -217,7 +221,7 @@ describe('planRun of experts', () => {
     expect(dataCommunication).toBeGreaterThan(0);
     const whole = await makePlan({ layout: { expertModelParallelSize: 1 } }, 2);
     expect(whole.breakdown.expertCommunication).toBe(0);
-    // experts' gradients are reduced, too, if each process has all experts
+    // if each process has all experts, the gradients of experts are reduced too
     expect(whole.breakdown.dataCommunication).toBeGreaterThan(dataCommunication);
   });
 
@@ -225,8 +229,9 @@ describe('planRun of experts', () => {
     const spread = await makePlan({}, 2);
     const most = Math.max(...spread.ranks.map(wholeMemory));
     expect(spread.unevenMemoryBytes).toBeGreaterThan(most);
-    // in each of 2 layers a process gets 2 times 64 tokens for 2 experts, twice the even number: rows and
-    // their gradients, two widths and the permuted ones; everything else is the same
+    // in each of 2 layers, a process gets 2 times 64 tokens for 2 experts, twice the number with even
+    // routing. This adds rows and their gradients in two sizes, and the permuted rows; everything else is
+    // equal
     expect(spread.unevenMemoryBytes! - most).toBeLessThan(128 * 4 * (4 * 64 + 6 * 48) * 2);
     expect((await makePlan({ layout: { expertModelParallelSize: 1 } }, 2)).unevenMemoryBytes).toBeUndefined();
     const gathered = await makePlan({ layout: { moeTokenDispatcherType: 'allgather' } }, 2);
@@ -266,11 +271,11 @@ describe('planRun', () => {
     const mebibyte = 2 ** 20;
     const ofStage = (stage: number) =>
       ranks.find(({ stages }) => stages.includes(stage))!.memoryOfLibraries!.communicators / mebibyte;
-    // of pairs that share a node (tensor, data) 24 rings of 12 MiB, of all ranks 16 of 20 MiB
+    // 24 rings of 12 MiB for pairs of ranks on a node (tensor, data), and 16 of 20 MiB for all ranks
     const collectives = 2 * 24 * 12 + 16 * 20;
-    // 8 channels of 10 MiB for messages that are sent forward and received backward
+    // plus 8 channels of 10 MiB for messages, sent and received in both directions
     expect(ofStage(1)).toBe(collectives + 4 * 8 * 10);
-    // a tied embedding, two messages instead of four
+    // the first stage also has the group of the tied embedding, but two messages instead of four
     expect(ofStage(0)).toBe(collectives + 16 * 20 + 2 * 8 * 10);
     const [first] = ranks;
     expect(first!.memoryOfLibraries!.matmulWorkspace).toBe(32 * mebibyte);
@@ -286,7 +291,7 @@ describe('planRun', () => {
     const options = mergeOptions({ training: { bf16: true, globalBatchSize: 8 } }, layout({ p: 2 }));
     const { ranks, iterationSeconds } = await planRun(configureTinyGpt(options, 2), { profile });
     expect(iterationSeconds).toBeGreaterThan(0);
-    // embeddings on both stages, two layers of 12 h h on each
+    // both stages have the embedding, and two layers of 12 h h parameters
     const numParameters = 2 * (12 * 64 * 64 + 13 * 64) + 1024 * 64 + 32 * 64;
     expect(ranks[0]!.memoryByKind.gradients).toBe(4 * numParameters);
     const halves = configureTinyGpt(mergeOptions(options, { layout: { pipelineSchedule: 'zb-h1' } }), 2);
@@ -318,12 +323,12 @@ describe('planIfFits', () => {
       ...plan,
       capacityBytes: most,
     });
-    // counts start anew with each rank: the counts of the last rank, which has the head
+    // FLOPs are counted for each rank separately, so this is the count of the last rank, which has the head
     const ofLast = countedFlops();
-    // the first rank takes more than the last
+    // planning ended at the first rank, which does not fit and takes fewer FLOPs than the last
     expect(await planIfFits(configuration, { profile, memoryBytes: 2 ** 10 })).toBeUndefined();
     expect(countedFlops()).toBeLessThan(ofLast);
-    // the ranks fit without the memory of libraries, which is known once all ranks have run
+    // the ranks would fit without the memory of libraries, which is determined only after all ranks have run
     expect(await planIfFits(configuration, { profile, memoryBytes: most - 1 })).toBeUndefined();
   });
 });

@@ -42,50 +42,59 @@ const checks: OptionChecks<PlanRunOptions> = {
   memoryBytes: bytesOption,
 };
 
-/** Ranks with the same memory. */
+/** Ranks that need the same amount of memory. */
 export interface PlannedRanks {
-  /** Global ranks, ascending. */
+  /** The global ranks, ascending. */
   readonly ranks: readonly number[];
   /** The pipeline stages of the ranks, ascending. */
   readonly stages: readonly number[];
-  /** Peak of the allocator. */
+  /** The allocator's peak in bytes. */
   readonly memoryBytes: number;
   readonly memoryByKind: MemoryByKind;
-  /** Bytes of libraries, not in `memoryBytes`; absent if libraries take none, or for an unknown program. */
+  /**
+   * Bytes that libraries take in addition to `memoryBytes`; absent if libraries take none, or if it is
+   * unknown.
+   */
   readonly memoryOfLibraries?: LibraryMemory | undefined;
 }
 
-/** Memory and time of a training run, before it is started. */
+/** The predicted memory and time of a training run. */
 export interface RunPlan {
   readonly numParameters: number;
-  /** Parameters that a token uses; absent if it uses all. */
+  /** Number of parameters that are used for a token; absent if all are used. */
   readonly numActiveParameters?: number | undefined;
   readonly iterationSeconds: number;
-  /** Model FLOPs of one process over the time of a step: attention in full, recomputation not counted. */
+  /**
+   * Model FLOPs of one process, divided by the time of a step, in TFLOP/s. Attention is counted in full,
+   * recomputation is not.
+   */
   readonly teraflopsPerGpu: number;
-  /** Fractions of the profile's peak FLOP/s, by how attention is counted (see `modelFlops`). */
+  /**
+   * Fractions of the profile's peak rate, with attention counted in full or only its causal part (see
+   * `modelFlops`).
+   */
   readonly utilization: { readonly full: number; readonly causal: number };
   /** Seconds of the whole training run, without evaluation and checkpoints. */
   readonly trainingSeconds: number;
   /** True if each process has enough memory for its allocator and libraries. */
   readonly fits: boolean;
-  /** Memory of each process. */
+  /** Memory of each process, in bytes. */
   readonly capacityBytes: number;
   readonly ranks: readonly PlannedRanks[];
   /**
-   * Bytes of the fullest rank if all tokens choose the experts of one rank; all other values assume even
-   * routing. Absent if experts are not sharded over ranks.
+   * Bytes of the rank with the most memory if all tokens are routed to the experts of one rank. All other
+   * values assume even routing. Absent if experts are not sharded.
    */
   readonly unevenMemoryBytes?: number;
-  /** Seconds of a step by use. */
+  /** Seconds of a step, by kind of work. */
   readonly breakdown: StepBreakdown;
-  /** The step on a clock whose time unit is a millisecond. */
+  /** The simulated schedule of the step, in milliseconds. */
   readonly simulation: Simulation;
 }
 
 /**
- * Predicts memory and time of a training run. If the profile has recorded operations, the prediction comes
- * from a dry run; otherwise from lists of the operations and the memory of its program.
+ * Predicts memory and time of a training run. If the profile's operations are recorded, the prediction is
+ * made from a dry run; otherwise from lists of operations and memory of the profile's program.
  *
  * @throws errors of building the run, such as ConfigurationError; ConfigurationError `MTL_OPTION`;
  *   `MTL_PROFILE`, `MTL_PLAN_LAYOUT` for runs that the profile cannot predict
@@ -96,12 +105,12 @@ export async function planRun(asked: PretrainingConfiguration, options: PlanRunO
   return await plan(asked, options);
 }
 
-/** Ends the dry run of a plan at a rank that does not fit. */
+/** Ends the dry run of a plan at the first rank that does not fit. */
 class TooLargeRank extends Error {}
 
 /**
- * Predicts a run as `planRun` does, unless it does not fit. If operations are recorded, the first rank that
- * does not fit ends the dry run, and the result is undefined.
+ * Like `planRun`, but returns undefined if the run does not fit. With recorded operations, the dry run ends
+ * at the first rank that does not fit.
  */
 export async function planIfFits(
   configuration: PretrainingConfiguration,
@@ -124,7 +133,7 @@ async function plan(
   options: PlanRunOptions & Pick<DryRunOptions, 'onRank'>,
 ): Promise<RunPlan> {
   const numThreads = await plannedThreads(asked, options.profile);
-  // memory depends on threads, too: kernels have scratch for each thread
+  // memory also depends on the number of threads, since each has scratch memory for kernels
   const configuration = withThreads(asked, numThreads);
   const { training, parallel } = configuration;
   const { worldSize: numProcesses } = parallel;
@@ -173,7 +182,7 @@ interface Parts {
   readonly model: TransformerConfiguration;
   readonly ranks: readonly PlannedRanks[];
   readonly prediction: StepPrediction;
-  /** See `DryRun`. */
+  /** The peak bytes with uneven routing, see `DryRun`. */
   readonly unevenPeakBytes?: number | undefined;
 }
 
@@ -243,7 +252,7 @@ function groupedRanks(
   return [...groups.values()];
 }
 
-/** Milliseconds per time unit in pictures and traces. */
+/** Converts a simulation to milliseconds, the time unit of pictures and traces. */
 function inMilliseconds(simulation: Simulation): Simulation {
   const { ranks, makespan, stepTime, optimizerTime } = simulation;
   return {
@@ -263,8 +272,8 @@ function inMilliseconds(simulation: Simulation): Simulation {
 }
 
 /**
- * Returns the threads of a rank's kernels that a run will choose on the machine of a measured profile with
- * free cores; undefined for models of GPUs, whose times do not depend on threads.
+ * Returns the number of threads that a rank of the run would choose on the machine of a measured profile, if
+ * all cores are free. Undefined for GPUs, whose times do not depend on threads.
  */
 async function plannedThreads(
   configuration: PretrainingConfiguration,
@@ -293,28 +302,28 @@ interface Memory {
   readonly memoryOfLibraries?: LibraryMemory | undefined;
 }
 
-/** Returns the bytes of a rank: the allocator's bytes and the libraries' bytes. */
+/** Returns the bytes of a rank, in the allocator and in libraries. */
 export function wholeMemory({ memoryBytes, memoryOfLibraries }: Memory): number {
   const { matmulWorkspace = 0, communicators = 0 } = memoryOfLibraries ?? {};
   return memoryBytes + matmulWorkspace + communicators;
 }
 
 /**
- * Returns the bytes that libraries take on the GPU of a rank, outside of the allocator. The CUDA context is
- * not counted.
+ * The bytes that libraries take on the GPU of a rank, outside of the allocator. The CUDA context is not
+ * counted.
  */
 export interface LibraryMemory {
-  /** cuBLASLt's workspace. */
+  /** Bytes of cuBLASLt's workspace. */
   readonly matmulWorkspace: number;
-  /** Buffers of NCCL's communicators, see `communicatorBytes` of @mtl/cost-model. */
+  /** Bytes of the buffers of NCCL's communicators, see `communicatorBytes` of @mtl/cost-model. */
   readonly communicators: number;
 }
 
-/** Tells a profile of GPUs from a profile of CPUs, which are always measured. */
+/** Returns whether a profile is of GPUs. Profiles of CPUs are always measured. */
 const isOfGpu = (hardware: Profile['hardware']): boolean =>
   hardware.state !== 'measured' || hardware.deviceType === 'cuda';
 
-/** Returns undefined for CPUs, where the memory of libraries is negligible. */
+/** Returns the bytes that libraries take; undefined for CPUs, where they are negligible. */
 function libraryMemory(uses: readonly GroupUse[], { hardware }: Profile): LibraryMemory | undefined {
   if (!isOfGpu(hardware)) return undefined;
   return {
@@ -324,8 +333,8 @@ function libraryMemory(uses: readonly GroupUse[], { hardware }: Profile): Librar
 }
 
 /**
- * Returns the flags of a run on the machine of a profile: with device cuda for a profile of GPUs, unless
- * --device is given.
+ * Returns the flags of a run on the machine of a profile. For a profile of GPUs, --device cuda is added
+ * unless --device is given.
  */
 export function withDeviceOfProfile(flags: ParsedFlags, { name, hardware }: Profile): ParsedFlags {
   if (!isOfGpu(hardware) || flags.given.has('device')) return flags;

@@ -3,12 +3,15 @@ import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/inter
 import type { GroupUse, RankGroup } from '@mtl/cost-model';
 import { listMembers } from '@mtl/layout';
 
-/** A function that returns a group by its name: a strategy's group, or the group of all ranks. */
+/**
+ * Returns a group by its name, which is the name of a strategy's group; any other name is the group of all
+ * ranks.
+ */
 export type GroupNamed = (name: string) => RankGroup;
 
 /**
- * Returns the groups of a run by name, with the number of ranks on one node: the groups that strategies
- * declare (`groupsOfRun`), and the group of all ranks for any other name.
+ * Returns the function that finds a run's groups by name, with the number of ranks on one node. These are the
+ * groups that strategies declare (`groupsOfRun`), and the group of all ranks for any other name.
  */
 export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed {
   const mesh = meshOfRun(parallel);
@@ -22,7 +25,7 @@ export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed
     const perNode = isInside ? size : Math.max(1, Math.floor(gpusPerNode / distance));
     return { axis: countsAs, role: name, size, perNode: Math.min(size, perNode) };
   };
-  // every collective of a recorded step asks
+  // results are cached, because every collective of a recorded step needs its group
   const known = new Map<string, RankGroup>();
   return (name) => {
     const group = known.get(name) ?? groupNamed(name);
@@ -32,8 +35,9 @@ export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed
 }
 
 /**
- * Returns the name of the communicator of a group: the name of the first declared group with the same
- * members. Such groups share a communicator in a run, though a dry run tells them apart.
+ * Returns a function that maps the name of a group to the name of its communicator: the name of the first
+ * declared group with the same members. Such groups share a communicator in a run, but are separate in a dry
+ * run.
  */
 export function communicatorNames(parallel: AxisSizes): (name: string) => string {
   const mesh = meshOfRun(parallel);
@@ -46,7 +50,7 @@ export function communicatorNames(parallel: AxisSizes): (name: string) => string
     const members = membersOfGroup(name);
     return declared.find(([each]) => membersOfGroup(each) === members)?.[0] ?? name;
   };
-  // every collective of a recorded step asks
+  // results are cached, because every collective of a recorded step needs its name
   const known = new Map<string, string>();
   return (name) => {
     const communicator = known.get(name) ?? nameCommunicator(name);
@@ -55,7 +59,7 @@ export function communicatorNames(parallel: AxisSizes): (name: string) => string
   };
 }
 
-/** Tells if neighbouring stages of a pipeline are on one node. */
+/** Returns whether neighbouring pipeline stages are on the same node. */
 export function isPipelineInside(parallel: AxisSizes, gpusPerNode: number): boolean {
   return meshOfRun(parallel).worldSize <= gpusPerNode;
 }
@@ -66,13 +70,15 @@ interface Use {
   readonly senders: Set<number>;
 }
 
-/** Records the groups that a rank of a dry run communicates in on its device, and how. */
+/**
+ * Records which groups a rank of a dry run uses for communication on its device, and for which operations.
+ */
 export class UsedGroups {
   readonly #groupNamed: GroupNamed;
   readonly #nameCommunicator: (name: string) => string;
   readonly #uses = new Map<string, Use>();
 
-  /** @param nameCommunicator see `communicatorNames` */
+  /** @param nameCommunicator maps the name of a group to its communicator, see `communicatorNames` */
   constructor(groupNamed: GroupNamed, nameCommunicator: (name: string) => string) {
     this.#groupNamed = groupNamed;
     this.#nameCommunicator = nameCommunicator;

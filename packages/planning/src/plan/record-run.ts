@@ -25,29 +25,33 @@ import {
 } from './rank-groups.js';
 import { recordedOperation } from './recorded-operation.js';
 
-/** A dry run, with the recorded inputs for the time of its step. */
+/** A dry run, with the recorded operations from which the time of its step is predicted. */
 export interface RecordedRun extends DryRun {
   readonly step: RecordedStep;
-  /** Bytes that the forward pass of a micro-batch leaves on its rank, by chunk. */
+  /** Bytes that the forward pass of a micro-batch keeps for the backward pass, by chunk. */
   readonly keptBytes: readonly number[];
-  /** The part of `keptBytes` that is kept between the halves of backward; undefined if backward is whole. */
+  /**
+   * The part of `keptBytes` that is kept until the weight gradients are computed; undefined if the backward
+   * pass is not split.
+   */
   readonly keptForWeightBytes: readonly (number | undefined)[];
-  /** The groups that every pipeline rank communicates in on its device. */
+  /** The groups that each pipeline rank uses for communication on its device. */
   readonly groups: readonly (readonly GroupUse[])[];
 }
 
 interface RecordRunOptions extends Pick<DryRunOptions, 'isRun' | 'withUneven' | 'onRank'> {
-  /** Number of ranks on one node; it determines the links between the ranks of groups. */
+  /** Number of ranks on one node. It determines which links the ranks of a group use. */
   readonly gpusPerNode: number;
   /**
-   * True if the row sums of attention's backward pass have a separate rate. Default: on CPUs; for models of
-   * GPUs, the rate of the whole backward pass includes its row sums.
+   * True if the row sums in attention's backward pass have a separate rate. Default: true on CPUs; for GPUs
+   * the rate of the backward pass includes the row sums.
    */
   readonly hasRowSumRates?: boolean;
 }
 
 /**
- * Dry runs a training run and records its step. The first tensor-parallel rank of every stage must be run.
+ * Runs a training run as a dry run, and records its step. The first tensor-parallel rank of every stage must
+ * be run.
  *
  * @throws errors of building the run, such as ConfigurationError
  */
@@ -61,7 +65,7 @@ export async function recordRun(
   const recordings = new Map<number, StepRecording>();
   const run = await dryRun(configuration, {
     ...options,
-    // tensor-parallel ranks run the same operations
+    // only the first rank of a stage is recorded, since all tensor-parallel ranks run the same operations
     makeListener: (coordinates) => {
       if (!isFirstOfStage(coordinates)) return undefined;
       const { pp } = coordinates;
@@ -97,21 +101,21 @@ export async function recordRun(
 
 interface StepRecordingOptions {
   readonly groupNamed: GroupNamed;
-  /** See `communicatorNames`. */
+  /** Maps the name of a group to the name of its communicator, see `communicatorNames`. */
   readonly nameCommunicator: (name: string) => string;
-  /** Device of the dry run, which counts bytes. */
+  /** The meta device of the dry run, which counts bytes. */
   readonly device: Device;
   readonly hasRowSumRates: boolean;
   readonly overlapsGather: boolean;
 }
 
 /**
- * Listens to the first step of one rank of a dry run, and records the inputs for its time: for each chunk and
- * kind of pass the operations of the first micro-batch, the message between stages, and the operations after
- * the passes.
+ * Listens to the first step of one rank of a dry run, and records what determines its time: for each chunk
+ * and kind of pass, the operations for the first micro-batch; the message between stages; and the operations
+ * after the passes.
  */
 class StepRecording implements StepListener {
-  /** Groups that the rank communicates in, also before the step. */
+  /** The groups in which the rank communicates, before or during the step. */
   readonly groups: UsedGroups;
   readonly #groupNamed: GroupNamed;
   readonly #device: Device;
@@ -125,13 +129,13 @@ class StepRecording implements StepListener {
   readonly #gather: CollectiveOperation[] = [];
   readonly #ids = new Map<MetaOperation, number>();
   #activity: RecordedActivity | undefined;
-  /** The list that operations are added to; undefined for passes that repeat an earlier micro-batch. */
+  /** The list to which operations are added; undefined in passes of later micro-batches. */
   #current: Operation[] | undefined = this.#end;
   #reducesInPasses = false;
   #messageBytes = 0;
   #messageGather: CollectiveOperation | undefined;
   #isInStep = false;
-  /** True after the first step: later steps repeat it. */
+  /** True after the first step, because later steps only repeat it. */
   #isRecorded = false;
 
   constructor(options: StepRecordingOptions) {
@@ -143,19 +147,19 @@ class StepRecording implements StepListener {
     this.#overlapsGather = overlapsGather;
   }
 
-  /** Returns the recorded passes by chunk of this rank. */
+  /** Returns the recorded passes, by the chunks of this rank. */
   get passes(): ReadonlyMap<number, RecordedPasses> {
     return this.#passes as ReadonlyMap<number, RecordedPasses>;
   }
 
-  /** Bytes that the forward pass of a micro-batch leaves, by chunk. */
+  /** Returns the bytes that the forward pass of a micro-batch keeps, by chunk. */
   get keptBytes(): ReadonlyMap<number, number> {
     return this.#keptBytes;
   }
 
   /**
-   * Returns the bytes that the input half of backward leaves for the weight half, by chunk, for schedules
-   * with halves.
+   * Returns the bytes that are kept between the input half and the weight half of the backward pass, by
+   * chunk. Only for schedules that split the backward pass.
    */
   get keptForWeightBytes(): ReadonlyMap<number, number> {
     return this.#keptForWeight;
@@ -169,7 +173,7 @@ class StepRecording implements StepListener {
     };
   }
 
-  /** Returns the message; undefined if this rank neither sends nor receives. */
+  /** Returns the message between stages; undefined if this rank neither sends nor receives. */
   get message(): { readonly bytes: number; readonly gather: CollectiveOperation | undefined } | undefined {
     return this.#messageBytes === 0 ? undefined : { bytes: this.#messageBytes, gather: this.#messageGather };
   }
@@ -212,7 +216,8 @@ class StepRecording implements StepListener {
       this.#messageBytes = Math.max(this.#messageBytes, operation.bytes);
       return;
     }
-    // in a ring only received messages count: a rank sends the same number of bytes at the same time
+    // only received messages of a ring are counted, because a rank sends the same number of bytes at the same
+    // time
     if (operation.operation === 'send') return;
     const collective = describeCollective(operation, this.#groupNamed(operation.group));
     if (collective.group.axis === copyAxes.dense && collective.bytes >= smallestBucket) {
@@ -238,8 +243,8 @@ class StepRecording implements StepListener {
   };
 
   /**
-   * Returns the list for the first micro-batch of each chunk and kind, and for the operations after the
-   * passes.
+   * Returns the list for an activity: one list for each chunk and kind of pass, for the first micro-batch,
+   * and one for the operations after the passes.
    */
   #findList({ kind, chunk = 0, microBatch }: RecordedActivity): Operation[] | undefined {
     if (kind === 'optimizer' || kind === 'reduce') return this.#end;
@@ -268,10 +273,13 @@ function describeCollective({ operation, bytes }: MetaOperation, group: RankGrou
     receive: 'message',
   } as const;
   const collective = collectives[operation as keyof typeof collectives] ?? 'all-reduce';
-  // the recorded bytes of a gather are the part that this rank contributes
+  // a gather is recorded with the bytes that this rank contributes
   const whole = operation === 'allGather' ? bytes * group.size : bytes;
   return { kind: 'collective', name: operation, collective, bytes: whole, group };
 }
 
-/** Bytes of the smallest bucket of gradients: smaller tensors are numbers that ranks agree on. */
+/**
+ * The smallest size in bytes that is counted as a bucket of gradients; smaller tensors only hold a few
+ * numbers.
+ */
 export const smallestBucket = 4096;

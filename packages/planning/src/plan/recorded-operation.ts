@@ -13,7 +13,7 @@ const computeDtypes: Readonly<Partial<Record<DType, ComputeDtype>>> = {
   float16: 'fp16',
 };
 
-/** Operands that are both read and written. */
+/** Operands that are both read and written, by operation. */
 const updated: Readonly<Record<string, readonly string[]>> = {
   adamw: ['parameter', 'firstMoment', 'secondMoment', 'gradient'],
   muon_momentum: ['momentum', 'gradient'],
@@ -23,18 +23,16 @@ const updated: Readonly<Record<string, readonly string[]>> = {
   layer_norm_backward: ['weightGradient', 'biasGradient'],
 };
 
-/**
- * A table that is read or written only in some rows: their number is the number of rows in the operand
- * `rows`.
- */
+/** Operations that read or write only some rows of a table, as many as the operand `rows` has. */
 const rowsOnly: Readonly<Record<string, { readonly table: string; readonly rows: string }>> = {
   embedding_forward: { table: 'table', rows: 'output' },
   embedding_backward: { table: 'tableGradient', rows: 'outputGradient' },
 };
 
 /**
- * Further elements that are read and written per element of a matmul's result, for the fused computation
- * after it: in one pass on GPUs, in a second pass on CPUs.
+ * The number of further elements that are read and written per element of a matmul's result, for the
+ * computation that is fused with the matmul. On GPUs it is a part of the matmul, on CPUs a second pass over
+ * the result.
  */
 const fused: Readonly<Record<string, { readonly onGpu: number; readonly onCpu: number }>> = {
   linear_gelu_forward: { onGpu: 1, onCpu: 2 },
@@ -65,7 +63,7 @@ export function recordedOperation(
 const drawsNumbers = ({ dropoutProbability = 0, probability = 0 }: Operands): boolean =>
   Number(dropoutProbability) > 0 || Number(probability) > 0;
 
-/** Returns the most keys that a query attends to, and the size of a head. */
+/** Returns the largest number of keys to which a query attends, and the size of a head. */
 function attentionSizes({ key, starts, longest, windowSize }: Operands): { keys: number; headSize: number } {
   const { shape } = key as Tensor;
   const all = isTensor(starts) ? Number(longest) : shape[0]!;
@@ -74,9 +72,10 @@ function attentionSizes({ key, starts, longest, windowSize }: Operands): { keys:
 }
 
 /**
- * Returns the computed FLOPs of attention per counted FLOP. Causal attention computes only the pairs of
- * queries and keys that attend to each other; with a window, the counted FLOPs already cover only the window.
- * Backward computes five matmuls but four are counted, because the scores are computed again.
+ * Returns the ratio of computed FLOPs to counted FLOPs of attention. Causal attention computes only the pairs
+ * of queries and keys that attend to each other; with a window, the counted FLOPs already cover only the
+ * window. The backward pass computes five matmuls but four are counted, because the scores are computed
+ * again.
  */
 function computedPart(name: string, operands: Operands): number {
   const { causal } = operands;
@@ -85,14 +84,14 @@ function computedPart(name: string, operands: Operands): number {
 }
 
 /**
- * Returns the share of visible pairs of queries and keys: half if queries and keys have the same positions,
+ * Returns the fraction of query-key pairs that are visible: half if queries and keys have the same positions,
  * all if keys come before queries, as in context parallelism.
  */
 function visiblePart({ query, key, starts, firstQuery = 0, firstKey = 0 }: Operands): number {
   if (isTensor(starts)) return 0.5;
   const [numQueries, numKeys] = [(query as Tensor).dim(0), (key as Tensor).dim(0)];
   const distance = Number(firstQuery) - Number(firstKey);
-  // number of visible pairs for queries up to a distance from the first key
+  // returns the number of visible pairs for queries up to a distance from the first key
   const seen = (until: number): number => {
     const within = Math.min(Math.max(until, 0), numKeys);
     return within ** 2 / 2 + Math.max(0, until - numKeys) * numKeys;
@@ -100,15 +99,15 @@ function visiblePart({ query, key, starts, firstQuery = 0, firstKey = 0 }: Opera
   return (seen(distance + numQueries) - seen(distance)) / (numQueries * numKeys);
 }
 
-/** Tells if the window hides keys; for packed samples, the window is not counted. */
+/** Returns whether a window hides keys. Windows of packed samples are ignored. */
 function hasWindow({ windowSize, starts, key }: Operands): boolean {
   if (typeof windowSize !== 'number' || windowSize < 0 || isTensor(starts)) return false;
   return windowSize + 1 < (key as Tensor).dim(0);
 }
 
 /**
- * Returns a matmul with the shape of its result and the depth from its FLOPs. For experts it returns one
- * matmul per expert, each with the same number of rows.
+ * Returns a matmul with the shape of its result; its depth follows from its FLOPs. For experts, it describes
+ * one matmul per expert, each with the same number of rows.
  */
 function describeMatmul(
   { name, operands, dtype }: { name: string; operands: Operands; dtype: ComputeDtype },
@@ -133,13 +132,13 @@ function describeMatmul(
   };
 }
 
-/** Returns the number of row groups; each group is multiplied with its own matrix. */
+/** Returns the number of groups of rows, each of which is multiplied by its own matrix. */
 function countGroups(name: string, { weights, weightGradient }: Operands): number {
   if (!name.startsWith('grouped_')) return 1;
   return ((weights ?? weightGradient) as Tensor).dim(0);
 }
 
-/** Returns the first input operand. */
+/** Returns the operand that counts as the input. */
 function findInput(operands: Operands): Tensor {
   const { left, query, qkv, input, outputGradient, logits, gradient } = operands;
   const found = left ?? query ?? qkv ?? input ?? outputGradient ?? logits ?? gradient;
@@ -150,7 +149,7 @@ function findInput(operands: Operands): Tensor {
 function countBytes(name: string, operands: Operands): number {
   const rows = rowsOnly[name];
   if (rows !== undefined) {
-    // rows are read, or read and accumulated
+    // rows are read and written; if they are accumulated, they are read twice
     const factor = name === 'embedding_forward' && operands.accumulate !== true ? 2 : 3;
     return factor * (operands[rows.rows] as Tensor).bytes;
   }

@@ -2,12 +2,12 @@ import { alignColumns } from '../align-columns.js';
 import type { ProfiledOperation, StepProfile } from './operation-profile.js';
 import { leastSeconds, type Roofline } from './roofline.js';
 
-/** Most matmul sizes that are listed, by time. */
+/** The largest number of matmul sizes that are listed; those that take the most time are chosen. */
 const numListedMatmuls = 16;
-/** Least share of a step for an operation to get its own line. */
+/** An operation gets its own line if it takes at least this fraction of a step. */
 const leastPart = 0.002;
 
-/** Formats the time of steps as tables: by operation, and the matmuls by their sizes. */
+/** Formats the times of profiled steps as tables: by operation, and matmuls by their sizes. */
 export function formatStepProfile(profile: StepProfile, roofline: Roofline): string {
   const { numSteps, seconds, waitedSeconds, operations } = profile;
   const total = operations.reduce((sum, operation) => sum + operation.seconds, 0);
@@ -21,7 +21,7 @@ export function formatStepProfile(profile: StepProfile, roofline: Roofline): str
     (operation.bytes / operation.seconds / 1e9).toFixed(1),
     percent(leastSeconds(operation, roofline) / operation.seconds),
   ];
-  // the time of the operations at the roofline's speed
+  // the time that the operations would take at the roofline's rates
   const all = (name: string, some: readonly ProfiledOperation[]): string[] => {
     const least = some.reduce((sum, operation) => sum + leastSeconds(operation, roofline), 0);
     return [...[name, '', ''], ...formatTime(total, profile), ...['', '', percent(least / total)]];
@@ -64,7 +64,7 @@ export function formatStepProfile(profile: StepProfile, roofline: Roofline): str
   ].join('\n');
 }
 
-/** Sums operations of all sizes. */
+/** Sums the times of operations by name, over all sizes. */
 function byName(operations: readonly ProfiledOperation[]): ProfiledOperation[] {
   const all = new Map<string, ProfiledOperation>();
   for (const operation of operations) {
@@ -93,7 +93,7 @@ function describeRoofline({ flopsPerSecond, bytesPerSecond }: Roofline): string[
   ];
 }
 
-/** Names are in the first column. */
+/** Returns whether a column has numbers: all except the first, which has names. */
 const isNumber = (column: number): boolean => column > 0;
 const milliseconds = (seconds: number): string => (1000 * seconds).toFixed(2);
 const percent = (part: number): string => `${(100 * part).toFixed(1)} %`;

@@ -5,7 +5,7 @@ import { lastMatmulKernel, observeOperations } from '@mtl/kernels/internal';
 import type { RecordedActivity, StepListener } from '@mtl/pipeline';
 import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
 
-/** Time and work of operations of one kind and size, in all profiled steps. */
+/** The time and the work of all calls of an operation with the same sizes in the profiled steps. */
 export interface ProfiledOperation {
   /** The name of the native operation, with its variant. */
   readonly name: string;
@@ -17,35 +17,35 @@ export interface ProfiledOperation {
   readonly sizes: string | undefined;
   calls: number;
   seconds: number;
-  /** FLOPs of all calls; 2 per multiply-add. */
+  /** FLOPs of all calls; a multiply-add counts as 2. */
   flops: number;
-  /** Bytes that all calls must read and write, each operand once. */
+  /** Bytes that all calls must read and write, with each operand counted once per call. */
   bytes: number;
 }
 
-/** The time of some steps on one rank, by operation. */
+/** The time of the profiled steps on one rank, by operation. */
 export interface StepProfile {
   readonly numSteps: number;
-  /** Seconds of all steps together, from the first pass of each step to its end. */
+  /** Seconds of all steps together, each from its first pass to its end. */
   readonly seconds: number;
-  /** Seconds in which the rank waited for others. */
+  /** Seconds for which the rank waited for other ranks. */
   readonly waitedSeconds: number;
   readonly operations: readonly ProfiledOperation[];
 }
 
 export interface OperationProfileOptions {
-  /** The steps to profile, by the trainer's numbers, both included. */
+  /** The first and the last step to profile, as the trainer numbers them. */
   readonly first: number;
   readonly last: number;
-  /** Returns the seconds that this rank has waited for others since it started. */
+  /** Returns the seconds for which this rank has waited for other ranks since it started. */
   readonly waitedSeconds: () => number;
   /** Called once, after the last step. */
   readonly onProfile: (profile: StepProfile) => void;
 }
 
 /**
- * Times every operation of some steps on the host, and counts its required FLOPs and bytes. On a GPU the
- * times are meaningless, since the host only enqueues operations.
+ * Times every operation of some steps on the host, and counts the FLOPs and bytes that it needs. On a GPU the
+ * times would be meaningless, since the host only enqueues operations.
  */
 export class OperationProfile implements StepListener {
   readonly #options: OperationProfileOptions;
@@ -55,7 +55,7 @@ export class OperationProfile implements StepListener {
   #seconds = 0;
   #waitedAtStart = 0;
   #waited = 0;
-  /** Milliseconds of bookkeeping, which do not count for a step. */
+  /** Milliseconds that the profile itself took, which are subtracted from the time of a step. */
   #ownMs = 0;
 
   constructor(options: OperationProfileOptions) {

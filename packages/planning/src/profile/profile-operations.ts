@@ -5,7 +5,7 @@ import { formatStepProfile } from './format-step-profile.js';
 import { OperationProfile, type StepProfile } from './operation-profile.js';
 import { measureRoofline } from './roofline.js';
 
-/** Returns the listener that reports the time of each operation, after the last of some steps. */
+/** Returns a listener that reports the time of each operation after the last of the profiled steps. */
 export function profileOperations({ onMessage, ...steps }: OperationsToProfile): StepListener {
   return new OperationProfile({ ...steps, onProfile: (profile) => onMessage(describe(profile)) });
 }
@@ -13,7 +13,7 @@ export function profileOperations({ onMessage, ...steps }: OperationsToProfile):
 function describe(profile: StepProfile): string {
   const computed = profile.operations.filter(({ flops }) => flops > 0).map(({ dtype }) => dtype);
   const roofline = measureRoofline(new Set(computed));
-  // its tensors are not part of the run, whose steps then reach their own peak again
+  // the roofline's tensors are freed, so that the run's memory peak does not include them
   trimMemory('cpu');
   resetPeakMemory('cpu');
   return formatStepProfile(profile, roofline);

@@ -2,11 +2,11 @@ import type { ComputeDtype } from '@mtl/cost-model';
 import { add, cast, matmul, philoxNormal, Tensor, tidy } from '@mtl/kernels';
 import type { ProfiledOperation } from './operation-profile.js';
 
-/** Measured peaks of this process on its threads, which bound the speed of every operation. */
+/** The measured peak rates of this process with its threads, which limit the speed of every operation. */
 export interface Roofline {
-  /** Rate of a matmul of 1,024 x 1,024 x 1,024. */
+  /** The rate of a matmul of 1,024 x 1,024 x 1,024, by dtype. */
   readonly flopsPerSecond: Readonly<Partial<Record<ComputeDtype, number>>>;
-  /** Rate of reads and writes in the sum of two tensors that exceed all caches. */
+  /** The rate of reading and writing memory, measured by adding two tensors that exceed all caches. */
   readonly bytesPerSecond: number;
 }
 
@@ -17,7 +17,7 @@ const numRepetitions = 5;
 
 const dtypes = { fp32: 'float32', bf16: 'bfloat16', fp16: 'float16' } as const;
 
-/** Measures the roofline for these dtypes, in less than a second on two cores; uses 192 MiB. */
+/** Measures the roofline for these dtypes. It takes less than a second on two cores, and 192 MiB. */
 export function measureRoofline(computed: Iterable<ComputeDtype>): Roofline {
   const flopsPerSecond: Partial<Record<ComputeDtype, number>> = {};
   for (const dtype of computed) flopsPerSecond[dtype] = (2 * matmulSize ** 3) / matmulSeconds(dtype);
@@ -34,7 +34,7 @@ function matmulSeconds(dtype: ComputeDtype): number {
       tensor(),
       Tensor.empty({ shape, dtype: 'float32' }),
     ];
-    // zeros are faster on some processors
+    // random values, because some processors are faster with zeros
     philoxNormal({ output: normal, standardDeviation: 1, key: [0, 0], globalColumns: matmulSize });
     for (const input of [left, right]) cast({ output: input, input: normal });
     return fastest(() => matmul({ output, left, right }));
@@ -61,8 +61,8 @@ function fastest(body: () => void): number {
 type Work = Pick<ProfiledOperation, 'dtype' | 'flops' | 'bytes'>;
 
 /**
- * Returns the least seconds that the roofline allows for this work: the maximum of the FLOPs' time and the
- * bytes' time.
+ * Returns the least seconds that some work takes according to the roofline: the maximum of the time for its
+ * FLOPs and the time for its bytes.
  */
 export function leastSeconds({ dtype, flops, bytes }: Work, roofline: Roofline): number {
   const computing = flops === 0 ? 0 : flops / roofline.flopsPerSecond[dtype]!;

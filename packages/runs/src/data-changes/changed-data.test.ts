@@ -29,7 +29,7 @@ const line = (index: number, answer = `${index} apples`): string =>
   });
 const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => 10 + index);
 
-/** Trains to `exitInterval` or the end; returns the output. */
+/** Trains to `exitInterval`, or to the end; returns the run's output. */
 async function run(options: TrainOptions, exitInterval?: number): Promise<string> {
   const told: string[] = [];
   const write = (text: string): boolean => told.push(text) > 0;
@@ -57,7 +57,7 @@ describe('conversations that changed before a resume', () => {
     training: { microBatchSize: 1, globalBatchSize: 2, evalIterations: 0 },
     checkpoint: { save: locate(name), load: locate(name) },
   });
-  /** Saves the lines, in order. */
+  /** Writes the lines to a file of conversations, in order. */
   const write = (name: string, lines: readonly string[]): void =>
     writeFileSync(locate(`${name}.jsonl`), `${lines.join('\n')}\n`);
 
@@ -74,7 +74,7 @@ describe('conversations that changed before a resume', () => {
     expect(await run(options('changed'), 4)).toContain(formatNote('iter_0000002'));
     write('changed', [line(17, '17 cherry'), ...[...lines].reverse().slice(1)]);
     expect(await run(options('changed'), 6)).toContain(formatNote('iter_0000004'));
-    // the run has this data from now on
+    // the second start has recorded the new data, so the third start finds no change
     for (const told of [unchanged, await run(options('changed'))])
       expect(told).not.toContain('the data are not');
   });
@@ -96,7 +96,7 @@ describe('conversations that changed before a resume', () => {
     expect(message).toMatch(/twice\.jsonl: 7\d\d -> 1,4\d\d bytes/);
     expect(message).toMatch(/ 2 is 16 steps in all, and was 8,/);
     expect(`${message} ${(error as { remedy?: string }).remedy}`).not.toMatch(/decay-?iters/i);
-    // the caller states in time which schedule is meant
+    // the caller chooses the schedule of a resumed run
     const told = await run(
       {
         ...options('twice'),
@@ -168,14 +168,14 @@ describe('fingerprints', () => {
     const path = locate('large.jsonl');
     writeFileSync(path, Buffer.alloc(2 ** 20, 'x'));
     const before = taskDataFingerprint(path, { isWhole: true });
-    // between two of the blocks that are sampled
+    // a byte between two of the blocks that are sampled
     change(path, 10_000);
     const now = taskDataFingerprint(path, { isWhole: true });
     expect(now.sampledSha256).toBe(before.sampledSha256);
     expect(dataChanges({ datasets: [before], workingDirectory }, [now])).toEqual([
       `${path}: other content of the same size`,
     ]);
-    // a record of an older version is compared by the fields that it has
+    // a record of an older version has no checksum of all bytes, so samples are compared
     const { sha256: _, ...older } = before;
     expect(dataChanges({ datasets: [older], workingDirectory }, [now])).toEqual([]);
   });
@@ -205,7 +205,7 @@ describe('fingerprints', () => {
         .filter((flag) => flag !== 'load-hf' && flag !== 'load-lora')
         .map((flag) => `--${flag} ${[resolved[flag as 'vocab-file']].flat().join(' ')}: other content`),
     );
-    // a record of an older version is compared by the fields that it has
+    // a record of an older version has no checksum of all bytes, so samples are compared
     const { contentsSha256: _, ...older } = before;
     expect(changedFiles(files, older, now)).toEqual([]);
     change(path, 0);
@@ -223,7 +223,7 @@ describe('fingerprints', () => {
     expect(dataChanges({ datasets: before, workingDirectory }, datasetFingerprints([prefix]))).toEqual([
       `${prefix}: other content of the same size`,
     ]);
-    // 300 MiB without a block on the disk
+    // a sparse file of 300 MiB, which takes no space on the disk
     writeFileSync(`${prefix}.bin`, '');
     truncateSync(`${prefix}.bin`, 300 * 2 ** 20);
     expect(datasetFingerprints([prefix])).toEqual([datasetFingerprint(prefix)]);
@@ -237,7 +237,7 @@ describe('fingerprints', () => {
     const [a, b, c] = datasets as [(typeof datasets)[0], (typeof datasets)[0], (typeof datasets)[0]];
     const before = { datasets, workingDirectory };
     expect(dataChanges(before, [a, { ...b, path: 'elsewhere' }, c])).toEqual([]);
-    // the same path, from another working directory
+    // the same dataset, given by a path relative to another working directory
     expect(
       dataChanges({ datasets: [{ ...a, path: 'a' }], workingDirectory }, [
         { ...a, sha256: 'other', bytes: 5 },

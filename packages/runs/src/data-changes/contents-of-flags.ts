@@ -1,15 +1,16 @@
 import { adapterStartFlags } from '@mtl/configuration/internal';
 import { taskDataFingerprint } from './fingerprints.js';
 
-/** Flags of files that determine the tokens of a run. */
+/** Flags whose files determine the tokens of a run. */
 export const tokenizerFiles = ['tokenizer-model', 'vocab-file', 'merge-file', 'chat-template'] as const;
 
 /**
- * Flags of files that a run reads whole. Flags of datasets are not among them: datasets have own checksums.
+ * Flags whose files a run reads whole. Flags of datasets are missing because datasets have their own
+ * checksums.
  */
 const flagsOfFiles: readonly string[] = [...tokenizerFiles, 'validation-data', 'pipeline-schedule'];
 
-/** Flags of models, which are distinguished by samples of their files. */
+/** Flags of models, whose files are compared by samples. */
 const flagsOfModels = ['load-hf', ...adapterStartFlags];
 
 /** Checksums of the files and folders that flags name, by flag. */
@@ -21,9 +22,9 @@ export interface FileContents {
 }
 
 /**
- * Returns checksums of the files and folders that flags name, computed like the checksums of datasets (see
- * `taskDataFingerprint`): of samples for all, and of all bytes for the files that a run reads whole. A value
- * that names no file, such as the name of a schedule, has no checksum.
+ * Returns checksums of the files and folders that flags name: of samples for all files, and of all bytes for
+ * files that a run reads whole. They are computed as for datasets (see `taskDataFingerprint`). A value that
+ * is not a path, such as the name of a schedule, has no checksum.
  */
 export function contentsOfFlags(flags: Readonly<Record<string, unknown>>): FileContents {
   const contents: Record<string, string> = {};
@@ -45,7 +46,7 @@ function computeFingerprints(paths: readonly unknown[], how: { readonly isWhole:
   try {
     return paths.map((path) => taskDataFingerprint(path, how));
   } catch {
-    // not a file, or removed meanwhile: the value itself is compared
+    // not a file, or removed meanwhile: only the flag's value can be compared
     return undefined;
   }
 }

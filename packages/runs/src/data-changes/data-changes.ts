@@ -8,15 +8,15 @@ import type { FileContents } from './contents-of-flags.js';
 type Datasets = RunStart['datasets'];
 type Dataset = Datasets[number];
 
-/** The data that a run was trained on when it saved a checkpoint, from run.json next to the checkpoint. */
+/** The data of the run that saved a checkpoint, from the run.json next to the checkpoint. */
 type DataBefore =
   | { readonly start: RunStart; readonly why?: undefined }
   /** The reason why the data is unknown. */
   | { readonly start?: undefined; readonly why: string };
 
 /**
- * Returns the start of a run that saved a checkpoint: the last start before the save. Later starts may have
- * failed, or may have continued from another checkpoint.
+ * Returns the start during which a run saved a checkpoint: the last start before the save. Later starts may
+ * have failed, or may have continued from another checkpoint.
  */
 export function startOfCheckpoint({ path, manifest }: Pick<Checkpoint, 'path' | 'manifest'>): DataBefore {
   const directory = dirname(path);
@@ -24,13 +24,13 @@ export function startOfCheckpoint({ path, manifest }: Pick<Checkpoint, 'path' | 
   if (why !== undefined) return { why };
   if (record === undefined) return { why: `${directory} has no run.json` };
   const { starts } = record;
-  // clocks of hosts differ: if no start is early enough, the run had one start
+  // clocks of hosts differ, so all starts may seem to be later than the save: then the first start is taken
   const start = starts.findLast(({ time }) => Date.parse(time) <= manifest.savedAtMs) ?? starts[0]!;
   return { start };
 }
 
 /**
- * Returns the last start in a run folder, in the form of `startOfCheckpoint`; neither field is set without a
+ * Returns the last start in a run folder, in the same form as `startOfCheckpoint`; undefined without a
  * record.
  */
 export function readLastStart(directory: string): DataBefore | undefined {
@@ -39,7 +39,10 @@ export function readLastStart(directory: string): DataBefore | undefined {
   return record && { start: record.starts.at(-1)! };
 }
 
-/** Returns the record in a run folder, if there is one, or the reason why it cannot be read. */
+/**
+ * Returns the record in a run folder, or the reason why it cannot be read. Neither is set if there is no
+ * record.
+ */
 function readRecord(directory: string): { readonly record?: RunRecord | undefined; readonly why?: string } {
   try {
     return { record: readRunRecord(directory) };
@@ -50,8 +53,8 @@ function readRecord(directory: string): { readonly record?: RunRecord | undefine
 }
 
 /**
- * Describes the differences in the data of two starts of a run, file by file. Returns an empty list if they
- * have the same contents in the same order, at any path.
+ * Describes the differences between the data of two starts of a run, file by file. Returns an empty list if
+ * the contents and their order are the same, even at other paths.
  */
 export function dataChanges(
   before: Pick<RunStart, 'datasets' | 'workingDirectory'>,
@@ -60,14 +63,17 @@ export function dataChanges(
   if (isSameOrder(before.datasets, now)) return [];
   const pathBefore = (dataset: Dataset): string => resolve(before.workingDirectory, nameDataset(dataset));
   const left = [...before.datasets];
-  /** Removes and returns a matching dataset of the previous start, if there is one. */
+  /**
+   * Removes a matching dataset from the datasets of the previous start, and returns it; undefined if none
+   * matches.
+   */
   const take = (isWanted: (dataset: Dataset) => boolean): Dataset | undefined => {
     const index = left.findIndex(isWanted);
     return index < 0 ? undefined : left.splice(index, 1)[0];
   };
   const pairs = now
     .map((dataset) => ({ dataset, old: take((old) => pathBefore(old) === resolve(nameDataset(dataset))) }))
-    // another path with the same content is no change
+    // the same content at another path is no change
     .map(({ dataset, old }) => ({ dataset, old: old ?? take((other) => isSame(other, dataset)) }));
   const changes = [
     ...pairs.flatMap(({ dataset, old }) =>
@@ -82,7 +88,7 @@ export function dataChanges(
     : [`the files are read in another order: ${now.map(nameDataset).join(', ')}`];
 }
 
-/** Names files of flags that have other contents at the same path. */
+/** Describes the flags whose files have other contents than before at the same path. */
 export function changedFiles(
   names: readonly string[],
   before: Pick<RunStart, 'contents' | 'contentsSha256' | 'resolved' | 'flags'>,
@@ -91,7 +97,7 @@ export function changedFiles(
   const valuesBefore = before.resolved ?? before.flags;
   return names.flatMap((flag) => {
     const whole = [before.contentsSha256?.[flag], now.contentsSha256[flag]];
-    // a record of an older version has samples only
+    // a record of an older version has checksums of samples only
     const [old, current] = whole.includes(undefined) ? [before.contents?.[flag], now.contents[flag]] : whole;
     const [valueBefore, value] = [valuesBefore[flag], now.resolved[flag]].map((one) => JSON.stringify(one));
     const isChanged = old !== undefined && current !== undefined && old !== current && valueBefore === value;
@@ -99,15 +105,15 @@ export function changedFiles(
   });
 }
 
-/** Changes of the training data and of the evaluation data. */
+/** Descriptions of changes in the training data and in the evaluation data. */
 interface DataChanges {
   readonly training: readonly string[];
   readonly evaluation: readonly string[];
-  /** The checkpoint, or the folder of the run, that had other data. */
+  /** The checkpoint, or the folder of the run, that was made with the other data. */
   readonly path: string;
 }
 
-/** Returns the lines that tell a user about changes of data; an empty list without changes. */
+/** Returns lines that report changes of the data to the user; an empty list without changes. */
 export function notesOfDataChanges({ training, evaluation, path }: DataChanges): readonly string[] {
   const all = [...training, ...evaluation];
   if (all.length === 0) return [];
@@ -121,7 +127,7 @@ export function notesOfDataChanges({ training, evaluation, path }: DataChanges):
   ];
 }
 
-/** Returns the line for a user when the training data of a checkpoint is unknown. */
+/** Returns the line that tells the user that the training data of a checkpoint is unknown. */
 export const noteOfUnknownData = (why: string, path: string): string =>
   `  note: ${why}: it is not known whether the data are the same as in ${path}`;
 
@@ -129,7 +135,7 @@ function isSameOrder(before: Datasets, now: Datasets): boolean {
   return before.length === now.length && before.every((dataset, index) => isSame(dataset, now[index]!));
 }
 
-/** Tells if two datasets have the same content, as far as both are known; a pipe has no known content. */
+/** Returns whether two datasets have the same content, as far as checksums show; a pipe has no checksum. */
 function isSame(before: Dataset, now: Dataset): boolean {
   if (before.sha256 !== undefined && now.sha256 !== undefined) return before.sha256 === now.sha256;
   const isUnknown = before.sampledSha256 === '' || now.sampledSha256 === '';
@@ -149,7 +155,7 @@ function describeChange(before: Dataset, now: Dataset): string[] {
   return changes.length > 0 ? changes : [`${nameDataset(now)}: other content of the same size`];
 }
 
-/** Returns the files of a dataset with their bytes. */
+/** Returns the files of a dataset, with their sizes in bytes. */
 function listSizes(dataset: Dataset): readonly (readonly [name: string, bytes: number])[] {
   if (!('prefix' in dataset)) return [[dataset.path, dataset.bytes]];
   const { prefix, idxBytes, binBytes } = dataset;

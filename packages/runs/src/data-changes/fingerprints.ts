@@ -8,20 +8,20 @@ const blockBytes = 4096;
 const numBlocks = 64;
 
 /**
- * Most bytes of all datasets of a run together that are read whole for their checksums. So few bytes hardly
- * delay a start, and the first epoch reads the same bytes.
+ * The largest total size in bytes of a run's datasets for which all bytes are read for checksums. Reading
+ * this much hardly delays a start, and the first epoch reads the same bytes anyway.
  */
 const maxWholeBytes = 256 * 2 ** 20;
 
 interface FingerprintOptions {
-  /** Adds a checksum of all bytes. Default: false. */
+  /** True adds a checksum of all bytes. Default: false. */
   readonly isWhole?: boolean;
 }
 
 /**
- * Tells datasets apart at any size without reading them whole: a checksum of the sizes of .idx and .bin and
- * of 64 blocks of 4 KiB of each file, spread evenly from the first byte to the last. Only the checksum of all
- * bytes notices a change elsewhere.
+ * Returns a fingerprint that identifies a dataset of any size without reading it whole: a checksum of the
+ * sizes of .idx and .bin, and of 64 blocks of 4 KiB of each file, spread evenly from the first byte to the
+ * last. Only the checksum of all bytes detects a change between these blocks.
  */
 export function datasetFingerprint(
   prefix: string,
@@ -35,7 +35,7 @@ export function datasetFingerprint(
 }
 
 /**
- * Returns the fingerprints of the datasets in --data-path; made-up data has no files and no fingerprint.
+ * Returns the fingerprints of the datasets in --data-path. Mock data has no files, and so no fingerprint.
  * Datasets of at most 256 MiB together are read whole.
  */
 export function datasetFingerprints(dataPath: readonly string[]): DatasetRecord[] {
@@ -49,7 +49,7 @@ export function datasetFingerprints(dataPath: readonly string[]): DatasetRecord[
 const pathsOfDataset = (prefix: string): string[] =>
   ['.idx', '.bin'].map((extension) => `${prefix}${extension}`);
 
-/** Returns a checksum of the sizes and all bytes of files, one after the other. */
+/** Returns a checksum of the sizes and all bytes of files, in the given order. */
 function wholeSha256(paths: readonly string[], nameFile: (path: string) => string = () => ''): string {
   const hash = createHash('sha256');
   const chunk = Buffer.allocUnsafe(2 ** 20);
@@ -57,7 +57,7 @@ function wholeSha256(paths: readonly string[], nameFile: (path: string) => strin
   return hash.digest('hex');
 }
 
-/** Adds a file's name, size and bytes to a hash, read through a chunk of memory. */
+/** Adds a file's name, size and bytes to a hash. The file is read in pieces into `chunk`. */
 function hashWhole(
   hash: Hash,
   { path, name, chunk }: { readonly path: string; readonly name: string; readonly chunk: Buffer },
@@ -73,9 +73,9 @@ function hashWhole(
 }
 
 /**
- * Adds a file's size and 64 blocks of the file to a hash; the blocks cover files of up to 256 KiB completely.
+ * Adds a file's size and 64 of its blocks to a hash. The blocks cover files of up to 256 KiB completely.
  *
- * @returns its size in bytes
+ * @returns the size of the file in bytes
  */
 function hashSamples(hash: Hash, path: string): number {
   const file = openSync(path, 'r');
@@ -93,21 +93,22 @@ function hashSamples(hash: Hash, path: string): number {
   }
 }
 
-/** Returns the offsets at which blocks start, from 0 to `last`, each once. */
+/** Returns the distinct offsets at which blocks start, spread evenly from 0 to `last`. */
 function blockStarts(last: number): ReadonlySet<number> {
   return new Set(
     Array.from({ length: numBlocks }, (_, index) => Math.floor((last * index) / (numBlocks - 1))),
   );
 }
 
-/** Most files of a folder whose contents are read. */
+/** The largest number of files in a folder whose contents are sampled. */
 const numSampledFiles = 64;
 
 /**
- * Tells the data of a task apart. For a file: a checksum of its size and of 64 blocks of 4 KiB, which cover
- * files of up to 256 KiB completely. For a folder: a checksum of the names and sizes of all files, and of
- * blocks of 64 files, spread evenly. Only the checksum of all bytes notices a change elsewhere; it costs
- * little if a run reads all files anyway. A pipe, which can be read once only, has no checksum.
+ * Returns a fingerprint that identifies the data of a task. For a file, it is a checksum of the size and of
+ * 64 blocks of 4 KiB, which cover files of up to 256 KiB completely. For a folder, it is a checksum of the
+ * names and sizes of all files, and of blocks of 64 files, spread evenly. Only the checksum of all bytes
+ * detects a change elsewhere; it is cheap if a run reads all files anyway. A pipe can be read only once, and
+ * has no checksum.
  */
 export function taskDataFingerprint(
   path: string,

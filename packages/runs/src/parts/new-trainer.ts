@@ -19,17 +19,17 @@ export interface NewTrainerOptions {
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly losses: readonly LossKind<NumberedBatch>[];
-  /** See `TrainerOptions`. */
+  /** Names of losses that this rank does not compute, see `TrainerOptions`. */
   readonly lossesOfAbsentRanks?: readonly string[];
   /** This rank's micro-batches. */
   readonly batches: AsyncIterator<NumberedBatch>;
   readonly progress: TrainingProgress | undefined;
-  /** Extensions of the loop, in order, without undefined entries. */
+  /** Extensions of the loop, in order; undefined entries are skipped. */
   readonly extensions: readonly (TrainerExtension | undefined)[];
   readonly flopsPerSample: number;
 }
 
-/** Returns the loop of a training run over this rank's micro-batches. */
+/** Returns the training loop over this rank's micro-batches. */
 export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
   const { configuration, part, optimizer, lossScaler, losses, lossesOfAbsentRanks = [], batches } = parts;
   const { progress, extensions } = parts;

@@ -22,8 +22,8 @@ import { openSavedCheckpoint, type SavedCheckpoint } from './checkpoints/open-sa
 import { tokenizerOfHuggingFace } from './tokenizers/hugging-face-tokenizers.js';
 
 /**
- * Flags of a single launch: machines, inputs, outputs, and the end of the run. A resumed run does not inherit
- * them.
+ * Flags that apply to one start of a run only: machines, inputs, outputs, and the end of the run. A resumed
+ * run does not inherit them from its checkpoint.
  */
 const flagsOfOneRun = new Set<string>([
   ...parallelFlagNames,
@@ -31,19 +31,19 @@ const flagsOfOneRun = new Set<string>([
     (name) => !['save-interval', 'async-save', 'keep-last'].includes(name),
   ),
   ...['exit-interval', 'exit-duration-in-mins', 'dry-run', 'num-processes', 'rerun-mode'],
-  // the saved tokenizer replaces it
+  // the template is part of the tokenizer that the checkpoint stores
   'chat-template',
   ...Object.keys(loggingFlags).filter((name) => name !== 'log-interval'),
 ]);
 
 /**
  * Reads the flags that a run gets from the checkpoint of --load or the directory of --load-hf. A resumed
- * checkpoint gives all flags except flags of a single launch (devices, ranks, output paths); a run that
- * continues in its own folder still writes its curves to the same files. With --finetune, a converted
- * checkpoint or --load-hf, the run gets the flags of the model and its tokenizer. Returns undefined if
- * nothing is loaded, or if --load names the directory of --save while it is still empty.
+ * checkpoint gives all flags except flags that apply to one start only (devices, ranks, output paths). A run
+ * that continues in its own folder, however, writes its metrics to the same files as before. With --finetune,
+ * a converted checkpoint or --load-hf, the run gets only the flags of the model and its tokenizer. If
+ * adapters are loaded, their flags are added (`withAdapters`).
  *
- * Adapters that the run begins with give their flags too (`withAdapters`).
+ * Returns undefined if nothing is loaded, or if --load names the directory of --save and it is still empty.
  *
  * @throws CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY; ConfigurationError
  *   MTL_FLAG_REQUIRED and DataError MTL_DATA_TOKENIZER, as `tokenizerOfHuggingFace`
@@ -61,7 +61,10 @@ async function readFlagsOfModel(flags: ResolvedFlags): Promise<LoadedFlags | und
   return checkpoint === undefined ? undefined : fromCheckpoint(checkpoint, flags);
 }
 
-/** Returns the checkpoint that will be loaded; reads its manifest only, since loading checks its bytes. */
+/**
+ * Returns the checkpoint that will be loaded. Only its manifest is read here, because loading checks the
+ * other files.
+ */
 async function savedIn(load: string, values: Flags): Promise<SavedCheckpoint | undefined> {
   const { save, 'ckpt-step': step } = values;
   const listing = await listCheckpoints(load);
@@ -77,7 +80,7 @@ async function savedIn(load: string, values: Flags): Promise<SavedCheckpoint | u
     return await openSavedCheckpoint({ load, checkpointStep: step, onNotice: () => {} });
   } catch (error) {
     const isEmpty = MtlError.isInstance(error) && error.code === 'MTL_CHECKPOINT_NONE';
-    // restarted scripts name one directory twice, and the first time it is empty
+    // scripts for restarted jobs pass the same directory to --load and --save; it is empty at the first start
     if (isEmpty && step === undefined && isSamePlace(load, save)) return undefined;
     throw error;
   }
@@ -88,7 +91,7 @@ function fromCheckpoint(
   { model: kind, values, given }: ResolvedFlags,
 ): LoadedFlags {
   const { model, tokenizer, flags, resolved, trainedOn } = readSavedConfiguration(kind, configuration, place);
-  // a converted checkpoint was not trained
+  // a checkpoint without these fields was converted, not trained
   const training = trainedOn && flags && resolved && { flags, resolved };
   const goesOn = training !== undefined && values.finetune !== true;
   const isSameRun =
@@ -96,7 +99,7 @@ function fromCheckpoint(
   const data = training?.resolved.data;
   const isOfConversations = data?.conversations !== undefined;
   const bundled = data?.dataPath.length === 0 && !isOfConversations && data.mockData !== true;
-  // the bundled corpus finds its own tokenizer again if no other one was named
+  // a run on the bundled corpus finds the corpus's tokenizer again, unless a flag names another one
   const isOfCorpus =
     goesOn && bundled && training.flags['tokenizer-type'] === undefined && !given.has('data-path');
   const withTokenizer = tokenizer !== undefined && !isOfCorpus;
@@ -110,7 +113,7 @@ function fromCheckpoint(
       'seq-length': training?.resolved.model.sequenceLength ?? model.maxPositionEmbeddings,
       ...(withTokenizer ? listTokenizerFlags(tokenizer) : {}),
     },
-    // loading compares the models
+    // no flag is fixed: loading compares the models
     fixed: [],
     ...(withTokenizer ? { tokenizer } : {}),
     vocabularySize: model.vocabularySize,
@@ -118,13 +121,13 @@ function fromCheckpoint(
   };
 }
 
-/** Returns the progress of the training run. */
+/** Returns the progress of the training run that saved the checkpoint. */
 function readProgress({ state, path }: SavedCheckpoint['checkpoint']): BatchPosition {
   const { iteration, consumedSamples } = readTrainingState(state, path).progress;
   return { iteration, consumedSamples };
 }
 
-/** Flags of the curve files that a run keeps writing when it continues in its own folder. */
+/** Flags of files for metrics, to which a run that continues in its own folder keeps writing. */
 const placesOfCurves: readonly string[] = ['tensorboard-dir', 'metrics-jsonl'];
 
 function flagsOfTraining(flags: Flags, { isSameRun }: { readonly isSameRun: boolean }): Flags {

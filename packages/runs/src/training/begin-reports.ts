@@ -28,18 +28,18 @@ import { openTrainingReporters, silentReporters, type TrainingReporters } from '
 
 /** The reporters of a run on this rank. */
 export interface BegunReports {
-  /** run.json in the run folder; only on rank 0 of a run with a folder. */
+  /** The run.json in the run folder; only on rank 0, and only for a run with a folder. */
   readonly log: RunLog | undefined;
   readonly reporters: TrainingReporters;
-  /** The threads that were chosen for the run and are in use. */
+  /** The chosen number of threads of this rank's kernels, already in use. */
   readonly threads: ThreadChoice;
   /** The algorithms that were chosen for the matmuls of the run; undefined if none were. */
   readonly matmuls: RecordedMatmuls | undefined;
 }
 
 /**
- * Prepares the directory of --save, reports the training, chooses the threads and the algorithms of matmuls,
- * and opens run.json, metrics and services. All ranks call it.
+ * Prepares the directory of --save, prints a description of the run, chooses the number of threads and the
+ * algorithms of matmuls, and opens run.json, files of metrics and tracking services. All ranks call it.
  *
  * @throws errors of `SaveDirectory.prepare`, `threadsOfTraining`, `chooseMatmuls`, `RunLog.start` and
  *   `openTrainingReporters`
@@ -59,7 +59,8 @@ export async function beginReports(
   const numParameters = recipe.numParameters(model);
   const flopsShape = describeFlopsShape(configuration, model);
   const numAdapted = recipe.adapters.numParameters(configuration, model);
-  // weights in float32, and for the trained ones both moments of AdamW, or at least the momentum of Muon
+  // bytes of a checkpoint: 4 for each weight in float32, and for each trained one 8 for AdamW's two moments
+  // or 4 for Muon's momentum, which is a lower bound
   const numTrained = numAdapted ?? numParameters;
   const numBytes = 4 * numParameters + (configuration.optimizer.muon === undefined ? 8 : 4) * numTrained;
   await saveDirectory.prepare({ numBytes });
@@ -86,7 +87,7 @@ export async function beginReports(
   });
   const resolved = resolvedFlags({ configuration, model, tokenizer: data.tokenizer });
   const flopsFormula = modelFlopsText(flopsShape);
-  // the first rank reads files for their checksums
+  // the first rank reads the data files for checksums, while the others wait
   const begun = await processes.together(async () => {
     if (!processes.isFirst) return { log: undefined, reporters: silentReporters(flopsFormula) };
     const contents = once(() => contentsOfFlags(resolved));
@@ -115,7 +116,7 @@ export async function beginReports(
   return { ...begun, threads, matmuls };
 }
 
-/** Returns messages about data that differs from the training data of a resumed checkpoint. */
+/** Returns messages about changes of the data since the resumed checkpoint was saved. */
 function notesOfData(
   { resumed }: Pick<StartOfRun, 'resumed'>,
   now: {
@@ -125,7 +126,7 @@ function notesOfData(
   },
 ): readonly string[] {
   const saved = resumed?.state.configuration as Partial<SavedConfiguration> | undefined;
-  // no training run has written it
+  // the checkpoint was not saved by a training run
   if (resumed === undefined || saved?.trainedOn === undefined) return [];
   const { start, why } = startOfCheckpoint(resumed);
   if (start === undefined) return [noteOfUnknownData(why, resumed.path)];
@@ -138,7 +139,7 @@ function notesOfData(
   });
 }
 
-/** Returns the reporters, including one that compares the steps with the plan of the run. */
+/** Returns the reporters, with a reporter that compares steps with the run's plan if that is requested. */
 function withComparison(
   reporters: TrainingReporters,
   { openComparison, processes: { groups } }: OpenedRun,
@@ -157,8 +158,8 @@ interface ResolvedFlagsOptions {
 }
 
 /**
- * Returns the flags of a run with the values in force. It includes values that follow from other flags or
- * come from a checkpoint, so runs that train alike have equal flags, however they were started.
+ * Returns all flags of a run with the values in effect, including values that follow from other flags or come
+ * from a checkpoint. Runs that train in the same way thus have equal flags, however they were started.
  */
 export function resolvedFlags(options: ResolvedFlagsOptions): Readonly<Record<string, unknown>> {
   const { configuration, model, tokenizer } = options;

@@ -9,7 +9,7 @@ import { withHubModels } from '../saved/hub/with-hub-models.js';
 import { readLoadedFlags } from '../saved/read-loaded-flags.js';
 import { trackingOfRun } from './tracking-of-run.js';
 
-/** Joins the processes that the environment describes, via the backend that the flags ask for. */
+/** Joins the processes of the job that the environment describes, with the backend that flags request. */
 export async function joinJob(
   { values }: ParsedFlags,
   onMessage: (text: string) => void,
@@ -25,10 +25,10 @@ export async function joinJob(
 }
 
 /**
- * Returns the flags completed by --load or --load-hf, which the first rank reads for all ranks. Models of the
- * Hub are fetched first. The blocks that flags name are registered from now on.
+ * Returns the flags, completed by the flags of the model in --load or --load-hf. Models of the Hub are
+ * downloaded first. The first rank reads the flags for all ranks. Blocks in --model-blocks are registered.
  *
- * @param onMessage called on the first rank with what is fetched
+ * @param onMessage called on the first rank with messages about downloads
  */
 export async function withFlagsOfLoad(
   asked: ParsedFlags,
@@ -42,16 +42,16 @@ export async function withFlagsOfLoad(
   return withLoadedFlags(flags, world === undefined ? own : broadcastJson(world.group, own));
 }
 
-/** The training run of a job's processes, before any part of it is built. */
+/** The checked training run of a job, before any part of it is built. */
 export interface ConfiguredJob {
   readonly configuration: PretrainingConfiguration;
-  /** The conversations of a run that learns from them. */
+  /** The conversations of a run that is trained on conversations. */
   readonly conversations: OpenedConversations | undefined;
 }
 
 /**
- * Checks the flags of a job, including the flags of the loaded model, and reads its conversations, whose
- * number determines the steps of --epochs.
+ * Checks the flags of a job together with the flags of the loaded model. Also reads the job's conversations,
+ * because their number determines the steps of --epochs.
  *
  * @throws ConfigurationError, DataError and CheckpointError for errors that would otherwise occur later
  */
@@ -60,7 +60,7 @@ export async function configureJob(
   { world, job }: JoinedProcesses,
 ): Promise<ConfiguredJob> {
   const { load, finetune, save, 'train-data': trainData } = flags.values;
-  // tokenizing conversations may take minutes
+  // checked first, because tokenizing conversations may take minutes
   if (trainData !== undefined && save !== undefined) await refuseOtherRuns({ save, load, finetune }, job);
   const conversations = await openConversations(flags);
   const configuration = validateConfiguration(flags, {
@@ -71,5 +71,5 @@ export async function configureJob(
   return { configuration, conversations };
 }
 
-/** Tells if this rank reads, reports and writes for all ranks. */
+/** Returns whether this rank is the one that reads, reports and writes for all ranks. */
 export const isFirst = (world: JoinedProcesses['world']): boolean => world === undefined || world.rank === 0;

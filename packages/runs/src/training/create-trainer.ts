@@ -17,7 +17,7 @@ import {
 import { describeTrainingSampler, type OpenedData } from './open-data.js';
 import type { OpenedRun } from './open-run.js';
 
-/** The parts of a run's loop. */
+/** The parts from which a run's training loop is made. */
 export interface CreateTrainerOptions
   extends Pick<NewTrainerOptions, 'optimizer' | 'lossScaler' | 'batches'> {
   /** This rank's part of the model. */
@@ -25,13 +25,13 @@ export interface CreateTrainerOptions
   readonly start: StartOfRun;
   readonly data: OpenedData;
   readonly model: TransformerConfiguration;
-  /** The recorder of the steps in --profile-steps. */
+  /** The recorder of steps in --profile-steps. */
   readonly profiler: StepListener | undefined;
 }
 
 /**
- * Returns the loop of a run over this rank's micro-batches, with the extensions that its flags ask for and,
- * in a resumed run, their states.
+ * Returns the training loop over this rank's micro-batches, with the extensions that flags request. In a
+ * resumed run, their states are loaded.
  */
 export function createTrainer(run: OpenedRun, parts: CreateTrainerOptions): Trainer<NumberedBatch> {
   const { processes, world } = run;
@@ -48,7 +48,7 @@ export function createTrainer(run: OpenedRun, parts: CreateTrainerOptions): Trai
     progress,
     losses,
     flopsPerSample: modelFlops(describeFlopsShape(configuration, model)),
-    // in the order of their states in checkpoints
+    // this order is also the order of their states in checkpoints
     extensions: [
       patience === undefined ? undefined : new EarlyStopping({ patience }),
       createSpikeGuard(configuration, {

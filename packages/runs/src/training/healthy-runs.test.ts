@@ -10,7 +10,7 @@ interface RecordedRun {
   readonly gradientNorms: readonly number[];
 }
 
-/** Steps of thirteen healthy runs (tooling/fixtures/make-healthy-runs.mjs). */
+/** Losses and gradient norms of thirteen runs without spikes (tooling/fixtures/make-healthy-runs.mjs). */
 const file = new URL('../../fixtures/healthy-runs.json.gz', import.meta.url);
 const runs = JSON.parse(gunzipSync(readFileSync(file)).toString()) as Record<string, RecordedRun>;
 const { spikes } = configure(smallRun);
@@ -18,7 +18,8 @@ const { spikes } = configure(smallRun);
 type Step = { readonly loss: number; readonly gradientNorm: number };
 
 /**
- * Returns the steps that the default rule reports; `change` injects spikes, which do not stay in the window.
+ * Returns the steps that the default rule reports as spikes. `change` injects spikes, which are left out of
+ * the rule's window.
  */
 function reportedIn(
   { losses, gradientNorms }: RecordedRun,
@@ -37,7 +38,7 @@ function reportedIn(
   return { healthy, injected };
 }
 
-/** Every 50th step after the first window. */
+/** Selects every 50th step after the first window. */
 const isChosen = (iteration: number): boolean => iteration > spikes.window && iteration % 50 === 0;
 const numChosen = ({ losses }: RecordedRun): number =>
   losses.filter((_, index) => isChosen(index + 1)).length;
@@ -61,7 +62,7 @@ describe('the default rule for loss spikes, on recorded runs', () => {
   });
 
   it('finds a loss that doubles for three steps', () => {
-    // a memorized data set has a loss near 0, which doubles from one batch to the next
+    // a run that memorized its data has a loss near 0, which often doubles from one batch to the next
     const { 'bytes-96-learnt-by-heart': _, ...others } = runs;
     for (const [name, run] of Object.entries(others)) {
       const losses = run.losses.map((loss, index) => (index % 200 >= 197 ? 2 * loss : loss));

@@ -21,7 +21,7 @@ const tiny = {
 const iterations = (save: string): number[] =>
   readdirSync(save).flatMap((name) => (name.startsWith('iter_') ? [Number(name.slice(5))] : []));
 
-/** Trains as a job that is preempted after a step whose number is a multiple of `exitInterval`. */
+/** Trains like a job that is preempted after a step whose number is a multiple of `exitInterval`. */
 async function job(exitInterval: number, checkpoint: NonNullable<TrainOptions['checkpoint']>): Promise<void> {
   const training = { ...tiny.training, exitInterval };
   await using run = await train({ ...tiny, training, checkpoint: { saveInterval: 1, ...checkpoint } });
@@ -48,11 +48,11 @@ it('leaves checkpoints of other runs, converted ones, and those of a branch that
   await saveCheckpoint({ directory: save, ...converted, iteration: 51, run: 'another' });
   const describeRun = async (iteration: number) =>
     await runOfCheckpoint(await Checkpoint.open(join(save, `iter_${String(iteration).padStart(7, '0')}`)));
-  // goes back: from now on, 3 and 4 are of another branch
+  // goes back to step 2, so checkpoints 3 and 4 belong to another branch from now on
   await job(10, { ...kept, checkpointStep: 2, saveInterval: 5 });
   expect(iterations(save)).toEqual([1, 2, 3, 4, 10, 50, 51]);
   expect(await describeRun(10)).not.toBe(await describeRun(4));
-  // from the newest checkpoint it is the same run
+  // a job that starts at the newest checkpoint continues the same run
   await job(12, { ...kept, checkpointStep: 10, saveInterval: 6 });
   expect(iterations(save)).toEqual([1, 2, 3, 4, 10, 12, 50, 51]);
   expect(await describeRun(12)).toBe(await describeRun(10));

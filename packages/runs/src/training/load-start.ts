@@ -12,25 +12,31 @@ import { findStart } from '../saved/checkpoints/find-start.js';
 import type { OpenedRun } from './open-run.js';
 import { resumedConfiguration } from './resumed-configuration.js';
 
-/** The start of a run: its first step with loaded or initial weights, or the step after a checkpoint. */
+/**
+ * The state in which a run starts: iteration 0 with initial or loaded weights, or the iteration of a
+ * checkpoint.
+ */
 export interface StartOfRun {
-  /** The configuration in force: the run's configuration, with the settings that its checkpoint keeps. */
+  /**
+   * The configuration in effect: the run's configuration, with the settings that it keeps from its
+   * checkpoint.
+   */
   readonly configuration: PretrainingConfiguration;
-  /** The progress to continue from; undefined for a run that begins at its first step. */
+  /** The progress from which the run continues; undefined for a run that starts at iteration 0. */
   readonly progress: TrainingProgress | undefined;
   /**
-   * The checkpoint that training resumes from, with its settings and the states of the trainer's extensions.
+   * The checkpoint from which training resumes, with its settings and the states of the trainer's extensions.
    */
   readonly resumed: Checkpoint | undefined;
-  /** Path of the checkpoint if training resumes with its weights and its optimizer state. */
+  /** The path of the checkpoint if both weights and the optimizer's state are resumed from it. */
   readonly resumedFrom: string | undefined;
-  /** Fields that came with the model from a Hugging Face directory; checkpoints preserve these fields. */
+  /** JSON fields from the model's Hugging Face directory, which checkpoints preserve. */
   readonly origin: HuggingFaceOrigin | undefined;
 }
 
 /**
- * Loads the weights and, if the run continues, the state of the optimizer: if the launcher has restarted the
- * run, from the run's own last checkpoint, otherwise from --load or --load-hf. All ranks call it.
+ * Loads the weights and, if the run continues, the state of the optimizer. A run that its launcher has
+ * restarted loads its own last checkpoint; other runs load --load or --load-hf. All ranks call it.
  *
  * @throws errors of `findStart` and `resumedConfiguration`
  */
@@ -40,7 +46,7 @@ export async function loadStart(
     readonly model: TransformerConfiguration;
     readonly optimizer: ModelOptimizer;
     readonly lossScaler: LossScaler;
-    /** Checksums of the data, which are compared with the checksums in the record of the checkpoint's run. */
+    /** Returns checksums of the data, which are compared with the record of the checkpoint's run. */
     readonly data: { readonly fingerprints: () => RunStart['datasets'] };
   },
 ): Promise<StartOfRun> {
@@ -62,7 +68,7 @@ export async function loadStart(
     restartFrom: job.restartCount > 0 && save !== undefined ? { directory: save, job } : undefined,
   });
   const resumed = found.isResumed ? found.checkpoint : undefined;
-  // refuses, before anything is loaded, a configuration that cannot continue from the checkpoint
+  // throws, before tensors are loaded, if the run cannot continue from the checkpoint with this configuration
   const kept =
     resumed === undefined
       ? undefined
@@ -89,13 +95,13 @@ export async function loadStart(
   };
 }
 
-/** Returns the fields that the model of a checkpoint came with from a Hugging Face directory. */
+/** Returns the JSON fields that a checkpoint preserves from its model's Hugging Face directory. */
 const readOrigin = ({ state }: Checkpoint): HuggingFaceOrigin | undefined =>
   ((state.configuration ?? {}) as Partial<SavedConfiguration>).huggingFace;
 
 /**
- * Returns the configuration with the number of steps counted from the actual start. The flags only know the
- * progress of the checkpoint in --load, but a restarted run continues from its own last checkpoint.
+ * Returns the configuration with the number of steps counted from the actual start. Flags were checked with
+ * the progress of the checkpoint in --load, but a restarted run continues from its own last checkpoint.
  */
 function goingOnFrom(
   configuration: PretrainingConfiguration,

@@ -22,12 +22,15 @@ import type { RankStages } from '../parts/models/build-stages.js';
 import { layersWithExperts } from '../parts/models/gpt-recipe.js';
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 
-/** The intervals of reports and comparisons of ranks. Default: as in every run. */
+/**
+ * The minimum intervals, in milliseconds, at which slow ranks are searched and reported. Default: the
+ * intervals of normal runs.
+ */
 export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs' | 'leastReportMs'>;
 
 /**
- * Returns the watch that finds slow ranks. Returns undefined for a single process, and for GPUs that
- * communicate through host memory: there, the waits of hosts include more than communication.
+ * Returns the extension that finds slow ranks. Returns undefined for a single process, and for GPUs that
+ * communicate through host memory, where a host's waiting time includes more than communication.
  */
 export function createRankWatch(
   { logging, parallel }: Pick<PretrainingConfiguration, 'logging' | 'parallel'>,
@@ -39,7 +42,7 @@ export function createRankWatch(
   }: {
     readonly processes: TrainingProcesses;
     readonly hosts: readonly string[];
-    /** The processes of the run; on GPUs they measure their waits for communication. */
+    /** The processes of the run. On GPUs it measures the time for which they wait for communication. */
     readonly world: World | undefined;
     readonly times?: RankWatchTimes | undefined;
   },
@@ -66,16 +69,16 @@ export function createRankWatch(
 }
 
 interface SpikeGuardOfOptions {
-  /** Losses of the model. */
+  /** The kinds of losses of the model. */
   readonly losses: readonly LossKind<NumberedBatch>[];
   readonly dataset: SampleDataset<NumberedBatch>;
-  /** The samples that the training run reads, in their order. */
+  /** Determines the order of the samples that the training run reads. */
   readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'>;
-  /** True if this rank reports, and so must know the sources of samples. */
+  /** True if this rank prints messages, which name the sources of samples. */
   readonly reports: boolean;
 }
 
-/** Returns the guard that notices spikes, as the flags ask; undefined if the flags disable it. */
+/** Returns the extension that detects spikes, with the settings of flags; undefined if flags disable it. */
 export function createSpikeGuard(
   { spikes }: Pick<PretrainingConfiguration, 'spikes'>,
   { losses, dataset, sampler, reports }: SpikeGuardOfOptions,
@@ -92,7 +95,7 @@ export function createSpikeGuard(
   });
 }
 
-/** Returns the samples that all ranks together read in a step. */
+/** Returns the samples that all ranks together read in one step. */
 export function samplesOfStep(
   sampler: MicroBatchSamplerOptions,
   step: { readonly consumedSamples: number; readonly globalBatchSize: number },
@@ -101,7 +104,7 @@ export function samplesOfStep(
   const { count } = shareOfSampler(sampler);
   const microBatches = sampleMicroBatches({
     ...sampler,
-    // epochs have the same samples as the epochs of the ranks
+    // with this multiple, epochs have the same samples as on the ranks
     epochMultiple: sampler.epochMultiple ?? microBatchSize * count,
     consumedSamples: step.consumedSamples,
     microBatchSize: 1,
@@ -111,8 +114,8 @@ export function samplesOfStep(
 }
 
 /**
- * Returns the extension that counts the loads of experts and moves their biases; undefined for a model
- * without experts.
+ * Returns the extension that counts the tokens of each expert and adjusts the experts' biases; undefined for
+ * a model without experts.
  */
 export function createExpertBalance(
   { logging }: Pick<PretrainingConfiguration, 'logging'>,
@@ -138,8 +141,8 @@ export function createExpertBalance(
 }
 
 /**
- * Returns the extension that reports the highest attention scores and clips heads; undefined for a run that
- * does neither.
+ * Returns the extension that reports the largest attention scores and clips heads (QK-clip); undefined for a
+ * run with neither.
  */
 export function createAttentionScores(
   { logging, optimizer: settings }: Pick<PretrainingConfiguration, 'logging' | 'optimizer'>,
@@ -164,7 +167,7 @@ export function createAttentionScores(
   });
 }
 
-/** Longest host name that is gathered: the limit of Linux (HOST_NAME_MAX). */
+/** The size in bytes in which a host name is gathered: the maximum on Linux (HOST_NAME_MAX). */
 const mostBytes = 64;
 
 /** Returns the host names of all members of a group, by rank. All members call it. */
@@ -183,7 +186,7 @@ export function hostNames(group: ProcessGroup | undefined, name = hostname()): r
   });
 }
 
-/** Returns the seconds that this process has waited in the communication of its groups. */
+/** Returns the seconds for which this process has waited for communication in its groups. */
 export function waitedSeconds(groups: GroupsByRole): number {
   const distinct = new Set(
     Object.values(groups).filter((group): group is ProcessGroup => group !== undefined),

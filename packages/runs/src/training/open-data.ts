@@ -15,20 +15,20 @@ import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 import type { StartOfRun } from './load-start.js';
 import type { OpenedRun } from './open-run.js';
 
-/** The data that a run learns from, and is evaluated on. */
+/** The data on which a run is trained and evaluated. */
 export interface OpenedData {
   readonly datasets: SplitDatasets<NumberedBatch>;
   readonly train: SampleDataset<NumberedBatch>;
   readonly tokenizer: Tokenizer;
-  /** The words of --data-path; empty for conversations. */
+  /** The words of --data-path; empty for a run on conversations. */
   readonly dataPath: readonly string[];
-  /** Returns checksums of the files; the first call reads them. */
+  /** Returns checksums of the data files, which are read at the first call. */
   readonly fingerprints: () => RunStart['datasets'];
 }
 
 /**
- * Returns the documents that the flags name, which the first rank of a host prepares, or the conversations
- * that were read. All ranks call it.
+ * Opens the data of a run: the documents that flags name, which the first rank of each host prepares, or the
+ * conversations, which have been read already. All ranks call it.
  *
  * @throws ConfigurationError MTL_SPLIT; DataError of files that cannot be read
  */
@@ -41,7 +41,7 @@ export async function openData(run: OpenedRun): Promise<OpenedData> {
   }
   const data = dataOfConversations(configuration, conversations);
   for (const line of conversations?.lines ?? []) onMessage(line);
-  // they have been read whole, and tokenized
+  // checksums of all bytes, because conversations are read whole anyway
   const computeFingerprint = (path: string) => taskDataFingerprint(path, { isWhole: true });
   return { ...data, fingerprints: once(() => files.trainData.map(computeFingerprint)) };
 }
@@ -75,8 +75,8 @@ async function documentsOfRun({
 }
 
 /**
- * Returns this rank's micro-batches, from the first sample that is not yet consumed. A separate thread reads
- * them; their layout is sequence first.
+ * Returns this rank's micro-batches, beginning with the first sample that has not been consumed. A separate
+ * thread reads them. Their arrays are [S, B], sequence first.
  */
 export function openBatches(
   { configuration, processes }: OpenedRun,
@@ -98,7 +98,7 @@ export function openBatches(
   });
 }
 
-/** Returns the sampler of this rank's micro-batches. */
+/** Returns the options of the sampler of this rank's micro-batches. */
 export function describeSampler(
   { training }: PretrainingConfiguration,
   of: { readonly processes: TrainingProcesses; readonly consumedSamples?: number },
@@ -111,7 +111,10 @@ export function describeSampler(
   };
 }
 
-/** Returns the order of samples: documents have one order, conversations have a new order for every epoch. */
+/**
+ * Returns the options of the sampler. Documents have one order of samples, and conversations are shuffled
+ * anew for every epoch.
+ */
 export function describeTrainingSampler(
   configuration: PretrainingConfiguration,
   of: { readonly processes: TrainingProcesses; readonly consumedSamples: number },

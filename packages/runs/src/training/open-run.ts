@@ -19,53 +19,54 @@ export interface OpenTrainingOptions {
   readonly configuration: PretrainingConfiguration;
   /** The directory in which the bundled corpus is prepared. */
   readonly corpusDirectory: string;
-  /** Progress and messages, which rank 0 writes. Default: standard output. */
+  /** Where rank 0 writes progress and messages. Default: standard output. */
   readonly stream?: ConsoleStream;
   /** The processes of the training run, including this one. Default: this process only. */
   readonly world?: World | undefined;
-  /** True if `close` closes the world, and an error of a step aborts it. Default: the world's owner does. */
+  /** True if `close` closes the world, and an error in a step aborts it. Default: the caller closes it. */
   readonly closesWorld?: boolean;
-  /** This process among the processes on its host. Default: the only one. */
+  /**
+   * The rank of this process among the processes on its host, and their number. Default: it is the only one.
+   */
   readonly local?: { readonly rank: number; readonly size: number };
   /**
-   * The job of the run. If its launcher has restarted it, it continues from its last checkpoint in --save.
-   * Default: a separate job.
+   * The job of the run. If its launcher has restarted it, the run continues from its last checkpoint in
+   * --save. Default: a job that is not restarted.
    */
   readonly job?: Job;
-  /** The command that started the run; remedies print it with other flags. */
+  /** The command that started the run; remedies of errors show it with changed flags. */
   readonly commandLine?: string;
-  /** Conversations from `openConversations`, if the configuration has any. */
+  /** The conversations from `openConversations`, if the run is trained on conversations. */
   readonly conversations?: OpenedConversations | undefined;
-  /** Extensions of the training loop in addition to the run's own; the same on all ranks. */
+  /** Further extensions of the training loop, which must be the same on all ranks. */
   readonly extensions?: readonly TrainerExtension[] | undefined;
-  /**
-   * The planner of the run: `planning` of @mtl/planning. Default: none, and flags that need it are refused.
-   */
+  /** The planner: `planning` of @mtl/planning. Default: none, and flags that need a planner are refused. */
   readonly planning?: RunPlanning | undefined;
-  /** The intervals of comparisons that find slow ranks; tests compare more often. */
+  /** The minimum intervals at which slow ranks are searched and reported; tests set shorter ones. */
   readonly rankWatchTimes?: RankWatchTimes | undefined;
 }
 
-/** A training run whose processes have joined, each with its mesh coordinates, its device and its threads. */
+/** A training run whose processes have joined, with the device and the threads of this process set up. */
 export interface OpenedRun extends OpenTrainingOptions {
   readonly stream: ConsoleStream;
   readonly local: { readonly rank: number; readonly size: number };
   readonly job: Job;
   /** The mesh, the coordinates of this process, and its groups. */
   readonly processes: TrainingProcesses;
-  /** The directory of --save; owned if it exists. */
+  /** The directory of --save. It is already owned if it exists. */
   readonly saveDirectory: SaveDirectory;
-  /** Opens the comparison of --compare-with-plan, on rank 0. */
+  /** Opens the comparison of steps with the plan (--compare-with-plan), on rank 0. */
   readonly openComparison: OpenComparison | undefined;
-  /** The model of --load-hf. */
+  /** The opened model directory of --load-hf. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
-  /** Writes a line, on rank 0. */
+  /** Prints a line; only rank 0 does so. */
   readonly onMessage: (text: string) => void;
 }
 
 /**
- * Opens a run: device and threads of this process, the mesh with its groups, the directory that it saves to.
- * All ranks call it. The caller releases `saveDirectory`; closing a `Training` also releases it.
+ * Opens a run: the device and the threads of this process, the mesh with its groups, and the directory of
+ * --save. All ranks call it. The caller must release `saveDirectory`; closing a `Training` made from the run
+ * releases it too.
  *
  * @throws errors of `openDevice`, `SaveDirectory.ownExisting` and of --load-hf; ConfigurationError
  *   MTL_HUGGING_FACE_*; TrainingError MTL_STOP_SIGNAL if a signal has ended a run in this process

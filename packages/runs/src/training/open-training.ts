@@ -43,10 +43,10 @@ import { Training } from './training.js';
 import { trainingProfiler } from './training-profiler.js';
 import type { TrainingReporters } from './training-reporters.js';
 
-/** The training of a model on documents or conversations. */
+/** A training run of a model on documents or conversations. */
 export type Pretraining = Training<NumberedBatch, PretrainingConfiguration, TrainingReporters>;
 
-/** The parts of a run on documents or conversations. */
+/** The parts of a training run on documents or conversations. */
 interface PretrainingComponents {
   readonly data: OpenedData;
   readonly model: TransformerConfiguration;
@@ -80,8 +80,8 @@ const checks: OptionChecks<OpenTrainingOptions> = {
 };
 
 /**
- * Opens the training run that a configuration describes: data, model, optimizer, loaded checkpoint, reports.
- * With several processes, each process calls it.
+ * Opens the training run that a configuration describes: data, model, optimizer, loaded checkpoint and
+ * reports. Each process of the job calls it.
  *
  * @throws ConfigurationError MTL_OPTION; errors of these parts
  */
@@ -96,7 +96,9 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Pretra
   }
 }
 
-/** Opens the training of a run whose processes have joined, in the steps that apps/gpt-train shows. */
+/**
+ * Opens the training run of processes that have joined. apps/gpt-train shows the same steps in its source.
+ */
 export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
   const opened: (() => unknown)[] = [];
   try {
@@ -116,12 +118,13 @@ export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
 }
 
 /**
- * Opens the loop of a run around its stages and its optimizer: loads the weights or the state that the run
- * begins with, begins its reports, and adds batches, evaluations, checkpoints and exports. All ranks call it.
+ * Opens the training loop for stages and an optimizer that the caller has built. It loads the weights or the
+ * checkpoint from which the run starts, opens reports, and adds batches, evaluations, checkpoints and
+ * exports. All ranks call it.
  *
- * @param parts.profiler gets the steps of --profile-steps; the stages record into it
+ * @param parts.profiler receives the steps of --profile-steps; the stages record into it
  * @returns the run, ready for its steps; closing it disposes of the stages and the optimizer
- * @throws the errors of `findStart`, `beginReports` and of extensions of one name
+ * @throws the errors of `findStart`, `beginReports`, and an error for extensions of the same name
  */
 export async function openLoop(
   run: OpenedRun,
@@ -146,7 +149,7 @@ export async function openLoop(
   }
 }
 
-/** Returns the run with its evaluations, checkpoints, samples and exports, ready for its steps. */
+/** Returns the run with its evaluations, checkpoints, samples and exports, ready to train. */
 function pretraining(run: OpenedRun, parts: PretrainingComponents): Pretraining {
   const { processes, saveDirectory, world, closesWorld } = run;
   const { data, model, part, optimizer, start, reports, trainer } = parts;
@@ -158,8 +161,8 @@ function pretraining(run: OpenedRun, parts: PretrainingComponents): Pretraining 
     for (const reporter of reporters.all) reporter.message?.(text);
   };
   const isFirstReplica = processes.shareOfBatch.index === 0;
-  // ranks with other samples hold the same model, so the first replica is enough, unless it lacks experts
-  // that other ranks hold
+  // all data-parallel replicas hold the same model, so only the first one generates a sample, unless it lacks
+  // experts that other ranks hold
   const show = async ({ isBrief }: { readonly isBrief: boolean }): Promise<ModelSample | undefined> => {
     if (!isFirstReplica && !isCopySpreadOverShares(processes.mesh)) return undefined;
     const sample = await findRecipe(configuration).show({
@@ -172,7 +175,10 @@ function pretraining(run: OpenedRun, parts: PretrainingComponents): Pretraining 
     });
     return isFirstReplica ? sample : undefined;
   };
-  /** Prints a short sample of the current model; the sample at the end is longer. */
+  /**
+   * Prints a short sample of the current model after an evaluation. The sample at the end of the run is
+   * longer.
+   */
   const afterwards = async (): Promise<void> => {
     const { isDone, progress } = trainer;
     if (isDone || checkpoint.save === undefined) return;
@@ -256,7 +262,7 @@ function openEvaluation(
 
 /**
  * Returns the architecture that a run trains, after checks that the requested export formats support it. With
- * --time-matmuls on device `cuda` it also times its matmuls. All ranks call it.
+ * --time-matmuls on device `cuda`, also times the run's matmuls. All ranks call it.
  *
  * @throws errors of `trainingModel` and `timeMatmulsOfRun`; ConfigurationError MTL_HUGGING_FACE_*
  */
@@ -274,16 +280,16 @@ export async function describeModel(
 
 interface SampleAtEvaluationOptions {
   readonly iteration: number;
-  /** Returns a sample of the model; all ranks of a replica get the same sample, or the same error. */
+  /** Generates a sample of the model. All ranks of a replica get the same sample, or the same error. */
   readonly show: () => Promise<ModelSample | undefined>;
-  /** Log of rank 0. */
+  /** The run's log; defined only on rank 0. */
   readonly log: RunLog | undefined;
   readonly onMessage: (text: string) => void;
 }
 
 /**
- * Adds a sample of the model to samples.jsonl in the run folder. All ranks call it. If no sample can be made,
- * a message gives the reason and training continues.
+ * Generates a sample of the model, and adds it to samples.jsonl in the run folder. All ranks call it. If this
+ * fails, a message gives the reason, and training continues.
  */
 async function sampleAtEvaluation(options: SampleAtEvaluationOptions): Promise<void> {
   const { iteration, show, log, onMessage } = options;
@@ -302,19 +308,22 @@ interface WriteExportsOptions {
   readonly configuration: PretrainingConfiguration;
   readonly model: TransformerConfiguration;
   readonly tokenizer: Tokenizer;
-  /** Fields that came with the model from a Hugging Face directory. */
+  /** JSON fields from the model's Hugging Face directory. */
   readonly origin: HuggingFaceOrigin | undefined;
-  /** The last checkpoint, which has all weights in any layout; undefined for a run that does not save. */
+  /**
+   * The path of the last checkpoint, from which all weights can be read in any layout; undefined for a run
+   * that does not save.
+   */
   readonly checkpointPath: string | undefined;
-  /** The weights of this process; it has all weights if there is no checkpoint. */
+  /** Returns the weights that this process holds. Without a checkpoint, these are all weights. */
   readonly heldWeights: () => readonly LogicalTensor[];
-  /** Called with the name of each written directory. */
+  /** Called with a message about each written directory. */
   readonly onMessage: (text: string) => void;
 }
 
 /**
- * Writes the exports of a run for other programs: its adapters in the format of PEFT, and with --save-hf its
- * weights as a Hugging Face directory, adapters merged, tokenizer included.
+ * Writes the run's exports for other programs: its adapters in PEFT's format, and with --save-hf its weights
+ * (with adapters merged) and its tokenizer as a Hugging Face directory.
  *
  * @throws CheckpointError as the writers of the model's kind
  */

@@ -12,13 +12,13 @@ const base =
   '--preset none --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --data-path bundled --micro-batch-size 2 ' +
   '--train-iters 100 --lr 1e-3 --min-lr 1e-4 --lr-decay-style cosine --lr-warmup-fraction 0.105 --load x';
 
-/** Returns the command line with some flags replaced. */
+/** Returns the base command line with some flags replaced. */
 function line(flags: string): string {
   const names = [...flags.matchAll(/--([a-z0-9-]+)/g)].map(([, name]) => name!);
   return `${names.reduce((text, name) => text.replace(new RegExp(` --${name} \\S+`), ''), base)} ${flags}`;
 }
 
-/** Returns a checkpoint as a training run with these flags saves it. */
+/** Returns a checkpoint as a training run with these flags would save it. */
 function makeCheckpoint(flags: string): ResumedConfigurationOptions['checkpoint'] {
   const saved = { ...configurationJson(configure(line(flags))), trainedOn: { dataPath: [], split: '1' } };
   const configuration = JSON.parse(JSON.stringify(saved)) as JsonObject;
@@ -98,7 +98,7 @@ describe('a resumed run', () => {
         "  remedy: to keep the checkpoint's schedule:\n    gpt-train --train-iters 200 --lr-decay-iters 100\n" +
         '  to use the schedule of this command line:\n    gpt-train --train-iters 200 --override-opt_param-scheduler',
     );
-    // both commands of the remedy work
+    // both remedies that the error message gives work
     expect(resume('--train-iters 200 --lr-decay-iters 100').notes).toEqual([]);
     expect(resume('--train-iters 200 --override-opt_param-scheduler').notes).toContain(
       '    --lr-decay-iters 100 -> 200',

@@ -14,20 +14,20 @@ const useCheckpoint = '--use-checkpoint-opt_param-scheduler';
 
 export interface ResumedConfigurationOptions {
   readonly configuration: PretrainingConfiguration;
-  /** The checkpoint that training continues from. */
+  /** The checkpoint from which training continues. */
   readonly checkpoint: Pick<Checkpoint, 'path' | 'state'>;
-  /** True if the optimizer's state is loaded from it, and with it the schedule. */
+  /** True if the optimizer's state is loaded from the checkpoint, and with it the schedule. */
   readonly withOptimizer: boolean;
-  /** The command that started the run, for the remedy. */
+  /** The command that started the run, which the remedy repeats. */
   readonly commandLine?: string | undefined;
-  /** Returns the changes in the data since the checkpoint was saved. Default: none. */
+  /** Returns descriptions of the changes of the data since the checkpoint was saved. Default: none. */
   readonly changedData?: () => readonly string[];
 }
 
 export interface ResumedConfiguration {
-  /** The configuration with the schedule in force. */
+  /** The configuration with the schedule in effect. */
   readonly configuration: PretrainingConfiguration;
-  /** Differences from the checkpoint's run; empty without differences. */
+  /** Descriptions of differences from the checkpoint's run; empty without differences. */
   readonly notes: readonly string[];
 }
 
@@ -41,10 +41,10 @@ interface Difference {
 }
 
 /**
- * Compares the settings of a run with the settings of the checkpoint that it resumes. A different learning
- * rate schedule or weight decay is refused unless a flag selects one of the two (Megatron-LM's rule). Other
- * differences that affect learning are listed, and the new value is used. Checkpoints that record no training
- * settings (converted checkpoints and checkpoints of fine-tuning) are not compared.
+ * Compares the settings of a run with the checkpoint that it resumes. A different learning rate schedule or
+ * weight decay is refused unless a flag selects one of the two, as in Megatron-LM. Other differences that
+ * affect training are listed, and the new value is used. Checkpoints without training settings (converted
+ * ones, and those of task fine-tuning) are not compared.
  *
  * @throws CheckpointError MTL_CHECKPOINT_SCHEDULE, status 2
  */
@@ -68,8 +68,8 @@ export function resumedConfiguration(options: ResumedConfigurationOptions): Resu
 }
 
 /**
- * Returns the schedule of the checkpoint's run. For conversations, older versions warmed up over fractions of
- * steps.
+ * Returns the schedule of the checkpoint's run. In runs on conversations, older versions stored a
+ * fractional number of warmup steps, which this function rounds down.
  */
 function scheduleBefore({ data, optimizer }: Resolved): Schedule {
   const { learningRate } = optimizer;
@@ -128,7 +128,7 @@ function differences(
   });
 }
 
-/** Formats a value. A warm-up that is a share of the decay steps may be fractional. */
+/** Formats a value. A number of warm-up steps may be fractional, with rounding errors in its last digits. */
 const shown = (value: string | number): string =>
   typeof value === 'number' ? String(Number(value.toPrecision(12))) : value;
 
@@ -168,12 +168,15 @@ function refusal(
   );
 }
 
-/** Returns the refusal of a run whose --epochs give another number of steps because its data changed. */
+/**
+ * Returns the error for a run whose --epochs mean another number of steps than before, because its data
+ * changed.
+ */
 function refusalOfOtherData(
   options: ResumedConfigurationOptions & {
     readonly changes: readonly Difference[];
     readonly epochs: number;
-    /** Changes of the data. */
+    /** Descriptions of the changes of the data. */
     readonly changed: readonly string[];
     readonly add: (flags: string) => string;
   },
@@ -199,8 +202,8 @@ function refusalOfOtherData(
 }
 
 /**
- * Returns the flag for the length of the decay if only that length changed, following --train-iters; else the
- * flag that takes the checkpoint's values.
+ * Returns the flag that keeps the checkpoint's schedule. If only the length of the decay changed, because of
+ * --train-iters, it is the flag for this length; else the flag that selects all values of the checkpoint.
  */
 function remedyOfKeeping(options: {
   readonly changes: readonly Difference[];
@@ -208,16 +211,16 @@ function remedyOfKeeping(options: {
   readonly isLength: boolean;
 }): string {
   const { changes, decay, isLength } = options;
-  // a warm-up given as a share follows the length of the decay
+  // a warm-up that is a fraction of the decay changes together with its length
   const isLengthAlone = changes.every(({ flag }) => flag === decay || flag.startsWith('lr-warmup-'));
   const length = changes.find(({ flag }) => flag === decay);
   return isLength && isLengthAlone ? `--${decay} ${length!.before}` : useCheckpoint;
 }
 
-/** The settings of a schedule that Megatron-LM stores in a checkpoint. */
+/** The settings of the schedule, which Megatron-LM stores in its checkpoints. */
 type Schedule = Pick<OptimizerConfiguration, 'learningRate' | 'decoupledLearningRate' | 'weightDecay'>;
 
-/** One value of a schedule, by the flag that sets it. */
+/** One setting of a schedule, with the flag that sets it. */
 interface ScheduleSetting {
   readonly flag: FlagName;
   readonly value: string | number | undefined;
@@ -228,10 +231,10 @@ const stepFlags = {
   samples: { warmup: 'lr-warmup-samples', decay: 'lr-decay-samples', wsdDecay: 'lr-wsd-decay-samples' },
 } as const;
 
-/** Returns the flag for the length of the decay. */
+/** Returns the flag for the length of the decay, in iterations or samples. */
 const chooseDecayFlag = ({ learningRate }: Schedule): FlagName => stepFlags[learningRate.unit].decay;
 
-/** Returns the values of a schedule without values that have no effect. */
+/** Returns the settings of a schedule that have an effect. */
 function scheduleSettings(schedule: Schedule): readonly ScheduleSetting[] {
   const { learningRate, decoupledLearningRate, weightDecay } = schedule;
   const { decayStyle, unit, wsdDecaySteps, wsdDecayStyle } = learningRate;
@@ -244,7 +247,7 @@ function scheduleSettings(schedule: Schedule): readonly ScheduleSetting[] {
     { flag: 'lr-warmup-init', value: learningRate.initialLearningRate ?? 0 },
     { flag: warmup, value: learningRate.warmupSteps ?? 0 },
     { flag: 'lr-decay-style', value: decayStyle },
-    // a constant rate has no end
+    // a constant rate has no length of decay
     { flag: decay, value: decayStyle === 'constant' ? undefined : learningRate.decaySteps },
     { flag: wsdDecay, value: wsdDecaySteps },
     { flag: 'lr-wsd-decay-style', value: wsdDecayStyle },
@@ -268,7 +271,7 @@ const replaced: readonly FlagName[] = [
 ];
 
 /**
- * Returns the flags of a run whose schedule was replaced, so that the saved flags produce the new schedule.
+ * Returns the flags of a run after its schedule was replaced: parsing them again results in the new schedule.
  */
 export function flagsWithSchedule<Flags extends object>(flags: Flags, schedule: Schedule): Flags {
   const kept = Object.entries(flags).filter(([name]) => !replaced.includes(name as FlagName));
@@ -277,7 +280,7 @@ export function flagsWithSchedule<Flags extends object>(flags: Flags, schedule: 
   const { warmupSteps = 0, decaySteps } = schedule.learningRate;
   const written = Object.fromEntries([...kept, ...settings]) as Record<string, unknown>;
   if (!Number.isInteger(warmupSteps)) {
-    // a share of the decay steps may be fractional
+    // a fraction of the decay steps may be a fractional number of steps, so it is written as a fraction
     delete written[warmup];
     written['lr-warmup-fraction'] = warmupSteps / decaySteps;
   }

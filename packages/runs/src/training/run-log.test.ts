@@ -157,7 +157,7 @@ describe('the record of a run', () => {
     rmSync(runRecordPath(locate('a')));
     start('a', { run: { training: { seed: 9 } } });
     const text = readFileSync(runRecordPath(locate('a')), 'utf8');
-    // the time of a start tells starts of one process apart
+    // starts of one process are distinguished by their times
     const other = JSON.parse(text);
     other.starts[0].time = '2026-11-22T00:00:00.000Z';
     writeFileSync(runRecordPath(locate('a')), JSON.stringify(other));
@@ -207,7 +207,7 @@ describe('the state of a run', () => {
     start('a');
     const owned = await OwnedDirectory.own({ directory: locate('a') });
     expect(await readState('a')).toBe('running');
-    // as kill -9 leaves it: the record of an owner that no longer runs, without an end
+    // simulates kill -9: the owner's process no longer runs, and the record has no end
     const record = join(locate('a'), 'run_owner.1', 'owner.json');
     const owner = JSON.parse(readFileSync(record, 'utf8'));
     writeFileSync(record, JSON.stringify({ ...owner, processStart: '1' }));
@@ -300,7 +300,9 @@ describe('compareRuns', () => {
 describe('compareRuns of mixtures of experts', () => {
   const layers = ['decoder.layers.0.mlp', 'decoder.layers.1.mlp', 'decoder.layers.2.mlp'];
 
-  /** Writes losses by step, and the loads of the three layers after every `steps` steps. */
+  /**
+   * Writes a run with a loss for each step, and with the loads of three layers after equal numbers of steps.
+   */
   function write(name: string, losses: readonly number[], loads: readonly (readonly number[][])[]): void {
     start(name);
     const steps = losses.length / loads.length;
@@ -378,7 +380,7 @@ describe('compareRuns of mixtures of experts', () => {
 describe('compareRuns of a resumed run', () => {
   const compare = async () => compareRuns([await readRun(locate('a')), await readRun(locate('b'))]);
 
-  /** A start with the flags in force, as training runs record it. */
+  /** Starts a log with the flags in effect, as training runs do. */
   function startResolved(name: string, run: RunOptions, iteration = 0): void {
     const configuration = configure(mergeOptions(smallRun, run));
     const model = describeGptModel(configuration.model, 257);
@@ -389,7 +391,7 @@ describe('compareRuns of a resumed run', () => {
     start(name, { configuration: { ...configuration, resolved }, iteration });
   }
 
-  /** The part of a model's options that a checkpoint gives. */
+  /** Options of a model and a run that a checkpoint would give. */
   const ofCheckpoint: RunOptions = {
     model: { headSize: 16, ffnHiddenSize: 256, numQueryGroups: 4, geluKind: 'tanh' },
     training: { globalBatchSize: 2, exitInterval: 5 },

@@ -16,38 +16,39 @@ import { once } from '../once.js';
 import type { ModelSample } from '../parts/samples/sample-continuation.js';
 import type { ThreadChoice } from '../parts/threads/threads-of-run.js';
 
-/** The part of a configuration that the record keeps. */
+/** The parts of a configuration that run.json records. */
 interface RecordedConfiguration extends Pick<PretrainingConfiguration, 'kind' | 'preset' | 'parallel'> {
   readonly flags: Readonly<Record<string, unknown>>;
-  /** Flags with the values in force. Default: `flags`. */
+  /** All flags with the values in effect. Default: `flags`. */
   readonly resolved?: Readonly<Record<string, unknown>>;
   readonly training: Pick<PretrainingConfiguration['training'], 'trainIterations'>;
-  /** Task of a fine-tuning run. */
+  /** The task of a fine-tuning run. */
   readonly task?: string;
 }
 
 export interface StartRunOptions {
-  /** The run folder: the directory of --save; undefined for a run without a folder. */
+  /** The run folder, which is the directory of --save; undefined for a run without a folder. */
   readonly directory: string | undefined;
   readonly configuration: RecordedConfiguration;
-  /** Reads checksums of the training data; called if the run has a folder. */
+  /** Returns checksums of the training data; called only if the run has a folder. */
   readonly datasets: () => RunStart['datasets'];
   /**
-   * Reads checksums of the files that flags name; called if the run has a folder. Default: `contentsOfFlags`.
+   * Returns checksums of the files that flags name; called only if the run has a folder. Default:
+   * `contentsOfFlags`.
    */
   readonly contents?: () => FileContents;
   readonly threads: ThreadChoice;
   /** The algorithms that were chosen for matmuls. Default: none. */
   readonly matmuls?: RecordedMatmuls | undefined;
-  /** The iteration that training continues from. */
+  /** The iteration from which training continues. */
   readonly iteration: number;
   readonly onMessage: (text: string) => void;
 }
 
-/** The end of a start of a run. */
+/** How a start of a run ended. */
 type RunEnd = Omit<NonNullable<RunStart['end']>, 'time'>;
 
-/** Keeps run.json: only rank 0 has one. */
+/** Writes run.json in the run folder. Only rank 0 has an instance. */
 export class RunLog {
   readonly #directory: string;
   readonly #record: RunRecord;
@@ -58,8 +59,8 @@ export class RunLog {
   }
 
   /**
-   * Adds this start to the record of the run, and creates the record if missing. Returns undefined for a run
-   * without a folder.
+   * Adds this start to the run's record, which is created if necessary. Returns undefined for a run without a
+   * folder.
    *
    * @throws ConfigurationError MTL_RUN_RECORD if it cannot be written
    */
@@ -73,14 +74,14 @@ export class RunLog {
     return log;
   }
 
-  /** Returns the information about the run for tracking services. */
+  /** Returns the facts about the run that tracking services show. */
   get tracked(): TrackedRun {
     return trackedRun(this.#record);
   }
 
   /**
-   * Adds the end of this start. If another run has taken over the folder meanwhile, its record stays
-   * unchanged.
+   * Adds the end of this start to the record. If another run has taken over the folder meanwhile, its record
+   * stays unchanged.
    *
    * @throws ConfigurationError MTL_RUN_RECORD
    */
@@ -98,8 +99,8 @@ export class RunLog {
   }
 
   /**
-   * Adds a sample of the model to samples.jsonl in the run folder: a line of JSON with time, iteration, text
-   * and label; for a GPT also prompt and completion.
+   * Appends a sample of the model to samples.jsonl in the run folder: a line of JSON with time, iteration,
+   * text and label; for a GPT also prompt and completion.
    *
    * @throws ConfigurationError MTL_RUN_RECORD if it cannot be written
    */
@@ -117,7 +118,10 @@ export class RunLog {
     }
   }
 
-  /** Does as `end` for an error; an error of writing the record must not hide the original error. */
+  /**
+   * Calls `end` for an error. An error of writing the record is ignored, because it would hide the original
+   * error.
+   */
   fail(error: unknown, { iteration }: { readonly iteration: number }): void {
     const isCoded = MtlError.isInstance(error);
     const what = isCoded ? `${error.code}: ${error.message}` : formatError(error);
@@ -130,12 +134,12 @@ export class RunLog {
         ...(remedy === undefined ? {} : { remedy }),
       });
     } catch {
-      // a start without an end counts as failed
+      // no action is needed: a start without an end counts as failed
     }
   }
 }
 
-/** Returns the starts in the folder; a record that cannot be read is moved aside. */
+/** Returns the earlier starts in the folder. A record that cannot be read is renamed, with a message. */
 function earlierStarts(directory: string, onMessage: (text: string) => void): RunRecord['starts'] {
   try {
     return readRunRecord(directory)?.starts ?? [];
@@ -183,13 +187,14 @@ function describeStart(options: StartRunOptions): RunStart {
 }
 
 /**
- * Returns the commit of this code, found at the first start: later starts in the process run the same code.
+ * Returns the commit of this code. It is determined once, because the code does not change while the process
+ * runs.
  */
 const commitOfProcess = once(() => checkoutCommit(dirname(fileURLToPath(import.meta.url))));
 
 /**
- * Returns the commit of the git checkout that holds a directory, with `-dirty` where tracked files were
- * changed; null outside a checkout and where git is not installed.
+ * Returns the commit of the git checkout that contains a directory, with `-dirty` if tracked files were
+ * changed; null outside of a checkout, or if git is not installed.
  */
 function checkoutCommit(directory: string): string | null {
   const argv = ['-C', directory, 'describe', '--always', '--dirty', '--abbrev=40', '--exclude=*'];

@@ -14,69 +14,69 @@ import type { TrainingReporter } from '@mtl/trainer';
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-/** The dry run of a program's flags. */
+/** A dry run that a program's flags request. */
 export interface DryRunOfProgram {
-  /** Flags of the run; data flags are not required. */
+  /** The flags of the run; flags for data may be missing. */
   readonly flags: ParsedFlags;
   /**
-   * Number of processes of the planned run. Default: the number of joined processes, or the number that one
-   * copy of the model needs.
+   * The number of processes of the planned run. Default: the number of joined processes, or the least number
+   * for one replica of the model.
    */
   readonly numProcesses?: number | undefined;
-  /** The environment: under a launcher only the first process prints. */
+  /** The environment variables, from which launchers are recognized. Only the first process prints. */
   readonly variables: Variables;
   readonly print: (text: string) => void;
 }
 
-/** The run that an error ended. */
+/** A run that ended with an error. */
 export interface FailedRun {
   readonly resolved: ResolvedFlags;
   readonly configuration: PretrainingConfiguration;
-  /** Samples of its conversations, if it trains on conversations. */
+  /** The samples of its conversations, if it is trained on conversations. */
   readonly conversations?: ConversationSamples | undefined;
   /** The rank that failed. */
   readonly rank: number;
 }
 
-/** Compares the steps of a run with its plan. */
+/** Compares the measured steps of a run with its plan. */
 export interface StepComparison extends TrainingReporter {
-  /** Returns the comparison of all steady steps so far. */
+  /** Returns the comparison, over all steady steps so far, as text. */
   text(): string;
 }
 
-/** Opens the comparison of a run's steps with its plan; `write` is called once the steps are steady. */
+/** Opens the comparison of a run's steps with its plan. `write` is called once the step times are steady. */
 export type OpenComparison = (options: {
   readonly groups: GroupsByRole;
   readonly write: (text: string) => void;
 }) => StepComparison;
 
-/** The steps whose operations are profiled. */
+/** The steps in which the time of each operation is measured. */
 export interface OperationsToProfile {
-  /** The steps, by the trainer's numbers, both included. */
+  /** The first and the last of these steps, as the trainer numbers them. */
   readonly first: number;
   readonly last: number;
-  /** Returns the seconds that this process has waited for others so far. */
+  /** Returns the seconds for which this process has waited for other processes so far. */
   readonly waitedSeconds: () => number;
   readonly onMessage: (text: string) => void;
 }
 
 /**
- * A planner that a training run calls. `planning` of @mtl/planning implements it, and programs pass it in. A
- * run without a planner trains the same way, and refuses flags that need one.
+ * The planner of a training run. `planning` of @mtl/planning implements this interface, and programs pass it
+ * to the run. A run without a planner trains in the same way, but refuses flags that need a planner.
  */
 export interface RunPlanning {
-  /** Prints the resources of a run, for --dry-run. */
+  /** Prints the resources that a run needs, for --dry-run. */
   printDryRun(options: DryRunOfProgram): Promise<void>;
-  /** Returns an error with advice if memory ran out; other errors are returned unchanged. */
+  /** Returns an out-of-memory error with advice added. Returns any other error unchanged. */
   explainOutOfMemory(error: unknown, run: FailedRun): Promise<unknown>;
   /**
    * Plans the run for --compare-with-plan.
    *
-   * @returns a function that opens the comparison of its steps
+   * @returns a function that opens the comparison of the run's steps with the plan
    * @throws ConfigurationError for a run that cannot be compared
    */
   planToCompare(configuration: PretrainingConfiguration, variables: Variables): Promise<OpenComparison>;
-  /** Returns the matmuls of a step of every kind of rank, for --time-matmuls. */
+  /** Returns the matmuls in a step of each kind of rank, for --time-matmuls. */
   matmulsOfRun(
     configuration: PretrainingConfiguration,
     model: TransformerConfiguration,
@@ -94,7 +94,7 @@ export const planningOption: OptionCheck<false> = objectOption('`planning` of @m
 });
 
 /**
- * Returns the planner of a run, for a flag that needs it.
+ * Returns the planner of a run, for a flag that needs a planner.
  *
  * @throws ConfigurationError MTL_OPTION if the run has no planner
  */

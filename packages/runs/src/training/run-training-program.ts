@@ -29,19 +29,19 @@ import { type Pretraining, trainingOfRun } from './open-training.js';
 import { planningFor, planningOption, type RunPlanning } from './run-planning.js';
 
 export interface RunTrainingProgramOptions {
-  /** The model that the program trains. */
+  /** The kind of model that the program trains. */
   readonly model: ModelKind;
-  /** Name of the program, for help. */
+  /** The name of the program, for help. */
   readonly program: string;
   /** A one-line description of the program. */
   readonly description: string;
-  /** The words of the command line behind the program's name. */
+  /** The words of the command line after the program's name. */
   readonly argv: readonly string[];
-  /** Default values, for flags that neither command line, file, checkpoint nor preset sets. */
+  /** Values of flags that are set neither by command line, file, checkpoint nor preset. */
   readonly defaults?: Flags | undefined;
-  /** The planner: `planning` of @mtl/planning. Default: none, and flags that need it are refused. */
+  /** The planner: `planning` of @mtl/planning. Default: none, and flags that need a planner are refused. */
   readonly planning?: RunPlanning | undefined;
-  /** Called with the flags of the command line before anything is opened. It throws to refuse them. */
+  /** Called with the flags of the command line before anything is opened. Throws an error to refuse them. */
   readonly checkFlags?: ((flags: ParsedFlags) => void) | undefined;
 }
 
@@ -55,13 +55,13 @@ const checks: OptionChecks<RunTrainingProgramOptions> = {
   checkFlags: functionOption,
 };
 
-/** The work of a program with the run that its flags describe, on every rank. */
+/** A program's use of the opened run, on every rank. */
 export type TrainingProgramBody = (run: OpenedRun) => Promise<void>;
 
 /**
- * Runs a whole training program: reads flags, joins the processes of its job, opens the run and passes it to
- * `body`. With --dry-run it only prints the resources of the run. An error is printed and ends the process
- * with its exit code.
+ * Runs a training program: reads flags, joins the processes of the job, opens the run, and passes it to
+ * `body`. With --dry-run it only prints the resources that the run needs. An error is printed, and ends the
+ * process with its exit code.
  *
  * @param body Default: trains, and prints the results at the end.
  * @throws ConfigurationError MTL_OPTION for an option of another type
@@ -73,7 +73,7 @@ export async function runTrainingProgram(
   checkOptions(options, { of: 'runTrainingProgram', checks });
   checkArgument(body, { name: 'body', check: functionOption });
   const { argv, model, program, description, planning, defaults = {} } = options;
-  // while a run trains it saves first; before that there is nothing to save
+  // applies until the run trains; then the run itself handles a closed output, and saves first
   endWithoutOutput({ exitCode: 128 + constants.signals.SIGPIPE });
   try {
     const flags = parseFlags(argv, { model, unused: defaults });
@@ -101,7 +101,7 @@ async function trainInJob(flags: ParsedFlags, how: ProgramOfJob): Promise<void> 
   try {
     await train(await withFlagsOfLoad(flags, joined, console.log), { ...how, joined });
   } catch (error) {
-    // the other processes end with this message instead of waiting for this one
+    // makes the other processes end with this error, instead of waiting for this process
     joined.world?.abort(error as Error);
     throw error;
   }
@@ -154,7 +154,7 @@ async function train(
   }
 }
 
-/** Opens the run with all its parts, and goes through its steps. */
+/** Builds the run, and trains it to its end. */
 async function openAndTrain(run: OpenedRun): Promise<void> {
   const training = await trainingOfRun(run);
   try {
@@ -165,7 +165,7 @@ async function openAndTrain(run: OpenedRun): Promise<void> {
   }
 }
 
-/** Prints how a run ended, its summary, and a sample of its model. All ranks call it, after its steps. */
+/** Prints how a run ended, its summary, and a sample of its model. All ranks call it after the last step. */
 export async function showResults({ onMessage }: OpenedRun, training: Pretraining): Promise<void> {
   const { configuration, reporters } = training;
   const { reason, checkpointPath, isUnchanged } = training.result!;
@@ -183,6 +183,6 @@ export async function showResults({ onMessage }: OpenedRun, training: Pretrainin
   }
 }
 
-/** Returns a word quoted for a shell. */
+/** Returns a word with quotes if a shell needs them. */
 export const shellWord = (word: string): string =>
   /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

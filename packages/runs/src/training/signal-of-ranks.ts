@@ -2,9 +2,9 @@ import { Ranks, rememberStopSignal, stopSignal, stopSignalNames } from '@mtl/tra
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 
 /**
- * Returns, on all ranks, the signal that has asked any rank to stop; undefined without a signal. All ranks
- * record it. All ranks call this, since only one rank knows a signal that came too late for the steps of a
- * run.
+ * Returns, on all ranks, the stop signal that any rank has received; undefined without a signal. All ranks
+ * record it, and all must call this. A signal that came after the last step of a run is known to only one
+ * rank until then.
  */
 export function signalOfRanks({ groups }: Pick<TrainingProcesses, 'groups'>): NodeJS.Signals | undefined {
   const own = stopSignal();

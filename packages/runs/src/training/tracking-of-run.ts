@@ -8,18 +8,18 @@ import { trackingCredentials } from '@mtl/tracking/internal';
 import type { MetricsSink } from '@mtl/trainer';
 import type { RunLog } from './run-log.js';
 
-/** The tracking services of a run, from its flags and the environment. */
+/** The tracking services of a run, determined by flags and the environment. */
 interface TrackingOfRun {
   readonly settings: TrackingSettings;
-  /** True for WANDB_MODE=offline or dryrun: metrics are stored, to be sent later. */
+  /** True for WANDB_MODE=offline or dryrun: metrics are stored in files, to be sent later. */
   readonly isWandbOffline: boolean;
 }
 
-/** The part of a run's configuration that names its tracking services. */
+/** The parts of a run's configuration that determine its tracking services. */
 export interface TrackedConfiguration {
   readonly logging: TrackingConfiguration;
   readonly checkpoint: {
-    /** The run folder; metrics are sent from it. */
+    /** The run folder, which holds the metrics until they are sent. */
     readonly save?: string | undefined;
   };
 }
@@ -30,8 +30,8 @@ const defaultWandbUrl = 'https://api.wandb.ai';
 const modes = ['online', 'offline', 'disabled'] as const;
 
 /**
- * Returns the services that a run reports to; undefined without a service. It reads WANDB_MODE,
- * WANDB_BASE_URL, the presence of WANDB_API_KEY, and the proxies from the environment, and checks them.
+ * Returns the services to which a run sends metrics; undefined without any. It reads and checks the
+ * environment variables WANDB_MODE, WANDB_BASE_URL, WANDB_API_KEY (only whether it is set), and the proxies.
  *
  * @throws ConfigurationError MTL_WANDB_API_KEY, MTL_WANDB_MODE, MTL_SERVICE_URL, MTL_PROXY
  */
@@ -40,7 +40,7 @@ export function trackingOfRun(
   environment: Environment,
 ): TrackingOfRun | undefined {
   const { save } = checkpoint;
-  // metrics are sent from the run folder
+  // a run without a folder sends no metrics
   if (save === undefined) return undefined;
   const nameOfFolder = basename(resolve(save));
   const mode = logging.wandb === undefined ? 'disabled' : readMode(environment);
@@ -70,7 +70,7 @@ function missingWandbKey(): ConfigurationError {
 
 function readMode({ WANDB_MODE: given }: Environment): (typeof modes)[number] {
   if (given === undefined || given === '') return 'online';
-  // the older name, which the client of wandb still accepts
+  // dryrun is the older name, which wandb's client still accepts
   const mode = given === 'dryrun' ? 'offline' : modes.find((name) => name === given);
   if (mode !== undefined) return mode;
   throw new ConfigurationError('MTL_WANDB_MODE', `WANDB_MODE=${given}: unknown mode`, {
@@ -86,13 +86,13 @@ function wandbUrl({ WANDB_BASE_URL: given }: Environment): string {
 
 interface OpenTrackingOptions {
   readonly configuration: TrackedConfiguration;
-  /** Log of a run that has a folder. */
+  /** The log of a run that has a folder. */
   readonly log: RunLog | undefined;
   readonly onMessage: (text: string) => void;
 }
 
 /**
- * Opens the sinks that send metrics to the services in the flags, if any; rank 0 calls it.
+ * Opens the sinks that send metrics to the services in the flags, if any. Rank 0 calls it.
  *
  * @throws as `trackingOfRun`
  */

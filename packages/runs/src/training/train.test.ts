@@ -25,14 +25,14 @@ const tinyLine =
   '--preset char-10m --num-layers 1 --hidden-size 32 --num-attention-heads 2 --seq-length 16 --max-position-embeddings 16 ' +
   '--micro-batch-size 2 --global-batch-size 2 --train-iters 6 --eval-iters 0 --threads 1 --no-eval-samples';
 
-/** Returns the losses of the remaining steps, by their numbers. */
+/** Trains to the end; returns the losses by the numbers of the steps. */
 async function collectLosses(training: Pretraining): Promise<Readonly<Record<number, number>>> {
   const losses: Record<number, number> = {};
   for await (const { iteration, loss } of training) losses[iteration] = loss;
   return losses;
 }
 
-/** Returns the losses of the run when a command line starts it. */
+/** Returns the losses of the same run when it is started by a command line. */
 async function lossesOfLine(): Promise<Readonly<Record<number, number>>> {
   await using training = await openTraining({
     configuration: validateConfiguration(parseFlags(tinyLine.split(' '))),
@@ -96,7 +96,7 @@ it('can be left, which its folder says; the steps are run once', async () => {
     await expect(training.run()).rejects.toMatchObject({ code: 'MTL_RUN_OVER' });
   }
   expect(await readRun(save)).toMatchObject({ state: 'stopped' });
-  // the folder is free again, and has the checkpoint of the second step
+  // the folder is no longer owned, and has the checkpoint of step 2
   await using training = await train({ ...tiny, checkpoint: { save, load: save } });
   expect(Object.keys(await collectLosses(training))).toEqual(['3', '4', '5', '6']);
 });
@@ -109,7 +109,7 @@ it('lists the checkpoints of a run that goes back while all ranks wait', async (
     await first.run();
   }
   await using training = await train({ ...tiny, checkpoint: { save, load: save, checkpointStep: 2 } });
-  // reads of the folder fail from now on
+  // makes later reads of the folder fail
   renameSync(save, moved);
   writeFileSync(save, '');
   onTestFinished(() => void vi.restoreAllMocks());
@@ -141,13 +141,13 @@ it('starts no further run after a signal, however many the program would train',
   forgetStopSignal();
   await using again = await train(tiny);
   expect(await again.run()).toMatchObject({ reason: 'done' });
-  // a signal at the very end of the run counts as well
+  // a signal after the last step of a run also ends the process
   await using last = await train({ ...tiny, extensions: [signalAtEnd] });
   expect(await last.run()).toMatchObject({ reason: 'done' });
   await expect(train(tiny)).rejects.toMatchObject({ code: 'MTL_STOP_SIGNAL' });
 });
 
-/** An extension that receives a signal when the last step of the run is over. */
+/** An extension that simulates a signal after the last step of the run. */
 const signalAtEnd: TrainerExtension = {
   name: 'signal at the end',
   end: () => {

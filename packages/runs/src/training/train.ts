@@ -11,13 +11,16 @@ import { configureJob, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { openTraining, type Pretraining } from './open-training.js';
 import { planningOption, type RunPlanning } from './run-planning.js';
 
-/** Options of a training run by topic, and its message callback. */
+/** The options of a training run by topic, and options that are not flags. */
 export type TrainOptions = RunOptions & {
-  /** The block of each layer, instead of the block that `model` describes; the same on all ranks. */
+  /**
+   * Returns the block of each layer, in place of the block that `model` describes. It must be the same on all
+   * ranks.
+   */
   readonly blocks?: ModelBlocks | undefined;
-  /** Called with notes, progress and console lines as gpt-train prints them. Default: none are printed. */
+  /** Where notes, progress and console lines are written, as gpt-train prints them. Default: nowhere. */
   readonly stream?: ConsoleStream | undefined;
-  /** The planner: `planning` of @mtl/planning. Default: none, and options that need it are refused. */
+  /** The planner: `planning` of @mtl/planning. Default: none, and options that need a planner are refused. */
   readonly planning?: RunPlanning | undefined;
   /** Extensions of the training loop. */
   readonly extensions?: readonly TrainerExtension[] | undefined;
@@ -35,30 +38,28 @@ const checks: OptionChecks<TrainOptions> = {
 const silence: ConsoleStream = { write: () => true };
 
 /**
- * Builds a training run, whose steps its caller goes through:
+ * Builds a training run. The caller iterates over its steps:
  *
- * ```ts
- * await using training = await train({ preset: 'char-10m', training: { trainIterations: 100 } });
- * for await (const { iteration, loss } of training) console.log(iteration, loss);
+ * ```ts await using training = await train({ preset: 'char-10m', training: { trainIterations: 100 } }); for await (const { iteration, loss } of training) console.log(iteration, loss);
  * ```
  *
  * Under a launcher (`mtl run --nproc-per-node 4 program.mts`, torchrun, srun, mpirun) every process of the
  * job calls it with the same options and trains its part. A run saves only if `checkpoint.save` names a
  * directory. `close` ends reports and leaves the job; leaving the block of `await using` calls it.
  *
- * While its steps run, SIGINT, SIGTERM or SIGHUP end the run in order, and `result.reason` is the signal. The
- * signal asks the whole process to end, so no further run starts there: a loop over runs ends with
- * MTL_STOP_SIGNAL, unless it checks the reason and ends itself. Programs that continue anyway call
- * `forgetStopSignal`. Between runs signals have their usual effect.
+ * While the run trains, SIGINT, SIGTERM or SIGHUP end it after the current step, and `result.reason` is the
+ * signal. The signal concerns the whole process, so no further run starts in it: in a loop over runs, `train`
+ * throws MTL_STOP_SIGNAL unless the loop ends when the reason is a signal. Programs that continue anyway call
+ * `forgetStopSignal`. Between runs, signals have their usual effect.
  *
- * @throws ConfigurationError for options that do not exist, have another type or cannot work, with the path
- *   of the option and in its words: `MTL_OPTION`, `MTL_FLAG_VALUE`, errors of `configure`; DataError,
+ * @throws ConfigurationError for options that do not exist, have a wrong type or cannot work together; the
+ *   error names the path of the option: `MTL_OPTION`, `MTL_FLAG_VALUE`, errors of `configure`; DataError,
  *   CheckpointError and CommunicationError for files and connections that cannot be opened; TrainingError
  *   MTL_STOP_SIGNAL after a signal has ended a run in this process
  */
 export async function train(all: TrainOptions = {}): Promise<Pretraining> {
   checkOptions(all, { ...ofRun, checks });
-  // before waiting for other processes
+  // checked here, before this process waits for others
   refuseAfterStopSignal();
   const { stream = silence, extensions, blocks, planning, ...options } = all;
   const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));
@@ -71,7 +72,7 @@ export async function train(all: TrainOptions = {}): Promise<Pretraining> {
     const told = { stream, extensions, planning, closesWorld: true };
     return await openTraining({ ...configured, ...processes, ...told, corpusDirectory });
   } catch (error) {
-    // the other processes end with this error instead of waiting for this one
+    // makes the other processes end with this error, instead of waiting for this process
     joined.world?.abort(error as Error);
     throw inWordsOfOptions(error);
   }

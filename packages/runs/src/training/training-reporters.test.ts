@@ -28,7 +28,7 @@ const step = (iteration: number) => ({
   peakBytes: 1,
 });
 
-/** Runs a training run that is evaluated after each step; returns its output and its summary. */
+/** Simulates a training run with an evaluation after each step; returns its output and its summary. */
 async function collectOutput(
   losses: readonly number[],
   {

@@ -21,20 +21,20 @@ import type { RunLog } from './run-log.js';
 import type { StepComparison } from './run-planning.js';
 import { openTracking } from './tracking-of-run.js';
 
-/** The reporters of a run on this rank; only the first rank has any. */
+/** The reporters of a run on this rank. Only rank 0 has any. */
 export interface RunReporters {
   readonly all: readonly TrainingReporter[];
   /**
-   * Closes the reporters once the run has ended, and returns the facts that they add to a summary. Further
-   * calls do nothing.
+   * Closes the reporters after the run, and returns the rows that they add to its summary. Further calls do
+   * nothing.
    */
   close(outcome: RunOutcome): Promise<readonly SummaryRow[]>;
 }
 
-/** All reporters of the run, the summary among them. */
+/** All reporters of the run, and the summary, which is one of them. */
 export interface TrainingReporters extends RunReporters {
   readonly summary: TrainingSummary;
-  /** With --compare-with-plan. */
+  /** The comparison with the plan, for --compare-with-plan. */
   readonly comparison?: StepComparison | undefined;
 }
 
@@ -42,27 +42,30 @@ interface OpenReportersOptions {
   readonly configuration: PretrainingConfiguration;
   readonly stream: ConsoleStream;
   readonly flopsFormula: string;
-  /** Progress that a resumed run continues from: files keep one record a step. */
+  /**
+   * The progress from which a resumed run continues. Records of later steps are removed from its files, so
+   * that each step has one record.
+   */
   readonly resume: Pick<TrainingProgress, 'iteration' | 'consumedSamples'> | undefined;
-  /** Log of a run that has a folder. */
+  /** The log of a run that has a folder. */
   readonly log: RunLog | undefined;
 }
 
-/** Reporters of a process that leaves reporting to another process. */
+/** Returns the reporters of a process that does not report. */
 export function silentReporters(flopsFormula: string): TrainingReporters {
   return { all: [], summary: new TrainingSummary({ flopsFormula }), close: async () => [] };
 }
 
 /**
- * Opens the reporters of a training run: always console, summary and the metrics.jsonl of its run folder;
- * another file of metrics, TensorBoard and tracking services if named.
+ * Opens the reporters of a training run: console, summary and metrics.jsonl in the run folder. If flags name
+ * them, also another file of metrics, TensorBoard and tracking services.
  */
 export async function openTrainingReporters(options: OpenReportersOptions): Promise<TrainingReporters> {
   const { configuration, stream, flopsFormula, resume } = options;
   const { logInterval, isVerbose, metricsJsonl, tensorboardDirectory } = configuration.logging;
   const { trainIterations } = configuration.training;
   const { save } = configuration.checkpoint;
-  // standard error shows up on the same terminal as standard output
+  // standard error appears on the same terminal as standard output
   const others = stream === process.stdout ? [process.stderr] : [];
   const console = new ConsoleReporter({
     stream,
@@ -70,7 +73,7 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
     trainIterations,
     logInterval,
     isVerbose,
-    // a run of the default preset has a reader; scripts read the output of custom runs
+    // a run of the default preset is watched by a person; scripts read the output of other runs
     areLinesShort: configuration.preset === findPresets(configuration.kind).whenNothingIsAsked,
   });
   const metrics = await openMetricsFiles({
@@ -104,7 +107,7 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
   };
 }
 
-/** Closes all sinks, even after an error of one sink, and returns the facts that they add to a summary. */
+/** Closes all sinks, even if one fails, and returns the rows that they add to the summary. */
 export async function closeSinks(
   sinks: readonly MetricsSink[],
   outcome: RunOutcome,
@@ -119,29 +122,32 @@ export async function closeSinks(
 }
 
 export interface OpenMetricsFilesOptions {
-  /** The run folder, whose metrics.jsonl is written; undefined for a run without a folder. */
+  /** The run folder, in which metrics.jsonl is written; undefined for a run without a folder. */
   readonly directory: string | undefined;
-  /** Another file that gets the same records (--metrics-jsonl). */
+  /** Another file for the same records (--metrics-jsonl). */
   readonly copy: string | undefined;
-  /** The iteration that training continues from: a file keeps one record a step. */
+  /**
+   * The iteration from which training continues. Records of later steps are removed, so that each step has
+   * one record.
+   */
   readonly resumeIteration: number;
-  /** Changes a record before it is written. Default: none. */
+  /** Changes the record of a step before it is written. Default: no change. */
   readonly onStep?: (metrics: StepMetrics) => StepMetrics;
   readonly onMessage: (text: string) => void;
 }
 
 type StepMetrics = Parameters<MetricsJsonlWriter['step']>[0];
 
-/** The files for records of steps and evaluations. */
+/** The files of metrics of steps and evaluations. */
 export interface MetricsFiles {
   /** One writer for each file. */
   readonly all: readonly MetricsSink[];
-  /** Evaluations of the run before it was resumed, oldest first. */
+  /** Evaluations in the file before the run was resumed, oldest first. */
   readonly evaluations: readonly EvaluatedStep[];
 }
 
 /**
- * Opens the files of metrics of a run: the file in its folder, and the copy that a flag names. Only rank 0
+ * Opens a run's files of metrics: metrics.jsonl in its folder, and the copy that a flag names. Only rank 0
  * calls it.
  *
  * @throws ConfigurationError MTL_METRICS_FILE

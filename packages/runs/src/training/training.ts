@@ -28,29 +28,29 @@ import { continuedRun, type SaveDirectory } from '../save-directory.js';
 import type { RunLog } from './run-log.js';
 import type { RunReporters } from './training-reporters.js';
 
-/** The directory and interval of saves, and the configuration in each checkpoint. */
+/** Where and when a run saves, and the configuration that each checkpoint stores. */
 interface TrainingSaveOptions extends Pick<SaveSettings, 'interval' | 'keepLast' | 'inBackground'> {
-  /** Undefined: nothing is saved. */
+  /** The directory of checkpoints; undefined if nothing is saved. */
   readonly directory: string | undefined;
-  /** The owner of the directory, or of a parent directory. */
+  /** Owns the directory, or a parent directory. */
   readonly owner: SaveDirectory;
-  /** The checkpoint that training continues from; undefined for a new run. */
+  /** The checkpoint from which training continues; undefined for a new run. */
   readonly loaded: Checkpoint | undefined;
-  /** True if --ckpt-step chose that checkpoint. */
+  /** True if --ckpt-step selected this checkpoint. */
   readonly isStepChosen?: boolean;
-  /** Returns the configuration of the run that each checkpoint stores; rank 0 calls it. */
+  /** Returns the configuration that each checkpoint stores. Rank 0 calls it. */
   readonly configurationFor: (directory: string) => Promise<JsonObject>;
 }
 
-/** The parts of a training run, once everything is open. */
+/** The opened parts of a training run. */
 interface TrainingComponents<Batch, Configuration, Reporters extends RunReporters>
   extends Pick<RunTrainingOptions<Batch>, 'evaluation' | 'resumedFrom' | 'exitInterval' | 'deadlineMs'> {
   readonly configuration: Configuration;
   readonly processes: TrainingProcesses;
-  /** The architecture. */
+  /** The architecture of the model. */
   readonly model: TransformerConfiguration;
   readonly tokenizer: Tokenizer;
-  /** The threads of this rank's kernels, the same from its first step to its last. */
+  /** The number of threads of this rank's kernels, which does not change during the run. */
   readonly threads: ThreadChoice;
   /** This rank's part of the model. */
   readonly part: RankModel<Batch, ModelChunk<Batch>>;
@@ -59,26 +59,24 @@ interface TrainingComponents<Batch, Configuration, Reporters extends RunReporter
   readonly trainer: Trainer<Batch>;
   /** The micro-batches that the trainer reads. */
   readonly batches: { close(): Promise<void> };
-  /** Closes the files of the datasets. Default: there are none. */
+  /** Closes the files of the datasets. Default: no action. */
   readonly closeData?: () => void;
   readonly save: TrainingSaveOptions;
-  /** Log of rank 0, if the run has a folder. */
+  /** The run's log, on rank 0 of a run with a folder. */
   readonly log: RunLog | undefined;
   readonly reporters: Reporters;
-  /**
-   * Uses the results of the run, on all ranks, before a signal ends the process again. Default: no action.
-   */
+  /** Called with the run's result on all ranks. A signal still has no effect then. Default: no action. */
   readonly onEnd?: (result: TrainingResult) => Promise<void>;
   /**
-   * Returns a sample of what the model has learned. All ranks call it; the ranks of the first replica get the
-   * sample. Default: no sample.
+   * Generates a sample of the model. All ranks call it, and the ranks of the first replica get the sample.
+   * Default: no sample.
    */
   readonly show?: (how: { readonly isBrief: boolean }) => Promise<ModelSample | undefined>;
-  /** The world that `train` joined; it is released with the run and aborts after an error. */
+  /** The world that `train` joined. It is closed with the run, and aborted after an error. */
   readonly ownWorld?: World | undefined;
 }
 
-/** Further reporters of the steps of a run, on this rank. */
+/** Further reporters for the steps of a run on this rank. */
 interface RunTrainingReporters {
   readonly reporters?: readonly TrainingReporter[];
 }
@@ -86,17 +84,15 @@ interface RunTrainingReporters {
 const checks: OptionChecks<RunTrainingReporters> = { reporters: reportersOption };
 
 /**
- * A training run of any kind that is ready to run: pretraining and learning from conversations
- * (`openTraining`), fine-tuning for a task (`fineTune`). With several processes each process has an instance
- * and calls its methods; rank 0 reports.
+ * A training run of any kind that is ready to train: on documents or conversations (`openTraining`), or
+ * fine-tuning for a task (`fineTune`). Each process has an instance and calls its methods; rank 0 reports.
  *
- * ```ts
- * for await (const { iteration, loss } of training) console.log(iteration, loss);
+ * ```ts for await (const { iteration, loss } of training) console.log(iteration, loss);
  * ```
  *
- * @typeParam Batch its micro-batches
- * @typeParam Configuration its configuration
- * @typeParam Reporters its reporters
+ * @typeParam Batch a micro-batch
+ * @typeParam Configuration the run's configuration
+ * @typeParam Reporters the run's reporters
  */
 export class Training<Batch, Configuration, Reporters extends RunReporters = RunReporters>
   implements AsyncIterable<StepMetrics>, AsyncDisposable
@@ -105,12 +101,12 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   #result: TrainingResult | undefined;
   #hasBegun = false;
 
-  /** Takes ownership of the parts: the run closes them. */
+  /** Takes ownership of the parts: closing the run closes them. */
   constructor(parts: TrainingComponents<Batch, Configuration, Reporters>) {
     this.#parts = parts;
   }
 
-  /** The configuration of the run; for a resumed run, with the settings that its checkpoint keeps. */
+  /** The configuration of the run; a resumed run has the settings that it keeps from its checkpoint. */
   get configuration(): Configuration {
     return this.#parts.configuration;
   }
@@ -148,23 +144,23 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     return this.#parts.optimizer;
   }
 
-  /** The result of the run; undefined before the end, and after an error. */
+  /** The result of the run; undefined before its end, and after an error. */
   get result(): TrainingResult | undefined {
     return this.#result;
   }
 
-  /** Returns the parts of the weights that this rank holds. */
+  /** Returns the weights, or the slices of weights, that this rank holds. */
   weights(): readonly LogicalTensor[] {
     return weightTensors(this.optimizer);
   }
 
   /**
-   * Trains to the end, or until a signal; saves and evaluates as the configuration asks. Yields each step
-   * after its evaluation and save, and returns how the run ended; its final state is saved by then. All ranks
-   * go through all steps, or leave after the same step.
+   * Trains to the end or until a signal, with saves and evaluations as configured. Yields each step after its
+   * evaluation and save. Returns how the run ended, after its final state is saved. All ranks must iterate
+   * over all steps, or leave the loop after the same step.
    *
-   * @throws ConfigurationError `MTL_OPTION`; UsageError `MTL_RUN_OVER` if the steps have been run, or left,
-   *   before
+   * @throws ConfigurationError `MTL_OPTION`; UsageError `MTL_RUN_OVER` if the steps were iterated before, to
+   *   the end or not
    */
   async *steps(options: RunTrainingReporters = {}): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
     checkOptions(options, { of: 'the steps of a run', checks });
@@ -176,7 +172,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     }
     this.#hasBegun = true;
     const { log, ownWorld } = this.#parts;
-    // stays so if a consumer leaves the loop
+    // remains the reason if the consumer leaves the loop
     let end: Pick<TrainingResult, 'reason'> | { readonly reason: 'left' } | undefined = { reason: 'left' };
     try {
       const result = yield* this.#steps([...this.reporters.all, ...reporters]);
@@ -186,7 +182,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     } catch (error) {
       end = undefined;
       log?.fail(error, this.trainer.progress);
-      // the other processes end with this error instead of waiting for this one
+      // makes the other processes end with this error, instead of waiting for this process
       ownWorld?.abort(error as Error);
       throw error;
     } finally {
@@ -198,15 +194,12 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     return this.steps();
   }
 
-  /** Goes through all `steps`, and returns how the run ended. */
+  /** Iterates over all `steps`, and returns how the run ended. */
   async run(options: RunTrainingReporters = {}): Promise<TrainingResult> {
     return await finishSteps(this.steps(options));
   }
 
-  /**
-   * Returns a sample of what the model has learned, as text for the end of a run and for samples.jsonl in the
-   * run folder.
-   */
+  /** Generates a sample of the model, adds it to samples.jsonl in the run folder, and returns its text. */
   async show(): Promise<string | undefined> {
     const { log, show } = this.#parts;
     const sample = await show?.({ isBrief: false });
@@ -215,14 +208,15 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   }
 
   /**
-   * Ends reports, and waits a few seconds for services. Returns the facts that reports add to the summary.
+   * Closes the reporters, which wait a few seconds for services. Returns the rows that reporters add to the
+   * summary.
    */
   async endReports(): Promise<readonly SummaryRow[]> {
     const outcome: RunOutcome = this.#result === undefined ? 'failed' : describeOutcome(this.#result.reason);
     return await this.reporters.close(outcome);
   }
 
-  /** Ends reports, closes data files, frees memory, releases the directory, and leaves the job. */
+  /** Closes reporters and data files, frees memory, releases the directory, and leaves the job. */
   async close(): Promise<void> {
     const { batches, closeData, part, optimizer, save, ownWorld } = this.#parts;
     await closeAll([
@@ -264,7 +258,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     const { directory, owner, loaded, isStepChosen, configurationFor, ...settings } = this.#parts.save;
     if (directory === undefined) return undefined;
     const { processes, tokenizer } = this;
-    // the first rank lists and opens checkpoints, and copies files
+    // only the first rank lists and opens checkpoints, and copies files
     const ofFirst = await processes.together(async () => {
       if (!processes.isFirst) return { configuration: {} };
       return {
@@ -277,7 +271,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   }
 }
 
-/** Returns the information about the end of a run for tracking services. */
+/** Returns how the run ended, in the words of tracking services. */
 function describeOutcome(reason: TrainingResult['reason']): RunOutcome {
   return reason === 'done' || reason === 'early-stopping' ? 'finished' : 'stopped';
 }

@@ -1,22 +1,25 @@
 import { createContext, Script } from 'node:vm';
 
-// While a JavaScript regular expression backtracks, only a time limit of node:vm can stop it. The context is
-// created at the first bounded search.
+// Only a time limit of node:vm can interrupt a JavaScript regular expression that backtracks. The context for
+// it is created at the first bounded search.
 let context: { run: (() => unknown) | undefined } | undefined;
 let script: Script | undefined;
 
-/** Limits of a search: milliseconds, and milliseconds for each UTF-16 unit of the text. Tests lower them. */
+/**
+ * The time limit of a search, in milliseconds: a constant, and an amount for each UTF-16 unit of the text.
+ * Tests lower them.
+ */
 export const searchLimits = { start: 1000, perUnit: 0.01 };
 
-/** The error about a match that took too long. */
+/** A search took longer than its limit. */
 export class SlowPatternError extends Error {
   override readonly name = 'SlowPatternError';
 }
 
 /**
- * Runs a search in a text, and stops it after a second and a hundredth of a millisecond for each UTF-16 unit
- * of the text; ordinary searches take a thousandth of that. A search that exceeds the limit is run once more,
- * because a suspended process exceeds it without computing.
+ * Runs a search in a text with a time limit: a second, plus a hundredth of a millisecond for each UTF-16 unit
+ * of the text. Ordinary searches take a thousandth of that. A search that exceeds the limit is run once more,
+ * because a process that was suspended exceeds it without computing.
  *
  * @throws SlowPatternError when both attempts took too long
  */

@@ -3,15 +3,16 @@ import type { TokenizerJson } from '../check-tokenizer-json.js';
 import type { Fail } from '../tokenizer-files.js';
 import { type Merges, readMerges } from './merges.js';
 
-// Keys of the heap: rank x 2^32 + position.
+// A key of the heap is rank x 2^32 + position.
 const rankRadix = 2 ** 32;
 
 /**
- * Encodes words by the merges of a tokenizer.json. It merges characters, or the bytes of unknown characters,
- * in the order of the list; ties go to the leftmost. n log n in the length of a word.
+ * Returns an encoder of words for the merges of a tokenizer.json. It merges characters, or the bytes of
+ * unknown characters, in the order of the merges; among equal pairs the leftmost first. A word of n
+ * characters takes O(n log n) time.
  *
- * @param fail called for an invalid merge, or one with a token without an id
- * @returns an encoder; an undefined id stands for a character without a token, if the model has no unknown
+ * @param fail called for an invalid merge, or for a merge with a token that has no id
+ * @returns the encoder; an undefined id represents a character without a token, if the model has no unknown
  *   token
  */
 export function bytePairModel(
@@ -35,7 +36,7 @@ const bytePieces = Array.from(
   (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`,
 );
 
-/** Returns the ids of the bytes of a text without a token; undefined unless every byte has an id. */
+/** Returns the ids of a text's bytes; undefined unless every byte has an id. */
 export function byteTokens(text: string, ids: ReadonlyMap<string, number>): number[] | undefined {
   const found: number[] = [];
   for (const byte of Buffer.from(text, 'utf8')) {
@@ -46,7 +47,7 @@ export function byteTokens(text: string, ids: ReadonlyMap<string, number>): numb
   return found;
 }
 
-/** Returns the ids that a word consists of before anything is merged. */
+/** Returns a function that gives the initial ids of a word, before any merge. */
 function firstSymbols(
   model: TokenizerJson['model'],
   ids: ReadonlyMap<string, number>,
@@ -57,8 +58,8 @@ function firstSymbols(
   const fuses = model.fuse_unk === true;
   return (word) => {
     const symbols: (number | undefined)[] = [];
-    // The tokenizers library adds an unknown token only when the next token is added or unknown, but adds
-    // bytes at once. So `isPending` delays it.
+    // The tokenizers library adds an unknown token only when it reaches the next token or unknown character,
+    // but adds bytes at once. `isPending` reproduces this order.
     let isPending = false;
     const endUnknown = (): void => {
       if (isPending) symbols.push(unknownId);
@@ -88,13 +89,13 @@ function firstSymbols(
   };
 }
 
-/** Merges symbols, in place. */
+/** Merges the symbols of a word in place. */
 function mergeAll(symbols: number[], merges: Merges): readonly number[] {
   const size = symbols.length;
   if (size < 2) return symbols;
   const heap: number[] = [];
-  // a linked list of symbols; a symbol is identified by the position of its first original symbol; merged
-  // symbols have -1
+  // a linked list of symbols, each identified by the position of its first original symbol; symbols that were
+  // merged into another have -1
   const nexts = new Int32Array(size);
   const previous = new Int32Array(size);
   const look = (position: number): void => {
@@ -111,7 +112,8 @@ function mergeAll(symbols: number[], merges: Merges): readonly number[] {
     const id = merges.made[(key - position) / rankRadix]!;
     const next = nexts[position]!;
     if (symbols[position] === -1 || next >= size) continue;
-    // Later merges may have changed the pair, but another pair that makes the same token is equally good.
+    // Other merges may have changed the pair since then, but any pair that forms the same token can be
+    // merged.
     const rank = merges.findRank(symbols[position]!, symbols[next]!);
     if (rank < 0 || merges.made[rank] !== id) continue;
     const after = nexts[next]!;

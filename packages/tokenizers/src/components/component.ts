@@ -5,18 +5,18 @@ import { SlowPatternError } from './bounded-matching.js';
 import type { PatternSettings } from './text-pattern.js';
 
 /**
- * A part of a tokenizer.json, such as its normalizer; fields are type-checked when they are read. Errors are
- * `MTL_DATA_TOKENIZER` and name the file and the field.
+ * A component of a tokenizer.json, such as its normalizer. A field's type is checked when it is read. Errors
+ * are `MTL_DATA_TOKENIZER`, and name the file and the field.
  */
 export class Component {
   readonly #file: string;
   readonly #where: string;
   readonly #fields: Readonly<Record<string, unknown>>;
-  /** The kind of the component, for example `NFC`. */
+  /** The type of the component, for example `NFC`. */
   readonly type: string;
 
   /**
-   * @param place the file, and the place of the component in it, for example `normalizer.normalizers[1]`
+   * @param place the file, and the path of the component in it, such as `normalizer.normalizers[1]`
    * @throws DataError MTL_DATA_TOKENIZER if the value is not an object with a type
    */
   constructor(value: unknown, place: { readonly file: string; readonly where: string }) {
@@ -56,7 +56,7 @@ export class Component {
     return typeof value === 'string' ? value : this.refuse(field, 'a text');
   }
 
-  /** Returns a field that is one code point. */
+  /** Returns a text field that must be one code point. */
   character(field: string, fallback?: string): string {
     const value = this.text(field, fallback);
     return Array.from(value).length === 1 ? value : this.refuse(field, 'one character');
@@ -68,14 +68,14 @@ export class Component {
     return typeof value === 'boolean' ? value : this.refuse(field, 'true or false');
   }
 
-  /** Returns a field that is true or false; undefined for null and for a missing field. */
+  /** Returns a boolean field; undefined if it is null or missing. */
   optionalBoolean(field: string): boolean | undefined {
     const value = this.#fields[field] ?? undefined;
     if (value === undefined || typeof value === 'boolean') return value;
     return this.refuse(field, 'true, false or null');
   }
 
-  /** Returns a field that is a whole number from `minimum` to 2^32 - 1. */
+  /** Returns an integer field from `minimum` to 2^32 - 1. */
   count(field: string, { minimum, fallback }: { minimum: number; fallback?: number }): number {
     const value = this.#fields[field];
     if (value === undefined && fallback !== undefined) return fallback;
@@ -96,14 +96,14 @@ export class Component {
     return Array.isArray(value) ? value : this.refuse(field, 'a list');
   }
 
-  /** Returns a field that is a list of components. */
+  /** Returns a field with a list of components. */
   parts(field: string): Component[] {
     return this.list(field).map(
       (value, i) => new Component(value, { file: this.#file, where: `${this.#where}.${field}[${i}]` }),
     );
   }
 
-  /** Returns a field that is a pattern: a literal text or a regular expression of Oniguruma. */
+  /** Returns a field with a pattern: a literal text, or a regular expression in Oniguruma's syntax. */
   pattern(field: string): PatternSettings {
     const value = this.#fields[field];
     if (isJsonObject(value) && Object.keys(value).length === 1) {
@@ -114,7 +114,7 @@ export class Component {
     return this.refuse(field, '{"String": "..."} or {"Regex": "..."}');
   }
 
-  /** Runs a function that may throw for the value of a field, and names the field in its error. */
+  /** Runs a function that depends on a field's value; its errors then name the field. */
   read<T>(field: string, run: () => T): T {
     try {
       return run();

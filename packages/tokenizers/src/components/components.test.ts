@@ -6,17 +6,17 @@ import type { Tokenizer } from '../tokenizer.js';
 
 interface Case {
   readonly json: Readonly<Record<string, unknown>>;
-  /** Texts of this case; the cases of a sweep share their texts. */
+  /** The texts of this case; absent if it uses the texts that all cases of a sweep share. */
   readonly texts?: readonly string[];
-  /** Null for texts that the tokenizers library rejects. */
+  /** Null for a text that the tokenizers library rejects. */
   readonly encoded: readonly (readonly number[] | null)[] | null;
-  /** The ids of `a` with special tokens; the next field has them without. */
+  /** The ids of the text `a` with special tokens; `plain` has the ids without them. */
   readonly special?: readonly number[] | null;
   readonly plain?: readonly number[] | null;
   readonly decoded?: readonly (readonly [number[], string | null])[];
 }
 
-/** Returns the result of a run, or `refused` when it throws an error with a code; others are thrown. */
+/** Returns the result of a function, or `refused` if it throws a coded error. Other errors are thrown. */
 function refusedOr<T>(run: () => T): T | 'refused' {
   try {
     return run();
@@ -35,18 +35,18 @@ const open = (json: object): Tokenizer =>
     options: undefined,
   });
 
-/** Returns a token that may end a document: in these cases any token will do. */
+/** Returns any token as the end of a document, because these cases do not depend on it. */
 function chooseEod({ model }: Case['json']): string {
   const { vocab } = (model ?? {}) as { vocab?: Record<string, number> | [string, number][] };
   return String(Array.isArray(vocab) ? vocab[0]?.[0] : Object.keys(vocab ?? {})[0]);
 }
 
-/** Numbers of comparisons, and the cases with differences. */
+/** Counts of comparisons, and the cases with differences. */
 interface Compared {
   equal: number;
   refused: number;
   refusedByBoth: number;
-  /** Number of tokenizers that the library accepts and that are rejected here. */
+  /** The number of tokenizers that the library accepts, but this package rejects. */
   refusedTokenizers: number;
   readonly unequal: unknown[];
 }
@@ -80,7 +80,7 @@ function compare(cases: readonly Case[], texts: readonly string[]): Compared {
         refusedOr(() => tokenizer.decode(ids)),
         { number, ids },
       );
-    // the special tokens at the start of an encoded text, if it is clear where they end
+    // compares the special tokens at the start of an encoded text, if it is clear where they end
     if (special != null && plain != null && plain.length > 0 && !plain.some((id) => id < 3)) {
       const length = special.findIndex((_, at) => plain.every((id, i) => special[at + i] === id));
       note(special.slice(0, length), tokenizer.startIds ?? [], { number, post: json.post_processor });
@@ -89,7 +89,7 @@ function compare(cases: readonly Case[], texts: readonly string[]): Compared {
   return compared;
 }
 
-// Fixtures: tooling/fixtures/make-tokenizer-component-fixtures.py; it makes large sweeps, too.
+// tooling/fixtures/make-tokenizer-component-fixtures.py makes the fixtures, and also large sweeps.
 const fixture = new URL('../../fixtures/tokenizer-components.json', import.meta.url);
 const sweep = process.env.MTL_TEST_TOKENIZER_SWEEP;
 const { cases, texts = [] } = JSON.parse(readFileSync(sweep ?? fixture, 'utf8')) as {
@@ -104,7 +104,8 @@ describe('components of a tokenizer.json', () => {
     const { unequal, ...counts } = compare(cases, texts);
     if (texts.length > 0) console.log(cases.length, 'tokenizers:', counts, unequal.length, 'unequal');
     expect(unequal.slice(0, 10)).toEqual([]);
-    // 18 are rejected: they have an unknown character without an unknown token, which the library leaves out
+    // 18 are rejected, because of unknown characters without an unknown token; the library omits such
+    // characters
     if (sweep === undefined) {
       expect(counts).toEqual({ equal: 829, refused: 18, refusedByBoth: 0, refusedTokenizers: 0 });
       return;
@@ -154,7 +155,7 @@ describe('models of a tokenizer.json', () => {
     pre_tokenizer: { type: 'WhitespaceSplit' },
   });
 
-  // Each expected list is the result of tokenizers 0.23.2.
+  // The last column is the result of tokenizers 0.23.2.
   it.each([
     ['Unigram falls back to all bytes', unigram(['<unk>', 'a', '<0xC3>', '<0xA9>']), 'aé', [1, 2, 3]],
     ['Unigram is unknown without one of the bytes', unigram(['<unk>', 'a', '<0xC3>']), 'aé', [1, 0]],
@@ -244,10 +245,10 @@ describe('fields of a tokenizer.json', () => {
     { ...small, type: 'BPE', merges: [['a', '##a']], vocab: { u: 0, a: 1, '##a': 2, aa: 3 }, fuse_unk: true },
   ];
 
-  /** Returns a copy for each field with each wrong value, and one without the field. */
+  /** Yields copies of a value: for each field with each wrong value, and without the field. */
   function* mutations(value: unknown, path: string): Generator<[string, unknown]> {
     if (typeof value !== 'object' || value === null) return;
-    // some entries of large lists and vocabularies represent all
+    // of large lists and vocabularies, only some entries are changed
     for (const [key, child] of Object.entries(value).slice(0, 8)) {
       const copy = (other: unknown) =>
         Array.isArray(value) ? value.with(Number(key), other) : { ...value, [key]: other };

@@ -3,10 +3,13 @@ import type { Component } from './component.js';
 import { metaspaceSettings } from './pre-tokenizers.js';
 import { replaceMatches, textPattern } from './text-pattern.js';
 
-/** Converts tokens to texts that are joined; the result is always a new list. */
+/** Converts tokens to texts, which are joined afterwards. The result is always a new list. */
 export type Decoder = (tokens: readonly string[]) => readonly string[];
 
-/** Returns a decoder as tokenizers 0.23 has it; refuses one of another type by `MTL_DATA_TOKENIZER`. */
+/**
+ * Makes a decoder that equals the one of tokenizers 0.23; throws `MTL_DATA_TOKENIZER` for an unsupported
+ * type.
+ */
 export function makeDecoder(component: Component): Decoder {
   switch (component.type) {
     case 'Sequence': {
@@ -63,17 +66,17 @@ const decoderTypes = [
   'WordPiece',
 ];
 
-/** Replaces a text everywhere; an empty searched text occurs before, between and after all characters. */
+/** Replaces all occurrences of a text; an empty text occurs before, between and after all characters. */
 function replaceText(text: string, searched: string, content: string): string {
   return searched === '' ? text.replace(/(?:)/gu, () => content) : text.replaceAll(searched, () => content);
 }
 
 const byteByCharacter = new Map(byteAlphabet.map((character, byte) => [character, byte]));
-// A byte order mark is a character like any other.
+// Byte order marks must be decoded like other characters.
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Decodes tokens from the byte alphabet; a token with another character is kept as it is. */
+/** Decodes tokens from the byte alphabet. A token with another character is not changed. */
 function decodeByteLevel(tokens: readonly string[]): string {
   const bytes: number[] = [];
   for (const token of tokens) {
@@ -85,8 +88,8 @@ function decodeByteLevel(tokens: readonly string[]): string {
 }
 
 /**
- * Joins runs of byte tokens, such as `<0xE5>`. A run that is not valid UTF-8 becomes one U+FFFD for each of
- * its bytes, including the valid bytes.
+ * Joins consecutive byte tokens, such as `<0xE5>`, to characters. If the bytes are not valid UTF-8 together,
+ * each of them becomes U+FFFD, even if some are valid.
  */
 function joinBytes(tokens: readonly string[]): string[] {
   const texts: string[] = [];
@@ -96,7 +99,7 @@ function joinBytes(tokens: readonly string[]): string[] {
     run = [];
   };
   for (const token of tokens) {
-    // The tokenizers library reads a sign as part of a number.
+    // The tokenizers library also accepts a plus sign in the number.
     const byte = /^<0x([0-9a-f]{2}|\+[0-9a-f])>$/i.exec(token)?.[1];
     if (byte !== undefined) {
       run.push(Number.parseInt(byte, 16));
@@ -135,7 +138,7 @@ function strip(component: Component): Decoder {
     });
 }
 
-/** Replacements for English punctuation and contractions, which the library applies in this order. */
+/** Replacements of English punctuation and contractions, which the library applies in this order. */
 const artifacts: readonly (readonly [string, string])[] = [
   [' .', '.'],
   [' ?', '?'],
@@ -164,7 +167,8 @@ function wordPiece(prefix: string, cleans: boolean): Decoder {
 }
 
 /**
- * Decodes connectionist temporal classification: equal neighbours become one token, and padding is removed.
+ * Makes the decoder of connectionist temporal classification: consecutive equal tokens become one, and
+ * padding is removed.
  */
 function ctc(component: Component): Decoder {
   const padding = component.text('pad_token');

@@ -4,12 +4,12 @@ import type { Fail } from '../tokenizer-files.js';
 const none = -1;
 
 /**
- * The merges of a byte-pair encoding: the rank of a pair of tokens, and the token that it makes. They are in
- * a hash table with open addressing, since pairs are looked up for every character of a text, and tens of
- * thousands are added when a tokenizer is opened.
+ * The merges of a byte-pair encoding: for a pair of tokens, the rank of the merge and the resulting token.
+ * They are in a hash table with open addressing, because pairs are looked up for every character of a text,
+ * and tens of thousands are added when a tokenizer is opened.
  */
 export class Merges {
-  /** The ids of the tokens that merges make, by their rank. */
+  /** The ids of the tokens that result from merges, indexed by rank. */
   readonly made: Int32Array;
   readonly #lefts: Int32Array;
   readonly #rights: Int32Array;
@@ -17,7 +17,7 @@ export class Merges {
   readonly #shift: number;
 
   constructor(numMerges: number) {
-    // at most half of the entries are used
+    // the table has at least twice as many entries as merges
     const bits = Math.max(1, Math.ceil(Math.log2(2 * numMerges + 1)));
     this.#shift = 32 - bits;
     this.made = new Int32Array(numMerges);
@@ -26,7 +26,7 @@ export class Merges {
     this.#ranks = new Int32Array(2 ** bits).fill(none);
   }
 
-  /** Adds a pair of ids; of equal pairs the last one counts. */
+  /** Adds a pair of ids; a pair that is added twice has its last rank. */
   add(left: number, right: number, { rank, made }: { readonly rank: number; readonly made: number }): void {
     const place = this.#findPlace(left, right);
     this.#lefts[place] = left;
@@ -35,7 +35,7 @@ export class Merges {
     this.made[rank] = made;
   }
 
-  /** Returns the rank of a pair of ids; -1 where they are not merged. */
+  /** Returns the rank of a pair of ids; -1 if the pair is not merged. */
   findRank(left: number, right: number): number {
     return this.#ranks[this.#findPlace(left, right)]!;
   }
@@ -52,10 +52,10 @@ export class Merges {
 }
 
 /**
- * Reads the merges of a model, pairs of its tokens.
+ * Reads the merges of a model.
  *
- * @param ids of all tokens
- * @param fail called with the first invalid merge, or the first with a token without an id
+ * @param ids ids of all tokens
+ * @param fail called for the first merge that is invalid, or has a token without an id
  */
 export function readMerges(
   { merges: list = [], continuing_subword_prefix: prefix }: TokenizerJson['model'],

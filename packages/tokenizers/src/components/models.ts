@@ -4,13 +4,14 @@ import { wordPieceSplitter } from '../word-piece.js';
 import { bytePairModel } from './byte-pair-model.js';
 import { unigramModel } from './unigram-model.js';
 
-/** Returns the ids of a word; undefined stands for a part without a token. */
+/** Returns the ids of a word; undefined represents a part without a token. */
 export type Model = (word: string) => readonly (number | undefined)[];
 
 /**
- * Returns a checked model, with the ids of its tokens, as tokenizers 0.23 has it.
+ * Makes a model that equals the one of tokenizers 0.23, from a checked tokenizer.json and the ids of its
+ * tokens.
  *
- * @param fail called for wrong merges, which are read here
+ * @param fail called for invalid merges, which have not been checked before
  */
 export function makeModel(
   model: TokenizerJson['model'],

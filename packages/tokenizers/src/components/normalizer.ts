@@ -1,23 +1,23 @@
-/** Changes a text before it is split into words. */
+/** Normalizes a text before it is split into words. */
 export interface Normalizer {
   normalize(text: string): string;
   /**
-   * Normalizes a text, and also returns how many units at its start come from the first character of the
-   * original. A Metaspace needs this to find where a word begins.
+   * Normalizes a text, and also determines the number of UTF-16 units at its start that come from the first
+   * character of the original text. Metaspace needs this number to decide where a word begins.
    */
   trace(traced: TracedText): TracedText;
 }
 
-/** A text that was changed. */
+/** A normalized text, with information about its origin. */
 export interface TracedText {
   readonly text: string;
-  /** The number of UTF-16 units at its start that come from the first character of the original. */
+  /** The number of UTF-16 units at its start that come from the first character of the original text. */
   readonly front: number;
 }
 
 /**
- * Makes a normalizer from a function that normalizes a text, and a function that returns the length of the
- * part that comes from the first character.
+ * Makes a normalizer from `normalize`, and `front`, which returns the length of the part that comes from the
+ * first character.
  */
 export function tracedNormalizer(
   normalize: (text: string) => string,

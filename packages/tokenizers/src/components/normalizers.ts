@@ -6,7 +6,10 @@ import { precompiledNormalizer } from './precompiled-charsmap.js';
 import { replaceMatches, type TextPattern, textPattern } from './text-pattern.js';
 import { combiningMark, control, newerThanUnicode9, nonSpacingMark } from './unicode-versions.js';
 
-/** Returns a normalizer as tokenizers 0.23 has it; refuses one of another type by `MTL_DATA_TOKENIZER`. */
+/**
+ * Makes a normalizer that equals the one of tokenizers 0.23; throws `MTL_DATA_TOKENIZER` for an unsupported
+ * type.
+ */
 export function makeNormalizer(component: Component): Normalizer {
   switch (component.type) {
     case 'Sequence':
@@ -66,7 +69,10 @@ function sequence(normalizers: readonly Normalizer[]): Normalizer {
   };
 }
 
-/** Makes a normalizer that keeps, changes or drops each character without moving it. */
+/**
+ * Makes a normalizer that changes or drops characters one by one, so that prefixes can be normalized
+ * separately.
+ */
 function byPrefix(normalize: (text: string) => string): Normalizer {
   return tracedNormalizer(normalize, ({ text, front }) => normalize(text.slice(0, front)).length);
 }
@@ -74,16 +80,16 @@ function byPrefix(normalize: (text: string) => string): Normalizer {
 const newer = new RegExp(`[${newerThanUnicode9}]`, 'u');
 const betweenNewer = new RegExp(`[^${newerThanUnicode9}]+`, 'gu');
 
-/** Normalization does not know characters that are newer than Unicode 9: nothing is composed with them. */
+/**
+ * Returns Unicode normalization as in the library. It does not know characters that are newer than Unicode 9,
+ * so texts between them are normalized separately.
+ */
 function unicodeForm(form: 'NFC' | 'NFD' | 'NFKC' | 'NFKD'): (text: string) => string {
   return (text) =>
     newer.test(text) ? text.replace(betweenNewer, (part) => part.normalize(form)) : text.normalize(form);
 }
 
-/**
- * Returns the lower case of each character alone: a capital sigma becomes the same letter wherever it is in
- * the word.
- */
+/** Lower-cases each character separately: a capital sigma becomes the same letter everywhere in a word. */
 function lowerCase(text: string): string {
   return text.replaceAll('Σ', 'σ').toLowerCase();
 }
@@ -98,8 +104,7 @@ const nmtSpaces = /[\t\n\f\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]/g
 
 const controls = new RegExp(`[${control}]`, 'gu');
 const spaces = /\p{White_Space}/gu;
-// CJK ideographs as BERT defines them: the unified blocks, some of their extensions, and the compatibility
-// blocks.
+// CJK ideographs as BERT defines them: unified blocks, some of their extensions, and compatibility blocks.
 const ideographs =
   /[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\u{2f800}-\u{2fa1f}]/gu;
 
@@ -153,7 +158,7 @@ function replace(pattern: TextPattern, content: string): Normalizer {
       let replaced = front;
       for (let i = 0; i < found.length && found[i]! < front; i += 2) {
         const [start, end] = [found[i]!, found[i + 1]!];
-        // a replacement counts as coming from the last character that it replaces
+        // a replacement comes from the last character that it replaces
         replaced += end <= front ? content.length - (end - start) : start - front;
       }
       return replaced;

@@ -8,20 +8,20 @@ import type {
 } from 'oniguruma-parser/parser';
 import { toRegExpDetails } from 'oniguruma-to-es';
 
-/** The most ways that a pattern may match at one place of a text; more count as too many. */
+/** The largest accepted number of ways in which a pattern can match at one position of a text. */
 const maximumWays = 1000;
 const anyCharacter = '[^]';
 
-/** The cost of a part of a pattern when the part after it fails. */
+/** The cost of backtracking into a part of a pattern when the part after it fails. */
 interface Cost {
-  /** Number of ways in which the part can match at one place, not counting loops. */
+  /** The number of ways in which the part can match at one position, not counting loops. */
   readonly ways: number;
   /**
-   * Number of loops that compete for the same characters: each multiplies the ways by the length of a run of
-   * its characters.
+   * The number of loops that compete for the same characters. Each multiplies the number of ways by the
+   * length of a run of such characters.
    */
   readonly depth: number;
-  /** JavaScript expressions (flag `v`) for the characters that the loops match. */
+  /** Character expressions of JavaScript (flag `v`) for the characters that the loops match. */
   readonly loops: readonly string[];
 }
 
@@ -29,15 +29,15 @@ const free: Cost = { ways: 1, depth: 0, loops: [] };
 const unbounded: Cost = { ways: Number.POSITIVE_INFINITY, depth: 0, loops: [] };
 
 /**
- * Returns a test for texts in which a search for all matches could backtrack a lot. These are all texts if
- * loops are nested or the pattern is too complex to analyse; otherwise texts with a long run of characters
- * that one loop matches while the rest of its alternative can fail. For the patterns of published tokenizers
- * these are only runs of hundreds of spaces or letters.
+ * Returns a function that tells whether a search for all matches in a text could backtrack much. It is true
+ * for all texts if loops are nested or the pattern is too complex to analyse. Otherwise it is true for texts
+ * with a long run of characters that one loop matches while the rest of its alternative can fail. For
+ * patterns of published tokenizers, such texts contain hundreds of consecutive spaces or letters.
  *
  * @param source a valid expression of Oniguruma
  */
 export function mayBacktrack(source: string): (text: string) => boolean {
-  // Flags for the rest of a pattern; flags of a group are handled at the group.
+  // Flags for the rest of a pattern are looked for here; flags of a group are handled at the group.
   const ignoresCase = /\(\?[a-z]*i[a-z]*(?:-[a-z]*)?\)/i.test(source);
   const { ways, depth, loops } = alternatives(toOnigurumaAst(source).body, { ignoresCase, canFail: false });
   if (ways > maximumWays) return () => true;
@@ -49,7 +49,7 @@ export function mayBacktrack(source: string): (text: string) => boolean {
 
 interface Surroundings {
   readonly ignoresCase: boolean;
-  /** False if nothing after the part can fail, so that its first match is final. */
+  /** False if nothing after the part can fail, so that the part never backtracks. */
   readonly canFail: boolean;
 }
 
@@ -96,7 +96,7 @@ function estimateCost(node: AlternativeElementNode, around: Surroundings): Cost 
     case 'CapturingGroup':
       return alternatives(node.body, around);
     case 'LookaroundAssertion':
-      // the first match is final, but each start of a search runs the look-around again
+      // the look-around itself does not backtrack, but each start of a search runs it again
       return alternatives(node.body, { ...around, canFail: true });
     case 'Quantifier':
       return quantified(node, around);
@@ -110,14 +110,14 @@ function quantified(node: QuantifierNode, around: Surroundings): Cost {
   const { body, min, max } = node;
   const isEndless = !Number.isFinite(max);
   if (isOneCharacter(body)) {
-    // A possessive loop does not backtrack, but each start of a search runs to the loop's end.
+    // A possessive loop does not backtrack, but each start of a search runs it to its end.
     const staysShort = node.kind === 'possessive' && !isEndless;
     if (staysShort || max === min || !around.canFail) return free;
     return isEndless
       ? { ways: 1, depth: 1, loops: [describeCharacters(body, around)] }
       : { ways: max - min + 1, depth: 0, loops: [] };
   }
-  // a loop ends where its body fails; there is no backtracking if the part after it cannot fail
+  // a loop ends where its body fails; without a part after it that can fail, it does not backtrack
   if (!around.canFail && min <= 1) return estimateCost(body, around);
   const cost = estimateCost(body, { ...around, canFail: around.canFail || max > 1 });
   if (isEndless) {
@@ -133,7 +133,7 @@ function isOneCharacter(node: QuantifierNode['body']): boolean {
   return node.type === 'CharacterSet' && node.kind !== 'text_segment' && node.kind !== 'newline';
 }
 
-/** Returns whether a part matches one or more characters of a fixed number, without a choice. */
+/** Returns whether a part matches a fixed number of characters, without a choice. */
 function hasOneLength(node: QuantifierNode['body']): boolean {
   if (isOneCharacter(node)) return true;
   if (node.type !== 'Group' && node.type !== 'CapturingGroup') return false;
@@ -149,7 +149,7 @@ function isDigitLike(element: AlternativeElementNode): boolean {
   return element.type === 'Quantifier' && element.min === element.max && isOneCharacter(element.body);
 }
 
-/** Returns an expression for the characters that a loop matches; for any character if flags decide it. */
+/** Returns an expression for the characters that a loop matches; if flags change them, for any character. */
 function describeCharacters(node: QuantifierNode['body'], { ignoresCase }: Surroundings): string {
   if (ignoresCase || (node.type === 'CharacterSet' && (node.kind === 'dot' || node.kind === 'any')))
     return anyCharacter;

@@ -1,17 +1,17 @@
 import { isJsonObject } from '@mtl/errors/files';
 import type { Component } from './component.js';
 
-/** Represents the tokens of the text. */
+/** Stands for the tokens of the text. */
 const theText = Symbol('text');
 type Encoding = readonly (number | typeof theText)[];
-/** Adds special tokens to an encoded text, or to the two parts that an earlier post-processor has made. */
+/** Adds special tokens to an encoded text, or to the two parts that an earlier post-processor returned. */
 type PostProcessor = (encodings: readonly Encoding[]) => readonly Encoding[];
 
 /**
- * Returns the special tokens that a post-processor as tokenizers 0.23 has it puts before a text; undefined if
- * it puts none there.
+ * Returns the special tokens that a post-processor of tokenizers 0.23 adds before a text; undefined if there
+ * are none.
  *
- * @throws DataError MTL_DATA_TOKENIZER for one that cannot be used
+ * @throws DataError MTL_DATA_TOKENIZER for an unusable post-processor
  */
 export function listStartIds(component: Component | undefined): readonly number[] | undefined {
   if (component === undefined) return undefined;
@@ -58,7 +58,7 @@ function classification(component: Component): PostProcessor {
     });
 }
 
-/** Reads a field with a token and its id; returns the id. */
+/** Returns the id in a field with a token and its id. */
 function namedId(component: Component, field: string): number {
   const value = component.value(field);
   if (Array.isArray(value) && value.length === 2 && typeof value[0] === 'string' && isId(value[1]))

@@ -6,16 +6,19 @@ import { findAll, splitBehaviors, splitText, textPattern, withoutNewerCharacters
 import { splitAtScripts } from './unicode-scripts.js';
 import { punctuation, wordCharacter } from './unicode-versions.js';
 
-/** Splits normalized texts into the words that a model encodes one by one. */
+/** Splits normalized texts into words, which the model encodes separately. */
 export interface PreTokenizer {
-  /** True if words depend on whether the text begins with the first character of the original. */
+  /** True if the words depend on whether the text contains the first character of the original text. */
   readonly asksForFront: boolean;
   split(text: string, front: number): string[];
-  /** Splits like `split`, and marks the words that begin with the first character of the original. */
+  /** Splits like `split`, and also marks words that begin with the first character of the original text. */
   trace(text: TracedText): TracedText[];
 }
 
-/** Returns a pre-tokenizer as tokenizers 0.23 has it; refuses one of another type by `MTL_DATA_TOKENIZER`. */
+/**
+ * Makes a pre-tokenizer that equals the one of tokenizers 0.23; throws `MTL_DATA_TOKENIZER` for an
+ * unsupported type.
+ */
 export function makePreTokenizer(component: Component): PreTokenizer {
   switch (component.type) {
     case 'Sequence':
@@ -75,8 +78,9 @@ const wordsAndPunctuation = new RegExp(
 const onePunctuation = new RegExp(`[${punctuation}]`, 'gv');
 
 /**
- * Rejects a `Metaspace` of the scheme `first` that splits words of other pre-tokenizers, after a charsmap and
- * bytes: the first word then depends on positions that the tokenizers library counts in a special way.
+ * Rejects a `Metaspace` with the scheme `first` that splits words of other pre-tokenizers, after a charsmap
+ * and bytes. The first word would then depend on how the tokenizers library counts positions, which is not
+ * reproduced here.
  *
  * @throws DataError MTL_DATA_TOKENIZER
  */
@@ -93,9 +97,7 @@ export function refuseUnknownFront(
   }
 }
 
-/**
- * Lists the components of a sequence, and of sequences inside it; returns a component of another type alone.
- */
+/** Returns the components of a sequence and of sequences inside it, or a single component of another type. */
 function listComponents(component: Component | undefined, field: string): Component[] {
   if (component?.type !== 'Sequence') return component === undefined ? [] : [component];
   return component.parts(field).flatMap((part) => listComponents(part, field));
@@ -107,7 +109,7 @@ function sequence(preTokenizers: readonly PreTokenizer[]): PreTokenizer {
     for (const preTokenizer of preTokenizers) words = words.flatMap((word) => preTokenizer.trace(word));
     return words;
   };
-  // Pre-tokenizers after the first would need to know which word is at the front.
+  // The later pre-tokenizers may need to know which word is at the front of the text.
   const asksForFront = preTokenizers.some((preTokenizer) => preTokenizer.asksForFront);
   return {
     asksForFront,
@@ -121,7 +123,10 @@ function sequence(preTokenizers: readonly PreTokenizer[]): PreTokenizer {
   };
 }
 
-/** Makes a pre-tokenizer whose words are parts of the text; `ranges` lists the start and the end of each. */
+/**
+ * Makes a pre-tokenizer whose words are parts of the text; `ranges` returns the start and the end of each in
+ * turn.
+ */
 function bySplits(ranges: (text: string) => number[]): PreTokenizer {
   return {
     asksForFront: false,
@@ -144,7 +149,7 @@ function bySplits(ranges: (text: string) => number[]): PreTokenizer {
   };
 }
 
-/** Makes a pre-tokenizer whose words are the matches of a global expression. */
+/** Makes a pre-tokenizer whose words are the matches of a global regular expression. */
 function byMatches(pattern: RegExp): PreTokenizer {
   const find = findAll(pattern);
   return { ...bySplits(find), split: (text) => text.match(pattern) ?? [] };
@@ -158,7 +163,7 @@ function atPattern(component: Component): PreTokenizer {
   return bySplits((text) => component.read('pattern', () => splitText(text, { pattern, behavior, invert })));
 }
 
-/** Splits a text into pieces of `length` code points. */
+/** Makes a pre-tokenizer that splits a text into pieces of `length` code points. */
 function fixedLength(length: number): PreTokenizer {
   return bySplits((text) => {
     const split: number[] = [];
@@ -191,7 +196,8 @@ function byteLevel(component: Component): PreTokenizer {
     split: (text) => {
       const whole = spaced(text);
       if (!splits) return whole === '' ? [] : [spell(whole)];
-      // Characters of newer versions of Unicode are rare, so the text is checked for them first.
+      // The plain pattern is used unless the text has characters of newer versions of Unicode, which are
+      // rare.
       const isKnown = withoutNewerCharacters(whole) === whole;
       return (isKnown ? (whole.match(gpt2WordPattern) ?? []) : words.split(whole, 0)).map(spell);
     },
@@ -205,7 +211,10 @@ function byteLevel(component: Component): PreTokenizer {
   };
 }
 
-/** Replaces spaces by a visible character; a word begins at each of these characters. */
+/**
+ * Makes a pre-tokenizer that replaces spaces by a visible character; a word begins at each of these
+ * characters.
+ */
 function metaspace(component: Component): PreTokenizer {
   const { replacement, scheme, splits } = metaspaceSettings(component);
   const pattern = textPattern({ String: replacement });
@@ -238,7 +247,8 @@ function metaspace(component: Component): PreTokenizer {
 }
 
 /**
- * Returns the settings of a Metaspace, which may also be a decoder; old files have only `add_prefix_space`.
+ * Returns the settings of a Metaspace, which is a pre-tokenizer or a decoder. Old files have only
+ * `add_prefix_space`.
  */
 export function metaspaceSettings(component: Component): {
   readonly replacement: string;

@@ -3,9 +3,9 @@ import type { Component } from './component.js';
 import { type Normalizer, tracedNormalizer } from './normalizer.js';
 
 /**
- * Returns the normalizer of a SentencePiece model: replacements of characters, and of short graphemes, that a
- * compiled table lists (`precompiled_charsmap`: the size of a double array as uint32, the array, texts that
- * end with a zero).
+ * Makes the normalizer of a SentencePiece model. A compiled table (`precompiled_charsmap`) lists replacements
+ * of characters and short graphemes: the size of a double array as uint32, the double array, and texts that
+ * end with a zero.
  */
 export function precompiledNormalizer(component: Component): Normalizer {
   const replacement = rememberWords(readCharsmap(component));
@@ -24,22 +24,22 @@ export function precompiledNormalizer(component: Component): Normalizer {
 
 type Replacement = (part: string) => string | undefined;
 
-// Signs that form a grapheme with the next character, such as the Arabic number sign.
+// Characters that form a grapheme with the next character, such as the Arabic number sign.
 const prepended =
   '\\u0600-\\u0605\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u0d4e\\u{110bd}\\u{110cd}\\u{111c2}\\u{111c3}\\u{113d1}\\u{1193f}' +
   '\\u{11941}\\u{11a84}-\\u{11a89}\\u{11d46}\\u{11f02}';
 const [ascii, other] = ['[\\0-\\x7f]', '[^\\0-\\x7f]'];
-// Pieces that no grapheme crosses: two neighbouring ASCII characters are separate graphemes, except for
-// `\r\n`.
+// Matches pieces of a text that no grapheme crosses. Two neighbouring ASCII characters are separate
+// graphemes, except `\r\n`.
 const pieces = new RegExp(
   `\\r\\n(?!${other})|\\r?${ascii}?${other}+(?:(?<=[${prepended}])${ascii}${other}*)*|${ascii}`,
   'gu',
 );
 
-// created on first use, since that takes some milliseconds
+// created at its first use, because this takes some milliseconds
 let segmenter: Intl.Segmenter | undefined;
 
-/** Lists the parts of a text with their replacement; undefined for a part that is not replaced. */
+/** Yields the parts of a text with their replacement; undefined for a part that is not replaced. */
 function* replacements(
   text: string,
   replacement: Replacement,
@@ -53,12 +53,12 @@ function* replacements(
 }
 
 /**
- * Returns the front as the tokenizers library counts it, character by character: longer or empty replacements
- * shift the originals of all later characters.
+ * Returns the length of the normalized front as the tokenizers library counts it, character by character. In
+ * the library, a replacement that is longer or empty shifts the origins of all later characters.
  */
 function measureFront(text: string, count: number, replacement: Replacement): number {
   let front = 0;
-  // Number of characters of the text that the replacements so far cover.
+  // The number of characters of the text that the replacements so far come from.
   let used = 0;
   const isFront = (index: number): boolean => {
     let units = 0;
@@ -84,8 +84,8 @@ function measureFront(text: string, count: number, replacement: Replacement): nu
 }
 
 /**
- * Reads the table; returns a function that finds the replacement of a text by its shortest prefix in the
- * table.
+ * Reads the table. Returns a function that finds the replacement for the shortest prefix of a text that is in
+ * the table.
  */
 function readCharsmap(component: Component): Replacement {
   const field = 'precompiled_charsmap';
@@ -107,7 +107,7 @@ function readCharsmap(component: Component): Replacement {
       if (byte === 0) return undefined;
       node = (node ^ byte) >>> 0;
       const unit = unitAt(node);
-      // the label of a unit, and the bit that marks it as a value
+      // compares the label of a unit, and the bit that marks a unit as a value
       if ((unit & 0x800000ff) >>> 0 !== byte) return undefined;
       node = (node ^ computeOffset(unit)) >>> 0;
       if (((unit >>> 8) & 1) === 0) continue;

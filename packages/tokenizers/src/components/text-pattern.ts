@@ -3,16 +3,16 @@ import { runBounded, SlowPatternError } from './bounded-matching.js';
 import { mayBacktrack } from './pattern-cost.js';
 import { newerThanUnicode16 } from './unicode-versions.js';
 
-/** The pattern of a Split or Replace in a tokenizer.json. */
+/** The pattern of a Split or Replace component in a tokenizer.json. */
 export interface PatternSettings {
   readonly String?: string;
   readonly Regex?: string;
 }
 
-/** Finds all matches in a text: returns the start and the end of each match, one match after the other. */
+/** Returns the start and the end of each match in a text, one match after the other. */
 export type TextPattern = (text: string) => number[];
 
-/** Treatments of the matches of a Split, as tokenizer.json names them. */
+/** How a Split component treats its matches, by the names in tokenizer.json. */
 export const splitBehaviors = [
   'Removed',
   'Isolated',
@@ -22,7 +22,7 @@ export const splitBehaviors = [
 ] as const;
 export type SplitBehavior = (typeof splitBehaviors)[number];
 
-/** A part of a text that a pattern matches, or one between its matches. */
+/** A match of a pattern, or the text between two matches. */
 interface Segment {
   start: number;
   end: number;
@@ -30,10 +30,10 @@ interface Segment {
 }
 
 /**
- * Returns a search for a pattern. Texts on which an expression could be slow are searched with a time limit
- * (`runBounded`).
+ * Returns a function that searches for a pattern. Texts on which a regular expression could be slow are
+ * searched with a time limit (`runBounded`).
  *
- * @throws SyntaxError for an expression of Oniguruma that is invalid, or has no counterpart in JavaScript
+ * @throws SyntaxError for an expression of Oniguruma that is invalid, or has no equivalent in JavaScript
  */
 export function textPattern({ String: text, Regex: expression }: PatternSettings): TextPattern {
   if (expression === undefined) return findAll(new RegExp(escaped(text ?? ''), 'gu'));
@@ -56,8 +56,8 @@ function escaped(text: string): string {
 }
 
 /**
- * Returns a search for all matches of a global expression. An empty match at the end of the previous match is
- * ignored.
+ * Returns a function that finds all matches of a global expression. An empty match directly after another
+ * match is ignored.
  */
 export function findAll(pattern: RegExp): TextPattern {
   return (text) => {
@@ -76,8 +76,8 @@ const newer = new RegExp(`[${newerThanUnicode16}\\u0295]`, 'u');
 const allNewer = new RegExp(newer, 'gu');
 
 /**
- * Replaces each character that is newer than the Oniguruma of the tokenizers library by an unassigned
- * character of the same length. U+0295, a small letter until Unicode 17, becomes another small letter.
+ * Replaces each character that the library's version of Oniguruma does not know by an unassigned character of
+ * the same length. U+0295, which Unicode 17 no longer has as a small letter, becomes another small letter.
  */
 export function withoutNewerCharacters(text: string): string {
   if (!newer.test(text)) return text;
@@ -87,7 +87,7 @@ export function withoutNewerCharacters(text: string): string {
   });
 }
 
-/** Replaces the matches by a text in which `$` is a character like any other. */
+/** Replaces the matches by a text, in which `$` has no special meaning. */
 export function replaceMatches(text: string, pattern: TextPattern, content: string): string {
   const found = pattern(text);
   let replaced = '';
@@ -100,9 +100,10 @@ export function replaceMatches(text: string, pattern: TextPattern, content: stri
 }
 
 /**
- * Splits a text as a Split of the tokenizers library; with `invert` the gaps between matches are the matches.
+ * Splits a text like a Split component of the tokenizers library. With `invert`, the gaps between matches
+ * count as matches.
  *
- * @returns the start and the end of each part, one after the other; no part is empty
+ * @returns the start and the end of each part, one part after the other; no part is empty
  */
 export function splitText(
   text: string,
@@ -146,8 +147,8 @@ function joinMatches(parts: readonly Segment[], behavior: SplitBehavior): readon
   return isBackwards ? joined.toReversed() : joined;
 }
 
-// Word characters of the tokenizers library's Oniguruma, measured over all code points: outside of a class,
-// `\w` also has the superscripts and fractions of Latin-1.
+// Word characters of the tokenizers library's Oniguruma, as found by testing all code points. Outside of a
+// class, `\w` also matches the superscripts and fractions of Latin-1.
 const wordsInClass = '\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}';
 const words = `${wordsInClass}\u00b2\u00b3\u00b9\u00bc-\u00be`;
 const boundary = (isBoundary: boolean): string => {
@@ -166,18 +167,18 @@ const rewrittenInClass: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Converts a regular expression of a tokenizer.json, in Oniguruma's syntax, to a JavaScript one that matches
- * the same texts: possessive quantifiers and atomic groups do not backtrack, letters of all scripts fold, `$`
- * ends a line.
+ * Converts a regular expression of a tokenizer.json, in Oniguruma's syntax, to a JavaScript expression that
+ * matches the same texts. Possessive quantifiers and atomic groups do not backtrack, case is ignored for
+ * letters of all scripts, and `$` matches at the end of a line.
  *
- * @returns a global expression; its groups have other numbers than the groups of the pattern
- * @throws SyntaxError for an invalid expression, or one without a JavaScript counterpart
+ * @returns a global expression, whose groups may be numbered differently
+ * @throws SyntaxError for an invalid expression, or one without a JavaScript equivalent
  */
 function onigurumaExpression(pattern: string): RegExp {
   const source = asOnigurumaReads(pattern);
   try {
     const { pattern: translated, flags, options } = toRegExpDetails(source);
-    // Hidden groups emulate atomic ones; without such groups a plain JavaScript expression suffices.
+    // Atomic groups are emulated by hidden groups; without them a plain JavaScript expression suffices.
     if (options?.strategy === undefined) return new RegExp(translated, `${flags}g`);
     return toRegExp(source, { global: true });
   } catch (cause) {
@@ -187,8 +188,8 @@ function onigurumaExpression(pattern: string): RegExp {
 }
 
 /**
- * Rewrites the parts of a pattern that oniguruma-to-es 4.3.6 reads differently from Oniguruma: `\w`, `\b`,
- * and `{n}?`, which makes a repetition optional.
+ * Rewrites parts of a pattern that oniguruma-to-es 4.3.6 interprets differently from Oniguruma: `\w`, `\b`,
+ * and `{n}?`, which in Oniguruma makes a repetition optional.
  */
 function asOnigurumaReads(pattern: string): string {
   let depth = 0;

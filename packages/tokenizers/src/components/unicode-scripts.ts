@@ -1,6 +1,6 @@
 import { newerThanUnicode9 } from './unicode-versions.js';
 
-// The scripts of Unicode 9. Kana and kanji count as one script, since a Japanese word may mix them.
+// The scripts of Unicode 9. Kana and kanji count as one script, because Japanese words mix them.
 const scripts = `
 Adlam Ahom Anatolian_Hieroglyphs Arabic Armenian Avestan Balinese Bamum Bassa_Vah Batak Bengali Bhaiksuki
 Bopomofo Brahmi Braille Buginese Buhid Canadian_Aboriginal Carian Caucasian_Albanian Chakma Cham Cherokee
@@ -21,7 +21,7 @@ Vai Warang_Citi Yi
 
 const han = scripts.indexOf('Han');
 /**
- * Ranges of characters, with their script in Unicode 9, if the JavaScript engine gives them another script.
+ * Characters whose script in the JavaScript engine differs from Unicode 9, with their script in Unicode 9.
  */
 const exceptions: ReadonlyMap<string, number> = new Map([
   ['\u061c', scripts.indexOf('Common')],
@@ -30,7 +30,7 @@ const exceptions: ReadonlyMap<string, number> = new Map([
   ['\u0954', scripts.indexOf('Devanagari')],
   ['\u30fc', han],
 ]);
-/** Represents the script of a space, and of a character without a script in Unicode 9. */
+/** Represents the script of a space, or of a character without a script in Unicode 9. */
 const anyScript = -1;
 
 const newer = new RegExp(`[${newerThanUnicode9} ]`, 'u');
@@ -50,10 +50,10 @@ function findScript(character: string): number {
 }
 
 /**
- * Splits a text where its script changes, as SentencePiece does; a space belongs to the script before it.
+ * Splits a text where the script changes, as SentencePiece does; a space belongs to the script before it.
  *
- * @returns the start and the end of each part, one after the other; text before the first script is in no
- *   part
+ * @returns the start and the end of each part, one part after the other; text before the first script is in
+ *   no part
  */
 export function splitAtScripts(text: string): number[] {
   const split: number[] = [];

@@ -1,10 +1,10 @@
 /**
- * Characters that a newer version of Unicode has and an older one does not have. Parts of the tokenizers
- * library use other versions than the JavaScript engine: a character that they do not know is not a letter or
- * a mark, and is never composed. The ranges were found by testing every code point with tokenizers 0.23.
+ * Characters that only newer versions of Unicode have. Components of the tokenizers library use other
+ * versions than the JavaScript engine. A character that they do not know is neither a letter nor a mark, and
+ * is never composed. The ranges were found by testing every code point with tokenizers 0.23.
  */
 
-// Code points in hexadecimal.
+// Ranges of code points, in hexadecimal.
 const newerThan9 = `
 560 588 5ef 61d 7fd-7ff 860-86a 870-891 897-89f 8b5 8be-8d3 9fc-9fe a76 afa-aff b55 c04 c3c c5c-c5d c77 c84
 cdc-cdd cf3 d00 d04 d3b-d3c d81 e86 e89 e8c e8e-e93 e98 ea0 ea8-ea9 eac eba ece 170d 1715 171f 180f 1878
@@ -42,7 +42,7 @@ const newerThan16 = `
 323b0-33479
 `;
 
-/** Returns the inside of a character class for the flag `v` (or `u`). */
+/** Returns the contents of a character class for the flag `v` (or `u`). */
 function writeClass(ranges: string): string {
   return ranges
     .trim()
@@ -51,19 +51,19 @@ function writeClass(ranges: string): string {
     .join('');
 }
 
-/** Characters newer than Unicode 9, the version of normalization and scripts in the tokenizers library. */
+/** Characters newer than Unicode 9, which the library uses for normalization and scripts. */
 export const newerThanUnicode9 = writeClass(newerThan9);
-/** Characters newer than Unicode 16, the version of regular expressions in the tokenizers library. */
+/** Characters newer than Unicode 16, which the library uses for regular expressions. */
 export const newerThanUnicode16 = writeClass(newerThan16);
 
-/** White space as Unicode defines it: with U+0085 and without U+FEFF. */
+/** White space as defined by Unicode, which includes U+0085 but not U+FEFF. */
 export const whiteSpace = '\\p{White_Space}';
-/** Unicode's punctuation with all symbols of ASCII, for the flag `v`; the categories are of Unicode 8. */
+/** Punctuation in Unicode 8 and all ASCII symbols, for the flag `v`. */
 export const punctuation =
   `[\\p{P}\\u166d\\u{111c9}\\u0021-\\u002f\\u003a-\\u0040\\u005b-\\u0060\\u007b-\\u007e]--[${newerThanUnicode9}` +
   '\\u2e43\\u2e44\\u{1144b}-\\u{1144f}\\u{1145b}\\u{1145d}\\u{11660}-\\u{1166c}\\u{11c41}-\\u{11c45}\\u{11c70}\\u{11c71}' +
   '\\u{1e95e}\\u{1e95f}]';
-/** Non-spacing marks, for the flag `v`; the categories are of Unicode 8. */
+/** Non-spacing marks in Unicode 8, for the flag `v`. */
 export const nonSpacingMark =
   `[\\p{Mn}\\u1734\\u{1171e}]--[${newerThanUnicode9}\\u08d4-\\u08e1\\u1885\\u1886\\u1dfb\\ua8c5\\ua9bd\\u{111c9}` +
   '\\u{1123e}\\u{11438}-\\u{1143f}\\u{11442}-\\u{11444}\\u{11446}\\u{11c30}-\\u{11c36}\\u{11c38}-\\u{11c3d}' +

@@ -1,16 +1,17 @@
 import type { TokenizerJson } from '../check-tokenizer-json.js';
 import { byteTokens } from './byte-pair-model.js';
 
-// An unknown character costs this much more than the rarest token.
+// The logarithm of probability by which an unknown character is below the rarest token.
 const unknownPenalty = 10;
 const unitRadix = 2 ** 16;
 
 /**
- * Encodes words by the most likely sequence of tokens (Kudo 2018). Adjacent unknown characters form one
- * unknown token. If the model has `byte_fallback` and tokens for all their bytes, byte tokens replace the
- * unknown characters. Linear in the length of a word, times the length of the longest token.
+ * Returns an encoder that splits words into the most likely sequence of tokens (Kudo 2018). Adjacent unknown
+ * characters form one unknown token. If the model has `byte_fallback` and tokens for all their bytes, byte
+ * tokens replace the unknown characters. The time is linear in the length of a word, times the length of the
+ * longest token.
  *
- * @returns an encoder; an undefined id stands for a part without a token, if the model has no unknown token
+ * @returns the encoder; an undefined id represents a part without a token, if the model has no unknown token
  */
 export function unigramModel(
   model: TokenizerJson['model'],
@@ -47,8 +48,8 @@ export function unigramModel(
 }
 
 /**
- * Returns a function that finds the most likely tokens of a word. Its result alternates the start and the id
- * of each token; the id is -1 for an unknown character.
+ * Returns a function that finds the most likely tokens of a word. Its result is the start and the id of each
+ * token in turn; the id is -1 for an unknown character.
  */
 function pathFinder(ids: ReadonlyMap<string, number>, scores: Float64Array): (word: string) => number[] {
   const trie = new Trie(ids);
@@ -88,7 +89,7 @@ function pathFinder(ids: ReadonlyMap<string, number>, scores: Float64Array): (wo
   };
 }
 
-/** A trie of tokens, by their UTF-16 units. */
+/** A trie of tokens over their UTF-16 units. */
 class Trie {
   readonly #children = new Map<number, number>();
   readonly #ids: number[] = [-1];
@@ -110,12 +111,12 @@ class Trie {
     }
   }
 
-  /** Returns the child of a node; -1 for none. */
+  /** Returns the child of a node; -1 if there is none. */
   child(node: number, unit: number): number {
     return this.#children.get(node * unitRadix + unit) ?? -1;
   }
 
-  /** Returns the id of the token that ends at a node; -1 for none. */
+  /** Returns the id of the token that ends at a node; -1 if no token ends there. */
   idAt(node: number): number {
     return this.#ids[node]!;
   }

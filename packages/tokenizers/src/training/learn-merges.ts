@@ -2,21 +2,20 @@ import { ConfigurationError, DataError } from '@mtl/errors';
 
 const radix = 2 ** 26;
 
-/** The words to learn from, and the size at which to stop. */
+/** The words of the training texts, and the size of the vocabulary to learn. */
 interface LearnMergesOptions {
-  /** For each distinct word its symbols, which are changed in place. */
+  /** The symbols of each distinct word; the arrays are changed in place. */
   readonly words: Int32Array[];
   /** Number of occurrences of each word. */
   readonly counts: readonly number[];
-  /** Texts of the symbols so far, by id; merged symbols are appended. */
+  /** Texts of the initial symbols, by id; merged symbols are appended. */
   readonly symbols: string[];
   /** The number of symbols at which to stop. */
   readonly vocabularySize: number;
-  /** The fewest occurrences of a pair that is merged. */
+  /** The smallest number of occurrences of a pair that is merged. */
   readonly minFrequency: number;
   /**
-   * Prefix of symbols that continue a word ("##"); when two symbols are merged, it is removed from the
-   * second.
+   * Prefix of symbols that continue a word ("##"). It is removed from the second symbol when two are merged.
    */
   readonly continuingPrefix?: string;
   readonly onProgress?:
@@ -25,9 +24,9 @@ interface LearnMergesOptions {
 }
 
 /**
- * Learns a byte-pair encoding (Sennrich 2016): it joins the most frequent pair of neighbours until the
- * vocabulary is full; ties go to the pair of smaller ids. A merge updates only the counts of words that it
- * changes. Returns the merges, as pairs of ids.
+ * Learns a byte-pair encoding (Sennrich 2016): joins the most frequent pair of neighbours until the
+ * vocabulary is full. Among equally frequent pairs, the pair with smaller ids is joined first. A merge
+ * updates only the counts of words that contain the pair. Returns the merges, as pairs of ids.
  */
 export function learnMerges(options: LearnMergesOptions): [left: number, right: number][] {
   const { words, counts, symbols, vocabularySize, minFrequency, continuingPrefix = '', onProgress } = options;
@@ -44,7 +43,7 @@ export function learnMerges(options: LearnMergesOptions): [left: number, right: 
     if (top === undefined) break;
     const count = total.get(top.key)!;
     if (top.count !== count) {
-      // Later merges have changed the count of the pair since it was pushed.
+      // Other merges have changed the pair's count since it was pushed, so it is pushed again.
       top.count = count;
       if (count > 0) heap.push(top);
       continue;
@@ -137,14 +136,17 @@ function applyMerge(options: {
 
 /** A pair of symbols that may be merged. */
 interface PairCandidate {
-  /** left x 2^26 + right; among pairs that are equally frequent, the smaller key comes first. */
+  /** left x 2^26 + right. Among equally frequent pairs, the smaller key comes first. */
   readonly key: number;
   count: number;
-  /** Numbers of the words that may contain the pair. */
+  /** Indices of the words that may contain the pair. */
   readonly words: number[];
 }
 
-/** A binary heap of candidates: most frequent first, the smaller pair first among equals. */
+/**
+ * A binary heap of candidates: the most frequent first, and the smaller key first among equally frequent
+ * ones.
+ */
 class PairHeap {
   readonly #items: PairCandidate[] = [];
 
@@ -184,16 +186,17 @@ function before(a: PairCandidate, b: PairCandidate): boolean {
   return a.count !== b.count ? a.count > b.count : a.key < b.key;
 }
 
-/** Texts to learn from: an array, a generator, or a stream such as `readDocuments`. */
+/** The texts for training: an array, a generator, or a stream such as `readDocuments`. */
 export type TrainingTexts = Iterable<string> | AsyncIterable<string>;
 
-/** Progress of the training of a tokenizer. */
+/** The progress of training a tokenizer. */
 export type TrainingProgress =
   | { readonly stage: 'counting'; readonly texts: number; readonly words: number }
   | { readonly stage: 'merging'; readonly symbols: number; readonly vocabularySize: number };
 
 /**
- * Counts the occurrences of each word; memory grows with the number of different words, not with the text.
+ * Counts the occurrences of each word. Memory grows with the number of distinct words, not with the length of
+ * the texts.
  */
 export async function countWords(options: {
   readonly texts: TrainingTexts;

@@ -10,12 +10,12 @@ import {
   type TrainingTexts,
 } from './learn-merges.js';
 
-/** Settings of a byte-level BPE training. */
+/** Settings for training a byte-level BPE. */
 interface TrainByteLevelBpeOptions {
   readonly texts: TrainingTexts;
   /** Number of ids: special tokens, 256 bytes and merges. */
   readonly vocabularySize: number;
-  /** Merge only pairs that occur at least this often (default 2). */
+  /** The smallest number of occurrences of a pair that is merged (default 2). */
   readonly minFrequency?: number;
   /** Tokens that get the first ids (default: only `<|endoftext|>`). */
   readonly specialTokens?: readonly string[];
@@ -23,8 +23,8 @@ interface TrainByteLevelBpeOptions {
 }
 
 /**
- * Trains a byte-level BPE like GPT-2's (Radford 2019) and returns a Hugging Face tokenizer.json. It has the
- * merges that Hugging Face's trainer finds in the same texts. Every text can be encoded, and decoding returns
+ * Trains a byte-level BPE like GPT-2's (Radford 2019), and returns a Hugging Face tokenizer.json. The merges
+ * equal those of Hugging Face's trainer for the same texts. Every text can be encoded, and decoding returns
  * it unchanged.
  */
 export async function trainByteLevelBpe(options: TrainByteLevelBpeOptions): Promise<TokenizerJson> {
@@ -76,7 +76,9 @@ export function specialToken(content: string, id: number) {
   return { id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
 }
 
-/** Writes a tokenizer.json (atomically) that Hugging Face's libraries and `HuggingFaceTokenizer` load. */
+/**
+ * Writes a tokenizer.json (atomically), which Hugging Face's libraries and `HuggingFaceTokenizer` can load.
+ */
 export function writeTokenizerJson(path: string, tokenizer: TokenizerJson): void {
   writeFileAtomically(path, [`${JSON.stringify(tokenizer, null, 2)}\n`]);
 }

@@ -17,31 +17,29 @@ import { specialToken } from './train-byte-level-bpe.js';
 const bertSpecialTokens = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'];
 const continuation = '##';
 
-/** Settings of a WordPiece training. */
+/** Settings for training a WordPiece vocabulary. */
 interface TrainWordPieceOptions {
   readonly texts: TrainingTexts;
   /** Number of ids: special tokens, characters (at the start of a word and continuing a word) and merges. */
   readonly vocabularySize: number;
-  /** Merge only pairs that occur at least this often (default 2). */
+  /** The smallest number of occurrences of a pair that is merged (default 2). */
   readonly minFrequency?: number;
-  /** True to lower-case texts and strip accents (default true, as in bert-base-uncased). */
+  /** True to lower-case texts and strip accents (default: true, as in bert-base-uncased). */
   readonly lowercase?: boolean;
-  /**
-   * Special tokens that get the ids right after BERT's own five, such as `[BOS]` and `[EOS]` (default: none).
-   */
+  /** Special tokens whose ids follow BERT's own five, such as `[BOS]` and `[EOS]` (default: none). */
   readonly additionalSpecialTokens?: readonly string[];
   /**
-   * Number of characters to keep, the most frequent ones; the others become [UNK] (default 1000, as in BERT's
-   * trainer).
+   * The number of characters to keep, the most frequent ones; all others become [UNK] (default 1000, as in
+   * BERT's trainer).
    */
   readonly limitAlphabet?: number;
   readonly onProgress?: (progress: TrainingProgress) => void;
 }
 
 /**
- * Trains BERT's WordPiece vocabulary and returns a Hugging Face tokenizer.json. Like Hugging Face's trainer
- * it finds pieces by byte-pair merges of characters. Their trainer numbers the characters in the order of a
- * hash table; this one is deterministic, so equally frequent pieces may differ.
+ * Trains BERT's WordPiece vocabulary, and returns a Hugging Face tokenizer.json. Like Hugging Face's trainer,
+ * it finds pieces by byte-pair merges of characters. Hugging Face's trainer numbers characters in the order
+ * of a hash table; this one is deterministic, so equally frequent pieces may differ.
  */
 export async function trainWordPiece(options: TrainWordPieceOptions): Promise<TokenizerJson> {
   const {
@@ -160,8 +158,8 @@ function bertTemplate() {
 }
 
 /**
- * Writes the vocabulary of a WordPiece tokenizer as BERT's `vocab.txt` (atomically): one token per line; the
- * line number, from 0, is the id. Hugging Face's BertTokenizer and `BertWordPieceLowerCase` read it.
+ * Writes the vocabulary of a WordPiece tokenizer (atomically) as BERT's `vocab.txt`: one token per line; the
+ * line number, from 0, is the id. Hugging Face's BertTokenizer and `BertWordPieceLowerCase` can load it.
  */
 export function writeVocabularyText(path: string, tokenizer: TokenizerJson): void {
   const { type, vocab } = tokenizer.model;

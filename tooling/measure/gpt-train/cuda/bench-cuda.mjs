@@ -76,12 +76,12 @@ const yardstick = findYardstick(process.env);
 const directory = resolve(values.out);
 mkdirSync(directory, { recursive: true });
 const python = process.env.MTL_PEER_PYTHON ?? 'python3';
-// the emulated GPU has no PyTorch
+// PyTorch cannot use the emulated GPU
 const peerDevice = isDryRun ? 'cpu' : device;
 
 /**
- * Returns the facts that PyTorch reports of itself and the GPU; undefined when the yardstick or torch is
- * missing.
+ * Returns the facts that PyTorch reports about itself and the GPU; undefined if the comparison program or
+ * torch is missing.
  */
 function describePeer() {
   if (yardstick === undefined) return undefined;
@@ -99,7 +99,7 @@ function describeOurs() {
     commit: bundled ?? (commit.status === 0 ? commit.stdout.trim() : 'unknown'),
     node: process.version,
     processor: cpus()[0]?.model,
-    // in a separate process: a context on the GPU would reduce the memory for the measurements
+    // A separate process is used, since a context on the GPU would reduce the memory for the measurements.
     ...(device === 'cuda'
       ? {
           cuda: runMeasurement({

@@ -6,8 +6,8 @@ const percent = (share) => (share === undefined ? '-' : `${number(100 * share, 1
 const mark = (row, name) => (row.checks.find((one) => one.name === name)?.reached ? '' : ' (missed)');
 
 /**
- * Returns the rows of `judge` as a table in Markdown, and what the columns mean; `peakTflops` as `judge` had
- * it.
+ * Returns the rows of `judge` as a table in Markdown, with an explanation of the columns. `peakTflops`: the
+ * value that was passed to `judge`.
  */
 export function formatTable(rows, peakTflops) {
   const header = [

@@ -14,8 +14,8 @@ const dataSheets = [
 ];
 
 /**
- * Returns the data sheet of a GPU, undefined for an unknown one: a share of another GPU's peak would mean
- * nothing.
+ * Returns the data sheet of a GPU; undefined for an unknown GPU, since a share of another GPU's peak would be
+ * meaningless.
  */
 export function gpuDataSheet(name) {
   return dataSheets.find(([pattern]) => pattern.test(name ?? ''))?.[1];

@@ -4,8 +4,8 @@ import { largestCommon } from './search-micro-batch.mjs';
 const tflops = (tokensPerSecond, flops) => (tokensPerSecond * flops) / 1e12;
 
 /**
- * Largest difference between first losses of runs with different tokens and different weights of the same
- * distribution.
+ * The largest possible difference between the first losses of two runs whose tokens and initial weights
+ * differ but have the same distribution.
  */
 const firstLossBound = 0.1;
 

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 
 /**
- * Returns the environment of PyTorch, without the libraries that a bundle puts before the machine's own for
- * our programs.
+ * Returns the environment for PyTorch: without the libraries that a bundle puts before the machine's own
+ * libraries.
  */
 export function peerEnvironment() {
   const { MTL_HOST_LIBRARY_PATH, ...environment } = process.env;
@@ -12,18 +12,18 @@ export function peerEnvironment() {
   return rest;
 }
 
-// Ours; PyTorch's allocator; and what PyTorch, its compiler or a library next to its allocator say of the
-// driver.
+// Matches out-of-memory messages of our programs, of PyTorch's allocator, and of PyTorch, its compiler or its
+// libraries when they report the driver's error.
 const outOfMemory =
   /MTL_OUT_OF_MEMORY|OutOfMemoryError|CUDA(?: driver)? error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|(?:CUBLAS|CUDNN)_STATUS_ALLOC_FAILED/;
 
 /**
- * Runs a program that prints a line of JSON last; the value of that line. Memory of the GPU that does not
- * suffice is a result, `{ out_of_memory: true }`; any other failure throws with what the program said, and so
- * does a run of more than `seconds`.
+ * Runs a program and returns the value of the JSON line that it prints last. If the GPU lacks memory, the
+ * result is `{ out_of_memory: true }`. Any other failure, and a run of more than `seconds`, throws an error
+ * with the program's output.
  */
 export function runMeasurement({ command, args, env = process.env, seconds = 900 }) {
-  // SIGKILL, since a program that waits for a GPU, or has children that compile, may not react to other
+  // SIGKILL is needed: a program that waits for a GPU, or whose children compile, may not react to other
   // signals
   const ending = { timeout: seconds * 1000, killSignal: 'SIGKILL' };
   const options = { encoding: 'utf8', env, maxBuffer: 1 << 26, ...ending };

@@ -1,9 +1,9 @@
 /**
- * The micro-batch with which a side trains fastest: candidates are measured in ascending order until the
- * memory is full or two in a row were slower than the best by more than 2 % (a rate that falls has been
- * falling since its maximum; less may be noise). `measure(microBatch)` gives a result with `tokens_per_s`,
- * `{ out_of_memory: true }`, or `{ error }`, which ends the search as well: what follows is larger.
- * @returns all results in order, and the best, undefined when not even the first fits
+ * Finds the micro-batch with the most tokens per second. Measures candidates in ascending order, until the
+ * memory is full or two in a row were slower than the best by more than 2 % (a smaller difference may be
+ * noise). `measure(microBatch)` returns a result with `tokens_per_s`, `{ out_of_memory: true }`, or
+ * `{ error }`. An error also ends the search, since later candidates are larger.
+ * @returns all results in order, and the best one; undefined if not even the first candidate fits
  */
 export function searchMicroBatch({ candidates, measure }) {
   const results = [];
@@ -22,7 +22,7 @@ export function searchMicroBatch({ candidates, measure }) {
 
 const isMeasured = ({ out_of_memory, error }) => !out_of_memory && error === undefined;
 
-/** Returns the largest micro-batch that both sides ran, with both results; undefined without one. */
+/** Returns the largest micro-batch that both programs ran, with both results; undefined if there is none. */
 export function largestCommon(ours, theirs) {
   const fits = theirs.results.filter(isMeasured);
   return ours.results

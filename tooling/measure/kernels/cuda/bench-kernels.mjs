@@ -32,7 +32,10 @@ if (!(seconds > 0)) {
   console.error(`error[MTL_FLAG_VALUE]: --seconds ${values.seconds} is no number above 0`);
   process.exit(2);
 }
-/** Options that limit a program to so many seconds: a test runner ignores other signals while a GPU works. */
+/**
+ * Returns options that end a program after `limit` seconds. SIGKILL is needed: a test runner ignores other
+ * signals while a GPU works.
+ */
 const endedAfter = (limit) =>
   Number.isFinite(limit) ? { timeout: Math.max(1, Math.round(1000 * limit)), killSignal: 'SIGKILL' } : {};
 const out = resolve(values.out);
@@ -41,7 +44,7 @@ const isDryRun = values['dry-run'];
 const file = join(out, 'kernels-ours.json');
 rmSync(file, { force: true });
 
-// attention and random values have separate checks and sizes, which take minutes under emulation
+// attention and random values have separate checks and sizes, which would take minutes under emulation
 const only = values.only ?? (isDryRun ? '^(?!.*(attention|philox))' : undefined);
 const vitest = [
   join(directory, 'node_modules/vitest/vitest.mjs'),
@@ -83,7 +86,7 @@ function measurePeer() {
         copy_bytes: [2 ** 31],
       };
   const args = [join(here, 'peer_kernels.py'), JSON.stringify(what), '--device', isDryRun ? 'cpu' : 'cuda'];
-  // a bundle puts libraries before the machine's own, for our side alone
+  // a bundle puts its libraries before the machine's own libraries, for our program only
   const { MTL_HOST_LIBRARY_PATH: libraries = process.env.LD_LIBRARY_PATH ?? '' } = process.env;
   const env = { ...process.env, LD_LIBRARY_PATH: libraries };
   const left = seconds - (performance.now() - started) / 1000;

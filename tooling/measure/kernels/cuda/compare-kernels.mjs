@@ -1,13 +1,14 @@
-// The goal of each kind: attention PyTorch's time, matmuls a share of cuBLAS's rate for a large matmul, the
-// rest a share of the GPU's copy rate. A kernel whose input fits the cache may exceed 1.
+// The target of each kind: for attention a multiple of PyTorch's speed, for matmuls a share of cuBLAS's rate
+// for a large matmul, for others a share of the GPU's copy rate. A kernel whose input fits the cache may
+// exceed 1.
 export const goals = { attention: 1, matmul: 0.85, memory: 0.8 };
 
 const nameKind = ({ operation, flops }) =>
   operation.includes('attention_') ? 'attention' : flops === undefined ? 'memory' : 'matmul';
 
 /**
- * Seconds of PyTorch for the same attention, in bfloat16 and without dropout; undefined where it has not run
- * it.
+ * Returns the seconds of PyTorch for the same attention, in bfloat16 and without dropout; undefined if
+ * PyTorch did not run it.
  */
 function secondsOfPeer({ operation, dtype, qkv, name }, attention) {
   const isCompared = operation === 'attention_forward' || operation === 'attention_backward';
@@ -21,8 +22,8 @@ function secondsOfPeer({ operation, dtype, qkv, name }, attention) {
 }
 
 /**
- * Bytes or FLOPs per second of PyTorch's own copy or matmul: the rate that a kernel of this kind cannot
- * exceed.
+ * Returns the rate of PyTorch's own copy or matmul, in bytes or FLOPs per second. A kernel of this kind
+ * cannot exceed this rate.
  */
 function rateOfPeer(kind, peer) {
   if (kind === 'memory') return Math.max(...peer.copies.map(({ gb_per_s }) => gb_per_s * 1e9));
@@ -30,9 +31,9 @@ function rateOfPeer(kind, peer) {
 }
 
 /**
- * Each of our rows with what it is compared with, and whether it reaches the goal of its kind; a row without
- * a counterpart has no verdict. Matmuls and copies are measured by us and by PyTorch: the faster of the two
- * counts, in bfloat16 for matmuls. `peer`: PyTorch's rates (peer_kernels.py), or undefined.
+ * Returns each of our rows with the rate of its comparison, and whether the row reaches the target of its
+ * kind. A row without a comparison has no verdict. Both our programs and PyTorch measure matmuls and copies;
+ * the faster one counts, in bfloat16 for matmuls. `peer`: PyTorch's rates (peer_kernels.py), or undefined.
  */
 export function compareKernels({ rows, peer }) {
   return rows.map((row) => {
@@ -52,8 +53,8 @@ export function compareKernels({ rows, peer }) {
 }
 
 /**
- * Returns the verdict of a row. Kernels for any GPU, which are timed in addition to the chosen kernels, have
- * a ratio but no goal.
+ * Returns the verdict on a row. Rows of kernels for any GPU, which are measured besides the chosen kernels,
+ * have a ratio but no target.
  */
 function verdict(row) {
   const goal = goals[row.kind];

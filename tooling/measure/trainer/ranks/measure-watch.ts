@@ -23,7 +23,9 @@ export interface WatchCost {
   /** The time of each report after the first steps and before the end. */
   readonly reportMs: readonly number[];
   readonly stepsMs: number;
-  /** In the first steps and at the end, where a rank waits for all others: once a run. */
+  /**
+   * The time in the first steps and at the end, where a rank waits for all others. A run has it only once.
+   */
   readonly onceMs: number;
 }
 

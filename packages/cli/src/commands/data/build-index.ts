@@ -30,12 +30,12 @@ Example:
   mtl data build-index --model bert --data-path wiki_text_sentence --seq-length 512 --train-iters 1000 \\
     --global-batch-size 256 --micro-batch-size 4 --tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt`;
 
-/** `mtl data build-index`: builds the sample indices of a training run before it starts. */
+/** Makes `mtl data build-index`, which builds the sample indices of a training run before it starts. */
 export function buildIndexCommand(): Command {
   return (
     newCommand('build-index', 'Builds the sample indices of a training run before it starts.')
       .usage('[--model gpt|bert] [flags of the training run]')
-      // The schema of a training run's flags reads them, with its own names, checks and errors.
+      // The flags are parsed by the schema of training flags, with its names, checks and errors.
       .argument('[flags...]', 'Flags of a training run.')
       .allowUnknownOption()
       .passThroughOptions()
@@ -46,7 +46,7 @@ export function buildIndexCommand(): Command {
   );
 }
 
-/** Takes `--model NAME` out of the flags, at any position: it decides which flags are valid. */
+/** Removes `--model NAME` from the flags, at any position; it determines which flags are valid. */
 function splitModel(argv: readonly string[]): { model: ModelKind; flags: readonly string[] } {
   const at = argv.findIndex((word) => /^--model(=|$)/.test(word));
   if (at < 0) return { model: 'gpt', flags: argv };
@@ -60,7 +60,7 @@ function splitModel(argv: readonly string[]): { model: ModelKind; flags: readonl
   return { model: name, flags: argv.toSpliced(at, attached === undefined ? 2 : 1) };
 }
 
-/** Flags that indices do not depend on. */
+/** Values of required flags on which indices do not depend. */
 const unused: Flags = {
   'num-layers': 1,
   'hidden-size': 1,
@@ -70,8 +70,8 @@ const unused: Flags = {
 };
 
 /**
- * Parses the flags of a training run without the default preset: only an explicitly named preset selects the
- * bundled corpus, which needs no index.
+ * Parses the flags of a training run without a default preset. The default preset would select the bundled
+ * corpus, which needs no index; only an explicitly named preset may select it.
  */
 function parseTrainingFlags(flags: readonly string[], model: ModelKind): ParsedFlags {
   const parsed = parseFlags(flags, { model, unused });
@@ -87,7 +87,7 @@ function refuseMissing(flags: ParsedFlags): void {
   const missing = new Set([
     ...(hasData ? [] : ['--data-path']),
     ...missingFlags(reader, flags.preset),
-    // the bundled corpus has a built-in tokenizer
+    // a tokenizer is required only with own data, since the bundled corpus has one
     ...(hasData || tokenizerFlagNames.some((name) => reader.get(name) !== undefined)
       ? []
       : ['--tokenizer-type']),

@@ -11,7 +11,7 @@ import { countOption, overwriteOption } from '../../command-line/option-values.j
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { formatTable } from '../../terminal/report-text.js';
 
-/** `mtl data inspect`: describes datasets, reading only their indices. */
+/** Makes `mtl data inspect`, which describes datasets, reading only their indices. */
 export function inspectCommand(): Command {
   return newCommand('inspect', 'Shows the sizes of datasets, from their .idx files only.')
     .argument('<prefix...>', 'Datasets, with or without .bin or .idx.')
@@ -20,7 +20,7 @@ export function inspectCommand(): Command {
 }
 
 function inspect(prefixes: string[], { json }: { json?: true }): void {
-  // All datasets are read before the first is printed: the output is one error, or complete.
+  // All datasets are read before anything is printed, so that the output is either complete or one error.
   const inspections: IndexedDatasetInspection[] = prefixes.map((prefix) => inspectIndexedDataset(prefix));
   for (const inspection of inspections) {
     process.stdout.write(json === true ? `${JSON.stringify(inspection)}\n` : formatInspection(inspection));
@@ -32,7 +32,7 @@ interface VerifyFlags {
   readonly json?: true;
 }
 
-/** `mtl data verify`: reads a whole dataset and checks every token. */
+/** Makes `mtl data verify`, which reads a whole dataset and checks every token. */
 export function verifyCommand(): Command {
   return newCommand('verify', 'Reads a whole dataset and checks its structure and every token.')
     .argument('<prefix>', 'A dataset, with or without .bin or .idx.')
@@ -90,7 +90,7 @@ interface MergeFlags {
   readonly overwrite?: true;
 }
 
-/** `mtl data merge`: joins datasets into one, as Megatron-LM's merge_datasets. */
+/** Makes `mtl data merge`, which joins datasets into one, like Megatron-LM's merge_datasets. */
 export function mergeCommand(): Command {
   return newCommand('merge', 'Joins datasets of the same element type.')
     .requiredOption('--input <prefixes...>', 'Datasets, in this order.')

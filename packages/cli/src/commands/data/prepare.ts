@@ -30,7 +30,7 @@ type PrepareFlags = TokenizerFlagValues & {
   readonly overwrite?: true;
 };
 
-/** `mtl data prepare`: Megatron-LM's preprocess_data with its flags. */
+/** Makes `mtl data prepare`, which equals Megatron-LM's preprocess_data with its flags. */
 export function prepareCommand(): Command {
   const command = newCommand(
     'prepare',
@@ -83,7 +83,7 @@ async function prepareAll(flags: PrepareFlags, signal: AbortSignal): Promise<voi
   const jsonKeys = [...new Set(flags.jsonKeys)];
   const overwrite = flags.overwrite === true;
   const output = { outputPrefix: flags.outputPrefix, splitSentences: flags.splitSentences === true };
-  // before the first dataset is written
+  // checked for all datasets before the first one is written
   for (const jsonKey of overwrite ? [] : jsonKeys)
     refuseExistingDataset(preparedPrefix({ ...output, jsonKey }));
   for (const jsonKey of jsonKeys) {

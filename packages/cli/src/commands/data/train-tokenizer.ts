@@ -30,7 +30,7 @@ interface TrainTokenizerFlags {
   readonly overwrite?: true;
 }
 
-/** `mtl data train-tokenizer`: learns a vocabulary from a corpus and writes tokenizer.json. */
+/** Makes `mtl data train-tokenizer`, which trains a vocabulary on a corpus and writes tokenizer.json. */
 export function trainTokenizerCommand(): Command {
   return newCommand(
     'train-tokenizer',

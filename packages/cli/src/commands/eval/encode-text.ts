@@ -2,9 +2,9 @@ import type { Continuation } from '@mtl/inference';
 import type { Tokenizer } from '@mtl/tokenizers';
 
 /**
- * Returns the ids of a separate text. It begins with the tokens that the tokenizer adds to the beginning of a
- * text, such as BOS, as in the transformers library. If the text already begins with these tokens, they are
- * not added again.
+ * Returns the ids of a separate text. As in the transformers library, it begins with the tokens that the
+ * tokenizer adds to the beginning of a text, such as BOS. They are not added to a text that already begins
+ * with them.
  */
 export function encodeText(tokenizer: Tokenizer, text: string): number[] {
   const ids = Array.from(tokenizer.encode(text));
@@ -13,15 +13,15 @@ export function encodeText(tokenizer: Tokenizer, text: string): number[] {
 }
 
 /**
- * Encodes context and continuation as one text, and splits the tokens after the number of tokens of the
- * context alone. Spaces at the end of the context belong to the continuation. lm-evaluation-harness 0.4.13
- * does the same.
+ * Encodes context and continuation as one text, and splits the tokens at the number of tokens of the context
+ * alone. Spaces at the end of the context belong to the continuation. lm-evaluation-harness 0.4.13 does the
+ * same.
  */
 export function encodePair(tokenizer: Tokenizer, context: string, continuation: string): Continuation {
   const all = encodeText(tokenizer, context + continuation);
   const count = encodeText(tokenizer, context.trimEnd()).length;
   return {
-    // without context, the continuation follows the end of another text
+    // without a context, the continuation follows the token that ends a text
     context: count === 0 ? [tokenizer.eod] : all.slice(0, count),
     target: all.slice(count),
   };

@@ -62,7 +62,7 @@ Examples:
   mtl eval --load-hf gpt2 --task lambada --valid-data lambada_test.jsonl --micro-batch-size 16
   mtl run --nproc-per-node 2 mtl -- eval --load runs/large --pipeline-model-parallel-size 2`;
 
-/** `mtl eval`: the perplexity of a trained model, or a task of the papers. */
+/** Makes `mtl eval`, which computes the perplexity of a trained model, or its score in a task. */
 export function evalCommand(): Command {
   return addSharingFlags(newModelCommand('eval', summaries.eval))
     .addOption(
@@ -101,15 +101,15 @@ export function evalCommand(): Command {
     .action(runEval);
 }
 
-/** @throws ConfigurationError MTL_FLAG_CONFLICT, MTL_FLAG_NEEDS */
+/** Returns missing flags. @throws ConfigurationError MTL_FLAG_CONFLICT, MTL_FLAG_NEEDS */
 function missingFlags(flags: EvalFlags): readonly MissingWord[] {
   checkFlags(flags);
   return [...missingModel(flags), ...missingData(flags)];
 }
 
 /**
- * Returns the missing flag for the data: a directory of the transformers library does not record the training
- * data of its model.
+ * Returns the missing flag for the data. Without it, a checkpoint's own data is used; a directory of the
+ * transformers library does not record its data.
  */
 function missingData({
   task,
@@ -124,7 +124,7 @@ function missingData({
   if (task !== undefined)
     return validData === undefined ? [{ name: '--valid-data', usage: '--valid-data FILE' }] : [];
   const isNamed = [text, dataPath, split, part].some((value) => value !== undefined);
-  // two models have another error
+  // no flag is reported if two models are given, because that is another error
   const isKnown = isNamed || loadHf === undefined || load !== undefined;
   return isKnown ? [] : [{ name: '--text (or --data-path)', usage: '--text FILE' }];
 }
@@ -154,7 +154,7 @@ async function runEval(flags: EvalFlags): Promise<void> {
 
 const silent = { write: () => true };
 
-/** The flags, the model and the windows of one evaluation. */
+/** The inputs of one evaluation: flags, model and windows. */
 interface EvaluationCall {
   readonly flags: EvalFlags;
   readonly loaded: LoadedGpt;
@@ -281,7 +281,8 @@ async function openTexts(
     });
   }
   if (flags.dataPath !== undefined) {
-    // Documents from elsewhere: the model was not trained on any document, unless a split is given.
+    // Other datasets than the model's: none of their documents was used for training, so all are used unless
+    // a split is given.
     const part = flags.part ?? (flags.split === undefined ? 'all' : 'valid');
     const split = flags.split ?? loaded.data?.split;
     if (part === 'all') return readDatasets(flags.dataPath, { split: '1', part, maxTokens });
@@ -301,7 +302,7 @@ async function openTexts(
   });
 }
 
-/** A text and how well the model predicts it. */
+/** The perplexity of a model on one text. */
 interface EvaluationResult extends Perplexity {
   readonly name: string;
   readonly bytes?: number;
@@ -313,7 +314,7 @@ export interface EvaluationReport extends EvaluationWindows {
   readonly total: Perplexity;
 }
 
-/** Adds up all texts, every token counting once. */
+/** Returns the perplexity over all texts together, in which every token has the same weight. */
 function sumResults(results: readonly Perplexity[]): Perplexity {
   const sum = (of: (result: Perplexity) => number): number =>
     results.reduce((total, one) => total + of(one), 0);
@@ -323,7 +324,7 @@ function sumResults(results: readonly Perplexity[]): Perplexity {
   return { numScored, negativeLogLikelihood, loss, perplexity: Math.exp(loss) };
 }
 
-/** Returns the description of the windows for a title; '' without windows. */
+/** Returns a description of the windows, for a title; empty without windows. */
 function formatWindows(windows: Partial<EvaluationWindows>): string {
   const { sequenceLength, stride } = windows;
   if (sequenceLength === undefined) return '';

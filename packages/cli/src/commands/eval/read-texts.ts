@@ -12,24 +12,24 @@ import { ConfigurationError, DataError } from '@mtl/errors';
 import type { Tokenizer } from '@mtl/tokenizers';
 import { encodeText } from './encode-text.js';
 
-/** One text to evaluate on. */
+/** One text on which a model is evaluated. */
 export interface EvaluationText {
-  /** The dataset's prefix or the file. */
+  /** The prefix of the dataset, or the path of the file. */
   readonly name: string;
   readonly tokens: Int32Array;
-  /** Positions of tokens that begin a document, such as BOS: they are not predicted. */
+  /** Positions of tokens that begin a document, such as BOS; they are not predicted. */
   readonly given?: ReadonlySet<number>;
-  /** Bytes of UTF-8 that the tokens stand for, where the text is known. */
+  /** Number of UTF-8 bytes of the text, if the text is known. */
   readonly bytes?: number;
 }
 
-/** A selection of a dataset's documents: a part of a split, or all documents. */
+/** The documents of a dataset to read: one part of a split, or all documents. */
 export interface DatasetSelection {
   readonly split: string;
   readonly part: SplitName | 'all';
 }
 
-/** Reads the tokens of datasets, documents one after the other, each dataset at most `maxTokens`. */
+/** Reads the tokens of datasets, one document after the other, and at most `maxTokens` of each dataset. */
 export function readDatasets(
   dataPath: readonly string[],
   { split, part, maxTokens }: DatasetSelection & { readonly maxTokens: number },
@@ -72,14 +72,15 @@ function selectSequences(
 interface ReadTextFilesOptions {
   readonly tokenizer: Tokenizer;
   readonly maxTokens: number;
-  /** The key of JSON lines, or the column of Parquet. */
+  /** The key in JSON lines, or the column in Parquet files. */
   readonly jsonKey: string | undefined;
-  /** The counter of lines and rows that are left out. */
+  /** Counts lines and rows that are left out. */
   readonly bad: BadLines;
 }
 
 /**
- * Reads the tokens of text files, an end-of-document token between documents, each file at most `maxTokens`.
+ * Reads the tokens of text files, with an end-of-document token between documents, and at most `maxTokens` of
+ * each file.
  */
 export async function readTextFiles(
   paths: readonly string[],

@@ -10,7 +10,7 @@ import { formatTable, wrapText } from '../../terminal/report-text.js';
 export interface FormatPlanOptions {
   readonly configuration: PretrainingConfiguration;
   readonly profile: Profile;
-  /** True if the flags determine the length of the training. */
+  /** True if flags determine the length of the training run. */
   readonly isTrainingKnown: boolean;
 }
 
@@ -28,7 +28,7 @@ utilisation: model FLOPs by the peak of the hardware, with attention in full or 
 const legendOfExperts =
   'active: the parameters that a token uses; model FLOPs count these, memory counts all\n';
 
-/** Formats a plan as a short table of at most `reportColumns`, with what its words mean. */
+/** Formats a plan as a table of at most `reportColumns` columns, with explanations of the terms. */
 export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
   const { teraflopsPerGpu, utilization, iterationSeconds } = plan;
   const fullest = plan.ranks.reduce((most, each) => (wholeMemory(each) > wholeMemory(most) ? each : most));
@@ -85,7 +85,7 @@ function title(
   return `${wrapText(`${formatCount(numParameters)} parameters${active} on ${machine}`)}\n${wrapText(layout)}\n`;
 }
 
-/** Formats the rate of a GPU, or of a process on the cores of a CPU. */
+/** Formats the rate of a GPU, or of a process on CPU cores. */
 function formatRate(teraflops: number): string {
   return teraflops < 1
     ? `${(1000 * teraflops).toFixed(1)} GFLOP/s per process`
@@ -109,10 +109,7 @@ function formatKinds({ memoryByKind, memoryOfLibraries }: PlannedRanks): string 
     .join(', ');
 }
 
-/**
- * Lists the memory that libraries take outside of the allocator; nothing for communicators of a process
- * alone.
- */
+/** Returns the memory that libraries take outside of the allocator. A single process has no communicators. */
 function libraryKinds(memory: PlannedRanks['memoryOfLibraries']): [string, number][] {
   if (memory === undefined) return [];
   const { matmulWorkspace, communicators } = memory;
@@ -122,10 +119,10 @@ function libraryKinds(memory: PlannedRanks['memoryOfLibraries']): [string, numbe
   ];
 }
 
-/** Largest number of lines: with more, the stages between the first and the last share a line. */
+/** The largest number of lines. For more stages, those between the first and the last share one line. */
 const mostLines = 4;
 
-/** Returns a line for stages one after the other that take the same, in a pipeline. */
+/** Returns lines with the memory of pipeline stages; consecutive stages with equal memory share a line. */
 function memoryLines(ranks: readonly PlannedRanks[]): [string, string][] {
   const memory = new Map<number, number>();
   for (const each of ranks) {
@@ -149,7 +146,7 @@ function memoryLines(ranks: readonly PlannedRanks[]): [string, string][] {
   });
 }
 
-/** Groups neighbours that are alike. */
+/** Groups consecutive values that are alike. */
 function groupAlike<Each>(values: readonly Each[], isAlike: (a: Each, b: Each) => boolean): Each[][] {
   const runs: Each[][] = [];
   for (const value of values) {
@@ -160,7 +157,7 @@ function groupAlike<Each>(values: readonly Each[], isAlike: (a: Each, b: Each) =
   return runs;
 }
 
-/** Lists where the time goes, the largest part first; parts below a thousandth are left out. */
+/** Returns the parts of a step by time, the largest first. Parts below a thousandth are left out. */
 function listParts({ breakdown, iterationSeconds }: RunPlan): [string, string][] {
   return Object.entries(breakdown)
     .map(([part, seconds]: [string, number]) => [nameOfPart[part as keyof StepBreakdown], seconds] as const)

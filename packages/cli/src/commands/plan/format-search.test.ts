@@ -2,7 +2,7 @@ import type { FoundLayout } from '@mtl/planning';
 import { expect, it } from 'vitest';
 import { chooseNumNodes, formatSearch, launchWords, recordedLayout } from './format-search.js';
 
-/** Settings that no heading names. */
+/** Default settings, which are not printed. */
 const usual = { recomputation: 'none', dataParallelShardingStrategy: 'no_shard', sequenceParallel: false };
 
 const launched = (numProcesses: number, gpusPerNode = 8): string =>

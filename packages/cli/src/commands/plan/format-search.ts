@@ -8,12 +8,12 @@ import { wrapCommand, wrapText } from '../../terminal/report-text.js';
 import { formatSeconds, nameOfPart } from './format-plan.js';
 
 export interface FormatSearchOptions {
-  /** Returns the command that starts the run with the given flags and `words`. */
+  /** Returns the command that starts the run with its flags and the flags in `words`. */
   readonly commandWith: (words: readonly string[]) => readonly string[];
-  /** A note that these are predictions, with the error of earlier predictions. */
+  /** A note that the times are predictions, with the error of earlier predictions. */
   readonly accuracy: string;
   readonly numNodes: number;
-  /** Flags that the commands lack, because a plan does not need them. */
+  /** Required flags that the commands lack, because a plan does not need them. */
   readonly missing: readonly string[];
 }
 
@@ -25,8 +25,8 @@ hides; bubble: ranks wait for other pipeline stages)
 `;
 
 /**
- * Formats the layouts that a search found: the memory and time of each layout, the reason why it is slower
- * than the first, and the command lines: the common flags once, then each layout's own flags.
+ * Formats the layouts that a search found, with their memory and time and the reason why each is slower than
+ * the first. Also prints the command lines: the common flags once, then each layout's own flags.
  */
 export function formatSearch(search: LayoutSearch, options: FormatSearchOptions): string {
   const { numCandidates, numFitting, layouts } = search;
@@ -62,7 +62,7 @@ export function formatSearch(search: LayoutSearch, options: FormatSearchOptions)
   ].join('');
 }
 
-/** Returns flags with their values, quoted for a shell. */
+/** Returns each flag with its values as one text, quoted for a shell. */
 function groupFlags(words: readonly string[]): string[] {
   const flags: string[] = [];
   for (const word of words.map(shellWord)) {
@@ -72,7 +72,7 @@ function groupFlags(words: readonly string[]): string[] {
   return flags;
 }
 
-/** Returns the line of a layout's own flags, if it has any. */
+/** Returns the line with a layout's own flags, if there are any. */
 function own(flags: readonly string[], common: readonly string[]): string[] {
   const added = flags.filter((flag) => !common.includes(flag));
   return added.length === 0 ? [] : [`... ${added.join(' ')}`];
@@ -98,7 +98,7 @@ function describe({ candidate }: FoundLayout): string {
   ].join(', ');
 }
 
-/** Returns a layout for JSON. */
+/** Returns the JSON object for a layout. */
 export const recordedLayout = ({ candidate }: FoundLayout): Readonly<Record<string, unknown>> =>
   Object.assign(
     {},
@@ -114,7 +114,8 @@ function formatCosts({ plan }: FoundLayout): string {
 }
 
 /**
- * Formats how much slower the layout is than the best, and the two parts of the step that contribute most.
+ * Formats how much slower a layout is than the best one, and the two parts of the step that contribute most
+ * to the difference.
  */
 function reason({ plan }: FoundLayout, { plan: best }: FoundLayout): string {
   const slower = plan.iterationSeconds - best.iterationSeconds;
@@ -133,20 +134,25 @@ function reason({ plan }: FoundLayout, { plan: best }: FoundLayout): string {
 
 export interface LaunchWordsOptions {
   readonly program: string;
-  /** The flags of the program. */
+  /** The words after the program's name. */
   readonly flags: readonly string[];
   readonly numProcesses: number;
   readonly gpusPerNode: number;
 }
 
-/** Returns the number of nodes for `numProcesses` processes, with the same number on each node. */
+/**
+ * Returns the smallest number of nodes that have room for `numProcesses` processes and divide them evenly.
+ */
 export function chooseNumNodes(numProcesses: number, gpusPerNode: number): number {
   let numNodes = Math.ceil(numProcesses / gpusPerNode);
   while (numProcesses % numNodes !== 0) numNodes++;
   return numNodes;
 }
 
-/** Returns the words that start a training program; on several nodes, the words of the first node. */
+/**
+ * Returns the words of a command that starts a training program. For several nodes, it is the command for the
+ * first node.
+ */
 export function launchWords({ program, flags, numProcesses, gpusPerNode }: LaunchWordsOptions): string[] {
   if (numProcesses === 1) return [program, ...flags];
   const numNodes = chooseNumNodes(numProcesses, gpusPerNode);
@@ -157,8 +163,8 @@ export function launchWords({ program, flags, numProcesses, gpusPerNode }: Launc
 }
 
 /**
- * Formats a note that a plan is a prediction, with the error of such predictions on measured steps: the
- * numbers of docs/benchmarks (planner-against-papers, planner-against-runs).
+ * Returns a note that a plan is a prediction, with the error of such predictions on measured steps
+ * (docs/benchmarks: planner-against-papers and planner-against-runs).
  */
 export function accuracy({ hardware, software }: Profile): string {
   if (hardware.state === 'measured') {

@@ -53,10 +53,12 @@ it, on device cuda unless --device is given. The others predict what their progr
 
 For a BERT the prediction assumes samples that fill their sequences. Padding is not computed: shorter samples need less.`;
 
-/** Values for required flags that a plan does not use: memory and time of a step do not depend on them. */
+/**
+ * Values of required flags that a plan does not use, because memory and time of a step do not depend on them.
+ */
 const unused: Flags = { lr: 1, 'data-path': ['bundled'], 'train-iters': 1_000_000_000 };
 
-/** `mtl plan`: memory and time of a training run on a given machine, before it is started. */
+/** Makes `mtl plan`, which predicts memory and time of a training run on a given machine. */
 export function planCommand(): Command {
   return newCommand('plan', summaries.plan)
     .argument('[flags...]', 'The flags of the training run, after --.')
@@ -118,7 +120,7 @@ async function plan(argv: readonly string[], flags: PlanFlags, command: Command)
   process.stdout.write(formatPlan(planned, { configuration, profile, isTrainingKnown }));
 }
 
-/** Fetches what a plan needs of models of the Hub that the flags name; their weights are not needed. */
+/** Downloads the configuration of Hub models that flags name; a plan does not need their weights. */
 const withConfigurationOfHub = (parsed: ParsedFlags): Promise<ParsedFlags> =>
   withHubModels(parsed, {
     needs: 'configuration',
@@ -127,7 +129,7 @@ const withConfigurationOfHub = (parsed: ParsedFlags): Promise<ParsedFlags> =>
 
 async function search(argv: readonly string[], flags: PlanFlags): Promise<void> {
   const { model, numProcesses, memory: memoryBytes, json } = flags;
-  // a search chooses the micro-batch
+  // a search chooses the micro-batch size, so that flag is not required
   const parsed = await withConfigurationOfHub(
     parseFlags(argv, { model, unused: { ...unused, 'micro-batch-size': 1 } }),
   );
@@ -139,7 +141,7 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
   const found = await searchLayouts(options)
     .catch((error: unknown) => {
       const isTooLarge = MtlError.isInstance(error) && error.details?.leastBytes !== undefined;
-      // with --check, the status is 1 if nothing fits
+      // with --check, the exit status is 1 if no layout fits
       throw flags.check === true && isTooLarge ? changedError(error, { exitCode: 1 }) : error;
     })
     .finally(() => progress.close());
@@ -167,9 +169,7 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
   );
 }
 
-/**
- * @throws ConfigurationError MTL_FLAG_REQUIRED naming all missing flags of the run and of this command
- */
+/** @throws ConfigurationError MTL_FLAG_REQUIRED naming all missing flags of the run and of this command */
 function refuseMissing(run: ParsedFlags, { profile, search: isSearch }: PlanFlags): void {
   const isKnown = isProfileKnown({ name: profile, variables: process.env });
   checkRequiredFlags(new FlagReader(run), {
@@ -192,14 +192,14 @@ function chooseProfile({ profile: name, gpusPerNode }: PlanFlags): Profile {
   };
 }
 
-/** Tells whether the flags determine the length of the training. */
+/** Returns whether flags determine the length of the training run. */
 function isLengthKnown({ sources }: PretrainingConfiguration): boolean {
   return (['train-iters', 'train-samples'] as const).some(
     (flag) => (sources.get(flag) ?? 'default') !== 'default',
   );
 }
 
-/** Lists missing flags that a training run needs and for which a plan has default values. */
+/** Returns flags that a training run requires and for which a plan uses substitutes. */
 function missingFlags({ configuration: { sources } }: FoundLayout): string[] {
   const isMissing = (name: FlagName): boolean => (sources.get(name) ?? 'default') === 'default';
   return [
@@ -251,7 +251,7 @@ const units: Readonly<Record<string, number>> = {
   TiB: 2 ** 40,
 };
 
-/** The smallest plausible memory: a smaller number lacks its unit. */
+/** The smallest plausible memory in bytes; a smaller number probably lacks its unit. */
 const least = 2 ** 20;
 
 /** Returns an option that takes a number of bytes, with or without a unit. */

@@ -5,8 +5,8 @@ import { ProgressBar, type ProgressStream } from '../../terminal/progress-bar.js
 const secondsPerLine = 10;
 
 /**
- * Shows the progress of a search: as a bar on a terminal, elsewhere as a line every ten seconds, so that logs
- * show that a long search is still running.
+ * Shows the progress of a search: a bar on a terminal, or else a line every ten seconds, so that logs show
+ * that a long search is still running.
  */
 export class SearchReport {
   readonly #stream: ProgressStream;
@@ -23,7 +23,7 @@ export class SearchReport {
       numEstimated < numCandidates
         ? `estimating layouts: ${numEstimated} of ${numCandidates}`
         : `planning whole: ${numPlanned} layouts, ${numFound} of ${numWanted} wanted fit`;
-    // each part is half of the bar
+    // estimating candidates and finding layouts fill one half of the bar each
     this.#bar.update((numEstimated / numCandidates + numFound / numWanted) / 2, text);
     if (this.#stream.isTTY === true || this.#bar.seconds < this.#lineAt) return;
     this.#lineAt = this.#bar.seconds + secondsPerLine;

@@ -9,8 +9,8 @@ import { isRun, metricsPath, type RunStart } from '@mtl/run-records';
 import { findRunDirectory, readMetricsRecords, readRunRecord } from '@mtl/run-records/internal';
 
 /**
- * Fields of config.json that a model card shows, of GPT-2, Llama and BERT; their names are those of
- * transformers.
+ * Fields of config.json that a model card shows, with the names that transformers uses for GPT-2, Llama and
+ * BERT.
  */
 const architectureFields = [
   ...['model_type', 'num_hidden_layers', 'n_layer', 'hidden_size', 'n_embd', 'num_attention_heads', 'n_head'],
@@ -19,10 +19,10 @@ const architectureFields = [
 ];
 
 /**
- * Returns the folder of the run that made a model: the one that the user names, or the one that the folder is
- * in; undefined where there is none.
+ * Returns the folder of the run that made a model. It is the folder that the user names, or else the parent
+ * of the model's folder if that is a run; otherwise undefined.
  *
- * @throws ConfigurationError MTL_RUN_NONE for a name that is no run
+ * @throws ConfigurationError MTL_RUN_NONE if the named folder is no run
  */
 export function runOfFolder(directory: string, named: string | undefined): string | undefined {
   if (named !== undefined) return findRunDirectory(named);
@@ -30,7 +30,7 @@ export function runOfFolder(directory: string, named: string | undefined): strin
   return isRun(above) ? above : undefined;
 }
 
-/** Returns the sizes of a model from its config.json, as far as they are numbers or words. */
+/** Returns the sizes of a model from its config.json, if they are numbers or words. */
 export function describeArchitecture({
   directory,
 }: PushedFolder): Readonly<Record<string, string | number>> | undefined {
@@ -45,19 +45,19 @@ export function describeArchitecture({
   return Object.fromEntries(found);
 }
 
-/** Returns the model of the Hub that adapters name as theirs; undefined for other models. */
+/** Returns the base model on the Hub that adapters name; undefined for other models. */
 export function readBaseModel({ directory }: PushedFolder): string | undefined {
   return nameOfModel(fieldsIn(join(directory, 'adapter_config.json'))?.base_model_name_or_path);
 }
 
-/** Returns the fields of a JSON file; undefined where there is none. */
+/** Returns the fields of a JSON file; undefined if the file does not exist. */
 function fieldsIn(path: string): Readonly<Record<string, unknown>> | undefined {
   if (!existsSync(path)) return undefined;
   try {
     const fields: unknown = JSON.parse(readFileSync(path, 'utf8'));
     if (isJsonObject(fields)) return fields;
   } catch {
-    // as for JSON that is no object
+    // reported below, like JSON that is not an object
   }
   throw new ConfigurationError('MTL_HUB_PUSH_FOLDER', `${path} is no JSON object`, {
     expected: 'a file that save_pretrained or mtl wrote',
@@ -66,8 +66,9 @@ function fieldsIn(path: string): Readonly<Record<string, unknown>> | undefined {
 }
 
 /**
- * Returns what the record and the metrics of a run tell about its model, and the model of the Hub that it
- * began with. Paths become names, and flags with paths are left out.
+ * Returns the facts about a model's training from the record and the metrics of a run, and the name of the
+ * Hub model from which the run started. Paths of datasets are shortened to names, and flags with paths are
+ * left out.
  *
  * @throws ConfigurationError MTL_RUN_RECORD
  */
@@ -108,10 +109,10 @@ function listFlags({ resolved, flags }: RunStart): Readonly<Record<string, strin
   return Object.fromEntries(stated);
 }
 
-/** Tells a word, such as the name of a schedule, from a path. */
+/** Returns whether a value is a word, such as the name of a schedule, and not a path. */
 const isWord = (text: string): boolean => /^[\w.,:+-]+$/.test(text);
 
-/** Returns the name of a model on the Hub from the value of --load-hf; undefined for other directories. */
+/** Returns the name of a Hub model, given the value of --load-hf; undefined for other directories. */
 function nameOfModel(value: unknown): string | undefined {
   if (typeof value !== 'string') return undefined;
   const named = existsSync(value) ? undefined : parseRepository(value)?.name;

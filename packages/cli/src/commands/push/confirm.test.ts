@@ -4,7 +4,7 @@ import { confirm } from './confirm.js';
 
 const refused = { code: 'MTL_HUB_NOT_CONFIRMED' };
 
-/** Answers a question; without a text the input ends. */
+/** Asks for confirmation, with `text` as the user's input; undefined ends the input without an answer. */
 async function answered(text: string | undefined, isTTY = true): Promise<string> {
   const input = Object.assign(new PassThrough(), { isTTY });
   const output = Object.assign(new PassThrough(), { isTTY });

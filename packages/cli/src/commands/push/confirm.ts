@@ -7,7 +7,7 @@ interface Terminal {
 }
 
 /**
- * Asks on the terminal.
+ * Asks the user for confirmation on the terminal.
  *
  * @throws ConfigurationError MTL_HUB_NOT_CONFIRMED unless the answer is yes
  */
@@ -17,7 +17,7 @@ export async function confirm(
 ): Promise<void> {
   if (input.isTTY === true && output.isTTY === true) {
     const lines = createInterface({ input, output });
-    // the end of the input is no answer
+    // the end of the input counts as an empty answer
     const ended = new Promise<string>((resolve) => lines.once('close', () => resolve('')));
     try {
       const answer = await Promise.race([lines.question(`${question} [y/N] `), ended]);

@@ -26,7 +26,7 @@ Examples:
   mtl push shakespeare-hf me/shakespeare --run shakespeare --license mit
   mtl push adapters me/my-adapters --base-model HuggingFaceTB/SmolLM2-135M --yes`;
 
-/** `mtl push`: uploads a model with a model card, after it was shown and confirmed. */
+/** Makes `mtl push`, which uploads a model with a model card after the user has confirmed it. */
 export function pushCommand(): Command {
   return newCommand('push', summaries.push)
     .argument('<dir>', 'The folder of the model.')

@@ -35,7 +35,7 @@ Examples:
   mtl run --nproc-per-node 2 gpt -- --train-iters 100
   mtl run --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 --nproc-per-node 8 train.mts   (on the second host: --node-rank 1)`;
 
-/** `mtl run`: starts the processes of a job on this host. */
+/** Makes `mtl run`, which starts the processes of a job on this host. */
 export function runCommand(): Command {
   return newCommand('run', summaries.run)
     .argument(
@@ -52,7 +52,7 @@ export function runCommand(): Command {
     .addOption(countOption('--nnodes <n>', 'Hosts.').default(1))
     .addOption(countOption('--node-rank <n>', 'Index of this host.', { least: 0 }).default(0))
     .addOption(
-      // in URLs an IPv6 address has brackets
+      // an IPv6 address may have brackets, as in URLs
       new Option('--master-addr <address>', 'An address of host 0 that the others reach.').argParser(
         withoutBrackets,
       ),
@@ -91,7 +91,7 @@ export function runCommand(): Command {
     .action(run);
 }
 
-/** Returns an IPv6 address without the brackets that it has in URLs; other addresses as they are. */
+/** Removes the brackets around an IPv6 address; returns other addresses unchanged. */
 export const withoutBrackets = (address: string): string => /^\[(.*)\]$/.exec(address)?.[1] ?? address;
 
 async function run(program: string, args: readonly string[], flags: RunFlags): Promise<void> {
@@ -129,8 +129,8 @@ function launchOptions(program: string, args: readonly string[], flags: RunFlags
 }
 
 /**
- * Returns the secret of the job: on one host a new one for every job; several hosts must use the same secret,
- * so the user sets it.
+ * Returns the secret of the job. On one host it is generated for every job. Several hosts must use the same
+ * secret, so the user sets it.
  */
 function chooseSecret(numNodes: number): string {
   const { MTL_JOB_SECRET: secret, MTL_JOB_SECRET_FILE: file } = process.env;

@@ -12,23 +12,23 @@ import { formatTable } from '../../terminal/report-text.js';
 import { simulationJson } from './simulation-json.js';
 
 export interface CompareTraceOptions {
-  /** The text of the trace. */
+  /** The contents of the trace file. */
   readonly text: string;
   readonly name: string;
-  /** Milliseconds from one rank to another in the simulation. */
+  /** The time in milliseconds that communication between two ranks takes in the simulation. */
   readonly communication: number;
-  /** Columns of the terminal. */
+  /** Width of the terminal in characters. */
   readonly width?: number | undefined;
 }
 
-/** The steps of one pipeline and what the simulator predicts for them. */
+/** The measured steps of one pipeline, and the simulated step. */
 interface Comparison {
   readonly pipeline: number;
   readonly steps: readonly Simulation[];
-  /** The step of the median time, from 0 on. */
+  /** The index of the step with the median time, from 0 on. */
   readonly shown: number;
   readonly measured: Simulation;
-  /** The step replayed with the measured time of each pass. */
+  /** The step simulated with the measured time of each pass. */
   readonly replayed: Simulation;
   /** The step simulated with the median time of each kind of pass on each chunk. */
   readonly simulated: Simulation;
@@ -37,12 +37,12 @@ interface Comparison {
 export interface TraceComparison {
   readonly text: string;
   readonly json: Readonly<Record<string, unknown>>;
-  /** The first pipeline's. */
+  /** The timeline of the first pipeline. */
   readonly svg: string;
 }
 
 /**
- * Compares the trace of a training run with the simulation of the same schedule.
+ * Compares the trace of a training run with a simulation of the same schedule.
  *
  * @throws DataError `MTL_TRACE` when the text is not a trace of a training run
  */
@@ -72,7 +72,8 @@ function compare({ pipeline, steps }: TracedPipeline, communication: number): Co
   const order = steps.map((_, step) => step).sort((a, b) => steps[a]!.makespan - steps[b]!.makespan);
   const shown = order[Math.floor((order.length - 1) / 2)]!;
   const measured = steps[shown]!;
-  // steps with another number of micro-batches have the same times of passes, but another schedule
+  // all steps are used: with another number of micro-batches, a step has another schedule, but the same times
+  // of passes
   const simulated = predictStep(measured, { samples: steps, communication });
   return { pipeline, steps, shown, measured, replayed: replayStep(measured), simulated };
 }
@@ -82,7 +83,10 @@ be made: its bubble is larger than the simulated one where passes of a kind are 
 and smaller than the measured one where ranks wait for communication or do something between passes.
 `;
 
-/** Formats the causes of a pipeline's bubble. */
+/**
+ * Formats the sizes of a pipeline's bubble in the simulations and in the measurement, which reveal its
+ * causes.
+ */
 function bubbles({ pipeline, simulated, replayed, measured }: Comparison): string {
   const say = ({ makespan, bubbleFraction }: Simulation): string =>
     `${makespan.toFixed(1)} ms, bubble ${(100 * bubbleFraction).toFixed(1)} % of the work`;
@@ -95,13 +99,13 @@ function bubbles({ pipeline, simulated, replayed, measured }: Comparison): strin
 }
 
 /**
- * Returns the columns for a millisecond: enough for the labels of most passes, and not more for the step than
- * some lines of a terminal.
+ * Returns the number of columns for a millisecond. It gives most passes room for their labels, but limits the
+ * step to a few lines of a terminal.
  */
 function textScale({ ranks, makespan }: Simulation): number {
   const lengths = ranks.flatMap(({ passes }) => passes.map(({ start, end }) => end - start));
   const short = lengths.sort((a, b) => a - b)[Math.floor(lengths.length / 4)]!;
-  // a trace whose clock stood still
+  // for a trace in which all times are 0
   return makespan === 0 ? 1 : Math.min(5 / short, 480 / makespan);
 }
 

@@ -55,7 +55,7 @@ Examples:
   mtl schedule --pipeline-schedule own.mjs --stages 4 --micro-batches 8 --chunks 2
   mtl schedule --compare trace.json --svg comparison.svg`;
 
-/** `mtl schedule`: the cost and the timeline of a pipeline schedule. */
+/** Makes `mtl schedule`, which prints the cost and the timeline of a pipeline schedule. */
 export function scheduleCommand(): Command {
   return newCommand('schedule', summaries.schedule)
     .addOption(
@@ -114,7 +114,7 @@ export function scheduleCommand(): Command {
     .action(runSchedule);
 }
 
-/** @throws ConfigurationError MTL_FLAG_CONFLICT */
+/** Returns missing flags. @throws ConfigurationError MTL_FLAG_CONFLICT */
 function missingFlags(flags: ScheduleFlags): readonly MissingWord[] {
   const { pipelineSchedule: name, compare, stages, microBatches } = flags;
   if (compare !== undefined) return [];
@@ -164,15 +164,18 @@ function runSimulation(flags: ScheduleFlags): void {
 }
 
 /**
- * Returns the columns of a timeline: a terminal has its own number; a file gets the width that most programs
- * show.
+ * Returns the width of a timeline in characters: the width of the terminal, or, for a file, a width that most
+ * programs show.
  */
 function columnsOfOutput(): number {
   const { isTTY, columns } = process.stdout;
   return isTTY === true ? columns : reportColumns;
 }
 
-/** A trace contains its own schedule and times, so --compare takes only the flags of the output. */
+/**
+ * The flags that --compare allows. A trace contains its own schedule and times, so only flags of the output
+ * are allowed.
+ */
 const flagsOfComparison = ['compare', 'communicationTime', 'svg', 'json', 'debug'];
 
 function runComparison(name: string, flags: ScheduleFlags, command: Command): void {
@@ -262,7 +265,7 @@ interface TimeFlags {
   readonly optimizerTime: number;
 }
 
-/** Returns an option that takes one number of 0 or more, or several with commas between them. */
+/** Returns an option that takes one number of 0 or more, or several separated by commas. */
 function timesOption(flags: string, description: string): Option {
   return new Option(flags, `${description}; one for all, or a list.`).argParser((value: string) => {
     const numbers = value.split(',').map((word) => (word.trim() === '' ? Number.NaN : Number(word)));
@@ -275,7 +278,7 @@ function timesOption(flags: string, description: string): Option {
 }
 
 /**
- * Returns the times of each chunk.
+ * Returns the times of passes for each chunk.
  * @throws ConfigurationError `MTL_FLAG_VALUE` for a list of another length
  */
 function choosePassTimes(flags: TimeFlags, schedule: PipelineSchedule): PassTimes {

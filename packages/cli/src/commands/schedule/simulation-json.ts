@@ -1,6 +1,6 @@
 import type { Simulation } from '@mtl/pipeline/schedules';
 
-/** Returns a simulation as programs read it: what `mtl schedule --json` prints. */
+/** Returns a simulation as a JSON object, which `mtl schedule --json` prints. */
 export function simulationJson(simulation: Simulation): Readonly<Record<string, unknown>> {
   const { schedule, makespan, stepTime, bubbleFraction, hasBarrier, optimizerTime, ranks } = simulation;
   return {

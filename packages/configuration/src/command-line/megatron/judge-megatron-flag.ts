@@ -2,23 +2,23 @@ import type { FlagName } from '../../schema/flag-schema.js';
 import type { UnusableFlag } from '../unusable-flags.js';
 import { unsupportedFlags } from './unsupported-flags.js';
 
-/** A flag of Megatron-LM that has no purpose in this project, or is not implemented yet. */
+/** A flag of Megatron-LM that has no purpose here, or is not implemented. */
 export interface MegatronFlag {
-  /** A few words about the flag's function in Megatron-LM. */
+  /** The flag's function in Megatron-LM, in a few words. */
   readonly what: string;
-  /** The reason why the flag is rejected, or why leaving it out changes nothing. */
+  /** The reason why the flag is rejected, or why ignoring it changes nothing. */
   readonly why: string;
-  /** The advice for a user who needs the flag's function; undefined for a flag that is always accepted. */
+  /** Advice for a user who needs the flag's function; undefined for a flag that is always accepted. */
   readonly remedy: string | undefined;
-  /** Values with which a flag with a remedy is accepted, because they describe the behaviour here. */
-  readonly harmless: readonly string[];
   /**
-   * The fewest and most values of the flag; undefined where only a rejection follows, whatever the values.
+   * Values with which a flag with a remedy is accepted anyway, because they describe what this project does.
    */
+  readonly harmless: readonly string[];
+  /** The least and the largest number of values; undefined for a flag that is always rejected. */
   readonly takes: readonly [least: number, most: number] | undefined;
 }
 
-/** Flags that have no effect next to another flag, in the schema, with one of these values. */
+/** Flags that have no effect if another flag, which the schema has, has one of these values. */
 const harmlessWith: Readonly<
   Record<string, { readonly flag: FlagName; readonly values?: readonly unknown[]; readonly why?: string }>
 > = {
@@ -29,7 +29,7 @@ const harmlessWith: Readonly<
   },
 };
 
-/** Reads the table; the flags are in its order, prefixes with their `*`. */
+/** Parses the table of unsupported flags, in its order. Names of prefixes keep their `*`. */
 function readTable(table: string): ReadonlyMap<string, MegatronFlag> {
   const flags = new Map<string, MegatronFlag>();
   let [why, advice] = ['', ''];
@@ -57,7 +57,7 @@ function readTable(table: string): ReadonlyMap<string, MegatronFlag> {
   return flags;
 }
 
-/** All known flags of Megatron-LM that are not in the schema, by name; prefixes end with `*`. */
+/** All known flags of Megatron-LM that are not in the schema, by name. Names of prefixes end with `*`. */
 export const megatronFlags: ReadonlyMap<string, MegatronFlag> = readTable(unsupportedFlags);
 
 const prefixes = [...megatronFlags.keys()]
@@ -65,9 +65,9 @@ const prefixes = [...megatronFlags.keys()]
   .map((name) => name.slice(0, -1))
   .sort((a, b) => b.length - a.length);
 
-/** Returns the entry of a Megatron-LM flag, by its name with dashes; undefined for an unknown one. */
+/** Returns the entry for a flag of Megatron-LM, given its name with dashes; undefined for an unknown flag. */
 export function findMegatronFlag(written: string): MegatronFlag | undefined {
-  // Megatron-LM has flags with capital letters: --DDP-impl
+  // some of Megatron-LM's flags have capital letters: --DDP-impl
   const name = written.toLowerCase();
   return (
     megatronFlags.get(name) ?? megatronFlags.get(`${prefixes.find((prefix) => name.startsWith(prefix))}*`)
@@ -77,8 +77,8 @@ export function findMegatronFlag(written: string): MegatronFlag | undefined {
 /**
  * Decides whether a flag of Megatron-LM that is not in the schema can be ignored.
  *
- * @returns a message for the user if the flag has no effect; an unusable flag with the code
- *   `MTL_FLAG_UNSUPPORTED` and the reason if leaving it out would change the training run
+ * @returns a message for the user if the flag has no effect; or the unusable flag with code
+ *   `MTL_FLAG_UNSUPPORTED` and the reason, if ignoring it would change the training run
  */
 export function judgeMegatronFlag(options: {
   readonly name: string;

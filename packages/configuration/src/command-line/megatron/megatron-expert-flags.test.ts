@@ -5,7 +5,7 @@ import { type FlagName, flagNames } from '../../schema/flag-schema.js';
 import { validateConfiguration } from '../../validation/validate-configuration.js';
 import { parseFlags } from '../parse-flags.js';
 
-/** A model of eight experts with everything that one of the flags below needs. */
+/** A command line of a model with eight experts, which satisfies the needs of the flags below. */
 const experts = `${small} --num-experts 8 --disable-bias-linear --swiglu`;
 
 const parse = (line: string) => parseFlags(`${experts} ${line}`.split(' '));

@@ -1,13 +1,13 @@
 /**
- * Megatron-LM's flags that are not in the schema, by topic. A line at the margin is a reason, with the remedy
- * for a flag that is rejected, or `no effect` for a flag that is accepted because leaving it out changes
- * nothing. The indented lines below it are the flags, with their function in Megatron-LM:
+ * Megatron-LM's flags that are not in the schema, by topic. A line without indentation is a reason. It is
+ * followed by the remedy, for flags that are rejected, or by `no effect`, for flags that are accepted because
+ * ignoring them changes nothing. The indented lines below it are flags, with their function in Megatron-LM:
  *
- * - `flag-*` names all flags with this prefix; the longest matching prefix counts.
- * - `flag=` has one value, `flag=...` any number of values. An accepted flag without `=` is a switch.
- * - `flag=a/b` of a rejected flag is accepted with the values a and b, which describe the behaviour here.
+ * - `flag-*` means all flags with this prefix; the longest matching prefix counts.
+ * - `flag=` takes one value, `flag=...` any number of values. An accepted flag without `=` is a switch.
+ * - `flag=a/b` of a rejected flag is accepted with the values a and b, which describe what this project does.
  *
- * `judgeMegatronFlag` reads the table.
+ * `judgeMegatronFlag` uses the table.
  */
 export const unsupportedFlags = `
 # Blocks and models

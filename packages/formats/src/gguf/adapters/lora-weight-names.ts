@@ -16,7 +16,10 @@ import { type AdaptedWeight, adaptedWeights } from '../../lora/lora-weight-names
 import { pairedRows } from '../paired-rows.js';
 import { rotatesNeighbours } from '../weight-names.js';
 
-/** The matrices of a layer in GGUF that a target of adapters changes; the experts' first is two of them. */
+/**
+ * The GGUF names of the matrices that each LoRA target adapts. The experts' first linear layer is two
+ * matrices, gate and up.
+ */
 const matrices: Readonly<Record<LoraTarget, readonly string[]>> = {
   qkv: ['attn_qkv'],
   query: ['attn_q'],
@@ -38,7 +41,7 @@ const matrices: Readonly<Record<LoraTarget, readonly string[]>> = {
 const computeProduct = (sizes: readonly number[]): number =>
   sizes.reduce((product, size) => product * size, 1);
 
-/** Maps a factor that files have once for each of several matrices. */
+/** Maps one LoRA factor to the copies that files store of it, one copy for each of several matrices. */
 const repeated = (
   name: string,
   sources: readonly HuggingFaceTensor[],
@@ -68,7 +71,10 @@ function upMapping(
   return pairedRows(same, { heads: [numHeads], headSize: computeHeadSize(model) });
 }
 
-/** Returns the mappings of the factors of all experts of a layer: A [E, r, I] and B [E, O, r]. */
+/**
+ * Returns the mappings of the LoRA factors of all E experts of a layer: A [E, r, I] and B [E, O, r], for rank
+ * r, I inputs and O outputs.
+ */
 function expertMappings(
   { down, up }: AdaptedWeight,
   makeSources: (factor: 'a' | 'b', shape: readonly number[]) => readonly HuggingFaceTensor[],
@@ -85,9 +91,9 @@ function expertMappings(
 }
 
 /**
- * Returns the names of a model's adapters in GGUF files, as llama.cpp's own conversion of PEFT's files has
- * them: the name of the matrix with `.lora_a` [r, I] and `.lora_b` [O, r]. B of queries and keys has the
- * order of the rows of its matrix.
+ * Returns the names of a model's adapters in GGUF files: the name of the matrix with `.lora_a` [r, I] and
+ * `.lora_b` [O, r]. llama.cpp's conversion of PEFT files writes the same names. The rows of B of queries and
+ * keys are permuted as the rows of the adapted matrix are.
  *
  * @throws ConfigurationError MTL_LORA_TARGETS
  */

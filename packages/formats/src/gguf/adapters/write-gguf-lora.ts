@@ -18,14 +18,15 @@ export interface WriteGgufLoraOptions {
   readonly lora: LoraConfiguration;
   /** Complete tensors of the model; only the adapters among them are written. */
   readonly tensors: readonly LogicalTensor[];
-  /** The fields of the directory that the model was read from: its model type. */
+  /** The config.json fields of the directory that the model was read from; its model type is used. */
   readonly origin?: HuggingFaceOrigin | undefined;
   /** Name of the adapters in the file. Default: left out. */
   readonly name?: string | undefined;
 }
 
 /**
- * Writes low-rank adapters as a GGUF file, in float32, which llama.cpp adds to the file of their model.
+ * Writes low-rank adapters in float32 as a GGUF file, which llama.cpp loads next to the file of the adapted
+ * model.
  *
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE for a model that llama.cpp computes in another way,
  *   MTL_GGUF_EXISTS, MTL_GGUF_IO, MTL_NOT_FINITE, MTL_CHECKPOINT_*
@@ -34,7 +35,7 @@ export async function writeGgufLora(options: WriteGgufLoraOptions): Promise<void
   const { path, model, lora, tensors, origin, name } = options;
   const modelType = modelTypeFor(model, origin);
   checkArchitecture(modelType, model);
-  // llama.cpp takes an alpha of 0 as one that is not stated
+  // llama.cpp treats an alpha of 0 as a missing alpha
   if (lora.alpha === 0) {
     throw new CheckpointError(
       'MTL_GGUF_ARCHITECTURE',

@@ -3,7 +3,10 @@ import { bertWeightNames } from '../../huggingface/bert-weight-mappings.js';
 import type { WeightNames } from '../../huggingface/mapped-weights.js';
 import type { HuggingFaceTensor } from '../../huggingface/weight-mapping.js';
 
-/** Names of the transformers library and of GGUF: modules of the whole model, and of a layer. */
+/**
+ * GGUF names by the names of the transformers library: first modules of the whole model, then modules of a
+ * layer.
+ */
 const modelNames: Readonly<Record<string, string>> = {
   'embeddings.word_embeddings': 'token_embd',
   'embeddings.position_embeddings': 'position_embd',

@@ -15,21 +15,23 @@ export interface WriteGgufBertOptions {
   /** The path of a new file. It is written atomically, by one rename. */
   readonly path: string;
   readonly model: BertModelConfiguration;
-  /** All tensors of the model, complete; those of its heads are left out. They are read one by one. */
+  /** All tensors of the model, complete. They are read one by one; tensors of heads are left out. */
   readonly tensors: readonly LogicalTensor[];
-  /** Dtype in which matrices are stored; vectors are float32. Default float32. */
+  /** Dtype of the matrices in the file; vectors are float32. Default: float32. */
   readonly dtype?: GgufDtype;
-  /** tokenizer.json with WordPiece, or vocab.txt. */
+  /** The tokenizer's files: a tokenizer.json with WordPiece, or a vocab.txt. */
   readonly tokenizerFiles: TokenizerFiles;
   /**
-   * For a vocab.txt: true if its letters are lower-case only. Default: as tokenizer_config.json states it.
+   * For a vocab.txt: true if texts are converted to lower case. Default: the value in tokenizer_config.json.
    */
   readonly lowersCase?: boolean | undefined;
   /** Name of the model in the file. Default: left out. */
   readonly name?: string | undefined;
 }
 
-/** Number of the pooling that takes the mean of the last layer's outputs (llama.h, llama_pooling_type). */
+/**
+ * llama.cpp's number for mean pooling, the mean of the last layer's outputs (llama.h, llama_pooling_type).
+ */
 const meanPooling = 1;
 
 /**
@@ -70,8 +72,8 @@ const bertMetadata = (model: BertModelConfiguration): Metadata => ({
 });
 
 /**
- * Writes the encoder of a BERT as a GGUF file, with which llama.cpp computes embeddings of texts: the mean of
- * the last layer's outputs. Heads are left out, and the vocabulary's padding is dropped.
+ * Writes the encoder of a BERT as a GGUF file. llama.cpp computes embeddings of texts with such a file, as
+ * the mean of the last layer's outputs. Heads and the padding of the vocabulary are left out.
  *
  * @returns notices for the user
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE, MTL_GGUF_TOKENIZER, MTL_GGUF_EXISTS, MTL_GGUF_IO,
@@ -82,7 +84,7 @@ export async function writeGgufBert(options: WriteGgufBertOptions): Promise<read
   checkBert(model);
   const { vocabularySize, numLayers } = model;
   const tokenizer = wordPieceMetadata({ files: tokenizerFiles, vocabularySize, lowersCase });
-  // without an output head, the embedding is stored as one would be
+  // the file has no output head; llama.cpp then stores the embedding in the type of a head
   const typed = { numLayers, tieEmbeddings: true };
   const written = tensorSources({
     names: ggufBertNames(model),

@@ -5,11 +5,11 @@ import { clamp, roundEven } from './float32-arithmetic.js';
 
 const { fround } = Math;
 
-/** The values of a block of ggml's K types. */
+/** The number of values in a block of ggml's K types. */
 export const superBlockValues = 256;
 const subBlockValues = 32;
 
-/** Scales and offsets of the 8 sub-blocks, each 6 bits, in 12 bytes as ggml packs them. */
+/** Packs the scales and offsets of the 8 sub-blocks, 6 bits each, into 12 bytes in ggml's order. */
 function packSixBits(
   view: DataView,
   at: number,
@@ -24,7 +24,7 @@ function packSixBits(
   }
 }
 
-/** Rounds to multiples of the largest value / 63; the multiples are 0 to 63. */
+/** Rounds values to multiples, 0 to 63, of the unit: the largest value divided by 63. */
 function inSixBits(values: readonly number[]): {
   readonly unit: number;
   readonly multiples: readonly number[];
@@ -38,9 +38,8 @@ function inSixBits(values: readonly number[]): {
 }
 
 /**
- * Writes what Q4_K and Q5_K have in common, the scales and offsets of a block (float16 units d and m, and 12
- * bytes of multiples), and returns the levels of its 256 values: a value is d s q - m o, where s and o belong
- * to its sub-block of 32 values.
+ * Writes the bytes that Q4_K and Q5_K have in common: the float16 units d and m of a block, and 12 bytes with
+ * the multiples s and o of its sub-blocks. Returns the levels q of the 256 values. A value is d s q - m o.
  */
 export function encodeAffineBlock(
   block: Float32Array,
@@ -61,7 +60,8 @@ export function encodeAffineBlock(
     const sub = Math.floor(index / subBlockValues);
     const scale = fround(scaleUnit * scales.multiples[sub]!);
     const offset = fround(offsetUnit * offsets.multiples[sub]!);
-    // with a scale of 0 every value of the sub-block is -offset, and the reference keeps the levels it found
+    // with a scale of 0 every value of the sub-block is -offset, and ggml's reference keeps the levels of its
+    // search
     levels[index] =
       scale === 0
         ? found[sub]!.levels[index % subBlockValues]!

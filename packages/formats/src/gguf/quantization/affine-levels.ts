@@ -2,11 +2,11 @@ import { clamp, roundEven } from './float32-arithmetic.js';
 
 const { abs, fround, sqrt } = Math;
 
-/** How the levels of a sub-block are searched. */
+/** Settings of the search for the levels of a sub-block. */
 export interface LevelSearch {
-  /** The largest level; levels are 0 to this. */
+  /** The largest level; the smallest is 0. */
   readonly maxLevel: number;
-  /** The first candidate spreads the values over this many levels more than there are. */
+  /** The first candidate scale spreads the values over `maxLevel` plus this number of levels. */
   readonly firstStep: number;
   readonly numSteps: number;
 }
@@ -18,13 +18,13 @@ export interface AffineLevels {
   readonly levels: Uint8Array;
 }
 
-/** The sums over a sub-block with which least squares finds scale and minimum. */
+/** Sums over the values of a sub-block that least squares needs to find scale and minimum. */
 interface Sums {
   readonly weights: number;
   readonly values: number;
 }
 
-/** Returns the weights of values in the error: their magnitudes plus the root of their mean square. */
+/** Returns each value's weight in the error: its magnitude plus the root mean square of all values. */
 function computeWeights(values: Float32Array): Float32Array {
   let squares = 0;
   for (const value of values) squares = fround(squares + fround(value * value));
@@ -32,7 +32,10 @@ function computeWeights(values: Float32Array): Float32Array {
   return values.map((value) => mean + abs(value));
 }
 
-/** Returns scale and minimum of least weighted squared error for given levels; undefined where none exist. */
+/**
+ * Returns the scale and minimum with the least weighted squared error for given levels; undefined if no such
+ * pair exists.
+ */
 function leastSquares(
   levels: Uint8Array,
   { values, weights, sums }: { values: Float32Array; weights: Float32Array; sums: Sums },
@@ -57,7 +60,7 @@ function leastSquares(
   return { scale, minimum };
 }
 
-/** Returns the weighted squared error of values as `scale * level + minimum`. */
+/** Returns the weighted squared error when `scale * level + minimum` approximates the values. */
 function computeError(
   levels: Uint8Array,
   {
@@ -79,9 +82,9 @@ function computeError(
 }
 
 /**
- * Searches scale and offset of a sub-block: candidates of the scale round the values to levels, and least
- * squares fit scale and minimum to these levels (the search of ggml's reference quantisation of Q4_K and
- * Q5_K, in its order of float32 operations).
+ * Searches the scale and offset of a sub-block. Each candidate scale rounds the values to levels, and least
+ * squares fit a scale and a minimum to these levels. This is the search of ggml's reference quantization for
+ * Q4_K and Q5_K, with the same order of float32 operations.
  */
 export function searchAffineLevels(values: Float32Array, search: LevelSearch): AffineLevels {
   const { maxLevel, firstStep, numSteps } = search;
@@ -118,7 +121,7 @@ export function searchAffineLevels(values: Float32Array, search: LevelSearch): A
     if (error >= bestError) continue;
     best = { ...found, levels: levels.slice() };
     bestError = error;
-    // the reference goes on from the new minimum
+    // as in ggml's reference, the next candidates start from the new minimum
     base = found.minimum;
   }
   return { scale: best.scale, offset: -best.minimum, levels: best.levels };

@@ -1,10 +1,10 @@
-/** Converts between float32 values and the bytes of a type of tensors. */
+/** Converts between float32 values and the bytes of a GGUF tensor type. */
 export interface Codec {
   /** The largest absolute value that the type can hold. */
   readonly maxAbsolute: number;
-  /** Returns the bytes of values, whole blocks; may share memory with them. */
+  /** Returns the bytes of whole blocks of values; the result may share memory with `values`. */
   encode(values: Float32Array): Uint8Array;
-  /** Fills `values`, whole blocks; absent where the type is only written. */
+  /** Decodes bytes into `values`, which are whole blocks. Absent for types that are only written. */
   decode?(bytes: Uint8Array, values: Float32Array): void;
 }
 

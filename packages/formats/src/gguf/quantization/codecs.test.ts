@@ -3,7 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { bytesOfValues, tensorTypes } from '../tensor-types.js';
 import { codecs } from './codecs.js';
 
-/** The values and blocks that tooling/fixtures/gguf-blocks.py wrote with ggml's own quantisation. */
+/**
+ * Reads a fixture of tooling/fixtures/gguf-blocks.py: values, or blocks that ggml's own quantization made of
+ * these values.
+ */
 const fixture = (name: string): Uint8Array =>
   new Uint8Array(readFileSync(new URL(`../../../fixtures/gguf-blocks/${name}`, import.meta.url)));
 
@@ -43,7 +46,8 @@ it('decodes Q8_0 to within half a level of the values', () => {
   for (let start = 0; start < values.length; start += 32) {
     const block = values.subarray(start, start + 32);
     const largest = block.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
-    // half of a level, the rounding of the scale to float16 over 127 levels, and its smallest step
+    // half a level, plus the error of a scale rounded to float16 over 127 levels, plus the smallest float16
+    // step over 127 levels
     const bound = (largest / 127) * (0.5 + 127 * 2 ** -11) + 127 * 2 ** -25;
     const worst = block.reduce((far, value, at) => Math.max(far, Math.abs(decoded[start + at]! - value)), 0);
     expect(worst).toBeLessThanOrEqual(bound * (1 + 1e-6));

@@ -18,7 +18,7 @@ const plain = (type: 'F32' | 'F16' | 'BF16', maxAbsolute: number): Codec => ({
 const maxFloat32 = (2 - 2 ** -23) * 2 ** 127;
 const maxBfloat16 = (2 - 2 ** -7) * 2 ** 127;
 
-/** The conversions of all types of tensors. */
+/** The codec of each tensor type. */
 export const codecs: Readonly<Record<TensorType, Codec>> = {
   F32: plain('F32', maxFloat32),
   F16: plain('F16', maxFloat16),

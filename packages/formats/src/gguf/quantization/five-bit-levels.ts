@@ -1,6 +1,6 @@
 /**
- * Stores 32 numbers of 5 bits: the fifth bits as one 32-bit number, then the low 4 bits, the first
- * half of the numbers in the low bits of 16 bytes.
+ * Stores 32 numbers of 5 bits: first their fifth bits as one 32-bit number, then their low 4 bits in 16
+ * bytes. The low half of each byte belongs to the first 16 numbers, the high half to the others.
  */
 export function setFiveBitLevels(view: DataView, at: number, levelAt: (index: number) => number): void {
   let high = 0;

@@ -1,6 +1,6 @@
 /**
- * Arithmetic of float32, in which ggml's reference quantisation computes: every result is rounded, so that
- * the same blocks come out.
+ * Float32 arithmetic as ggml's reference quantization uses it: every result is rounded to float32, so that
+ * blocks are equal byte for byte.
  */
 
 const { abs, fround } = Math;
@@ -25,7 +25,7 @@ export function valueOfLargestMagnitude(values: Float32Array, start: number, end
 export const roundAway = (value: number): number =>
   value < 0 ? -Math.floor(0.5 - value) : Math.floor(value + 0.5);
 
-// the sum with 1.5 * 2^23 has no fraction bits left in float32
+// a float32 sum with 1.5 * 2^23 has no fraction bits, so the addition rounds to an integer
 const shift = 12_582_912;
 
 /** Rounds a float32 below 2^22 to the nearest integer, halves to even. */

@@ -5,8 +5,9 @@ const blockBytes = 144;
 const search = { maxLevel: 15, firstStep: -1, numSteps: 20 };
 
 /**
- * Blocks of 256 values in 8 sub-blocks: float16 units of scales and offsets, 12 bytes with 8 scales and 8
- * offsets of 6 bits, and levels of 4 bits (ggml's block_q4_K and its reference quantisation).
+ * Codec of Q4_K: blocks of 256 values in 8 sub-blocks. A block has two float16 units, of scales and of
+ * offsets, 12 bytes with 8 scales and 8 offsets of 6 bits, and 256 levels of 4 bits (ggml's block_q4_K and
+ * its reference quantization).
  */
 export const q4K: Codec = {
   maxAbsolute: maxFloat16,
@@ -17,7 +18,7 @@ export const q4K: Codec = {
       const block = values.subarray(start, start + superBlockValues);
       const levels = encodeAffineBlock(block, { view, at, search });
       for (let index = 0; index < superBlockValues / 2; index++) {
-        // 32 levels are in the low bits, the next 32 in the high bits of the same bytes
+        // the low bits of 32 bytes hold 32 levels, the high bits of the same bytes the next 32
         const first = 64 * Math.floor(index / 32) + (index % 32);
         bytes[at + 16 + index] = levels[first]! | (levels[first + 32]! << 4);
       }

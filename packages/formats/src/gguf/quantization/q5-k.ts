@@ -5,8 +5,9 @@ const blockBytes = 176;
 const search = { maxLevel: 31, firstStep: -0.5, numSteps: 15 };
 
 /**
- * Blocks of 256 values like those of Q4_K, with levels of 5 bits: 32 bytes with the fifth bits, one bit for
- * each sub-block, before the low 4 bits (ggml's block_q5_K and its reference quantisation).
+ * Codec of Q5_K: blocks of 256 values as in Q4_K, with levels of 5 bits. 32 bytes hold the fifth bits, one
+ * bit of each byte for each sub-block; the low 4 bits follow (ggml's block_q5_K and its reference
+ * quantization).
  */
 export const q5K: Codec = {
   maxAbsolute: maxFloat16,

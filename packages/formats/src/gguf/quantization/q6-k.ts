@@ -11,21 +11,23 @@ const highBits = 128;
 const scalesStart = 192;
 const unitStart = 208;
 
-// the bounds below which ggml takes all values of a block as zeros
+// ggml treats a block whose values are all below this magnitude as zeros
 const least = fround(1e-15);
 
 const computeLevel = (value: number, inverse: number): number =>
   clamp(roundEven(fround(inverse * value)), -32, 31);
 
-/** The scale of 16 values and the factor that gives their levels; without factor the levels are 0. */
+/**
+ * The scale of 16 values, and the factor that converts values to levels; without a factor all levels are 0.
+ */
 interface Scale {
   readonly scale: number;
   readonly inverse: number | undefined;
 }
 
 /**
- * Returns the scale of 16 values: of candidates that map the value of largest magnitude to about -32, the
- * one whose levels fit best, with the squares of the values as weights.
+ * Returns the scale of 16 values. Each candidate maps the value of largest magnitude to about -32; the chosen
+ * one has the least squared error of its levels, weighted by the squares of the values.
  */
 function chooseScale(values: Float32Array): Scale {
   const largest = valueOfLargestMagnitude(values, 0, values.length);
@@ -88,15 +90,16 @@ function computeLevels(
     const sub = Math.floor(index / subBlockValues);
     const scale = fround(unit * view.getInt8(at + scalesStart + sub));
     if (scale !== 0) return 32 + clamp(roundEven(fround(value / scale)), -32, 31);
-    // every value of the sub-block is 0 then, and the reference keeps the levels it found
+    // every value of the sub-block is 0 then, and ggml's reference keeps the levels of its search
     const { inverse } = found[sub]!;
     return inverse === undefined ? 0 : 32 + computeLevel(value, inverse);
   });
 }
 
 /**
- * Blocks of 256 values in 16 sub-blocks: low 4 bits and high 2 bits of levels q of 6 bits, 16 signed bytes s
- * and a float16 unit d; a value is d s (q - 32) (ggml's block_q6_K and its reference quantisation).
+ * Codec of Q6_K: blocks of 256 values in 16 sub-blocks. A block has the low 4 bits and the high 2 bits of
+ * levels q of 6 bits, 16 signed bytes s and a float16 unit d; a value is d s (q - 32) (ggml's block_q6_K and
+ * its reference quantization).
  */
 export const q6K: Codec = {
   maxAbsolute: maxFloat16,

@@ -32,10 +32,10 @@ export const ggufInvalid = (path: string, problem: string): CheckpointError =>
     exitCode: 2,
   });
 
-/** A tensor in a file. */
+/** A tensor in a file, as the header describes it. */
 interface GgufEntry {
   readonly shape: readonly number[];
-  /** The dtype that `read` returns: values in blocks become float32. */
+  /** The dtype that `read` returns; quantized tensors are decoded to float32. */
   readonly dtype: Dtype;
   /** The number of bytes that `read` returns. */
   readonly bytes: number;
@@ -52,13 +52,13 @@ const dtypes: Partial<Readonly<Record<TensorType, Dtype>>> = {
 };
 const readableTypes = Object.keys(dtypes).join(', ');
 
-// values of blocks that are decoded at a time
+// the number of values of a quantized tensor that are decoded at a time
 const valuesAtOnce = 2 ** 18;
 const firstBytes = 2 ** 20;
-// larger than the tokens and merges of any vocabulary
+// the longest header that is read: larger than the tokens and merges of any known vocabulary
 const mostHeaderBytes = 2 ** 28;
 
-/** Reads as much of a file as its header needs. */
+/** Reads and parses the header of a file, with more bytes at each attempt until the header is complete. */
 async function readHeader(handle: FileHandle, path: string, fileBytes: number): Promise<GgufHeader> {
   const most = Math.min(mostHeaderBytes, fileBytes);
   for (let length = Math.min(firstBytes, most); ; length = Math.min(4 * length, most)) {
@@ -74,7 +74,7 @@ async function readHeader(handle: FileHandle, path: string, fileBytes: number): 
   }
 }
 
-/** Returns the tensors by name, after checks that each is within the file and none overlap. */
+/** Returns the tensors by name, after a check that all are within the file and that none overlap. */
 function indexEntries({ tensors, dataStart, alignment }: GgufHeader, path: string, fileBytes: number) {
   const entries = new Map<string, GgufEntry>();
   let end = 0;
@@ -107,8 +107,8 @@ function indexEntries({ tensors, dataStart, alignment }: GgufHeader, path: strin
 }
 
 /**
- * A GGUF file opened for reading. Opening checks all that can be checked without reading the tensors. Tensors
- * in blocks of 8 bits are read as float32.
+ * A GGUF file opened for reading. Opening checks the header and the tensors' positions, but not their values.
+ * Quantized tensors are read as float32.
  */
 export class GgufFile implements WeightFiles {
   readonly path: string;
@@ -179,7 +179,7 @@ export class GgufFile implements WeightFiles {
     return target;
   }
 
-  /** Reads the blocks around a range of values, a part at a time, as float32. */
+  /** Decodes the blocks that contain a range of values, a limited number of values at a time, to float32. */
   async #decode({ type, start }: GgufEntry, range: ValueRange, target: Uint8Array): Promise<void> {
     const { blockValues } = tensorTypes[type];
     const values = new Float32Array(target.buffer, target.byteOffset, range.end - range.start);

@@ -64,13 +64,13 @@ export class MetadataFields {
     return this.#optional(key, { expected: 'a list of whole numbers', isValid });
   }
 
-  /** Returns a value that must be there. */
+  /** Returns a value that must be present. */
   required<T>(key: string, value: T | undefined): T {
     if (value !== undefined) return value;
     throw ggufInvalid(this.path, `it has no ${key}`);
   }
 
-  /** Returns the error for a model that nothing here computes. */
+  /** Returns the error for a model that this project cannot compute. */
   unsupported(problem: string, expected: string): CheckpointError {
     return new CheckpointError('MTL_GGUF_ARCHITECTURE', `${this.path}: ${problem}`, {
       expected,
@@ -79,7 +79,7 @@ export class MetadataFields {
     });
   }
 
-  /** Returns the keys with a prefix that nothing has read, in their order. */
+  /** Returns the keys with a prefix that have not been read yet, in the order of the file. */
   unread(prefix: string): readonly string[] {
     return [...this.#values.keys()].filter((key) => key.startsWith(prefix) && !this.#read.has(key));
   }

@@ -4,7 +4,10 @@ import type { MetadataFields } from './metadata-fields.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The model types that are read, by the architecture of llama.cpp; with experts, the second. */
+/**
+ * The model types that are read, by llama.cpp's architecture: the first without experts, the second with
+ * experts.
+ */
 const modelTypes: Readonly<Record<string, readonly GptTypeName[]>> = {
   gpt2: ['gpt2'],
   llama: ['llama', 'mixtral'],
@@ -17,10 +20,10 @@ const modelTypes: Readonly<Record<string, readonly GptTypeName[]>> = {
 };
 
 /**
- * Returns the shortest decimal number near `value` that a file would store as the same float32, since files
- * have 1e-5 as 9.99999974e-6.
+ * Returns the shortest decimal number that rounds to the same float32 as `value`. Files store 1e-5 as the
+ * float32 9.99999974e-6.
  *
- * @param stored what a file stores of a number. Default: the number
+ * @param stored returns the number that a file stores for a given number. Default: the number itself
  */
 export function shortestDecimal(value: number, stored = (number: number): number => number): number {
   for (let digits = 1; digits < 9; digits++) {
@@ -30,7 +33,7 @@ export function shortestDecimal(value: number, stored = (number: number): number
   return value;
 }
 
-/** Returns the scaling of rotary positions, as config.json states it. */
+/** Returns the scaling of rotary positions in the fields of config.json. */
 function ropeFields(fields: MetadataFields, key: (name: string) => string): Fields {
   const type = fields.text(key('rope.scaling.type')) ?? 'none';
   const factor = shortestDecimal(fields.number(key('rope.scaling.factor')) ?? 1);
@@ -96,7 +99,7 @@ function expertFields(fields: MetadataFields, key: (name: string) => string, mod
   }
 }
 
-/** Keys that change no number of the models that are read here. */
+/** Keys that do not change the results of the models that are read here. */
 const withoutEffect = ['vocab_size', 'expert_shared_count', 'rope.scaling.finetuned'];
 
 function checkRest(fields: MetadataFields, architecture: string): void {
@@ -106,7 +109,7 @@ function checkRest(fields: MetadataFields, architecture: string): void {
   throw fields.unsupported(`nothing here computes with ${unknown}`, 'metadata of a model without it');
 }
 
-/** Returns the fields that a GPT-2 states. */
+/** Returns the config.json fields of a GPT-2. */
 function gpt2Fields(fields: MetadataFields, key: (name: string) => string): Fields {
   const size = (name: string): number => fields.required(key(name), fields.count(key(name)));
   const epsilon = key('attention.layer_norm_epsilon');
@@ -121,7 +124,7 @@ function gpt2Fields(fields: MetadataFields, key: (name: string) => string): Fiel
   };
 }
 
-/** Returns the fields that a Llama, or a model after it, states. */
+/** Returns the config.json fields of a Llama or of a model derived from Llama. */
 function llamaFields(
   { fields, file, modelType }: { fields: MetadataFields; file: GgufFile; modelType: GptTypeName },
   key: (name: string) => string,
@@ -155,17 +158,17 @@ function llamaFields(
     ...(modelType === 'llama' ? { attention_bias: hasBias, mlp_bias: has('blk.0.ffn_gate.bias') } : {}),
     ...(modelType === 'qwen2_moe' ? { qkv_bias: hasBias } : {}),
     ...(modelType === 'mixtral' ? { sliding_window: null } : {}),
-    // llama.cpp has the number as a constant
+    // llama.cpp has this interval as a constant
     ...(modelType === 'smollm3' ? { no_rope_layer_interval: 4 } : {}),
     ...expertFields(fields, key, modelType),
   };
 }
 
 /**
- * Returns the model of a GGUF file as fields of config.json of the transformers library.
+ * Returns the model in a GGUF file as config.json fields of the transformers library.
  *
  * @throws CheckpointError MTL_GGUF_INVALID for metadata that are missing or wrong, MTL_GGUF_ARCHITECTURE for
- *   a model that nothing here computes
+ *   a model that this project cannot compute
  */
 export function modelFields(
   fields: MetadataFields,

@@ -1,30 +1,33 @@
 import { defaultAlignment, type TensorInfo, valueTypes } from '../metadata.js';
 
-/** A value of the metadata as it was read; 64-bit numbers are numbers where they are exact. */
+/**
+ * A metadata value as it was read; a 64-bit integer is a number if a number holds it exactly, otherwise a
+ * bigint.
+ */
 export type ReadValue = number | bigint | boolean | string | readonly ReadValue[];
 
 /** The header of a GGUF file. */
 export interface GgufHeader {
   readonly metadata: ReadonlyMap<string, ReadValue>;
   readonly tensors: readonly TensorInfo[];
-  /** The first byte of the tensors. */
+  /** Position of the first byte of the tensors in the file. */
   readonly dataStart: number;
   readonly alignment: number;
 }
 
-/** A header that breaks the format. */
+/** The header breaks the format. */
 export class HeaderDefect extends Error {}
 
-/** A header that goes on beyond the bytes that were read. */
+/** The header continues beyond the bytes that were read. */
 export class HeaderCutOff extends Error {}
 
 const mostDimensions = 4;
 const mostNesting = 4;
 const mostAlignment = 2 ** 20;
-// larger than the number of merges of any vocabulary; lists become objects of many times their bytes
+// more than the merges of any vocabulary; a limit, because a list takes many times its bytes as objects
 const mostValues = 2 ** 23;
 
-/** The bytes of a value of each type; text and lists have at least the bytes of their lengths. */
+/** The least number of bytes of a value of each type. A text or a list has at least its length field. */
 const leastBytes: Readonly<Record<number, number>> = {
   [valueTypes.uint8]: 1,
   [valueTypes.int8]: 1,
@@ -56,7 +59,7 @@ class Cursor {
     this.#fileBytes = fileBytes;
   }
 
-  /** Returns the position of the next `length` bytes, and goes on behind them. */
+  /** Returns the position of the next `length` bytes, and moves the cursor past them. */
   take(length: number): number {
     const start = this.position;
     if (start + length > this.#fileBytes) throw new HeaderDefect('its header ends beyond the file');
@@ -73,7 +76,7 @@ class Cursor {
     return this.#view.getBigUint64(this.take(8), true);
   }
 
-  /** Returns a number of things that have at least `least` bytes each, and so fit into the file. */
+  /** Reads a count of items, after a check that items of at least `least` bytes each fit into the file. */
   count(what: string, least: number): number {
     const count = this.uint64();
     if (count <= BigInt(Math.floor((this.#fileBytes - this.position) / least))) return Number(count);

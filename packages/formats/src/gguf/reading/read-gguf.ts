@@ -21,16 +21,16 @@ export interface GgufGpt {
   /** Name of the kind of model in the transformers library: `gpt2`, `llama` ... */
   readonly modelType: GptTypeName;
   readonly configuration: GptModelConfiguration;
-  /** Tokens that end a text. */
+  /** Ids of the tokens that end a text. */
   readonly endTokens: readonly number[];
-  /** The model as a directory of the transformers library would state it. */
+  /** The model's config.json fields, as if it had been read from a directory of the transformers library. */
   readonly origin: HuggingFaceOrigin;
-  /** tokenizer.json and tokenizer_config.json as texts; empty where the tokenizer is of another kind. */
+  /** tokenizer.json and tokenizer_config.json as texts; empty for a tokenizer that cannot be converted. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Notes for the user. */
   readonly notices: readonly string[];
   /**
-   * Fills tensors from the file; any tensors and slices of the model are valid.
+   * Fills the given tensors from the file: all or some tensors of the model, whole or slices.
    *
    * @throws CheckpointError MTL_GGUF_WEIGHTS, MTL_GGUF_INVALID, MTL_NOT_FINITE
    */
@@ -39,17 +39,15 @@ export interface GgufGpt {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/**
- * The bounds of the scaled wavelengths, in parts of the original positions: those of all published models.
- */
+/** `low_freq_factor` and `high_freq_factor` of Llama 3's scaling; all published models have these values. */
 const [lowFactor, highFactor] = [1, 4];
 
-// a factor for each pair of features of a head
+// the limit of the number of factors; there is one for each pair of features of a head
 const mostFactors = 2 ** 16;
 
 type Fields = ReturnType<typeof modelFields>;
 
-/** Returns the fields with the scaling whose factors the file has as `rope_freqs.weight`, if it has any. */
+/** Adds the rope scaling of Llama 3 to the fields, if the file has its factors as `rope_freqs.weight`. */
 async function withScaling(stated: Fields, file: GgufFile, fields: MetadataFields): Promise<Fields> {
   const name = 'rope_freqs.weight';
   const entry = file.tensors.get(name);
@@ -75,9 +73,9 @@ async function withScaling(stated: Fields, file: GgufFile, fields: MetadataField
 }
 
 /**
- * Returns the scalings of Llama 3 that may have these factors: the largest factor is that of long
- * wavelengths, and a wavelength between the bounds gives the original number of positions. Without one there,
- * the usual numbers are tried, of which any one that fits is right.
+ * Returns the scalings of Llama 3 that may have produced these factors. The largest factor is the scaling of
+ * long wavelengths. A wavelength between the bounds determines the original number of positions. If no
+ * wavelength is between them, usual numbers of positions are tried, and any of them that fits is right.
  */
 function listScalings(factors: Float32Array, base: number): readonly Fields['rope_scaling'][] {
   const factor = shortestDecimal(Math.max(...factors));
@@ -100,7 +98,10 @@ const powersOfTwo = Array.from({ length: 18 }, (_, exponent) => 2 ** (exponent +
 
 const padding = { makeVocabularySizeDivisibleBy: 128 };
 
-/** Compares the number of experts with the rows of the routers, before names are made for each expert. */
+/**
+ * Compares the number of experts with the rows of the routers. A wrong number is thus found before names are
+ * made for each expert.
+ */
 function checkExperts(file: GgufFile, numExperts: number | undefined): void {
   if (numExperts === undefined) return;
   const routers = [...file.tensors].filter(([name]) => name.endsWith('.ffn_gate_inp.weight'));
@@ -131,12 +132,13 @@ export async function readGguf(path: string): Promise<GgufGpt> {
     const config = await withScaling(modelFields(fields, file), file, fields);
     const json = new JsonFields(path, config, fieldTerms);
     const { modelType, configuration } = parseGptConfiguration(json, padding);
-    // built once the sizes have been compared with the weights
+    // called only after the sizes have been compared with the weights
     const names = () => ggufWeightNames(modelType, configuration);
     checkExperts(file, configuration.numExperts);
     checkWeightSizes({
       ...configuration,
-      // the routers have other names than in the transformers library
+      // not checked here: routers have other names than in the transformers library, and `checkExperts`
+      // compared them
       numExperts: undefined,
       weights: file,
       stated: { fields: json, table: modelTypes[modelType].fields },

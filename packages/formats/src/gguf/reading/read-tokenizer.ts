@@ -3,7 +3,7 @@ import { tokenKinds } from '../tokenizer/token-list.js';
 import { ggufInvalid } from './gguf-file.js';
 import type { MetadataFields } from './metadata-fields.js';
 
-/** The tokenizer of a file, in the files of the transformers library. */
+/** A tokenizer converted to the files of the transformers library. */
 interface ReadTokenizer {
   readonly files: Readonly<Record<string, string>>;
   readonly endTokens: readonly number[];
@@ -25,7 +25,7 @@ function specialIds(fields: MetadataFields, vocabularySize: number): ReadonlyMap
   return found;
 }
 
-/** Returns tokenizer.json of a byte-level BPE. */
+/** Returns the contents of tokenizer.json for a byte-level BPE. */
 function tokenizerJson(
   {
     tokens,
@@ -69,7 +69,7 @@ function tokenizerJson(
   };
 }
 
-/** Returns a post-processor that puts a token before texts, another one behind them, or neither. */
+/** Returns a post-processor that adds a token at the beginning of texts, one at the end, both or neither. */
 function tokensAround(
   tokens: readonly string[],
   { begin, end }: { readonly begin: number | undefined; readonly end: number | undefined },
@@ -95,7 +95,8 @@ function tokensAround(
 }
 
 /**
- * Returns the tokenizer of a file, if it is a byte-level BPE with a way of splitting that is known here.
+ * Returns the tokenizer of a file. A tokenizer other than a byte-level BPE with a known pre-tokenizer is left
+ * out, with a notice.
  *
  * @throws CheckpointError MTL_GGUF_INVALID for lists of wrong lengths and ids beyond the vocabulary
  */

@@ -5,7 +5,10 @@ import { type FoundPreTokenizer, findPreTokenizer, preTokenizerNames } from './p
 import { type ListedToken, tokenKinds, tokenListMetadata } from './token-list.js';
 import { type JsonObject, tokenizerRefused, tokenText } from './tokenizer-files.js';
 
-/** The tokenizer of a model: tokenizer.json, tokenizer_config.json, and the tokens that end texts. */
+/**
+ * The tokenizer of a model: the contents of tokenizer.json and tokenizer_config.json, and the ids of the
+ * tokens that end texts.
+ */
 export interface ByteLevelTokenizerJson {
   readonly json: JsonObject;
   readonly settings: JsonObject;
@@ -17,7 +20,7 @@ const remedy = 'write the model with --save-hf DIR, which takes any tokenizer';
 
 const refused = (problem: string, expected: string) => tokenizerRefused(problem, expected, remedy);
 
-/** Returns the parts of a component that may be a Sequence. */
+/** Returns the components inside a Sequence, or the one component that is not a Sequence. */
 function listComponents(component: unknown, field: string): readonly JsonObject[] {
   if (!isJsonObject(component)) return [];
   const parts = component.type === 'Sequence' ? component[field] : [component];
@@ -25,7 +28,7 @@ function listComponents(component: unknown, field: string): readonly JsonObject[
 }
 
 /**
- * Checks the parts of a tokenizer.json that llama.cpp does not have.
+ * Refuses a tokenizer.json with components that llama.cpp does not have.
  *
  * @returns notices about differences in rare texts
  * @throws CheckpointError MTL_GGUF_TOKENIZER
@@ -53,7 +56,7 @@ function checkParts({ model, normalizer }: JsonObject): readonly string[] {
     : ['llama.cpp does not normalize texts: those in decomposed characters (not NFC) get other tokens'];
 }
 
-/** The special tokens around a text, as a post-processor adds them. */
+/** Returns the special tokens that the post-processor adds before and after a text. */
 function tokensAround({ post_processor }: JsonObject): {
   readonly before: string[];
   readonly after: string[];
@@ -102,7 +105,7 @@ function listTokens(json: JsonObject): { byId: Map<number, ListedToken>; idByTok
   return { byId, idByToken };
 }
 
-/** Returns the merges as texts of two tokens with a space between them. */
+/** Returns each merge as a text: its two tokens with a space between them. */
 function readMerges(json: JsonObject): readonly string[] {
   const { merges } = json.model as { readonly merges?: unknown };
   const listed = Array.isArray(merges) ? merges : [];
@@ -118,7 +121,7 @@ function namePreTokenizer(found: FoundPreTokenizer): string {
 }
 
 /**
- * Refuses a vocabulary with the pattern of GPT-4o that llama.cpp merges in another way.
+ * Refuses a vocabulary with GPT-4o's pattern if llama.cpp would merge some of its tokens in another way.
  *
  * @throws CheckpointError MTL_GGUF_TOKENIZER
  */
@@ -132,7 +135,9 @@ function checkLetters(tokens: ReadonlyMap<number, ListedToken>): void {
   );
 }
 
-/** Returns the special tokens, and whether texts begin and end with some. */
+/**
+ * Returns the metadata for special tokens, and for tokens that are added at the beginning and end of texts.
+ */
 function specialTokens(
   { json, settings, endTokens }: ByteLevelTokenizerJson,
   idByToken: ReadonlyMap<string, number>,
@@ -175,7 +180,8 @@ function specialTokens(
 /**
  * Returns the metadata of a byte-level BPE.
  *
- * @throws CheckpointError MTL_GGUF_TOKENIZER for one that llama.cpp does not have, with the part by name
+ * @throws CheckpointError MTL_GGUF_TOKENIZER, with the name of the component, for a tokenizer that llama.cpp
+ *   does not have
  */
 export function bytePairMetadata(tokenizer: ByteLevelTokenizerJson): {
   readonly metadata: Metadata;

@@ -1,4 +1,4 @@
-/** Returns the byte that each character of byte-level vocabularies stands for. */
+/** Returns the byte for each character that byte-level vocabularies use to write bytes. */
 function bytesByCharacter(): ReadonlyMap<string, number> {
   const isShown = (byte: number): boolean =>
     (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
@@ -10,7 +10,7 @@ function bytesByCharacter(): ReadonlyMap<string, number> {
 
 const isContinuation = (byte: number): boolean => (byte & 0xc0) === 0x80;
 
-/** Returns whether bytes are a part of one character, after a space or not. */
+/** Returns whether bytes, after an optional space, are an incomplete part of one character. */
 const isFragment = (bytes: Uint8Array): boolean =>
   (bytes[0] === 32 ? bytes.subarray(1) : bytes).every((byte, index) => index === 0 || isContinuation(byte));
 
@@ -19,12 +19,12 @@ const hasCapitalAfterSmallLetter = /\p{Ll}\p{L}*[\p{Lu}\p{Lt}]/u;
 const isAscii = /^\p{ASCII}*$/u;
 
 /**
- * Returns a token of a byte-level BPE with the pattern of GPT-4o that reaches over a place where llama.cpp
- * splits in another way: llama.cpp has only ASCII's capitals and small letters (llama-vocab.cpp), splits
- * combining marks from their letters, and keeps a capital outside of ASCII with the letters before it.
- * Without such a token, the merges are the same.
+ * Returns a token that a byte-level BPE with GPT-4o's pattern may form, but llama.cpp cannot, because
+ * llama.cpp splits texts within the token. llama.cpp distinguishes capitals and small letters only in ASCII
+ * (llama-vocab.cpp), splits combining marks from their letters, and keeps a capital outside of ASCII with the
+ * letters before it. Without such a token, both merge all texts in the same way.
  *
- * @param tokens the tokens as the vocabulary has them
+ * @param tokens the vocabulary's tokens, in its encoding of bytes
  */
 export function tokenWithOtherMerges(tokens: Iterable<string>): string | undefined {
   const bytesOf = bytesByCharacter();

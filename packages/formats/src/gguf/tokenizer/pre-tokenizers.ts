@@ -1,19 +1,19 @@
 /** The settings of a tokenizer.json that decide how texts are split before byte pairs are merged. */
 export interface Splitting {
   readonly preTokenizer: unknown;
-  /** True if a word that is a token is not merged from bytes. */
+  /** True if a word that is itself a token is not built from merges. */
   readonly ignoresMerges: boolean;
   readonly hasMerges: boolean;
 }
 
-/** A way of splitting that llama.cpp has, and its name there (`tokenizer.ggml.pre`). */
+/** A pre-tokenizer of llama.cpp, by its name there (`tokenizer.ggml.pre`). */
 interface Known {
   readonly name: string;
   readonly pattern: string;
   readonly ignoresMerges?: true;
 }
 
-/** GPT-2's pattern, which a `ByteLevel` component has without stating it. */
+/** Stands for GPT-2's pattern, which a `ByteLevel` component implies. */
 const gpt2 = 'ByteLevel';
 const digitsThenGpt2 = 'Digits, ByteLevel';
 
@@ -32,7 +32,7 @@ const gpt4o = [
   String.raw`\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
 ].join('|');
 
-/** The ways of splitting of llama.cpp by their patterns; the first of equal ones is taken. */
+/** llama.cpp's pre-tokenizers. Among equal patterns, the first is chosen. */
 const known: readonly Known[] = [
   { name: 'gpt-2', pattern: gpt2 },
   { name: 'smollm', pattern: digitsThenGpt2 },
@@ -42,7 +42,7 @@ const known: readonly Known[] = [
   { name: 'gpt-4o', pattern: gpt4o },
 ];
 
-/** The name for tokenizers of single bytes, whose tokens do not depend on the splitting. */
+/** The name for tokenizers without merges, whose tokens do not depend on the splitting. */
 const anySplitting = 'qwen2';
 
 type Component = Readonly<Record<string, unknown>>;
@@ -50,7 +50,7 @@ type Component = Readonly<Record<string, unknown>>;
 const isObject = (value: unknown): value is Component =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Returns the pattern of a pre-tokenizer, or undefined where it has a component that cannot be described. */
+/** Returns the pattern of a pre-tokenizer; undefined if a component has no equivalent pattern. */
 function findPattern(preTokenizer: unknown): string | undefined {
   if (!isObject(preTokenizer)) return undefined;
   const parts = preTokenizer.type === 'Sequence' ? preTokenizer.pretokenizers : [preTokenizer];
@@ -78,10 +78,13 @@ function patternOfPart(part: Component): string | undefined {
   }
 }
 
-/** The outcome of the search for a way of splitting: its name, or what the tokenizer has. */
+/**
+ * The result of the search for a pre-tokenizer: llama.cpp's name, or a description of the unknown
+ * pre-tokenizer.
+ */
 export type FoundPreTokenizer = { readonly name: string } | { readonly unknown: string };
 
-/** Returns the name of a way of splitting in llama.cpp. */
+/** Returns llama.cpp's name of a pre-tokenizer. */
 export function findPreTokenizer({ preTokenizer, ignoresMerges, hasMerges }: Splitting): FoundPreTokenizer {
   const pattern = findPattern(preTokenizer);
   if (pattern !== undefined && !hasMerges) return { name: anySplitting };
@@ -93,10 +96,10 @@ export function findPreTokenizer({ preTokenizer, ignoresMerges, hasMerges }: Spl
   return { unknown: `${described}${ignoresMerges ? ' with ignore_merges' : ''}` };
 }
 
-/** The names that are known here, for messages. */
+/** The names of known pre-tokenizers, for messages. */
 export const preTokenizerNames: readonly string[] = known.map(({ name }) => name);
 
-/** Returns the tokenizer.json components of a way of splitting; undefined for an unknown name. */
+/** Returns the tokenizer.json components of a pre-tokenizer of llama.cpp; undefined for an unknown name. */
 export function makePreTokenizer(
   name: string,
 ): { preTokenizer: unknown; ignoresMerges: boolean } | undefined {

@@ -1,7 +1,7 @@
 import { int32s, type Metadata, texts } from '../metadata.js';
 import { tokenizerRefused } from './tokenizer-files.js';
 
-/** The kinds of tokens of llama.cpp that are written (llama.h, llama_token_type). */
+/** llama.cpp's numbers of the kinds of tokens that are written (llama.h, llama_token_type). */
 export const tokenKinds = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5 } as const;
 
 /** A token of a vocabulary. */
@@ -11,8 +11,8 @@ export interface ListedToken {
 }
 
 /**
- * Returns the list of tokens of a file. Ids that the tokenizer does not use get names of their own, since a
- * model has a row for them.
+ * Returns the metadata with a file's list of tokens. Ids that the tokenizer does not use get placeholder
+ * names, since the model's embedding has rows for these ids too.
  *
  * @throws CheckpointError MTL_GGUF_TOKENIZER for an id beyond the model's vocabulary
  */

@@ -2,25 +2,25 @@ import { CheckpointError } from '@mtl/errors';
 import { fileProblem, isJsonObject, readRegularFile } from '@mtl/errors/files';
 import type { TokenizerFileSource } from '../../huggingface/write-huggingface-directory.js';
 
-/** A tokenizer's files, by name: paths, or contents. */
+/** A tokenizer's files, by file name: paths or contents. */
 export type TokenizerFiles = Readonly<Record<string, TokenizerFileSource>>;
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 const mostBytes = 256 * 2 ** 20;
 
-/** Returns the error for a tokenizer that a format cannot have. */
+/** Returns the error for a tokenizer that a format cannot describe. */
 export type RefuseTokenizer = (problem: string, expected: string, remedy: string) => CheckpointError;
 
-/** Returns the error for a tokenizer that GGUF cannot have. */
+/** Returns the error for a tokenizer that GGUF files cannot describe. */
 export const tokenizerRefused: RefuseTokenizer = (problem, expected, remedy) =>
   new CheckpointError('MTL_GGUF_TOKENIZER', `GGUF: ${problem}`, { expected, remedy, exitCode: 2 });
 
 /**
- * Returns the text of a file of the tokenizer; undefined where it has no such file.
+ * Returns the text of one of the tokenizer's files; undefined if the file does not exist.
  *
  * @param refuse makes the error. Default: the error of GGUF files
- * @throws CheckpointError MTL_GGUF_TOKENIZER where it cannot be read
+ * @throws CheckpointError MTL_GGUF_TOKENIZER for a file that cannot be read
  */
 export function readText(files: TokenizerFiles, name: string, refuse = tokenizerRefused): string | undefined {
   const source = files[name];
@@ -38,9 +38,9 @@ export function readText(files: TokenizerFiles, name: string, refuse = tokenizer
 }
 
 /**
- * Returns the object in a JSON file of the tokenizer; undefined where it has no such file.
+ * Returns the object in one of the tokenizer's JSON files; undefined if the file does not exist.
  *
- * @throws CheckpointError MTL_GGUF_TOKENIZER where it cannot be read, or holds no JSON object
+ * @throws CheckpointError MTL_GGUF_TOKENIZER for a file that cannot be read, or holds no JSON object
  */
 export function readObject(
   files: TokenizerFiles,
@@ -63,15 +63,19 @@ export function readObject(
   );
 }
 
-/** Returns the text of a token such as `bos_token`, which files state as text or as an object. */
+/**
+ * Returns the text of a token such as `bos_token`, which files store as a text or as an object with
+ * `content`.
+ */
 export function tokenText(value: unknown): string | undefined {
   const content = isJsonObject(value) ? value.content : value;
   return typeof content === 'string' ? content : undefined;
 }
 
 /**
- * Returns the chat template of the tokenizer's files: chat_template.jinja, or `chat_template` of
- * tokenizer_config.json or chat_template.json, where a list has it under the name `default`.
+ * Returns the chat template in the tokenizer's files: chat_template.jinja, or the field `chat_template` of
+ * tokenizer_config.json or chat_template.json. Where the field is a list, the template named `default` is
+ * taken.
  */
 export function readTemplate(files: TokenizerFiles, refuse = tokenizerRefused): string | undefined {
   const separate = readText(files, 'chat_template.jinja', refuse);

@@ -3,7 +3,7 @@ import { type Metadata, text } from '../metadata.js';
 import { bytePairMetadata } from './byte-pair-metadata.js';
 import { readObject, readTemplate, type TokenizerFiles, tokenizerRefused } from './tokenizer-files.js';
 
-/** Metadata, and notices for the user. */
+/** A tokenizer's metadata for GGUF, and notices for the user. */
 interface DescribedTokenizer {
   readonly metadata: Metadata;
   readonly notices: readonly string[];
@@ -12,8 +12,8 @@ interface DescribedTokenizer {
 /**
  * Returns the metadata of a model's tokenizer.
  *
- * @param options.files tokenizer.json and others, as `writeHuggingFaceGpt` takes them; empty is refused
- * @param options.endTokens tokens that end a text: the first of a text, the second of a turn
+ * @param options.files tokenizer.json and other files, as for `writeHuggingFaceGpt`; must not be empty
+ * @param options.endTokens ids of tokens: the first ends a text, the second ends a turn of a conversation
  * @throws CheckpointError MTL_GGUF_TOKENIZER for a tokenizer that llama.cpp does not have
  */
 export function tokenizerMetadata({

@@ -9,7 +9,7 @@ import {
   tokenizerRefused,
 } from './tokenizer-files.js';
 
-/** A WordPiece vocabulary: ids by token, and how texts are normalised before they are split. */
+/** A WordPiece vocabulary: ids by token, and the normalization before texts are split. */
 interface WordPiece {
   readonly idByToken: ReadonlyMap<string, number>;
   readonly lowersCase: boolean;
@@ -20,11 +20,11 @@ const remedy = 'write the model with --save-hf DIR, which takes any tokenizer';
 
 const refused = (problem: string, expected: string) => tokenizerRefused(problem, expected, remedy);
 
-/** The special tokens of BERT, by the keys of llama.cpp; the first also begins texts. */
+/** BERT's special tokens, by the keys of llama.cpp. [CLS] has two keys because it also begins texts. */
 const specialTokens: Readonly<Record<string, string>> = {
   cls: '[CLS]',
   bos: '[CLS]',
-  // the spelling of the key in llama.cpp
+  // llama.cpp spells this key so
   seperator: '[SEP]',
   unknown: '[UNK]',
   padding: '[PAD]',
@@ -57,7 +57,7 @@ function ofJson(json: JsonObject): WordPiece {
     idByToken.set(String(added.content), Number(added.id));
   }
   const lowersCase = lowercase !== false;
-  // null means: as letter case
+  // null means: strip accents only if texts are converted to lower case
   return { idByToken, lowersCase, stripsAccents: typeof strips === 'boolean' ? strips : lowersCase };
 }
 
@@ -96,17 +96,18 @@ function readWordPiece(files: TokenizerFiles, lowersCase: boolean | undefined): 
 }
 
 /**
- * Returns a token as llama.cpp lists it: a mark before tokens that begin words, where BERT's vocabularies
- * mark the others.
+ * Returns a token in llama.cpp's spelling: a mark before each token that begins a word. BERT's vocabularies
+ * instead mark the tokens that continue a word, with `##`.
  */
 const listed = (token: string): string => (token.startsWith('##') ? token.slice(2) : `\u2581${token}`);
 
 /**
  * Returns the metadata of BERT's WordPiece.
  *
- * @param options.lowersCase for a vocab.txt: whether texts are lowered. Default: as tokenizer_config.json
- *   states it
- * @throws CheckpointError MTL_GGUF_TOKENIZER for one that llama.cpp does not have, with the part by name
+ * @param options.lowersCase for a vocab.txt: true if texts are converted to lower case. Default: the value in
+ *   tokenizer_config.json
+ * @throws CheckpointError MTL_GGUF_TOKENIZER, with the name of the component, for a tokenizer that llama.cpp
+ *   does not have
  */
 export function wordPieceMetadata({
   files,

@@ -15,27 +15,27 @@ import { ConfigurationError } from '@mtl/errors';
 import { axisFacts, isDenseAxis, type MeshAxis, type MeshCoordinates } from '@mtl/layout';
 import { shardingStrategies, storeOfStrategy } from '@mtl/optimizer';
 
-/** A way in which the processes of a run share its work; `context` is set if sequences are divided. */
+/** A layout that a search considers. `context` is set only if sequences are divided. */
 export interface LayoutCandidate extends RecordedSizes, SearchedSettings {
-  /** Number v of chunks of the model on each rank. */
+  /** The number of model chunks on each rank. */
   readonly chunks: number;
   readonly microBatch: number;
   readonly schedule: 'none' | '1f1b' | 'interleaved' | 'zb-h1' | 'gpipe';
   readonly recomputation: Recomputation;
 }
 
-/** Sizes that candidates must divide, and fixed options. */
+/** The constraints of candidates: numbers that sizes must divide, and settings that are fixed. */
 export interface CandidateSpace extends Pick<SearchedRun, 'values' | 'model' | 'gpusPerNode'> {
   readonly numProcesses: number;
   readonly numLayers: number;
   readonly globalBatchSize: number;
   readonly fixed: Partial<LayoutCandidate>;
   readonly schedules: readonly LayoutCandidate['schedule'][];
-  /** Fewest stages of the interleaved schedule. */
+  /** The smallest number of stages for the interleaved schedule. */
   readonly leastInterleavedStages: number;
-  /** The supported values of settings for which a program supports only some values. */
+  /** The supported values of settings of which a program supports only some. */
   readonly offered: { readonly [Key in keyof SearchedSettings]?: readonly SearchedSettings[Key][] };
-  /** Ways to recompute that differ in cost. */
+  /** The kinds of recomputation to consider, which differ in cost. */
   readonly recomputations: readonly Recomputation[];
 }
 
@@ -44,11 +44,11 @@ type Sizes = Readonly<Partial<Record<MeshAxis, number>>>;
 const axesOfMesh = searchedAxes.filter(({ axis }) => isDenseAxis(axis));
 const axesOfExperts = searchedAxes.filter(({ axis }) => !isDenseAxis(axis));
 
-/** Returns the sizes of a candidate along the axes of the mesh, without the axes of experts. */
+/** Returns a candidate's sizes of the axes for dense layers. */
 export const sizesOfMesh = (candidate: LayoutCandidate): readonly (number | undefined)[] =>
   axesOfMesh.map(({ key }) => candidate[key]);
 
-/** Returns the sizes by which processes share the experts of a layer. */
+/** Returns a candidate's sizes of the axes for experts. */
 export const sizesOfExperts = (candidate: LayoutCandidate): readonly (number | undefined)[] =>
   axesOfExperts.map(({ key }) => candidate[key]);
 
@@ -59,7 +59,10 @@ export function layoutCandidates(space: CandidateSpace): LayoutCandidate[] {
   );
 }
 
-/** Returns the ways to divide processes along axes; the sizes of the first axes vary slowest. */
+/**
+ * Returns the ways to divide processes along axes, in an order in which the sizes of the first axes change
+ * last.
+ */
 function sizesAlong(
   [first, ...others]: readonly SearchedAxis[],
   { space, chosen, rest }: { readonly space: CandidateSpace; readonly chosen: Sizes; readonly rest: number },
@@ -75,7 +78,7 @@ function sizesAlong(
     );
 }
 
-/** Returns sizes by the keys of candidates; an optional axis of the mesh is left out if its size is 1. */
+/** Returns sizes under the keys of candidates. An optional axis with size 1 is left out. */
 function recordSizes(sizes: Sizes): Partial<RecordedSizes> {
   const isLeftOut = ({ axis, flag }: SearchedAxis): boolean =>
     sizes[axis] === undefined ||
@@ -87,7 +90,7 @@ function recordSizes(sizes: Sizes): Partial<RecordedSizes> {
 
 type Mesh = Pick<LayoutCandidate, 'tensor' | 'context' | 'pipeline' | 'data'>;
 
-/** Returns the ways in which the experts of a layer are sharded over the processes of a stage. */
+/** Returns the ways to shard the experts of a layer over the processes of a stage. */
 function expertSizes(space: CandidateSpace, mesh: Mesh): readonly Partial<RecordedSizes>[] {
   const { sizes, worldSize } = meshOfRun(layoutOfRecord(mesh));
   const chosen = Object.fromEntries(axesOfMesh.map(({ axis }) => [axis, sizes[axis]]));
@@ -119,7 +122,7 @@ function listSchedules(
   { fixed, schedules, leastInterleavedStages }: CandidateSpace,
   { pipeline, chunks }: Pick<LayoutCandidate, 'pipeline' | 'chunks'>,
 ): readonly LayoutCandidate['schedule'][] {
-  // a given schedule has no effect without a pipeline
+  // without a pipeline, a given schedule has no effect
   if (pipeline === 1) return ['none'];
   if (fixed.schedule === 'gpipe') return chunks > 1 ? [] : ['gpipe'];
   const isInterleaved = chunks > 1;
@@ -146,7 +149,7 @@ function withSettings(
   );
 }
 
-/** Returns all combinations of settings; the values of the first settings vary slowest. */
+/** Returns all combinations of settings, in an order in which the first settings change last. */
 function listSettings(
   { fixed, offered }: CandidateSpace,
   sizes: MeshCoordinates,
@@ -184,12 +187,12 @@ function flagsOfSizes(candidate: LayoutCandidate, axes: readonly SearchedAxis[])
   );
 }
 
-/** A size that follows from another size comes after it. */
+/** The axes of experts, sorted so that a size which defaults to another size comes after it. */
 const axesOfExpertFlags = [...axesOfExperts].sort(
   (a, b) => Number(axisFacts[a.axis].like !== undefined) - Number(axisFacts[b.axis].like !== undefined),
 );
 
-/** Returns the flags of settings that are not given already. */
+/** Returns the flags of a candidate's settings, except flags that are already given. */
 function flagsOfSettings(
   candidate: LayoutCandidate,
   given: ReadonlySet<string>,
@@ -201,7 +204,7 @@ function flagsOfSettings(
   return Object.assign({}, ...own.map(({ key, flags }) => flags(candidate[key]))) as Flags;
 }
 
-/** Returns the flags of a candidate, without flags that are given already. */
+/** Returns the flags of a candidate, except flags that are already given. */
 export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<string>): Flags {
   const { chunks, microBatch, schedule, recomputation } = candidate;
   const all: Flags = {
@@ -221,8 +224,8 @@ export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<st
 }
 
 /**
- * Returns the part of a layout that the flags give, which `checkLayoutFlags` has checked: a search does not
- * change it.
+ * Returns the settings of a layout that flags determine, which a search keeps. `checkLayoutFlags` has checked
+ * them.
  */
 export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCandidate> {
   const settings = searchedSettings.flatMap(({ key, givenBy, given: meant }) => {
@@ -238,14 +241,14 @@ export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCan
     fixed.chunks = values['num-virtual-stages-per-pipeline-rank']!;
   }
   if (given.has('micro-batch-size')) fixed.microBatch = values['micro-batch-size']!;
-  // a checkpoint may give it, too
+  // not only flags count, because a checkpoint may determine this value, too
   if (values['recompute-granularity'] !== undefined) fixed.recomputation = values['recompute-granularity'];
   const schedule = values['pipeline-schedule'];
   if (schedule !== undefined) fixed.schedule = schedule as LayoutCandidate['schedule'];
   return fixed;
 }
 
-/** Layouts that the program of a profile offers, and the settings that it always has: `fixed`. */
+/** The layouts that a profile's program supports; `fixed` are settings that it always has. */
 type OfferedLayouts = Pick<
   CandidateSpace,
   'schedules' | 'leastInterleavedStages' | 'recomputations' | 'offered'
@@ -253,16 +256,16 @@ type OfferedLayouts = Pick<
   readonly fixed: Partial<LayoutCandidate>;
 };
 
-/** The sizes that listed programs have. */
+/** The sizes that programs with operation lists support. */
 const listedSizes: readonly (keyof RecordedSizes)[] = ['tensor', 'data', 'pipeline'];
 
-/** Returns the layouts of the profile's program. */
+/** Returns the layouts that the profile's program supports. */
 export function offeredLayouts({ software }: Profile): OfferedLayouts {
   if (software.operations === 'recorded') {
     return {
       schedules: ['1f1b', 'zb-h1', 'interleaved'],
       leastInterleavedStages: 2,
-      // attention keeps no scores, so selective recomputation saves nothing
+      // selective recomputation is left out: attention keeps no scores, so it would save nothing
       recomputations: ['none', 'full'],
       offered: {},
       fixed: {},
@@ -275,13 +278,13 @@ export function offeredLayouts({ software }: Profile): OfferedLayouts {
     recomputations: layouts.recomputations,
     offered: {
       ...(layouts.sequenceParallel ? {} : { sequenceParallel: [false] }),
-      // strategies that shard other states than the program's layouts do are not offered
+      // only strategies are offered that shard no other states than the program does
       dataParallelShardingStrategy: shardingStrategies.filter((strategy) =>
         storeOfStrategy(strategy).divides.every((state) => state === 'optimizer' && distributedOptimizer),
       ),
     },
     fixed: {
-      // the lists of operations only cover tensor, data and pipeline parallelism
+      // operation lists cover only tensor, data and pipeline parallelism
       ...Object.fromEntries(
         axesOfMesh.filter(({ key }) => !listedSizes.includes(key)).map(({ key }) => [key, 1]),
       ),
@@ -290,7 +293,10 @@ export function offeredLayouts({ software }: Profile): OfferedLayouts {
   };
 }
 
-/** Flags that place layers: candidates have the same number of layers on every chunk. */
+/**
+ * Flags for the placement of layers. They are refused, because candidates have equally many layers on every
+ * chunk.
+ */
 const placingLayers = [
   'num-layers-per-virtual-pipeline-stage',
   'pipeline-model-parallel-layout',
@@ -299,12 +305,12 @@ const placingLayers = [
 ] as const satisfies readonly FlagName[];
 
 interface CheckLayoutFlagsOptions {
-  /** The schedules that candidates have. */
+  /** The schedules that candidates may have. */
   readonly schedules: readonly string[];
 }
 
 /**
- * Refuses flags of a layout that a search cannot keep, and a run whose batch depends on its layout.
+ * Refuses layout flags that a search cannot keep, and a run whose batch size depends on its layout.
  *
  * @throws ConfigurationError `MTL_PLAN_LAYOUT`; `MTL_FLAG_REQUIRED` without a global batch size
  */

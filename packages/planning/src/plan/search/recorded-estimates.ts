@@ -34,44 +34,45 @@ export interface RecordedEstimatesOptions {
   readonly profile: Profile;
   readonly numLayers: number;
   readonly globalBatchSize: number;
-  /** True if passes hide the reduction of gradients, and the gathering of parameters. */
+  /** Whether the reduction of gradients and the gathering of parameters overlap with passes. */
   readonly overlaps: { readonly reduction: boolean; readonly gather: boolean };
-  /** The run of a candidate; undefined if it is invalid. */
+  /** Returns the configuration of a candidate; undefined if it is invalid. */
   readonly configure: (candidate: LayoutCandidate) => PretrainingConfiguration | undefined;
 }
 
-/** A layout composed from recordings. */
+/** The cost of a layout, composed from recordings of smaller runs. */
 interface Composed {
-  /** Costs of every chunk, in the order of the model. */
+  /** The costs of each chunk, in the order of the model. */
   readonly chunks: readonly PartCost[];
   readonly numMicroBatches: number;
-  /** Seconds of a message from one stage to the next, with the work of receivers on it. */
+  /** Seconds of a message from one stage to the next, with the receivers' work on it. */
   readonly message: number;
   readonly gather: number;
-  /** Seconds after the passes. */
+  /** Seconds of the step after the passes. */
   readonly end: number;
   /**
-   * Bytes of every rank that do not depend on micro-batches in flight, and the largest addition of a pass.
+   * For each rank, the bytes that do not depend on micro-batches in flight, and the largest temporary memory
+   * of a pass.
    */
   readonly fixedBytes: readonly number[];
 }
 
 /**
- * Estimates layouts from recordings of small runs (`recordParts`). There is one recording for each size of
- * tensor parallelism and micro-batch, recomputation and sequence parallelism, with and without a pipeline;
- * for layers with experts also for each way to shard them.
+ * Estimates layouts from recordings of small runs (`recordParts`). There is one recording for each
+ * combination of tensor-parallel size, micro-batch size, recomputation and sequence parallelism, with and
+ * without a pipeline. For layers with experts, there is also one for each way to shard them.
  */
 export class RecordedEstimates {
   readonly #options: RecordedEstimatesOptions;
   readonly #parts = new Map<string, RecordedCosts | undefined>();
-  /** Kind of each layer; known once a run is configured. */
+  /** The kind of each layer; undefined until a candidate has been configured. */
   #kinds: readonly LayerKind[] | undefined;
 
   constructor(options: RecordedEstimatesOptions) {
     this.#options = options;
   }
 
-  /** Returns undefined for an invalid candidate. */
+  /** Returns the estimate of a candidate; undefined if it is invalid. */
   async estimate(candidate: LayoutCandidate): Promise<LayoutEstimate | undefined> {
     const composed = await this.#composed(candidate, '1f1b');
     if (composed === undefined) return undefined;
@@ -94,8 +95,8 @@ export class RecordedEstimates {
   }
 
   /**
-   * Estimates the layout again with the schedule on a clock, which is more accurate and slower. It simulates
-   * fewer micro-batches and extrapolates the repeated ones from the last.
+   * Estimates a layout again by simulating its schedule, which is more accurate and slower. Fewer
+   * micro-batches are simulated, and the others are extrapolated.
    */
   async refined(candidate: LayoutCandidate): Promise<LayoutEstimate | undefined> {
     const composed = await this.#composed(candidate, candidate.schedule === 'zb-h1' ? 'zb-h1' : '1f1b');
@@ -169,7 +170,7 @@ export class RecordedEstimates {
     const { profile, numLayers, globalBatchSize, overlaps } = this.#options;
     const { pipeline: p, chunks: v, data: d } = candidate;
     const numMicroBatches = globalBatchSize / d / candidate.microBatch;
-    // all have the same embedding and head
+    // embedding and head are equal in all recordings, so one is chosen
     const [, parts] = [...recorded].find(([kind]) => isOfExperts(kind)) ?? [...recorded][0]!;
     const kinds = this.#kinds!;
     const sumLayers = (chunk: number): PartCost => {
@@ -201,7 +202,7 @@ export class RecordedEstimates {
       const ofExperts = part.expertGradients / part.gradients;
       return whole * ((1 - ofExperts) / numParts('dense', state) + ofExperts / numParts('expert', state));
     };
-    // ranks that shard the optimizer's state divide all work after the reduction
+    // if the optimizer's state is sharded, the work after the reduction is divided, too
     const embedding = {
       bytes: parts.sharedBytes / numParts('dense', 'optimizer'),
       group: groupNamed('embedding'),
@@ -226,7 +227,7 @@ export class RecordedEstimates {
           ownPart(state, 'parameters', state.parameters) +
           ownPart(state, 'gradients', state.gradients) +
           ownPart(state, 'optimizer', state.optimizer) +
-          // one message that waits to be sent, and one that was received
+          // plus one message that waits to be sent, and one that was received
           (rank === p - 1 ? 1 : 2) * boundary +
           temporary(rank === p - 1 ? 'last' : 'others'),
       ),
@@ -234,7 +235,7 @@ export class RecordedEstimates {
   }
 }
 
-/** Returns the number of ranks over which the gradients of a view's parameters are summed. */
+/** Returns the number of ranks over which gradients are summed, for parameters of dense layers or experts. */
 function numReplicas(mesh: AxisSizes, view: MeshView): number {
   const { sizes } = meshOfRun(mesh);
   return reductionAxes[view].reduce((product, axis) => product * sizes[axis], 1);
@@ -250,14 +251,15 @@ function listKinds(configuration: PretrainingConfiguration | undefined): LayerKi
   });
 }
 
-/** Returns the bytes of the tensor between two chunks. */
+/** Returns the size in bytes of the tensor between two chunks. */
 function boundaryBytes({ message }: RecordedCosts): number {
   return message === undefined ? 0 : (message.gather?.bytes ?? message.bytes);
 }
 
 /**
- * Adjusts the bytes that a pass leaves. A pass counts its output, but not its input, which existed before.
- * Once the output is sent, the first chunk keeps less, and the last chunk, which sends no output, keeps more.
+ * Adjusts the bytes that a pass keeps. A pass is recorded with its output, but without its input, which
+ * existed before. The output is freed once it is sent. The first chunk therefore keeps less, and the last
+ * chunk, which sends no output, more.
  */
 const keeping = (part: PartCost, bytes: number): PartCost => ({ ...part, kept: part.kept + bytes });
 
@@ -274,8 +276,8 @@ function estimateMessage(
 }
 
 /**
- * Returns the reduction of gradients in buckets of equal size, and the gathering of parameters; gradients of
- * experts are separate.
+ * Returns the seconds of reducing gradients in buckets of equal size, and of gathering parameters. Gradients
+ * of experts are reduced separately.
  */
 function dataSeconds(
   { dataParallelShardingStrategy }: LayoutCandidate,
@@ -288,7 +290,7 @@ function dataSeconds(
   }: Pick<RecordedEstimatesOptions, 'profile' | 'overlaps'> & {
     readonly fullest: PartCost;
     readonly group: RankGroup;
-    /** The group of the ranks with the same experts. */
+    /** The group of ranks that hold the same experts. */
     readonly expertGroup: RankGroup;
   },
 ): number {
@@ -317,7 +319,7 @@ function dataSeconds(
   return seconds('reduce-scatter', reduction) + seconds('all-gather', gather);
 }
 
-/** Returns the largest number of micro-batches in flight on a rank, counted on each of its chunks. */
+/** Returns the largest number of micro-batches in flight on a rank, summed over its chunks. */
 function mostInFlight(rank: number, { p, v, m }: { p: number; v: number; m: number }): number {
   if (v === 1) return Math.min(m, p - rank);
   return Math.min(m * v, 2 * (p - rank - 1) + (v - 1) * p + 1);

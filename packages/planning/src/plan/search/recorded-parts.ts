@@ -14,59 +14,63 @@ import { windowOfAllLayers } from '@mtl/models/internal';
 import { findRecipe } from '@mtl/runs/internal';
 import { recordRun, smallestBucket } from '../record-run.js';
 
-/** Time and memory of a part of the model on one rank. */
+/** The time and memory of a part of the model on one rank. */
 export interface PartCost {
-  /** Seconds of one micro-batch. */
+  /** Seconds of the passes of one micro-batch. */
   readonly forward: number;
   readonly backward: number;
-  /** Seconds of the halves of backward; 0 where it is whole. */
+  /** Seconds of the two halves of the backward pass; 0 if it is not split. */
   readonly backwardInput: number;
   readonly backwardWeight: number;
-  /** Seconds of norm and update. */
+  /** Seconds of the gradient norm and the update. */
   readonly end: number;
-  /** Number of buckets in which ranks with copies reduce its gradients. */
+  /** The number of buckets in which replicas reduce its gradients. */
   readonly numBuckets: number;
-  /** Bytes that a micro-batch keeps from forward to backward. */
+  /** Bytes that a micro-batch keeps from the forward to the backward pass. */
   readonly kept: number;
-  /** The part of `kept` that is kept for the weight half of backward. */
+  /** The part of `kept` that is kept until weight gradients are computed. */
   readonly keptForWeight: number;
   readonly parameters: number;
   readonly gradients: number;
   readonly optimizer: number;
-  /** Gradients of experts, which other ranks reduce, and the number of their buckets. */
+  /**
+   * Bytes of the gradients of experts, which are reduced in another group, and the number of their buckets.
+   */
   readonly expertGradients: number;
   readonly numExpertBuckets: number;
 }
 
-/** The kinds of layers of a model: with and without experts, with the window of the model and without. */
+/** The kinds of layers in a model: with or without experts, and with or without the model's window. */
 export type LayerKind = `${'dense' | 'expert'}${'' | ' with window'}`;
 
 /** Returns whether layers of a kind have experts. */
 export const isOfExperts = (kind: LayerKind): boolean => kind.startsWith('expert');
 
-/** Returns the properties of a model whose layers are all of one kind. */
+/** Returns the options of a model whose layers are all of one kind. */
 const modelOfKind = (kind: LayerKind) => ({
   ...(isOfExperts(kind) ? { moeLayerFreq: 1 } : { numExperts: undefined }),
   ...windowOfAllLayers(kind.endsWith('window')),
 });
 
-/** Costs from which all layouts with the same passes are composed. */
+/** The costs from which all layouts with the same passes are composed. */
 export interface RecordedCosts {
   readonly layer: PartCost;
-  /** The first stage and the last stage, without layers. */
+  /** The costs of the first and the last stage without their layers. */
   readonly first: PartCost;
   readonly last: PartCost;
-  /** Bytes that a pass adds to the kept bytes, on the last stage and on the others. */
+  /**
+   * Bytes that a pass needs in addition to the bytes that are kept, on the last stage and on other stages.
+   */
   readonly temporary: { readonly last: number; readonly others: number };
-  /** Absent without a pipeline. */
+  /** The message between stages; absent without a pipeline. */
   readonly message: RecordedMessage | undefined;
-  /** Bytes of a tied embedding's gradients, which the first and the last stage sum. */
+  /** Bytes of a tied embedding's gradients, which are summed over the first and the last stage. */
   readonly sharedBytes: number;
 }
 
 interface RecordPartsOptions {
   readonly profile: Profile;
-  /** Number of stages of the recorded runs: 2, or 1 for layouts without a pipeline. */
+  /** The number of stages of the recorded runs: 2, or 1 for layouts without a pipeline. */
   readonly numStages: number;
   readonly schedule: '1f1b' | 'zb-h1';
   readonly kind: LayerKind;
@@ -74,8 +78,8 @@ interface RecordPartsOptions {
 
 /**
  * Records runs with one and with two layers of one kind on each stage. The difference is the cost of a layer;
- * the rest is the cost of embedding and head. Without a pipeline, embedding and head are on one stage and
- * share a tied weight.
+ * the rest is the cost of embedding and head. Without a pipeline, embedding and head are on the same stage
+ * and share a tied weight.
  */
 export async function recordParts(
   configuration: PretrainingConfiguration,
@@ -101,7 +105,7 @@ interface ProxySizes extends Pick<RecordPartsOptions, 'numStages' | 'schedule' |
   readonly layersOfStage: number;
 }
 
-/** Returns the costs of the first stage and the last one. */
+/** Returns the costs of the first and the last stage. */
 async function measureEnds(
   configuration: PretrainingConfiguration,
   { profile, ...sizes }: Pick<RecordPartsOptions, 'profile'> & ProxySizes,
@@ -148,8 +152,8 @@ async function measureEnds(
 }
 
 /**
- * Returns the data-parallel size of a proxy: at least two, since the number of buckets does not depend on the
- * size, and large enough that each expert has two copies.
+ * Returns the data-parallel size of a recorded run. It is at least two, because the number of buckets is the
+ * same for all larger sizes, and large enough that each expert has two replicas.
  */
 function chooseDataSize(copy: number, expert: number): number {
   let size = 2;
@@ -165,7 +169,7 @@ function makeProxy(
   const { rampup: _, ...rest } = training;
   const numMicroBatches = 2;
   const layout = isOfExperts(kind) ? parallel : withoutExperts(parallel);
-  // numbers of ranks of a stage that hold a copy of the model, and a copy of its experts
+  // the numbers of ranks in a stage that hold one replica of the model, and one of its experts
   const { size } = copyOfModel(parallel);
   const copy = size / parallel.pipelineModelParallelSize;
   const experts = meshOfRun(parallel).numShards('expert') / parallel.pipelineModelParallelSize;
@@ -175,7 +179,8 @@ function makeProxy(
     numLayers: numStages * layersOfStage,
     ...modelOfKind(kind),
   };
-  // the model of --load-hf has another number of layers; the vocabulary size is in the configuration already
+  // --load-hf is removed, because its model has another number of layers; the vocabulary size is already
+  // known
   const { loadHuggingFace: __, ...checkpoint } = configuration.checkpoint;
   const adapted = findRecipe(configuration).adapters.selectAmongLayers({ ...configuration, model: ofKind });
   return {
@@ -198,7 +203,7 @@ function makeProxy(
   };
 }
 
-/** Combines costs field by field. */
+/** Combines two costs, field by field. */
 function combined(a: PartCost, b: PartCost, operation: (x: number, y: number) => number): PartCost {
   const entries = Object.entries(a).map(([key, value]: [string, number]) => [
     key,

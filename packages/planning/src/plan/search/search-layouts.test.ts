@@ -70,7 +70,8 @@ describe('searchLayouts', () => {
 
   const full: RunOptions = { training: { recomputeGranularity: 'full' } };
 
-  // the takeaways of Narayanan et al. 2021, sections 3.2 to 3.4, on the models of figures 13, 14 and 16
+  // the recommendations of Narayanan et al. 2021, sections 3.2 to 3.4, for the models of figures 13, 14 and
+  // 16
   it('divides 162 B by tensor parallelism within a node, then by a pipeline (takeaway 1)', async () => {
     for (const batch of [32, 128]) {
       const best = await findBest(
@@ -108,7 +109,7 @@ describe('searchLayouts', () => {
     const withoutPipeline = await search('v100-32gb-megatron');
     expect(of2022).toBeGreaterThan(2 * of2021);
     expect(withoutInterleaving).toBeLessThan(of2021);
-    // t of 1, 2, 4 and 8, micro-batches that divide 64 / d, with recomputation or without
+    // tensor-parallel sizes 1, 2, 4 and 8; micro-batches that divide 64 / d; with and without recomputation
     expect(withoutPipeline).toBe(2 * (4 + 5 + 6 + 7));
   });
 
@@ -123,8 +124,8 @@ describe('searchLayouts', () => {
     );
     const profile = loadProfile('h100-80gb');
     const { layouts, numCandidates } = await searchLayouts({ flags, numProcesses: 4, profile });
-    // p 1 and d 2, or p 2 and d 1 with 1F1B, its halves, and two chunks; with and without sequence
-    // parallelism
+    // one stage and two replicas; or two stages with 1F1B, with a split backward pass, or with two chunks;
+    // each with and without sequence parallelism
     expect(numCandidates).toBe(2 * 2 + 3 * 2);
     expect(layouts.map(readMesh).sort()).toEqual([
       [2, 1, 2],
@@ -183,7 +184,7 @@ describe('searchLayouts', () => {
     } as const;
     const estimate = await estimates.estimate({ ...one, ...settings });
     const { ranks } = await planRun(configuration, { profile });
-    // the embedding is most of this model
+    // for this model the embedding dominates, so the estimate is less precise
     expect(estimate!.memoryBytes / ranks[0]!.memoryBytes).toBeCloseTo(1, 1);
   });
 
@@ -248,14 +249,14 @@ describe('searchLayouts', () => {
       expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.01);
       return estimatedSeconds;
     };
-    // the layers without a window are on the first stage
+    // the layers without a window are on the first stage, which therefore limits the speed
     const some = await estimated({ windowSize: '127,0', windowAttnSkipFreq: '[0]*3+[1]*5' });
     const [all, none] = [await estimated({ windowSize: '127,0' }), await estimated({})];
     expect(some).toBeLessThan(0.95 * none);
     expect(all).toBeLessThan(some);
   });
 
-  /** Half of the layers have experts, most of the parameters. */
+  /** A model with experts in half of its layers, which have most of its parameters. */
   const experts: RunOptions = {
     model: {
       swiglu: true,
@@ -272,7 +273,7 @@ describe('searchLayouts', () => {
     const spread: RunOptions['layout'][] = [
       { tensorModelParallelSize: 2, pipelineModelParallelSize: 2, expertModelParallelSize: 2 },
       { pipelineModelParallelSize: 2, expertModelParallelSize: 1, expertTensorParallelSize: 1 },
-      // experts without a pipeline are also in the search below
+      // layouts of experts without a pipeline are also covered by the search below
       ...inWholeRuns({
         tensorModelParallelSize: 1,
         pipelineModelParallelSize: 1,
@@ -288,7 +289,7 @@ describe('searchLayouts', () => {
       const { layouts } = await searchLayouts({ flags, numProcesses: 8, profile, numBest: 2 });
       for (const { plan, estimatedSeconds, estimatedBytes } of layouts) {
         const bytes = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
-        // stages with layers of two kinds are composed with one more rounding
+        // if a stage has two kinds of layers, the composition rounds once more
         expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.02);
         expect(Math.abs(estimatedBytes / bytes - 1)).toBeLessThan(0.01);
       }
@@ -296,7 +297,7 @@ describe('searchLayouts', () => {
   });
 
   it('estimates adapters of experts alone, which layers of the other kind do not have', async () => {
-    // two of three layers have experts
+    // a model in which two of three layers have experts
     const base = new URL('../../../../formats/fixtures/huggingface-qwen3-moe', import.meta.url);
     const options: RunOptions = {
       checkpoint: { loadHuggingFace: fileURLToPath(base) },
@@ -315,7 +316,8 @@ describe('searchLayouts', () => {
     });
     const [{ plan, estimatedSeconds, estimatedBytes }] = found.layouts as [FoundLayout];
     const bytes = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
-    // dense layers are estimated with an adapter that they do not have, which matters in so small a model
+    // the estimate of dense layers includes an adapter that they do not have, which matters for such a small
+    // model
     expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.1);
     expect(Math.abs(estimatedBytes / bytes - 1)).toBeLessThan(0.1);
   });
@@ -328,7 +330,7 @@ describe('searchLayouts', () => {
     const flags = flagsOfOptions(options);
     const profile = loadProfile('h100-80gb');
     const free = await searchLayouts({ flags, numProcesses: 8, profile });
-    // 1, 2, 4 and 8 of 8 processes
+    // expert-parallel sizes 1, 2, 4 and 8 for 8 processes
     expect(free.numCandidates).toBe(4);
     const [{ candidate }] = free.layouts as [(typeof free.layouts)[number]];
     const countBytes = async (size: number): Promise<number> => {
@@ -338,7 +340,7 @@ describe('searchLayouts', () => {
       const plan = await planRun(validateConfiguration(own, { worldSize: 8 }), { profile });
       return Math.max(...plan.ranks.map(wholeMemory));
     };
-    // memory for at most two of the eight experts of a layer
+    // enough memory for at most two of the eight experts of a layer
     const memoryBytes = await countBytes(4);
     expect(await countBytes(2)).toBeGreaterThan(memoryBytes * 1.05);
     const narrow = await searchLayouts({ flags, numProcesses: 8, profile, memoryBytes });
@@ -370,7 +372,7 @@ describe('searchLayouts', () => {
     );
     const options = { flags, numProcesses: 2, profile: loadProfile('h100-80gb') };
     const mebibyte = 2 ** 20;
-    // the allocator takes 252 MiB with micro-batches of 1, 286 with 4 and 646 with 32, libraries 608
+    // the allocator needs 252 MiB with micro-batches of 1, 286 with 4 and 646 with 32; libraries need 608
     const { layouts } = await searchLayouts({ ...options, memoryBytes: 900 * mebibyte });
     expect(layouts.map(({ candidate }) => candidate.microBatch)).toEqual([4]);
     expect(layouts[0]!.estimatedBytes).toBeLessThan(300 * mebibyte);
@@ -381,7 +383,8 @@ describe('searchLayouts', () => {
       onProgress: (progress) => told.push(progress),
     });
     await expect(refused).rejects.toMatchObject({ expected: expect.stringMatching(/^about 86\d\.\d MiB, /) });
-    // 12 layouts until a rank does not fit, then full plans of the 3 with the smallest estimates
+    // 12 plans that end at a rank which does not fit, then 3 full plans of the layouts with the smallest
+    // estimates
     expect(told.at(-1)!.numPlanned + 1).toBe(12 + 3);
   });
 
@@ -411,7 +414,7 @@ describe('searchLayouts', () => {
       code: 'MTL_CHECKPOINT_NONE',
       message: /nonexistent/,
     },
-    // invalid in every layout
+    // flags that are invalid in every layout
     {
       options: mergeOptions(tiny, { optimizer: { learningRateWarmupIterations: 2000 } }),
       code: 'MTL_LEARNING_RATE',

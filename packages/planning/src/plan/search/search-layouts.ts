@@ -39,15 +39,15 @@ import {
 import { RecordedEstimates } from './recorded-estimates.js';
 
 export interface SearchLayoutsOptions {
-  /** The flags of the run, from a command line or options. The search keeps the layout flags among them. */
+  /** The flags of the run. The search keeps flags of the layout that are given. */
   readonly flags: ParsedFlags;
   readonly numProcesses: number;
   readonly profile: Profile;
   /** Memory of each process, in bytes. Default: the memory in the profile. */
   readonly memoryBytes?: number | undefined;
-  /** Number of layouts to return. Default 5. */
+  /** Number of layouts to return. Default: 5. */
   readonly numBest?: number;
-  /** Called with the progress of the search, between candidates. */
+  /** Called with the progress of the search after each candidate. */
   readonly onProgress?: (progress: SearchProgress) => void;
 }
 
@@ -60,46 +60,49 @@ const checks: OptionChecks<SearchLayoutsOptions> = {
   onProgress: functionOption,
 };
 
-/** The number of estimated candidates, and of full plans. */
+/** The progress of a search: estimated candidates, and full plans. */
 export interface SearchProgress {
   readonly numEstimated: number;
   readonly numCandidates: number;
   readonly numPlanned: number;
-  /** Number of full plans that fit; the search ends with `numWanted`. */
+  /** Number of full plans that fit. The search ends when it reaches `numWanted`. */
   readonly numFound: number;
   readonly numWanted: number;
 }
 
-/** A layout with a full plan. */
+/** A layout with its full plan. */
 export interface FoundLayout {
   readonly candidate: LayoutCandidate;
   readonly configuration: PretrainingConfiguration;
-  /** The flags that the candidate adds to the given flags. */
+  /** The flags that the layout adds to the given flags. */
   readonly words: readonly string[];
   readonly plan: RunPlan;
-  /** Estimates before the full plan: of a step, and of the fullest rank. */
+  /** The estimate before the full plan: seconds of a step, and bytes of the rank with the most memory. */
   readonly estimatedSeconds: number;
   readonly estimatedBytes: number;
 }
 
 export interface LayoutSearch {
   readonly numCandidates: number;
-  /** Number of candidates that are expected to fit. */
+  /** Number of candidates that fit according to their estimates. */
   readonly numFitting: number;
-  /** Layouts that fit, the fastest first. */
+  /** Layouts that fit, in the order of increasing time. */
   readonly layouts: readonly FoundLayout[];
 }
 
-/** Factor by which an estimate of memory from recordings may be too high; the full plan decides. */
+/**
+ * Candidates are kept if their estimate exceeds the memory by up to this factor, because estimates may be too
+ * high.
+ */
 const recordedMargin = 1.05;
 
 /**
- * Finds the fastest layouts of a run that fit. Every candidate is estimated; candidates share recorded
- * passes, so few recordings are needed. The best candidates get full plans, which are returned.
+ * Finds the fastest layouts of a run that fit into memory. Every candidate is estimated; candidates share
+ * recorded passes, so few recordings are needed. The best candidates get full plans, which are returned.
  *
- * @throws ConfigurationError `MTL_OPTION`; `MTL_PLAN_LAYOUT` if no layout divides or fits, and for layout
- *   flags that candidates cannot have; if no candidate is valid, the errors of the first candidate's flags;
- *   see `planRun`
+ * @throws ConfigurationError `MTL_OPTION`; `MTL_PLAN_LAYOUT` if no layout divides the model or fits, and for
+ *   layout flags that candidates cannot have; if no candidate is valid, the errors of the first candidate's
+ *   flags; see `planRun`
  */
 export async function searchLayouts(options: SearchLayoutsOptions): Promise<LayoutSearch> {
   checkOptions(options, { of: 'searchLayouts', checks });
@@ -123,7 +126,7 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
     .filter((each) => each.memoryBytes <= mostBytes)
     .sort((a, b) => a.seconds - b.seconds);
   const first = await nearest(fitting, refine);
-  // other candidates, if too few of the first ones fit
+  // the remaining candidates follow, in case too few of the first ones fit
   const tried = new Set(first.map(({ candidate }) => candidate));
   const layouts: FoundLayout[] = [];
   const tooLarge: Estimated[] = [];
@@ -150,7 +153,7 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
     kinds.add(describeKind(candidate));
   }
   if (layouts.length === 0) {
-    // the memory of libraries is known only for full plans
+    // only full plans contain the memory of libraries
     const known =
       tooLarge.length > 0 ? await plannedWhole(smallest(tooLarge), { ...context, onPlan }) : estimates;
     throw nothingFits(known, { memoryBytes, numProcesses: options.numProcesses });
@@ -159,9 +162,7 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
   return { numCandidates: candidates.length, numFitting: fitting.length, layouts };
 }
 
-/**
- * Returns the settings by which layouts count as similar: listing five similar layouts would be redundant.
- */
+/** Returns a key of the settings that make layouts dissimilar. Of similar layouts, only one is returned. */
 const describeKind = (candidate: LayoutCandidate): string =>
   `${sizesOfMesh(candidate).join(' ')} ${candidate.recomputation}`;
 
@@ -171,18 +172,20 @@ interface Context {
   readonly resolved: ResolvedFlags;
   readonly options: SearchLayoutsOptions;
   readonly loaded: LoadedFlags | undefined;
-  /** The errors of invalid candidates, in their order. */
+  /** The errors of invalid candidates, in the order of the candidates. */
   readonly refused: MtlError[];
 }
 
-/** Checks the flags. @throws errors of flags that do not depend on the layout, and of `checkLayoutFlags` */
+/**
+ * Checks the flags that do not depend on the layout. @throws their errors, and errors of `checkLayoutFlags`
+ */
 async function openContext(options: SearchLayoutsOptions): Promise<Context> {
   const loaded = await readLoadedFlags(withAdded(options, { added: {}, loaded: undefined }));
   const resolved = withAdded(options, { added: {}, loaded });
   try {
     validateConfiguration(resolved, { worldSize: options.numProcesses });
   } catch (error) {
-    // other errors may come from the layout, which candidates change
+    // other errors may be caused by the layout, so a candidate may still be valid
     if (!MtlError.isInstance(error) || error.code === 'MTL_FLAG_REQUIRED') throw error;
   }
   const isRecorded = options.profile.software.operations === 'recorded';
@@ -225,13 +228,13 @@ function describeSpace(
   };
 }
 
-/** Formats flags as words of a command line. The flags of candidates are switches, or have a single value. */
+/** Formats flags as words of a command line. Flags of candidates are switches, or have a single value. */
 const formatWords = (flags: Flags): string[] =>
   Object.entries(flags).flatMap(([flag, value]) =>
     value === true ? [`--${flag}`] : [`--${flag}`, String(value)],
   );
 
-/** Returns the run of a candidate; undefined if its flags contradict each other. */
+/** Returns the configuration of a candidate; undefined if its flags contradict each other. */
 function configured(
   candidate: LayoutCandidate,
   { options, resolved, loaded, refused }: Context,
@@ -253,8 +256,8 @@ function configured(
 }
 
 /**
- * Returns estimates of all candidates, except candidates with a larger micro-batch than one with which
- * nothing fits: their passes need not be recorded.
+ * Returns estimates of the candidates. If no candidate with some micro-batch size fits, larger micro-batches
+ * are skipped, so that their passes need not be recorded.
  */
 async function estimateCandidates(
   candidates: readonly LayoutCandidate[],
@@ -291,10 +294,10 @@ async function estimateCandidates(
 /** The settings that do not affect passes. */
 const settingsAfterPasses = searchedSettings.filter(({ changesPasses }) => !changesPasses);
 
-/** Numbers of candidates of a kind, and of kinds, whose order may change when estimates are refined. */
+/** How many candidates of a kind, and how many kinds, get refined estimates, which may change their order. */
 const [perKind, numKinds] = [3, 12];
 
-/** Returns the first candidates of the first kinds with refined estimates, the fastest first. */
+/** Returns refined estimates of the first candidates of the first kinds, in the order of increasing time. */
 async function nearest(sorted: readonly Estimated[], refine: Estimate): Promise<Estimated[]> {
   const kinds = new Map<string, Estimated[]>();
   for (const each of sorted) {
@@ -318,7 +321,7 @@ type Estimate = (
 
 interface Estimates {
   readonly estimate: Estimate;
-  /** Estimates that are closer to the prediction of a full plan. */
+  /** Returns estimates that are closer to full plans. */
   readonly refine: Estimate;
 }
 
@@ -380,13 +383,16 @@ async function listedEstimates(candidates: readonly LayoutCandidate[], context: 
   return { estimate, refine: estimate };
 }
 
-/** Number of full plans that are made to find the least memory, in the order of the estimates. */
+/**
+ * Number of full plans that are made to find the smallest memory, for the candidates with the smallest
+ * estimates.
+ */
 const numSmallest = 3;
 
 const smallest = (layouts: readonly Estimated[]): readonly Estimated[] =>
   layouts.toSorted((a, b) => a.memoryBytes - b.memoryBytes).slice(0, numSmallest);
 
-/** Returns layouts with the memory of their fullest rank; all ranks are planned. */
+/** Plans layouts fully, and returns them with the memory of the rank that needs the most. */
 async function plannedWhole(
   layouts: readonly Estimated[],
   { onPlan, ...context }: Context & { readonly onPlan: () => void },

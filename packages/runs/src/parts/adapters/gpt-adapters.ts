@@ -8,7 +8,7 @@ import { checkHuggingFaceTarget } from '../models/hugging-face-targets.js';
 import { nameOfBaseModel } from '../models/name-of-base-model.js';
 import type { ModelAdapters } from './model-adapters.js';
 
-/** Low-rank adapters of a GPT (LoRA, Hu et al. 2021), read and written as PEFT does. */
+/** Low-rank adapters of a GPT (LoRA, Hu et al. 2021), stored in PEFT's format. */
 export const gptAdapters: ModelAdapters<GptModelConfiguration> = {
   makeLayerOptions,
   numParameters: (configuration, model) =>
@@ -23,12 +23,12 @@ export const gptAdapters: ModelAdapters<GptModelConfiguration> = {
   },
   selectAmongLayers: ({ lora, model }) => {
     if (lora === undefined) return {};
-    // the size of the vocabulary does not matter here
+    // the names of modules do not depend on the size of the vocabulary, so 1 is used
     const paths = loraModules(describeGptModel(model, 1)).map(({ path }) => path);
     const isThere = (target: string): boolean =>
       target === 'all-linear' || paths.some((path) => path === target || path.endsWith(`.${target}`));
     const targets = lora.targets.filter(isThere);
-    // without targets nothing would be trained, so adapt one layer: its adapter is small
+    // without targets no parameter would be trained, so one layer is adapted: its adapter is small
     return { lora: { ...lora, targets: targets.length > 0 ? targets : paths.slice(0, 1) } };
   },
   open: async ({ checkpoint: { loadLora, saveLora }, lora }, model) => {
@@ -37,7 +37,7 @@ export const gptAdapters: ModelAdapters<GptModelConfiguration> = {
     return await readLoraDirectory({ directory: loadLora, model, lora });
   },
   save: async ({ checkpoint: { saveLora: directory, loadHuggingFace }, lora }, trained) => {
-    // `lora` is set here: without adapters the flag is refused
+    // `lora` is set here, because --save-lora is refused without adapters
     const baseModel = nameOfBaseModel(loadHuggingFace);
     if (directory !== undefined) await writeLoraDirectory({ ...trained, lora: lora!, baseModel, directory });
     return directory;

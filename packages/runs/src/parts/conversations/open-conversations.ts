@@ -24,17 +24,17 @@ import { ConfigurationError, UsageError } from '@mtl/errors';
 import type { NumberedBatch } from '@mtl/layout';
 import { createTokenizer, type Tokenizer } from '@mtl/tokenizers';
 
-/** The conversations of a fine-tuning run, read and packed. */
+/** The conversations of a fine-tuning run, rendered as tokens and packed into samples. */
 export interface OpenedConversations extends Pick<ConversationDatasets, 'train' | 'validation'> {
   readonly tokenizer: Tokenizer;
   readonly samples: ConversationSamples;
-  /** Lines for the user about the conversations. */
+  /** Lines that describe the conversations to the user. */
   readonly lines: readonly string[];
 }
 
 /**
- * Reads the conversations that the flags name; returns undefined if they name none. Every process reads all
- * conversations: the result depends only on the line, the template and the tokenizer.
+ * Reads the conversations that the flags name; returns undefined if there are none. Every process reads all
+ * conversations, and gets the same result.
  *
  * @throws DataError MTL_DATA_CONVERSATION, MTL_CHAT_TEMPLATE, MTL_DATA_*; ConfigurationError MTL_FLAG_*
  */
@@ -44,7 +44,7 @@ export async function openConversations(
   const flags = new FlagReader(resolved);
   const files = conversationConfiguration(flags);
   if (files === undefined) return undefined;
-  // checked first: otherwise the error would name only the first missing flag
+  // all required flags are checked first; a later error would name only the first one that is missing
   checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
   const options = chooseTokenizer(flags);
   if (options === undefined) {
@@ -96,7 +96,7 @@ function describePacking(part: ConversationSplit): string {
   );
 }
 
-/** Returns notes about shortened and omitted conversations. */
+/** Returns notices about truncated and omitted conversations. */
 function listNotes(counts: ConversationCounts, long: ConversationConfiguration['long']): readonly string[] {
   const { read, truncated, dropped, withoutAnswer, splitTokens, withoutEnd } = counts;
   const numKept = read - dropped - withoutAnswer;
@@ -127,8 +127,8 @@ function listNotes(counts: ConversationCounts, long: ConversationConfiguration['
 }
 
 /**
- * Returns the samples of a run that learns from conversations, filled up with empty samples to whole global
- * batches. An epoch has every conversation once.
+ * Returns the samples of a run that is trained on conversations. An epoch has every conversation once, and is
+ * filled up with empty samples to whole global batches.
  *
  * @throws UsageError MTL_CONVERSATIONS if the conversations were not read
  */

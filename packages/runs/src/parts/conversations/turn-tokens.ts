@@ -5,7 +5,7 @@ import type { Tokenizer } from '@mtl/tokenizers';
 /**
  * Returns the tokens that end an answer: the end of a turn in a chat template, and the tokens that end texts.
  *
- * @param of.endTokens default: the end of a document
+ * @param of.endTokens the tokens that end texts. Default: the end of a document
  */
 export function listStopTokens(
   template: ChatTemplate,
@@ -17,8 +17,8 @@ export function listStopTokens(
 }
 
 /**
- * Returns the tokens that end texts of a model: the end of a document, and the end of a turn if its tokenizer
- * has one.
+ * Returns the tokens that end a model's texts: the end of a document and, if the tokenizer has a chat
+ * template, the end of a turn.
  */
 export function listEndTokens(tokenizer: Tokenizer): readonly number[] {
   try {
@@ -26,12 +26,12 @@ export function listEndTokens(tokenizer: Tokenizer): readonly number[] {
     const turn = template && endOfTurn(template, tokenizer);
     return [...new Set([tokenizer.eod, ...listTokens(turn)])];
   } catch {
-    // unusable files are reported when conversations are rendered with them
+    // the error in an unusable chat template is reported later, when conversations are rendered
     return [tokenizer.eod];
   }
 }
 
-/** Returns the end of a turn, and the tokens that begin a turn and so end the previous one. */
+/** Returns the tokens that end an answer: the end of the turn, and tokens that begin a next turn. */
 function listTokens(turn: EndOfTurn | undefined): readonly number[] {
   if (turn === undefined) return [];
   return [turn.token, ...(turn.unwritten?.markers ?? []).map(({ token }) => token)];

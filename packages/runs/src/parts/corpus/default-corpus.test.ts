@@ -11,7 +11,8 @@ function testDirectory(): string {
 }
 
 describe('prepareDefaultCorpus', () => {
-  // no user can make a directory there, root included; a recursive mkdir of Node never ends in procfs
+  // no user, not even root, can make a directory at these paths; in procfs a recursive mkdir of Node would
+  // not return
   const unwritable: readonly (readonly [string, (own: string) => string])[] = [
     ['under a file', (own) => join(own, 'file', 'mtl')],
     ['in place of a file', (own) => join(own, 'file')],

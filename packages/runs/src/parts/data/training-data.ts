@@ -10,7 +10,7 @@ import { findRecipe } from '../models/recipe-of.js';
 export interface TrainingData {
   readonly datasets: SplitDatasets<NumberedBatch>;
   readonly tokenizer: Tokenizer;
-  /** The words of --data-path, or the prefix of the bundled corpus; empty for made-up data. */
+  /** The words of --data-path, or the prefix of the bundled corpus; empty for mock data. */
   readonly dataPath: readonly string[];
 }
 
@@ -18,13 +18,17 @@ export interface OpenTrainingDataOptions {
   /** The directory in which the bundled corpus is prepared. */
   readonly corpusDirectory: string;
   /**
-   * True if an index that cannot be stored is an error; otherwise every run builds it again. Default: false.
+   * True if an index that cannot be stored is an error. If false, every run builds the index again. Default:
+   * false.
    */
   readonly mustKeepIndices?: boolean;
   readonly onMessage: (text: string) => void;
 }
 
-/** Opens tokenizer and datasets of a run: the datasets of --data-path, or the bundled corpus. */
+/**
+ * Opens the tokenizer and the datasets of a run. The datasets are those in --data-path, or the bundled
+ * corpus.
+ */
 export async function openTrainingData(
   configuration: PretrainingConfiguration,
   { corpusDirectory, mustKeepIndices = false, onMessage }: OpenTrainingDataOptions,
@@ -56,7 +60,7 @@ export async function openTrainingData(
     tokenizer,
     numSamples: {
       train: trainSamples ?? batches.samplesAfter(trainIterations, start),
-      // every evaluation sees the same samples
+      // the number of samples of one evaluation: every evaluation reads the same samples
       valid: evalIterations * globalBatchSize,
       test: 0,
     },
@@ -75,7 +79,7 @@ export async function openTrainingData(
   return { datasets, tokenizer, dataPath };
 }
 
-/** Returns the numbers of micro-batches into which the global batches of a training run are split. */
+/** Returns the function that gives the number of micro-batches of each global batch of a training run. */
 export function planMicroBatches({ training, parallel }: PretrainingConfiguration): NumMicroBatches {
   const { globalBatchSize, microBatchSize, rampup, start } = training;
   return new NumMicroBatches({

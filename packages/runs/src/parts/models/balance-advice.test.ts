@@ -25,9 +25,9 @@ function giveAdvice(
 
 describe('balanceAdvice', () => {
   it('says what balanced layers would gain', () => {
-    // by hand: 1F1B of two stages waits for the slower, 3 (6 + 4.46) a micro-batch, and once for the other's
-    // 3 * 6; balanced it is 3 (4 + 4.46) and once 3 * 8, but for 0.01 of an embedding:
-    // (8 * 31.4 + 18) / (8 * 25.4 + 24)
+    // computed by hand: with 1F1B, two stages take 3 (6 + 4.46) a micro-batch, the time of the slower stage,
+    // and once 3 * 6 of the other stage. Balanced, they take 3 (4 + 4.46) a micro-batch and once 3 * 8. With
+    // 0.01 for the embedding: (8 * 31.4 + 18) / (8 * 25.4 + 24)
     expect(giveAdvice(2)).toBe(
       'the head is as much work as 4.5 layers: with --pipeline-model-parallel-layout balanced (8, 4) a step would be about 18 % faster',
     );
@@ -44,7 +44,8 @@ describe('balanceAdvice', () => {
       },
     };
     const advice = giveAdvice(2, experts, 1000);
-    // by hand: 24 H^2 and 4 S H a token, against 72 H^2 and 4 S H: 0.55 and 1.45
+    // computed by hand: the layers need 24 H^2 + 4 S H and 72 H^2 + 4 S H multiplications a token, 0.55 and
+    // 1.45 times the mean
     expect(advice).toContain('layers are 0.6 to 1.4 times their mean');
     expect(advice).toContain('balanced (8, 4)');
   });

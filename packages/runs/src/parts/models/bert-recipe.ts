@@ -23,7 +23,7 @@ import type { ModelSample } from '../samples/sample-continuation.js';
 import type { ModelRecipe, ShowOptions } from './model-recipe.js';
 import { stageBatches } from './stage-batches.js';
 
-/** The parts with which a BERT is trained. */
+/** The functions and settings of a training run that are specific to BERT. */
 export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, BertStage> = {
   kind: 'bert',
   adapters: noAdapters,
@@ -93,7 +93,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
     readHuggingFaceBert({
       directory,
       makeVocabularySizeDivisibleBy: configuration.model.makeVocabSizeDivisibleBy,
-      // the directory decides when the flags ask for the head
+      // if flags request the sentence-order head, it is loaded only if the directory has it
       ...(requireBert(configuration).sentenceOrderHead ? {} : { sentenceOrderHead: false }),
     }),
   saveHuggingFace: ({ tokenizer, ...options }) =>
@@ -104,7 +104,10 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
   show: async (options) => await filledMasks(options),
 };
 
-/** Returns the outline of a sample: every layer must know where the packed samples begin and end. */
+/**
+ * Returns a function that makes the outline of samples for stages in the middle. Undefined for packed
+ * samples: every layer must then know where samples begin and end.
+ */
 function chooseOutline(
   dataset: SampleDataset<MaskedStageBatch>,
 ): ((samples: readonly number[]) => MaskedStageBatch) | undefined {
@@ -118,27 +121,27 @@ function chooseOutline(
   });
 }
 
-/** Number of masks in a sample text, each from another sample, and number of candidates. */
+/** The number of masks that are shown, each from another sample, and the number of candidates. */
 const numMasks = { shown: 4, tried: 32 };
 const numMasksOfBrief = { shown: 2, tried: 8 };
-/** Number of words that are shown for a mask, each with its probability. */
+/** The number of words that are shown for a mask, each with its probability. */
 const numWords = 5;
-/** Number of tokens that are shown on either side of a mask. */
+/** The number of tokens that are shown on either side of a mask. */
 const numAround = 10;
 
-/** A mask of a sample, and the prediction of a model for it. */
+/** A mask of a sample, and the model's prediction for it. */
 interface Filled {
   readonly batch: MaskedTokenBatch;
-  /** Index of the mask among the masks of the sample. */
+  /** Index of the mask among the sample's masks. */
   readonly index: number;
-  /** [V] */
+  /** The predicted probability of each token, [V]. */
   readonly probabilities: Float32Array;
 }
 
 /**
- * Fills some masks of held-out text, for a first look at what a BERT has learned. It takes the masks of the
- * first samples whose context tells the model most about the word: the probability of the word is highest
- * relative to its mean over all masks. Returns undefined if no stage holds the whole model.
+ * Fills some masks of held-out text, as a first impression of what a BERT has learned. Among the first
+ * samples, it chooses masks whose context informs the model most: the word's probability is highest relative
+ * to its mean over all masks. Returns undefined if no stage holds the whole model.
  */
 async function filledMasks(
   options: ShowOptions<MaskedStageBatch, BertStage>,
@@ -151,7 +154,7 @@ async function filledMasks(
   const { shown, tried } = isBrief ? numMasksOfBrief : numMasks;
   const all: Filled[] = [];
   for (let number = 0; number < dataset.length && all.length < tried; number++) {
-    // datasets never give only an outline
+    // the cast is right: datasets return whole samples, never an outline
     const batch = dataset.sample(number) as MaskedTokenBatch;
     const index = loneliestMask(batch, mask);
     if (index === undefined) continue;
@@ -186,7 +189,7 @@ function formatLine({ batch, index, probabilities }: Filled, tokenizer: Tokenize
 }
 
 /**
- * Returns the index of the mask that shows `[MASK]` and is farthest from other shown masks and from the ends
+ * Returns the index of the mask that shows `[MASK]` and is farthest from other such masks and from the ends
  * of the sample.
  */
 function loneliestMask(batch: MaskedTokenBatch, mask: number): number | undefined {
@@ -218,7 +221,7 @@ function decodeWord(tokenizer: Tokenizer, token: number): string {
   return tokenizer.decode([token]);
 }
 
-/** Returns probabilities [V]. */
+/** Returns the probabilities [V] for logits [V]. */
 function softmax(logits: Float32Array): Float32Array {
   const largest = logits.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY);
   const weights = logits.map((value) => Math.exp(value - largest));
@@ -226,7 +229,7 @@ function softmax(logits: Float32Array): Float32Array {
   return weights.map((value) => value / total);
 }
 
-/** Returns the tokenizer settings of a BERT in a Hugging Face directory. */
+/** Returns the tokenizer settings that a BERT's Hugging Face directory contains. */
 export function bertTokenizerSettings({
   options,
   padId,

@@ -23,10 +23,10 @@ import type { TrainingProcesses } from '../ranks/training-processes.js';
 import { type ModelChunk, type ModelPartOptions, modelPart, type RankModel } from './model-part.js';
 import { findRecipe } from './recipe-of.js';
 
-/** A rank's part of the model of a run. */
+/** The part of a run's model on one rank. */
 export type RankStages = RankModel<NumberedBatch, ModelChunk<NumberedBatch>>;
 
-/** A run with the properties that determine the parts of its model. */
+/** The properties of a run that determine this rank's part of the model. */
 interface PartedRun extends Pick<ModelPartOptions<TransformerConfiguration, never>, 'onMessage'> {
   readonly configuration: PretrainingConfiguration;
   readonly processes: TrainingProcesses;
@@ -63,7 +63,7 @@ export function createOptimizer(
   return optimizerOfPart(part, { configuration, processes, device, dtype });
 }
 
-/** The part of a configuration that determines the optimizer. */
+/** The properties of a configuration that determine the optimizer. */
 interface OptimizedConfiguration {
   readonly optimizer: Pick<
     OptimizerConfiguration,
@@ -76,7 +76,7 @@ interface OptimizedConfiguration {
     | 'weightDecay'
     | 'clipGrad'
   >;
-  /** Default: the schedule is the configuration's. */
+  /** How the learning-rate schedule is chosen. Default: the configuration's schedule. */
   readonly checkpoint?: Pick<CheckpointConfiguration, 'schedule'>;
   readonly parallel: Pick<ParallelConfiguration, 'cudaGraphs'> & OptimizedLayout;
   readonly training: Pick<TrainingConfiguration, 'seed'>;
@@ -85,18 +85,18 @@ interface OptimizedConfiguration {
 interface TrainingOptimizerOptions {
   readonly configuration: OptimizedConfiguration;
   readonly parameters: readonly Parameter[];
-  /** The parameters of each chunk of this rank. */
+  /** The parameters of each model chunk of this rank, by the number of the chunk. */
   readonly chunks: ReadonlyMap<number, readonly Parameter[]>;
-  /** Parameters by the units that the model uses together. */
+  /** The parameters, grouped by the units that the model uses at the same time. */
   readonly units: readonly ParameterUnit[];
   readonly processes: TrainingProcesses;
   readonly device: Device;
   readonly dtype: DType;
-  /** False if every weight is loaded before it is read. Default true. */
+  /** False if every weight is loaded from a checkpoint before it is used. Default: true. */
   readonly initializes?: boolean;
 }
 
-/** Returns `trainingOptimizer` for this rank's part of a model. */
+/** Calls `trainingOptimizer` for this rank's part of a model. */
 export function optimizerOfPart<Batch>(
   part: Pick<RankModel<Batch, ModelChunk<Batch>>, 'parameters' | 'units' | 'stages'>,
   options: Pick<TrainingOptimizerOptions, 'configuration' | 'processes' | 'device' | 'dtype'>,
@@ -132,8 +132,8 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
     groups,
     overlapGradientReduction,
     overlapParameterGather,
-    // only on GPUs: on CPUs, a matmul that overwrites may sum in another order than a matmul that adds, so
-    // all of these matmuls add
+    // only on GPUs. On CPUs, a matmul that overwrites its output may sum in another order than one that adds
+    // to it, so all matmuls of gradients add
     writesFirstGradients: chooseMetaDevice(device) === 'meta-cuda' && !parallel.cudaGraphs,
   });
 }
@@ -155,8 +155,9 @@ function updateRule(
 }
 
 /**
- * Returns bfloat16 for models in 16 bits if the hardware multiplies it (GPUs, CPUs with AVX-512 bf16). A
- * model in float32 keeps its precision, so that layouts are comparable.
+ * Returns the dtype of Muon's Newton-Schulz iteration: bfloat16 for models in 16 bits if the hardware
+ * supports it (GPUs, CPUs with AVX-512 bf16). A float32 model keeps float32, so that results of different
+ * layouts can be compared.
  */
 function newtonSchulzDtype({ device, dtype }: { readonly device: Device; readonly dtype: DType }) {
   if (dtype === 'float32') return 'float32';

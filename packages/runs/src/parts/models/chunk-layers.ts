@@ -3,19 +3,22 @@ import type { Slice } from '@mtl/layout';
 import { type EmbeddingAndHeadCost, partitionLayers, type TransformerConfiguration } from '@mtl/models';
 import { type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
 
-/** Least gain that is reported, as a fraction of a step: the prediction may be wrong by smaller gains. */
+/**
+ * The smallest gain that is reported, as a fraction of the step time. Predictions may be wrong by smaller
+ * gains.
+ */
 const notable = 0.05;
 
 interface BalanceAdviceOptions {
   readonly model: Pick<TransformerConfiguration, 'numLayers'>;
-  /** Costs of embedding and head, in layers. */
+  /** Costs of embedding and head, in multiples of a layer's cost. */
   readonly work: EmbeddingAndHeadCost;
   readonly schedule: PipelineSchedule;
 }
 
 /**
- * Returns a message if balanced layers would make a step notably faster than evenly split layers, according
- * to the simulator.
+ * Returns a message if, according to the simulator, balanced layers would make a step notably faster than
+ * evenly split layers.
  */
 export function balanceAdvice(
   configuration: {
@@ -55,15 +58,17 @@ interface StepOptions {
   readonly recomputes: boolean;
 }
 
-/** Returns the cost of a chunk, in layers. */
+/** Returns the cost of a chunk in multiples of a mean layer's cost. */
 const computeCost = ({ start, end }: Slice, { layers }: EmbeddingAndHeadCost): number =>
   layers === undefined ? end - start : layers.slice(start, end).reduce((sum, cost) => sum + cost, 0);
 
-/** Returns the time of a step with these costs of chunks, in forward passes of a layer. */
+/** Returns the time of a step for given costs of chunks, in multiples of a layer's forward pass. */
 function stepTime(costs: readonly number[], { schedule, work, recomputes }: StepOptions): number {
   const last = costs.length - 1;
   const layers = costs.map((cost, chunk) => cost + (chunk === 0 ? work.embedding : 0));
-  // the head does nothing in forward: backward computes the logits, once in one sweep and twice in two
+  // the head computes no matmul in the forward pass, and the logits in the backward pass. One backward pass
+  // has 3 matmuls of the head. Separate passes for input and weight gradients have 2 each, with the logits
+  // in both
   const head = (matmuls: number) => (chunk: number) => (chunk === last ? matmuls * work.head : 0);
   const again = recomputes ? 1 : 0;
   const { makespan } = simulateSchedule({
@@ -78,7 +83,7 @@ function stepTime(costs: readonly number[], { schedule, work, recomputes }: Step
   return makespan;
 }
 
-/** Returns the layers of each chunk of a pipeline, in the order of the model, as the flags ask. */
+/** Returns the layers of each chunk of a pipeline, in the order of the model, as flags request. */
 export function layersOfChunks(
   { parallel }: { readonly parallel: Pick<ParallelConfiguration, 'layerLayout'> },
   options: {

@@ -2,20 +2,20 @@ import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { Tokenizer } from '@mtl/tokenizers';
 
 export interface DescriptionOfRunOptions {
-  /** Number of finished iterations. */
+  /** The number of finished iterations. */
   readonly iteration: number;
   readonly numParameters: number;
-  /** Parameters that a token uses; absent if it uses all. */
+  /** The number of parameters that are used for a token; absent if all are used. */
   readonly numActive?: number | undefined;
-  /** Parameters of adapters, if only adapters are trained. */
+  /** The number of adapter parameters, if only adapters are trained. */
   readonly numAdapted: number | undefined;
   readonly tokenizer: Pick<Tokenizer, 'vocabularySize'>;
   readonly train: { readonly length: number };
 }
 
 /**
- * Returns the lines at the start of a run: a description of the training, and a note if nothing is left to
- * train.
+ * Returns the lines at the start of a run: a description of the training, and a note if no iterations or
+ * samples remain.
  */
 export function descriptionOfRun(
   { kind, training }: PretrainingConfiguration,
@@ -32,7 +32,7 @@ export function descriptionOfRun(
   ];
 }
 
-/** Returns `, 3,353,112,576 of them active`; an empty text if all parameters are active. */
+/** Returns a text such as `, 3,353,112,576 of them active`; empty if all parameters are active. */
 export const activeText = (numActive: number | undefined, format: (count: number) => string): string =>
   numActive === undefined ? '' : `, ${format(numActive)} of them active`;
 

@@ -43,7 +43,7 @@ import {
 import type { ModelRecipe, ShowOptions } from './model-recipe.js';
 import { stageBatches } from './stage-batches.js';
 
-/** The parts with which a GPT is trained. */
+/** The functions and settings of a training run that are specific to GPT. */
 export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage> = {
   kind: 'gpt',
   adapters: gptAdapters,
@@ -105,8 +105,8 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
 };
 
 /**
- * Returns the outline of a sample: if attention stops at documents, every layer must know where documents
- * end.
+ * Returns a function that makes the outline of samples for stages in the middle. Undefined if attention stops
+ * at documents: every layer must then know where documents end.
  */
 function chooseOutline(
   dataset: SampleDataset<StageBatch>,
@@ -121,25 +121,25 @@ function chooseOutline(
   });
 }
 
-/** Number of new tokens at the end of a run, and in a brief sample. */
+/** The number of generated tokens in the sample at the end of a run, and in a brief sample. */
 const mostTokens = 120;
 const mostTokensOfBrief = 48;
 
 type GptShowOptions = ShowOptions<StageBatch, GptStage>;
 
-/** A prompt to continue; `text` is the conversation so far. */
+/** A prompt to continue, or a conversation to answer; `text` is the conversation so far. */
 type Prompt = Pick<ConversationPrompt, 'tokens'> & Partial<ConversationPrompt>;
 
 /**
- * Continues a held-out text, or answers the first messages of a conversation, for a first look at what a GPT
- * has learned. Returns undefined if there is nothing to continue.
+ * Continues a held-out text, or answers the first messages of a conversation, as a first impression of what a
+ * GPT has learned. Returns undefined if there is no text or conversation.
  */
 async function gptSample(options: GptShowOptions): Promise<ModelSample | undefined> {
   const { configuration, part, tokenizer, pipelineGroup, isBrief } = options;
-  // without a tokenizer there are only ids, not text
+  // a NullTokenizer has ids but no texts
   if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;
   const { stages, placement, pipeline } = part;
-  // stages in the middle read no data
+  // only stages that read data can find the prompt
   const own = pipeline.isFirst ? await findPrompt(options) : undefined;
   const prompt =
     pipelineGroup === undefined ? own : broadcastJson(pipelineGroup, own, { root: placement[0]! });
@@ -147,7 +147,7 @@ async function gptSample(options: GptShowOptions): Promise<ModelSample | undefin
   const { tokens, stopTokens, text } = prompt;
   const whole = pipelineGroup === undefined ? stages.get(0)! : { stages, placement, group: pipelineGroup };
   const model = new GptLanguageModel(whole);
-  // the start of a conversation may fill the context
+  // a conversation may fill the whole context
   if (tokens.length >= model.maximumContext) return undefined;
   const maxNewTokens = isBrief ? mostTokensOfBrief : mostTokens;
   const sampling = { model, tokenizer, prompt: tokens, stopTokens, maxNewTokens, seed: 1 };
@@ -180,10 +180,13 @@ async function findPrompt({
   return tokens && { tokens };
 }
 
-/** The size of a micro-batch. */
+/** The size of a micro-batch, in samples and tokens. */
 type Sized = NumberedBatch & { readonly batchSize: number; readonly sequenceLength: number };
 
-/** The unit of each balancing loss in the global batch, and the number of units in a micro-batch. */
+/**
+ * For each balancing loss: the unit over which its mean is taken, and the number of these units in a
+ * micro-batch.
+ */
 const meansOver = {
   aux_loss: { per: 'micro-batch', count: () => 1 },
   seq_aux_loss: { per: 'sequence', count: ({ batchSize }: Sized) => batchSize },
@@ -194,9 +197,9 @@ const meansOver = {
 } as const;
 
 /**
- * Returns the losses that the routers of a model make. Each is a mean over its layers and over its units. The
- * weight of each loss is its coefficient times the number of layers. The gradients are therefore gradients of
- * the sum over layers, as in Megatron-LM, which also reports such a mean.
+ * Returns the losses of a model's routers. Each is a mean over the layers with experts and over its units.
+ * The weight of a loss is its coefficient times the number of layers, so the gradients are those of the sum
+ * over layers. This matches Megatron-LM, which reports the same mean.
  */
 export function expertLosses(model: GptModelConfiguration): readonly LossKind<Sized>[] {
   if (model.numExperts === undefined) return [];

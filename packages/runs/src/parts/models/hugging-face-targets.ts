@@ -3,8 +3,8 @@ import { adapterExports } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 
 /**
- * Checks before a run that the directory of --save-hf, or of another flag that names an output directory, can
- * be written after the run.
+ * Checks before a run that the directory of --save-hf, or of another flag for exports, can be written after
+ * the run.
  *
  * @throws ConfigurationError MTL_HUGGING_FACE_EXISTS when it holds files
  */
@@ -15,18 +15,18 @@ export function checkHuggingFaceTarget(directory: string, flag = 'save-hf'): voi
   });
 }
 
-/** The directories that a run writes for other programs. */
+/** The flags that name directories for exports to other programs. */
 type RunExports = Parameters<typeof adapterExports>[0] & { readonly saveHuggingFace?: string | undefined };
 
-/** Returns the directories that a run writes for other programs when it ends, by flag. */
+/** Returns the directories of exports that a run writes when it ends, by flag. */
 export const exportsOfRun = (checkpoint: RunExports): Readonly<Record<string, string | undefined>> => ({
   'save-hf': checkpoint.saveHuggingFace,
   ...adapterExports(checkpoint),
 });
 
 /**
- * Refuses exports by several processes that hold shards of a model, without --save: such exports are written
- * from the checkpoint, which is complete.
+ * Refuses exports without --save if several processes hold shards of the model. Such exports are written from
+ * the checkpoint, which is complete.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS without --save
  */

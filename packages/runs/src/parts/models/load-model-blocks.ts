@@ -4,22 +4,22 @@ import type { ResolvedFlags } from '@mtl/configuration';
 import { ConfigurationError, MtlError } from '@mtl/errors';
 import { type ModelBlocks, registerModelBlocks } from '@mtl/models';
 
-/** The source of blocks that the program registers when it calls `train` without a module. */
+/** The value of --model-blocks for blocks that the program itself passes to `train`, without a module. */
 export const blocksOfProgram = 'the program';
 
 const expected =
   'a module whose default export is a function from { layer, standard, model } to the block of that layer';
 
 /**
- * Runs the module of --model-blocks, which registers its blocks. Call it before the flags of a checkpoint are
- * read. Only a module that the user names is run: a name in a checkpoint is data, and building a model whose
- * blocks are not registered fails.
+ * Runs the module of --model-blocks, which registers its blocks. It must run before the flags of a checkpoint
+ * are read. A module named in a checkpoint is never run, for safety: only a module that the user names is.
+ * Building a model fails if its blocks are not registered.
  *
  * @throws ConfigurationError `MTL_MODEL_BLOCKS` if the value is not such a module
  */
 export async function loadModelBlocks({ values, loaded }: ResolvedFlags): Promise<void> {
   const path = values['model-blocks'];
-  // a program has registered its own
+  // the program has registered its own blocks
   if (path === undefined || path === blocksOfProgram || loaded !== undefined) return;
   registerModelBlocks(path, await blocksOfModule(path));
 }
@@ -29,7 +29,7 @@ async function blocksOfModule(path: string): Promise<ModelBlocks> {
   try {
     loaded = await import(pathToFileURL(resolve(path)).href);
   } catch (error) {
-    // a package that the module calls has thrown it
+    // the error comes from a package that the module uses
     if (MtlError.isInstance(error)) throw error;
     throw refusal(path, error instanceof Error ? error.message : String(error), error);
   }

@@ -29,7 +29,7 @@ import {
 import type { TrainingProcesses } from '../ranks/training-processes.js';
 import { balanceAdvice, layersOfChunks } from './chunk-layers.js';
 
-/** See `ExpertParallel`. */
+/** The routing of tokens to experts that a dry run assumes, see `ExpertParallel`. */
 export type AssumedRouting = NonNullable<ModelSharingOptions<object>['assumedRouting']>;
 
 export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk> {
@@ -41,9 +41,9 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
     readonly training: Pick<TrainingConfiguration, 'numMicroBatches' | 'seed' | 'recompute'>;
   };
   readonly model: Model;
-  /** Costs of embedding and head, in layers. */
+  /** Costs of embedding and head, in multiples of a layer's cost. */
   readonly work: EmbeddingAndHeadCost;
-  /** Further options of the layers, such as adapters. Default: none. */
+  /** Further options for layers, such as adapters. Default: none. */
   readonly layers?: LayerFactoryOptions;
   readonly buildStages: (options: BuildStagesOptions<Model>) => Stages<Chunk>;
   readonly processes: TrainingProcesses;
@@ -54,20 +54,23 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
   readonly onMessage: (text: string) => void;
 }
 
-/** A rank's part of a model, and the pipeline that runs it with the parts of other ranks. */
+/** The part of a model on one rank, and the pipeline that runs it together with the other ranks. */
 export interface RankModel<Batch, Chunk> {
   readonly stages: ReadonlyMap<number, Chunk>;
   readonly parameters: readonly Parameter[];
-  /** Parameters by the units that a stage uses together, see `Stages`. */
+  /** The parameters, grouped by the units that a stage uses at the same time (see `Stages`). */
   readonly units: readonly ParameterUnit[];
   readonly pipeline: Pipeline<Batch>;
-  /** The pipeline rank of each chunk. */
+  /** The pipeline rank of each model chunk. */
   readonly placement: readonly number[];
-  /** Releases the memory that passes keep between steps; the caller owns the parameters. */
+  /**
+   * Frees the memory that is kept between steps for forward and backward passes. The caller owns the
+   * parameters.
+   */
   dispose(): void;
 }
 
-/** Splits a model as the flags ask, and builds this rank's part. All ranks call it. */
+/** Splits a model into stages as flags request, and builds this rank's part. All ranks call it. */
 export function modelPart<Model extends TransformerConfiguration, Batch, Chunk extends ModelChunk<Batch>>(
   options: ModelPartOptions<Model, Chunk>,
 ): RankModel<Batch, Chunk> {
@@ -100,7 +103,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
   });
   const { numMicroBatches } = training;
   const { store, overlapGradientReduction, flagOfReduction } = optimizerSharing(parallel);
-  // gradients are summed over processes that share sequences as well
+  // gradients are summed over context-parallel ranks too, which share sequences
   const hasCopies = reductionAxes.dense.some((axis) => groups[axis] !== undefined);
   const graphed = recordsPasses({
     cudaGraphs: parallel.cudaGraphs,
@@ -122,7 +125,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     device,
     recorder,
     group: groups.pp,
-    // a dry run has one rank, which computes the parts of the others
+    // a dry run has one rank, which computes the stages of all ranks
     placement: hasValues(device) ? undefined : placement,
     stages: graphed ?? stages,
     replicas: parallel.sequenceParallel ? undefined : groups.tp,
@@ -135,8 +138,8 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
 }
 
 /**
- * Returns the options of passes for ranks with copies: gathers end when a parameter is read, and backward
- * starts reductions.
+ * Returns options of passes for ranks whose parameters have replicas. A pass waits for the gather of a
+ * parameter before reading it, and the backward pass starts reductions.
  */
 function amongReplicas(
   parameters: readonly Parameter[],
@@ -156,7 +159,7 @@ function graphedStages<Batch>(
     readonly onRefusal: (text: string) => void;
   },
 ): ReadonlyMap<number, GraphedStage<Batch>> {
-  // all chunks report the same
+  // all chunks report the same messages, so each is printed once
   const [onMessage, onRefusal] = [onceEach(options.onMessage), onceEach(options.onRefusal)];
   return new Map(
     [...stages].map(([chunk, stage]) => [
@@ -175,8 +178,8 @@ function onceEach(say: (text: string) => void): (text: string) => void {
 }
 
 /**
- * Returns the listener for the reason why passes of this rank are not recorded. Other ranks do not know the
- * reason, but only rank 0 prints messages.
+ * Returns the function that is called with the reason why passes of this rank are not recorded. The reason
+ * must reach rank 0: other ranks may have it, but only rank 0 prints messages.
  */
 function listenForRefusal(
   { groups, isFirst }: TrainingProcesses,
@@ -186,32 +189,32 @@ function listenForRefusal(
   return (text) => process.emitWarning(`rank ${groups.world?.rank}: ${text}`, { code: 'MTL_CUDA_GRAPHS' });
 }
 
-/** A chunk of a model on a rank. */
+/** A chunk of a model on a rank: one pipeline stage, or one of several with a virtual pipeline. */
 export interface ModelChunk<Batch> extends Stage<Batch> {
   readonly parameters: readonly Parameter[];
-  /** The rows that the experts of the layers get; absent if the chunk has no experts. */
+  /** The numbers of rows that each layer's experts receive; absent if the chunk has no experts. */
   readonly expertLoads?: readonly ExpertLoad[];
-  /** The highest scores of the heads of the layers' attentions. */
+  /** The largest attention scores of each layer's heads. */
   readonly headScores?: readonly HeadScores[];
-  /** Releases, between passes, the memory that passes share; the caller owns the parameters. */
+  /** Frees, between passes, the memory that passes share. The caller owns the parameters. */
   dispose(): void;
 }
 
 interface RecordsPassesOptions {
-  /** True if a run asks for CUDA graphs. */
+  /** True if the run requests CUDA graphs. */
   readonly cudaGraphs: boolean;
   readonly numMicroBatches: number;
-  /** The flag that starts reductions of gradients in passes; undefined where passes start none. */
+  /** The flag that makes passes start reductions of gradients; undefined if passes start no reductions. */
   readonly reducedBy: string | undefined;
-  /** True where parameters have their values only while a layer uses them. */
+  /** True if parameters have values only while a layer uses them. */
   readonly releasesValues: boolean;
   readonly onMessage: (text: string) => void;
 }
 
 /**
- * Decides if passes of a training run are recorded as CUDA graphs. If they were requested but are not
- * recorded, a message explains it: a recorded pass reads all parameters from their original addresses, and
- * the micro-batch that starts reductions runs outside of the graph.
+ * Decides whether passes of a training run are recorded as CUDA graphs. If they are requested but not
+ * recorded, a message explains why. A recorded pass reads parameters from fixed addresses, so parameters must
+ * keep their memory. The micro-batch that starts reductions always runs outside of the graph.
  */
 export function recordsPasses(options: RecordsPassesOptions): boolean {
   const { cudaGraphs, numMicroBatches, reducedBy, releasesValues, onMessage } = options;

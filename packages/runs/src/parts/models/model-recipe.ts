@@ -19,15 +19,15 @@ import type { ModelSample } from '../samples/sample-continuation.js';
 import type { ModelChunk, RankModel } from './model-part.js';
 import type { StageBatches, StageBatchesOptions } from './stage-batches.js';
 
-/** A Hugging Face directory that was opened. */
+/** An opened Hugging Face directory. */
 export interface HuggingFaceModel<Model> {
   readonly directory: string;
   readonly configuration: Model;
-  /** The tokenizer's files in the directory: name to path. */
+  /** The tokenizer's files in the directory, paths by file name. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Messages for the user. */
   readonly notices?: readonly string[];
-  /** Further fields that came with the model and are preserved in exports. */
+  /** Further JSON fields of the model's directory, which exports write again. */
   readonly origin?: HuggingFaceOrigin;
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
@@ -36,55 +36,55 @@ export interface SaveHuggingFaceOptions<Model> {
   readonly directory: string;
   readonly model: Model;
   readonly tensors: readonly LogicalTensor[];
-  /** The tokenizer of the model; undefined if the model came without one. */
+  /** The tokenizer of the model; undefined if its directory has none. */
   readonly tokenizer: Tokenizer | undefined;
   readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
-  /** Dtype that weights are stored as. Default F32. */
+  /** Dtype of the stored weights. Default: F32. */
   readonly dtype?: WritableDtype;
-  /** Origin of a model that came from a Hugging Face directory. */
+  /** Further JSON fields, if the model came from a Hugging Face directory. */
   readonly origin?: HuggingFaceOrigin | undefined;
 }
 
-/** Inputs of a sample, at evaluations and at the end of a run. */
+/** Inputs for a sample of the model's output, at evaluations and at the end of a run. */
 export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
   readonly configuration: PretrainingConfiguration;
   readonly part: RankModel<Batch, Chunk>;
   readonly tokenizer: Tokenizer;
-  /** Held-out data if there is any, else the training data. */
+  /** Datasets with held-out data; without any, the training data is used. */
   readonly datasets: SplitDatasets<Batch>;
-  /** The stages of the model; undefined if one process has all stages. */
+  /** The group of the pipeline stages; undefined if one process has all stages. */
   readonly pipelineGroup: ProcessGroup | undefined;
-  /** True while the run continues: the sample is short and fast. */
+  /** True during the run: the sample is then short, to be fast. */
   readonly isBrief: boolean;
 }
 
-/** Options of datasets for every kind of model, in addition to the tokenizer. */
+/** Options of datasets for every kind of model, except the split. */
 export type DatasetsOptions = Omit<SplitDatasetsOptions, 'splitWeights'>;
 
-/** The conversion of a dense model to a mixture of experts that are copies of its layers. */
+/** The conversion of a dense model to a mixture of experts, whose experts are copies of the dense layers. */
 export interface ModelUpcycling<Model extends TransformerConfiguration> {
-  /** Returns a dense model with the experts of another one. */
+  /** Returns the dense model with the experts of `mixture` added. */
   addExperts(mixture: Model, dense: Model): Model;
-  /** Returns the dense model that a mixture is made from. */
+  /** Returns the dense model from which a mixture is made. */
   makeDense(mixture: Model): Model;
   isMixture(model: Model): boolean;
-  /** Returns the names of parameters that the dense model has. */
+  /** Returns those of the names that are parameters of the dense model. */
   denseNames(names: readonly string[]): readonly string[];
-  /** Returns tensors of the mixture as tensors of the dense model, to be filled from it. */
+  /** Returns tensors of the dense model whose values are stored into the tensors of the mixture. */
   tensors(tensors: readonly LogicalTensor[]): readonly LogicalTensor[];
 }
 
 /**
  * The parts of a training run that depend on the kind of model.
  *
- * @typeParam Model its architecture
- * @typeParam Batch its micro-batches
- * @typeParam Chunk its stages
+ * @typeParam Model the architecture
+ * @typeParam Batch a micro-batch
+ * @typeParam Chunk a model chunk, which is a pipeline stage
  */
 export interface ModelRecipe<Model extends TransformerConfiguration, Batch extends NumberedBatch, Chunk> {
   readonly kind: ModelKind;
   readonly adapters: ModelAdapters<Model>;
-  /** Undefined for a kind of model that has no experts. */
+  /** Undefined for a kind of model without experts. */
   readonly upcycling: ModelUpcycling<Model> | undefined;
   /** Prepares the bundled corpus for the kind of model. */
   prepareCorpus(options: {
@@ -96,18 +96,18 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
     configuration: PretrainingConfiguration,
     options: DatasetsOptions & { readonly tokenizer: Tokenizer },
   ): SplitDatasets<Batch>;
-  /** This rank's micro-batches. */
+  /** Returns this rank's micro-batches. */
   batches(options: StageBatchesOptions<Batch>): StageBatches<Batch>;
-  /** Returns a micro-batch of a dry run: arbitrary tokens that fill their sequences. */
+  /** Returns a micro-batch for a dry run: arbitrary tokens in full sequences. */
   placeholderBatch(configuration: PretrainingConfiguration): Batch;
-  /** Returns the architecture that flags and a vocabulary describe. */
+  /** Returns the architecture that the configuration describes for a vocabulary size. */
   describeModel(configuration: PretrainingConfiguration, vocabularySize: number): Model;
   numParameters(model: Model): number;
-  /** Returns the number of parameters that a token uses; undefined if it uses all. */
+  /** Returns the number of parameters that are used for one token; undefined if all are used. */
   numActiveParameters(model: Model): number | undefined;
-  /** Returns the names of all parameters, adapters included. */
+  /** Returns the names of all parameters, those of adapters included. */
   parameterNames(model: Model, layers?: LayerFactoryOptions): readonly string[];
-  /** Returns the sizes that the model's own part of the FLOPs depends on. */
+  /** Returns the sizes in the formula of model FLOPs that depend on the kind of model. */
   describeMatmuls(
     configuration: PretrainingConfiguration,
     model: Model,
@@ -120,9 +120,9 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
     directory: string,
   ): Promise<HuggingFaceModel<Model>>;
   saveHuggingFace(options: SaveHuggingFaceOptions<Model>): Promise<void>;
-  /** Returns a sample of what the model has learned, as text; every rank of the first replica calls it. */
+  /** Returns a sample of the model's output as text. Every rank of the first replica calls it. */
   show(options: ShowOptions<Batch, Chunk>): Promise<ModelSample | undefined>;
 }
 
-/** A recipe for code that is independent of the kind of model. */
+/** A recipe for any kind of model. */
 export type AnyModelRecipe = ModelRecipe<TransformerConfiguration, NumberedBatch, ModelChunk<NumberedBatch>>;

@@ -1,8 +1,8 @@
 import { repositoryOfSnapshot } from '@mtl/hub';
 
 /**
- * Returns how adapters name the model that they adapt: by its name on the Hub where its directory is in the
- * cache, so that other machines find it, else by its directory.
+ * Returns the name of the base model that adapters store. It is the name on the Hub if the directory is in
+ * the Hub's cache, so that other machines find the model; otherwise it is the directory.
  */
 export function nameOfBaseModel(loadHuggingFace: string | undefined): string | undefined {
   if (loadHuggingFace === undefined) return undefined;

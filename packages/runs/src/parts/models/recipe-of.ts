@@ -7,12 +7,14 @@ import type { AnyModelRecipe } from './model-recipe.js';
 
 const recipes: Readonly<Record<ModelKind, AnyModelRecipe>> = { gpt: gptRecipe, bert: bertRecipe };
 
-/** Returns the recipe by which the model of a configuration is trained. */
+/** Returns the recipe for the kind of model of a configuration. */
 export function findRecipe({ kind }: { readonly kind: ModelKind }): AnyModelRecipe {
   return recipes[kind];
 }
 
-/** Returns the way in which a run makes experts from a dense model; undefined if it does not. */
+/**
+ * Returns the conversion with which a run makes experts from a dense model; undefined if the run makes none.
+ */
 export const findUpcycling = ({
   kind,
   checkpoint,
@@ -20,7 +22,7 @@ export const findUpcycling = ({
   readonly checkpoint: Pick<CheckpointConfiguration, 'upcycle'>;
 }): AnyModelRecipe['upcycling'] => (checkpoint.upcycle === true ? findRecipe({ kind }).upcycling : undefined);
 
-/** Returns the sizes that the model FLOPs of one sample depend on, with the vocabulary of `model`. */
+/** Returns the sizes that determine the model FLOPs of one sample, with the vocabulary of `model`. */
 export function describeFlopsShape(
   configuration: PretrainingConfiguration,
   model: TransformerConfiguration,

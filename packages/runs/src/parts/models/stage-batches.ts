@@ -1,7 +1,7 @@
 import { type BatchLoaderOptions, createBatchLoader, sampleMicroBatches } from '@mtl/data';
 import type { NumberedBatch } from '@mtl/layout';
 
-/** A stream of micro-batches that can be closed. */
+/** A stream of micro-batches, which can be closed. */
 export interface StageBatches<Batch> extends AsyncIterator<Batch, undefined> {
   close(): Promise<void>;
 }
@@ -12,7 +12,7 @@ export interface StageBatchesOptions<Batch extends NumberedBatch> extends BatchL
 }
 
 /**
- * Returns the micro-batches of a data-parallel rank in the form that a stage needs: stages between the first
+ * Returns the micro-batches of a data-parallel rank in the form that a stage needs. Stages between the first
  * and the last read no data.
  *
  * @param makeOutline returns the outline of some samples for stages in the middle; undefined if every layer

@@ -7,7 +7,10 @@ import { checkHuggingFaceTarget } from './hugging-face-targets.js';
 import type { HuggingFaceModel } from './model-recipe.js';
 import { findRecipe, findUpcycling } from './recipe-of.js';
 
-/** Opens the directory of --load-hf, and checks before the run that --save-hf can be written after it. */
+/**
+ * Opens the directory of --load-hf. Also checks before the run that the directory of --save-hf can be written
+ * after it.
+ */
 export async function openHuggingFace(
   configuration: PretrainingConfiguration,
 ): Promise<HuggingFaceModel<TransformerConfiguration> | undefined> {
@@ -18,8 +21,8 @@ export async function openHuggingFace(
 }
 
 /**
- * Returns the architecture to train. The flags describe it; they come from --load or --load-hf if one is
- * read. The vocabulary comes from the loaded model or from the tokenizer.
+ * Returns the architecture to train. The flags describe it; with --load or --load-hf, these flags come from
+ * the loaded model. The vocabulary size comes from the loaded model, or else from the tokenizer.
  *
  * @throws ConfigurationError MTL_TOKENIZER_MODEL, MTL_SEQUENCE_LENGTH
  */
@@ -55,8 +58,8 @@ export function trainingModel(
 }
 
 /**
- * Checks that the sizes match the directory. Programs read them from it (`readLoadedFlags`); other callers
- * must pass the same sizes.
+ * Checks that the sizes in the configuration match the directory. Programs read the sizes from the directory
+ * (`readLoadedFlags`); other callers must pass the same sizes.
  */
 function refuseOtherSizes(
   run: PretrainingConfiguration,
@@ -83,15 +86,15 @@ function refuseOtherSizes(
 }
 
 /**
- * Refuses a tokenizer with ids for which the model has no rows; fewer ids are allowed, as some models are
- * padded.
+ * Refuses a tokenizer with ids for which the model has no rows. Unused rows are allowed, since some models
+ * are padded.
  *
  * @throws ConfigurationError MTL_TOKENIZER_MODEL
  */
 export function checkTokenizerFits(options: {
   readonly tokenizer: { readonly name?: string; readonly vocabularySize: number };
   readonly model: { readonly vocabularySize: number };
-  /** The source of the model. */
+  /** The directory from which the model is loaded, for the error message. */
   readonly from: string | undefined;
 }): void {
   const { tokenizer, model, from } = options;

@@ -4,29 +4,32 @@ import { type Device, isDeviceAvailable, openDevice } from '@mtl/kernels';
 import { probeCuda } from '@mtl/kernels/internal';
 
 export interface JoinProcessesOptions {
-  /** The environment variables of launchers: process.env. */
+  /** The environment variables that launchers set: process.env. */
   readonly variables: Variables;
-  /** --distributed-timeout-minutes */
+  /** The value of --distributed-timeout-minutes. */
   readonly timeoutMinutes: number | undefined;
-  /** --device: opened before the processes join, since it determines how they communicate. Default: cpu. */
+  /**
+   * The value of --device. The device is opened before the processes join, because it determines how they
+   * communicate. Default: cpu.
+   */
   readonly device?: Device | undefined;
-  /** --allow-tf32 */
+  /** The value of --allow-tf32. */
   readonly allowTf32?: boolean | undefined;
-  /** --distributed-backend. Default: the backend that suits hosts and GPUs. */
+  /** The value of --distributed-backend. Default: a backend chosen by hosts and GPUs. */
   readonly backend?: JobEngineName | undefined;
-  /** Called on the first rank with the transport of GPU tensors and its reason. */
+  /** Called on the first rank with a text that names the transport of GPU tensors, and the reason for it. */
   readonly onMessage?: (text: string) => void;
 }
 
-/** This process among the processes of its job. */
+/** This process within its job. */
 export interface JoinedProcesses {
   /** Undefined for a single process. */
   readonly world: World | undefined;
-  /** This process among the processes on its host. */
+  /** The rank of this process among the processes on its host, and their number. */
   readonly local: { readonly rank: number; readonly size: number };
-  /** The job; the same after its launcher has restarted it. */
+  /** The job to which this process belongs; it stays the same when its launcher restarts it. */
   readonly job: Job;
-  /** When `mtl run` started the job, the same at every restart; undefined under other launchers. */
+  /** The time at which `mtl run` started the job, unchanged by restarts; undefined under other launchers. */
   readonly startedAt: Date | undefined;
 }
 
@@ -49,17 +52,17 @@ export async function joinProcesses(options: JoinProcessesOptions): Promise<Join
   };
 }
 
-/** A job as its launcher knows it. */
+/** A job of a launcher. */
 export interface Job {
-  /** Name of the job at every restart; undefined where the launcher has no name for it. */
+  /** The launcher's name for the job, unchanged by restarts; undefined if the launcher gives no name. */
   readonly id: string | undefined;
-  /** The number of times that the launcher has started it again after a failure. */
+  /** The number of times that the launcher has restarted the job after a failure. */
   readonly restartCount: number;
 }
 
 /**
- * Returns the job that this process belongs to: `mtl run` names it, Slurm numbers jobs and steps, and
- * torchrun's agent, which starts its processes again, has a run id, a port and a process id.
+ * Returns the job of this process. The name comes from `mtl run`, from Slurm's numbers of job and step, or,
+ * under torchrun, which restarts its processes, from the run id, port and process id of torchrun's agent.
  */
 export function readJob(
   variables: Variables,
@@ -86,19 +89,19 @@ export function readJob(
 
 interface DeviceOfRankOptions {
   readonly localRank: number;
-  /** See `openCuda`. */
+  /** Allows TF32 matmuls, see `openCuda`. */
   readonly allowTf32?: boolean | undefined;
 }
 
 /**
- * Opens the device for a process. On CUDA, the process takes the visible GPU with its number on the host,
- * modulo the number of GPUs. A device that is already open stays open.
+ * Opens the device for a process. On CUDA, the process takes the visible GPU whose index is its rank on the
+ * host modulo the number of GPUs. A device that is already open stays open.
  *
  * @throws errors of `openDevice`
  */
 export function openDeviceOfRank(device: Device, { localRank, allowTf32 }: DeviceOfRankOptions): void {
   if (device !== 'cuda' || isDeviceAvailable(device)) return;
-  // without a GPU, device 0 is requested, and the error names the missing parts
+  // if there is no GPU, device 0 is requested, so that opening fails with an error that names what is missing
   const numDevices = Math.max(1, probeCuda().devices.length);
   openDevice(device, {
     deviceIndex: localRank % numDevices,

@@ -1,24 +1,24 @@
 import { type OptionCheck, objectOption, required, textOption, wholeNumberOption } from '@mtl/errors/options';
 
-/** The processes of a job. */
+/** Checks the processes of a job. */
 export const worldOption: OptionCheck<false> = objectOption('a world, as joinWorld returns it', {
   rank: required(wholeNumberOption(0)),
   size: required(wholeNumberOption(1)),
 });
 
-/** A process among the processes on its host. */
+/** Checks the rank of a process on its host. */
 export const localOption: OptionCheck<false> = objectOption('the place of a process on its host', {
   rank: required(wholeNumberOption(0)),
   size: required(wholeNumberOption(1)),
 });
 
-/** The job of a run. */
+/** Checks the job of a run. */
 export const jobOption: OptionCheck<false> = objectOption('a job', {
   id: textOption,
   restartCount: required(wholeNumberOption(0)),
 });
 
-/** The processes of a run, with their places in its mesh. */
+/** Checks the processes of a run in its mesh. */
 export const processesOption: OptionCheck<false> = objectOption('the TrainingProcesses of a run', {
   mesh: required(objectOption('the mesh of the processes')),
   groups: required(objectOption('the groups of the processes')),

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { TrainingProcesses } from './training-processes.js';
 
 /**
- * Returns the communicators that one of 8 ranks opens, without the world communicator, by name and members.
+ * Returns the communicators that one of 8 ranks opens, except the world communicator, by name and members.
  */
 function listCommunicators(
   rank: number,

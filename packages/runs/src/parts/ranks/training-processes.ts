@@ -26,11 +26,14 @@ export interface TrainingProcessesOptions {
   /** Undefined for a single process. */
   readonly world: World | undefined;
   readonly parallel: AxisSizes;
-  /** The pipeline ranks of the first and of the last layers. Default: the first and the last rank. */
+  /**
+   * The pipeline ranks that hold the first and the last layers. Default: the first and the last pipeline
+   * rank.
+   */
   readonly ends?: readonly [number, number] | undefined;
   /**
-   * True if groups of several strategies stay separate even if they have the same members, so that a dry run
-   * counts the traffic of each. Default false: they share a communicator.
+   * True if the groups of several strategies stay separate even if they have the same members. A dry run then
+   * counts the traffic of each group. Default: false, they share a communicator.
    */
   readonly areApart?: boolean;
 }
@@ -43,17 +46,17 @@ const checks: OptionChecks<TrainingProcessesOptions> = {
 };
 
 /**
- * The processes of a training run, from the view of one process: its coordinates, its groups, and how
- * processes wait for each other.
+ * The processes of a training run, as seen by one of them: its coordinates in the mesh, its groups, and ways
+ * to wait for the other processes.
  */
 export class TrainingProcesses {
   readonly mesh: ProcessMesh;
   readonly coordinates: MeshCoordinates;
-  /** The share of every batch that this process computes. */
+  /** The part of every batch that this process computes. */
   readonly shareOfBatch: ShareOfBatch;
-  /** The groups; empty for a single process. */
+  /** This process's groups; empty for a single process. */
   readonly groups: GroupsByRole;
-  /** True on rank 0, which reports. */
+  /** True on rank 0, which prints messages and writes files. */
   readonly isFirst: boolean;
 
   /** @throws ConfigurationError MTL_OPTION */
@@ -71,24 +74,25 @@ export class TrainingProcesses {
         : groupsAlong(world, { mesh: this.mesh, parallel, ends, areApart });
   }
 
-  /** Returns rank 0's value, which must be JSON, on all ranks. */
+  /** Returns rank 0's value on all ranks. The value must be representable as JSON. */
   agree<Value>(value: Value): Value {
     const { world } = this.groups;
     return world === undefined ? value : broadcastJson(world, value);
   }
 
   /**
-   * Runs a task of this rank and waits until all ranks have finished theirs, for any time. No rank is silent
-   * for longer than `intervalMs`, so that the time-out of operations still detects a rank that hangs.
+   * Runs a task of this rank and waits, without a limit, until all ranks have finished theirs. Meanwhile
+   * every rank communicates at least every `intervalMs` milliseconds, so that the timeout of collectives
+   * still detects a rank that hangs.
    */
   async together<Result>(task: () => Promise<Result>, how: { intervalMs?: number } = {}): Promise<Result> {
     return await waitTogether(this.groups.world, task, how);
   }
 
   /**
-   * Prepares something that may be on storage of all hosts or of each host. Rank 0 prepares first. Then the
-   * first rank of every other host either finds the result of rank 0 or prepares its own. All other ranks
-   * then find it.
+   * Prepares something, such as files, whose storage may be shared by all hosts or separate on each host.
+   * Rank 0 runs the task first. Then the first rank of every other host runs it, and either finds rank 0's
+   * result or prepares its own. All other ranks run it last, and find a result.
    */
   async prepare<Result>(
     task: () => Promise<Result>,
@@ -106,8 +110,8 @@ export class TrainingProcesses {
 }
 
 /**
- * Returns the groups of a process that its run's strategies need; all processes create them in the same
- * order.
+ * Returns the groups of a process that the strategies of its run need. All processes must create them in the
+ * same order.
  */
 function groupsAlong(
   world: World,

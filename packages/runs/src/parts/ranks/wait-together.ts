@@ -2,10 +2,11 @@ import type { ProcessGroup } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
 
 /**
- * Runs a task of this rank and waits until all ranks of a group have finished theirs, for any time. No rank
- * is silent for longer than `intervalMs`, so that the time-out of operations still detects a rank that hangs.
+ * Runs a task of this rank and waits, without a limit, until all ranks of a group have finished theirs.
+ * Meanwhile every rank communicates at least every `intervalMs` milliseconds, so that the timeout of
+ * collectives still detects a rank that hangs.
  *
- * @param group undefined for a single process
+ * @param group the ranks; undefined for a single process
  */
 export async function waitTogether<Result>(
   group: ProcessGroup | undefined,
@@ -26,7 +27,7 @@ export async function waitTogether<Result>(
   }
 }
 
-/** Resolves when a promise does, or after a time; rejects when it does. */
+/** Resolves when `promise` resolves or after a time; rejects when `promise` rejects. */
 async function withinMilliseconds(promise: Promise<void>, milliseconds: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const elapsed = new Promise<void>((resolve) => {

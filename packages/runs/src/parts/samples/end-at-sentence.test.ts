@@ -7,10 +7,10 @@ it.each([
   ['One! Two? Three', 'One! Two?'],
   ['Whole.', 'Whole.'],
   ['政府は行く。しかし', '政府は行く。'],
-  // less than a third would be left, or nothing
+  // the whole sentences are less than a third of the text
   ['Yes. and so on without any end', 'Yes. and so on without any end ...'],
   ['def main(argv):\n  return ', 'def main(argv):\n  return ...'],
-  // half a character
+  // an incomplete character at the end, or no text
   ['We go \uFFFD', 'We go ...'],
   ['', ' ...'],
 ])('ends a text at its last whole sentence: %j', (text, expected) => {

@@ -2,15 +2,15 @@ import { generateAll, type Sampling } from '@mtl/inference';
 import type { GptLanguageModel } from '@mtl/models';
 import type { Tokenizer } from '@mtl/tokenizers';
 
-/** A sample of what a model has learned. */
+/** A sample of a model's output, which shows what the model has learned. */
 export interface ModelSample {
-  /** Name of the sample, such as `A sample`. */
+  /** The title of the sample, such as `A sample`. */
   readonly label: string;
-  /** Text for users: the label, and below it the output of the model with its prompt. */
+  /** The text to print: the label, then the prompt with the model's output. */
   readonly text: string;
-  /** The prompt of a GPT; in a conversation a line for each message. */
+  /** The prompt of a GPT; for a conversation, one line for each message. */
   readonly prompt?: string;
-  /** The complete output; `text` may end at the last whole sentence before. */
+  /** The complete output; in `text` it may be shortened to whole sentences. */
   readonly completion?: string;
 }
 
@@ -21,18 +21,18 @@ interface SampleContinuationOptions {
   readonly prompt: readonly number[];
   readonly maxNewTokens: number;
   readonly seed: number;
-  /** Tokens that end the continuation; they are left out. Default: the end of a document. */
+  /** Tokens that end the continuation, and are not part of it. Default: the end of a document. */
   readonly stopTokens?: readonly number[] | undefined;
 }
 
 /** A generated continuation. */
 interface SampledContinuation {
   readonly tokens: readonly number[];
-  /** True if the model ended it; otherwise it has the maximum number of tokens. */
+  /** True if the model generated a stop token; otherwise the continuation has the maximum length. */
   readonly isEnded: boolean;
 }
 
-/** Continues a text that begins with the prompt, for a first look at what a model has learned. */
+/** Continues a prompt, as a first impression of what a model has learned. */
 export async function sampleContinuation(options: SampleContinuationOptions): Promise<SampledContinuation> {
   const { model, tokenizer, prompt, seed, stopTokens = [tokenizer.eod] } = options;
   const maxNewTokens = Math.max(1, Math.min(options.maxNewTokens, model.maximumContext - prompt.length));
@@ -48,5 +48,5 @@ export async function sampleContinuation(options: SampleContinuationOptions): Pr
   return { tokens: tokens.filter((token) => !stopTokens.includes(token)), isEnded: finishReason === 'stop' };
 }
 
-/** The default sampling for continuations: at the end of a run, and in `mtl generate`. */
+/** The default sampling for continuations, at the end of a run and in `mtl generate`. */
 export const defaultSampling = { temperature: 0.8, topP: 0.95 } as const satisfies Sampling;

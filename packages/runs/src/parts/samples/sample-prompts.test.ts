@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { samplePrompt } from './sample-prompts.js';
 
 const tokenizer = await createTokenizer({ type: 'ByteLevelTokenizer' });
-/** Returns the first sample, in which `|` is the end of a document. */
+/** Returns the prompt from a sample in which `|` is the end of a document. */
 function findPrompt(text: string, made: Tokenizer = tokenizer): string | undefined {
   const bytes = Buffer.from(text, 'utf8');
   const tokens = Int32Array.from(bytes, (byte) => (byte === 0x7c ? made.eod : byte));
@@ -40,7 +40,7 @@ describe('samplePrompt', () => {
   });
 
   it('has no part of a character', () => {
-    // 4 bytes for each emoji, 3 for each ideograph
+    // an emoji has 4 bytes, an ideograph 3
     expect(findPrompt('x|漢字かな交じり文とテスト')).toBe('漢字かな交');
     expect(findPrompt(`x|a${'😀'.repeat(9)}`)).toBe('a😀😀😀');
     const cut = Buffer.from('漢字かな交じり文とテスト').subarray(1);

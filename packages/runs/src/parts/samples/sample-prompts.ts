@@ -5,34 +5,36 @@ import type { StageBatch } from '@mtl/models';
 import type { Tokenizer } from '@mtl/tokenizers';
 import { listStopTokens } from '../conversations/turn-tokens.js';
 
-/** Number of tokens of a prompt. */
+/** The number of tokens of a prompt. */
 const numTokens = 16;
-/** Largest distance of a prompt from the start of a sample. */
+/** The largest distance of a prompt from the start of a sample, in tokens. */
 const mostTokens = 1024;
 
-/** The end of a line or sentence, where a capital letter begins the next one. */
+/**
+ * Match the end of a line, the end of a sentence, and a capital letter, with which a line or sentence begins.
+ */
 const lineEnd = /\n\s*$/u;
 const sentenceEnd = /[.!?…]["'”’)\]]*\s*$/u;
 const capital = /^\s*\p{Lu}/u;
 
 interface SamplePromptOptions {
-  /** Held-out data if there is any, else the training data; undefined without data. */
+  /** The held-out data, or else the training data; undefined without data. */
   readonly dataset: Pick<SampleDataset<StageBatch>, 'sample'> | undefined;
   readonly tokenizer: Tokenizer;
 }
 
 /**
- * Returns the tokens of a prompt from the first sample of the data. The prompt starts at a document, else at
- * a line or a sentence, else at the start of the sample: the first of these with enough room for a prompt.
- * Returns undefined without usable tokens.
+ * Returns the tokens of a prompt from the first sample of the data. The prompt starts at a document, at a
+ * line, at a sentence, or at the start of the sample: at the first of these that leaves enough tokens for a
+ * prompt. Returns undefined without usable tokens.
  */
 export function samplePrompt({ dataset, tokenizer }: SamplePromptOptions): number[] | undefined {
   const tokens = dataset?.sample(0).tokens;
   if (tokens === undefined) return undefined;
-  // at most half of the context of the model
+  // a prompt has at most half of the model's context
   const count = Math.min(numTokens, Math.ceil(tokens.length / 2));
   let start = tokens.indexOf(tokenizer.eod) + 1;
-  while (tokens[start] === tokenizer.eod) start += 1; // documents without text
+  while (tokens[start] === tokenizer.eod) start += 1; // skips empty documents
   const isDocument = start > 0 && start + count <= tokens.length;
   const first = isDocument ? start : startInside(tokens.subarray(0, tokens.length - count), tokenizer);
   const words = tokens.subarray(first, first + count);
@@ -41,7 +43,7 @@ export function samplePrompt({ dataset, tokenizer }: SamplePromptOptions): numbe
   return prompt.length === 0 ? undefined : prompt;
 }
 
-/** Returns the index at which a line or else a sentence begins; 0 where none does. */
+/** Returns the index at which a line or else a sentence begins; 0 if none begins in the text. */
 function startInside(tokens: Int32Array, tokenizer: Tokenizer): number {
   let before = '';
   let sentence = 0;
@@ -56,7 +58,7 @@ function startInside(tokens: Int32Array, tokenizer: Tokenizer): number {
   return sentence;
 }
 
-/** Returns the tokens without incomplete characters, whose other bytes are in tokens outside. */
+/** Removes tokens at both ends that hold only some bytes of a character. */
 function wholeCharacters(tokens: readonly number[], tokenizer: Tokenizer): number[] {
   const decodeText = (from: number, to: number): string => tokenizer.decode(tokens.slice(from, to));
   let [start, end] = [0, tokens.length];
@@ -71,8 +73,8 @@ interface ContinuedTokens {
 }
 
 /**
- * Returns the text of a prompt and the text of its continuation. Tokens are decoded together, since some
- * tokenizers drop the space before the first token of a text.
+ * Returns the texts of a prompt and its continuation. They are decoded together, since some tokenizers drop
+ * the space before the first token of a text.
  */
 export function splitContinuation(
   tokenizer: Pick<Tokenizer, 'decode'>,
@@ -84,22 +86,22 @@ export function splitContinuation(
   return { prompt, completion };
 }
 
-/** The end of a sentence, with closing quotes and brackets. */
+/** Matches the end of a sentence, with closing quotes and brackets. */
 const sentenceEnds = /(?:[.!?…]["'”’)\]]*(?=\s|$)|[。！？][”’」』）]*)/gu;
 
 /**
- * Returns a truncated text up to its last whole sentence. If that would leave less than a third, as in texts
- * without sentences, returns the whole text with an ellipsis.
+ * Shortens a text to its last whole sentence. Returns the whole text with an ellipsis if less than a third
+ * would remain, as in texts without sentences.
  */
 export function endAtSentence(text: string): string {
-  // removes the rest of a character whose other bytes were not generated
+  // removes an incomplete character at the end, whose other bytes were not generated
   const whole = text.replace(/\uFFFD+$/u, '').trimEnd();
   const ends = [...whole.matchAll(sentenceEnds)].map((match) => match.index + match[0].length);
   const last = ends.at(-1) ?? 0;
   return 3 * last >= whole.length && whole !== '' ? whole.slice(0, last) : `${whole} ...`;
 }
 
-/** A conversation up to the model's next answer. Plain data, which ranks broadcast. */
+/** A conversation up to the model's next answer. It is plain data, so ranks can broadcast it. */
 export interface ConversationPrompt {
   /** The messages, one per line. */
   readonly text: string;

@@ -3,7 +3,7 @@ import { splitContinuation } from './sample-prompts.js';
 
 const words = ['▁To', '▁be', ',', '▁or'];
 
-/** As SentencePiece decodes: the first space of a text is left out. */
+/** Decodes like SentencePiece, which omits the first space of a text. */
 const tokenizer = {
   decode: (tokens: ArrayLike<number | bigint>) =>
     Array.from(tokens, Number)

@@ -3,21 +3,21 @@ import { availableParallelism } from 'node:os';
 import { ConfigurationError } from '@mtl/errors';
 
 interface MeasureFreeCoresOptions {
-  /** The environment variables with MTL_FREE_CORES: process.env. */
+  /** The environment variables, of which MTL_FREE_CORES is read: process.env. */
   readonly variables: Readonly<Record<string, string | undefined>>;
-  /** Cores that this process may use. */
+  /** The number of cores that this process may use. */
   readonly cores: number;
   readonly read?: (path: string) => string | undefined;
   readonly windowMs?: number;
-  /** Milliseconds of a clock. Default: `performance.now`. */
+  /** Returns the time of a clock in milliseconds. Default: `performance.now`. */
   readonly now?: () => number;
 }
 
 /**
- * Measures the cores that other processes leave free, from the idle time in /proc/stat over a short window
- * plus the time that this process used; returns undefined if the system does not report it. MTL_FREE_CORES, a
- * number or `all`, replaces the measurement on machines such as CI runners, where results must not depend on
- * other load.
+ * Measures the number of cores that other processes leave free: the idle time in /proc/stat over a short
+ * window, plus the time that this process used. Returns undefined if the system does not report idle time.
+ * MTL_FREE_CORES, a number or `all`, replaces the measurement on machines such as CI runners, where results
+ * must not depend on other load.
  *
  * @throws ConfigurationError MTL_FREE_CORES
  */
@@ -45,8 +45,8 @@ function parseFreeCores(given: string, cores: number): number {
 }
 
 /**
- * Returns the seconds that the cores of this process were idle so far, and the seconds that the process has
- * used.
+ * Returns the seconds for which this process's cores have been idle so far, and the seconds of CPU time that
+ * the process has used.
  */
 function sample(read: (path: string) => string | undefined, now: () => number) {
   const lines = read('/proc/stat')?.split('\n') ?? [];
@@ -58,8 +58,8 @@ function sample(read: (path: string) => string | undefined, now: () => number) {
     if (core === undefined || !(allowed?.has(Number(core)) ?? true)) continue;
     const numbers = counts!.split(' ').map(Number);
     known ||= numbers.some((count) => count > 0);
-    // user nice system idle iowait ..., in hundredths of a second; time taken by the host of a virtual
-    // machine (steal) is not idle
+    // the columns are user nice system idle iowait ..., in hundredths of a second. Time that the host of a
+    // virtual machine takes (steal) is not idle
     idle += (numbers[3]! + numbers[4]!) / 100;
   }
   if (!known) return undefined;
@@ -67,7 +67,7 @@ function sample(read: (path: string) => string | undefined, now: () => number) {
   return { idle, own: (user + system) / 1e6, ms: now() };
 }
 
-/** Returns the cores in `Cpus_allowed_list: 0-3,8`; undefined if the list is missing. */
+/** Returns the cores in a line such as `Cpus_allowed_list: 0-3,8`; undefined if the line is missing. */
 function allowedCores(status: string | undefined): ReadonlySet<number> | undefined {
   const list = /^Cpus_allowed_list:\s*(\S+)$/m.exec(status ?? '')?.[1];
   if (list === undefined) return undefined;
@@ -80,7 +80,8 @@ function allowedCores(status: string | undefined): ReadonlySet<number> | undefin
 }
 
 /**
- * Returns the cores that this process may use: its affinity and the quota of its control group, at least 1.
+ * Returns the number of cores that this process may use, at least 1. CPU affinity and the quota of the
+ * control group limit it.
  */
 export function coresOfProcess(read: (path: string) => string | undefined = readText): number {
   const quota = readQuota(read);

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { coresOfProcess, measureFreeCores } from './free-cores.js';
 
 /**
- * Returns a /proc/stat after `ticks` hundredths of a second, in which each core was idle for a given share.
+ * Returns the text of /proc/stat after `ticks` hundredths of a second in which each core was idle for a given
+ * fraction.
  */
 const writeStat = (ticks: number, idle: readonly number[]): string =>
   ['cpu  1 2 3 4 5', ...idle.map((part, core) => `cpu${core} 9 9 9 ${1000 + part * ticks} 7 0 0 0 0 0`)].join(
@@ -10,7 +11,7 @@ const writeStat = (ticks: number, idle: readonly number[]): string =>
   );
 
 describe('measureFreeCores', () => {
-  /** Measures over a window of ten seconds; each core is idle for a given share. */
+  /** Measures over a window of ten seconds in which each core is idle for a given fraction. */
   function measure(idle: readonly number[], allowed: string, cores: number) {
     let ticks = 0;
     const read = (path: string): string | undefined => {
@@ -22,7 +23,7 @@ describe('measureFreeCores', () => {
   }
 
   it('adds what cores were idle to what this process used', async () => {
-    // the real process uses little of the ten seconds meanwhile
+    // the test process itself uses little CPU time in these ten seconds
     expect(await measure([1, 0.5, 0, 0], '0-3', 4)).toBeCloseTo(1.5, 1);
   });
 

@@ -6,19 +6,19 @@ import { coresOfProcess, measureFreeCores } from './free-cores.js';
 
 interface ThreadsOfTrainingOptions {
   readonly configuration: Pick<PretrainingConfiguration, 'parallel' | 'training'>;
-  /** Model FLOPs of one sample, forward and backward. */
+  /** Model FLOPs of one sample, forward and backward pass. */
   readonly flopsPerSample: number;
-  /** Processes of the training run on this host. */
+  /** The number of processes of the training run on this host. */
   readonly localSize: number;
-  /** The checkpoint that training resumes from. */
+  /** The checkpoint from which the run resumes; undefined for a new run. */
   readonly resumed: Checkpoint | undefined;
   readonly onMessage: (text: string) => void;
 }
 
 /**
- * Chooses the threads of this rank, sets them in its kernels, and prints them with the reason. If several
- * processes share a host, each takes its share of the cores without a measurement, which would only measure
- * the other processes.
+ * Chooses the number of threads of this rank, sets it in the kernels, and prints it with the reason. If
+ * several processes share a host, each takes an equal number of cores. No free cores are measured then, since
+ * the run's own processes would disturb the measurement.
  *
  * @throws ConfigurationError MTL_FREE_CORES
  */
@@ -42,8 +42,8 @@ export async function threadsOfTraining(options: ThreadsOfTrainingOptions): Prom
 }
 
 /**
- * Returns the model FLOPs of a micro-batch that a rank's threads compute. Kernels of a GPU do not use host
- * threads, which do the other work of a step; such a run uses one thread per core.
+ * Returns the model FLOPs of a micro-batch that a rank computes on its CPU threads. On a GPU, host threads do
+ * only the other work of a step, so the result is infinite: such a run uses one thread per core.
  */
 export function flopsPerMicroBatch(
   { parallel, training }: ThreadsOfTrainingOptions['configuration'],
@@ -55,44 +55,44 @@ export function flopsPerMicroBatch(
 }
 
 /**
- * Returns the threads of the run that wrote a checkpoint; undefined for older checkpoints, which do not
- * record them.
+ * Returns the number of threads of the run that wrote a checkpoint; undefined for older checkpoints, which do
+ * not record it.
  */
 function recordedThreads({ state }: Checkpoint): number | undefined {
   const { threads } = (state.configuration ?? {}) as { readonly threads?: unknown };
   return Number.isSafeInteger(threads) && (threads as number) > 0 ? (threads as number) : undefined;
 }
 
-/** Model FLOPs of a micro-batch that justify a further thread (docs/decisions/runs.md). */
+/** Model FLOPs of a micro-batch that justify one more thread (docs/decisions/runs.md). */
 export const flopsPerThread = 5e9;
 
 export interface ChooseThreadsOptions {
-  /** --threads. */
+  /** The value of --threads. */
   readonly given: number | undefined;
-  /** Threads of the training run that wrote the resumed checkpoint. */
+  /** The number of threads in the checkpoint from which the run resumes. */
   readonly recorded: number | undefined;
-  /** Model FLOPs of a micro-batch on this rank, forward and backward (`modelFlops`). */
+  /** Model FLOPs of a micro-batch on this rank, forward and backward pass (`modelFlops`). */
   readonly flopsPerMicroBatch: number;
-  /** Cores that this process may use: its share of the host's. */
+  /** The number of cores that this process may use: its share of the host's cores. */
   readonly cores: number;
   /**
-   * Measures how many of the cores other processes leave free; called only if the result matters. Returns
-   * undefined if it cannot be measured.
+   * Measures the number of cores that other processes leave free, or returns undefined if this is impossible.
+   * It is called only if the result matters.
    */
   readonly measureFreeCores: () => Promise<number | undefined>;
 }
 
-/** The number of threads that the kernels of a process get, and why. */
+/** The number of threads that a process's kernels use, and the reason. */
 export interface ThreadChoice {
   readonly count: number;
-  /** Completes the sentence `threads 1: ...`. */
+  /** The reason, as the end of the sentence `threads 1: ...`. */
   readonly reason: string;
 }
 
 /**
- * Chooses the threads of a training run before its first step. They stay the same to its end, since results
- * are repeatable only with one number of threads. The choice is the flag; else the number in the checkpoint;
- * else one thread per `flopsPerThread` of a micro-batch, at most the number of free cores.
+ * Chooses the number of threads of a training run before its first step. It stays the same until the end,
+ * since results are repeatable only with the same number of threads. The choice is the flag, else the number
+ * in the checkpoint, else one thread per `flopsPerThread` of a micro-batch, but no more than the free cores.
  */
 export async function chooseThreads(options: ChooseThreadsOptions): Promise<ThreadChoice> {
   const { given, recorded, flopsPerMicroBatch, cores, measureFreeCores } = options;
@@ -110,7 +110,7 @@ export async function chooseThreads(options: ChooseThreadsOptions): Promise<Thre
   }
   const free = await measureFreeCores();
   if (free !== undefined && free < cores - toleratedLoad) {
-    // a core counts as free for a thread if others use at most a fifth of it
+    // a core counts as free for a thread if other processes use at most a fifth of it
     const usable = Math.max(1, Math.floor(free + toleratedLoad));
     const count = Math.min(worthwhile, usable);
     return { count, reason: `${free.toFixed(1)} of ${cores} cores are free${fewer}` };
@@ -124,20 +124,23 @@ export async function chooseThreads(options: ChooseThreadsOptions): Promise<Thre
   return { count: cores, reason: `one for each core of this process${fewer}` };
 }
 
-/** Share of a core that others may use while it counts as free. */
+/** The fraction of a core that other processes may use while the core counts as free. */
 const toleratedLoad = 0.2;
 
-/** Returns a process's share of the cores of its host. */
+/** Returns the number of cores for one of the processes that share a host. */
 const coresOfRank = (localSize: number): number => Math.max(1, Math.floor(coresOfProcess() / localSize));
 
-/** Sets the threads of a process's kernels: the requested number, or its share of the host's cores. */
+/**
+ * Sets the number of threads of a process's kernels: the given number, or one per core of its share of the
+ * host.
+ */
 export function setThreadsOfRank(
   threads: number | undefined,
   { localSize }: { readonly localSize: number },
 ): ThreadChoice {
   const count = threads ?? coresOfRank(localSize);
   setNumThreads(count, {
-    // several processes of a host would all pin their threads to the same cores
+    // no pinning for several processes on a host: all would pin their threads to the same cores
     pin: localSize === 1,
   });
   const reason = threads === undefined ? 'one for each core of this process' : 'as --threads says';

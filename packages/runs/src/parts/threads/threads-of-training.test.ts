@@ -13,7 +13,7 @@ afterEach(() => {
   setNumThreads(before);
 });
 
-/** A checkpoint of a run of one process. */
+/** Makes a checkpoint of a run with one process. */
 const makeCheckpoint = (threads: unknown): Checkpoint =>
   ({ manifest: { worldSize: 1 }, state: { configuration: { threads } } }) as unknown as Checkpoint;
 
@@ -40,7 +40,7 @@ async function choose(options: {
 }
 
 const cores = availableParallelism();
-/** A machine of one core leaves no choice. */
+/** Returns the expected text; on a machine with one core, one thread is always chosen. */
 const onSeveralCores = (text: string): string => (cores > 1 ? text : 'threads 1: one core');
 
 describe('threadsOfTraining', () => {
@@ -50,7 +50,7 @@ describe('threadsOfTraining', () => {
   });
 
   it('gives a tiny model one thread, and a small rank of a large one', async () => {
-    // for micro-batches of 2
+    // just too few FLOPs for a second thread: a micro-batch has 2 samples
     const flopsPerSample = flopsPerThread - 1;
     expect(await choose({ flopsPerSample })).toMatch(onSeveralCores('threads 1: more would slow down'));
     const layout = { tensorModelParallelSize: 2, pipelineModelParallelSize: 2 };

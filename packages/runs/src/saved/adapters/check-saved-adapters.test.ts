@@ -11,7 +11,7 @@ const [second, qkv] = [adapter('mlp.linear_fc2'), adapter('self_attention.linear
 
 function check(saved: readonly string[], wanted: readonly string[], { finetune = false } = {}): void {
   const states = saved.map((name) => `optimizer.exp_avg.${name}`);
-  // only the name of a tensor is read
+  // only the names of tensors are read, so the tensors are empty objects
   const tensors = new Map([weight, ...saved, ...states].map((name) => [name, {}]));
   const checkpoint = { path: 'runs/a', tensors } as unknown as Checkpoint;
   checkSavedAdapters(checkpoint, { parameterNames: [weight, ...wanted], finetune });

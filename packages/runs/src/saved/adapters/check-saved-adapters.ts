@@ -4,9 +4,9 @@ import { isAdapter } from '@mtl/formats/internal';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 
 /**
- * Refuses a checkpoint whose low-rank adapters differ from the adapters of the run, before anything is read.
- * Cases: adapters of other layers, adapters although the run has none, or no adapters although a resumed run
- * has some.
+ * Refuses a checkpoint whose low-rank adapters do not match the run, before tensors are read. Either the
+ * adapters belong to other layers, or only the checkpoint has adapters, or a resumed run has adapters and the
+ * checkpoint has none.
  *
  * @throws CheckpointError MTL_CHECKPOINT_LORA, status 2
  */

@@ -11,9 +11,9 @@ import { iterationOption, noticesOption } from '../option-checks.js';
 interface CheckpointToLoraOptions {
   /** A directory of checkpoints of a run with --lora-rank. */
   readonly load: string;
-  /** The iteration; default the newest whole checkpoint. */
+  /** The iteration. Default: the newest complete checkpoint. */
   readonly checkpointStep?: number | undefined;
-  /** New or empty. */
+  /** The directory to write, which must be new or empty. */
   readonly directory: string;
   readonly onNotice: (notice: string) => void;
 }
@@ -26,7 +26,7 @@ const checks: OptionChecks<CheckpointToLoraOptions> = {
 };
 
 /**
- * Writes the low-rank adapters of a checkpoint, saved in any layout, in the format of PEFT.
+ * Writes the low-rank adapters of a checkpoint in PEFT's format, whatever layout saved the checkpoint.
  *
  * @returns the path of the checkpoint
  * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_LORA for a checkpoint without

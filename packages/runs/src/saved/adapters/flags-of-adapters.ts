@@ -2,7 +2,7 @@ import type { LoadedFlags, ResolvedFlags } from '@mtl/configuration';
 import { readLoraConfiguration } from '@mtl/formats';
 
 /**
- * Adds the flags of the adapters in --load-lora, if given, to the flags of a loaded model, and returns them.
+ * Returns the flags of a loaded model together with the flags of the adapters in --load-lora, if it is given.
  *
  * @throws CheckpointError MTL_LORA_DIRECTORY
  */

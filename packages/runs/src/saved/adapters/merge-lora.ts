@@ -6,11 +6,11 @@ import { noticesOption, storedDtypeOption } from '../option-checks.js';
 import { weightsWithAdapters } from './merged-weights.js';
 
 interface MergeLoraOptions {
-  /** A directory of the transformers library with a GPT-2, a Llama or a model derived from it. */
+  /** A directory of the transformers library with a GPT-2, a Llama or a model derived from Llama. */
   readonly loadHuggingFace: string;
-  /** Adapters of the model, in the format of PEFT. */
+  /** A directory with adapters of the model, in PEFT's format. */
   readonly loadLora: string;
-  /** New or empty. */
+  /** The directory to write, which must be new or empty. */
   readonly directory: string;
   /** Dtype of the stored weights. Default: the dtype of the model's directory. */
   readonly dtype?: WritableDtype | undefined;
@@ -26,8 +26,8 @@ const checks: OptionChecks<MergeLoraOptions> = {
 };
 
 /**
- * Writes a model with its low-rank adapters merged into the weights, and its tokenizer. Only one tensor with
- * its adapters is in memory at a time.
+ * Writes a model with its low-rank adapters merged into the weights, and its tokenizer. Memory: one tensor
+ * and its adapters at a time.
  *
  * @returns the dtype of the stored weights
  * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY,

@@ -7,8 +7,8 @@ import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { fillTensors, readThrough, savedWeights } from '../checkpoints/saved-weights.js';
 
 /**
- * Fills float32 tensors of a model, or slices of tensors, from a checkpoint with low-rank adapters, and
- * merges the adapters. Memory: the largest tensor, three times.
+ * Fills float32 tensors of a model, whole or slices, from a checkpoint with low-rank adapters, and merges the
+ * adapters. Memory: three times the largest tensor.
  *
  * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor or an adapter that the checkpoint does not
  *   have
@@ -32,10 +32,10 @@ interface TensorLoader {
 }
 
 /**
- * Returns the weights of a model with the low-rank adapters of a directory merged: whole, in float32, each
- * loaded when it is read.
+ * Returns the weights of a model with the low-rank adapters of a directory merged. The tensors are whole and
+ * float32; each is loaded when it is read.
  *
- * @param directory adapters of the model, in the format of PEFT
+ * @param directory adapters of the model, in PEFT's format
  * @throws CheckpointError MTL_LORA_DIRECTORY, and when a tensor is read MTL_HUGGING_FACE_WEIGHTS,
  *   MTL_SAFETENSORS_*; ConfigurationError MTL_LORA_TARGETS
  */

@@ -14,7 +14,7 @@ const state = {
   optimizerSteps: 1,
   lossScaler: { scale: 1, growthTracker: 0, hysteresisTracker: 0 },
 };
-// 2 layers of 12 * 4^2 values in matrices, and 24 embeddings of 4
+// 2 layers with 12 * 4^2 values in matrices, and 24 rows of 4 in the embeddings
 const model = {
   numLayers: 2,
   hiddenSize: 4,
@@ -29,11 +29,11 @@ const numValues = 2 * 12 * 16 + 24 * 4;
 
 let saved = 0;
 
-/** Returns a checkpoint with this number of values and the sizes of a model. */
+/** Makes a checkpoint with a fixed number of values, and with the sizes of a changed model. */
 async function save(change: object, key = 'gptModel') {
   const path = join(directory, String(saved++));
   const memory = new Uint8Array(4 * numValues);
-  // moments are not counted
+  // the optimizer's moments do not count as values of the model
   const tensors = ['weight', 'optimizer.exp_avg.weight'].map((name) =>
     hostTensor({ name, dtype: 'F32', globalShape: [numValues], memory }),
   );
@@ -72,11 +72,12 @@ describe('the sizes that a checkpoint remembers', () => {
   });
 
   it.each<[string, object, boolean]>([
-    // an expert of width 4 has 2 * 4 * 4 values in matrices, attention 64; the router is not counted
+    // an expert of width 4 has 2 * 4 * 4 values in matrices, attention has 64; routers are not counted
     ['more experts than it holds', { numExperts: 8, moeFfnHiddenSize: 4 }, false],
     ['as many as it holds', { numExperts: 3, moeFfnHiddenSize: 4 }, true],
     ['so many that lists of them fill memory', { numExperts: 2 ** 31, moeFfnHiddenSize: 4 }, false],
-    // a dense layer of 96: with experts in both it would hold more
+    // the other layer is dense, with 96 values; experts in both layers would need more values than the
+    // checkpoint has
     ['experts in the first layer alone', { ...sixExperts, moeLayerFreq: 2 }, true],
     ['experts in the second layer alone', { ...sixExperts, moeLayerFreq: [0, 1] }, true],
     ['too many in one layer', { ...sixExperts, numExperts: 8, moeLayerFreq: [0, 1] }, false],

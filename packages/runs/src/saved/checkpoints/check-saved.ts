@@ -17,8 +17,8 @@ import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { findRecipe } from '../../parts/models/recipe-of.js';
 
 /**
- * Refuses a checkpoint of another model than the one to be trained, in the words of its flags. Loading its
- * tensors reveals other differences.
+ * Refuses a checkpoint whose model differs from the model to train; the error names the flags. Loading the
+ * tensors reveals differences that flags do not describe.
  *
  * @throws CheckpointError MTL_CHECKPOINT_MODEL; MTL_CHECKPOINT_STATE when it holds a model of another kind
  */
@@ -31,8 +31,8 @@ export function checkSameModel(checkpoint: Checkpoint, { kind, model: built }: K
 }
 
 /**
- * Compares the sizes of the model in a checkpoint with the number of its values, before the sizes are used:
- * lists of names for each of 2^31 layers would end the whole process, not only a command.
+ * Compares the sizes of the model in a checkpoint with the number of its values, before the sizes are used.
+ * With 2^31 layers, for example, the lists of parameter names would exhaust memory and end the whole process.
  *
  * @throws CheckpointError MTL_CHECKPOINT_STATE (wrong input) when a size is invalid, or needs more values
  *   than there are
@@ -57,12 +57,12 @@ export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
         fail(`a model of ${name} ${JSON.stringify(size)}`, 'a whole number above 0');
       }
     }
-    // a BERT has the same sizes
+    // a BERT's configuration has the same fields
     const sizes = model as unknown as GptModelConfiguration;
     const { numLayers, hiddenSize, ffnHiddenSize, maxPositionEmbeddings, vocabularySize, numExperts } = sizes;
     const { makeVocabularySizeDivisibleBy: multiple = 1 } = sizes;
     const padded = Math.ceil(vocabularySize / multiple) * multiple;
-    // matrices of layers, and embeddings: not all parameters, but most
+    // counts the matrices of layers and the embeddings, which are most of the parameters
     const atLeast = numLayerWeights(sizes) + (padded + numLearnedPositions(sizes)) * hiddenSize;
     let held = 0;
     for (const { name, globalShape } of tensors.values()) {
@@ -84,8 +84,8 @@ function readRecord(value: unknown): Readonly<Record<string, unknown>> {
 }
 
 /**
- * Refuses a checkpoint without a weight or a low-rank adapter of the model that it describes, before anything
- * is read or written: another program saved it, or another version.
+ * Refuses a checkpoint that lacks a weight or a low-rank adapter of the model that it describes, before
+ * tensors are read or written. Another program or another version has saved it.
  *
  * @throws CheckpointError MTL_CHECKPOINT_MISMATCH, status 2
  */
@@ -109,8 +109,8 @@ export function checkSavedWeights(
 }
 
 /**
- * Refuses the optimizer state of another optimizer before anything is read: a checkpoint with states that
- * lacks the states of this run.
+ * Refuses a checkpoint with the state of another optimizer, before tensors are read. A checkpoint without any
+ * optimizer state is accepted.
  *
  * @throws CheckpointError MTL_CHECKPOINT_OPTIMIZER, status 2
  */
@@ -122,7 +122,7 @@ export function checkSavedOptimizer(
   const saved = [...checkpoint.tensors.keys()].filter(isOptimizerTensor);
   const isMuon = saved.some((name) => name.startsWith('optimizer.momentum_buffer.'));
   const isMuonHere = optimizer.state.some(({ name }) => name === 'momentum_buffer');
-  // if the optimizer is the same, reading reports the missing names
+  // for the same optimizer, the reader reports missing tensors by name
   if (missing === undefined || saved.length === 0 || isMuon === isMuonHere) return;
   throw new CheckpointError(
     'MTL_CHECKPOINT_OPTIMIZER',

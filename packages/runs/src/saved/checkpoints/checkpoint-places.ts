@@ -6,8 +6,8 @@ import { CheckpointError } from '@mtl/errors';
 
 /**
  * Refuses a directory that holds checkpoints, complete or not: a training run would mix its own with them,
- * and resume from the newest checkpoint of any run.
- * `remedy` tells users the alternative; checkpoints of `exceptJob` are allowed.
+ * and resume from the newest checkpoint of any run. `remedy` tells the user what to do instead. Checkpoints
+ * of the job `exceptJob` are allowed.
  *
  * @throws CheckpointError MTL_CHECKPOINT_EXISTS, status 2
  */
@@ -26,7 +26,7 @@ export async function refuseCheckpoints(
   }
 }
 
-/** Tells if two paths name one directory, which need not exist yet. */
+/** Returns whether two paths lead to the same directory, which need not exist yet. */
 export function isSamePlace(one: string | undefined, other: string | undefined): boolean {
   return one !== undefined && other !== undefined && describePlace(one) === describePlace(other);
 }

@@ -23,8 +23,8 @@ interface FindStartOptions {
   /** Adapters that the run begins with. Default: adapters have initial values. */
   readonly adapters?: OpenedAdapters | undefined;
   /**
-   * The model of the run. An error names its flags if a checkpoint holds another model. Default: models are
-   * not compared.
+   * The model of the run. If a checkpoint holds another model, the error names the flags that differ.
+   * Default: models are not compared.
    */
   readonly model?: { readonly kind: ModelKind; readonly model: TransformerConfiguration };
   /** Names of all parameters of the model, including parameters of other stages. */
@@ -33,32 +33,33 @@ interface FindStartOptions {
   readonly lossScaler: LossScaler;
   readonly processes: TrainingProcesses;
   /**
-   * The place in which this run may have saved before it was interrupted and restarted; it is searched first.
+   * The directory where this run may have saved before its launcher restarted it; it is searched before
+   * --load.
    */
   readonly restartFrom?: RestartFrom | undefined;
-  /** The message if the interrupted run has saved nothing. */
+  /** The message to print if the run saved no checkpoint before it was restarted. */
   readonly nothingSaved?: string | undefined;
   readonly onMessage: (text: string) => void;
 }
 
-/** The start that was found for a training run: checked, but not loaded yet. */
+/** The start of a training run, checked but not loaded yet. */
 export interface FoundStart {
-  /** The checkpoint that weights are taken from, if any. */
+  /** The checkpoint from which weights are loaded, if any. */
   readonly checkpoint?: Checkpoint;
-  /** True if training continues from the checkpoint; otherwise a new run begins with its weights. */
+  /** True if training continues from the checkpoint. If false, a new run begins with its weights. */
   readonly isResumed: boolean;
-  /** True if the state of the optimizer is taken from the checkpoint, too. */
+  /** True if the state of the optimizer is also loaded from the checkpoint. */
   readonly withOptimizer: boolean;
   /**
-   * Loads the start into the optimizer, which holds initial weights. Every process of the run calls it and
-   * loads its own shards.
+   * Loads the weights and states into the optimizer, which holds initial weights. Every process of the run
+   * calls it and loads its own shards.
    *
-   * @returns undefined when training starts at iteration 0: from nothing, or from weights alone
+   * @returns undefined when training starts at iteration 0, with initial or loaded weights
    */
   load(): Promise<TrainingProgress | undefined>;
 }
 
-/** A start at iteration 0 without a checkpoint. */
+/** Returns a start at iteration 0 without a checkpoint. */
 const atFirstStep = (load: () => Promise<void> = async () => {}): FoundStart => ({
   isResumed: false,
   withOptimizer: false,
@@ -68,22 +69,22 @@ const atFirstStep = (load: () => Promise<void> = async () => {}): FoundStart => 
   },
 });
 
-/** The place where an interrupted run may have saved. */
+/** Where a restarted run may have saved before. */
 interface RestartFrom {
   readonly directory: string;
-  /** The job whose checkpoints are accepted, or `any`. With an unknown id, no checkpoint is accepted. */
+  /** The job whose checkpoints are accepted, or `any`. If its id is undefined, no checkpoint is accepted. */
   readonly job: { readonly id: string | undefined } | 'any';
 }
 
-/** Flags that choose a checkpoint in a directory, and the parts of it to load. */
+/** Flags that select a checkpoint in a directory, and the parts of the checkpoint to load. */
 type ResumeSettings = Pick<
   CheckpointConfiguration,
   'checkpointStep' | 'finetune' | 'loadOptimizer' | 'upcycle'
 >;
 
 /**
- * Finds the start of a run: the checkpoint that the run itself saved before it was restarted, or else the
- * checkpoint or model in --load or --load-hf. Every process of the run calls it.
+ * Finds the start of a run: the checkpoint that the run itself saved before a restart, or else the checkpoint
+ * or model in --load or --load-hf. Every process of the run calls it.
  *
  * @throws CheckpointError for a checkpoint that does not exist, or of another model or optimizer
  */
@@ -103,7 +104,7 @@ export async function findStart(options: FindStartOptions): Promise<FoundStart> 
   if (load === undefined) return atFirstStep();
   const checkpoint = await openAgreed(options, { directory: load, step: checkpointStep });
   if (checkpoint !== undefined) return await fromCheckpoint(options, checkpoint, configuration);
-  // restarted scripts name one directory in --load and --save, which is empty at the first start
+  // scripts for restarted jobs pass the same directory to --load and --save; it is empty at the first start
   if (isSamePlace(load, save) && checkpointStep === undefined) {
     onMessage(`--load ${load}: there is no checkpoint yet; training starts at iteration 0`);
     return atFirstStep();
@@ -115,7 +116,7 @@ export async function findStart(options: FindStartOptions): Promise<FoundStart> 
   });
 }
 
-/** Loads weights from an opened Hugging Face directory, and adapters from their directory. */
+/** Loads weights from an opened Hugging Face directory, and adapters from the directory of --load-lora. */
 async function loadHuggingFace(
   options: FindStartOptions,
   huggingFace: HuggingFaceModel<TransformerConfiguration>,
@@ -134,7 +135,7 @@ async function loadHuggingFace(
 const beginning = (path: string, { upcycle = false }: ResumeSettings): string =>
   `loaded the weights of ${path}${upcycle ? ', of whose feed-forward layers the experts are copies' : ''}; training starts at iteration 0`;
 
-/** Returns the weights that this rank holds, completely or in part. */
+/** Returns the weights of which this rank holds at least one value. */
 const heldTensors = (optimizer: ModelOptimizer): readonly LogicalTensor[] =>
   weightTensors(optimizer).filter(({ slices }) => slices.every(({ start, end }) => start < end));
 
@@ -145,7 +146,10 @@ async function loadAdapters({ adapters, optimizer, onMessage }: FindStartOptions
   onMessage(`loaded the adapters of ${adapters.directory}`);
 }
 
-/** Tells if the interrupted run saved the checkpoint; rank 0 reads the checkpoint's job for all ranks. */
+/**
+ * Returns whether a checkpoint was saved by this run before its restart. Rank 0 reads the job's id in the
+ * checkpoint for all ranks.
+ */
 async function isOwn(
   { processes }: FindStartOptions,
   { checkpoint, restartFrom: { job } }: { checkpoint: Checkpoint; restartFrom: RestartFrom },
@@ -156,8 +160,8 @@ async function isOwn(
 }
 
 /**
- * Returns, on all ranks, the checkpoint that rank 0 finds. Rank 0 checks that it is complete; the other ranks
- * check the bytes that they read.
+ * Returns, on all ranks, the checkpoint that rank 0 finds. Rank 0 checks that all files of the checkpoint are
+ * complete. Other ranks check only the bytes that they read.
  */
 async function openAgreed(
   { processes, onMessage }: FindStartOptions,
@@ -176,7 +180,7 @@ async function openAgreed(
   return path === undefined ? undefined : (own ?? (await Checkpoint.open(path)));
 }
 
-/** Checks a checkpoint, and returns the start from it. */
+/** Checks a checkpoint, and returns the start that loads it. */
 async function fromCheckpoint(
   options: FindStartOptions,
   checkpoint: Checkpoint,
@@ -217,7 +221,7 @@ async function loadFrom(
     loadCheckpoint({
       checkpoint,
       tensors: [
-        // a new run may add adapters to a checkpoint without adapters
+        // a new run may add adapters to a model: they are not loaded if the checkpoint has none
         ...weights.filter(({ name }) => !finetune || !isAdapter(name) || checkpoint.tensors.has(name)),
         ...(withOptimizer ? optimizerTensors(optimizer) : []),
       ],
@@ -239,7 +243,7 @@ async function loadFrom(
   return state.progress;
 }
 
-/** Refuses a checkpoint with a mixture of experts: only a dense model can be converted to a mixture. */
+/** Refuses a checkpoint with a mixture of experts, because only a dense model can be upcycled. */
 function checkDense({ path, tensors }: Checkpoint): void {
   if (![...tensors.keys()].some((name) => name.includes('.mlp.experts.'))) return;
   throw new CheckpointError('MTL_CHECKPOINT_MODEL', `${path} holds a mixture of experts already`, {
@@ -249,5 +253,5 @@ function checkDense({ path, tensors }: Checkpoint): void {
   });
 }
 
-/** Returns the kind of the model. Default: GPT, the only kind with experts. */
+/** Returns the kind of the model. Default: GPT, the only kind that can have experts. */
 const chooseKind = ({ model }: Pick<FindStartOptions, 'model'>): ModelKind => model?.kind ?? 'gpt';

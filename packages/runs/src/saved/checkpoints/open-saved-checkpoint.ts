@@ -6,7 +6,7 @@ import { CheckpointError, changedError, MtlError } from '@mtl/errors';
 import { readTrainingState } from '@mtl/trainer';
 import { checkSavedSizes } from './check-saved.js';
 
-/** A checkpoint, and the configuration of its training run. */
+/** A checkpoint, with the configuration of its training run. */
 export interface SavedCheckpoint {
   readonly checkpoint: Checkpoint;
   readonly configuration: JsonObject;
@@ -14,10 +14,10 @@ export interface SavedCheckpoint {
 }
 
 /**
- * Returns the checkpoint that --load and --ckpt-step name, for commands that do not train. An invalid
- * checkpoint is wrong input here, since nothing runs yet.
+ * Returns the checkpoint of --load and --ckpt-step, for commands that do not train. Errors of checkpoints
+ * have status 2, wrong input, because no training run is interrupted.
  *
- * @param options.checkpointStep the iteration; default the newest complete checkpoint
+ * @param options.checkpointStep the iteration. Default: the newest complete checkpoint
  * @throws CheckpointError MTL_CHECKPOINT_*, status 2
  */
 export async function openSavedCheckpoint(options: {

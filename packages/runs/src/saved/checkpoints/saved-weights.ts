@@ -10,7 +10,7 @@ import { CheckpointError } from '@mtl/errors';
 import { countElements } from '@mtl/kernels';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 
-/** Returns the whole weights in a checkpoint, saved in any layout; each is loaded when it is read. */
+/** Returns the complete weights in a checkpoint, whatever layout saved it. Each is loaded when it is read. */
 export function savedWeights(checkpoint: Checkpoint): LogicalTensor[] {
   return [...checkpoint.tensors.values()]
     .filter(({ name }) => !isOptimizerTensor(name))
@@ -21,7 +21,7 @@ export function savedWeights(checkpoint: Checkpoint): LogicalTensor[] {
     );
 }
 
-/** Returns a whole tensor that is loaded when it is read, whole or in parts. */
+/** Returns a complete tensor that is loaded when it is read, whole or in parts. */
 export function readThrough(
   tensor: Pick<LogicalTensor, 'name' | 'dtype' | 'globalShape'>,
   load: (tensors: readonly LogicalTensor[]) => Promise<unknown>,
@@ -49,10 +49,10 @@ export function readThrough(
 }
 
 /**
- * Fills tensors, or slices of tensors, from whole tensors of the same names, which are loaded one by one.
- * Memory: the largest tensor, and its box.
+ * Fills tensors, or slices of tensors, from complete tensors of the same names, which are loaded one at a
+ * time. Memory: the largest tensor, and its box.
  *
- * @param options.path the source of the whole tensors, for messages
+ * @param options.path the path of the complete tensors, for messages
  * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor that the source does not have
  */
 export async function fillTensors(

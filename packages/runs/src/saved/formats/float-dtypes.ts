@@ -1,16 +1,16 @@
 import type { WritableDtype } from '@mtl/formats';
 
-/** The names that --dtype takes for weights in safetensors and PyTorch's files. */
+/** The dtypes of weights in safetensors and PyTorch files, by their names in --dtype. */
 export const floatDtypes: Readonly<Record<string, WritableDtype>> = {
   float32: 'F32',
   bfloat16: 'BF16',
   float16: 'F16',
 };
 
-/** Returns the dtype of a name; undefined without a name. */
+/** Returns the dtype with a name of --dtype; undefined without a name. */
 export const findFloatDtype = (name: string | undefined): WritableDtype | undefined =>
   name === undefined ? undefined : floatDtypes[name];
 
-/** Returns the name of a dtype. */
+/** Returns the name in --dtype of a dtype. */
 export const nameOfDtype = (dtype: WritableDtype): string =>
   Object.keys(floatDtypes).find((name) => floatDtypes[name] === dtype)!;

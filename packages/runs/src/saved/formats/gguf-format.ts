@@ -3,7 +3,7 @@ import { ggufToCheckpoint } from '../conversion/gguf-to-checkpoint.js';
 import { checkpointToGguf, huggingFaceToGguf } from '../conversion/to-gguf.js';
 import type { WeightFormat } from './weight-format.js';
 
-/** GGUF files. */
+/** The weight format of GGUF files. */
 export const ggufFormat: WeightFormat = {
   name: 'gguf',
   description: 'llama.cpp and programs built on it (node-llama-cpp, Ollama), with the tokenizer',

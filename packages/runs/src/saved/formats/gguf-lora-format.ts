@@ -1,7 +1,7 @@
 import { checkpointToGgufLora, loraToGguf } from '../conversion/to-gguf-lora.js';
 import type { WeightFormat } from './weight-format.js';
 
-/** Low-rank adapters as GGUF files. */
+/** The weight format of GGUF files with low-rank adapters. */
 export const ggufLoraFormat: WeightFormat = {
   name: 'gguf-lora',
   description: 'low-rank adapters alone, for the file that --to gguf writes of their model',

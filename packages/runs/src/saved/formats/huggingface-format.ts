@@ -4,7 +4,7 @@ import { huggingFaceToCheckpoint } from '../conversion/to-checkpoint.js';
 import { findFloatDtype, floatDtypes, nameOfDtype } from './float-dtypes.js';
 import type { WeightFormat } from './weight-format.js';
 
-/** Directories of the transformers library. */
+/** The weight format of transformers directories. */
 export const huggingFaceFormat: WeightFormat = {
   name: 'huggingface',
   description: 'the transformers library (config.json, safetensors, tokenizer)',

@@ -3,7 +3,7 @@ import { megatronToCheckpoint } from '../conversion/to-checkpoint.js';
 import { findFloatDtype, floatDtypes } from './float-dtypes.js';
 import type { WeightFormat } from './weight-format.js';
 
-/** Checkpoints of Megatron-LM. */
+/** The weight format of Megatron-LM checkpoints. */
 export const megatronFormat: WeightFormat = {
   name: 'megatron',
   description: 'Megatron-LM (reads torch_dist and torch; writes torch_dist)',

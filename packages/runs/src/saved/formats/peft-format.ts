@@ -1,7 +1,7 @@
 import { checkpointToLora } from '../adapters/checkpoint-to-lora.js';
 import type { WeightFormat } from './weight-format.js';
 
-/** Low-rank adapters in the format of PEFT. */
+/** The weight format of PEFT directories with low-rank adapters. */
 export const peftFormat: WeightFormat = {
   name: 'peft',
   description: 'the low-rank adapters of a run with --lora-rank, for PEFT',

@@ -2,76 +2,77 @@ import type { BegunCheckpoint } from '../conversion/to-checkpoint.js';
 
 type Notices = { readonly onNotice: (notice: string) => void };
 
-/** The result of a conversion: what was converted, and the dtype of the written weights by its name. */
+/** The result of a conversion: a description of the source, and the dtype of the written weights. */
 export interface WrittenWeights {
   readonly source: string;
-  /** The path of what was written, if it is not the path that was given. */
+  /** The path of the written files, if it differs from the path in the options. */
   readonly target?: string | undefined;
   readonly dtype?: string | undefined;
 }
 
-/** Where to write, and how. */
+/** The path to write to, and the dtype. */
 interface Target extends Notices {
-  /** A new or empty directory, or a new file. */
+  /** The path of a new or empty directory, or of a new file. */
   readonly path: string;
   /**
-   * One of the format's dtypes, or several with commas between them. Default: the dtype of the weights.
+   * The name of one of the format's dtypes, or several names with commas between them. Default: the dtype of
+   * the weights.
    */
   readonly dtype?: string | undefined;
 }
 
-/** A checkpoint to write in a format. */
+/** A checkpoint, and where to write its weights. */
 export interface CheckpointToWrite extends Target {
   readonly load: string;
-  /** The iteration. Default: the newest whole checkpoint. */
+  /** The iteration. Default: the newest complete checkpoint. */
   readonly checkpointStep?: number | undefined;
 }
 
-/** A directory of the transformers library to write in a format. */
+/** A directory of the transformers library, and where to write its weights. */
 export interface HuggingFaceToWrite extends Target {
   readonly loadHuggingFace: string;
-  /** Adapters in the format of PEFT. Default: none. */
+  /** A directory with adapters in PEFT's format. Default: none. */
   readonly loadLora?: string | undefined;
 }
 
-/** A model in a format, and the new directory of checkpoints to begin with it. */
+/** A model in the format, and the new directory of checkpoints that will begin with it. */
 export interface ModelToRead extends Notices {
   readonly path: string;
   readonly directory: string;
-  /** The iteration, where the format has several. Default: the latest. */
+  /** The iteration, if the format stores several. Default: the latest. */
   readonly step?: number | undefined;
-  /** Number of real tokens, where the format may not state it. */
+  /** The number of real tokens, if the format may lack it. */
   readonly vocabularySize?: number | undefined;
-  /** False: only the weights. Default: true. */
+  /** False loads only the weights, without the optimizer's state. Default: true. */
   readonly loadOptimizer?: boolean | undefined;
 }
 
-/** The use of adapters by `fromHuggingFace`: needed, or merged if they are given. */
+/** How `fromHuggingFace` uses adapters: they are required, or they are merged if given. */
 export type AdapterUse = 'required' | 'possible';
 
-/** A format of the weights of a model. */
+/** A file format for the weights of a model. */
 export interface WeightFormat {
-  /** The name that --to and --from take. */
+  /** The name of the format in --to and --from. */
   readonly name: string;
-  /** One line for help. */
+  /** A description of one line, for help. */
   readonly description: string;
   readonly path: 'DIR' | 'FILE';
-  /** The names that --dtype takes when this format is written; empty if it has one dtype only. */
+  /** The names in --dtype when this format is written; empty if the format has only one dtype. */
   readonly dtypes: readonly string[];
-  /** True if --dtype takes several of the names, with commas: a file for each. Default: one of them. */
+  /** True if --dtype takes several names, with commas, and each gives a file. Default: it takes one name. */
   readonly severalDtypes?: true;
-  /** The flags that are the same as --to NAME and --from NAME, by their keys. */
+  /** Flags that mean the same as --to NAME and --from NAME, by their keys in the parsed options. */
   readonly flags?: { readonly write?: 'saveHf' | 'saveLora'; readonly read?: 'loadHf' };
-  /** Writes a checkpoint; absent: not possible. */
+  /** Writes the weights of a checkpoint in this format. Absent: not supported. */
   fromCheckpoint?(options: CheckpointToWrite): Promise<WrittenWeights>;
-  /** Writes a directory of the transformers library; absent: not possible. */
+  /** Writes a model of the transformers library in this format. Absent: not supported. */
   readonly fromHuggingFace?: {
     readonly adapters: AdapterUse;
     write(options: HuggingFaceToWrite): Promise<WrittenWeights>;
   };
-  /** Begins a directory of checkpoints; absent: not possible. */
+  /** Reads a model in this format into a new directory of checkpoints. Absent: not supported. */
   readonly toCheckpoint?: {
-    /** The options of `ModelToRead` that the format has a use for. */
+    /** The options of `ModelToRead` that have an effect for this format. */
     readonly options: readonly ('step' | 'vocabularySize' | 'loadOptimizer')[];
     read(options: ModelToRead): Promise<BegunCheckpoint & { readonly source: string }>;
   };

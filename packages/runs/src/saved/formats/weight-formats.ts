@@ -7,7 +7,7 @@ import { pageFormat } from './page-format.js';
 import { peftFormat } from './peft-format.js';
 import type { WeightFormat } from './weight-format.js';
 
-/** All formats of weights. A new format is a file and a line here. */
+/** All weight formats. A new format is one file and one line in this list. */
 export const weightFormats: readonly WeightFormat[] = [
   huggingFaceFormat,
   peftFormat,

@@ -6,24 +6,25 @@ import { ConfigurationError } from '@mtl/errors';
 import { type ModelPart, parseGgufFile, parseRepository, resolveModel } from '@mtl/hub';
 import { waitTogether } from '../../parts/ranks/wait-together.js';
 
-/** Options that name directories. Each may be a path, or the name of a model on the Hub. */
+/** Options that name directories of models. Each value is a path, or the name of a model on the Hub. */
 export interface ModelPlaces {
-  /** --load-hf */
+  /** The value of --load-hf. */
   readonly loadHuggingFace?: string | undefined;
-  /** --load-lora */
+  /** The value of --load-lora. */
   readonly loadLora?: string | undefined;
-  /** --tokenizer-model */
+  /** The value of --tokenizer-model. */
   readonly tokenizerModel?: string | undefined;
 }
 
 export interface FetchFromHubOptions {
-  /** The processes that need the models; undefined for a single process. The first one fetches. */
+  /** The processes that need the models; undefined for a single process. The first process downloads. */
   readonly group?: ProcessGroup | undefined;
   /**
-   * `configuration`: not the weights of a model, for dry runs and plans. Default: all that a run reads.
+   * `configuration` downloads all files except weights, for dry runs and plans. Default: all files that a run
+   * reads.
    */
   readonly needs?: 'all' | 'configuration';
-  /** Called on the first process with what is fetched. */
+  /** Called on the first process with a message about each download. */
   readonly onMessage: (text: string) => void;
 }
 
@@ -34,9 +35,9 @@ const parts: Readonly<Record<keyof ModelPlaces, ModelPart>> = {
 };
 
 /**
- * Returns places with a directory of the cache in place of each model of the Hub (`org/name` or
- * `org/name@revision`), fetched as far as it is not there. A path that exists stays as it is, whatever it is
- * called. All processes of the group call it; only the first one fetches.
+ * Returns the options with each name of a model on the Hub (`org/name` or `org/name@revision`) replaced by
+ * its directory in the cache. Files that are missing there are downloaded. A path that exists is not changed,
+ * even if it looks like a name. All processes of the group call it; only the first one downloads.
  *
  * @throws errors of `resolveModel` of @mtl/hub; ConfigurationError MTL_HUB_OTHER_HOST on a host that does not
  *   share the cache of the first process
@@ -46,7 +47,8 @@ export async function fetchFromHub<Places extends ModelPlaces>(
   options: FetchFromHubOptions,
 ): Promise<Places> {
   const { group } = options;
-  // by the text alone: whether a path exists may depend on the host, and all processes must do the same
+  // decides by the text alone: whether a path exists may depend on the host, and all processes must decide
+  // the same
   const named = Object.keys(parts).flatMap((key) => {
     const name = key as keyof ModelPlaces;
     const value = places[name];
@@ -74,8 +76,8 @@ async function chooseDirectory(
 }
 
 /**
- * Returns the path of a GGUF file: the path itself where it exists or is no name of the Hub, else the path
- * in the cache for `org/name/file.gguf` or `org/name/file.gguf@revision`.
+ * Returns the path of a GGUF file. A path that exists, or is no name on the Hub, is returned as it is. For
+ * `org/name/file.gguf` or `org/name/file.gguf@revision`, it is the path of the downloaded file in the cache.
  *
  * @throws errors of `resolveModel` of @mtl/hub
  */
@@ -90,7 +92,7 @@ export async function fetchGgufFromHub(
 }
 
 /**
- * Refuses a directory of the first process that this host does not have.
+ * Refuses a directory that exists on the first process's host, but not on this host.
  *
  * @param value the value that the user gave, a path or the name of a model
  */

@@ -2,8 +2,8 @@ import { type Flags, type ParsedFlags, type ResolvedFlags, resolveFlags } from '
 import { type FetchFromHubOptions, fetchFromHub } from './fetch-from-hub.js';
 
 /**
- * Returns flags with a directory in place of each model of the Hub that --load-hf, --load-lora or
- * --tokenizer-model names, fetched as far as it is not in the cache.
+ * Returns the flags with each name of a Hub model in --load-hf, --load-lora or --tokenizer-model replaced by
+ * its directory in the cache. Files that are missing there are downloaded.
  *
  * @throws as `fetchFromHub`
  */

@@ -39,13 +39,13 @@ import {
 
 interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
   readonly device: Device;
-  /** Dtype of the computation. Default float32. */
+  /** Dtype of the computation. Default: float32. */
   readonly dtype?: DType | undefined;
-  /** The tokenizer to use instead of the model's own. */
+  /** A tokenizer to use instead of the model's own tokenizer. */
   readonly tokenizer?: TokenizerOptions | undefined;
   /**
-   * The processes that share the model, along tp and pp, and its experts along ep and etp. All processes load
-   * it and make the same calls. Default: a single process.
+   * The processes that share the model along the axes tp and pp, and its experts along ep and etp. All
+   * processes load it and make the same calls. Default: a single process.
    */
   readonly processes?: TrainingProcesses | undefined;
 }
@@ -61,19 +61,19 @@ const checks: OptionChecks<LoadGptForInferenceOptions> = {
   onNotice: required(noticesOption),
 };
 
-/** A trained model, ready to generate and to score. */
+/** A trained model, which can generate texts and score texts. */
 export interface LoadedGpt {
   readonly model: GptLanguageModel & CausalLanguageModel<ReturnType<GptLanguageModel['newCache']>>;
   /** Undefined if the model has no tokenizer and the caller passed none. */
   readonly tokenizer: Tokenizer | undefined;
   readonly configuration: GptModelConfiguration;
-  /** Tokens that end a text. */
+  /** Ids of the tokens that end a text. */
   readonly endTokens: readonly number[];
-  /** The sequence length of its training. */
+  /** The sequence length in training, in tokens. */
   readonly sequenceLength: number;
-  /** The data of its training, if the checkpoint records it. */
+  /** The data on which it was trained, if the checkpoint records it. */
   readonly data: TrainedOn | undefined;
-  /** The checkpoint or the directory of the model. */
+  /** The path of the checkpoint or directory of the model. */
   readonly path: string;
   /** The parameters of the model, with their values in the compute dtype. */
   readonly parameters: readonly Parameter[];
@@ -82,8 +82,9 @@ export interface LoadedGpt {
 }
 
 /**
- * Loads a trained model from a directory of checkpoints or from a Hugging Face directory: the saved weights,
- * architecture and tokenizer. A name of the Hub (`org/name`) in place of a Hugging Face directory is fetched.
+ * Loads a trained model, with its architecture and tokenizer, from a directory of checkpoints or from a
+ * Hugging Face directory. Instead of a Hugging Face directory, the name of a model on the Hub (`org/name`)
+ * can be given, which is downloaded.
  *
  * @throws errors of `openGptWeights`; ConfigurationError MTL_OPTION, MTL_TOKENIZER_MODEL,
  *   MTL_TENSOR_PARALLEL_SIZE, MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; errors of `openDevice` and
@@ -101,7 +102,7 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
   if (tokenizer !== undefined) checkTokenizerFits({ tokenizer, model: weights.model, from: weights.path });
   const { whole, stages, parameters } = createPart(weights, { device, dtype, processes: options.processes });
-  // the load fills every parameter: zeros would be a waste
+  // the load fills every parameter, so memory is not set to zero first
   const storage = allocateParameters(parameters, { device, dtype, zeroed: false });
   const dispose = (): void => {
     for (const stage of stages.values()) stage.dispose();
@@ -128,7 +129,10 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   };
 }
 
-/** Returns the directories of the model and the options of the tokenizer; models of the Hub are fetched. */
+/**
+ * Returns the directories of the model and the options of the tokenizer, after downloading models from the
+ * Hub.
+ */
 async function findPlaces(options: LoadGptForInferenceOptions): Promise<{
   readonly places: Pick<OpenGptWeightsOptions, 'loadHuggingFace' | 'loadLora'>;
   readonly tokenizer: TokenizerOptions | undefined;
@@ -143,7 +147,10 @@ async function findPlaces(options: LoadGptForInferenceOptions): Promise<{
   return { places, tokenizer: isFound ? { ...tokenizer, tokenizerModel } : tokenizer };
 }
 
-/** Returns this process's part: the whole model, or its stage of a pipeline with its shard of every layer. */
+/**
+ * Returns this process's part of the model: all of it, or one pipeline stage with this process's shard of
+ * every layer.
+ */
 function createPart(
   { model, sequenceLength }: GptWeights,
   options: {
@@ -176,7 +183,8 @@ function createPart(
 }
 
 /**
- * Returns a parameter to be filled with float32 values, which are rounded if it computes in another dtype.
+ * Returns a parameter as a tensor that takes float32 values. They are rounded if the parameter has another
+ * dtype.
  */
 function float32Tensor(parameter: Parameter): LogicalTensor {
   const { data, size, shape } = parameter;
@@ -197,7 +205,7 @@ function float32Tensor(parameter: Parameter): LogicalTensor {
       throw new UsageError('MTL_LOAD_ONLY', `${parameter.name} is here to be loaded, not to be read`);
     },
     write: (bytes) => {
-      // a copy if the bytes are not aligned for floats
+      // copies the bytes if they are not aligned for floats
       const aligned = bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);
       write(new Float32Array(aligned.buffer, aligned.byteOffset, size));
     },

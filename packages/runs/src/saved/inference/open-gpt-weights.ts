@@ -14,15 +14,15 @@ import { fillTensors } from '../checkpoints/saved-weights.js';
 import { iterationOption } from '../option-checks.js';
 import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
 
-/** The location of a trained model: exactly one of `load` and `loadHuggingFace`. */
+/** The location of a trained model. Exactly one of `load` and `loadHuggingFace` must be given. */
 export interface OpenGptWeightsOptions {
   /** A directory of checkpoints, as in --save. */
   readonly load?: string | undefined;
-  /** With `load`: the iteration; default the newest whole checkpoint. */
+  /** The iteration, with `load`. Default: the newest complete checkpoint. */
   readonly checkpointStep?: number | undefined;
-  /** A directory of the transformers library: a GPT-2, a Llama or a model derived from it. */
+  /** A directory of the transformers library with a GPT-2, a Llama or a model derived from Llama. */
   readonly loadHuggingFace?: string | undefined;
-  /** Low-rank adapters of the model, in the format of PEFT or --save-lora, which are merged into it. */
+  /** A directory with low-rank adapters in PEFT's format, which are merged into the model. */
   readonly loadLora?: string | undefined;
   readonly onNotice: (notice: string) => void;
 }
@@ -35,33 +35,38 @@ export const weightsOptions: OptionChecks<Omit<OpenGptWeightsOptions, 'onNotice'
   loadLora: textOption,
 };
 
-/** A trained model whose weights have not been read yet. */
+/** A trained model whose weights are not loaded yet. */
 export interface GptWeights {
-  /** The checkpoint or the directory, for messages. */
+  /** The path of the checkpoint or directory, for messages. */
   readonly path: string;
   readonly model: GptModelConfiguration;
   /**
-   * Returns the tokenizer of the model, if it has one. Its files may be refused, so call it only if the user
-   * names no other tokenizer.
+   * Returns the options of the model's tokenizer; undefined if it has none. The tokenizer's files may be
+   * refused, so call it only if the user gives no other tokenizer.
    *
    * @throws ConfigurationError or DataError, as `tokenizerOfHuggingFace`
    */
   tokenizer(): TokenizerOptions | undefined;
-  /** Tokens that end a text, if the directory names them; otherwise the tokenizer's. */
+  /**
+   * Ids of the tokens that end a text; undefined if the directory has none, so that the tokenizer's are used.
+   */
   readonly endTokens: readonly number[] | undefined;
-  /** The sequence length of its training, or all its positions. */
+  /** The sequence length in training, in tokens; if it is unknown, the model's number of positions. */
   readonly sequenceLength: number;
-  /** The data of its training, if the checkpoint records it. */
+  /** The data on which it was trained, if the checkpoint records it. */
   readonly data: TrainedOn | undefined;
-  /** Fills float32 tensors of the model, by their logical names; other processes may hold other parts. */
+  /**
+   * Fills float32 tensors of the model, whole or slices, by their logical names. Each process passes the
+   * tensors of its own part of the model.
+   */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
 /**
- * Finds a trained model: one of our checkpoints with its saved configuration, or a Hugging Face directory, in
- * both cases with the given adapters merged.
+ * Finds a trained model in a directory of checkpoints or in a Hugging Face directory. Adapters in `loadLora`
+ * are merged into it.
  *
- * @throws ConfigurationError MTL_FLAG_REQUIRED or MTL_FLAG_CONFLICT unless exactly one location is named, or
+ * @throws ConfigurationError MTL_FLAG_REQUIRED or MTL_FLAG_CONFLICT unless exactly one location is given, or
  *   for adapters in addition to the adapters of a checkpoint; as `weightsWithAdapters`
  * @throws CheckpointError MTL_CHECKPOINT_* or MTL_HUGGING_FACE_*
  */

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { MtlError } from '@mtl/errors';
 import { createTokenizer, type Tokenizer } from '@mtl/tokenizers';
 
-/** Words, numbers, spaces, punctuation and scripts, in which tokenizers differ. */
+/** Texts with words, numbers, spaces, punctuation and scripts that tokenizers treat differently. */
 const probes = [
   "Hello, world! It's 1234 or  12,5\n\n\tdon't",
   'Café ΑΒΓ 中文 😀 x=(y+1);',
@@ -12,11 +12,11 @@ const probes = [
 ];
 
 /**
- * Compares the tokenizer of a written Hugging Face directory, as AutoTokenizer of the transformers library
- * loads it, with the tokenizer of the model. For some values of `model_type` that library builds the
- * components itself, whatever tokenizer.json contains.
+ * Compares the tokenizer in an exported Hugging Face directory, as transformers' AutoTokenizer loads it, with
+ * the tokenizer of the model. For some values of `model_type`, transformers builds the components itself,
+ * whatever tokenizer.json contains.
  *
- * @returns a notice if they differ; undefined if they match, or for a directory without a tokenizer
+ * @returns a notice if they differ; undefined if they match, or if the directory has no tokenizer
  */
 export async function exportedTokenizerNotice(
   directory: string,
@@ -47,7 +47,7 @@ async function findDifference(directory: string, tokenizer: Tokenizer): Promise<
   }
 }
 
-/** Returns the ids of a text; undefined if the tokenizer has no ids for a part of it. */
+/** Returns the ids of a text; undefined if a part of the text has no ids. */
 function findIds(tokenizer: Tokenizer, text: string): readonly number[] | undefined {
   try {
     return Array.from(tokenizer.encode(text));

@@ -6,13 +6,13 @@ import { exportTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { readJsonObject, readTextFile, tokensNextTo } from '@mtl/tokenizers/internal';
 
 /**
- * Returns the tokenizer of a Hugging Face directory, from its files (name to path): tokenizer.json, a GPT-2's
- * vocab.json and merges.txt, or a BERT's vocab.txt with the letter case in tokenizer_config.json. Returns
- * undefined if none of these files exists.
+ * Returns the tokenizer of a Hugging Face directory, given the paths of its files by name: tokenizer.json,
+ * GPT-2's vocab.json and merges.txt, or BERT's vocab.txt with the letter case in tokenizer_config.json.
+ * Returns undefined if none of these files exists.
  *
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a vocab.txt whose letter case is unknown; DataError
- *   MTL_DATA_TOKENIZER for files that cannot be read, and for tokens of other files that a vocabulary without
- *   a tokenizer.json lacks
+ *   MTL_DATA_TOKENIZER for files that cannot be read, and for added tokens that a vocabulary without a
+ *   tokenizer.json lacks
  */
 export function tokenizerOfHuggingFace(
   files: Readonly<Record<string, string>>,
@@ -42,8 +42,8 @@ export function tokenizerOfHuggingFace(
 }
 
 /**
- * Refuses a directory whose files list tokens that its vocabulary lacks: without a tokenizer.json only the
- * vocabulary is read.
+ * Refuses a directory without tokenizer.json if other files list tokens that the vocabulary lacks, because
+ * only the vocabulary is read.
  */
 function refuseOtherTokens(vocabulary: string, tokens: readonly string[]): void {
   const known = new Set(tokens);
@@ -67,9 +67,9 @@ function lowersCase(settings: string | undefined): boolean | undefined {
 }
 
 /**
- * Returns the files of a tokenizer in a Hugging Face directory, by their names: copies of its files, or new
- * files for a built-in tokenizer. Without them the transformers library silently makes a tokenizer of a
- * single token. A tokenizer_config.json is written if the tokenizer came without one. Empty for
+ * Returns the tokenizer's files of a Hugging Face directory, by their names: paths of existing files, or
+ * contents of new files for a built-in tokenizer. tokenizer_config.json is added if the tokenizer has none.
+ * Without these files, the transformers library silently makes a tokenizer with a single token. Empty for
  * `NullTokenizer`, which has no text.
  *
  * @throws DataError MTL_DATA_TOKENIZER when its files cannot be used
@@ -79,7 +79,7 @@ export async function exportedTokenizerFiles(
   { maxPositionEmbeddings }: { readonly maxPositionEmbeddings: number },
 ): Promise<Readonly<Record<string, TokenizerFileSource>>> {
   if (options === undefined) return {};
-  // the exported model has its own
+  // the exported model writes these files itself
   const own = tokenizerFiles(options).filter(({ name }) => !modelFileNames.includes(name));
   const files = Object.fromEntries(own.map(({ name, path }) => [name, path]));
   const written = Object.entries(

@@ -29,7 +29,7 @@ describe('tokenizerOfHuggingFace', () => {
   });
 
   let folders = 0;
-  /** Returns the tokenizer of a folder with these files. */
+  /** Writes the files to a new folder, and returns the tokenizer of this folder. */
   const makeTokenizer = (contents: Readonly<Record<string, unknown>>) => {
     const folder = join(directory, String(++folders));
     mkdirSync(folder);

@@ -7,15 +7,15 @@ import { formatTable } from '../../../terminal/report-text.js';
 import { encodePair } from '../encode-text.js';
 import type { EvaluationTask, TaskOptions } from './evaluation-task.js';
 
-/** A line of a task's file. */
+/** The JSON object in a line of a task's file. */
 type Row = Readonly<Record<string, unknown>>;
 
 const isRow = (value: unknown): value is Row =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /**
- * The questions of HellaSwag, ARC, PIQA and WinoGrande, worded as EleutherAI's lm-evaluation-harness does
- * (hellaswag, arc_easy, arc_challenge, piqa, winogrande, without examples).
+ * Convert rows of HellaSwag, ARC, PIQA and WinoGrande to questions, with the wording of EleutherAI's
+ * lm-evaluation-harness (its tasks hellaswag, arc_easy, arc_challenge, piqa and winogrande, zero-shot).
  */
 export const choiceRows: Readonly<Record<string, (row: Row) => ChoiceQuestion>> = {
   hellaswag: (row) => {
@@ -48,7 +48,7 @@ export const choiceRows: Readonly<Record<string, (row: Row) => ChoiceQuestion>> 
   },
 };
 
-/** Reads both forms: the authors' form and the form of the Hugging Face datasets. */
+/** Reads a row of ARC, in the form of its authors or of the Hugging Face dataset. */
 function arc(row: Row): ChoiceQuestion {
   const { question, choices, answerKey } = row;
   const own = isRow(question) ? question : undefined;
@@ -84,10 +84,10 @@ function index(value: unknown, key: string): number {
   throw new UnusableRowError(`has no number under "${key}"`);
 }
 
-/** Capitalizes like Python's `capitalize`: the first letter in upper case, all others in lower case. */
+/** Capitalizes as Python's `capitalize` does: the first letter in upper case, all others in lower case. */
 const capitalized = (words: string): string => words.slice(0, 1).toUpperCase() + words.slice(1).toLowerCase();
 
-/** Removes the marks of WikiHow. */
+/** Removes WikiHow's markup from a text. */
 const cleaned = (words: string): string =>
   words
     .trim()
@@ -95,13 +95,14 @@ const cleaned = (words: string): string =>
     .replaceAll(/\[.*?\]/g, '')
     .replaceAll('  ', ' ');
 
-/** A question with several answers, as texts that a model scores. */
+/** A question with several answers, as texts for a model to score. */
 interface ChoiceQuestion {
   /**
-   * For each answer the text before it; the same for all answers, except where the answer is in the context.
+   * The text before each answer. It is the same for all answers, unless the task puts the answers into the
+   * context.
    */
   readonly contexts: readonly string[];
-  /** The text that is scored after each context. */
+  /** The text to score after each context. */
   readonly continuations: readonly string[];
   /**
    * The number of characters of each answer, by which `acc_norm` divides; undefined for tasks without
@@ -112,25 +113,25 @@ interface ChoiceQuestion {
   readonly gold: number;
 }
 
-/** The error of a row that lacks a field; the task adds the file and the line. */
+/** Reports that a row lacks a field; the task adds the file and the line. */
 class UnusableRowError extends Error {}
 
-/** Returns a question whose answers follow one text, after a space. */
+/** Makes a question whose answers follow the same text, after a space. */
 function makeQuestion(context: string, answers: readonly string[], gold: number): ChoiceQuestion {
   return {
     contexts: answers.map(() => context),
     continuations: answers.map((answer) => ` ${answer}`),
-    // characters as Python counts them
+    // counts code points, as Python does
     lengths: answers.map((answer) => [...answer].length),
     gold,
   };
 }
 
 /**
- * `--task hellaswag`, `arc-easy`, `arc-challenge`, `piqa`, `winogrande`: accuracy at choosing the right
- * answer as the most probable continuation. `acc` compares the sums of log-probabilities of the answers'
- * tokens; `acc_norm` compares these sums divided by the number of characters of the answers, as EleutherAI's
- * lm-evaluation-harness does.
+ * The tasks `hellaswag`, `arc-easy`, `arc-challenge`, `piqa` and `winogrande`: the accuracy of choosing the
+ * right answer as the most probable continuation. `acc` compares the sums of log-probabilities of the
+ * answers' tokens. `acc_norm` compares these sums divided by the answers' numbers of characters, as in
+ * EleutherAI's lm-evaluation-harness.
  */
 export const choiceTasks: readonly EvaluationTask[] = Object.keys(choiceRows).map((name) => ({
   name,
@@ -143,7 +144,7 @@ export const choiceTasks: readonly EvaluationTask[] = Object.keys(choiceRows).ma
   },
 }));
 
-/** Returns the questions of a file, and the log-probabilities of their answers, question after question. */
+/** Returns the questions of a file, and the log-probabilities of all their answers in one array. */
 export async function scoredQuestions(
   name: string,
   { path, loaded, batchSize, onProgress }: Omit<TaskOptions, 'windows'>,
@@ -167,13 +168,13 @@ export async function scoredQuestions(
 }
 
 interface ChoiceScores {
-  /** The share of questions whose right answer has the highest log-probability. */
+  /** The fraction of questions whose right answer has the highest log-probability. */
   readonly acc: number;
-  /** Accuracy by log-probabilities divided by the number of characters. */
+  /** The same fraction with log-probabilities divided by the number of characters. */
   readonly acc_norm?: number;
 }
 
-/** Returns the accuracies; of equally probable answers, the first counts as the best. */
+/** Returns the accuracies. Among equally probable answers, the first is the model's choice. */
 export function accuracies(questions: readonly ChoiceQuestion[], scores: Float64Array): ChoiceScores {
   let [first, numRight, numRightByLength] = [0, 0, 0];
   for (const { contexts, lengths, gold } of questions) {

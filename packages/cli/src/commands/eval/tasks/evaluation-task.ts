@@ -1,14 +1,14 @@
 import type { LoadedGpt } from '@mtl/runs';
 
-/** The windows in which a model reads a long text. */
+/** The windows into which a long text is divided. */
 export interface EvaluationWindows {
   /** Number of tokens in a window. */
   readonly sequenceLength: number;
-  /** Number of tokens from the start of a window to the start of the next. */
+  /** Number of tokens from the start of a window to the start of the next window. */
   readonly stride: number;
 }
 
-/** The result of a task: a report for `--json`, and the same report as a table. */
+/** The result of a task: a report for `--json`, and the same report formatted as a table. */
 export interface TaskResult {
   readonly report: object;
   readonly table: string;
@@ -23,11 +23,11 @@ export interface TaskOptions {
   readonly onProgress: (fraction: number) => void;
 }
 
-/** An evaluation that papers report: it reads the task's file, scores a model, and formats the result. */
+/** An evaluation task, which reads a file, scores a model, and formats the result. */
 export interface EvaluationTask {
   readonly name: string;
   /** The default stride, in tokens; undefined for a task without windows. */
   readonly defaultStride: number | undefined;
-  /** @throws DataError MTL_EVALUATION_DATA when the file is not one of the task */
+  /** Runs the task. @throws DataError MTL_EVALUATION_DATA when the file is not one of the task */
   run(options: TaskOptions): Promise<TaskResult>;
 }

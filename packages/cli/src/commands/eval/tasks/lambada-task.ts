@@ -9,9 +9,9 @@ import { encodePair } from '../encode-text.js';
 import type { EvaluationTask } from './evaluation-task.js';
 
 /**
- * `--task lambada`: the share of passages whose last word is predicted correctly, with all of its tokens
- * (Paperno et al. 2016; strict, as in Shoeybi et al. 2019, section 5.3). The file is the raw one: JSON lines
- * with a "text" each, spaces and quotation marks as people write them.
+ * The task `lambada`: the fraction of passages whose last word is predicted correctly, with all of its tokens
+ * (Paperno et al. 2016; strict, as in Shoeybi et al. 2019, section 5.3). The file is the original one: JSON
+ * lines with a "text" each, without tokenized punctuation.
  */
 export const lambadaTask: EvaluationTask = {
   name: 'lambada',
@@ -54,8 +54,8 @@ async function readPassages(path: string, tokenizer: Tokenizer): Promise<ClozeEx
 }
 
 /**
- * Splits a text into context and last word. The space belongs to the last word, since tokens of GPT-2's
- * tokenizers begin with the space before a word.
+ * Splits a text into context and last word. The space before the word belongs to the word, since tokens of
+ * GPT-2's tokenizer begin with this space.
  */
 function splitCloze(
   text: string,

@@ -16,12 +16,12 @@ it.each([
   ['well @-@ known , 1 @,@ 902 or 47 @.@ 5', 'well-known, 1,902 or 47.5'],
   ['one : two ; three . four ! five ? six , seven', 'one: two; three. four! five? six, seven'],
   ['( a ) [ b ] { c } " d " \' e \'', '(a) [b] {c} "d" \'e\''],
-  // white space as Python has it: a byte order mark is none
+  // white space as in Python: a byte order mark is not white space
   ['( \u2003a \ufeff)', '(a \ufeff)'],
   ['= = x = = = y = = = =', '== x === y ===='],
   ['46 \u00b0 north', '46\u00b0north'],
   [' \n a N b \n', '\na 1 b\n'],
-  // its own rule never applies; of the others only that for pairs would
+  // Megatron-LM's rule for this case never applies, and no other rule may change it
   ["in ' 98", "in ' 98"],
 ])('%j becomes %j', (text, expected) => {
   expect(detokenizeWikitext(text)).toBe(expected);

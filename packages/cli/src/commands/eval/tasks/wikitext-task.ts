@@ -7,25 +7,30 @@ import { formatTable } from '../../../terminal/report-text.js';
 import { encodeText } from '../encode-text.js';
 import type { EvaluationTask } from './evaluation-task.js';
 
-/** The perplexity of a WikiText file per word, so that models with different tokenizers can be compared. */
+/**
+ * The perplexity of a WikiText file per word, which is comparable between models with different tokenizers.
+ */
 export interface WikitextResult {
-  /** Words of the file as it is, between its spaces (Megatron's count). */
+  /** Number of words of the original file, as separated by spaces (the number that Megatron-LM uses). */
   readonly numOriginalTokens: number;
-  /** The number of our tokens of the detokenized text, without the first token or the BOS before it. */
+  /** Number of predicted tokens of the detokenized text: all except the first one, or the BOS before it. */
   readonly numScored: number;
   readonly negativeLogLikelihood: number;
   /** exp(negativeLogLikelihood / numOriginalTokens): Shoeybi et al. 2019, section 5.3. */
   readonly perplexity: number;
-  /** Megatron-LM's code divides by one word less, as the first token is given, and stops at exp(20). */
+  /**
+   * The same with one word less, since the first token is given, and with a maximum of exp(20), as in
+   * Megatron-LM's code.
+   */
   readonly adjustedPerplexity: number;
   /** exp(negativeLogLikelihood / numScored): the perplexity per token, not comparable between tokenizers. */
   readonly tokenPerplexity: number;
 }
 
-/** `--task wikitext`: a WikiText file in its original form, wiki.test.tokens for example. */
+/** The task `wikitext`, for a WikiText file in its original form, such as wiki.test.tokens. */
 export const wikitextTask: EvaluationTask = {
   name: 'wikitext',
-  // the stride of the paper
+  // the stride used by Shoeybi et al. 2019
   defaultStride: 32,
   run: async ({ path, loaded, windows, batchSize, onProgress }) => {
     const { numOriginalTokens, tokens } = readWikitext(path, loaded);
@@ -57,7 +62,7 @@ function readWikitext(path: string, loaded: LoadedGpt): { numOriginalTokens: num
   const original = readText(path);
   const numOriginalTokens = original.trim().split(' ').length;
   const tokens = Int32Array.from(encodeText(requiredTokenizer(loaded), detokenizeWikitext(original)));
-  // the code's normalization divides by one word less
+  // two words are needed, since `adjustedPerplexity` divides by one word less
   if (numOriginalTokens >= 2 && tokens.length >= 2) return { numOriginalTokens, tokens };
   throw new DataError('MTL_EVALUATION_DATA', `${path} has hardly a word`, {
     expected: 'a WikiText file, such as wiki.test.tokens of WikiText-103',
@@ -89,17 +94,20 @@ function computeResult(
   };
 }
 
-/** White space of Python's `\s`. JavaScript's `\s` also matches byte order marks and misses separators. */
+/**
+ * White space as in Python's `\s`. JavaScript's `\s` also matches byte order marks, but not information
+ * separators.
+ */
 const space = '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
 
 const pairs = ['()', '[]', '{}', '""', "''"] as const;
 
 type Rule = readonly [what: string | RegExp, by: string];
 
-/** Rules in order: each rule sees the output of the rule before. */
+/** Replacement rules, in order: each is applied to the result of the previous one. */
 const rules: readonly Rule[] = [
   ["s '", "s'"],
-  // Megatron has a rule for "' 98" here that never applies, so there is none
+  // Megatron-LM's rule for "' 98" at this position never applies, so it is left out
   [' @-@ ', '-'],
   [' @,@ ', ','],
   [' @.@ ', '.'],
@@ -119,9 +127,9 @@ const rules: readonly Rule[] = [
 ];
 
 /**
- * Restores the text from which a WikiText file was made, as far as rules can: the file has spaces around
- * punctuation. The rules come from Megatron-LM's evaluation, quirks included, so that perplexities can be
- * compared.
+ * Approximately restores the text from which a WikiText file was made; the file has spaces around
+ * punctuation. The rules are those of Megatron-LM's evaluation, with their errors, so that perplexities can
+ * be compared.
  */
 export function detokenizeWikitext(text: string): string {
   return rules.reduce((result, [what, by]) => result.replaceAll(what, by), text);

@@ -12,23 +12,23 @@ import { type HostReport, shortenReport, type Verdict } from '../reports/judge-a
 import { type JobHosts, type Judge, type RankFailure, serveStore } from './job-hosts.js';
 
 /**
- * Milliseconds of a wait without limit, longer than any training run: the wait ends with a value, or with the
- * loss of a launcher.
+ * The timeout in milliseconds of a wait without a limit, longer than any training run. The wait ends with a
+ * value, or when a launcher is lost.
  */
 const noLimitMs = 1e11;
-/** Milliseconds that one attempt to find host 0 may block this process. */
+/** The longest time, in milliseconds, for which one attempt to find host 0 blocks this process. */
 const lookMs = 1_000;
-/** Milliseconds that host 0 waits at the end for the others to read its last message. */
+/** The time, in milliseconds, for which host 0 waits at the end until others have read its last message. */
 const leaveLimitMs = 5_000;
 const member = 'the launcher of host';
 
-/** The settings that must be the same on all hosts. */
+/** The settings of a job that must be the same on all hosts. */
 interface Terms {
   readonly nprocPerNode: number;
   readonly maxRestarts: number;
 }
 
-/** Host 0's answer to all hosts: the job begins, or the problem that prevents it. */
+/** Host 0's answer to all hosts. It starts the job, or names the problem that prevents it. */
 interface Start {
   readonly problem?: { readonly code: `MTL_${string}`; readonly message: string; readonly exitCode: 1 | 2 };
 }
@@ -41,9 +41,9 @@ const encode = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.str
 const decode = <Value>(bytes: Uint8Array): Value => JSON.parse(new TextDecoder().decode(bytes)) as Value;
 
 /**
- * The launchers of several hosts, connected through a store of their own at --master-addr and --master-port
- * that lasts as long as the job. Its heartbeats notice a launcher that is gone or a host that is lost, which
- * ends the job, since no launcher could start its processes again.
+ * The connection of the launchers of several hosts, through a separate store at --master-addr and
+ * --master-port that exists as long as the job. Its heartbeats detect that a launcher has ended or that a
+ * host is lost. This ends the job, since no launcher could restart the processes of that host.
  */
 export class ConnectedHosts implements JobHosts {
   readonly #nodeRank: number;
@@ -70,10 +70,10 @@ export class ConnectedHosts implements JobHosts {
   }
 
   /**
-   * Waits for the launchers of all hosts.
+   * Waits until the launchers of all hosts have joined.
    *
-   * @param signal ends the wait, with its reason
-   * @throws CommunicationError MTL_TIMEOUT, naming the hosts that never came; ConfigurationError
+   * @param signal ends the wait; the promise is rejected with its reason
+   * @throws CommunicationError MTL_TIMEOUT, which names the hosts that did not join; ConfigurationError
    *   MTL_FLAG_CONFLICT
    */
   static async join(options: LaunchOptions, signal: AbortSignal): Promise<ConnectedHosts> {
@@ -112,7 +112,7 @@ export class ConnectedHosts implements JobHosts {
     try {
       this.#store.set(`attempt/${attempt}/failed`, encode(told));
     } catch {
-      // another host was first, or is lost: hosts that wait for it are told
+      // another host has reported a failure before, or is lost; in both cases waiting hosts are informed
     }
   }
 
@@ -141,7 +141,9 @@ export class ConnectedHosts implements JobHosts {
     this.#server?.close({ timeoutMs: isFailed ? 0 : leaveLimitMs });
   }
 
-  /** Checks, on host 0, that all hosts have joined with the same terms, and sends all hosts the result. */
+  /**
+   * On host 0, checks that all hosts have joined with the same settings, and sends the result to all hosts.
+   */
   async #gather(
     { numProcessesPerNode, maxRestarts, joinTimeoutMs }: LaunchOptions,
     { deadline, signal }: { readonly deadline: number; readonly signal: AbortSignal },
@@ -155,7 +157,7 @@ export class ConnectedHosts implements JobHosts {
         const start: Start = await this.#compare({ terms, deadline, signal, joinTimeoutMs });
         this.#store.set('start', encode(start));
       }
-      // host 0 answers at its own time limit, which began when it started
+      // waits without a limit of its own, because host 0 always answers at its time limit
       ({ problem } = await this.#get<Start>('start', { signal }));
     } finally {
       notices.end();
@@ -198,7 +200,7 @@ export class ConnectedHosts implements JobHosts {
     return { code: 'MTL_TIMEOUT', message, exitCode: 1 };
   }
 
-  /** Returns the hosts that have not joined yet, with their missing ranks. */
+  /** Returns the hosts that have not joined yet, with the ranks that are missing. */
   #absent({ nprocPerNode }: Terms): string[] {
     return Array.from({ length: this.#numNodes }, (_, host) => host)
       .filter((host) => this.#store.find(`host/${host}`) === undefined)
@@ -221,14 +223,16 @@ export class ConnectedHosts implements JobHosts {
   }
 }
 
-/** Prints to standard error the hosts that this host waits for, after a few seconds and then every minute. */
+/**
+ * Prints the hosts for which this host waits to standard error, after a few seconds and then every minute.
+ */
 class WaitNotices {
   readonly #host: number;
   readonly #absent: () => string;
   readonly #started = performance.now();
   #timer: NodeJS.Timeout;
 
-  /** @param absent returns the hosts that have not joined, in words; empty if all have */
+  /** @param absent returns the hosts that have not joined as text; empty if all have joined */
   constructor(host: number, absent: () => string) {
     this.#host = host;
     this.#absent = absent;
@@ -259,7 +263,10 @@ interface FindOptions {
   readonly signal: AbortSignal;
 }
 
-/** Looks for the store of host 0 until the deadline, a short time at once so that signals are heard. */
+/**
+ * Tries to reach host 0's store until the deadline. Each attempt is short, so that signals are handled in
+ * between.
+ */
 async function findStore({ deadline, signal, ...options }: FindOptions): Promise<NativeStore> {
   let reason = 'it has not been looked for';
   const notices = new WaitNotices(options.job.rank, () => `host 0: ${reason}`);

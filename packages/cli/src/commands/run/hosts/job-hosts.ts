@@ -2,35 +2,42 @@ import { StoreServer, type StoreServerOptions } from '@mtl/comm/internal';
 import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
 import type { HostReport, Verdict } from '../reports/judge-attempt.js';
 
-/** Decides the next step from the reports of all hosts and the host that reported a failure first. */
+/**
+ * Decides whether the job continues, given the reports of all hosts and the host that reported a failure
+ * first.
+ */
 export type Judge = (reports: readonly HostReport[], firstHost: number | undefined) => Verdict;
 
-/** A process that has failed, as its launcher saw it. */
+/** A failed process, as reported by its launcher. */
 export interface RankFailure {
   readonly rank: number;
   readonly message: string;
 }
 
 /**
- * One launcher's view of the hosts of a job. The hosts begin every attempt together, inform each other of
- * failures, and follow the decisions of host 0. Attempts count from 0.
+ * A launcher's connection to the hosts of a job. The hosts begin every attempt together, inform each other of
+ * failures, and follow the decisions of host 0. The first attempt has the number 0.
  */
 export interface JobHosts {
-  /** Begins an attempt. Returns, on all hosts, the port of its store, which only host 0 passes as `port`. */
-  begin(attempt: number, port: number | undefined): Promise<number>;
-  /** Reports that a process of this host has failed. */
-  tellFailure(attempt: number, failure: RankFailure): void;
   /**
-   * Returns the first process of any host that fails; rejects when the launcher of another host is lost.
+   * Begins an attempt. Host 0 passes the port of the attempt's store as `port`; all hosts get this port as
+   * the result.
    */
+  begin(attempt: number, port: number | undefined): Promise<number>;
+  /** Reports to the other hosts that a process of this host has failed. */
+  tellFailure(attempt: number, failure: RankFailure): void;
+  /** Returns the first process that fails on any host. Rejects when the launcher of another host is lost. */
   failure(attempt: number): Promise<RankFailure>;
-  /** Sends the report of this host to host 0, where `judge` makes the decision; returns the decision. */
+  /**
+   * Sends this host's report to host 0, which calls `judge` with all reports. Returns the decision on all
+   * hosts.
+   */
   settle(attempt: number, report: HostReport, judge: Judge): Promise<Verdict>;
   /** Leaves the job. */
   close(): Promise<void>;
 }
 
-/** A job on one host: there is no other launcher to agree with. */
+/** The hosts of a job on one host, whose launcher decides alone. */
 export class SingleHost implements JobHosts {
   #tell: (failure: RankFailure) => void = () => {};
 
@@ -58,7 +65,7 @@ export class SingleHost implements JobHosts {
 
 /**
  * Opens a store on the port of --master-port.
- * @throws CommunicationError MTL_STORE_ADDRESS that names the flag
+ * @throws CommunicationError MTL_STORE_ADDRESS, which names the flag
  */
 export function serveStore(
   options: StoreServerOptions,

@@ -1,4 +1,4 @@
-/** The job that `mtl run` starts, after its flags were checked. */
+/** The options of a job that `mtl run` starts, after a check of its flags. */
 export interface LaunchOptions {
   readonly numProcessesPerNode: number;
   readonly numNodes: number;
@@ -7,18 +7,18 @@ export interface LaunchOptions {
   /** The port of host 0's store; 0 for any free port (only on one host). */
   readonly masterPort: number;
   readonly maxRestarts: number;
-  /** Milliseconds that a rank may be silent before it counts as lost. */
+  /** The time, in milliseconds, after which a rank without heartbeats counts as lost. */
   readonly heartbeatLimitMs: number;
-  /** Milliseconds that hosts and ranks wait for each other at the start. */
+  /** The time, in milliseconds, for which hosts and ranks wait for each other at the start. */
   readonly joinTimeoutMs: number;
-  /** Milliseconds between SIGTERM and SIGKILL, in which ranks can end. */
+  /** The time, in milliseconds, from SIGTERM to SIGKILL, in which ranks can end on their own. */
   readonly gracePeriodMs: number;
   readonly secret: string;
-  /** The name of the job, the same for all its restarts and of no other job. */
+  /** The unique name of the job, which restarts do not change. */
   readonly jobId: string;
-  /** The start of the job, milliseconds since 1970: the same for all its restarts. */
+  /** The start of the job in milliseconds since 1970, which restarts do not change. */
   readonly startedMs: number;
-  /** The script of the program. */
+  /** The path of the program's script. */
   readonly script: string;
   readonly args: readonly string[];
 }

@@ -15,20 +15,20 @@ import type { LaunchOptions } from './launch-options.js';
 import { RankProcess, RankShutdown } from './rank-process.js';
 
 const streams = [process.stdout, process.stderr];
-/** Milliseconds between two checks of the store for silent ranks. */
+/** Milliseconds between two checks for ranks without heartbeats. */
 const silenceCheckMs = 100;
 const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 /**
- * Starts and watches the ranks of this host. When a rank of any host fails, the launchers of all hosts start
- * their ranks again.
+ * Starts and watches the ranks of this host. When a rank of any host fails, the launchers of all hosts
+ * restart their ranks.
  */
 export class Launcher {
   readonly #options: LaunchOptions;
   #ranks: readonly RankProcess[] = [];
   #numSignals = 0;
   #hasReader = true;
-  /** Ends waits for other hosts before ranks are started. */
+  /** Ends waits for other hosts that happen before ranks are started. */
   readonly #interruption = new AbortController();
 
   constructor(options: LaunchOptions) {
@@ -36,11 +36,11 @@ export class Launcher {
   }
 
   /**
-   * Runs to the end of the program.
+   * Runs the job until the program ends.
    *
-   * @throws CommunicationError MTL_RANK_FAILED with the first failure, when no restart is left or none would
-   *   help; ConfigurationError with the code that ranks reported for wrong input; MTL_HOST_LOST when another
-   *   host is gone; MTL_TIMEOUT when a host never joined
+   * @throws CommunicationError MTL_RANK_FAILED with the first failure, when no restart remains or would help;
+   *   ConfigurationError with the code that ranks reported for wrong input; MTL_HOST_LOST when another host
+   *   is lost; MTL_TIMEOUT when a host did not join
    */
   async run(): Promise<void> {
     const forward = (signal: NodeJS.Signals): void => this.#onSignal(signal);
@@ -76,7 +76,7 @@ export class Launcher {
 
   async #runAttempt(hosts: JobHosts, attempt: number): Promise<Verdict> {
     const { numProcessesPerNode, nodeRank, maxRestarts } = this.#options;
-    // a new store for every attempt, without data of the last attempt
+    // each attempt has a new store, without data of the previous attempt
     const server = nodeRank === 0 ? this.#serveStore(attempt) : undefined;
     try {
       const port = await hosts.begin(attempt, server?.port);
@@ -92,7 +92,7 @@ export class Launcher {
             inheritsOutput: showsProgress && localRank === 0,
           }),
       );
-      // a signal that came before the ranks were started
+      // handles a signal that came before the ranks were started
       if (this.#numSignals > 0) for (const rank of this.#ranks) rank.kill();
       const errors = new RankErrors((lines) => void (this.#hasReader && process.stderr.write(lines)));
       const report = await this.#watch(hosts, { attempt, server, errors });
@@ -110,8 +110,8 @@ export class Launcher {
   }
 
   /**
-   * Opens the store of an attempt. On several hosts its port is any free port: the launchers' own store has
-   * the given port.
+   * Opens the store of an attempt. On several hosts it uses any free port, because the launchers' own store
+   * has the port of --master-port.
    */
   #serveStore(attempt: number): StoreServer {
     const { numNodes, numProcessesPerNode, masterAddress, masterPort, secret, heartbeatLimitMs } =
@@ -123,8 +123,8 @@ export class Launcher {
   }
 
   /**
-   * Waits for all ranks. After the first failure on any host the ranks have some time to end on their own;
-   * then they are killed.
+   * Waits until all ranks have ended. After the first failure on any host, the ranks have some time to end on
+   * their own, and are then killed.
    */
   async #watch(
     hosts: JobHosts,
@@ -150,9 +150,9 @@ export class Launcher {
     }, silenceCheckMs);
     hosts.failure(attempt).then(
       (failure) => {
-        // a silent rank has not ended, and may never end
+        // a silent rank is a failure although its process has not ended, and may never end
         if (isOurs(failure.rank)) firstToFail ??= failure.rank;
-        // ranks that wait for a rank that never joined also fail, with its name
+        // makes ranks fail that wait for a rank which did not join, with an error that names this rank
         server?.abort(failure);
         ending.begin();
       },
@@ -179,8 +179,8 @@ export class Launcher {
   }
 
   /**
-   * A terminal, a reader (`| head`) or a disk that takes no more output ends the job as SIGHUP does; output
-   * that ranks still write while they end is dropped.
+   * Handles output that can no longer be written: a closed terminal, a reader that has ended (`| head`), or a
+   * full disk. It ends the job as SIGHUP does. Later output of ranks is dropped.
    */
   readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
     if (error.code !== 'EIO' && error.code !== 'EPIPE') process.exitCode = 1;
@@ -190,7 +190,7 @@ export class Launcher {
   };
 
   #onSignal(signal: NodeJS.Signals): void {
-    // a terminal that is closed sends SIGHUP several times
+    // closing a terminal sends SIGHUP several times
     if (signal === 'SIGHUP' && this.#numSignals > 0) return;
     this.#numSignals += 1;
     const why = `${signal} while waiting for the other hosts`;
@@ -203,8 +203,8 @@ export class Launcher {
 }
 
 /**
- * Finds the rank that the store has not heard from for too long. All other failures end a process, and its
- * launcher sees the end; a stopped process does not end, nor do the ranks that wait for it.
+ * Returns the rank from which the store has received no heartbeat for too long. Other failures end a process,
+ * which its launcher notices. A stopped process does not end, and neither do the ranks that wait for it.
  */
 function silentRank(server: StoreServer | undefined): RankFailure | undefined {
   const failure = server?.failure;
@@ -213,8 +213,8 @@ function silentRank(server: StoreServer | undefined): RankFailure | undefined {
 }
 
 /**
- * Returns the error of a job whose other host was lost: the launcher of that host has ended, so its ranks
- * cannot be started again.
+ * Returns the error of a job that lost another host: the launcher of that host has ended, so its ranks cannot
+ * be restarted.
  */
 function lostHost(error: unknown): unknown {
   if (!MtlError.isInstance(error) || ['MTL_CLOSED', 'MTL_STORE_AUTHENTICATION'].includes(error.code))
@@ -229,12 +229,12 @@ function lostHost(error: unknown): unknown {
 
 export interface LaunchOnThisHostOptions {
   readonly numProcesses: number;
-  /** See `resolveProgram`. */
+  /** The path of the script, see `resolveProgram`. */
   readonly script: string;
   readonly args: readonly string[];
 }
 
-/** Runs a program as several ranks on this host, to its end. @throws errors of `Launcher.run` */
+/** Runs a program as several ranks on this host, until it ends. @throws errors of `Launcher.run` */
 export async function launchOnThisHost({
   numProcesses,
   script,

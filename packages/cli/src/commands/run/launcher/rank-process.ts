@@ -6,40 +6,41 @@ import { FinalError, LinePrefixer } from '../reports/rank-output.js';
 import type { LaunchOptions } from './launch-options.js';
 import { listLoaders } from './resolve-program.js';
 
-/** The end of a rank, and its last output. */
+/** How a rank ended, and its last output. */
 export interface RankExit {
   readonly rank: number;
   readonly status: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** The rank's last coded error, else its last line on standard error; empty if it wrote nothing. */
+  /** The first line of the rank's last coded error, or else its last line on standard error; may be empty. */
   readonly lastMessage: string;
-  /** The whole coded error that the rank ended with, which was not shown yet; else empty. */
+  /** The complete coded error with which the rank ended, if it has not been shown yet; otherwise empty. */
   readonly error: string;
-  /** True if this launcher had sent the rank a signal. */
+  /** True if this launcher sent a signal to the rank. */
   readonly wasSignalled: boolean;
 }
 
 export interface RankProcessOptions {
   readonly launch: LaunchOptions;
   readonly localRank: number;
-  /** The port of the store. */
+  /** The port of the attempt's store. */
   readonly port: number;
   readonly restartCount: number;
   /**
-   * True if standard output goes directly to the terminal, without a prefix, so that progress can rewrite its
-   * line.
+   * True if standard output goes directly to the terminal, without prefixes, so that a progress line can be
+   * rewritten.
    */
   readonly inheritsOutput: boolean;
 }
 
 /**
- * Milliseconds to wait for output after a process has ended: a child of the process may still hold the pipe.
+ * The time in milliseconds to wait for output after a process has ended, since a child of the process may
+ * still hold the pipe.
  */
 const outputLimitMs = 1_000;
 
 /**
- * One process of a job, in a process group of its own so that a terminal's Ctrl-C reaches it only through the
- * launcher.
+ * One process of a job. It has its own process group, so that Ctrl-C in a terminal reaches it only through
+ * the launcher.
  */
 export class RankProcess {
   readonly rank: number;
@@ -52,7 +53,7 @@ export class RankProcess {
   constructor(options: RankProcessOptions) {
     const { launch, localRank, inheritsOutput } = options;
     this.rank = launch.nodeRank * launch.numProcessesPerNode + localRank;
-    // the program ends with this launcher, even when that is killed
+    // this preload ends the program when the launcher ends, even if the launcher is killed
     const preloads = [import.meta.resolve('@mtl/comm/launched'), ...listLoaders(launch.script)];
     const nodeOptions = preloads.flatMap((module) => ['--import', module]);
     this.#child = spawn(
@@ -77,7 +78,7 @@ export class RankProcess {
     this.ended = this.#waitForEnd();
   }
 
-  /** Sends a signal to the process alone. */
+  /** Sends a signal to the process, but not to its children. */
   signal(signal: NodeJS.Signals): void {
     if (!this.#isRunning()) return;
     this.#wasSignalled = true;
@@ -85,8 +86,8 @@ export class RankProcess {
   }
 
   /**
-   * Tells if the process is stopped by a signal such as SIGSTOP, or by a debugger: it does nothing until it
-   * is continued.
+   * Returns whether the process is stopped, by a signal such as SIGSTOP or by a debugger. It does nothing
+   * until it is continued.
    */
   isStopped(): boolean {
     try {
@@ -97,7 +98,7 @@ export class RankProcess {
     }
   }
 
-  /** Kills the process with all its children, also if it is stopped. */
+  /** Kills the process and its children, even if it is stopped. */
   kill(): void {
     const { pid } = this.#child;
     if (pid === undefined) return;
@@ -110,7 +111,7 @@ export class RankProcess {
     }
   }
 
-  /** Continues to read the output, but shows no more of it. */
+  /** Continues to read the process's output, but discards it. */
   dropOutput(): void {
     this.#isForwarding = false;
     for (const source of [this.#child.stdout, this.#child.stderr]) source?.resume();
@@ -140,7 +141,8 @@ export class RankProcess {
   #showing(source: Readable, target: Writable): (lines: Buffer) => void {
     return (lines) => {
       if (lines.length === 0 || !this.#isForwarding || target.write(lines)) return;
-      // a slow reader of the launcher slows the process, instead of filling the memory
+      // if the launcher's output is read slowly, the process is slowed down, so that output does not fill the
+      // memory
       source.pause();
       target.once('drain', () => source.resume());
     };
@@ -148,8 +150,8 @@ export class RankProcess {
 }
 
 /**
- * Returns the environment of a rank: torchrun's variables, the secret, and the number of threads, this
- * process's share of the host's cores.
+ * Returns the environment variables of a rank: torchrun's variables, the secret, and the number of threads,
+ * which is this process's share of the host's cores.
  */
 function makeVariables(
   rank: number,
@@ -178,14 +180,14 @@ function makeVariables(
 }
 
 /**
- * Milliseconds that ranks have to detect a failure of another rank and to report it: on one host, this takes
- * at most a second.
+ * The time, in milliseconds, that ranks have to detect a failure of another rank and report it. On one host
+ * this takes at most a second.
  */
 const ownWordsMs = 1_000;
 
 /**
- * Ends the ranks of this host after a failure: first they may end on their own, then they get SIGTERM, then
- * SIGKILL.
+ * Ends the ranks of this host after a failure. They first have time to end on their own, then get SIGTERM,
+ * then SIGKILL.
  */
 export class RankShutdown {
   readonly #ranks: () => readonly RankProcess[];
@@ -202,14 +204,14 @@ export class RankShutdown {
     return this.#hasBegun;
   }
 
-  /** Begins to end the ranks; a second call does nothing. */
+  /** Begins to end the ranks; later calls have no effect. */
   begin(): void {
     if (this.#hasBegun) return;
     this.#hasBegun = true;
     this.#timer = setTimeout(() => this.#terminate(), ownWordsMs);
   }
 
-  /** Stops the clock: all ranks have ended. */
+  /** Cancels the timers, because all ranks have ended. */
   isOver(): void {
     this.#hasBegun = true;
     clearTimeout(this.#timer);
@@ -217,7 +219,7 @@ export class RankShutdown {
 
   #terminate(): void {
     for (const rank of this.#ranks()) {
-      // a stopped process would never handle SIGTERM
+      // killed at once, because a stopped process would never handle SIGTERM
       if (rank.isStopped()) rank.kill();
       else rank.signal('SIGTERM');
     }

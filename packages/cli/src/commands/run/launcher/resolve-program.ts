@@ -13,10 +13,10 @@ interface PackageFile {
 const notFound = 'MTL_PROGRAM';
 
 /**
- * Finds the script to run for what the command line names: a script itself, or the command of a directory
- * with a package.json (its only `bin`, or the one with the package's name, else its `main`), or a JavaScript
- * command on the PATH, such as gpt-train; `gpt` and `bert` are the training programs of this package, and
- * `mtl` is this command, wherever it is installed.
+ * Finds the script of the program on a command line. The program is a script; or a directory with a
+ * package.json (its only `bin`, or the `bin` with the package's name, else its `main`); or a JavaScript
+ * command on the PATH, such as gpt-train. `gpt` and `bert` mean the training programs of this package, and
+ * `mtl` this command, wherever they are installed.
  *
  * @throws ConfigurationError MTL_PROGRAM
  */
@@ -44,10 +44,10 @@ export function resolveProgram(program: string): string {
 }
 
 /**
- * Returns the modules that Node.js imports first, so that it runs a script that `resolveProgram` has found:
- * tsx for one in TypeScript; none for JavaScript, and where there is no tsx and Node.js removes types itself.
+ * Returns the modules that Node.js must import before a script that `resolveProgram` found: tsx for a script
+ * in TypeScript. No module is needed for JavaScript, or if tsx is missing and Node.js itself strips types.
  *
- * @throws ConfigurationError MTL_PROGRAM where nothing here runs TypeScript
+ * @throws ConfigurationError MTL_PROGRAM if neither can run TypeScript
  */
 export function listLoaders(script: string): string[] {
   if (!isTypeScript(script)) return [];
@@ -62,7 +62,7 @@ export function listLoaders(script: string): string[] {
   );
 }
 
-/** Returns a remedy that names the command to run instead of a training program that is not on the PATH. */
+/** Returns a remedy with the command that replaces a training program which is not on the PATH. */
 function chooseRemedy(program: string): { readonly remedy?: string } {
   const model = /^(gpt|bert)-train$/.exec(program)?.[1];
   if (model === undefined) return {};
@@ -71,11 +71,11 @@ function chooseRemedy(program: string): { readonly remedy?: string } {
   };
 }
 
-/** The program of this package for each script of Megatron-LM. */
+/** The commands of this package that correspond to scripts of Megatron-LM. */
 const namesOfScripts: readonly (readonly [script: RegExp, words: string])[] = [
   [/^pretrain_(gpt|llama|mistral|qwen)/, 'mtl run --nproc-per-node N gpt -- FLAGS'],
   [/^pretrain_bert/, 'mtl run --nproc-per-node N bert -- FLAGS'],
-  // tasks/main.py of Megatron-LM
+  // scripts of tasks, and tasks/main.py, of Megatron-LM
   [
     /^(main|run_)?(glue|race|squad|mnli|qqp)|^main\.py/,
     'mtl run --nproc-per-node N mtl -- finetune --task NAME FLAGS',
@@ -102,7 +102,7 @@ function isPython(program: string): ConfigurationError {
   });
 }
 
-/** Finds the script behind a command that npm linked into a folder of the PATH. */
+/** Finds the script of a command that npm linked into a directory of the PATH. */
 function commandOnPath(name: string): string | undefined {
   if (name.includes('/')) return undefined;
   const found = (process.env.PATH ?? '')

@@ -99,7 +99,7 @@ describe('judgeAttempt', () => {
       });
     }
     expect(judge(reports, { attempt: 1 }).message).toBe(`rank 3 ended with exit code 1: ${found}`);
-    // any other failure of a save is worth another attempt
+    // other failures of a save justify another attempt
     const full = ended(3, { status: 1, lastMessage: 'error[MTL_CHECKPOINT_DISK_FULL]: full' });
     expect(judge([report([peer(0), full], 0)])).toMatchObject({
       next: 'restart',
@@ -112,7 +112,7 @@ describe('judgeAttempt', () => {
     const wrong = (rank: number) => ended(rank, { status: 2, error, lastMessage: 'error[MTL_HEADS]: 5' });
     const late = { ...ended(1, { status: null, signal: 'SIGTERM' as const }), wasSignalled: true };
     expect(judge([report([wrong(0), wrong(1)], 0)]).input).toEqual({ error, onlyRanks: [] });
-    // ended before it could say so
+    // rank 3 was ended before it could report the same error
     expect(judge([report([wrong(0), late], 0)]).input).toEqual({ error, onlyRanks: [] });
     expect(judge([report([survivor(0), wrong(1)], 1)]).input).toEqual({ error, onlyRanks: [1] });
     expect(judge([report([survivor(0), killed(1)], 1)]).input).toBeUndefined();
@@ -191,9 +191,9 @@ describe('the remedy of a rank that failed', () => {
 
   it.each([
     ['--save a', { isRepeated: true }],
-    // wrong input, without a coded error
+    // for wrong input without a coded error
     ['--save a', { exitCode: 2 }],
-    // no training run
+    // for a command that is no training run
     ['mtl -- generate --load a', {}],
   ] as const)('does not advise a restart that does not help: %s %j', (words, change) => {
     expect(readRemedy(words, change)).toBe(read);

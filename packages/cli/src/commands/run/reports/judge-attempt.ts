@@ -2,100 +2,101 @@ import { flagsOfStart } from '@mtl/configuration/internal';
 import { CommunicationError, ConfigurationError, type MtlError } from '@mtl/errors';
 import type { RankExit } from '../launcher/rank-process.js';
 
-/** The course of an attempt of the job on one host, when all its processes have ended. */
+/** The result of an attempt of the job on one host, after all its processes have ended. */
 export interface HostReport {
-  /** The rank that failed first on its own; undefined: no rank failed before it was told to end. */
+  /** The rank that failed first on its own; undefined if no rank failed before it was told to end. */
   readonly firstToFail: number | undefined;
   readonly ends: readonly RankExit[];
-  /** This launcher received a signal, so the job is to end. */
+  /** True if this launcher received a signal, which ends the job. */
   readonly wasSignalled: boolean;
 }
 
-/** The most characters kept of the last error of a rank. */
+/** The largest number of characters that are kept of a rank's last error. */
 const maximumMessageLength = 400;
 /**
- * The most characters for the wrong input of all ranks of a host together, and the characters that each rank
- * may have whatever the number of ranks.
+ * The largest number of characters of the errors of all ranks of a host together, and the number that each
+ * rank always has.
  */
 const maximumErrorsLength = 100_000;
 const leastErrorLength = 500;
 
-/** Shortens a report so that it stays within a value of the store, on a host with very many ranks too. */
+/** Shortens a report so that it fits into a value of the store, even with many ranks on a host. */
 export function shortenReport(report: HostReport): HostReport {
   const maximumErrorLength = Math.max(leastErrorLength, maximumErrorsLength / report.ends.length);
   const ends = report.ends.map((end) => ({
     ...end,
     lastMessage: end.status === 0 ? '' : end.lastMessage.slice(0, maximumMessageLength),
-    // the error is kept completely, or not at all
+    // the error is kept either completely or not at all
     error: end.status === wrongInputStatus && end.error.length <= maximumErrorLength ? end.error : '',
   }));
   return { ...report, ends };
 }
 
-/** Exit status of a program that was given wrong input, which stays wrong. */
+/** The exit status of a program whose input is wrong; restarts would not help. */
 export const wrongInputStatus = 2;
 
-/** Codes of @mtl/comm, and of a save that all ranks make together, that blame another rank. */
+/** Matches errors of @mtl/comm, and of a save by all ranks, that report a failure of another rank. */
 const blamesAnother =
   /^error\[MTL_(RANK_DIED|RANK_LEFT|HEARTBEAT|TIMEOUT|ABORTED|STORE_LOST|WATCHDOG|CHECKPOINT_PEER)\]/;
 /**
- * The message of a wait that failed because another rank ended with an error; it has the code of that error.
+ * Matches the message of a wait that failed because another rank ended with an error. The message has the
+ * code of that error.
  */
 const tellsOfAnother = /, rank \d+ waited [\d.]+ s: rank \d+ failed: /;
 
-/** Returns whether its last message is about another rank that failed. */
+/** Returns whether a rank's last message reports the failure of another rank. */
 export function blamesAnotherRank({ lastMessage }: RankExit): boolean {
   return blamesAnother.test(lastMessage) || tellsOfAnother.test(lastMessage);
 }
 
-/** Formats a rank's status or signal, and its last message if there is one. */
+/** Formats how a rank ended: its status or signal, and its last message, if there is one. */
 export function formatRankExit({ rank, status, signal, lastMessage }: RankExit): string {
   const how = signal === null ? `exit code ${status}` : `signal ${signal}`;
   return `rank ${rank} ended with ${how}${lastMessage === '' ? '' : `: ${lastMessage}`}`;
 }
 
-/** Wrong input of the program, in the words of the ranks that found it. */
+/** Wrong input of the program, as reported by ranks. */
 interface WrongInput {
   /** The error as the ranks printed it. */
   readonly error: string;
-  /** The ranks that found the error; empty if all ranks found it. */
+  /** The ranks that reported the error; empty if all ranks did. */
   readonly onlyRanks: readonly number[];
 }
 
-/** The decision that all launchers carry out after an attempt. */
+/** The decision after an attempt, which all launchers carry out. */
 export interface Verdict {
   readonly next: 'end' | 'restart' | 'fail';
-  /** Message about the failed rank and its failure; empty after success. */
+  /** A message about the failed rank and its failure; empty after success. */
   readonly message: string;
   readonly exitCode: 1 | 2;
-  /** True if every restart would end the same way. */
+  /** True if every restart would fail in the same way. */
   readonly isRepeated: boolean;
   readonly details: Readonly<Record<string, unknown>>;
-  /** The coded error with which the job ends, if wrong input ends it. */
+  /** The coded error with which the job ends, if wrong input ended it. */
   readonly input?: WrongInput;
 }
 
 interface JudgedAttempt {
   /** The reports of all hosts. */
   readonly reports: readonly HostReport[];
-  /** The host that first reported a failed process. */
+  /** The host that was the first to report a failed process. */
   readonly firstHost: number | undefined;
-  /** The reason of the failure that the ranks reported to the store. */
+  /** The failure that ranks reported to the store. */
   readonly reported: MtlError | undefined;
-  /** The number of restarts of the job before. */
+  /** The number of restarts of the job so far. */
   readonly attempt: number;
   readonly maxRestarts: number;
 }
 
 /**
- * Returns whether a training run ended with a result that every restart would compute again: from the same
- * checkpoint and the same samples the results are the same, bit by bit.
+ * Returns whether a training run failed with a result that a restart would only compute again. From the same
+ * checkpoint and the same samples, results are the same bit by bit.
  */
 function repeatsItself({ lastMessage }: RankExit): boolean {
   return /^error\[MTL_(NOT_FINITE|LOSS_SPIKE|NO_UPDATE)\]/.test(lastMessage);
 }
 
-/** Decides for all hosts whether the job has ended, starts again or has failed, and which rank caused it. */
+/** Decides whether the job has ended, restarts, or has failed, and which rank caused it. */
 export function judgeAttempt(judged: JudgedAttempt): Verdict {
   const { reports, firstHost = 0, attempt, maxRestarts } = judged;
   const failed = reports.flatMap(({ firstToFail }) => (firstToFail === undefined ? [] : [firstToFail]));
@@ -118,7 +119,10 @@ export function judgeAttempt(judged: JudgedAttempt): Verdict {
   };
 }
 
-/** A rank that the launcher ended before it could report the same error did not get further. */
+/**
+ * Returns the wrong input that a rank reported, and whether all ranks did. Ranks that the launcher ended
+ * before they could report it are counted as if they had.
+ */
 function findWrongInput({ error }: RankExit, ends: readonly RankExit[]): WrongInput {
   const others = ends.filter((end) => end.error !== error && !end.wasSignalled);
   const same = ends.filter((end) => end.error === error).map(({ rank }) => rank);
@@ -126,9 +130,9 @@ function findWrongInput({ error }: RankExit, ends: readonly RankExit[]): WrongIn
 }
 
 /**
- * Finds the rank to blame: a rank with wrong input; else a rank whose values were not finite; else the rank
- * that the others name. If no rank is named, or the named rank only saw others fail, a rank that failed on
- * its own; else the first.
+ * Returns the rank that caused the failure. In this order: a rank with wrong input; a rank with values that
+ * are not finite; the rank that other ranks name. If no rank is named, or the named rank itself reports a
+ * failure of another rank, it is a rank that failed on its own, or else the first one.
  */
 function blamed(
   ends: readonly RankExit[],
@@ -149,13 +153,13 @@ function blamed(
 
 function writeMessage(end: RankExit, reported: MtlError | undefined): string {
   const names = reported?.details.rank === end.rank;
-  // ended by the launcher, or with status 0: the reports of the others are more precise
+  // if the launcher ended the rank, or its status is 0, the reports of other ranks are more precise
   const sawMore = names && (end.status === 0 || (end.wasSignalled && end.signal !== null));
   return sawMore ? `rank ${end.rank} failed: ${reported.message}` : formatRankExit(end);
 }
 
 /**
- * Returns the error that a job ends with: the failed rank and its failure, or the wrong input exactly as the
+ * Returns the error with which a job ends: the failed rank and its failure, or the wrong input exactly as the
  * ranks reported it.
  *
  * @param attempt the number of restarts of the job
@@ -204,7 +208,10 @@ function chooseRemedy(
   return `${messages}, then go on from the newest checkpoint in ${save}: the same command${changeLoad(save, args)}${more}`;
 }
 
-/** Returns the change of a command that loads `save`: a run begins with only one set of weights. */
+/**
+ * Returns how to change the command so that it loads `save`. Other flags for initial weights must be removed,
+ * since a run can have only one source of weights.
+ */
 function changeLoad(save: string, args: readonly string[]): string {
   const given = ['model', ...flagsOfStart].filter((name) =>
     args.some((word) => word.split('=', 1)[0]!.replaceAll('_', '-') === `--${name}`),
@@ -214,7 +221,7 @@ function changeLoad(save: string, args: readonly string[]): string {
   return ` with --load ${save}${replaced}`;
 }
 
-/** Returns the value of a flag, as `--flag value` or `--flag=value`; undefined where it has none. */
+/** Returns the value of a flag in `--flag value` or `--flag=value`; undefined if the flag is missing. */
 function valueOfFlag(args: readonly string[], flag: string): string | undefined {
   const at = args.findIndex((word) => word === flag || word.startsWith(`${flag}=`));
   if (at < 0) return undefined;

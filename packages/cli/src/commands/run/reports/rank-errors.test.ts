@@ -43,7 +43,7 @@ describe('RankErrors', () => {
 
   it('shows what ranks saw of another, unless wrong input explains it', () => {
     const echo = 'error[MTL_ABORTED]: rank 0 gave up';
-    // a wait takes over the code of the rank that failed
+    // the error of a waiting rank has the code of the rank that failed
     const wait =
       'error[MTL_FLAG]: group world [0, 1], allReduce (collective 5), rank 1 waited 0.050 s: rank 0 failed: no flag';
     for (const seen of [echo, wait]) {

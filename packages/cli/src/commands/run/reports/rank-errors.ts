@@ -3,9 +3,9 @@ import { blamesAnotherRank, type Verdict, wrongInputStatus } from './judge-attem
 import { LinePrefixer } from './rank-output.js';
 
 /**
- * Shows the errors that the ranks of an attempt end with; equal errors are shown once. Errors about wrong
- * input, which all ranks find, and errors caused by the failure of another rank are held back until the
- * verdict.
+ * Prints the errors with which the ranks of an attempt end; equal errors are printed once. Errors about wrong
+ * input, which all ranks may have, and errors caused by the failure of another rank wait until the job's next
+ * step is decided.
  */
 export class RankErrors {
   readonly #show: (lines: Buffer) => void;
@@ -22,9 +22,7 @@ export class RankErrors {
     else this.#showOnce(end);
   }
 
-  /**
-   * Shows the errors that were held back, except the error that the launcher prints at the end of the job.
-   */
+  /** Prints the errors that waited, except errors that the launcher itself prints at the end of the job. */
   settle({ input }: Pick<Verdict, 'input'>): void {
     for (const end of this.#waiting) {
       const isSaid = input !== undefined && (end.error === input.error || blamesAnotherRank(end));

@@ -1,34 +1,35 @@
 /**
- * The time that a process may live on after its error before the error is shown. Ending takes milliseconds.
+ * The time in milliseconds after which the error of a process that has not ended is printed. Processes
+ * normally end within milliseconds.
  */
 const heldMs = 5_000;
 
 /**
- * Passes on the standard error of a process, line by line, except the final coded error, printed by
- * `formatError` of @mtl/errors, also with --debug. The final error is held back, so that a launcher shows it
- * once if several processes end with it. The error is shown after all if other output follows, or if the
+ * Forwards the standard error of a process, line by line, except its final coded error (in the format of
+ * `formatError` of @mtl/errors, also with --debug). The final error is held back, so that a launcher can
+ * print it once if several processes end with it. It is printed after all if other output follows, or if the
  * process does not end.
  */
 export class FinalError {
   readonly #show: (lines: Buffer) => void;
   readonly #whole = new LinePrefixer('');
-  // one character a byte, so that invalid UTF-8 is shown unchanged
+  // a string with one character for each byte, so that invalid UTF-8 is not changed
   #held = '';
   #limit: NodeJS.Timeout | undefined;
   #lastError = '';
   #lastLine = '';
 
-  /** @param show gets whole lines */
+  /** @param show is called with whole lines */
   constructor(show: (lines: Buffer) => void) {
     this.#show = show;
   }
 
-  /** The error that was held back to the end, without the line feed behind it; else empty. */
+  /** The final error that was held back, without its line feed; empty if there is none. */
   get error(): string {
     return decodeText(this.#held).trimEnd();
   }
 
-  /** The first line of its last coded error, else its last line; empty when it wrote nothing. */
+  /** The first line of the process's last coded error, or else its last line; empty if it wrote nothing. */
   get lastMessage(): string {
     return decodeText(this.#lastError || this.#lastLine);
   }
@@ -37,7 +38,7 @@ export class FinalError {
     this.#take(this.#whole.push(chunk).toString('latin1'));
   }
 
-  /** Takes the end of the output: a last line needs no line feed. */
+  /** Processes the end of the output, where the last line may lack a line feed. */
   end(): void {
     this.#take(this.#whole.end().toString('latin1'));
     clearTimeout(this.#limit);
@@ -60,15 +61,15 @@ export class FinalError {
   }
 
   /**
-   * Returns whether it is the first line of the stack that --debug prints after an error: its class and
-   * message again.
+   * Returns whether a line begins the stack that --debug prints after an error; it repeats the error's class
+   * and message.
    */
   #beginsStack(line: string): boolean {
     const [, message] = /^\w*Error: (.+)$/.exec(line.trimEnd()) ?? [];
     return message !== undefined && this.#lastError.includes(`]: ${message}`);
   }
 
-  /** Returns the held text, which is no longer the final error, and holds a new line. */
+  /** Holds a new line; returns the text that was held before, since it was not the final error. */
   #replaceHeld(line: string): string {
     const before = this.#held;
     this.#held = line;
@@ -100,17 +101,17 @@ export class LinePrefixer {
     this.#prefix = Buffer.from(prefix);
   }
 
-  /** Returns the lines that are complete now, as one buffer; empty if there are none. */
+  /** Returns the lines that are complete after this chunk, as one buffer; empty if there are none. */
   push(chunk: Buffer): Buffer {
     const bytes = Buffer.concat([this.#rest, chunk]);
     const end = bytes.lastIndexOf(lineFeed) + 1;
     this.#rest = bytes.subarray(end);
     const lines = this.#withPrefix(bytes.subarray(0, end));
-    // a line without an end must not fill the memory
+    // a very long line without an end is passed on in pieces, so that it does not fill the memory
     return this.#rest.length > maximumBytes ? Buffer.concat([lines, this.end()]) : lines;
   }
 
-  /** Returns the rest when the process has ended, with a line feed added. */
+  /** Returns the rest of the output after the process has ended, with a line feed added. */
   end(): Buffer {
     const rest = this.#rest;
     this.#rest = Buffer.alloc(0);
