@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   hostInformation,
-  instructionSets,
   joinRemainder,
   numLiveTensors,
   precisionAwareAdamw,
@@ -19,8 +18,7 @@ afterEach(() => {
   expect(numLiveTensors()).toBe(before);
 });
 
-const detected = instructionSets.indexOf(hostInformation().detectedInstructionSet);
-const levels = instructionSets.slice(0, detected + 1);
+const levels = hostInformation().usableInstructionSets;
 
 const floatsOf = (bits: Uint32Array): Float32Array => new Float32Array(bits.buffer);
 const bitsOf = (floats: Float32Array): Uint32Array => new Uint32Array(floats.buffer, floats.byteOffset);
