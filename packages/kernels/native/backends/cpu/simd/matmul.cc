@@ -95,7 +95,7 @@ Status find_way(const MatmulProblem& p, MatmulWay* way, bool* is_chosen) {
 Status matmul(const OpCall& call) {
   const MatmulProblem p = matmul_problem_of(call);
   MatmulWay way;
-  bool is_chosen;
+  bool is_chosen = false;
   MTL_RETURN_IF_ERROR(find_way(p, &way, &is_chosen));
   if (is_empty(p)) return find_op("matmul")->reference(call);
   if (times_cpu_matmuls() && !is_chosen) {
@@ -110,7 +110,7 @@ Status matmul(const OpCall& call) {
 Status matmul_scratch(const OpCall& call, ScratchBlocks* blocks) {
   const MatmulProblem p = matmul_problem_of(call);
   MatmulWay way;
-  bool is_chosen;
+  bool is_chosen = false;
   MTL_RETURN_IF_ERROR(find_way(p, &way, &is_chosen));
   if (is_empty(p) || way == MatmulWay::kFewRows) return ok_status();
   if (way == MatmulWay::kOneDnn) return add_onednn_scratch(p, blocks);

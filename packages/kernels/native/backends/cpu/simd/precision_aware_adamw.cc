@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "backends/cpu/simd/simd.h"
-#include "backends/cpu/simd/square_root.h"
 #include "core/caching_allocator.h"
 
 namespace mtl {
@@ -210,9 +209,9 @@ MTL_INLINE VFloat magnitude(VFloat value) { return bits_to_float(float_to_bits(v
 // Returns the largest magnitude in a block, which it fills up to whole vectors.
 float largest_in(float* block, int64_t size) {
   for (int64_t i = size; i % kLanes != 0; ++i) block[i] = 0.0f;
-  VFloat largest = {};
-  for (int64_t i = 0; i < size; i += kLanes) largest = maximum(largest, magnitude(load(block + i)));
-  return maximum_of(largest);
+  VFloat by_lane = {};
+  for (int64_t i = 0; i < size; i += kLanes) by_lane = maximum(by_lane, magnitude(load(block + i)));
+  return largest(by_lane);
 }
 
 bool is_scaled(const OpCall& call) { return call.has(Op::kFirstScales) || call.has(Op::kSecondScales); }
