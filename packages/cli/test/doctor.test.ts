@@ -18,6 +18,7 @@ describe('mtl doctor', () => {
     expect(stdout).toMatch(new RegExp(`^ok +node +${process.versions.node.replaceAll('.', '\\.')}$`, 'm'));
     expect(stdout).toMatch(/^ok +native kernels +.*\.node$/m);
     expect(stdout).toMatch(/^ok +oneDNN +\d+\.\d+/m);
+    expect(stdout).toMatch(/^ok +matmuls +by our kernels or oneDNN/m);
     expect(stdout).toMatch(/^ok +disk +.* free in /m);
   });
 
@@ -36,6 +37,7 @@ describe('mtl doctor', () => {
         'native kernels',
         'instruction set',
         'oneDNN',
+        'matmuls',
         'threads',
       ],
       ...['CUDA library', 'NCCL', 'ranks communicate over', 'C++ compiler', 'CMake', 'Ninja', 'nvcc', 'disk'],
