@@ -155,7 +155,7 @@ export async function* generate<Cache extends KeyValueCache>(
     capacity: Math.min(longest, model.maximumContext),
   });
   try {
-    let computed = firstOfEqualTexts(running);
+    let computed = cache.copySequence === undefined ? running : firstOfEqualTexts(running);
     while (running.length > 0) {
       signal?.throwIfAborted();
       const rows = [...new Set(computed)];
@@ -164,7 +164,7 @@ export async function* generate<Cache extends KeyValueCache>(
       const next: Running[] = [];
       for (const [index, one] of running.entries()) {
         const { sequence: from } = computed[index]!;
-        if (from !== one.sequence) cache.copySequence({ from, to: one.sequence });
+        if (from !== one.sequence) cache.copySequence?.({ from, to: one.sequence });
       }
       for (const [index, one] of running.entries()) {
         const row = rows.indexOf(computed[index]!);

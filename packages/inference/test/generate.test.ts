@@ -97,7 +97,6 @@ describe('generate', () => {
         batchSize,
         capacity,
         lengths: [0],
-        copySequence: () => {},
         dispose: () => {},
       }),
       forward: () => logits,
