@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import type { TaskDataset } from '@mtl/data';
 import { createBatchLoader } from '@mtl/data';
 import type { TaskTokenBatch } from '@mtl/layout';
@@ -37,7 +38,7 @@ interface Encodings {
 }
 
 const fixture = JSON.parse(
-  readFileSync(new URL('../../fixtures/task-encodings.json', import.meta.url), 'utf8'),
+  gunzipSync(readFileSync(new URL('../../fixtures/task-encodings.json.gz', import.meta.url))).toString(),
 ) as {
   uncased: Encodings;
   cased: Encodings;
