@@ -47,7 +47,7 @@ const notCompared = new Set([
  */
 const ofFirstStart: readonly string[] = ['load-hf', ...adapterStartFlags, 'finetune'];
 
-/** Returns those of the flags that are compared between runs. */
+/** Returns the flags without `notCompared`. */
 export function comparedFlags(flags: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(flags).filter(([name]) => !notCompared.has(name)));
 }

@@ -312,9 +312,9 @@ function refusedClass({ config, configPath }: ClassSettings, name: string) {
 }
 
 /**
- * Returns a tokenizer.json with the components that a class builds.
+ * Returns `json`, a tokenizer.json, with the components that its tokenizer class builds.
  *
- * @throws DataError MTL_DATA_TOKENIZER if tokenizer.json has other components, which the class would ignore
+ * @throws DataError MTL_DATA_TOKENIZER if `json` has other components, which the class would ignore
  */
 export function withPartsOfClass(
   json: TokenizerJson,

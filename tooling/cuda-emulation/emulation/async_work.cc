@@ -269,7 +269,8 @@ void read_operands(PendingMatmul& matmul, int warp) {
   }
 }
 
-// Adds a times `count` values of b to the sums. Compiled without sanitizers, which would check every value.
+// Adds `a` * b[i] to sums[i] for i from 0 to `count` - 1. Compiled without sanitizers, which would check
+// every value.
 [[gnu::no_sanitize("address", "undefined")]]
 void add_products(double* sums, double a, const float* b, int count) {
   for (int column = 0; column < count; ++column) sums[column] += a * b[column];

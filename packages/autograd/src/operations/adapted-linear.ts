@@ -32,8 +32,8 @@ export interface LinearAdapter {
   /** B, [outputs of the box, in one or more dimensions, r] */
   readonly up: Parameter;
   /**
-   * The box of outputs: one slice for every dimension of the layer's weight except the last. Default: all
-   * outputs.
+   * The outputs of the layer to which the adapter adds: one slice for each dimension of the layer's weight
+   * except the last, which has the inputs. Default: all outputs.
    */
   readonly outputs?: readonly Slice[] | undefined;
 }

@@ -68,10 +68,9 @@ export interface SaveOptions {
    */
   readonly keepLast?: number;
   /**
-   * The name of the run that saves, for the manifest: the same for every job that continues the run. A
-   * resumed run passes `runOfCheckpoint` of the checkpoint that it was loaded from. Default: the job of
-   * `owned`. Without `owned` the checkpoint belongs to no run, and `keepLast` counts checkpoints without a
-   * run.
+   * The name of the run, which the manifest records. It stays the same when another job resumes the run:
+   * that job passes `runOfCheckpoint` of the loaded checkpoint. Default: the name of the job in `owned`.
+   * Without `owned` no run is recorded, and `keepLast` counts only checkpoints without a run.
    */
   readonly run?: string | undefined;
   /** The path of the checkpoint that this process has loaded: `keepLast` never deletes it. */

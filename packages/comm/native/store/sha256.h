@@ -31,7 +31,8 @@ class Sha256 {
 class HmacKey {
  public:
   explicit HmacKey(const std::string& key);
-  // Returns the hash to which the bytes of one message are added.
+  // Starts a message: returns a hash state to which the caller adds the bytes, before it passes the state to
+  // `finish`.
   Sha256 begin() const { return inner_; }
   Digest finish(Sha256 message) const;
 

@@ -12,7 +12,8 @@ const router = /\.(?:gate|router)\.weight$/;
  * Compares the sizes in a configuration with the shapes of the weights, before tensors of these sizes are
  * allocated. A size with a wrong digit would otherwise exhaust memory before it is noticed.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, or the files' own error code
+ * @throws CheckpointError with the code that `chooseTerms` gives for `weights`: MTL_HUGGING_FACE_WEIGHTS or
+ *   the code of another format
  */
 export function checkWeightSizes(options: {
   readonly weights: WeightFiles;

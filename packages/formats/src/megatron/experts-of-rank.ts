@@ -5,7 +5,7 @@ import { megatronError } from './megatron-files.js';
 import { parseExpertTensor } from './megatron-names.js';
 import type { TensorSplit } from './merge-shards.js';
 
-/** The experts of a rank; each is a matrix [outputs, inputs] or a vector. */
+/** One tensor of all experts of a rank: for each expert a matrix [outputs, inputs] or a vector. */
 interface ExpertsOfRank {
   readonly path: string;
   readonly numExperts: number;

@@ -87,8 +87,8 @@ const ofExperts: ReadonlyArray<readonly [pattern: RegExp, read: (match: RegExpEx
 ];
 
 /**
- * Parses the name (`nameOfMegatron`) of a tensor of experts in the format `torch`; undefined for other
- * tensors.
+ * Parses the name of a tensor of experts in a checkpoint of the format `torch`, as `nameOfMegatron` returns
+ * it. Returns undefined for other tensors.
  */
 export function parseExpertTensor(name: string): ExpertTensor | undefined {
   for (const [pattern, read] of ofExperts) {

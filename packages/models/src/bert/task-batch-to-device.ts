@@ -24,8 +24,8 @@ export interface DeviceTaskBatch extends DeviceSequences {
   readonly labels: Variable;
   readonly weights: Variable;
   /**
-   * [1, R]: the coordinates of the rows to which the head applies dropout, if it has dropout; all have
-   * position 0.
+   * [1, R]: the coordinates of the head's rows, from which its dropout draws random numbers. The position in
+   * every row is 0. A head without dropout does not read them.
    */
   readonly headRows: RowCoordinates;
   readonly numRows: number;

@@ -172,7 +172,7 @@ export async function beginTracking(options: BeginTrackingOptions): Promise<Trac
   const state = continuedState(known, { settings, newId: () => randomBytes(4).toString('hex') });
   const total = await new MetricsRows(metricsPath).skip(Number.POSITIVE_INFINITY);
   for (const sent of [state.wandb, state.mlflow]) {
-    // rows that were sent but have since been dropped will be sent again
+    // the file has lost rows that were sent: rows that replace them will be sent
     if (sent !== undefined) sent.rows = Math.min(sent.rows, total);
   }
   writeTrackingState(directory, state);

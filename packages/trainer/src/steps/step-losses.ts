@@ -12,11 +12,11 @@ interface StepLossesOptions<Batch> extends LossKinds<Batch> {
 }
 
 /**
- * The losses that the stages of this rank compute for micro-batches, and further numbers of a step. Each loss
- * is a sum of values times weights, in float64. The numbers stay on the device until one read fetches them
- * all with a single wait. On devices without values (dry runs), all numbers are 0, so steps run as if
- * everything were finite. `collectParts` returns the numbers that ranks exchange, and `sumsOfParts` the
- * resulting sums.
+ * The losses that the stages of this rank compute for micro-batches, and other metrics of a step. Each loss
+ * is a sum of values times weights, in float64. Losses and metrics stay on the device until one read
+ * transfers all of them. In a dry run tensors hold no values: all metrics are 0, and steps continue as if
+ * everything were finite. `collectParts` returns the local sums that ranks exchange, and `sumsOfParts`
+ * converts their totals over all ranks.
  */
 export class StepLosses<Batch> {
   readonly #options: StepLossesOptions<Batch>;

@@ -80,7 +80,7 @@ function encodeScales(found: readonly Scale[], view: DataView, at: number): bool
   return true;
 }
 
-/** Returns the levels 0 to 63 of a block whose scales are written at `at`. */
+/** Quantizes a block to levels from 0 to 63, with the scales that `view` has from byte `at` on. */
 function computeLevels(
   block: Float32Array,
   { found, view, at }: { readonly found: readonly Scale[]; readonly view: DataView; readonly at: number },

@@ -22,8 +22,8 @@ Status set_cpu_matmul_choices(const char* lines, bool times_others);
 // are timed, only the choices of the matmuls that were computed.
 std::string cpu_matmul_choices();
 
-// Returns the text that names a problem: dtypes, sizes, transposed operands, and whether the output is added
-// to.
+// Returns the name of a problem: its dtypes, sizes and transposed operands, and whether the product is added
+// to the output.
 std::string name_of_problem(const MatmulProblem& problem);
 // Finds the choice for a problem. Returns false if there is none.
 bool find_cpu_matmul_choice(const MatmulProblem& problem, MatmulWay* way);

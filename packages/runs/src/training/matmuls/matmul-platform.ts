@@ -7,7 +7,10 @@ import { libraryVersion } from '../../library-version.js';
 /** The platform that determines the algorithms of matmuls and their times. */
 export interface MatmulPlatform {
   readonly device: ChoosingDevice;
-  /** Names and values of its properties. Choices are valid only where all of them are equal. */
+  /**
+   * The properties by name. Algorithms that were timed on one platform are used only on platforms with equal
+   * properties.
+   */
   readonly properties: Readonly<Record<string, string | number>>;
 }
 

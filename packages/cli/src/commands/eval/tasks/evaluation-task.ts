@@ -28,6 +28,6 @@ export interface EvaluationTask {
   readonly name: string;
   /** The default stride, in tokens; undefined for a task without windows. */
   readonly defaultStride: number | undefined;
-  /** Runs the task. @throws DataError MTL_EVALUATION_DATA when the file is not one of the task */
+  /** Runs the task. @throws DataError MTL_EVALUATION_DATA if the file has another format than the task */
   run(options: TaskOptions): Promise<TaskResult>;
 }
