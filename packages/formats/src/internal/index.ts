@@ -8,3 +8,4 @@ export { tokenizerFilesIn } from '../huggingface/tokenizer-files-in.js';
 export { huggingFaceTaskClass } from '../huggingface/write-huggingface-bert.js';
 export { isAdapter } from '../lora/lora-configuration.js';
 export { loraModules } from '../lora/lora-modules.js';
+export { onnxDtypeNames } from '../onnx/dtype-names.js';

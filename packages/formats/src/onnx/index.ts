@@ -1,4 +1,4 @@
-export { type OnnxDtype, onnxDtypes } from './storage/dtypes.js';
+export { type OnnxDtype, onnxDtypeNames } from './dtype-names.js';
 export {
   type WriteOnnxBertOptions,
   type WriteOnnxGptOptions,

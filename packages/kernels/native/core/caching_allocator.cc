@@ -2,8 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <cstdlib>
-#include <iterator>
 
 #include "core/memory_marks.h"
 #include "core/round_up.h"
@@ -13,17 +13,44 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-// Cached blocks are returned before a block of this size is reserved, where they are more than steps need:
-// page faults of smaller blocks would take longer than they are worth.
+// Blocks from this size on are mapped, not taken from the C library.
 constexpr size_t kLargeBlock = size_t{8} << 20;
 
+// Maps memory that begins at a huge page. Returns null if the system has none.
+void* map_host(size_t bytes) {
+  const size_t whole = bytes + kHugePage;
+  void* const mapped = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  char* const start = static_cast<char*>(mapped);
+  char* const data = start + (kHugePage - reinterpret_cast<uintptr_t>(start) % kHugePage) % kHugePage;
+  if (data != start) munmap(start, static_cast<size_t>(data - start));
+  char* const end = data + bytes;
+  if (end != start + whole) munmap(end, static_cast<size_t>(start + whole - end));
+  return data;
+}
+
+// Large blocks are mapped: once some of them were freed, the C library would take others from its heap, which
+// keeps memory below blocks in use.
 void* reserve_host(size_t bytes) {
   void* data = nullptr;
+  if (bytes >= kLargeBlock) {
+    data = map_host(bytes);
+    if (data != nullptr) madvise(data, bytes, MADV_HUGEPAGE);
+    return data;
+  }
   if (posix_memalign(&data, bytes >= kHugePage ? kHugePage : kAlignment, bytes) != 0) return nullptr;
   // Huge pages avoid a third of the TLB misses of matmuls; the call has no effect where huge pages are
   // disabled.
   if (bytes >= kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
   return data;
+}
+
+void give_host_back(void* data, size_t bytes) {
+  if (bytes >= kLargeBlock) {
+    munmap(data, bytes);
+  } else {
+    std::free(data);
+  }
 }
 
 }  // namespace
@@ -54,7 +81,6 @@ Status CachingAllocator::allocate(size_t bytes, void** data) {
     *data = found->second;
     cached_.erase(found);
   } else {
-    if (size >= kLargeBlock) make_room(size);
     *data = source_.reserve(size);
     if (*data == nullptr) {
       free_cached();  // the allocation may succeed once cached blocks are released
@@ -99,18 +125,12 @@ void CachingAllocator::give_back(Cached::iterator block) {
   const auto [size, data] = *block;
   statistics_.bytes_reserved -= size;
   if (source_.is_memory) permit(data, size);
-  source_.give_back(data);
+  source_.give_back(data, size);
   cached_.erase(block);
 }
 
 void CachingAllocator::free_cached() {
   while (!cached_.empty()) give_back(cached_.begin());
-}
-
-void CachingAllocator::make_room(size_t size) {
-  const uint64_t needed = statistics_.bytes_in_use + size;
-  const uint64_t most = needed > statistics_.peak_bytes ? needed : statistics_.peak_bytes;
-  while (!cached_.empty() && statistics_.bytes_reserved + size > most) give_back(std::prev(cached_.end()));
 }
 
 MemoryStatistics CachingAllocator::statistics() {
@@ -130,7 +150,7 @@ void CachingAllocator::set_limit(uint64_t bytes) {
 
 CachingAllocator& host_allocator() {
   // The allocator is never destroyed: tensors may outlive static destruction at process exit.
-  static CachingAllocator* allocator = new CachingAllocator({reserve_host, std::free, true});
+  static CachingAllocator* allocator = new CachingAllocator({reserve_host, give_host_back, true});
   return *allocator;
 }
 

@@ -22,7 +22,7 @@ struct MemoryStatistics {
 // The source of an allocator's blocks.
 struct BlockSource {
   void* (*reserve)(size_t bytes);  // null: out of memory
-  void (*give_back)(void* data);
+  void (*give_back)(void* data, size_t bytes);
   bool is_memory;  // false for addresses that only model memory, so that it can be counted
 };
 
@@ -54,9 +54,6 @@ class CachingAllocator {
   // The lock must be held for these.
   void give_back(Cached::iterator block);
   void free_cached();
-  // Returns the largest cached blocks, until reserved memory with another block of `size` is not above the
-  // peak of the memory in use.
-  void make_room(size_t size);
 
   const BlockSource source_;
   std::mutex mutex_;

@@ -20,7 +20,7 @@ void* reserve_addresses(size_t bytes) {
 }
 
 CachingAllocator& meta_allocator() {
-  static constexpr BlockSource addresses = {reserve_addresses, [](void*) {}, false};
+  static constexpr BlockSource addresses = {reserve_addresses, [](void*, size_t) {}, false};
   static CachingAllocator* allocator = new CachingAllocator(addresses);  // never destroyed, like the CPU's allocator
   return *allocator;
 }

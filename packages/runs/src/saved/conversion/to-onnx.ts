@@ -6,7 +6,8 @@ import {
   required,
   textOption,
 } from '@mtl/errors/options';
-import { type OnnxDtype, onnxDtypes, writeOnnxBert, writeOnnxGpt } from '@mtl/formats/onnx';
+import { onnxDtypeNames } from '@mtl/formats/internal';
+import type { OnnxDtype } from '@mtl/formats/onnx';
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
 import { iterationOption, noticesOption } from '../option-checks.js';
 import { lowersCase, type OpenedModel, openCheckpointModel, openHuggingFaceModel } from './open-model.js';
@@ -38,7 +39,7 @@ interface HuggingFaceToOnnxOptions extends ToOnnx {
 
 const ownChecks = {
   directory: required(textOption),
-  dtypes: listOption(choiceOption(Object.keys(onnxDtypes))),
+  dtypes: listOption(choiceOption(onnxDtypeNames)),
   onNotice: required(noticesOption),
 };
 const checks: OptionChecks<CheckpointToOnnxOptions> = {
@@ -58,6 +59,8 @@ async function writeModel(
 ): Promise<{ readonly source: string; readonly dtypes: readonly OnnxDtype[] }> {
   const target = { ...opened, directory, dtypes };
   try {
+    // most programs write no ONNX, and would start 80 ms later
+    const { writeOnnxBert, writeOnnxGpt } = await import('@mtl/formats/onnx');
     if (kind === 'bert') {
       const bert = model as BertModelConfiguration;
       await writeOnnxBert({ ...target, model: bert, lowersCase: lowersCase(tokenizerOptions) });

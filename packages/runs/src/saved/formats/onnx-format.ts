@@ -1,4 +1,5 @@
-import { type OnnxDtype, onnxDtypes } from '@mtl/formats/onnx';
+import { onnxDtypeNames } from '@mtl/formats/internal';
+import type { OnnxDtype } from '@mtl/formats/onnx';
 import { checkpointToOnnx, huggingFaceToOnnx } from '../conversion/to-onnx.js';
 import type { WeightFormat } from './weight-format.js';
 
@@ -10,7 +11,7 @@ export const onnxFormat: WeightFormat = {
   name: 'onnx',
   description: 'transformers.js (ONNX Runtime in Node and browsers), with the tokenizer',
   path: 'DIR',
-  dtypes: Object.keys(onnxDtypes),
+  dtypes: onnxDtypeNames,
   severalDtypes: true,
   fromCheckpoint: async ({ path: directory, dtype, ...others }) => {
     const { source, dtypes } = await checkpointToOnnx({ ...others, directory, dtypes: splitDtypes(dtype) });

@@ -1,4 +1,5 @@
-import { type OnnxDtype, onnxDtypes } from '@mtl/formats/onnx';
+import { onnxDtypeNames } from '@mtl/formats/internal';
+import type { OnnxDtype } from '@mtl/formats/onnx';
 import { checkpointToPage, huggingFaceToPage } from '../page/to-page.js';
 import type { WeightFormat } from './weight-format.js';
 
@@ -7,7 +8,7 @@ export const pageFormat: WeightFormat = {
   name: 'page',
   description: 'a page that answers in the browser, for any static server (q8 by default)',
   path: 'DIR',
-  dtypes: Object.keys(onnxDtypes),
+  dtypes: onnxDtypeNames,
   fromCheckpoint: async ({ path: directory, dtype, ...others }) =>
     await checkpointToPage({ ...others, directory, dtype: dtype as OnnxDtype | undefined }),
   fromHuggingFace: {

@@ -3,8 +3,8 @@ import { copyFile, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/pro
 import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 import { checkOptions, choiceOption, type OptionChecks, required, textOption } from '@mtl/errors/options';
-import { publishDirectory } from '@mtl/formats/internal';
-import { type OnnxDtype, onnxDtypes, writeOnnxGpt } from '@mtl/formats/onnx';
+import { onnxDtypeNames, publishDirectory } from '@mtl/formats/internal';
+import type { OnnxDtype } from '@mtl/formats/onnx';
 import type { GptModelConfiguration } from '@mtl/models';
 import { pageFiles } from '../../page-files.js';
 import { type OpenedModel, openCheckpointModel, openHuggingFaceModel } from '../conversion/open-model.js';
@@ -35,7 +35,7 @@ interface HuggingFaceToPageOptions extends ToPage {
 
 const ownChecks = {
   directory: required(textOption),
-  dtype: choiceOption(Object.keys(onnxDtypes)),
+  dtype: choiceOption(onnxDtypeNames),
   onNotice: required(noticesOption),
 };
 const checks: OptionChecks<CheckpointToPageOptions> = {
@@ -96,6 +96,7 @@ async function writePage(
     }
     const codes = { exists: 'MTL_PAGE_EXISTS', failed: 'MTL_PAGE_IO' } as const;
     await publishDirectory({ directory: target, ...codes }, async (directory) => {
+      const { writeOnnxGpt } = await import('@mtl/formats/onnx');
       await writeOnnxGpt({
         directory: join(directory, 'model'),
         model: model as GptModelConfiguration,
