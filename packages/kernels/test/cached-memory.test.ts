@@ -11,21 +11,16 @@ beforeEach(() => {
 });
 afterAll(() => trimMemory('cpu'));
 
-it('returns cached blocks before memory exceeds the peak of what was in use', () => {
-  const { bytesInUse } = memoryStatistics('cpu');
-  const held = (): number => (memoryStatistics('cpu').bytesReserved - bytesInUse) / mebibyte;
-  bytes(96).dispose();
-  expect(held()).toBe(96);
-  // blocks of other sizes do not fit; with both the peak would be 160
-  using large = bytes(64);
-  expect(large.bytes).toBe(64 * mebibyte);
-  expect(held()).toBe(64);
-  // the peak has room for both
-  bytes(32).dispose();
-  expect(held()).toBe(96);
-  using medium = bytes(24);
-  expect(medium.bytes).toBe(24 * mebibyte);
-  expect(held()).toBeLessThanOrEqual(96);
+it.each([4, 64])('returns cached blocks of %i MiB to the system', (mebibytes) => {
+  const resident = (): number => process.memoryUsage.rss() / mebibyte;
+  const blocks = Array.from({ length: 256 / mebibytes }, () => bytes(mebibytes));
+  const before = resident();
+  for (const block of blocks) block.zero();
+  expect(resident() - before).toBeGreaterThan(240);
+  for (const block of blocks) block.dispose();
+  expect(resident() - before).toBeGreaterThan(240);
+  trimMemory('cpu');
+  expect(resident() - before).toBeLessThan(16);
 });
 
 it('keeps cached blocks that are taken again', () => {

@@ -17,7 +17,6 @@ namespace mtl {
 namespace {
 
 constexpr bool kHasBfloat16Pairs = false;
-constexpr bool kScalesGradually = false;
 
 constexpr int kMatmulRows = 4, kMatmulVectors = 3;
 constexpr int kAttentionVectors = 2;

@@ -17,7 +17,6 @@ namespace mtl {
 namespace {
 
 constexpr bool kHasBfloat16Pairs = true;
-constexpr bool kScalesGradually = true;
 
 // for 32 vector registers
 constexpr int kMatmulRows = 8, kMatmulVectors = 3;

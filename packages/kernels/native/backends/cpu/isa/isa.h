@@ -15,7 +15,6 @@
 // kLanes              numbers of 32 bits in a vector: 4, 8 or 16
 // kHasBfloat16Pairs   an instruction adds the products of bfloat16 pairs to float32 numbers (add_pair_products);
 //                     matmuls of bfloat16 then use pairs, otherwise float32
-// kScalesGradually    times_power rounds results below 2^-126 correctly; otherwise they must be set to 0
 // Tiles               registers for tiles of matrices (tiles.h), or NoTiles
 //
 // Choices by measurement:
@@ -59,8 +58,7 @@ MTL_REQUIRE(VFloat, minimum(VFloat{}, VFloat{}));
 // Returns the square root, correctly rounded.
 MTL_REQUIRE(VFloat, square_root(VFloat{}));
 
-// Rounds x, at most 127, to the nearest integer n (`value` of the Power), and multiplies by 2^n. x is at
-// least -160 if kScalesGradually, otherwise -126.
+// Rounds x, from -126 to 127, to the nearest integer n (`value` of the Power), and multiplies by 2^n.
 MTL_REQUIRE(Power, nearest_power(VFloat{}));
 MTL_REQUIRE(VFloat, nearest_power(VFloat{}).value);
 MTL_REQUIRE(VFloat, times_power(VFloat{}, Power{}));

@@ -66,10 +66,13 @@ BackwardScratch carve_backward(Carver* carver, const AttentionProblem& problem, 
   scratch.key_columns = carve<Word>(carver, kTile / Gemm::kDepth * columns);
   scratch.scores = carve<float>(carver, kTile * kTile);
   scratch.probability_gradients = carve<float>(carver, kTile * kTile);
-  scratch.probabilities = kShared ? reinterpret_cast<Word*>(scratch.scores) : carve<Word>(carver, kTile * kTile);
+  scratch.probabilities =
+      kShared ? reinterpret_cast<Word*>(scratch.scores) : carve<Word>(carver, kTile * kTile / Gemm::kDepth);
   scratch.score_gradients =
-      kShared ? reinterpret_cast<Word*>(scratch.probability_gradients) : carve<Word>(carver, kTile * kTile);
-  scratch.score_gradient_rows = kShared ? scratch.score_gradients : carve<Word>(carver, kTile * kTile);
+      kShared ? reinterpret_cast<Word*>(scratch.probability_gradients)
+              : carve<Word>(carver, kTile * kTile / Gemm::kDepth);
+  scratch.score_gradient_rows =
+      kShared ? scratch.score_gradients : carve<Word>(carver, kTile * kTile / Gemm::kDepth);
   scratch.key_gradients = carve<float>(carver, kTile * columns);
   scratch.value_gradients = carve<float>(carver, kTile * value_columns);
   scratch.seen = carve<int32_t>(carver, kTile);
@@ -178,7 +181,7 @@ MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int
 }
 
 // Computes one row of gradient_tile, or two rows, which form pairs, in bfloat16.
-template <typename Gemm, bool kDropout, bool kCapped>
+template <typename Gemm, bool kDropout, bool kCapped, bool kWhole>
 MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_t vectors, const ScoreScale& scale,
                              const Dropout& dropout, const DroppedColumns& dropped, int64_t first_query) {
   constexpr int kRows = Gemm::kDepth;
@@ -194,7 +197,7 @@ MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_
       const int64_t at = (row + part) * kTile + vector * kLanes;
       const int64_t query = first_query + row + part;
       const VFloat score = load(scratch.scores + at);
-      const VFloat whole = power_of_two<kRows == 2>(score * to_base_two - scratch.log_sum_exp[query]);
+      const VFloat whole = power_of_two<kRows == 2, kWhole>(score * to_base_two - scratch.log_sum_exp[query]);
       VFloat output_part = load(scratch.probability_gradients + at);
       if (kDropout) output_part = keep(output_part * dropout.inverse_keep, masks[part][vector]);
       gradient[part] = whole * (output_part - scratch.delta[query]);
@@ -220,8 +223,8 @@ void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64
   DroppedColumns dropped;
   if (kDropout) set_dropped_columns(&dropped, dropout, first_key);
   for (int64_t row = 0; row < num_rows; row += Gemm::kDepth) {
-    gradient_row<Gemm, kDropout, kCapped>(scratch, row, kWhole ? kTileVectors : vectors[row / Gemm::kRowGroup], scale, dropout,
-                                 dropped, first_query);
+    gradient_row<Gemm, kDropout, kCapped, kWhole>(scratch, row, kWhole ? kTileVectors : vectors[row / Gemm::kRowGroup],
+                                                  scale, dropout, dropped, first_query);
   }
 }
 

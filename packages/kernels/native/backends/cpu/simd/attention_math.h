@@ -9,13 +9,17 @@ namespace {
 constexpr float kLog2E = 1.44269504088896341f;
 constexpr float kLn2 = 0.69314718055994531f;
 
-// Returns 2^x for x <= 127; 0 below about -126; NaN stays NaN, so that an earlier overflow is not hidden. x
+// Returns 2^x for x <= 127; 0 below -125; NaN stays NaN, so that an earlier overflow is not hidden. x
 // is split into an integer and a remainder in [-1/2, 1/2]; the power of the remainder is a minimax polynomial
 // (Remez) with a relative error of 7.5e-8 for float32, or 2.6e-6 if the result is rounded to bfloat16.
-template <bool kToBfloat16>
+//
+// kAllShown: no x comes from a hidden key, and powers below 2^-125 may be 2^-125 where they are rounded to
+// bfloat16.
+template <bool kToBfloat16, bool kAllShown = false>
 MTL_INLINE VFloat power_of_two(VFloat x) {
-  // 2^-160 rounds to 0. The limits keep -infinity out of the subtraction; the first propagates NaN.
-  const VFloat limited = kScalesGradually ? select(x < -160.0f, splat(-160.0f), x) : maximum(x, splat(-126.0f));
+  // The limit keeps -infinity out of the subtraction, and results normal: a processor takes more than a
+  // hundred cycles to round a number below 2^-126, and the scores of hidden keys would all need it.
+  const VFloat limited = maximum(splat(-125.0f), x);
   const Power integer = nearest_power(limited);
   const VFloat r = limited - integer.value;
   VFloat power;
@@ -33,9 +37,9 @@ MTL_INLINE VFloat power_of_two(VFloat x) {
     power = power * r + 0.6931469671f;
     power = power * r + 1.000000072f;
   }
-  const VFloat scaled = times_power(power, integer);
-  if constexpr (kScalesGradually) return scaled;
-  return select(x == x, select(x < -126.0f, splat(0.0f), scaled), x);
+  if constexpr (kToBfloat16 && kAllShown) return times_power(power, integer);
+  // the maximum is 0, or x where it is NaN
+  return select(x >= -125.0f, times_power(power, integer), maximum(splat(0.0f), x));
 }
 
 // Returns ln x for normal positive x (NaN stays NaN): x = 2^n m with m in [sqrt(1/2), sqrt(2)), ln m = 2

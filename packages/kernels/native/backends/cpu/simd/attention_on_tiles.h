@@ -23,12 +23,7 @@ struct TileGemm : Bfloat16Words {
   // Computes what multiply_rows describes.
   MTL_INLINE void multiply_rows(float* sum, int64_t sum_stride, const Word* left, int64_t left_row, const Word* right,
                                 int64_t right_stride, int64_t vectors, int64_t steps, const float* factors) {
-    for (int64_t row = 0; factors != kOverwrite && factors != kAdd && row < kRowGroup; ++row) {
-      for (int64_t vector = 0; vector < vectors; ++vector) {
-        float* const sums = sum + row * sum_stride + vector * kLanes;
-        store(sums, load(sums) * factors[row]);
-      }
-    }
+    if (factors != kOverwrite && factors != kAdd) multiply_sums(sum, sum_stride, vectors, factors);
     const bool add = factors != kOverwrite;
     for (; vectors >= 2; vectors -= 2) {
       multiply_tiles<2>(sum, sum_stride, left, left_row, right, right_stride, steps, add);
@@ -39,6 +34,19 @@ struct TileGemm : Bfloat16Words {
   }
 
  private:
+  // Multiplies rows of sums by their factors, most of them 1.
+  MTL_INLINE void multiply_sums(float* sum, int64_t sum_stride, int64_t vectors, const float* factors) {
+    for (int64_t first = 0; first < kRowGroup; first += kLanes) {
+      for (uint32_t rows = bits_of_mask((VInt)(load(factors + first) != 1.0f)); rows != 0; rows &= rows - 1) {
+        const int64_t row = first + __builtin_ctz(rows);
+        for (int64_t vector = 0; vector < vectors; ++vector) {
+          float* const sums = sum + row * sum_stride + vector * kLanes;
+          store(sums, load(sums) * factors[row]);
+        }
+      }
+    }
+  }
+
   template <int kColumnTiles>
   MTL_INLINE void multiply_tiles(float* sum, int64_t sum_stride, const Word* left, int64_t left_row, const Word* right,
                                  int64_t right_stride, int64_t steps, bool add) {

@@ -13,6 +13,9 @@ namespace {
 // The initial running maximum: finite, so that no difference is NaN, and below every score.
 constexpr float kNoMaximum = static_cast<float>(kEmptyLogSumExp);
 
+// The logarithm to base 2 of the largest weight of a key whose score exceeds a maximum that was not raised.
+constexpr float kSlack = 8.0f;
+
 // One head of one sample.
 template <typename T>
 struct ForwardHead {
@@ -90,7 +93,7 @@ MTL_INLINE int64_t vectors_of(int64_t keys) {
 }
 
 // Computes one row of softmax_tile, `vectors` vectors long: writes the probabilities and returns their sum.
-template <typename Gemm, bool kDropout>
+template <typename Gemm, bool kDropout, bool kWhole>
 MTL_INLINE VFloat softmax_row(Word* probabilities, const float* scores, const VInt* masks, float scale, float highest,
                               int64_t vectors) {
   constexpr bool kToBfloat16 = Gemm::kDepth == 2;
@@ -100,7 +103,7 @@ MTL_INLINE VFloat softmax_row(Word* probabilities, const float* scores, const VI
     VFloat kept[Gemm::kDepth];
     for (int part = 0; part < Gemm::kDepth; ++part) {
       const VFloat score = load(scores + (vector + part) * kLanes);
-      const VFloat weight = power_of_two<kToBfloat16>(score * scale - highest);
+      const VFloat weight = power_of_two<kToBfloat16, kWhole>(score * scale - highest);
       total += weight;
       kept[part] = kDropout ? keep(weight, masks[vector + part]) : weight;
     }
@@ -109,10 +112,30 @@ MTL_INLINE VFloat softmax_row(Word* probabilities, const float* scores, const VI
   return total;
 }
 
-MTL_INLINE float highest_score(const float* scores, int64_t vectors) {
+// Returns the highest of the scores in the same lane of each vector.
+MTL_INLINE VFloat highest_lanes(const float* scores, int64_t vectors) {
   VFloat highest = splat(kHidden);
   for (int64_t vector = 0; vector < vectors; ++vector) highest = maximum(highest, load(scores + vector * kLanes));
-  return largest(highest);
+  return highest;
+}
+
+MTL_INLINE float highest_score(const float* scores, int64_t vectors) { return largest(highest_lanes(scores, vectors)); }
+
+// Raises the running maxima of kLanes rows, and computes the factors of their earlier sums. On tiles a
+// maximum is raised only where scores exceed it by more than 2^`slack`, since factors other than 1 cost a
+// pass over the sums.
+MTL_INLINE void raise_maxima(const ForwardScratch& scratch, int64_t row, const VFloat* lanes_of_rows, float scale,
+                             float slack) {
+  VUint lanes[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = float_to_bits(lanes_of_rows[lane]);
+  transpose(lanes);
+  VFloat highest = bits_to_float(lanes[0]);
+  for (int lane = 1; lane < kLanes; ++lane) highest = maximum(highest, bits_to_float(lanes[lane]));
+  const VFloat before = load(scratch.maxima + row), now = highest * scale;
+  const VFloat maxima = select(now > before + slack, now, before), exponent = before - maxima;
+  store(scratch.maxima + row, maxima);
+  // exactly 1 if the maximum does not change: a tile without visible keys changes no bit of a row
+  store(scratch.factors + row, select(exponent == 0.0f, splat(1.0f), power_of_two<false>(exponent)));
 }
 
 // Converts the scores of a tile to 2^(score - running maximum), applies dropout, and updates maximum and
@@ -120,18 +143,15 @@ MTL_INLINE float highest_score(const float* scores, int64_t vectors) {
 // of each row. vectors[row group] is the length of the group's rows in vectors; kTileVectors in a whole tile.
 template <typename Gemm, bool kDropout, bool kWhole>
 void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
-                  const Dropout& dropout, int64_t first_query, int64_t first_key) {
-  for (int64_t row = 0; row < num_rows; ++row) {
-    const int64_t count = kWhole ? kTileVectors : vectors[row / Gemm::kRowGroup];
-    const float before = scratch.maxima[row];
-    const float now = highest_score(scratch.scores + row * kTile, count) * scale;
-    scratch.maxima[row] = now > before ? now : before;
-    scratch.factors[row] = before - scratch.maxima[row];
-  }
-  for (int64_t row = 0; row < num_rows; row += kLanes) {
-    const VFloat exponent = load(scratch.factors + row);
-    // exactly 1 if the maximum does not change: a tile without visible keys changes no bit of a row
-    store(scratch.factors + row, select(exponent == 0.0f, splat(1.0f), power_of_two<false>(exponent)));
+                  float slack, const Dropout& dropout, int64_t first_query, int64_t first_key) {
+  for (int64_t first = 0; first < num_rows; first += kLanes) {
+    VFloat lanes[kLanes];
+#pragma GCC unroll 16
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const int64_t row = smaller(first + lane, num_rows - 1);
+      lanes[lane] = highest_lanes(scratch.scores + row * kTile, kWhole ? kTileVectors : vectors[row / Gemm::kRowGroup]);
+    }
+    raise_maxima(scratch, first, lanes, scale, slack);
   }
   DroppedColumns dropped;
   if (kDropout) set_dropped_columns(&dropped, dropout, first_key);
@@ -141,7 +161,7 @@ void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t
     if (kDropout) keep_masks(masks, dropout, dropped, first_query + row);
     float* denominator = scratch.denominators + row * kLanes;
     const VFloat total =
-        softmax_row<Gemm, kDropout>(scratch.probabilities + row * kTile / Gemm::kDepth,
+        softmax_row<Gemm, kDropout, kWhole>(scratch.probabilities + row * kTile / Gemm::kDepth,
                                     scratch.scores + row * kTile, masks, scale, scratch.maxima[row], count);
     store(denominator, load(denominator) * scratch.factors[row] + total);
   }
@@ -202,8 +222,9 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
   auto* softmax = head.dropout.active
                       ? (whole ? softmax_tile<Gemm, true, true> : softmax_tile<Gemm, true, false>)
                       : (whole ? softmax_tile<Gemm, false, true> : softmax_tile<Gemm, false, false>);
-  softmax(scratch, vectors, num_groups * kRowGroup, ScoreScale::to_base_two(head.scale), head.dropout, row.first_query,
-          first_key);
+  const float slack = Gemm::kOnTiles && head.highest_score == nullptr ? kSlack : 0.0f;
+  softmax(scratch, vectors, num_groups * kRowGroup, ScoreScale::to_base_two(head.scale), slack, head.dropout,
+          row.first_query, first_key);
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first_row = group * kRowGroup;
     const Word* left = scratch.probabilities + first_row * kTile / Gemm::kDepth;

@@ -97,13 +97,13 @@ MTL_INLINE void for_each_vector(int64_t size, const Body& body) {
 
 // ---- arithmetic ----
 
-// Returns e^x to 2 units in the last place for x in [-87.3, 88.7]; nearly 0 below this range, and about the
+// Returns e^x to 2 units in the last place for x in [-87.3, 88.7]; 0 below this range, and about the
 // largest finite value above it. NaN stays NaN (maximum and minimum return their second operand), so that bad
 // logits show in the loss. Reduces the range by ln 2 in two parts, then evaluates a polynomial of degree 6 on
 // [-ln2/2, ln2/2].
 MTL_INLINE VFloat exponential(VFloat x) {
-  // e^-104 rounds to 0; the finite limit keeps -infinity from becoming infinity - infinity
-  const VFloat clamped = minimum(splat(88.7f), maximum(splat(kScalesGradually ? -104.0f : -87.3f), x));
+  // the finite limit keeps -infinity from becoming infinity - infinity
+  const VFloat clamped = minimum(splat(88.7f), maximum(splat(-87.3f), x));
   const Power n = nearest_power(clamped * 1.44269504088896341f);
   const VFloat r = (clamped - n.value * 0.693359375f) - n.value * -2.12194440e-4f;
   VFloat p = splat(1.0f / 720);
@@ -113,8 +113,7 @@ MTL_INLINE VFloat exponential(VFloat x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  const VFloat result = times_power(p, n);
-  return kScalesGradually ? result : select(x < -87.3f, splat(0.0f), result);
+  return select(x < -87.3f, splat(0.0f), times_power(p, n));
 }
 
 // Returns erf x within 1.5e-7 (Abramowitz and Stegun 7.1.26); below 0.3, where this error bound is too loose,
