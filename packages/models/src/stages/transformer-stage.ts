@@ -577,8 +577,8 @@ function stageUnits({
   const before = new Set([...(embedding ?? []), ...blocks.flat()]);
   const head = new Set([...all.filter((parameter) => !before.has(parameter)), ...tied]);
   return {
-    embedding: embedding && new ParameterUnit(embedding),
+    embedding: embedding && new ParameterUnit(embedding, { isRoot: true }),
     blocks: blocks.map((parameters) => new ParameterUnit(parameters)),
-    head: hasHead ? new ParameterUnit([...head]) : undefined,
+    head: hasHead ? new ParameterUnit([...head], { isRoot: true }) : undefined,
   };
 }
