@@ -32,6 +32,7 @@ export type { FlatRange, ParameterRange } from './store/flat-layout.js';
 export { listOwnedParts } from './store/flat-store.js';
 export { copiesAlong, type GroupsByRole, type ParallelGroups } from './store/parallel-groups.js';
 export type {
+  FrozenRange,
   ListedStore,
   ParameterStore,
   StoreKind,
