@@ -4,12 +4,14 @@ import {
   type LearningRateScheduleOptions,
   LossScaler,
   type LossScalerOptions,
+  storeOfStrategy,
 } from '@mtl/optimizer';
 import { noteOfDecoupledRate } from '../adapters/adapter-configuration.js';
 import { muonFlags, optimizerFlags } from '../flags/optimizer-flags.js';
 import type {
   MuonConfiguration,
   OptimizerConfiguration,
+  ParallelConfiguration,
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
 import type { FlagName } from '../schema/flag-schema.js';
@@ -74,6 +76,7 @@ const counting = {
 export interface OptimizerConfigurationOptions {
   readonly flags: FlagReader;
   readonly training: TrainingConfiguration;
+  readonly parallel: Pick<ParallelConfiguration, 'dataParallelShardingStrategy'>;
   readonly notices: string[];
 }
 
@@ -84,11 +87,12 @@ export interface OptimizerConfigurationOptions {
  *   `MTL_MUON_TP_MODE`.
  */
 export function optimizerConfiguration(options: OptimizerConfigurationOptions): OptimizerConfiguration {
-  const { flags, training, notices } = options;
+  const { flags, training, parallel, notices } = options;
   const learningRate = configureLearningRate(flags, training);
   const decoupled = readDecoupledRate(flags, notices);
   const lossScale = configureLossScale(flags, training, notices);
   const muon = muonConfiguration(flags, notices);
+  if (muon !== undefined) checkMatricesOfStore(flags, parallel);
   const statePrecision = configureStatePrecision(flags, { training, notices });
   checkQkClip(flags, notices);
   // The objects are made only because their constructors check the numbers. The run makes them again.
@@ -104,6 +108,21 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
     ...(statePrecision === undefined ? {} : { statePrecision }),
     lossScale,
   };
+}
+
+/** Rejects Muon, which needs whole gradients, where each rank keeps a slice of the gradients. */
+function checkMatricesOfStore(
+  flags: FlagReader,
+  { dataParallelShardingStrategy: strategy }: OptimizerConfigurationOptions['parallel'],
+): void {
+  if (!storeOfStrategy(strategy).divides.includes('gradients')) return;
+  const isNamed = flags.isGiven('data-parallel-sharding-strategy');
+  flags.conflict({
+    flags: ['optimizer', isNamed ? 'data-parallel-sharding-strategy' : 'use-megatron-fsdp'],
+    why: 'Muon needs whole matrices of gradients, of which each rank keeps a slice',
+    remedy:
+      'pass --data-parallel-sharding-strategy optim, which divides the optimizer state, or --optimizer adam',
+  });
 }
 
 /**

@@ -1,4 +1,5 @@
 import { listDomains, type Parameter } from '@mtl/autograd';
+import { fullySharded } from './fully-sharded-store.js';
 import { type ParallelGroups, reductionGroup } from './parallel-groups.js';
 import type { ListedStore, ParameterStore, StoreKind, StoreOptions } from './parameter-store.js';
 import { replicated } from './replicated-store.js';
@@ -8,7 +9,9 @@ import { zero1 } from './zero1-store.js';
  * The kinds of stores by name, the kind that divides the least first. Flags, runs, dry runs, plans and
  * searches derive their choices from this list.
  */
-export const stores = { replicated, zero1 } as const satisfies Readonly<Record<string, ListedStore>>;
+export const stores = { replicated, zero1, fullySharded } as const satisfies Readonly<
+  Record<string, ListedStore>
+>;
 
 export type StoreName = keyof typeof stores;
 
