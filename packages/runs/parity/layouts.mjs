@@ -545,6 +545,9 @@ function crossMeshes({ meshes, recomputations }) {
  */
 export const faults = [
   few({ fault: 'drop-gradient-reduce', noticedBy: 'gradients', ...layout({ dp: 2 }) }),
+  { fault: 'drop-scattered-sums', noticedBy: 'gradients', ...layout({ dp: 2 }, [sharded]) },
+  few({ fault: 'keep-stale-values', noticedBy: 'loss', ...layout({ dp: 2 }, [sharded, full]) }),
+  { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2, dp: 2 }, [sharded, '1f1b']) },
   few({ fault: 'drop-tensor-reduce', noticedBy: 'loss', ...layout({ tp: 2 }) }),
   { fault: 'drop-partial-sums', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence]) },
   few({ fault: 'skip-one-partial-gradient', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence]) }),
