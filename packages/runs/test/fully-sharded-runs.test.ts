@@ -4,10 +4,12 @@ import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { TrainGptResult } from './ranks/train-gpt.js';
 import { contentOfCheckpoint } from './support/content-of-checkpoint.js';
 import {
   listNumbers,
   printedTwice,
+  type Training,
   TrainingRuns,
   tolerances,
   validationDifference,
@@ -37,22 +39,25 @@ function expectSame(name: string, expected: string, precision: keyof typeof tole
 
 describe('a GPT with dropout', () => {
   const sampled: RunOptions = { logging: { noEvalSamples: undefined } };
-  let [alone, two, four]: { output: string; sample: string | undefined }[] = [];
+  let [alone, two, four]: TrainGptResult[] = [];
   beforeAll(async () => {
     const half = (options: RunOptions, name: string) => [
       { name, options: mergeOptions(options, halfWay) },
       { name, options: mergeOptions(options, { checkpoint: { load: runs.locate(name) } }) },
     ];
-    [[alone]] = (await runs.run(1, [
+    /** Trains, and returns the result of the first run on the first rank. */
+    const train = async (numRanks: number, trainings: readonly Training[]) =>
+      (await runs.run(numRanks, trainings))[0]![0]!;
+    alone = await train(1, [
       { name: 'alone', options: sampled },
       { name: 'half-alone', options: halfWay },
-    ])) as never;
-    [[two]] = (await runs.run(2, [
+    ]);
+    two = await train(2, [
       { name: 'two', options: mergeOptions(sharded, sampled) },
       ...half(sharded, 'half-two'),
       ...half(distributed, 'half-distributed'),
-    ])) as never;
-    [[four]] = (await runs.run(4, [{ name: 'four', options: mergeOptions(sharded, sampled) }])) as never;
+    ]);
+    four = await train(4, [{ name: 'four', options: mergeOptions(sharded, sampled) }]);
   });
 
   it('learns as one process does, evaluates and generates the same', () => {
