@@ -75,7 +75,6 @@ export const flagsElsewhere = {
   epochs: 'training.trainIterations follows from it',
   'long-conversations': 'data.conversations.long, whose object names what is long',
   'early-stopping-patience': 'data.conversations.patience',
-  'use-megatron-fsdp': 'parallel.dataParallelShardingStrategy follows from it',
   'distributed-backend': 'is read where a process joins its job',
   'num-layers-per-virtual-pipeline-stage': 'parallel.numVirtualStages follows from it',
   'num-virtual-stages-per-pipeline-rank': 'parallel.numVirtualStages follows from it or another flag',

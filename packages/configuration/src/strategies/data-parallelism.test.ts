@@ -95,7 +95,7 @@ refusals(
       '--optimizer muon --use-megatron-fsdp',
       2,
       'MTL_FLAG_CONFLICT',
-      /Muon needs whole matrices.*pass --data-parallel-sharding-strategy optim/s,
+      /Muon needs whole matrices.*leave --use-megatron-fsdp out/s,
     ],
     [
       '--no-use-distributed-optimizer --use-megatron-fsdp',

@@ -141,6 +141,7 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
       dataParallelSize,
       dataParallelShardingStrategy: store.shardingStrategy as ShardingStrategy,
       useDistributedOptimizer,
+      useMegatronFsdp: given.required('use-megatron-fsdp'),
       overlapGradReduce,
       overlapParamGather,
     };
@@ -173,11 +174,18 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
   undivided: {
     dataParallelShardingStrategy: storeOfSwitch(false).shardingStrategy as ShardingStrategy,
     useDistributedOptimizer: false,
+    useMegatronFsdp: false,
     overlapGradReduce: false,
     overlapParamGather: false,
   },
-  ofOptimizer: ({ dataParallelShardingStrategy, overlapGradReduce, overlapParamGather }) => ({
+  ofOptimizer: ({
+    dataParallelShardingStrategy,
+    useMegatronFsdp,
+    overlapGradReduce,
+    overlapParamGather,
+  }) => ({
     store: storeOfStrategy(dataParallelShardingStrategy),
+    flagOfStore: useMegatronFsdp ? 'use-megatron-fsdp' : 'data-parallel-sharding-strategy',
     overlapGradientReduction: overlapGradReduce,
     flagOfReduction: 'overlap-grad-reduce',
     overlapParameterGather: overlapParamGather,

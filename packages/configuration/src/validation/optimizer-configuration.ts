@@ -4,17 +4,16 @@ import {
   type LearningRateScheduleOptions,
   LossScaler,
   type LossScalerOptions,
-  storeOfStrategy,
 } from '@mtl/optimizer';
 import { noteOfDecoupledRate } from '../adapters/adapter-configuration.js';
 import { muonFlags, optimizerFlags } from '../flags/optimizer-flags.js';
 import type {
   MuonConfiguration,
   OptimizerConfiguration,
-  ParallelConfiguration,
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
 import type { FlagName } from '../schema/flag-schema.js';
+import { type OptimizedLayout, optimizerSharing } from '../strategies/strategies.js';
 import { type FlagReader, inWordsOfFlags } from './flag-reader.js';
 import { configureStatePrecision } from './state-precision.js';
 
@@ -76,7 +75,7 @@ const counting = {
 export interface OptimizerConfigurationOptions {
   readonly flags: FlagReader;
   readonly training: TrainingConfiguration;
-  readonly parallel: Pick<ParallelConfiguration, 'dataParallelShardingStrategy'>;
+  readonly parallel: OptimizedLayout;
   readonly notices: string[];
 }
 
@@ -111,17 +110,13 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
 }
 
 /** Rejects Muon, which needs whole gradients, where each rank keeps a slice of the gradients. */
-function checkMatricesOfStore(
-  flags: FlagReader,
-  { dataParallelShardingStrategy: strategy }: OptimizerConfigurationOptions['parallel'],
-): void {
-  if (!storeOfStrategy(strategy).divides.includes('gradients')) return;
-  const isNamed = flags.isGiven('data-parallel-sharding-strategy');
+function checkMatricesOfStore(flags: FlagReader, parallel: OptimizedLayout): void {
+  const { store, flagOfStore } = optimizerSharing(parallel);
+  if (!store.divides.includes('gradients')) return;
   flags.conflict({
-    flags: ['optimizer', isNamed ? 'data-parallel-sharding-strategy' : 'use-megatron-fsdp'],
+    flags: ['optimizer', flagOfStore as FlagName],
     why: 'Muon needs whole matrices of gradients, of which each rank keeps a slice',
-    remedy:
-      'pass --data-parallel-sharding-strategy optim, which divides the optimizer state, or --optimizer adam',
+    remedy: `leave --${flagOfStore} out, or pass --optimizer adam`,
   });
 }
 

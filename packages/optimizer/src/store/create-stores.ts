@@ -44,9 +44,13 @@ export function createStores(
   parameters: readonly Parameter[],
   { kind = 'replicated', groups = {}, seed, ...options }: CreateStoresOptions,
 ): readonly ParameterStore[] {
-  const { create }: StoreKind = typeof kind === 'string' ? stores[kind] : kind;
+  const chosen: StoreKind = typeof kind === 'string' ? stores[kind] : kind;
   return listDomains(parameters).map(({ view, parameters: ofDomain }) => {
-    const store = create(ofDomain, { ...options, group: reductionGroup(groups, view) });
+    const group = reductionGroup(groups, view);
+    // one rank has nothing to gather: the values stay
+    const isAlone = group === undefined || group.size === 1;
+    const { create } = chosen.releasesValues && isAlone ? stores.replicated : chosen;
+    const store = create(ofDomain, { ...options, group });
     if (seed !== undefined) store.initialize(seed);
     return store;
   });

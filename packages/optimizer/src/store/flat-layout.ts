@@ -69,6 +69,9 @@ export function placeBuckets(
   return { ranges, buckets: buckets.toReversed(), size: start };
 }
 
+/** Tells whether another pipeline stage has a copy, whose slices must be the same. */
+export const hasCopyElsewhere = ({ copiedOver }: Parameter): boolean => copiedOver.includes('pp');
+
 /**
  * Groups the parameters in their order, starting with the last one; the first group may stay small. A
  * parameter with a copy on another pipeline stage gets a bucket of its own, so that its slices are the same
@@ -78,7 +81,7 @@ function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parame
   const groups: Parameter[][] = [];
   let filled = Number.POSITIVE_INFINITY;
   for (const parameter of parameters.toReversed()) {
-    const hasCopy = parameter.copiedOver.includes('pp');
+    const hasCopy = hasCopyElsewhere(parameter);
     if (filled >= size || hasCopy) {
       groups.unshift([]);
       filled = 0;

@@ -5,7 +5,7 @@ import {
   type ParameterStorage,
   type ParameterUnit,
 } from '@mtl/autograd';
-import type { ProcessGroup, Work } from '@mtl/comm';
+import { type ProcessGroup, SingleProcessGroup, type Work } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { type Device, type DType, Tensor, trimMemory } from '@mtl/kernels';
 import { type KeptValues, plainValues } from '../kept-values.js';
@@ -21,7 +21,6 @@ import { listOwnedParts } from './flat-store.js';
 import { groupByUnits } from './group-by-units.js';
 import { OwnedValues, packedStarts } from './owned-values.js';
 import type { FrozenRange, ListedStore, ParameterStore, StoreOptions } from './parameter-store.js';
-import { ReplicatedStore } from './replicated-store.js';
 import { UnitGradients } from './unit-gradients.js';
 import { type ShardedValues, UnitValues } from './unit-values.js';
 
@@ -287,9 +286,6 @@ export const fullySharded = {
   shardingStrategy: 'optim_grads_params',
   divides: ['optimizer', 'gradients', 'parameters'],
   releasesValues: true,
-  // one rank has nothing to gather: the values stay
-  create: (parameters, { group, ...options }) =>
-    group === undefined || group.size === 1
-      ? new ReplicatedStore(parameters, { ...options, group })
-      : new FullyShardedStore(parameters, { ...options, group }),
+  create: (parameters, { group = new SingleProcessGroup('alone'), ...options }) =>
+    new FullyShardedStore(parameters, { ...options, group }),
 } as const satisfies ListedStore;

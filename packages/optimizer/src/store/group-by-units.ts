@@ -1,5 +1,6 @@
 import type { Parameter, ParameterUnit } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
+import { hasCopyElsewhere } from './flat-layout.js';
 
 /** Parameters that are used in the same units. */
 interface GroupOfUnits {
@@ -9,8 +10,8 @@ interface GroupOfUnits {
 
 /**
  * Groups parameters by the units in which they are used, keeping their order: a tied embedding, which is used
- * in two units, is in a group of its own. So is a parameter with a copy on another pipeline stage, so that
- * its slices are the same on both stages.
+ * in two units, is in a group of its own. So is a parameter with a copy elsewhere,
+ * so that both are divided alike.
  *
  * @throws UsageError MTL_UNIT for a parameter that is in no unit
  */
@@ -33,8 +34,10 @@ export function groupByUnits(
         remedy: 'pass all units of the model to createStores, or choose a store that keeps all parameters',
       });
     }
-    const hasCopy = parameter.copiedOver.includes('pp');
-    const key = [...own.map((unit) => units.indexOf(unit)), ...(hasCopy ? [parameter.name] : [])].join();
+    const key = [
+      ...own.map((unit) => units.indexOf(unit)),
+      ...(hasCopyElsewhere(parameter) ? [parameter.name] : []),
+    ].join();
     const group = groups.get(key) ?? { parameters: [], units: own };
     group.parameters.push(parameter);
     groups.set(key, group);
