@@ -19,11 +19,20 @@ export interface UnitKeeper {
  */
 export class ParameterUnit {
   readonly parameters: readonly Parameter[];
+  /**
+   * True for parameters that are used before or after all layers (embedding, last norm, head): their values
+   * may stay while the layers are used, so that the next use finds them.
+   */
+  readonly isRoot: boolean;
   readonly #keepers: UnitKeeper[] = [];
   #numUses = 0;
 
-  constructor(parameters: readonly Parameter[]) {
+  constructor(
+    parameters: readonly Parameter[],
+    { isRoot = false }: Partial<Pick<ParameterUnit, 'isRoot'>> = {},
+  ) {
     this.parameters = parameters;
+    this.isRoot = isRoot;
   }
 
   /** Registers an object that is called when the first use of the unit begins and when the last one ends. */

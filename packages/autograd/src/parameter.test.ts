@@ -125,6 +125,32 @@ describe('a parameter whose values are on their way', () => {
   });
 });
 
+describe('a parameter whose main gradient has memory only during a backward pass', () => {
+  it('gets it at the first access, and again after it was taken back', () => {
+    const weight = new Parameter({ name: 'w', globalShape: [2], initialization: normal });
+    let [numProvided, isRefused] = [0, true];
+    const gradients: Tensor[] = [];
+    const provide = (): void => {
+      if (isRefused) throw new Error('no memory');
+      numProvided += 1;
+      gradients.push(Tensor.zeros({ shape: [2], dtype: 'float32' }));
+      weight.assignMainGradient(gradients.at(-1)!);
+    };
+    weight.deferMainGradient(provide);
+    expect(weight.hasMainGradient).toBe(true);
+    expect(() => weight.freeze()).toThrow(expect.objectContaining({ code: 'MTL_FROZEN' }));
+    for (const _ of [1, 2]) expect(() => weight.mainGradient).toThrow('no memory');
+    isRefused = false;
+    expect(weight.mainGradient).toBe(gradients[0]);
+    expect(weight.takeMainGradient()).toEqual({ gradient: gradients[0], accumulate: true });
+    gradients[0]!.dispose();
+    weight.deferMainGradient(provide);
+    expect(numProvided).toBe(1);
+    expect(weight.takeMainGradient().gradient).toBe(gradients[1]);
+    gradients[1]!.dispose();
+  });
+});
+
 describe('initializeParameter', () => {
   it('initializes a shard along any dimensions as the full tensor', () => {
     const ranges = fc.array(fc.tuple(fc.integer({ min: 1, max: 5 }), fc.nat(5), fc.nat(5), fc.boolean()), {

@@ -91,6 +91,7 @@ export class Parameter {
   #data: Tensor | undefined;
   #waitForData: (() => void) | undefined;
   #mainGradient: Tensor | undefined;
+  #provideMainGradient: (() => void) | undefined;
   /** float32 sums of an operation, next to a main gradient that is kept in bfloat16. */
   #ownSums: Tensor | undefined;
   #isGradientClear = false;
@@ -162,7 +163,7 @@ export class Parameter {
    * @throws UsageError MTL_FROZEN if it already has a main gradient
    */
   freeze(): void {
-    if (this.#mainGradient !== undefined) {
+    if (this.hasMainGradient) {
       throw new UsageError('MTL_FROZEN', `parameter ${this.name} is trained already`, {
         expected: 'a parameter without a main gradient',
         remedy: 'freeze parameters before the optimizer is built',
@@ -176,11 +177,11 @@ export class Parameter {
    * (`deferData`).
    */
   get data(): Tensor {
-    if (this.#data === undefined) throw this.#unassigned('data');
     if (this.#waitForData !== undefined) {
       this.#waitForData();
       this.#waitForData = undefined;
     }
+    if (this.#data === undefined) throw this.#unassigned('data');
     return this.#data;
   }
 
@@ -190,6 +191,10 @@ export class Parameter {
    * to the main gradient.
    */
   get mainGradient(): Tensor {
+    if (this.#provideMainGradient !== undefined) {
+      this.#provideMainGradient();
+      this.#provideMainGradient = undefined;
+    }
     if (this.#mainGradient === undefined) throw this.#unassigned('main gradient');
     this.#isGradientClear = false;
     if (this.#mainGradient.dtype !== 'bfloat16') return this.#mainGradient;
@@ -226,7 +231,7 @@ export class Parameter {
   }
 
   get hasMainGradient(): boolean {
-    return this.#mainGradient !== undefined;
+    return this.#mainGradient !== undefined || this.#provideMainGradient !== undefined;
   }
 
   /**
@@ -256,6 +261,15 @@ export class Parameter {
     this.#checkShape(tensor);
     this.#mainGradient = tensor;
     this.#isGradientClear = false;
+  }
+
+  /**
+   * Marks the main gradient as absent: the next access first calls `provide`, which assigns a gradient of
+   * zeros; if `provide` throws, the access after that calls it again. For gradients that have memory only
+   * during a backward pass.
+   */
+  deferMainGradient(provide: () => void): void {
+    this.#provideMainGradient = provide;
   }
 
   /**

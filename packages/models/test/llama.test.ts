@@ -9,6 +9,7 @@ import {
   numParameters,
   type TokenBatch,
 } from '../src/index.js';
+import { PoisoningKeeper } from './support/poisoning-keeper.js';
 import { layerNormOfHeads, llamaVariants, otherVariants, softCaps } from './support/small-llama.js';
 import { StageUnderTest } from './support/stage-under-test.js';
 import {
@@ -188,6 +189,27 @@ it.each([
   }
   built.dispose();
   expect(numLiveTensors()).toBe(before);
+});
+
+it.each([
+  ['a GPT with a tied head', {}],
+  ['a Llama', llamaVariants],
+] as const)('generates where values are present only while their units are used: %s', (_, model) => {
+  const { stage, dispose } = buildGpt({ model });
+  const languageModel = new GptLanguageModel(stage);
+  const generate = (): Float32Array[] => {
+    const cache = languageModel.newCache({ batchSize: 1, capacity: 4 });
+    const logits = [[3, 14, 15], [65]].map((tokens) =>
+      languageModel.forward({ cache, sequences: [{ slot: 0, tokens: Int32Array.from(tokens) }] }),
+    );
+    cache.dispose();
+    return logits;
+  };
+  const expected = generate();
+  const keeper = new PoisoningKeeper(stage.parameters, stage.units);
+  expect(generate()).toEqual(expected);
+  expect(keeper.numAcquired).toBeGreaterThanOrEqual(2 * stage.parameters.length);
+  dispose();
 });
 
 function makeLossFactors(batch: TokenBatch) {

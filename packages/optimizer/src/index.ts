@@ -30,8 +30,10 @@ export {
 } from './store/create-stores.js';
 export type { FlatRange, ParameterRange } from './store/flat-layout.js';
 export { listOwnedParts } from './store/flat-store.js';
+export { FullyShardedStore } from './store/fully-sharded-store.js';
 export { copiesAlong, type GroupsByRole, type ParallelGroups } from './store/parallel-groups.js';
 export type {
+  FrozenRange,
   ListedStore,
   ParameterStore,
   StoreKind,

@@ -58,6 +58,7 @@ const sequence: RunOptions = { layout: { sequenceParallel: true } };
 const distributed: RunOptions = {
   layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
 };
+const sharded: RunOptions = { layout: { useMegatronFsdp: true } };
 const leanStates = (optimizer: RunOptions['optimizer']): RunOptions => ({
   training: { bf16: true },
   optimizer: { usePrecisionAwareOptimizer: true, ...optimizer },
@@ -111,6 +112,23 @@ const cases = [
     worldSize: 2,
     options: mergeOptions(distributed, { training: { bf16: true } }),
   },
+  { name: 'dp 2, fully sharded', worldSize: 2, options: sharded },
+  {
+    name: 'dp 2, fully sharded, recomputed, bf16, lean states',
+    worldSize: 2,
+    options: mergeOptions(sharded, recompute, leanStates({ expAvgDtype: 'bf16', mainGradsDtype: 'bf16' })),
+  },
+  {
+    name: 'pp 2 x dp 2, fully sharded',
+    worldSize: 4,
+    options: mergeOptions(sharded, pipeline(2, '1f1b'), { training: { globalBatchSize: 48 } }),
+  },
+  {
+    name: 'tp 2 x dp 2, fully sharded',
+    worldSize: 4,
+    options: mergeOptions(sharded, tensor(2), sequence, recompute),
+  },
+  { name: 'LoRA, dp 2, fully sharded', worldSize: 2, options: mergeOptions(lora, sharded) },
   { name: 'cp 2', worldSize: 2, options: context(2) },
   { name: 'cp 2, keys by all-gather', worldSize: 2, options: context(2, 'all_gather') },
   { name: 'cp 2, heads exchanged', worldSize: 2, options: mergeOptions(context(2, 'a2a'), recompute) },

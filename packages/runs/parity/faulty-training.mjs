@@ -9,6 +9,8 @@ export function faultyTraining(training, fault) {
   if (fault === 'shift-samples' && isSecond) shiftSamples(training);
   if (fault === 'shift-one-mask' && isSecond) shiftOneMask(training);
   if (fault === 'use-stale-input' && isSecond) useStaleInput(training);
+  if (fault === 'drop-scattered-sums') dropScatteredSums(training);
+  if (fault === 'keep-stale-values') keepStaleValues(training);
   if (fault === 'reduce-tied-weight-twice') reduceTiedWeightTwice(training);
   if (fault === 'count-tied-weight-twice') countTiedWeightTwice(training);
   if (fault === 'drop-expert-counts' && isSecond) dropExpertCounts(training);
@@ -32,6 +34,16 @@ function shiftSamples({ part }) {
     const sampleNumbers = call.batch.sampleNumbers.map((number) => number + 1);
     return forward({ ...call, batch: { ...call.batch, sampleNumbers } });
   };
+}
+
+/** Leaves each rank's slices of gradients without the gradients of the other ranks. */
+function dropScatteredSums({ optimizer }) {
+  for (const { group } of optimizer.stores) group.reduceScatter = () => ({ wait: () => {}, isDone: true });
+}
+
+/** Leaves gathered values as they are after an update, as if the next pass need not gather them again. */
+function keepStaleValues({ optimizer }) {
+  for (const store of optimizer.stores) store.publish = () => {};
 }
 
 /** Makes this rank use the mask of another place of the model in one layer. */

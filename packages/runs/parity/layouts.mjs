@@ -43,6 +43,8 @@ const [sequence, distributed, selective, full] = Object.keys(traits);
 const [gathered, inPairs, moe] = ['tokens by all-gather', 'micro-batches of 2', 'recomputed experts'];
 traits[gathered] = { layout: { moeTokenDispatcherType: 'allgather' } };
 traits[inPairs] = { training: { microBatchSize: 2 } };
+const sharded = 'fully sharded';
+traits[sharded] = { layout: { dataParallelShardingStrategy: 'optim_grads_params' } };
 traits[moe] = {
   training: { recomputeGranularity: 'selective', recomputeModules: ['moe', 'shared_experts'] },
 };
@@ -335,6 +337,24 @@ const contextLayouts = [
   layout({ tp: 2, cp: 2 }, [sequence, gatheredKeys], 'bf16'),
 ];
 
+/** Layouts whose ranks shard parameters completely: every axis and recomputation. */
+const shardedLayouts = [
+  few(layout({ dp: 2 }, [sharded])),
+  layout({ dp: 2 }, [sharded, full]),
+  layout({ dp: 4 }, [sharded, selective, inPairs]),
+  layout({ dp: 4 }, [sharded, full], 'bf16'),
+  layout({ tp: 2, dp: 2 }, [sharded, sequence]),
+  layout({ cp: 2, dp: 2 }, [sharded, full]),
+  layout({ pp: 2, dp: 2 }, [sharded, '1f1b']),
+  layout({ pp: 2, dp: 2 }, [sharded, 'interleaved of 2 chunks']),
+  layout({ pp: 2, dp: 2 }, [sharded, 'zb-h1']),
+  llama(layout({ dp: 2 }, [sharded, selective])),
+  layout({ dp: 2 }, [sharded, qkClip, groups]),
+  bert(layout({ dp: 2 }, [sharded, full])),
+  qwen(layout({ dp: 2, ep: 2 }, [sharded])),
+  deepseek(layout({ dp: 4, ep: 2 }, [sharded, full])),
+];
+
 /**
  * Layouts whose layers have windows, sinks and rotations of their own: every axis, every way to communicate.
  */
@@ -445,6 +465,7 @@ export const layouts = [
   llama(layout({ pp: 2, tp: 2 }, ['1f1b', sequence], 'bf16')),
   ...expertLayouts,
   ...contextLayouts,
+  ...shardedLayouts,
   ...layersOfTheirOwn,
 ];
 
@@ -475,6 +496,7 @@ export const allLayouts = [
   ...crossed.map(llama),
   ...expertLayouts,
   ...contextLayouts,
+  ...shardedLayouts,
   ...layersOfTheirOwn,
 ];
 
@@ -523,6 +545,9 @@ function crossMeshes({ meshes, recomputations }) {
  */
 export const faults = [
   few({ fault: 'drop-gradient-reduce', noticedBy: 'gradients', ...layout({ dp: 2 }) }),
+  { fault: 'drop-scattered-sums', noticedBy: 'gradients', ...layout({ dp: 2 }, [sharded]) },
+  few({ fault: 'keep-stale-values', noticedBy: 'loss', ...layout({ dp: 2 }, [sharded, full]) }),
+  { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2, dp: 2 }, [sharded, '1f1b']) },
   few({ fault: 'drop-tensor-reduce', noticedBy: 'loss', ...layout({ tp: 2 }) }),
   { fault: 'drop-partial-sums', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence]) },
   few({ fault: 'skip-one-partial-gradient', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence]) }),

@@ -21,17 +21,22 @@ function listPairs(layout: ParityLayout): readonly string[] {
 const hasOwnLayers = ({ traits }: ParityLayout): boolean =>
   traits.some((trait) => traitsOfLayers.includes(trait));
 
+const isFullySharded = ({ traits }: ParityLayout): boolean => traits.includes('fully sharded');
+
 // layouts of tensor and data parallelism; pipelines have separate lists
 const isPlanar = ({ model, sizes }: ParityLayout): boolean =>
   model === 'gpt' &&
   Object.keys(sizes).length > 0 &&
   Object.keys(sizes).every((axis) => axis === 'tp' || axis === 'dp');
 const ofPrecision = (all: readonly ParityLayout[], precision: string): ParityLayout[] =>
-  all.filter((layout) => isPlanar(layout) && !hasOwnLayers(layout) && layout.precision === precision);
+  all.filter(
+    (layout) =>
+      isPlanar(layout) && !hasOwnLayers(layout) && !isFullySharded(layout) && layout.precision === precision,
+  );
 
-/** Layouts with context parallelism have a separate list. */
+/** Layouts with context parallelism, and those that are fully sharded, have separate lists. */
 const ofWholeSequences = allLayouts.filter(
-  (layout) => layout.sizes.cp === undefined && !hasOwnLayers(layout),
+  (layout) => layout.sizes.cp === undefined && !hasOwnLayers(layout) && !isFullySharded(layout),
 );
 
 describe('the layouts of npm run dev -- parity', () => {
@@ -82,6 +87,19 @@ describe('the layouts of npm run dev -- parity', () => {
     expect(new Set(ofBert.map(({ precision }) => precision))).toEqual(new Set(['fp32', 'bf16']));
     const broken = faults.filter(({ model }) => model === 'bert');
     expect(new Set(broken.flatMap(({ sizes }) => Object.keys(sizes)))).toEqual(axes);
+  });
+
+  it('shard parameters along with every axis, with every recomputation and model', () => {
+    const sharded = layouts.filter(isFullySharded);
+    const collect = (list: (layout: ParityLayout) => readonly string[]) => new Set(sharded.flatMap(list));
+    expect(collect(({ sizes }) => Object.keys(sizes))).toEqual(new Set(['dp', 'tp', 'cp', 'pp', 'ep']));
+    expect(collect(({ model }) => [model])).toEqual(
+      new Set(['gpt', 'llama', 'bert', 'qwen-moe', 'deepseek']),
+    );
+    expect(collect(({ precision }) => [precision])).toEqual(new Set(['fp32', 'bf16']));
+    const traits = collect((layout) => layout.traits);
+    const wanted = ['full recomputation', 'selective recomputation', '1f1b', 'zb-h1', 'micro-batches of 2'];
+    expect(wanted.filter((trait) => !traits.has(trait))).toEqual([]);
   });
 
   it('share sequences along with every axis, in every way, with masks of all kinds', () => {

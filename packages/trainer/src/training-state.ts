@@ -160,19 +160,22 @@ function convertedValues({
  * ranks of the store, there are a few boxes.
  */
 function heldTensors(
-  store: ParameterStore,
+  { group, device }: Pick<ParameterStore, 'group' | 'device'>,
   options: {
     readonly groups: ParallelGroups;
     readonly prefix: string;
+    readonly ranges: readonly ParameterRange[];
+    /** Tells whether each rank of the store's group holds its own part of a parameter. */
+    readonly isDivided: (parameter: Parameter) => boolean;
     /** Returns the ranges of a parameter on this rank; undefined if the parameter has no such values. */
     readonly listParts: (range: ParameterRange) => readonly HeldRange[] | undefined;
     readonly limit?: ValueLimit;
   },
 ): LogicalTensor[] {
-  const { groups, prefix, listParts, limit } = options;
-  const parameters = store.ranges.map(({ parameter }) => parameter);
-  const replicas = replicaNumbers(parameters, { ...store, groups });
-  return store.ranges.flatMap((range) => {
+  const { groups, prefix, ranges, isDivided, listParts, limit } = options;
+  const parameters = ranges.map(({ parameter }) => parameter);
+  const replicas = replicaNumbers(parameters, { groups, group, isDivided });
+  return ranges.flatMap((range) => {
     const { parameter } = range;
     const parts = listParts(range);
     if (parts === undefined) return [];
@@ -180,7 +183,7 @@ function heldTensors(
     const box = {
       name: prefix + parameter.name,
       globalShape,
-      device: store.device,
+      device,
       replica: replicas.get(parameter)!,
       ...(limit === undefined ? {} : { limit }),
     };
@@ -193,10 +196,12 @@ function heldTensors(
     if (boxes.length > 0) return boxes;
     // other ranks hold the values: an empty box declares the parameter
     const none = all.map(({ start }) => ({ start, end: start }));
-    const values = valuesIn(() => Tensor.empty({ shape: [0], dtype: 'float32', device: store.device }));
+    const values = valuesIn(() => Tensor.empty({ shape: [0], dtype: 'float32', device }));
     return [logicalTensor({ ...box, slices: none, values, start: 0, size: 0 })];
   });
 }
+
+const listTrained = ({ ranges, isDivided }: ParameterStore) => ({ ranges, isDivided: () => isDivided });
 
 /**
  * The magnitude from which a weight is unusable. In float16 the model's copy of the weight becomes infinite;
@@ -217,12 +222,22 @@ export function weightTensors({ stores, groups }: ModelOptimizer): LogicalTensor
   const trained = ofStores.flatMap(({ store, ...options }) =>
     heldTensors(store, {
       ...options,
+      ...listTrained(store),
       prefix: '',
       listParts: (range) =>
         listOwnedParts(store, range).map((part) => ({ ...part, values: store.masterValues(part) })),
     }),
   );
-  return [...trained, ...ofStores.flatMap(({ store, ...options }) => frozenTensors(store, options))];
+  const frozen = ofStores.flatMap(({ store, ...options }) =>
+    heldTensors(store, {
+      ...options,
+      prefix: '',
+      ranges: store.frozen.map((parameter) => ({ parameter, start: 0, end: parameter.size })),
+      isDivided: (parameter) => store.dividesFrozen(parameter),
+      listParts: ({ parameter }) => store.listFrozenParts(parameter),
+    }),
+  );
+  return [...trained, ...frozen];
 }
 
 /**
@@ -232,6 +247,7 @@ export function weightTensors({ stores, groups }: ModelOptimizer): LogicalTensor
 export function gradientTensors({ stores, groups }: ModelOptimizer): LogicalTensor[] {
   return stores.flatMap((store) =>
     heldTensors(store, {
+      ...listTrained(store),
       groups,
       prefix: 'gradient.',
       listParts: (range) =>
@@ -259,7 +275,9 @@ export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
     const findPlace = ({ name }: LogicalTensor): number => places.get(name.slice(prefix.length))!;
     return state
       .filter(({ name }) => name === stateName)
-      .flatMap(({ store, listParts }) => heldTensors(store, { groups, prefix, listParts }))
+      .flatMap(({ store, listParts }) =>
+        heldTensors(store, { ...listTrained(store), groups, prefix, listParts }),
+      )
       .sort((one, other) => findPlace(one) - findPlace(other));
   });
   return [...ofRules, ...statesOfParameters(optimizer)];
@@ -370,30 +388,6 @@ export async function restoreCheckpoint(options: RestoreCheckpointOptions): Prom
 }
 
 /**
- * Returns this rank's parts of a store's frozen parameters, under their logical names, in float32. Every rank
- * of the store's group holds all frozen parameters. Written values are rounded to the model's dtype.
- */
-function frozenTensors(
-  { frozen, group }: ParameterStore,
-  { groups, limit }: { readonly groups: ParallelGroups; readonly limit: ValueLimit },
-): LogicalTensor[] {
-  const replicas = replicaNumbers(frozen, { groups, group, isDivided: false });
-  return frozen.map((parameter) =>
-    logicalTensor({
-      name: parameter.name,
-      slices: parameter.slices,
-      replica: replicas.get(parameter)!,
-      limit,
-      globalShape: parameter.globalShape,
-      values: valuesIn(() => parameter.data.view({ shape: [parameter.size] })),
-      start: 0,
-      size: parameter.size,
-      device: parameter.data.device,
-    }),
-  );
-}
-
-/**
  * Returns replica numbers: if several ranks hold the same parameter, the one rank that saves it has number 0.
  * If all ranks of a store's group hold everything, the ranks take turns, so that each saves about the same
  * number of bytes.
@@ -408,8 +402,8 @@ function replicaNumbers(
     readonly groups: ParallelGroups;
     /** The group of the store that keeps the parameters. */
     readonly group: Pick<ProcessGroup, 'rank' | 'size'> | undefined;
-    /** True if each rank of the group holds a different part of each parameter. */
-    readonly isDivided: boolean;
+    /** Tells whether each rank of the group holds a different part of a parameter. */
+    readonly isDivided: (parameter: Parameter) => boolean;
   },
 ): ReadonlyMap<Parameter, number> {
   const { rank, size } = group;
@@ -418,8 +412,7 @@ function replicaNumbers(
     parameters.map((parameter) => {
       const turn = assigned.indexOf(Math.min(...assigned));
       assigned[turn]! += parameter.size;
-      let replica = isDivided ? 0 : (rank - turn + size) % size;
-      let scale = isDivided ? 1 : size;
+      let [replica, scale] = isDivided(parameter) ? [0, 1] : [(rank - turn + size) % size, size];
       for (const axis of parameter.copiedOver) {
         const copies = copiesAlong(groups, axis);
         replica += (copies?.rank ?? 0) * scale;

@@ -148,11 +148,11 @@ async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<Evaluat
   const { set, processes } = options;
   const { pp, [batchAxis]: shares } = processes.groups;
   const { index, count } = processes.shareOfBatch;
-  const own = {
-    from: Math.floor((set.numExamples * index) / count),
-    to: Math.floor((set.numExamples * (index + 1)) / count),
-  };
-  const here = await evaluatePart(options, own);
+  const all = Array.from({ length: count }, (_, each) => ({
+    from: Math.floor((set.numExamples * each) / count),
+    to: Math.floor((set.numExamples * (each + 1)) / count),
+  }));
+  const here = await evaluatePart(options, { own: all[index]!, all });
   const part = pp === undefined ? here : broadcastJson(pp, here, { root: options.pipeline.lastRank });
   const parts =
     shares === undefined
@@ -166,18 +166,26 @@ async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<Evaluat
 }
 
 /** Returns the predictions on the rank with the head; other ranks have no logits and return none. */
-async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): Promise<PartOfSet> {
+async function evaluatePart(
+  options: EvaluateTaskSetOptions,
+  { own, all }: { readonly own: IndexRange; readonly all: readonly IndexRange[] },
+): Promise<PartOfSet> {
   const { set, pipeline, microBatchSize, numMicroBatches } = options;
   const results: { readonly lossSum: number; readonly logits: readonly Float32Array[] }[] = [];
   const samples = set.findSamples(own);
   const size = numMicroBatches * microBatchSize;
-  for (let from = samples.from; from < samples.to; from += size) {
-    const ranges = splitRange({ from, to: Math.min(from + size, samples.to) }, microBatchSize);
+  // ranks that shard parameters gather them together, so all run as many passes as the rank with most samples
+  const numRounds = Math.max(...all.map((part) => Math.ceil(countSamples(set.findSamples(part)) / size)));
+  for (let round = 0; round < numRounds; round++) {
+    const from = samples.from + round * size;
+    const to = Math.max(from, Math.min(from + size, samples.to));
+    const ranges = splitRange({ from, to }, microBatchSize);
     const before = results.length;
-    // the schedule needs a complete set of micro-batches, so missing ones are filled with the first sample
+    // the schedule needs a complete set of micro-batches, so missing ones are filled with a sample
+    const first = to > from ? from : 0;
     const filled = Array.from(
       { length: numMicroBatches },
-      (_, index) => ranges[index] ?? { from, to: from + 1 },
+      (_, index) => ranges[index] ?? { from: first, to: first + 1 },
     );
     pipeline.evaluate({
       batches: filled.map((range) => fillBatch(options, range)),
@@ -206,6 +214,8 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
     ),
   };
 }
+
+const countSamples = ({ from, to }: IndexRange): number => to - from;
 
 /** Splits a range into ranges of at most `size`. */
 function splitRange({ from, to }: IndexRange, size: number): IndexRange[] {

@@ -1,4 +1,4 @@
-import { stores } from '@mtl/optimizer';
+import { storeOfStrategy, stores } from '@mtl/optimizer';
 import { expect, it } from 'vitest';
 import { catchError, configure, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
@@ -17,13 +17,19 @@ it.each([
   ['--data-parallel-sharding-strategy optim', 'optim', true],
   ['--data-parallel-sharding-strategy optim --use-distributed-optimizer', 'optim', true],
   ['--data-parallel-sharding-strategy no_shard --no-use-distributed-optimizer', 'no_shard', false],
-])('chooses a store by its name or by the switch: %s', (line, name, isDistributed) => {
+  ['--use-megatron-fsdp', 'optim_grads_params', true],
+  ['--use-torch-fsdp2', 'optim_grads_params', true],
+  ['--use-megatron-fsdp --use-distributed-optimizer', 'optim_grads_params', true],
+  ['--data-parallel-sharding-strategy optim_grads_params', 'optim_grads_params', true],
+  ['--use-megatron-fsdp --data-parallel-sharding-strategy optim', 'optim', true],
+  ['--use-megatron-fsdp --data-parallel-sharding-strategy no_shard', 'no_shard', false],
+] as const)('chooses a store by its name or by a switch: %s', (line, name, isDistributed) => {
   const parallel = configureParallel(line);
   expect(parallel).toMatchObject({
     dataParallelShardingStrategy: name,
     useDistributedOptimizer: isDistributed,
   });
-  expect(optimizerSharing(parallel).store).toBe(isDistributed ? stores.zero1 : stores.replicated);
+  expect(optimizerSharing(parallel).store).toBe(storeOfStrategy(name));
 });
 
 it('takes the name of a store as a typed option, too', () => {
@@ -64,14 +70,11 @@ it.each([
 });
 
 it('refuses what is not there yet with what is', () => {
-  for (const name of ['optim_grads', 'optim_grads_params']) {
-    const error = catchError(withFlags(`--data-parallel-sharding-strategy ${name}`), 2);
-    expect(error).toMatchObject({
-      code: 'MTL_FLAG_VALUE',
-      expected: 'no_shard, optim',
-      remedy: expect.stringMatching(/is not there yet: use --data-parallel-sharding-strategy optim/),
-    });
-  }
+  expect(catchError(withFlags('--data-parallel-sharding-strategy optim_grads'), 2)).toMatchObject({
+    code: 'MTL_FLAG_VALUE',
+    expected: 'no_shard, optim, optim_grads_params',
+    remedy: expect.stringMatching(/use --data-parallel-sharding-strategy optim_grads_params/),
+  });
 });
 
 refusals(
@@ -89,6 +92,18 @@ refusals(
       /optim divides optimizer state.*no_shard means --no-use-distributed-optimizer/s,
     ],
     [
+      '--optimizer muon --use-megatron-fsdp',
+      2,
+      'MTL_FLAG_CONFLICT',
+      /Muon needs whole matrices.*leave --use-megatron-fsdp out/s,
+    ],
+    [
+      '--no-use-distributed-optimizer --use-megatron-fsdp',
+      2,
+      'MTL_FLAG_CONFLICT',
+      /optim_grads_params divides optimizer state/,
+    ],
+    [
       '--optimizer dist_muon --data-parallel-sharding-strategy no_shard',
       2,
       'MTL_FLAG_CONFLICT',
@@ -104,12 +119,13 @@ refusals(
   { numAdvised: 0 },
 );
 
-it('lets a search try every store, those that divide most first, with the flags that ask for it', () => {
+it('lets a search try every store that keeps values, those that divide most first, with its flags', () => {
   const setting = searchedSettings.find(({ key }) => key === 'dataParallelShardingStrategy')!;
   const sizes = { tp: 1, cp: 1, dp: 2, pp: 1, etp: 1, ep: 1, edp: 2 };
   const tried = setting.choices(sizes);
   expect(tried).toEqual(
     Object.values(stores)
+      .filter(({ releasesValues }) => !releasesValues)
       .map(({ shardingStrategy }) => shardingStrategy)
       .toReversed(),
   );

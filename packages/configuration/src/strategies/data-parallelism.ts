@@ -27,8 +27,8 @@ const helpOfStores = (): string =>
     })
     .join(', ');
 
-const notYet = (what: string): string =>
-  `dividing ${what} is not there yet: use --data-parallel-sharding-strategy optim, which divides optimizer state`;
+/** The name of the store that divides everything. */
+const fullySharded = stores.fullySharded.shardingStrategy;
 
 const flags = {
   'use-distributed-optimizer': toggle('Splits optimizer state over the data-parallel ranks.'),
@@ -36,12 +36,15 @@ const flags = {
     shardingStrategies as readonly [ShardingStrategy, ...ShardingStrategy[]],
     `What the data-parallel ranks divide: ${helpOfStores()}.`,
     {
-      defaultText: 'no_shard, or optim with --use-distributed-optimizer',
+      defaultText: `no_shard, optim with --use-distributed-optimizer, or ${fullySharded} with --use-megatron-fsdp`,
       otherChoices: {
-        optim_grads: notYet('gradients'),
-        optim_grads_params: notYet('gradients and parameters'),
+        optim_grads:
+          'dividing gradients without parameters is not there: use --data-parallel-sharding-strategy optim_grads_params, which divides both',
       },
     },
+  ),
+  'use-megatron-fsdp': toggle(
+    `Fully sharded parameters: means --data-parallel-sharding-strategy ${fullySharded} unless that flag is given.`,
   ),
   'overlap-grad-reduce': toggle('Reduces gradients over data-parallel ranks while the backward pass runs.'),
   'overlap-param-gather': toggle(
@@ -119,6 +122,7 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
         'use-distributed-optimizer': given.required('use-distributed-optimizer'),
         'data-parallel-sharding-strategy':
           given.get('data-parallel-sharding-strategy') !== undefined && store.divides.length > 0,
+        'use-megatron-fsdp': given.required('use-megatron-fsdp'),
         'overlap-grad-reduce': overlapGradReduce,
         'overlap-param-gather': overlapParamGather,
       };
@@ -137,6 +141,7 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
       dataParallelSize,
       dataParallelShardingStrategy: store.shardingStrategy as ShardingStrategy,
       useDistributedOptimizer,
+      useMegatronFsdp: given.required('use-megatron-fsdp'),
       overlapGradReduce,
       overlapParamGather,
     };
@@ -149,7 +154,8 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
       choices: (sizes) =>
         reductionAxes.dense.every((axis) => sizes[axis] === 1)
           ? shardingStrategies.slice(0, 1)
-          : shardingStrategies.toReversed(),
+          : // estimates of layouts have no gathers during passes
+            shardingStrategies.filter((name) => !storeOfStrategy(name).releasesValues).toReversed(),
       givenBy: ['data-parallel-sharding-strategy', 'use-distributed-optimizer'],
       given: (flag, value) =>
         flag === 'use-distributed-optimizer' ? storeOfSwitch(value === true).shardingStrategy : value,
@@ -168,18 +174,30 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
   undivided: {
     dataParallelShardingStrategy: storeOfSwitch(false).shardingStrategy as ShardingStrategy,
     useDistributedOptimizer: false,
+    useMegatronFsdp: false,
     overlapGradReduce: false,
     overlapParamGather: false,
   },
-  ofOptimizer: ({ dataParallelShardingStrategy, overlapGradReduce, overlapParamGather }) => ({
+  ofOptimizer: ({
+    dataParallelShardingStrategy,
+    useMegatronFsdp,
+    overlapGradReduce,
+    overlapParamGather,
+  }) => ({
     store: storeOfStrategy(dataParallelShardingStrategy),
+    flagOfStore: useMegatronFsdp ? 'use-megatron-fsdp' : 'data-parallel-sharding-strategy',
     overlapGradientReduction: overlapGradReduce,
     flagOfReduction: 'overlap-grad-reduce',
     overlapParameterGather: overlapParamGather,
   }),
+  aliases: {
+    'use-custom-fsdp': { flag: 'use-megatron-fsdp' },
+    'use-torch-fsdp2': { flag: 'use-megatron-fsdp' },
+  },
   displaces: {
-    'use-distributed-optimizer': ['data-parallel-sharding-strategy'],
-    'data-parallel-sharding-strategy': ['use-distributed-optimizer'],
+    'use-distributed-optimizer': ['data-parallel-sharding-strategy', 'use-megatron-fsdp'],
+    'data-parallel-sharding-strategy': ['use-distributed-optimizer', 'use-megatron-fsdp'],
+    'use-megatron-fsdp': ['use-distributed-optimizer', 'data-parallel-sharding-strategy'],
   },
   impliedBy: [
     {
@@ -195,17 +213,19 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
 /**
  * Returns the store that the flags request.
  *
- * @throws ConfigurationError `MTL_FLAG_CONFLICT` if the two flags contradict each other
+ * @throws ConfigurationError `MTL_FLAG_CONFLICT` if the flags contradict each other
  */
 function storeBy(given: FlagsOf<typeof flags>): ListedStore {
   const isDistributed = given.required('use-distributed-optimizer');
-  const name = given.get('data-parallel-sharding-strategy');
+  const byName = given.get('data-parallel-sharding-strategy');
+  const name = byName ?? (given.required('use-megatron-fsdp') ? fullySharded : undefined);
   if (name === undefined) return storeOfSwitch(isDistributed);
   const store = storeOfStrategy(name);
   const isSaid = isDistributed || !given.isDefault('use-distributed-optimizer');
   if (isSaid && isDistributed !== dividesState(store)) {
+    const flag = byName === undefined ? 'use-megatron-fsdp' : 'data-parallel-sharding-strategy';
     given.conflict({
-      flags: ['use-distributed-optimizer', 'data-parallel-sharding-strategy'],
+      flags: ['use-distributed-optimizer', flag],
       why: `${name} ${isDistributed ? 'divides no' : 'divides'} optimizer state over ranks`,
       remedy: `leave one of the flags out; --data-parallel-sharding-strategy ${storeOfSwitch(isDistributed).shardingStrategy} means --${isDistributed ? '' : 'no-'}use-distributed-optimizer`,
     });

@@ -154,7 +154,9 @@ describe.each([
 
   it('needs the values of parameters only while their units are used', () => {
     const built = build('cpu', 'float32', placed);
+    const predicted = built.stage.predict(makeBatch([5]));
     built.expectUnitsSuffice([makeBatch([3]), makeBatch([4])]);
+    expect(built.stage.predict(makeBatch([5]))).toEqual(predicted);
     built.dispose();
   });
 

@@ -82,24 +82,30 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     );
     const call = { batch: onDevice, positions, training: false };
     const outputs = tape.scope(() => {
-      const hidden = this.applyBlocks(tape, this.embed(tape, call), call);
-      const masked = this.maskedHead!.transform(
-        tape,
-        this.rows(tape, hidden, onDevice.targets!.maskedPositions, call),
-      );
-      const first = this.rows(tape, hidden, onDevice.firstPositions, call);
-      return [masked, this.sentenceOrderHead?.logits(tape, first) ?? first];
+      const embedded = this.withinEmbedding(tape, () => this.embed(tape, call));
+      const hidden = this.applyBlocks(tape, embedded, call);
+      return this.withinHead(tape, () => {
+        const masked = this.maskedHead!.transform(
+          tape,
+          this.rows(tape, hidden, onDevice.targets!.maskedPositions, call),
+        );
+        const first = this.rows(tape, hidden, onDevice.firstPositions, call);
+        return [masked, this.sentenceOrderHead?.logits(tape, first) ?? first];
+      });
     });
     const [masked, order] = outputs as [Variable, Variable];
     using input = masked.tensor.reshape([masked.tensor.size / hiddenSize, hiddenSize]);
-    const prediction = {
-      maskedLogits: vocabularyLogits({
+    const maskedLogits = this.withinHead(tape, () =>
+      vocabularyLogits({
         input,
         weight: this.wordEmbedding!,
         bias: this.maskedHead!.outputBias,
         vocabularySize,
         sharding,
       }),
+    );
+    const prediction = {
+      maskedLogits,
       sentenceOrderLogits:
         this.sentenceOrderHead === undefined ? undefined : Float32Array.from(order.tensor.toArray()),
     };

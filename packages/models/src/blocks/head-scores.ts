@@ -1,10 +1,11 @@
 import type { Parameter, ScaledPart } from '@mtl/autograd';
-import { Tensor } from '@mtl/kernels';
+import { type Device, Tensor } from '@mtl/kernels';
 import type { Slice } from '@mtl/layout';
 
 interface HeadScoresOptions {
   /** Global index of the layer. */
   readonly layer: number;
+  readonly device: Device;
   readonly groups: {
     /** G, of all ranks. */
     readonly numGroups: number;
@@ -50,13 +51,7 @@ export class HeadScores {
   /** Starts to record the highest scores of the passes that follow, beginning at -infinity. */
   watch(): void {
     const size = this.heads.end - this.heads.start;
-    // made only once, because `data` of the weight waits for an all-gather that the first layers could
-    // overlap
-    this.#tensor ??= Tensor.empty({
-      shape: [size],
-      dtype: 'float32',
-      device: this.#options.weight.data.device,
-    });
+    this.#tensor ??= Tensor.empty({ shape: [size], dtype: 'float32', device: this.#options.device });
     this.#isWatched = true;
     this.#tensor.write(new Float32Array(size).fill(Number.NEGATIVE_INFINITY));
   }

@@ -150,7 +150,13 @@ export class SelfAttention implements Sublayer {
       adapters: { qkv: 'all', query: query!, key: key!, value: value! },
     });
     const { weight, bias: itsBias } = this.#qkv;
-    this.scores = new HeadScores({ layer: options.layer, groups: this.#groups, weight, bias: itsBias });
+    this.scores = new HeadScores({
+      layer: options.layer,
+      device: factory.device,
+      groups: this.#groups,
+      weight,
+      bias: itsBias,
+    });
     this.#projection = factory.row({
       name: `${name}.linear_proj`,
       inputs: { numGroups, groupSize: headsPerGroup * headSize },

@@ -137,7 +137,7 @@ export class GptLanguageModel {
         },
       });
       const logits = this.#chain.fromLast(
-        hidden && this.#logits(hidden, spans),
+        hidden && this.#logits(tape, hidden, spans),
         spans.length * this.vocabularySize,
       );
       hidden?.dispose();
@@ -250,8 +250,9 @@ export class GptLanguageModel {
   }
 
   /** Computes the logits after the last token of each span, without padded vocabulary entries. */
-  #logits(hidden: Tensor, spans: readonly TokenSpan[]): Float32Array {
-    const { model, factory, outputWeight, outputSoftCap: softCap } = this.#chain.stages.at(-1)!;
+  #logits(tape: Tape, hidden: Tensor, spans: readonly TokenSpan[]): Float32Array {
+    const stage = this.#chain.stages.at(-1)!;
+    const { model, factory, outputWeight, outputSoftCap: softCap } = stage;
     const { hiddenSize } = model;
     const { dtype, device } = hidden;
     return tidy(() => {
@@ -265,7 +266,9 @@ export class GptLanguageModel {
       const input = last.reshape([spans.length, hiddenSize]);
       const { vocabularySize } = this;
       const { sharding } = factory;
-      return vocabularyLogits({ input, weight: outputWeight!, softCap, vocabularySize, sharding });
+      return stage.withinHead(tape, () =>
+        vocabularyLogits({ input, weight: outputWeight!, softCap, vocabularySize, sharding }),
+      );
     });
   }
 }

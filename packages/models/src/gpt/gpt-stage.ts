@@ -96,11 +96,13 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
       );
       const start =
         'tokens' in input
-          ? this.embedIds(tape, {
-              tokens: input.tokens,
-              ids: this.#hasPositionTable ? [positionIds] : [],
-              positions: { start: 0, end: input.tokens.tensor.dim(0), sharding },
-            })
+          ? this.withinEmbedding(tape, () =>
+              this.embedIds(tape, {
+                tokens: input.tokens,
+                ids: this.#hasPositionTable ? [positionIds] : [],
+                positions: { start: 0, end: input.tokens.tensor.dim(0), sharding },
+              }),
+            )
           : input.hidden;
       const context: MicroBatchContext = {
         attend,
@@ -114,7 +116,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
       };
       const recomputation = { granularity: 'none' } as const;
       const hidden = this.applyBlocksWith(tape, start, { context, recomputation });
-      return this.isLast ? this.normalized(tape, hidden) : hidden;
+      return this.isLast ? this.withinHead(tape, () => this.normalized(tape, hidden)) : hidden;
     });
   }
 

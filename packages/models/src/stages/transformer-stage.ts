@@ -344,6 +344,16 @@ export abstract class TransformerStage<
     return this.#embedding!.forward(tape, { tokens, ids, sharding: positions.sharding });
   }
 
+  /** Runs `body`, which computes with the parameters of the embedding; only on the first stage. */
+  protected withinEmbedding<T>(tape: Tape, body: () => T): T {
+    return tape.within(this.#units.embedding!, body);
+  }
+
+  /** Runs `body`, which computes with the parameters used after the layers; only on the last stage. */
+  withinHead<T>(tape: Tape, body: () => T): T {
+    return tape.within(this.#units.head!, body);
+  }
+
   /** Returns the row coordinates that passes read. */
   protected rowReads({ training }: { readonly training: boolean }): ReadonlySet<RowCoordinate> {
     const drops =
@@ -411,13 +421,12 @@ export abstract class TransformerStage<
         : tape.input(call.input.view({ shape: call.input.shape }), { requiresGradient: true });
     try {
       const outputs = tape.scope((): Variable | readonly Variable[] => {
-        const { embedding, head } = this.#units;
         const hidden =
-          boundary ?? tape.within(embedding!, () => tape.scope(() => this.embed(tape, stageCall)));
+          boundary ?? this.withinEmbedding(tape, () => tape.scope(() => this.embed(tape, stageCall)));
         const result = this.applyBlocks(tape, hidden, stageCall);
-        return head === undefined
-          ? result
-          : tape.within(head, () => this.computeLosses(tape, result, stageCall));
+        return this.isLast
+          ? this.withinHead(tape, () => this.computeLosses(tape, result, stageCall))
+          : result;
       });
       layerLosses.endForward();
       routing.endForward();
@@ -568,8 +577,8 @@ function stageUnits({
   const before = new Set([...(embedding ?? []), ...blocks.flat()]);
   const head = new Set([...all.filter((parameter) => !before.has(parameter)), ...tied]);
   return {
-    embedding: embedding && new ParameterUnit(embedding),
+    embedding: embedding && new ParameterUnit(embedding, { isRoot: true }),
     blocks: blocks.map((parameters) => new ParameterUnit(parameters)),
-    head: hasHead ? new ParameterUnit([...head]) : undefined,
+    head: hasHead ? new ParameterUnit([...head], { isRoot: true }) : undefined,
   };
 }

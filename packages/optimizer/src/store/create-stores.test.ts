@@ -1,4 +1,4 @@
-import { Parameter } from '@mtl/autograd';
+import { Parameter, ParameterUnit } from '@mtl/autograd';
 import { type ProcessGroup, SingleProcessGroup } from '@mtl/comm';
 import { expect, it } from 'vitest';
 import { shardingStrategies, storeOfStrategy, stores } from './create-stores.js';
@@ -14,11 +14,20 @@ it.each(Object.entries(stores))('%s divides what its entry says', (_, store) => 
   const group: ProcessGroup = new SingleProcessGroup('dp');
   Object.defineProperties(group, { size: { value: 2 }, rank: { value: 1 } });
   const weight = new Parameter({ name: 'w', globalShape: [256], initialization: { kind: 'ones' } });
-  const made = store.create([weight], { device: 'cpu', dtype: 'float32', group });
+  const units = [new ParameterUnit([weight])];
+  const made = store.create([weight], { device: 'cpu', dtype: 'float32', group, units });
   try {
     expect(made.isDivided).toBe((store.divides as readonly string[]).includes('optimizer'));
     expect(store.releasesValues).toBe((store.divides as readonly string[]).includes('parameters'));
   } finally {
     made.dispose();
   }
+});
+
+it('refuses parameters without units where a store keeps values only in units', () => {
+  const group: ProcessGroup = new SingleProcessGroup('dp');
+  Object.defineProperties(group, { size: { value: 2 } });
+  const weight = new Parameter({ name: 'w', globalShape: [8], initialization: { kind: 'ones' } });
+  const create = () => stores.fullySharded.create([weight], { device: 'cpu', dtype: 'float32', group });
+  expect(create).toThrow(expect.objectContaining({ code: 'MTL_UNIT' }));
 });

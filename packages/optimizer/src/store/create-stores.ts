@@ -1,4 +1,5 @@
 import { listDomains, type Parameter } from '@mtl/autograd';
+import { fullySharded } from './fully-sharded-store.js';
 import { type ParallelGroups, reductionGroup } from './parallel-groups.js';
 import type { ListedStore, ParameterStore, StoreKind, StoreOptions } from './parameter-store.js';
 import { replicated } from './replicated-store.js';
@@ -8,7 +9,9 @@ import { zero1 } from './zero1-store.js';
  * The kinds of stores by name, the kind that divides the least first. Flags, runs, dry runs, plans and
  * searches derive their choices from this list.
  */
-export const stores = { replicated, zero1 } as const satisfies Readonly<Record<string, ListedStore>>;
+export const stores = { replicated, zero1, fullySharded } as const satisfies Readonly<
+  Record<string, ListedStore>
+>;
 
 export type StoreName = keyof typeof stores;
 
@@ -41,9 +44,13 @@ export function createStores(
   parameters: readonly Parameter[],
   { kind = 'replicated', groups = {}, seed, ...options }: CreateStoresOptions,
 ): readonly ParameterStore[] {
-  const { create }: StoreKind = typeof kind === 'string' ? stores[kind] : kind;
+  const chosen: StoreKind = typeof kind === 'string' ? stores[kind] : kind;
   return listDomains(parameters).map(({ view, parameters: ofDomain }) => {
-    const store = create(ofDomain, { ...options, group: reductionGroup(groups, view) });
+    const group = reductionGroup(groups, view);
+    // one rank has nothing to gather: the values stay
+    const isAlone = group === undefined || group.size === 1;
+    const { create } = chosen.releasesValues && isAlone ? stores.replicated : chosen;
+    const store = create(ofDomain, { ...options, group });
     if (seed !== undefined) store.initialize(seed);
     return store;
   });

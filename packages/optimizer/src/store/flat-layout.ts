@@ -41,10 +41,21 @@ const roundUp = (value: number, unit: number): number => Math.ceil(value / unit)
 /**
  * Places the parameters one after the other in their order and groups them into buckets from the last one on.
  */
-export function flatLayout(parameters: readonly Parameter[], options: FlatLayoutOptions): FlatLayout {
+export function flatLayout(
+  parameters: readonly Parameter[],
+  { bucketSize, numSlices }: FlatLayoutOptions,
+): FlatLayout {
+  return placeBuckets(groupFromTheEnd(parameters, bucketSize), { numSlices });
+}
+
+/** Places groups of parameters one after the other, each as a bucket. */
+export function placeBuckets(
+  groups: readonly (readonly Parameter[])[],
+  { numSlices }: Pick<FlatLayoutOptions, 'numSlices'>,
+): FlatLayout {
   let start = 0;
   const ranges: ParameterRange[] = [];
-  const buckets = groupFromTheEnd(parameters, options.bucketSize).map((group) => {
+  const buckets = groups.map((group) => {
     const bucketStart = start;
     const own = group.map((parameter) => {
       const range = { parameter, start, end: start + parameter.size };
@@ -52,11 +63,14 @@ export function flatLayout(parameters: readonly Parameter[], options: FlatLayout
       return range;
     });
     ranges.push(...own);
-    start = bucketStart + roundUp(start - bucketStart, alignment * options.numSlices);
+    start = bucketStart + roundUp(start - bucketStart, alignment * numSlices);
     return { start: bucketStart, end: start, ranges: own };
   });
   return { ranges, buckets: buckets.toReversed(), size: start };
 }
+
+/** Tells whether another pipeline stage has a copy, whose slices must be the same. */
+export const hasCopyElsewhere = ({ copiedOver }: Parameter): boolean => copiedOver.includes('pp');
 
 /**
  * Groups the parameters in their order, starting with the last one; the first group may stay small. A
@@ -67,7 +81,7 @@ function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parame
   const groups: Parameter[][] = [];
   let filled = Number.POSITIVE_INFINITY;
   for (const parameter of parameters.toReversed()) {
-    const hasCopy = parameter.copiedOver.includes('pp');
+    const hasCopy = hasCopyElsewhere(parameter);
     if (filled >= size || hasCopy) {
       groups.unshift([]);
       filled = 0;

@@ -6,9 +6,8 @@ import {
   type ParameterUnit,
 } from '@mtl/autograd';
 import type { ProcessGroup, Work } from '@mtl/comm';
-import { UsageError } from '@mtl/errors';
-import { cast, type Device, type DType, splitRemainder, Tensor, trimMemory } from '@mtl/kernels';
-import { type KeptValues, plainValues, splitValues } from '../kept-values.js';
+import { type Device, type DType, Tensor, trimMemory } from '@mtl/kernels';
+import { type KeptValues, plainValues } from '../kept-values.js';
 import {
   type Bucket,
   type FlatRange,
@@ -17,7 +16,8 @@ import {
   type ParameterRange,
   takeSlice,
 } from './flat-layout.js';
-import type { ParameterStore, StoreOptions } from './parameter-store.js';
+import { OwnedValues } from './owned-values.js';
+import type { FrozenRange, ParameterStore, StoreOptions } from './parameter-store.js';
 import { ReductionQueue } from './reduction-queue.js';
 
 const defaultBucketBytes = 16 * 1024 * 1024;
@@ -29,8 +29,7 @@ const bytesPerGradient = Float32Array.BYTES_PER_ELEMENT;
  *
  *   model       the compute dtype
  *   gradients   main gradients, in float32 or bfloat16
- *   master      float32: the values that are trained. In float32 the memory of `model`; otherwise the owned ranges, one
- *               after the other; with remainders only their lower halves, in bytes
+ *   master      the values that are trained, of the owned ranges (`OwnedValues`)
  *
  * Frozen parameters have only their values in the compute dtype, outside of the buffers. All values and
  * gradients stay in memory all the time. Subclasses differ in the elements that a rank owns, and in how the
@@ -51,9 +50,7 @@ export abstract class FlatStore implements ParameterStore {
   protected readonly buckets: readonly Bucket[];
   readonly #model: Tensor;
   readonly #gradients: Tensor;
-  readonly #master: Tensor;
-  /** The place at which each owned range begins in the master values. */
-  readonly #masterStarts: readonly number[];
+  readonly #ownedValues: OwnedValues;
   readonly #views: Tensor[] = [];
   readonly #frozenStorage: ParameterStorage;
   readonly #queue: ReductionQueue | undefined;
@@ -83,15 +80,10 @@ export abstract class FlatStore implements ParameterStore {
     this.buckets = layout.buckets;
     this.counted = layout.buckets.map((bucket) => takeSlice(bucket, rank, size));
     this.owned = this.isDivided ? this.counted : [{ start: 0, end: layout.size }];
-    let ownedSize = 0;
-    this.#masterStarts = this.owned.map(({ start, end }) => {
-      const masterStart = dtype === 'float32' ? start : ownedSize;
-      ownedSize += end - start;
-      return masterStart;
-    });
     const shape = [layout.size];
     this.#model = Tensor.zeros({ shape, dtype, device });
-    this.#master = dtype === 'float32' ? this.#model.view({ shape }) : allocateMaster(ownedSize, this);
+    const starts = this.owned.map(({ start }) => start);
+    this.#ownedValues = new OwnedValues({ ...this, model: { buffer: this.#model, starts } });
     this.#gradients = Tensor.zeros({ shape, dtype: this.gradientDtype, device });
     this.#frozenStorage = allocateParameters(this.frozen, { device, dtype });
     for (const { parameter, start } of this.ranges) {
@@ -118,45 +110,25 @@ export abstract class FlatStore implements ParameterStore {
   }
 
   master(range: FlatRange): Tensor {
-    if (this.storesRemainders) {
-      throw new UsageError('MTL_OPTIMIZER_STATE', 'master values in float32 of a store with remainders', {
-        expected: 'a store without storesRemainders',
-        remedy: 'read and write the values with masterValues',
-      });
-    }
-    return this.#master.view({ offset: this.#masterStart(range), shape: [range.end - range.start] });
+    return this.#ownedValues.master(range);
   }
 
   remainder(range: FlatRange): Tensor {
-    const [offset, size] = [2 * this.#masterStart(range), 2 * (range.end - range.start)];
-    return this.#master.view({ offset, shape: [size] });
+    return this.#ownedValues.remainder(range);
   }
 
   masterValues(range: FlatRange): KeptValues {
-    const size = range.end - range.start;
-    const masterStart = this.#masterStart(range);
-    return this.storesRemainders
-      ? splitValues(
-          { buffer: this.#model, start: range.start, size },
-          { remainders: this.#master, remainderStart: masterStart },
-        )
-      : plainValues({ buffer: this.#master, start: masterStart, size });
+    return this.#ownedValues.masterValues(range);
   }
 
-  /** Returns the place of the first element of an owned range in the master values. */
-  #masterStart(range: FlatRange): number {
-    const index = this.owned.findIndex(({ start, end }) => start <= range.start && range.end <= end);
-    if (index === -1) {
-      throw new UsageError(
-        'MTL_GROUP',
-        `elements ${range.start} to ${range.end} are not in one range that this rank owns`,
-        {
-          expected: this.owned.map(({ start, end }) => `${start} to ${end}`).join(', '),
-          remedy: 'ask for the parts that listOwnedParts(store, range) gives',
-        },
-      );
-    }
-    return this.#masterStarts[index]! + range.start - this.owned[index]!.start;
+  /** Returns false: every rank holds the frozen parameters completely. */
+  dividesFrozen(_: Parameter): boolean {
+    return false;
+  }
+
+  /** Returns all values. */
+  listFrozenParts({ data, size }: Parameter): readonly FrozenRange[] {
+    return [{ start: 0, end: size, values: plainValues({ buffer: data, start: 0, size }) }];
   }
 
   model({ start, end }: FlatRange): Tensor {
@@ -182,7 +154,7 @@ export abstract class FlatStore implements ParameterStore {
         this.masterValues(part).write(0, input);
       }
       using model = this.model(range);
-      this.#round(values, model);
+      this.#ownedValues.round(values, model);
     }
     // no step needs a block as large as the float32 values of the largest parameter
     trimMemory(this.device);
@@ -209,12 +181,7 @@ export abstract class FlatStore implements ParameterStore {
   }
 
   refresh(): void {
-    if (this.dtype === 'float32' || this.storesRemainders) return;
-    for (const range of this.owned) {
-      using input = this.master(range);
-      using output = this.model(range);
-      cast({ output, input });
-    }
+    this.#ownedValues.refreshModel();
   }
 
   /** Does nothing: all values are present. */
@@ -224,7 +191,7 @@ export abstract class FlatStore implements ParameterStore {
   release(_: ParameterUnit): void {}
 
   dispose(): void {
-    for (const tensor of [...this.#views, this.#master, this.#model, this.#gradients]) tensor.dispose();
+    for (const part of [...this.#views, this.#ownedValues, this.#model, this.#gradients]) part.dispose();
     this.#frozenStorage.dispose();
   }
 
@@ -240,27 +207,10 @@ export abstract class FlatStore implements ParameterStore {
    */
   protected abstract startReduction(bucket: Bucket, gradients: Tensor): Work;
 
-  /** Rounds master values as updates round them. */
-  #round(input: Tensor, output: Tensor): void {
-    if (!this.storesRemainders) {
-      cast({ output, input });
-      return;
-    }
-    using remainder = Tensor.empty({ shape: [2 * input.size], dtype: 'uint8', device: this.device });
-    splitRemainder({ rounded: output, remainder, input });
-  }
-
   #keep(view: Tensor): Tensor {
     this.#views.push(view);
     return view;
   }
-}
-
-/** Allocates the master values of `size` elements, or what the model's values lack of them. */
-function allocateMaster(size: number, { device, storesRemainders }: ParameterStore): Tensor {
-  return storesRemainders
-    ? Tensor.zeros({ shape: [2 * size], dtype: 'uint8', device })
-    : Tensor.zeros({ shape: [size], dtype: 'float32', device });
 }
 
 /** The parts of a parameter that this rank owns, each in one owned range. */

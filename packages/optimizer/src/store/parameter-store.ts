@@ -35,6 +35,11 @@ export interface StoreOptions {
   readonly units?: readonly ParameterUnit[] | undefined;
 }
 
+/** Elements [start, end) of a frozen parameter on this rank. */
+export interface FrozenRange extends FlatRange {
+  readonly values: KeptValues;
+}
+
 /**
  * Keeps the parameters whose gradients are summed over the same processes: the values that the model computes
  * with, main gradients, and the float32 master values that this rank updates. The elements of all trained
@@ -77,6 +82,15 @@ export interface ParameterStore extends UnitKeeper {
   remainder(range: FlatRange): Tensor;
   /** The master values of elements in one owned range, in the form in which the store keeps them. */
   masterValues(range: FlatRange): KeptValues;
+  /**
+   * The values of a frozen parameter that this rank holds. Written values are rounded to the dtype in which
+   * the model computes with the parameter.
+   */
+  listFrozenParts(parameter: Parameter): readonly FrozenRange[];
+  /**
+   * Tells whether each rank of the group holds its own part of a frozen parameter; otherwise each holds all.
+   */
+  dividesFrozen(parameter: Parameter): boolean;
   /**
    * [end - start] in the compute dtype: the destination of rounded master values of elements in one owned
    * range.

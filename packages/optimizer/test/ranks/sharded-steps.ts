@@ -3,7 +3,6 @@ import type { World } from '@mtl/comm';
 import { memoryStatistics } from '@mtl/kernels';
 import { ProcessMesh, type Slice } from '@mtl/layout';
 import { AdamwOptimizer, createStores } from '../../src/index.js';
-import { releasing } from '../stores/releasing-store.js';
 import { type Trace, traceGroup } from './traced-group.js';
 
 /** A training run of a few steps. Fields from `lostReduction` on inject faults. */
@@ -13,8 +12,10 @@ export interface ShardedStepsArgument {
   readonly dp: number;
   readonly distributed: boolean;
   readonly overlap: boolean;
-  /** Keeps values of other ranks only while they are read; only with `distributed`. */
-  readonly releasing?: boolean;
+  /** Keeps values and gradients of other ranks only while they are used. */
+  readonly fullySharded?: boolean;
+  /** The micro-batches of a step. Default 2. */
+  readonly numMicroBatches?: number;
   readonly numSteps: number;
   readonly bucketBytes: number;
   /** Rank 1 puts an infinite gradient into this step. */
@@ -96,7 +97,7 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
   const before = memoryStatistics('cpu').bytesInUse;
   world.group.barrier().wait();
   const { dtype, bucketBytes } = argument;
-  const kind = argument.releasing ? releasing : distributed ? 'zero1' : 'replicated';
+  const kind = argument.fullySharded ? 'fullySharded' : distributed ? 'zero1' : 'replicated';
   // units of two parameters each, except for the last
   const units = [0, 2, 4].map((first) => new ParameterUnit(parameters.slice(first, first + 2)));
   const common = { device: 'cpu', dtype, groups, bucketBytes, seed: 4 } as const;
@@ -117,7 +118,7 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
   const [norms, skipped]: [number[], boolean[]] = [[], []];
   for (let step = 1; step <= numSteps; step++) {
     trace.push('backward');
-    addGradients(parameters, { step, rank: world.rank, optimizer, argument });
+    addGradients(units, { parameters, step, rank: world.rank, optimizer, argument });
     trace.push('step');
     const result = optimizer.step({ learningRate: 0.01 });
     norms.push(result.gradientNorm);
@@ -153,38 +154,45 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
 }
 
 /**
- * Adds the gradients of a step as backward does: from the last parameter on, two micro-batches, ready after
- * each.
+ * Adds the gradients of a step as backward does: from the last parameter on, unit by unit, ready after each
+ * micro-batch.
  */
 function addGradients(
-  parameters: readonly Parameter[],
+  units: readonly ParameterUnit[],
   {
+    parameters,
     step,
     rank,
     optimizer,
-    argument: { tp, dp, forgetPartial, overflowAt },
+    argument: { tp, dp, forgetPartial, overflowAt, numMicroBatches = 2 },
   }: {
+    readonly parameters: readonly Parameter[];
     readonly step: number;
     readonly rank: number;
     readonly optimizer: AdamwOptimizer;
     readonly argument: ShardedStepsArgument;
   },
 ): void {
-  for (const microBatch of [0, 1]) {
-    if (microBatch === 1) optimizer.expectLastBackward();
-    parameters.toReversed().forEach((parameter) => {
-      const index = parameters.indexOf(parameter);
-      const parts = parameter.partialOver.length > 0 || (forgetPartial && !layers[index]!.sharded);
-      const share = 1 / (2 * dp * (parts ? tp : 1));
-      const positions = listPositions(parameter);
-      const values = parameter.mainGradient.read<'float32'>();
-      positions.forEach((position, at) => {
-        values[at]! += share * makeGradient(step, index, position);
-      });
-      if (step === overflowAt && rank === 1 && index === 2) values[3] = Number.POSITIVE_INFINITY;
-      parameter.mainGradient.write(values);
-      parameter.notifyGradientReady();
+  const add = (parameter: Parameter): void => {
+    const index = parameters.indexOf(parameter);
+    const parts = parameter.partialOver.length > 0 || (forgetPartial && !layers[index]!.sharded);
+    const share = 1 / (numMicroBatches * dp * (parts ? tp : 1));
+    const positions = listPositions(parameter);
+    const values = parameter.mainGradient.read<'float32'>();
+    positions.forEach((position, at) => {
+      values[at]! += share * makeGradient(step, index, position);
     });
+    if (step === overflowAt && rank === 1 && index === 2) values[3] = Number.POSITIVE_INFINITY;
+    parameter.mainGradient.write(values);
+    parameter.notifyGradientReady();
+  };
+  for (let microBatch = 0; microBatch < numMicroBatches; microBatch++) {
+    if (microBatch === numMicroBatches - 1) optimizer.expectLastBackward();
+    for (const unit of units.toReversed()) {
+      withUnit(unit, () => {
+        for (const parameter of unit.parameters.toReversed()) add(parameter);
+      });
+    }
   }
 }
 

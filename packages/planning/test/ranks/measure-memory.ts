@@ -40,8 +40,8 @@ async function measure(world: World, options: RunOptions): Promise<MeasuredMemor
   const sentBefore = countSentBytes(training);
   resetCountedFlops();
   await training.run();
-  // a gather of the last update counts when it finishes: the next read of a parameter waits for it
-  for (const parameter of training.part.parameters) void parameter.data;
+  // a gather of the last update counts when it finishes
+  for (const store of training.optimizer.stores) store.waitForValues();
   const flops = countedFlops() / numSteps;
   const peak = memoryStatistics('cpu').peakBytes - before;
   const sentBytes = Object.fromEntries(

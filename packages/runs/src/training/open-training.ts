@@ -1,6 +1,10 @@
 import { Checkpoint, type LogicalTensor } from '@mtl/checkpoint';
 import { type PretrainingConfiguration, saveConfiguration } from '@mtl/configuration';
-import { checkHuggingFaceArchitecture, configurationOption } from '@mtl/configuration/internal';
+import {
+  checkHuggingFaceArchitecture,
+  configurationOption,
+  optimizerSharing,
+} from '@mtl/configuration/internal';
 import { MtlError } from '@mtl/errors';
 import {
   checkOptions,
@@ -162,9 +166,11 @@ function pretraining(run: OpenedRun, parts: PretrainingComponents): Pretraining 
   };
   const isFirstReplica = processes.shareOfBatch.index === 0;
   // all data-parallel replicas hold the same model, so only the first one generates a sample, unless it lacks
-  // experts that other ranks hold
+  // experts or slices of parameters that other ranks hold
+  const isSpread =
+    isCopySpreadOverShares(processes.mesh) || optimizerSharing(configuration.parallel).store.releasesValues;
   const show = async ({ isBrief }: { readonly isBrief: boolean }): Promise<ModelSample | undefined> => {
-    if (!isFirstReplica && !isCopySpreadOverShares(processes.mesh)) return undefined;
+    if (!isFirstReplica && !isSpread) return undefined;
     const sample = await findRecipe(configuration).show({
       configuration,
       part,

@@ -267,9 +267,11 @@ there is one implementation | leave it out
   ddp-impl=local/torch | the implementation of data parallelism, in old versions
 optimizer state is split over all data-parallel ranks | leave it out
   num-distributed-optimizer-instances=1 | replicas of the distributed optimizer
-parameters are replicated on every data-parallel rank | use --use-distributed-optimizer
-  use-torch-fsdp2 use-megatron-fsdp use-custom-fsdp enable-full-sharding-in-hsdp fsdp-* | fully sharded data parallelism
-  torch-fsdp2-* megatron-fsdp-* | fully sharded data parallelism
+parameters are sharded over all data-parallel ranks or over none | use --use-megatron-fsdp
+  enable-full-sharding-in-hsdp outer-dp-sharding-strategy | shards over ranks that are replicas in turn
+values are gathered in the model's dtype, two layers at a time, and gradients are summed in --main-grads-dtype | use --use-megatron-fsdp
+  fsdp-* megatron-fsdp-* torch-fsdp2-* | memory and dtypes of fully sharded parameters
+DeepSpeed's stages have names | use --use-distributed-optimizer for stage 1, or --use-megatron-fsdp for stage 3
   zero-stage | the stages of DeepSpeed's ZeRO (the distributed optimizer is the first)
 optimizer state stays on the device | use --use-distributed-optimizer to divide it over ranks
   optimizer-cpu-offload optimizer-offload-fraction offload-optimizer-states | optimizer state on the host

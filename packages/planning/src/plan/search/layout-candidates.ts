@@ -304,6 +304,24 @@ const placingLayers = [
   'decoder-last-pipeline-num-layers',
 ] as const satisfies readonly FlagName[];
 
+/** Refuses a store that gathers values during passes: the estimates of candidates have no such gathers. */
+function refuseReleasedValues({ values, given }: Pick<ResolvedFlags, 'values' | 'given'>): void {
+  const strategy = values['data-parallel-sharding-strategy'];
+  const flag =
+    strategy === undefined ? ('use-megatron-fsdp' as const) : ('data-parallel-sharding-strategy' as const);
+  const releases = strategy === undefined || storeOfStrategy(strategy).releasesValues;
+  if (!given.has(flag) || values[flag] === false || !releases) return;
+  throw new ConfigurationError(
+    'MTL_PLAN_LAYOUT',
+    `a search cannot leave --${flag} ${values[flag]} as it is`,
+    {
+      expected: 'parameters that all ranks keep: a search does not predict gathers during passes',
+      remedy: `leave --${flag} out, or plan that layout without --search`,
+      details: { flag },
+    },
+  );
+}
+
 interface CheckLayoutFlagsOptions {
   /** The schedules that candidates may have. */
   readonly schedules: readonly string[];
@@ -342,6 +360,7 @@ export function checkLayoutFlags(
       },
     );
   }
+  refuseReleasedValues({ values, given });
   if (values['global-batch-size'] !== undefined) return;
   throw new ConfigurationError('MTL_FLAG_REQUIRED', '--global-batch-size is missing, which a search needs', {
     expected: 'the batch that all layouts train on: the default depends on the layout',

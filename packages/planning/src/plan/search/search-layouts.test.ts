@@ -410,6 +410,16 @@ describe('searchLayouts', () => {
       message: /-layout Et\|ttt/,
     },
     {
+      options: mergeOptions(tiny, { layout: { useMegatronFsdp: true } }),
+      code: 'MTL_PLAN_LAYOUT',
+      message: /--use-megatron-fsdp true/,
+    },
+    {
+      options: mergeOptions(tiny, { layout: { dataParallelShardingStrategy: 'optim_grads_params' } }),
+      code: 'MTL_PLAN_LAYOUT',
+      message: /--data-parallel-sharding-strategy optim_grads_params/,
+    },
+    {
       options: mergeOptions(tiny, { checkpoint: { load: '/nonexistent' } }),
       code: 'MTL_CHECKPOINT_NONE',
       message: /nonexistent/,

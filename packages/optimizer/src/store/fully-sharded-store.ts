@@ -1,0 +1,291 @@
+import {
+  allocateParameters,
+  initializeParameter,
+  type Parameter,
+  type ParameterStorage,
+  type ParameterUnit,
+} from '@mtl/autograd';
+import { type ProcessGroup, SingleProcessGroup, type Work } from '@mtl/comm';
+import { UsageError } from '@mtl/errors';
+import { type Device, type DType, Tensor, trimMemory } from '@mtl/kernels';
+import { type KeptValues, plainValues } from '../kept-values.js';
+import {
+  type Bucket,
+  type FlatRange,
+  intersectRanges,
+  type ParameterRange,
+  placeBuckets,
+  takeSlice,
+} from './flat-layout.js';
+import { listOwnedParts } from './flat-store.js';
+import { groupByUnits } from './group-by-units.js';
+import { OwnedValues, packedStarts } from './owned-values.js';
+import type { FrozenRange, ListedStore, ParameterStore, StoreOptions } from './parameter-store.js';
+import { UnitGradients } from './unit-gradients.js';
+import { type ShardedValues, UnitValues } from './unit-values.js';
+
+/** A bucket of parameters that are used in the same units. */
+interface UnitBucket extends Bucket {
+  readonly units: readonly ParameterUnit[];
+}
+
+/**
+ * A store in which every rank of the group keeps only its slice of the values, gradients, master values and
+ * states of every unit, trained or frozen (ZeRO-3, Rajbhandari et al. 2020; fully sharded data parallelism,
+ * Zhao et al. 2023). The values of a unit are gathered while the unit is used. Its gradients have memory
+ * during its backward, and are reduce-scattered in every micro-batch.
+ */
+export class FullyShardedStore implements ParameterStore {
+  readonly device: Device;
+  readonly dtype: DType;
+  readonly gradientDtype: 'float32' | 'bfloat16';
+  readonly storesRemainders: boolean;
+  readonly group: ProcessGroup;
+  readonly isDivided = true;
+  readonly ranges: readonly ParameterRange[];
+  readonly frozen: readonly Parameter[];
+  readonly owned: readonly FlatRange[];
+  readonly counted: readonly FlatRange[];
+  readonly #buckets: readonly UnitBucket[];
+  readonly #model: Tensor;
+  readonly #gradients: Tensor;
+  /** The place of each owned range in `#model` and `#gradients`. */
+  readonly #starts: readonly number[];
+  readonly #ownedValues: OwnedValues;
+  readonly #frozenBuckets: readonly UnitBucket[];
+  readonly #frozenModel: Tensor;
+  /** The place of this rank's slice of each bucket in `#frozenModel`. */
+  readonly #frozenStarts: readonly number[];
+  readonly #buffers: ParameterStorage;
+  readonly #unitValues: UnitValues;
+  readonly #unitGradients: UnitGradients;
+  readonly #shards: Tensor[] = [];
+
+  constructor(all: readonly Parameter[], options: StoreOptions & { readonly group: ProcessGroup }) {
+    const { device, dtype, group, units = [] } = options;
+    this.device = device;
+    this.dtype = dtype;
+    this.gradientDtype = options.gradientDtype ?? 'float32';
+    this.storesRemainders = options.storesRemainders === true && dtype === 'bfloat16';
+    this.group = group;
+    const ofDomain = units.filter(({ parameters }) => parameters.some((each) => all.includes(each)));
+    const trained = placeUnits(
+      all.filter(({ isFrozen }) => !isFrozen),
+      { units: ofDomain, group },
+    );
+    this.frozen = all.filter(({ isFrozen }) => isFrozen);
+    const frozen = placeUnits(
+      this.frozen.filter(({ isBuffer }) => !isBuffer),
+      { units: ofDomain, group },
+    );
+    this.ranges = trained.ranges;
+    this.#buckets = trained.buckets;
+    this.owned = trained.slices;
+    this.counted = this.owned;
+    this.#starts = trained.starts;
+    const shape = [trained.size];
+    this.#model = Tensor.zeros({ shape, dtype, device });
+    this.#gradients = Tensor.zeros({ shape, dtype: this.gradientDtype, device });
+    this.#ownedValues = new OwnedValues({ ...this, model: { buffer: this.#model, starts: this.#starts } });
+    this.#frozenBuckets = frozen.buckets;
+    this.#frozenStarts = frozen.starts;
+    this.#frozenModel = Tensor.zeros({ shape: [frozen.size], dtype, device });
+    this.#buffers = allocateParameters(
+      this.frozen.filter(({ isBuffer }) => isBuffer),
+      { device, dtype },
+    );
+    const values = [
+      ...this.#listShards(trained, this.#model),
+      ...this.#listShards(frozen, this.#frozenModel),
+    ];
+    this.#unitValues = new UnitValues(values, { units: ofDomain, group });
+    this.#unitGradients = new UnitGradients(this.#listShards(trained, this.#gradients), group);
+    for (const unit of ofDomain) unit.keptBy(this);
+  }
+
+  get bytes(): ParameterStore['bytes'] {
+    const ofBuffers = this.frozen
+      .filter(({ isBuffer }) => isBuffer)
+      .reduce((sum, { data }) => sum + data.bytes, 0);
+    return {
+      parameters: this.#model.bytes + this.#frozenModel.bytes + ofBuffers,
+      gradients: this.#gradients.bytes,
+    };
+  }
+
+  master(range: FlatRange): Tensor {
+    return this.#ownedValues.master(range);
+  }
+
+  remainder(range: FlatRange): Tensor {
+    return this.#ownedValues.remainder(range);
+  }
+
+  masterValues(range: FlatRange): KeptValues {
+    return this.#ownedValues.masterValues(range);
+  }
+
+  model(range: FlatRange): Tensor {
+    return this.#ownedValues.model(range);
+  }
+
+  gradient({ start, end }: FlatRange): Tensor {
+    const index = this.owned.findIndex((each) => each.start <= start && end <= each.end);
+    if (index === -1) throw refusedRange({ start, end });
+    const offset = this.#starts[index]! + start - this.owned[index]!.start;
+    return this.#gradients.view({ offset, shape: [end - start] });
+  }
+
+  /** Returns true for all but buffers, which every rank holds. */
+  dividesFrozen({ isBuffer }: Parameter): boolean {
+    return !isBuffer;
+  }
+
+  listFrozenParts(parameter: Parameter): readonly FrozenRange[] {
+    if (parameter.isBuffer) {
+      const { data, size } = parameter;
+      return [{ start: 0, end: size, values: plainValues({ buffer: data, start: 0, size }) }];
+    }
+    const { rank, size } = this.group;
+    return this.#frozenBuckets.flatMap((bucket, index) => {
+      const range = bucket.ranges.find((each) => each.parameter === parameter);
+      const slice = takeSlice(bucket, rank, size);
+      const part = range && intersectRanges(slice, range);
+      if (part === undefined) return [];
+      const start = this.#frozenStarts[index]! + part.start - slice.start;
+      const values = plainValues({ buffer: this.#frozenModel, start, size: part.end - part.start });
+      return [{ start: part.start - range!.start, end: part.end - range!.start, values }];
+    });
+  }
+
+  initialize(seed: number): void {
+    for (const parameter of this.frozen) this.#initializeFrozen(parameter, seed);
+    for (const range of this.ranges) {
+      const { parameter, start } = range;
+      using values = Tensor.empty({ shape: [parameter.size], dtype: 'float32', device: this.device });
+      initializeParameter(parameter, values, seed);
+      for (const part of listOwnedParts(this, range)) {
+        using input = values.view({ offset: part.start - start, shape: [part.end - part.start] });
+        this.masterValues(part).write(0, input);
+      }
+    }
+    this.#ownedValues.refreshModel();
+    // no step needs a block as large as the float32 values of the largest parameter
+    trimMemory(this.device);
+  }
+
+  onOwnGradients(hook: (gradients: Tensor) => void): void {
+    this.#unitGradients.onOwnGradients(hook);
+  }
+
+  /** Does nothing: every backward reduces. */
+  expectLastBackward(_: number): void {}
+
+  reduce(): void {
+    this.#unitGradients.finish();
+  }
+
+  shareGradients(parameters: readonly Parameter[]): readonly Work[] {
+    if (parameters.length === 0) return [];
+    throw new UsageError('MTL_OPTIMIZER_STATE', 'whole matrices of gradients of which ranks keep slices', {
+      expected: 'an update rule of elements, such as Adamw',
+      remedy: 'choose a store whose ranks keep all gradients, such as zero1',
+    });
+  }
+
+  clearGradients(): void {
+    this.#unitGradients.clear();
+  }
+
+  /** Frees the gathered values of the range's bucket: the next use gathers the new ones. */
+  publish(index: number): void {
+    this.#unitValues.forget(this.#buckets[index]!);
+  }
+
+  refresh(): void {
+    this.#ownedValues.refreshModel();
+    for (const bucket of [...this.#buckets, ...this.#frozenBuckets]) this.#unitValues.forget(bucket);
+  }
+
+  /** Does nothing: values are gathered when they are used. */
+  waitForValues(): void {}
+
+  acquire(unit: ParameterUnit): void {
+    this.#unitValues.acquire(unit);
+  }
+
+  release(unit: ParameterUnit): void {
+    this.#unitGradients.release(unit);
+    this.#unitValues.release(unit);
+  }
+
+  dispose(): void {
+    const own = [this.#unitGradients, this.#unitValues, ...this.#shards, this.#ownedValues];
+    for (const part of [...own, this.#model, this.#gradients, this.#frozenModel]) part.dispose();
+    this.#buffers.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  #initializeFrozen(parameter: Parameter, seed: number): void {
+    using values = Tensor.empty({ shape: [parameter.size], dtype: 'float32', device: this.device });
+    initializeParameter(parameter, values, seed);
+    for (const { start, end, values: kept } of this.listFrozenParts(parameter)) {
+      using input = values.view({ offset: start, shape: [end - start] });
+      kept.write(0, input);
+    }
+  }
+
+  /** Returns this rank's slices of buckets, in a buffer that holds them one after the other. */
+  #listShards({ buckets, slices, starts }: PlacedUnits, buffer: Tensor): ShardedValues[] {
+    return buckets.map((bucket, index) => {
+      const { start, end } = slices[index]!;
+      const shard = buffer.view({ offset: starts[index]!, shape: [end - start] });
+      this.#shards.push(shard);
+      return { bucket, units: bucket.units, shard };
+    });
+  }
+}
+
+/** Parameters in buckets by units, with this rank's slices. */
+interface PlacedUnits {
+  readonly ranges: readonly ParameterRange[];
+  readonly buckets: readonly UnitBucket[];
+  /** This rank's slice of each bucket. */
+  readonly slices: readonly FlatRange[];
+  /** The place of each slice, if the slices are stored one after the other. */
+  readonly starts: readonly number[];
+  /** The number of elements of all slices. */
+  readonly size: number;
+}
+
+function placeUnits(
+  parameters: readonly Parameter[],
+  { units, group }: { readonly units: readonly ParameterUnit[]; readonly group: ProcessGroup },
+): PlacedUnits {
+  const groups = groupByUnits(parameters, units);
+  const { ranges, buckets } = placeBuckets(
+    groups.map((each) => each.parameters),
+    { numSlices: group.size },
+  );
+  const slices = buckets.map((bucket) => takeSlice(bucket, group.rank, group.size));
+  // buckets are listed from the last one on
+  const withUnits = buckets.map((bucket, index) => ({ ...bucket, units: groups.at(-1 - index)!.units }));
+  return { ranges, buckets: withUnits, slices, ...packedStarts(slices) };
+}
+
+const refusedRange = ({ start, end }: FlatRange): UsageError =>
+  new UsageError('MTL_GROUP', `gradients of elements ${start} to ${end}, of which this rank keeps a slice`, {
+    expected: 'elements in one range that this rank owns',
+    remedy: 'ask for the parts that listOwnedParts(store, range) gives',
+  });
+
+export const fullySharded = {
+  shardingStrategy: 'optim_grads_params',
+  divides: ['optimizer', 'gradients', 'parameters'],
+  releasesValues: true,
+  create: (parameters, { group = new SingleProcessGroup('alone'), ...options }) =>
+    new FullyShardedStore(parameters, { ...options, group }),
+} as const satisfies ListedStore;

@@ -1,0 +1,141 @@
+import { UsageError } from '@mtl/errors';
+import { cast, type Device, type DType, splitRemainder, Tensor } from '@mtl/kernels';
+import { type KeptValues, plainValues, splitValues } from '../kept-values.js';
+import type { FlatRange } from './flat-layout.js';
+
+/** The values of a model in the compute dtype, with the place at which each owned range begins. */
+interface ModelBuffer {
+  readonly buffer: Tensor;
+  readonly starts: readonly number[];
+}
+
+interface OwnedValuesOptions {
+  /** The ranges that this rank updates. */
+  readonly owned: readonly FlatRange[];
+  readonly device: Device;
+  /** Compute dtype of the model. */
+  readonly dtype: DType;
+  /** True if master values are the model's values with remainders. */
+  readonly storesRemainders: boolean;
+  readonly model: ModelBuffer;
+}
+
+/** Returns the places of ranges that are stored one after the other. */
+export function packedStarts(ranges: readonly FlatRange[]): { starts: readonly number[]; size: number } {
+  let size = 0;
+  const starts = ranges.map(({ start, end }) => {
+    const place = size;
+    size += end - start;
+    return place;
+  });
+  return { starts, size };
+}
+
+/**
+ * The values of the ranges that a rank updates: the float32 master values that are trained, and the model's
+ * values to which they are rounded. In float32 both are the same memory; otherwise master values are stored
+ * one range after the other; with remainders only their lower halves, in bytes.
+ */
+export class OwnedValues {
+  readonly #options: OwnedValuesOptions;
+  readonly #master: Tensor;
+  readonly #masterStarts: readonly number[];
+
+  /** Does not own the model's values. */
+  constructor(options: OwnedValuesOptions) {
+    const { owned, device, dtype, storesRemainders, model } = options;
+    const { starts, size } = packedStarts(owned);
+    const isModel = dtype === 'float32';
+    this.#options = options;
+    this.#masterStarts = isModel ? model.starts : starts;
+    if (isModel) this.#master = model.buffer.view({ shape: [model.buffer.size] });
+    else if (storesRemainders) this.#master = Tensor.zeros({ shape: [2 * size], dtype: 'uint8', device });
+    else this.#master = Tensor.zeros({ shape: [size], dtype: 'float32', device });
+  }
+
+  /** See `ParameterStore.master`. */
+  master(range: FlatRange): Tensor {
+    if (this.#options.storesRemainders) {
+      throw new UsageError('MTL_OPTIMIZER_STATE', 'master values in float32 of a store with remainders', {
+        expected: 'a store without storesRemainders',
+        remedy: 'read and write the values with masterValues',
+      });
+    }
+    return this.#master.view({
+      offset: this.#place(range, this.#masterStarts),
+      shape: [range.end - range.start],
+    });
+  }
+
+  /** See `ParameterStore.remainder`. */
+  remainder(range: FlatRange): Tensor {
+    const [offset, size] = [2 * this.#place(range, this.#masterStarts), 2 * (range.end - range.start)];
+    return this.#master.view({ offset, shape: [size] });
+  }
+
+  /** See `ParameterStore.model`. */
+  model(range: FlatRange): Tensor {
+    const { buffer, starts } = this.#options.model;
+    return buffer.view({ offset: this.#place(range, starts), shape: [range.end - range.start] });
+  }
+
+  /** See `ParameterStore.masterValues`. */
+  masterValues(range: FlatRange): KeptValues {
+    const { model, storesRemainders } = this.#options;
+    const size = range.end - range.start;
+    const masterStart = this.#place(range, this.#masterStarts);
+    return storesRemainders
+      ? splitValues(
+          { buffer: model.buffer, start: this.#place(range, model.starts), size },
+          { remainders: this.#master, remainderStart: masterStart },
+        )
+      : plainValues({ buffer: this.#master, start: masterStart, size });
+  }
+
+  /** Writes master values, rounded, to the model. */
+  refreshModel(): void {
+    const { owned, dtype, storesRemainders } = this.#options;
+    if (dtype === 'float32' || storesRemainders) return;
+    for (const range of owned) {
+      using input = this.master(range);
+      using output = this.model(range);
+      cast({ output, input });
+    }
+  }
+
+  /** Rounds float32 values as updates round master values. */
+  round(input: Tensor, output: Tensor): void {
+    const { storesRemainders, device } = this.#options;
+    if (!storesRemainders) {
+      cast({ output, input });
+      return;
+    }
+    using remainder = Tensor.empty({ shape: [2 * input.size], dtype: 'uint8', device });
+    splitRemainder({ rounded: output, remainder, input });
+  }
+
+  dispose(): void {
+    this.#master.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** Returns the place of the first element of a range, given the places of the owned ranges. */
+  #place(range: FlatRange, starts: readonly number[]): number {
+    const { owned } = this.#options;
+    const index = owned.findIndex(({ start, end }) => start <= range.start && range.end <= end);
+    if (index === -1) {
+      throw new UsageError(
+        'MTL_GROUP',
+        `elements ${range.start} to ${range.end} are not in one range that this rank owns`,
+        {
+          expected: owned.map(({ start, end }) => `${start} to ${end}`).join(', '),
+          remedy: 'ask for the parts that listOwnedParts(store, range) gives',
+        },
+      );
+    }
+    return starts[index]! + range.start - owned[index]!.start;
+  }
+}

@@ -1,0 +1,200 @@
+import type { Parameter, ParameterUnit } from '@mtl/autograd';
+import type { ProcessGroup, Work } from '@mtl/comm';
+import { UsageError } from '@mtl/errors';
+import { Tensor } from '@mtl/kernels';
+import type { Bucket } from './flat-layout.js';
+
+/** The values of a bucket, of which each rank holds a slice. */
+export interface ShardedValues {
+  readonly bucket: Bucket;
+  readonly units: readonly ParameterUnit[];
+  /** This rank's slice, in the dtype in which the model computes with the parameters. */
+  readonly shard: Tensor;
+}
+
+/** The largest number of units of layers whose values are present at the same time. */
+const mostUnitsOfLayers = 2;
+
+/**
+ * The values of units while they are used: they are gathered when a unit is acquired, or before, while the
+ * unit before it is used. A unit of a layer stays until two other units of layers need the memory; a root
+ * unit stays. Values that were updated are gathered again (`forget`).
+ */
+export class UnitValues {
+  readonly #units: readonly ParameterUnit[];
+  readonly #values: readonly GatheredBucket[];
+  readonly #used = new Set<ParameterUnit>();
+  /** The number of the unit that was acquired last. */
+  #previous = -1;
+  /** 1 while units are acquired in the order of forward, -1 while backward acquires them. */
+  #direction = 1;
+
+  constructor(
+    values: readonly ShardedValues[],
+    {
+      units,
+      group,
+    }: {
+      /** All units, in the order of forward. */
+      readonly units: readonly ParameterUnit[];
+      readonly group: ProcessGroup;
+    },
+  ) {
+    this.#units = units;
+    this.#values = values.map((each) => new GatheredBucket(each, group));
+  }
+
+  /** Makes the values of a unit present, and starts to gather the unit that is likely to follow. */
+  acquire(unit: ParameterUnit): void {
+    if (!this.#isPresent(unit)) this.#makeRoom(unit);
+    this.#used.add(unit);
+    const own = this.#ofUnit(unit);
+    for (const values of own) values.startGather();
+    for (const values of own) values.show();
+    this.#prefetch(this.#unitAfter(this.#units.indexOf(unit)));
+  }
+
+  /** Refuses reads of the unit's values from now on, unless another unit in use has them. */
+  release(unit: ParameterUnit): void {
+    this.#used.delete(unit);
+    for (const values of this.#ofUnit(unit)) {
+      if (!values.units.some((each) => this.#used.has(each))) values.hide();
+    }
+  }
+
+  /** Frees the gathered values of a bucket, since its slices change. */
+  forget(bucket: Bucket): void {
+    for (const values of this.#values) if (values.bucket === bucket) values.free();
+  }
+
+  /** Frees all gathered values. */
+  dispose(): void {
+    for (const values of this.#values) values.free();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  #ofUnit(unit: ParameterUnit): readonly GatheredBucket[] {
+    return this.#values.filter(({ units }) => units.includes(unit));
+  }
+
+  /** Returns the units of layers that have memory. */
+  #layersPresent(): readonly ParameterUnit[] {
+    return this.#units.filter(
+      (unit) => !unit.isRoot && this.#ofUnit(unit).some(({ hasMemory }) => hasMemory),
+    );
+  }
+
+  /**
+   * Frees the values of layers that are not in use, those first that are farthest from `unit`, until there is
+   * room for `unit`. Returns whether there is.
+   */
+  #makeRoom(unit: ParameterUnit): boolean {
+    if (unit.isRoot) return true;
+    const place = this.#units.indexOf(unit);
+    const distance = (each: ParameterUnit): number => Math.abs(this.#units.indexOf(each) - place);
+    const present = this.#layersPresent().toSorted((one, other) => distance(one) - distance(other));
+    const unused = present.filter((each) => !this.#used.has(each));
+    for (let number = present.length; number >= mostUnitsOfLayers && unused.length > 0; number--) {
+      for (const values of this.#ofUnit(unused.pop()!)) values.free();
+    }
+    return this.#layersPresent().length < mostUnitsOfLayers;
+  }
+
+  #isPresent(unit: ParameterUnit): boolean {
+    return this.#ofUnit(unit).every(({ hasMemory }) => hasMemory);
+  }
+
+  #prefetch(unit: ParameterUnit | undefined): void {
+    if (unit === undefined || this.#isPresent(unit) || !this.#makeRoom(unit)) return;
+    for (const values of this.#ofUnit(unit)) values.startGather();
+  }
+
+  /**
+   * Returns the unit that is likely to be acquired after unit number `index`: forward and backward turn at
+   * the ends.
+   */
+  #unitAfter(index: number): ParameterUnit | undefined {
+    if (index !== this.#previous) this.#direction = index > this.#previous ? 1 : -1;
+    this.#previous = index;
+    const last = this.#units.length - 1;
+    if (index === 0) return this.#units[1];
+    return this.#units[index === last ? index - 1 : index + this.#direction];
+  }
+}
+
+/** A bucket whose values are gathered into memory that exists only while it is needed. */
+class GatheredBucket {
+  readonly bucket: Bucket;
+  readonly units: readonly ParameterUnit[];
+  readonly #shard: Tensor;
+  readonly #group: ProcessGroup;
+  #whole: Tensor | undefined;
+  #views: readonly Tensor[] = [];
+  #work: Work | undefined;
+
+  constructor({ bucket, units, shard }: ShardedValues, group: ProcessGroup) {
+    this.bucket = bucket;
+    this.units = units;
+    this.#shard = shard;
+    this.#group = group;
+    this.hide();
+  }
+
+  get hasMemory(): boolean {
+    return this.#whole !== undefined;
+  }
+
+  /** Starts to gather the values, unless they are there or on their way. */
+  startGather(): void {
+    if (this.#whole !== undefined) return;
+    const { dtype, device } = this.#shard;
+    const { start, end, ranges } = this.bucket;
+    const whole = Tensor.empty({ shape: [end - start], dtype, device });
+    this.#whole = whole;
+    this.#work = this.#group.allGather({ output: whole, input: this.#shard });
+    this.#views = ranges.map(({ parameter, start: first }) => {
+      const view = whole.view({ offset: first - start, shape: parameter.shape });
+      parameter.assignData(view);
+      return view;
+    });
+  }
+
+  /** Waits for the values, and lets them be read. */
+  show(): void {
+    this.#finishGather();
+    for (const { parameter } of this.bucket.ranges) parameter.deferData(undefined);
+  }
+
+  /** Refuses reads of the values. */
+  hide(): void {
+    for (const { parameter } of this.bucket.ranges) parameter.deferData(() => refuseRead(parameter));
+  }
+
+  /** Frees the memory; a gather that is under way ends before. */
+  free(): void {
+    this.hide();
+    try {
+      this.#finishGather();
+    } finally {
+      for (const tensor of [...this.#views, this.#whole]) tensor?.dispose();
+      this.#views = [];
+      this.#whole = undefined;
+    }
+  }
+
+  #finishGather(): void {
+    const work = this.#work;
+    this.#work = undefined;
+    work?.wait();
+  }
+}
+
+function refuseRead({ name }: Parameter): never {
+  throw new UsageError('MTL_UNIT', `${name} is read outside of its units`, {
+    expected: 'reads between acquire() and release() of a unit that has the parameter, as in Tape.within',
+    remedy: 'read it within its unit, or choose a store that keeps all parameters',
+  });
+}
