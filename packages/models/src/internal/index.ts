@@ -1,6 +1,5 @@
 export { numBertParameters } from '../bert/bert-model.js';
 export { checkAdapterDropout } from '../blocks/lora.js';
-export type { MatmulCost } from '../blocks/matmul-cost.js';
 export { recomputableModules } from '../blocks/recomputation.js';
 export {
   llama3Scaling,
