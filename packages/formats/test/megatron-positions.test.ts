@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hostTensor } from '@mtl/checkpoint';
 import { countElements } from '@mtl/kernels';
-import type { GptModelConfiguration } from '@mtl/models';
-import { modelParameters } from '@mtl/models/internal';
+import { type GptModelConfiguration, modelParameters } from '@mtl/models';
+
 import { smallGpt } from '@mtl/models/testing';
 import { afterAll, expect, it } from 'vitest';
 import { readMegatron, writeMegatron } from '../src/index.js';

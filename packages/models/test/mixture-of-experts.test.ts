@@ -1,7 +1,7 @@
 import { allocateParameters, initializeParameter, type Parameter, Tape } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
-import { add, setNumThreads, Tensor } from '@mtl/kernels';
-import { observeOperations } from '@mtl/kernels/internal';
+import { add, observeOperations, setNumThreads, Tensor } from '@mtl/kernels';
+
 import type { StageLoss } from '@mtl/pipeline';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { LayerLosses } from '../src/blocks/stage-losses.js';

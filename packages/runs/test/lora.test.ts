@@ -5,12 +5,12 @@ import { Checkpoint, hostTensor, saveCheckpoint } from '@mtl/checkpoint';
 import { flagsOfOptions, type RunOptions } from '@mtl/configuration';
 import { withLoadedFlags } from '@mtl/configuration/internal';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
-import { readHuggingFaceGpt, readLoraConfiguration, readMegatron } from '@mtl/formats';
-import { isAdapter } from '@mtl/formats/internal';
+import { isAdapter, readHuggingFaceGpt, readLoraConfiguration, readMegatron } from '@mtl/formats';
+
 import { scoreTokens } from '@mtl/inference';
 import { countElements } from '@mtl/kernels';
-import { gptParameters } from '@mtl/models/internal';
-import { isOptimizerTensor } from '@mtl/trainer/internal';
+import { gptParameters } from '@mtl/models';
+import { isOptimizerTensor } from '@mtl/trainer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkpointToLora } from '../src/saved/adapters/checkpoint-to-lora.js';
 import { mergeLora } from '../src/saved/adapters/merge-lora.js';

@@ -10,8 +10,8 @@ import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { setNumThreads } from '@mtl/kernels';
-import { buildGptStages, numLossTokens, paddedVocabularySize } from '@mtl/models';
-import { gptMatmuls } from '@mtl/models/internal';
+import { buildGptStages, gptMatmuls, numLossTokens, paddedVocabularySize } from '@mtl/models';
+
 import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { Pipeline } from '@mtl/pipeline';
 import { oneStage } from '@mtl/pipeline/schedules';

@@ -28,12 +28,13 @@ import {
 import {
   buildGptStages,
   gptEmbeddingAndHeadCost,
+  gptMatmuls,
   numLossTokens,
   numParameters,
   paddedVocabularySize,
   partitionLayers,
 } from '@mtl/models';
-import { gptMatmuls } from '@mtl/models/internal';
+
 import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { GraphedStage, Pipeline } from '@mtl/pipeline';
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';

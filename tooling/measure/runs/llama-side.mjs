@@ -1,5 +1,11 @@
-import { parameterTensors, specifyLora, writeHuggingFaceGpt, writeLoraDirectory } from '@mtl/formats';
-import { isAdapter } from '@mtl/formats/internal';
+import {
+  isAdapter,
+  parameterTensors,
+  specifyLora,
+  writeHuggingFaceGpt,
+  writeLoraDirectory,
+} from '@mtl/formats';
+
 import { GptStage, sequenceFirst } from '@mtl/models';
 import { Adamw, createStores, ModelOptimizer } from '@mtl/optimizer';
 

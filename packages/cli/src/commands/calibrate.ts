@@ -1,8 +1,14 @@
 import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { type MeasuredRates, type Profile, parseProfile } from '@mtl/cost-model';
-import { calibratedProfilePath, peakFlops } from '@mtl/cost-model/internal';
+import {
+  calibratedProfilePath,
+  type MeasuredRates,
+  type Profile,
+  parseProfile,
+  peakFlops,
+} from '@mtl/cost-model';
+
 import { ConfigurationError } from '@mtl/errors';
 import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels/internal';
 import {
@@ -11,7 +17,7 @@ import {
   keepMatmulChoices,
   measureRates,
   referenceRuns,
-} from '@mtl/planning/internal';
+} from '@mtl/planning';
 import { joinProcesses } from '@mtl/runs/internal';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../command-line/new-command.js';

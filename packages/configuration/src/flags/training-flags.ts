@@ -1,4 +1,4 @@
-import { recomputableModules } from '@mtl/models/internal';
+import { recomputableModules } from '@mtl/models';
 import { flagsThatDivideModel } from '../strategies/strategies.js';
 import {
   choice,

@@ -1,5 +1,5 @@
-import { numParameters } from '@mtl/models';
-import { numActiveParameters, numBertParameters } from '@mtl/models/internal';
+import { numActiveParameters, numParameters } from '@mtl/models';
+import { numBertParameters } from '@mtl/models/internal';
 import { describe, expect, it } from 'vitest';
 import { describeBertModel, describeGptModel } from '../architecture/models-of-configuration.js';
 import { parseFlags } from '../command-line/parse-flags.js';

@@ -1,5 +1,6 @@
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
-import { asStatedBy, listModelTypes } from '@mtl/formats/internal';
+import { listModelTypes } from '@mtl/formats';
+import { asStatedBy } from '@mtl/formats/internal';
 import type { PositionVariants, TransformerConfiguration } from '@mtl/models';
 import type { TokenizerOptions } from '@mtl/tokenizers';
 import { flagValue, type ModelKind, unstatedValue } from '../architecture/architecture-field.js';

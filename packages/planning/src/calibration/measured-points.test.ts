@@ -1,5 +1,5 @@
-import type { MatmulOperation } from '@mtl/cost-model';
-import { operationsSeconds, passSeconds } from '@mtl/cost-model/internal';
+import { type MatmulOperation, operationsSeconds, passSeconds } from '@mtl/cost-model';
+
 import { expect, it } from 'vitest';
 import { calibratedProfile } from './calibrated-profile.js';
 import { measuredEntries } from './measured-points.js';

@@ -4,8 +4,7 @@ import type {
   KernelOperation,
   MatmulOperation,
 } from '@mtl/cost-model';
-import type { DType, Operands, Tensor } from '@mtl/kernels';
-import { chooseMetaDevice } from '@mtl/kernels/internal';
+import { chooseMetaDevice, type DType, type Operands, type Tensor } from '@mtl/kernels';
 
 const computeDtypes: Readonly<Partial<Record<DType, ComputeDtype>>> = {
   float32: 'fp32',

@@ -14,13 +14,18 @@ import { OwnedDirectory } from '@mtl/checkpoint';
 import { configure, describeGptModel, type RunOptions } from '@mtl/configuration';
 import { mergeOptions, smallRun } from '@mtl/configuration/testing';
 import { TrainingError } from '@mtl/errors';
-import { compareRuns, listRuns, type RunStart, readRun, removeRun, runRecordPath } from '@mtl/run-records';
 import {
   compareExpertLoads,
+  compareRuns,
   findRunDirectory,
+  listRuns,
+  type RunStart,
+  readRun,
   readRunRecord,
+  removeRun,
+  runRecordPath,
   writeRunRecord,
-} from '@mtl/run-records/internal';
+} from '@mtl/run-records';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { datasetFingerprint } from '../data-changes/fingerprints.js';
 import { resolvedFlags } from './begin-reports.js';

@@ -9,7 +9,7 @@ import {
   type SearchedSettings,
   searchedAxes,
   searchedSettings,
-} from '@mtl/configuration/internal';
+} from '@mtl/configuration/strategies';
 import type { Profile, Recomputation } from '@mtl/cost-model';
 import { ConfigurationError } from '@mtl/errors';
 import { axisFacts, isDenseAxis, type MeshAxis, type MeshCoordinates } from '@mtl/layout';

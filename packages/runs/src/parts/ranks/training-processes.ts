@@ -1,6 +1,6 @@
-import { createMeshGroups, type World } from '@mtl/comm';
-import { broadcastJson } from '@mtl/comm/internal';
-import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/internal';
+import { broadcastJson, createMeshGroups, type World } from '@mtl/comm';
+
+import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/strategies';
 import {
   checkOptions,
   listOption,

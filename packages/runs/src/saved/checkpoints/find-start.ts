@@ -3,11 +3,19 @@ import { Checkpoint, findCheckpoint, type LogicalTensor, loadCheckpoint } from '
 import { jobOfCheckpoint } from '@mtl/checkpoint/internal';
 import type { CheckpointConfiguration, ModelKind } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
-import { downloadAdvice, isAdapter } from '@mtl/formats/internal';
+import { isAdapter } from '@mtl/formats';
+import { downloadAdvice } from '@mtl/formats/internal';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
-import { optimizerTensors, readTrainingState, type TrainingProgress, weightTensors } from '@mtl/trainer';
-import { isOptimizerTensor, readParameterName } from '@mtl/trainer/internal';
+import {
+  isOptimizerTensor,
+  optimizerTensors,
+  readParameterName,
+  readTrainingState,
+  type TrainingProgress,
+  weightTensors,
+} from '@mtl/trainer';
+
 import type { OpenedAdapters } from '../../parts/adapters/model-adapters.js';
 import type { HuggingFaceModel } from '../../parts/models/model-recipe.js';
 import { findUpcycling } from '../../parts/models/recipe-of.js';

@@ -1,4 +1,4 @@
-import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/configuration/internal';
+import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/configuration/saved';
 import { ConfigurationError } from '@mtl/errors';
 import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
 import { type HuggingFaceOrigin, type WritableDtype, writeMegatron } from '@mtl/formats';

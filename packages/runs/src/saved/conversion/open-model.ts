@@ -1,18 +1,26 @@
 import { basename, resolve } from 'node:path';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { ModelKind } from '@mtl/configuration';
-import { readAnySavedConfiguration } from '@mtl/configuration/internal';
+import { readAnySavedConfiguration } from '@mtl/configuration/saved';
 import { ConfigurationError } from '@mtl/errors';
 import {
   type HuggingFaceOrigin,
+  huggingFaceModelKind,
+  readBertTask,
   readHuggingFaceBert,
   readHuggingFaceBertForTask,
   readHuggingFaceGpt,
   type TokenizerFileSource,
 } from '@mtl/formats';
-import { huggingFaceModelKind, readBertTask } from '@mtl/formats/internal';
-import type { BertModelConfiguration, BertTask, TransformerConfiguration } from '@mtl/models';
-import { bertTaskParameters, modelParameters } from '@mtl/models/internal';
+
+import {
+  type BertModelConfiguration,
+  type BertTask,
+  bertTaskParameters,
+  modelParameters,
+  type TransformerConfiguration,
+} from '@mtl/models';
+
 import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { listEndTokens } from '../../parts/conversations/turn-tokens.js';
 import { findRecipe } from '../../parts/models/recipe-of.js';

@@ -1,9 +1,9 @@
 import { basename, resolve } from 'node:path';
 import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
-import { readHuggingFaceGpt, readLoraDirectory, specifyLora } from '@mtl/formats';
+import { isAdapter, readHuggingFaceGpt, readLoraDirectory, specifyLora } from '@mtl/formats';
 import { writeGgufLora } from '@mtl/formats/gguf';
-import { isAdapter } from '@mtl/formats/internal';
-import { gptParameters } from '@mtl/models/internal';
+
+import { gptParameters } from '@mtl/models';
 import { openSavedAdapters } from '../adapters/checkpoint-to-lora.js';
 import { readThrough, savedWeights } from '../checkpoints/saved-weights.js';
 import { fetchFromHub } from '../hub/fetch-from-hub.js';
