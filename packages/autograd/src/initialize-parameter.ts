@@ -1,5 +1,4 @@
 import { cast, hasValues, philoxNormal, Tensor } from '@mtl/kernels';
-
 import type { Parameter } from './parameter.js';
 import { philox, siteKey } from './random.js';
 

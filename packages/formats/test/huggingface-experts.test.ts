@@ -9,7 +9,6 @@ import {
   writeSafetensorsDirectory,
 } from '@mtl/checkpoint';
 import { type GptModelConfiguration, GptStage, hasExperts } from '@mtl/models';
-
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parameterTensors, readHuggingFaceGpt, writeHuggingFaceGpt } from '../src/index.js';
 import { type FixtureName, fixtureDirectory, loadModel } from './huggingface-fixture.js';

@@ -14,7 +14,6 @@ import {
 } from '@mtl/checkpoint';
 import { countElements } from '@mtl/kernels';
 import { type GptModelConfiguration, modelParameters } from '@mtl/models';
-
 import { afterAll, describe, expect, it } from 'vitest';
 import { readMegatron, writeMegatron } from '../src/index.js';
 

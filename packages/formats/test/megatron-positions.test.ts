@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { hostTensor } from '@mtl/checkpoint';
 import { countElements } from '@mtl/kernels';
 import { type GptModelConfiguration, modelParameters } from '@mtl/models';
-
 import { smallGpt } from '@mtl/models/testing';
 import { afterAll, expect, it } from 'vitest';
 import { readMegatron, writeMegatron } from '../src/index.js';

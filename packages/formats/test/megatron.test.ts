@@ -22,7 +22,6 @@ import {
 } from '@mtl/checkpoint';
 import { countElements } from '@mtl/kernels';
 import { type GptModelConfiguration, hasExperts, modelParameters } from '@mtl/models';
-
 import { digestOfDirectory } from '@mtl/tooling/digest-of-directory';
 import { afterAll, describe, expect, it } from 'vitest';
 import { type MegatronModel, readHuggingFaceGpt, readMegatron, writeMegatron } from '../src/index.js';

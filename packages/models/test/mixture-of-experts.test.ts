@@ -1,7 +1,6 @@
 import { allocateParameters, initializeParameter, type Parameter, Tape } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { add, observeOperations, setNumThreads, Tensor } from '@mtl/kernels';
-
 import type { StageLoss } from '@mtl/pipeline';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { LayerLosses } from '../src/blocks/stage-losses.js';

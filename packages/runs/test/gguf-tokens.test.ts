@@ -5,7 +5,6 @@ import { fileURLToPath } from 'node:url';
 import { hostTensor } from '@mtl/checkpoint';
 import { writeGguf } from '@mtl/formats/gguf';
 import { gptModel, gptParameters } from '@mtl/models';
-
 import { createTokenizer, exportTokenizer, type TokenizerOptions, trainByteLevelBpe } from '@mtl/tokenizers';
 import { askLlamaCpp, hasLlamaCpp } from '@mtl/tooling/ask-llama-cpp';
 import { reportEngine } from '@mtl/tooling/report-engine';

@@ -6,7 +6,6 @@ import { flagsOfOptions, type RunOptions } from '@mtl/configuration';
 import { withLoadedFlags } from '@mtl/configuration/internal';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { isAdapter, readHuggingFaceGpt, readLoraConfiguration, readMegatron } from '@mtl/formats';
-
 import { scoreTokens } from '@mtl/inference';
 import { countElements } from '@mtl/kernels';
 import { gptParameters } from '@mtl/models';

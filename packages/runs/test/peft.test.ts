@@ -14,7 +14,6 @@ import {
   specifyLora,
   writeLoraDirectory,
 } from '@mtl/formats';
-
 import { numLiveTensors } from '@mtl/kernels';
 import { GptLanguageModel, GptStage, sequenceFirst } from '@mtl/models';
 import { Adamw, createStores, ModelOptimizer } from '@mtl/optimizer';

@@ -9,7 +9,6 @@ import {
   type Variable,
 } from '@mtl/autograd';
 import { cast, type Device, hasValues, Tensor } from '@mtl/kernels';
-
 import {
   communicate,
   exchangeRows,

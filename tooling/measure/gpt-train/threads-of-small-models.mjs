@@ -11,7 +11,6 @@ import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { setNumThreads } from '@mtl/kernels';
 import { buildGptStages, gptMatmuls, numLossTokens, paddedVocabularySize } from '@mtl/models';
-
 import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { Pipeline } from '@mtl/pipeline';
 import { oneStage } from '@mtl/pipeline/schedules';

@@ -34,7 +34,6 @@ import {
   paddedVocabularySize,
   partitionLayers,
 } from '@mtl/models';
-
 import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { GraphedStage, Pipeline } from '@mtl/pipeline';
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';

@@ -5,7 +5,6 @@ import {
   writeHuggingFaceGpt,
   writeLoraDirectory,
 } from '@mtl/formats';
-
 import { GptStage, sequenceFirst } from '@mtl/models';
 import { Adamw, createStores, ModelOptimizer } from '@mtl/optimizer';
 

@@ -8,7 +8,6 @@ import {
   type Device,
   Tensor,
 } from '@mtl/kernels';
-
 import { type MatmulCollectives, type PendingTensor, startCollective } from '../collective.js';
 import { type Parameter, trainedParameters } from '../parameter.js';
 import type { BackwardHalves, Tape } from '../tape.js';

@@ -1,5 +1,4 @@
 import { sharedCopy, specialTokenId, TaskDataset, TaskSequences } from '@mtl/data';
-
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import type { Tokenizer } from '@mtl/tokenizers';
 import type { SentencePairExample } from './read-glue-file.js';

@@ -18,7 +18,6 @@ import {
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import type { RunStart } from '@mtl/run-records';
 import { TrainingProcesses } from '@mtl/runs';
-
 import {
   closeAfterError,
   closeSinks,

@@ -7,7 +7,6 @@ import { writeFileAtomically } from '@mtl/errors/files';
 import { writeHuggingFaceBertForTask } from '@mtl/formats';
 import { huggingFaceTaskClass } from '@mtl/formats/internal';
 import type { BertModelConfiguration } from '@mtl/models';
-
 import {
   bertTokenizerSettings,
   checkHuggingFaceTarget,

@@ -3,7 +3,6 @@ import { readSavedConfiguration } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import { readHuggingFaceBertForTask } from '@mtl/formats';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
-
 import { checkTokenizerFits, openSavedCheckpoint, tokenizerOfHuggingFace } from '@mtl/runs/lifecycle';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { isOptimizerTensor } from '@mtl/trainer';

@@ -15,11 +15,9 @@ import {
   buildBertTaskStages,
   type TransformerConfiguration,
 } from '@mtl/models';
-
 import { LearningRateSchedule, LossScaler, type ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
 import type { RunStart } from '@mtl/run-records';
 import type { TrainingProcesses } from '@mtl/runs';
-
 import {
   closeAfterError,
   dataChanges,

@@ -8,7 +8,6 @@ import {
   parseProfile,
   peakFlops,
 } from '@mtl/cost-model';
-
 import { ConfigurationError } from '@mtl/errors';
 import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels/internal';
 import {

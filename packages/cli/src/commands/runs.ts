@@ -16,7 +16,6 @@ import {
   runsDirectory,
   sendRun,
 } from '@mtl/run-records';
-
 import { deliveryText } from '@mtl/tracking/internal';
 import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';

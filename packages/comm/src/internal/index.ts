@@ -1,3 +1,2 @@
 export type { DeviceTimes } from '../device-waits.js';
-
 export { ncclMessageChannels, ncclProblem } from '../engines/nccl-engine.js';

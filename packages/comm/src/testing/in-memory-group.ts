@@ -10,7 +10,6 @@ import {
   type Tensor,
   type TypedArray,
 } from '@mtl/kernels';
-
 import { CallbackWork } from '../awaitable-work.js';
 import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
 import {

@@ -1,5 +1,4 @@
 import { endOfText, type Tokenizer } from '@mtl/tokenizers';
-
 import type { AssistantText } from './assistant-spans.js';
 
 /**

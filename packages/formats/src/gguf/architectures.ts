@@ -6,7 +6,6 @@ import {
   hasExperts,
   isRotatedLayer,
 } from '@mtl/models';
-
 import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
 import type { GptTypeName } from '../huggingface/model-types.js';
 import { chooseGptType, unstatedProperties } from '../huggingface/statable-models.js';

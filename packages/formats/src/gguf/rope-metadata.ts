@@ -5,7 +5,6 @@ import {
   yarnConcentration,
   yarnScaling,
 } from '@mtl/models';
-
 import { float32, type Metadata, text, uint32 } from './metadata.js';
 
 /** Returns YaRN's attention factor, as llama.cpp computes it from the scaling factor. */

@@ -4,7 +4,6 @@ import {
   numLearnedPositions,
   paddedVocabularySize,
 } from '@mtl/models';
-
 import { chooseBertType } from './bert-configuration.js';
 import type { WeightNames } from './mapped-weights.js';
 import { paddedTable, sameLayout, sideBySide, type WeightMapping } from './weight-mapping.js';

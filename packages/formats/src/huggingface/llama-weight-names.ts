@@ -6,7 +6,6 @@ import {
   hasNormBiases,
   paddedVocabularySize,
 } from '@mtl/models';
-
 import type { WeightNames } from './mapped-weights.js';
 import type { GptTypeName } from './model-types.js';
 import {

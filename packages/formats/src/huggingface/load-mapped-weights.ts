@@ -7,7 +7,6 @@ import {
   type RunPlan,
   runsOfBox,
 } from '@mtl/checkpoint';
-
 import {
   type AllocateFloats,
   decodeFloats,

@@ -11,7 +11,6 @@ import {
   windowOfLayer,
   yarnConcentration,
 } from '@mtl/models';
-
 import { type KnownProperties, readConfigFields, writeConfigFields } from './config-fields.js';
 import { JsonFields } from './json-fields.js';
 import {

@@ -1,5 +1,4 @@
 import { type BlockVariants, isRotatedLayer, type PositionVariants, windowOfLayer } from '@mtl/models';
-
 import type { ConfigField, KnownProperties } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 import { checkNumLayers } from './layer-count.js';

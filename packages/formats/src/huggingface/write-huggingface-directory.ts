@@ -6,7 +6,6 @@ import {
   type TensorSource,
   writeSafetensorsDirectory,
 } from '@mtl/checkpoint';
-
 import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';

@@ -1,5 +1,4 @@
 import { type Dtype, dtypeBytes, type TorchFile, type TorchTensor } from '@mtl/checkpoint';
-
 import { transpose } from '@mtl/kernels';
 import { megatronError } from './megatron-files.js';
 import { parseExpertTensor } from './megatron-names.js';

@@ -1,5 +1,4 @@
 import { type ExpertVariants, hasExperts } from '@mtl/models';
-
 import {
   type ConfigField,
   checkedNumber,

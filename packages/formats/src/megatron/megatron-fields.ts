@@ -1,5 +1,4 @@
 import { hasRotaryPositions, type PositionEmbeddingType } from '@mtl/models';
-
 import {
   type ConfigField,
   checkedNumber,

@@ -1,5 +1,4 @@
 import { checkValues, type Dtype, dtypeBytes } from '@mtl/checkpoint';
-
 import { CheckpointError } from '@mtl/errors';
 import { countElements } from '@mtl/kernels';
 import type { WeightFiles, WeightTerms } from '../huggingface/weight-files.js';

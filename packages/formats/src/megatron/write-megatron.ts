@@ -12,7 +12,6 @@ import {
   trackerName,
   writeDistributedTorchDirectory,
 } from '@mtl/checkpoint';
-
 import {
   type BertModelConfiguration,
   computeHeadSize,
@@ -20,7 +19,6 @@ import {
   hasExperts,
   paddedVocabularySize,
 } from '@mtl/models';
-
 import { writeConfigFields } from '../huggingface/config-fields.js';
 import type { WritableDtype } from '../huggingface/float-bytes.js';
 import { mappedWeightSources } from '../huggingface/mapped-weight-sources.js';

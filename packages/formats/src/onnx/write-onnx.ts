@@ -7,7 +7,6 @@ import {
   computeHeadSize,
   type GptModelConfiguration,
 } from '@mtl/models';
-
 import type { TokenizerFiles } from '../gguf/tokenizer/tokenizer-files.js';
 import { chooseBertType, encodeBertConfiguration } from '../huggingface/bert-configuration.js';
 import { inOrder } from '../huggingface/config-fields.js';

@@ -216,6 +216,10 @@ export function windowOfLayer(
   return hasWindow ? Number.parseInt(windowSize, 10) : undefined;
 }
 
+/** Returns the properties that give the window to all layers of a model, or to none. */
+export const windowOfAllLayers = (hasWindow: boolean): Partial<BlockVariants> =>
+  hasWindow ? { windowAttnSkipFreq: undefined } : { windowSize: undefined };
+
 /** The properties that determine the blocks of a model, except for its experts. */
 export type ModelOfBlocks = TransformerConfiguration & BlockVariants & PositionVariants;
 

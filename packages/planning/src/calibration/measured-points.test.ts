@@ -1,5 +1,4 @@
 import { type MatmulOperation, operationsSeconds, passSeconds } from '@mtl/cost-model';
-
 import { expect, it } from 'vitest';
 import { calibratedProfile } from './calibrated-profile.js';
 import { measuredEntries } from './measured-points.js';

@@ -10,7 +10,6 @@ import {
   resetPeakMemory,
   trimMemory,
 } from '@mtl/kernels';
-
 import type { MeshCoordinates } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import { type GroupsByRole, LossScaler, type ModelOptimizer } from '@mtl/optimizer';

@@ -10,7 +10,6 @@ import {
   paddedVocabularySize,
   type TransformerConfiguration,
 } from '@mtl/models';
-
 import type { ListedStore } from '@mtl/optimizer';
 
 /**

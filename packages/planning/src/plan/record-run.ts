@@ -11,7 +11,6 @@ import type {
   RecordedStep,
 } from '@mtl/cost-model';
 import { chooseMetaDevice, type Device, memoryStatistics, observeOperations } from '@mtl/kernels';
-
 import { copyAxes, isFirstOfStage } from '@mtl/layout';
 import type { StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';

@@ -9,7 +9,6 @@ import {
   Tensor,
   tidy,
 } from '@mtl/kernels';
-
 import { afterEach, describe, expect, it } from 'vitest';
 import { recordedOperation } from './recorded-operation.js';
 

@@ -1,5 +1,4 @@
 import { type ComputeDtype, type MatmulOperation, matmulBytes } from '@mtl/cost-model';
-
 import { type Operands, observeOperations } from '@mtl/kernels';
 import { lastMatmulKernel } from '@mtl/kernels/matmul-choices';
 import type { RecordedActivity, StepListener } from '@mtl/pipeline';

@@ -16,7 +16,6 @@ import {
   trackedRun,
   writeRunRecord,
 } from '@mtl/run-records';
-
 import type { TrackedRun } from '@mtl/tracking';
 import { contentsOfFlags, type FileContents } from '../data-changes/contents-of-flags.js';
 import { libraryVersion } from '../library-version.js';

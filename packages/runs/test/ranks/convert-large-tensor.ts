@@ -4,7 +4,6 @@ import { Checkpoint, type LogicalTensor, saveCheckpoint } from '@mtl/checkpoint'
 import type { World } from '@mtl/comm';
 import { writeGguf } from '@mtl/formats/gguf';
 import { type GptModelConfiguration, gptModel, gptParameters } from '@mtl/models';
-
 import { exportTokenizer } from '@mtl/tokenizers';
 import { savedWeights } from '../../src/saved/checkpoints/saved-weights.js';
 import { huggingFaceToGguf } from '../../src/saved/conversion/to-gguf.js';

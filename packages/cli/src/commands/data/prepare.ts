@@ -2,7 +2,6 @@ import { tokenizerFlags } from '@mtl/configuration/flags';
 import { corpusFileNames, type PrepareSummary, prepareDataset } from '@mtl/data';
 import { preparedPrefix, refuseExistingDataset } from '@mtl/data/internal';
 import { type TokenizerOptions, tokenizerTypes } from '@mtl/tokenizers';
-
 import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';
 import {

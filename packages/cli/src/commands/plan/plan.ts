@@ -11,7 +11,6 @@ import {
 import { checkRequiredFlags, FlagReader, foldNotices } from '@mtl/configuration/flags';
 import { withLoadedFlags } from '@mtl/configuration/internal';
 import { isProfileKnown, openProfile, type Profile, profileNames } from '@mtl/cost-model';
-
 import { ConfigurationError, changedError, MtlError } from '@mtl/errors';
 import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
 import { type FoundLayout, planRun, type RunPlan, type SearchProgress, searchLayouts } from '@mtl/planning';

@@ -6,7 +6,6 @@ import {
   type BlockSpecification,
   numLearnedPositions,
 } from '@mtl/models';
-
 import type { AttentionMask } from '../blocks/attention.js';
 import { applyLinear, type ModelGraph, takeFloats } from '../blocks/layer-scope.js';
 import { applyNorm } from '../blocks/norms.js';

@@ -8,8 +8,8 @@ import {
   withoutExperts,
 } from '@mtl/configuration/strategies';
 import { operationsSeconds, type Profile, passSeconds, type RecordedMessage } from '@mtl/cost-model';
-
 import { isFirstOfStage } from '@mtl/layout';
+import { windowOfAllLayers } from '@mtl/models/internal';
 import { findRecipe } from '@mtl/runs/internal';
 import { recordRun, smallestBucket } from '../record-run.js';
 
@@ -48,7 +48,7 @@ export const isOfExperts = (kind: LayerKind): boolean => kind.startsWith('expert
 /** Returns the options of a model whose layers are all of one kind. */
 const modelOfKind = (kind: LayerKind) => ({
   ...(isOfExperts(kind) ? { moeLayerFreq: 1 } : { numExperts: undefined }),
-  ...(kind.endsWith('window') ? { windowAttnSkipFreq: undefined } : { windowSize: undefined }),
+  ...windowOfAllLayers(kind.endsWith('window')),
 });
 
 /** The costs from which all layouts with the same passes are composed. */

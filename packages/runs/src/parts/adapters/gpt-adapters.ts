@@ -3,7 +3,6 @@ import type { AdaptedConfiguration } from '@mtl/configuration/internal';
 import { isAdapter, mergedWeights, readLoraDirectory, specifyLora, writeLoraDirectory } from '@mtl/formats';
 import { loraModules } from '@mtl/formats/internal';
 import { type GptModelConfiguration, gptParameters } from '@mtl/models';
-
 import { checkHuggingFaceTarget } from '../models/hugging-face-targets.js';
 import { nameOfBaseModel } from '../models/name-of-base-model.js';
 import type { ModelAdapters } from './model-adapters.js';

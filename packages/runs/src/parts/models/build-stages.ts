@@ -8,7 +8,6 @@ import type {
 } from '@mtl/configuration';
 import { type OptimizedLayout, optimizerSharing } from '@mtl/configuration/strategies';
 import { chooseMetaDevice, type Device, type DType, hostInformation } from '@mtl/kernels';
-
 import type { NumberedBatch } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import {

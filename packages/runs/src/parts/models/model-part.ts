@@ -8,7 +8,6 @@ import {
   scheduleOfStep,
 } from '@mtl/configuration/strategies';
 import { type DType, hasValues } from '@mtl/kernels';
-
 import { reductionAxes } from '@mtl/layout';
 import type {
   BuildStagesOptions,

@@ -1,5 +1,4 @@
 import { broadcastJson, createMeshGroups, type World } from '@mtl/comm';
-
 import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/strategies';
 import {
   checkOptions,

@@ -6,9 +6,7 @@ import {
   readLoraDirectory,
   specifyLora,
 } from '@mtl/formats';
-
 import { type GptModelConfiguration, gptParameters } from '@mtl/models';
-
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { fillTensors, readThrough, savedWeights } from '../checkpoints/saved-weights.js';
 

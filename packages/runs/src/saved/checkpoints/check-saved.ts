@@ -13,7 +13,6 @@ import { type GptModelConfiguration, modelParameters, numLearnedPositions } from
 import { numLayerWeights } from '@mtl/models/internal';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import { isOptimizerTensor, optimizerTensors, readTrainingState } from '@mtl/trainer';
-
 import { findRecipe } from '../../parts/models/recipe-of.js';
 
 /**

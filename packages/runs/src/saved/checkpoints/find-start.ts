@@ -15,7 +15,6 @@ import {
   type TrainingProgress,
   weightTensors,
 } from '@mtl/trainer';
-
 import type { OpenedAdapters } from '../../parts/adapters/model-adapters.js';
 import type { HuggingFaceModel } from '../../parts/models/model-recipe.js';
 import { findUpcycling } from '../../parts/models/recipe-of.js';

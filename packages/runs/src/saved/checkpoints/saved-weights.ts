@@ -7,7 +7,6 @@ import {
   loadCheckpoint,
   slicesOfFlatRange,
 } from '@mtl/checkpoint';
-
 import { CheckpointError } from '@mtl/errors';
 import { countElements } from '@mtl/kernels';
 import { isOptimizerTensor } from '@mtl/trainer';

@@ -12,7 +12,6 @@ import {
   readHuggingFaceGpt,
   type TokenizerFileSource,
 } from '@mtl/formats';
-
 import {
   type BertModelConfiguration,
   type BertTask,
@@ -20,7 +19,6 @@ import {
   modelParameters,
   type TransformerConfiguration,
 } from '@mtl/models';
-
 import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { listEndTokens } from '../../parts/conversations/turn-tokens.js';
 import { findRecipe } from '../../parts/models/recipe-of.js';

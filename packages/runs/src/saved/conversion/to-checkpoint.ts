@@ -20,7 +20,6 @@ import {
   wholeNumberOption,
 } from '@mtl/errors/options';
 import { type HuggingFaceOrigin, huggingFaceModelKind, type MegatronModel, readMegatron } from '@mtl/formats';
-
 import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';

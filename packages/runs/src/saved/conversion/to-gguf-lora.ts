@@ -2,7 +2,6 @@ import { basename, resolve } from 'node:path';
 import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
 import { isAdapter, readHuggingFaceGpt, readLoraDirectory, specifyLora } from '@mtl/formats';
 import { writeGgufLora } from '@mtl/formats/gguf';
-
 import { gptParameters } from '@mtl/models';
 import { openSavedAdapters } from '../adapters/checkpoint-to-lora.js';
 import { readThrough, savedWeights } from '../checkpoints/saved-weights.js';
