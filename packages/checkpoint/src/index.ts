@@ -10,7 +10,7 @@ export {
 export type { JsonObject, JsonValue, TensorRecord } from './checkpoints/manifest.js';
 export { OwnedDirectory } from './checkpoints/owned-directory.js';
 export { findCheckpoint } from './loading/find-checkpoint.js';
-export { loadCheckpoint } from './loading/load-checkpoint.js';
+export { loadCheckpoint, type TensorsToLoad } from './loading/load-checkpoint.js';
 export { verifyCheckpoint } from './loading/verify-checkpoint.js';
 export { SafetensorsDirectory, verifySafetensorsDirectory } from './safetensors/safetensors-directory.js';
 export { SafetensorsFile } from './safetensors/safetensors-file.js';
