@@ -32,7 +32,7 @@ const smolLlama = {
   initMethodStd: 0.02,
 };
 
-/** A small Qwen3-MoE: 32 experts, of which a token uses 4. */
+/** A small Qwen3-MoE: 32 experts; a token uses 4. */
 const qwenMoe = {
   ...smolLlama,
   numLayers: 8,

@@ -47,7 +47,7 @@ On CPUs it also times our kernels and oneDNN for each of these matmuls. The choi
 user, where runs with --time-matmuls find them.
 
 With --device cuda models of one layer are trained in bfloat16, on one GPU and on all of this machine at once. Times are
-those of the GPU; what the host takes to start an operation is measured apart.
+measured on the GPU; what the host takes to start an operation is measured apart.
 
 mtl plan without --profile then predicts runs on this machine. MTL_PROFILE names another file for it.`;
 

@@ -146,7 +146,7 @@ describe('presets', () => {
     expect(optimizer.learningRate.warmupSteps).toBe(10_000);
   });
 
-  it('the Megatron presets split over as many GPUs as in the paper', () => {
+  it('the Megatron presets split over the number of GPUs in the paper', () => {
     for (const [name, size] of [
       ['megatron-2.5b', 2],
       ['megatron-4.2b', 4],

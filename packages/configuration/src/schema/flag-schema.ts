@@ -203,7 +203,7 @@ export const tokenizerFlagNames = [
 ] as const satisfies readonly FlagName[];
 
 /**
- * Flags for a model or data of the user. If one of them is given, no preset applies unless --preset is given.
+ * Flags for a model or data of the user. If such a flag is given, no preset applies unless --preset is given.
  * Flags of batches, precision, parallelism, schedule, length and logging, in contrast, modify the default
  * preset.
  */

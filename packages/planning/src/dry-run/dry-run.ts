@@ -36,7 +36,7 @@ export interface DryRun extends DryRunModel {
 }
 
 export interface DryRunOptions {
-  /** Selects the ranks to run, among one rank of each kind. Default: all of them. */
+  /** Selects the ranks to run, among one rank of each kind. Default: all. */
   readonly isRun?: (coordinates: MeshCoordinates) => boolean;
   /** True to also find the memory with uneven routing. Default: true. */
   readonly withUneven?: boolean;

@@ -22,7 +22,7 @@ const updated: Readonly<Record<string, readonly string[]>> = {
   layer_norm_backward: ['weightGradient', 'biasGradient'],
 };
 
-/** Operations that read or write only some rows of a table, as many as the operand `rows` has. */
+/** Operations that read or write only some rows of a table: one for each row of the operand `rows`. */
 const rowsOnly: Readonly<Record<string, { readonly table: string; readonly rows: string }>> = {
   embedding_forward: { table: 'table', rows: 'output' },
   embedding_backward: { table: 'tableGradient', rows: 'outputGradient' },
@@ -131,7 +131,7 @@ function describeMatmul(
   };
 }
 
-/** Returns the number of groups of rows, each of which is multiplied by its own matrix. */
+/** Returns the number of groups of rows; each group is multiplied by its own matrix. */
 function countGroups(name: string, { weights, weightGradient }: Operands): number {
   if (!name.startsWith('grouped_')) return 1;
   return ((weights ?? weightGradient) as Tensor).dim(0);

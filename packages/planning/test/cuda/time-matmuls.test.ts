@@ -102,7 +102,7 @@ describe.skipIf(problem !== undefined)(`--time-matmuls on device cuda (${title})
     );
   });
 
-  it('refuses a rank whose GPU is another one than that of the first rank', async () => {
+  it('refuses a rank whose GPU differs from the GPU of the first rank', async () => {
     const { configuration, model } = await configured();
     const processes = new TrainingProcesses({ world: undefined, parallel: configuration.parallel });
     // the answer of the first rank

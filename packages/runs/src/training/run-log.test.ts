@@ -183,7 +183,7 @@ describe('the record of a run', () => {
   });
 });
 
-it('tells datasets of the same size apart by samples of them', () => {
+it('tells datasets of the same size apart by samples', () => {
   const before = datasetFingerprint(prefix);
   expect(datasetFingerprint(prefix)).toEqual(before);
   for (const position of [0, (1 << 20) - 1]) {
@@ -406,7 +406,7 @@ describe('compareRuns of a resumed run', () => {
     logging: { metricsJsonl: 'copy' },
   };
 
-  it('finds no difference where values follow from other flags in one of them', async () => {
+  it('finds no difference where values follow from other flags in one run', async () => {
     startResolved('a', {});
     startResolved('b', ofCheckpoint, 50);
     expect(await compare()).toMatchObject({ flags: [], conditions: [] });

@@ -63,7 +63,7 @@ describe('the data sheet of a GPU', () => {
     ['NVIDIA H200', 989, 4.8],
     ['NVIDIA H100 PCIe', 756, 2],
     ['NVIDIA A100-SXM4-40GB', 312, 1.6],
-  ])('are those of its name: %s', (name, peakTflops, memoryTbPerS) => {
+  ])('follow from its name: %s', (name, peakTflops, memoryTbPerS) => {
     expect(gpuDataSheet(name)).toEqual({ peakTflops, memoryTbPerS });
   });
 

@@ -193,8 +193,8 @@ const meansOver = {
 
 /**
  * Returns the losses of a model's routers. Each is a mean over the layers with experts and over its units.
- * The weight of a loss is its coefficient times the number of layers, so the gradients are those of the sum
- * over layers. This matches Megatron-LM, which reports the same mean.
+ * The weight of a loss is its coefficient times the number of layers, so the gradients equal the gradients of
+ * the sum over layers. This matches Megatron-LM, which reports the same mean.
  */
 export function expertLosses(model: GptModelConfiguration): readonly LossKind<Sized>[] {
   if (model.numExperts === undefined) return [];

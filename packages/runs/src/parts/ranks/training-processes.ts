@@ -45,7 +45,7 @@ const checks: OptionChecks<TrainingProcessesOptions> = {
 };
 
 /**
- * The processes of a training run, as seen by one of them: its coordinates in the mesh, its groups, and ways
+ * The processes of a training run, as seen by one process: its coordinates in the mesh, its groups, and ways
  * to wait for the other processes.
  */
 export class TrainingProcesses {

@@ -150,7 +150,7 @@ async function loadHuggingFace(
 const beginning = (path: string, { upcycle = false }: ResumeSettings): string =>
   `loaded the weights of ${path}${upcycle ? ', of whose feed-forward layers the experts are copies' : ''}; training starts at iteration 0`;
 
-/** Returns the weights of which this rank holds at least one value. */
+/** Returns the weights that have at least one value on this rank. */
 const heldTensors = (optimizer: ModelOptimizer): readonly LogicalTensor[] =>
   weightTensors(optimizer).filter(({ slices }) => slices.every(({ start, end }) => start < end));
 

@@ -41,7 +41,7 @@ export interface OpenedModel {
   readonly name: string;
   readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
   readonly tokenizerOptions: TokenizerOptions | undefined;
-  /** Tokens that end a text: those of the model, or else of its tokenizer. */
+  /** Tokens that end a text, as the model names them, or else its tokenizer. */
   readonly endTokens: readonly number[];
   readonly origin: HuggingFaceOrigin | undefined;
   /** The task of a fine-tuned BERT, and the names of its classes. */
