@@ -7,7 +7,7 @@ export {
 } from './comparable-run.js';
 export { compareExpertLoads, type ExpertLoadComparison } from './compare-expert-loads.js';
 export { compareRuns, type Difference, type LossComparison, type RunComparison } from './compare-runs.js';
-export { listStartFlags } from './flags-of-start-of.js';
+export { listStartFlags } from './list-start-flags.js';
 export {
   type LastMetrics,
   lastMetricsIn,

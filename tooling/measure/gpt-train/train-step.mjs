@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Times the training step of a preset on random tokens, as shared yardsticks do: one JSON line with tokens/s
+ * Times the training step of a preset on random tokens, as common benchmarks do: one JSON line with tokens/s
  * (median step), losses, peak memory, the share of a step outside native kernels and the time data were
  * waited for.
  *   npm run dev -- training-step --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3

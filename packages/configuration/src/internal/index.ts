@@ -1,7 +1,7 @@
 export { type AdaptedConfiguration, adapterExports } from '../adapters/adapted-configuration.js';
 export { adapterExportFlags, adapterStartFlags } from '../adapters/adapter-flags.js';
 export { modelKinds } from '../architecture/architecture-field.js';
-export { listFields, pickFields } from '../architecture/fields-of.js';
+export { listFields, pickFields } from '../architecture/list-fields.js';
 export { requireBert } from '../architecture/models-of-configuration.js';
 export { withLoadedFlags } from '../command-line/parse-flags.js';
 export {

@@ -6,7 +6,7 @@ import type { TokenizerOptions } from '@mtl/tokenizers';
 import { flagValue, type ModelKind, unstatedValue } from '../architecture/architecture-field.js';
 import { architectureFields, rotaryScalingFields } from '../architecture/architecture-fields.js';
 import { expertFields } from '../architecture/expert-fields.js';
-import { type ArchitectureFlag, architectureFlagNames, listFields } from '../architecture/fields-of.js';
+import { type ArchitectureFlag, architectureFlagNames, listFields } from '../architecture/list-fields.js';
 import { isDefaultSource, type LoadedFlags } from '../command-line/resolve-flags.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { FlagName, Flags } from '../schema/flag-schema.js';

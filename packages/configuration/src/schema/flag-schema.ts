@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { adapterFlagGroup, adapterFlags, adapterPlaceFlags } from '../adapters/adapter-flags.js';
-import { architectureFlagNames, schemasOfArchitecture } from '../architecture/fields-of.js';
+import { architectureFlagNames, schemasOfArchitecture } from '../architecture/list-fields.js';
 import { checkpointFlags as ownCheckpointFlags } from '../flags/checkpoint-flags.js';
 import { conversationFlags, dataFlags } from '../flags/data-flags.js';
 import {
